@@ -1,0 +1,2 @@
+//! `mooring-central`
+fn main() {}

@@ -1,0 +1,171 @@
+//! A range of IP addresses, as written in an `L2Network` or in the machines file.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use ipnet::IpNet;
+
+/// All addresses from a first to a last one of the same family, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AddressRange {
+    first: IpAddr,
+    last: IpAddr,
+}
+
+/// Why a text is no address range.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is no address range; {remedy}")]
+pub struct AddressRangeError {
+    /// What was written.
+    pub text: String,
+    /// What to write instead.
+    pub remedy: &'static str,
+}
+
+impl AddressRange {
+    /// The first address.
+    #[must_use]
+    pub const fn first(&self) -> IpAddr {
+        self.first
+    }
+
+    /// The last address.
+    #[must_use]
+    pub const fn last(&self) -> IpAddr {
+        self.last
+    }
+
+    /// Whether the address is in the range.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        address.is_ipv4() == self.first.is_ipv4() && self.first <= address && address <= self.last
+    }
+
+    /// Whether an address is in both ranges.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.first.is_ipv4() == other.first.is_ipv4()
+            && self.first <= other.last
+            && other.first <= self.last
+    }
+
+    /// Whether the range holds IPv4 addresses.
+    #[must_use]
+    pub const fn is_ipv4(&self) -> bool {
+        self.first.is_ipv4()
+    }
+
+    /// Every address, from the first to the last.
+    pub fn iter(&self) -> impl Iterator<Item = IpAddr> + use<> {
+        let last = self.last;
+        std::iter::successors(Some(self.first), move |address| {
+            (*address < last).then(|| successor(*address)).flatten()
+        })
+    }
+}
+
+fn successor(address: IpAddr) -> Option<IpAddr> {
+    Some(match address {
+        IpAddr::V4(v4) => IpAddr::V4(Ipv4Addr::from_bits(v4.to_bits().checked_add(1)?)),
+        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits().checked_add(1)?)),
+    })
+}
+
+impl FromStr for AddressRange {
+    type Err = AddressRangeError;
+
+    /// Reads `192.0.2.16/28`, `2001:db8::100/120` or `192.0.2.10-192.0.2.20`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error = |remedy| AddressRangeError {
+            text: text.to_owned(),
+            remedy,
+        };
+        if let Some((first, last)) = text.split_once('-') {
+            let (Ok(first), Ok(last)) = (
+                first.trim().parse::<Ipv4Addr>(),
+                last.trim().parse::<Ipv4Addr>(),
+            ) else {
+                return Err(error(
+                    "with a dash, write two IPv4 addresses (192.0.2.10-192.0.2.20); for IPv6 use \
+                     a CIDR block (2001:db8::100/120)",
+                ));
+            };
+            if last < first {
+                return Err(error("the first address must not be above the last"));
+            }
+            return Ok(Self {
+                first: first.into(),
+                last: last.into(),
+            });
+        }
+        let block: IpNet = text.trim().parse().map_err(|_| {
+            error("write a CIDR block (192.0.2.16/28) or two addresses (192.0.2.10-192.0.2.20)")
+        })?;
+        if block.addr() != block.network() {
+            return Err(error("the address of a CIDR block must be its first one"));
+        }
+        let last = match block {
+            IpNet::V4(v4) => IpAddr::V4(v4.broadcast()),
+            IpNet::V6(v6) => IpAddr::V6(v6.broadcast()),
+        };
+        Ok(Self {
+            first: block.network(),
+            last,
+        })
+    }
+}
+
+impl fmt::Display for AddressRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.first, self.last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_and_pairs_are_read_whole() {
+        let block: AddressRange = "192.0.2.16/30".parse().unwrap();
+        let addresses: Vec<_> = block.iter().map(|a| a.to_string()).collect();
+        assert_eq!(
+            addresses,
+            ["192.0.2.16", "192.0.2.17", "192.0.2.18", "192.0.2.19"]
+        );
+        let pair: AddressRange = "192.0.2.254-192.0.3.1".parse().unwrap();
+        assert_eq!(pair.iter().count(), 4);
+        let v6: AddressRange = "2001:db8::fffe/127".parse().unwrap();
+        assert_eq!(v6.iter().count(), 2);
+    }
+
+    #[test]
+    fn the_last_address_of_all_ends_the_iteration() {
+        let last: AddressRange = "255.255.255.254/31".parse().unwrap();
+        assert_eq!(last.iter().count(), 2);
+    }
+
+    #[test]
+    fn families_never_overlap() {
+        let v4: AddressRange = "0.0.0.0/0".parse().unwrap();
+        let v6: AddressRange = "::/0".parse().unwrap();
+        assert!(!v4.overlaps(&v6) && !v4.contains("::1".parse().unwrap()));
+    }
+
+    #[test]
+    fn what_is_no_range_is_refused_with_a_remedy() {
+        for text in [
+            "",
+            "192.0.2.1",
+            "192.0.2.9-192.0.2.1",
+            "::1-::2",
+            "192.0.2.1/24",
+            "a/b",
+            "-",
+        ] {
+            let error = text.parse::<AddressRange>().unwrap_err();
+            assert!(!error.remedy.is_empty() && error.to_string().contains(&format!("{text:?}")));
+        }
+    }
+}

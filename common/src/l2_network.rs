@@ -1,0 +1,248 @@
+//! The `L2Network` custom resource: one layer-2 segment on which service addresses live.
+//!
+//! A person writes it (on PhoenixNAP, central does); central allocates addresses from its ranges,
+//! and each node daemon that its selector matches announces them on the segment's interface.
+//! What one object alone can show to be wrong is refused by the API server, by the CEL rules
+//! below; what takes two objects to see, central reports in a condition.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::address_range::{AddressRange, AddressRangeError};
+
+/// What an L2Network is to be.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "mooring.dev",
+    version = "v1alpha1",
+    kind = "L2Network",
+    plural = "l2networks",
+    status = "L2NetworkStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    printcolumn = r#"{"name":"VLAN","type":"integer","jsonPath":".spec.vlan"}"#,
+    printcolumn = r#"{"name":"Ranges","type":"string","jsonPath":".spec.ranges"}"#,
+    printcolumn = r#"{"name":"Used","type":"integer","jsonPath":".status.usedAddresses"}"#,
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].status"}"#,
+    printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].reason","priority":1}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+)]
+#[serde(rename_all = "camelCase")]
+pub struct L2NetworkSpec {
+    /// The 802.1Q VLAN id, 1 to 4094. Absent: the segment is untagged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 4094))]
+    pub vlan: Option<u16>,
+    /// The interface that the segment is on (the VLAN's parent, where there is a VLAN). Absent:
+    /// the daemon takes the one that has an address in one of the subnets, else the one of the
+    /// default route.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 15))]
+    pub parent: Option<String>,
+    /// The MTU of the VLAN interface, in bytes. Absent: that of its parent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1280, max = 65535))]
+    pub mtu: Option<u16>,
+    /// The subnets of the segment, at most one of each family being usual.
+    #[schemars(length(min = 1, max = 8))]
+    pub subnets: Vec<Subnet>,
+    /// Where service addresses are allocated from: CIDR blocks, of which every address is used
+    /// (`192.0.2.16/28`, `2001:db8::100/120`), or IPv4 addresses from first to last
+    /// (`192.0.2.10-192.0.2.20`).
+    #[schemars(length(min = 1, max = 32), inner(length(min = 3, max = 43)))]
+    pub ranges: Vec<String>,
+    /// Which Nodes are on the segment. Absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_selector: Option<LabelSelector>,
+}
+
+/// One subnet of a segment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Subnet {
+    /// The subnet, for example `192.0.2.0/24`.
+    #[schemars(length(min = 3, max = 43))]
+    pub cidr: String,
+    /// The router of the subnet, an address within it. Absent: there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 2, max = 39))]
+    pub gateway: Option<String>,
+}
+
+/// What central has found about an L2Network.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct L2NetworkStatus {
+    /// `Ready`: whether addresses are allocated from it, and if not, why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// How many addresses of its ranges Services hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_addresses: Option<i64>,
+}
+
+/// What is wrong with an L2Network that the API server let pass (an old object, or an API server
+/// without CEL): every fault at once.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("L2Network {name}: {}", faults.join("; "))]
+pub struct InvalidL2Network {
+    /// The object's name.
+    pub name: String,
+    /// One sentence per fault, with field, value and remedy.
+    pub faults: Vec<String>,
+}
+
+/// An L2Network that has been read whole: what the rest of Mooring works with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Segment {
+    /// The L2Network's name.
+    pub name: String,
+    /// The 802.1Q VLAN id, or untagged.
+    pub vlan: Option<u16>,
+    /// The interface named by the user.
+    pub parent: Option<String>,
+    /// The MTU named by the user, in bytes.
+    pub mtu: Option<u16>,
+    /// The subnets with their routers.
+    pub subnets: Vec<(IpNet, Option<IpAddr>)>,
+    /// Where addresses are allocated from, in the user's order.
+    pub ranges: Vec<AddressRange>,
+    /// Which Nodes are on the segment.
+    pub node_selector: kube::core::Selector,
+}
+
+impl Segment {
+    /// Whether the Node with these labels is on the segment.
+    #[must_use]
+    pub fn includes(&self, labels: &std::collections::BTreeMap<String, String>) -> bool {
+        use kube::core::SelectorExt;
+        self.node_selector.matches(labels)
+    }
+
+    /// Whether one of its ranges holds this address.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.ranges.iter().any(|range| range.contains(address))
+    }
+
+    /// The router for this address' subnet, if the user named one.
+    #[must_use]
+    pub fn gateway_of(&self, address: IpAddr) -> Option<IpAddr> {
+        self.subnets
+            .iter()
+            .find(|(subnet, _)| subnet.contains(&address))
+            .and_then(|(_, gw)| *gw)
+    }
+}
+
+impl TryFrom<&L2Network> for Segment {
+    type Error = InvalidL2Network;
+
+    /// Reads an L2Network whole.
+    ///
+    /// # Errors
+    /// [`InvalidL2Network`] with every fault found: a subnet, gateway, range or selector that
+    /// cannot be read, a gateway or range outside of all subnets, two ranges that overlap.
+    fn try_from(network: &L2Network) -> Result<Self, Self::Error> {
+        let name = network.metadata.name.clone().unwrap_or_default();
+        let spec = &network.spec;
+        let mut faults = Vec::new();
+        let subnets = read_subnets(&spec.subnets, &mut faults);
+        let ranges = read_ranges(&spec.ranges, &subnets, &mut faults);
+        let node_selector = match spec.node_selector.clone().unwrap_or_default().try_into() {
+            Ok(selector) => selector,
+            Err(error) => {
+                faults.push(format!(
+                    "spec.nodeSelector cannot be read ({error}); use matchLabels, or \
+                         matchExpressions with In, NotIn, Exists or DoesNotExist"
+                ));
+                kube::core::Selector::default()
+            }
+        };
+        if faults.is_empty() {
+            Ok(Self {
+                name,
+                vlan: spec.vlan,
+                parent: spec.parent.clone(),
+                mtu: spec.mtu,
+                subnets,
+                ranges,
+                node_selector,
+            })
+        } else {
+            Err(InvalidL2Network { name, faults })
+        }
+    }
+}
+
+fn read_subnets(subnets: &[Subnet], faults: &mut Vec<String>) -> Vec<(IpNet, Option<IpAddr>)> {
+    let mut read = Vec::new();
+    for (index, subnet) in subnets.iter().enumerate() {
+        let Ok(cidr) = subnet.cidr.parse::<IpNet>() else {
+            faults.push(format!(
+                "spec.subnets[{index}].cidr: {:?} is no subnet; write it like 192.0.2.0/24",
+                subnet.cidr
+            ));
+            continue;
+        };
+        let gateway = match subnet
+            .gateway
+            .as_deref()
+            .map(|text| (text, text.parse::<IpAddr>()))
+        {
+            None => None,
+            Some((_, Ok(gateway))) if cidr.contains(&gateway) => Some(gateway),
+            Some((text, _)) => {
+                faults.push(format!(
+                    "spec.subnets[{index}].gateway: {text:?} is no address within {cidr}; name \
+                     the router's address there, or leave it out"
+                ));
+                None
+            }
+        };
+        read.push((cidr, gateway));
+    }
+    read
+}
+
+fn read_ranges(
+    ranges: &[String],
+    subnets: &[(IpNet, Option<IpAddr>)],
+    faults: &mut Vec<String>,
+) -> Vec<AddressRange> {
+    let mut read: Vec<AddressRange> = Vec::new();
+    for (index, text) in ranges.iter().enumerate() {
+        let range = match text.parse::<AddressRange>() {
+            Ok(range) => range,
+            Err(AddressRangeError { remedy, .. }) => {
+                faults.push(format!(
+                    "spec.ranges[{index}]: {text:?} is no range; {remedy}"
+                ));
+                continue;
+            }
+        };
+        if !subnets
+            .iter()
+            .any(|(s, _)| s.contains(&range.first()) && s.contains(&range.last()))
+        {
+            faults.push(format!(
+                "spec.ranges[{index}]: {text:?} lies in none of the subnets; add its subnet, or \
+                 correct the range"
+            ));
+        }
+        if let Some(other) = read.iter().find(|other| other.overlaps(&range)) {
+            faults.push(format!(
+                "spec.ranges[{index}]: {text:?} overlaps {other}; let each address be in one range"
+            ));
+        }
+        read.push(range);
+    }
+    read
+}
+
+#[cfg(test)]
+mod tests;

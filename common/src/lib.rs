@@ -1,0 +1,15 @@
+//! What `mooring-central` and `mooring-node` must agree on.
+//!
+//! ```text
+//!   mooring-central ──► mooring-common ◄── mooring-node
+//! ```
+//!
+//! The programs never call each other: whatever passes between them is a Kubernetes object, and
+//! this crate says how it is named, shaped and read.
+
+pub mod address_range;
+pub mod l2_network;
+pub mod names;
+pub mod node_addresses;
+pub mod node_facts;
+pub mod provider_id;

@@ -1,0 +1,137 @@
+//! Every name that Mooring shares with Kubernetes, with its users, or between its two programs:
+//! each with who writes it and who reads it.
+
+/// The domain of Mooring's own annotations, labels and API group.
+pub const DOMAIN: &str = "mooring.dev";
+
+/// The namespace in which both programs run when the shipped manifests are used.
+pub const NAMESPACE: &str = "mooring-system";
+
+/// Taints.
+pub mod taints {
+    /// Set by the kubelet when it runs with `--cloud-provider=external`; taken off by whichever of
+    /// the two programs has initialised the Node.
+    pub const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+    /// Set by central on a NotReady Node whose machine is stopped, and taken off once it is Ready.
+    pub const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
+    /// Set by the cluster autoscaler on a Node that it is about to remove; read by both programs.
+    pub const TO_BE_DELETED: &str = "ToBeDeletedByClusterAutoscaler";
+    /// Set by a person on a Node whose machine is lost; read by the node daemon.
+    pub const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+}
+
+/// Labels.
+pub mod labels {
+    /// Written at initialisation, from the machine's type.
+    pub const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+    /// The older form of [`INSTANCE_TYPE`], always written beside it.
+    pub const INSTANCE_TYPE_BETA: &str = "beta.kubernetes.io/instance-type";
+    /// Written at initialisation, from the machine's zone.
+    pub const ZONE: &str = "topology.kubernetes.io/zone";
+    /// The older form of [`ZONE`], always written beside it.
+    pub const ZONE_BETA: &str = "failure-domain.beta.kubernetes.io/zone";
+    /// Written at initialisation, from the machine's region.
+    pub const REGION: &str = "topology.kubernetes.io/region";
+    /// The older form of [`REGION`], always written beside it.
+    pub const REGION_BETA: &str = "failure-domain.beta.kubernetes.io/region";
+    /// Set by a person on a Node that shall carry no load balancer traffic; read by both programs.
+    pub const EXCLUDE_FROM_LOAD_BALANCERS: &str =
+        "node.kubernetes.io/exclude-from-external-load-balancers";
+    /// Set by Kubernetes on every EndpointSlice of a Service; read by the node daemon.
+    pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
+}
+
+/// Annotations.
+pub mod annotations {
+    /// Written by the kubelet when it runs with `--node-ip`; read by both programs.
+    pub const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
+    /// Written by a person on a Service: the name of the L2Network that its addresses shall come
+    /// from. Read by central.
+    pub const L2_NETWORK_REQUEST: &str = "mooring.dev/l2-network";
+    /// Written by a person on a Service: the addresses wanted, at most one of each family,
+    /// separated by commas. Read by central; wins over `spec.loadBalancerIP`.
+    pub const ADDRESSES_REQUEST: &str = "mooring.dev/load-balancer-ips";
+    /// Written by central on a Service beside its status: the L2Network on which the addresses in
+    /// the status live. Read by the node daemons, which announce them there, and by central after
+    /// a restart.
+    pub const ALLOCATED_NETWORK: &str = "mooring.dev/allocated-l2-network";
+    /// Written by central on a Service: the addresses it holds, separated by commas. Read by
+    /// central, so that a Service whose status was wiped gets the same addresses again.
+    pub const ALLOCATED_ADDRESSES: &str = "mooring.dev/allocated-addresses";
+    /// Written by each node daemon on its own Lease: a JSON object from the name of each L2Network
+    /// on which it can speak to the MAC address it speaks from. Read by the other daemons.
+    pub const LEASE_SEGMENTS: &str = "mooring.dev/segments";
+}
+
+/// Finalizers.
+pub mod finalizers {
+    /// Set by central on a Service before anything is allocated for it, and taken off when all of
+    /// it has been released. The Go controllers use the same.
+    pub const SERVICE: &str = "service.kubernetes.io/load-balancer-cleanup";
+}
+
+/// The name under which each controller reports Events, as the Go controllers do.
+pub mod components {
+    /// Initialisation and addresses of Nodes.
+    pub const NODE: &str = "cloud-node-controller";
+    /// Shutdown taint and deletion of Nodes.
+    pub const NODE_LIFECYCLE: &str = "cloud-node-lifecycle-controller";
+    /// Services of type LoadBalancer.
+    pub const SERVICE: &str = "service-controller";
+    /// L2Networks and the addresses in them.
+    pub const ADDRESS_POOL: &str = "l2network-controller";
+    /// The node daemon.
+    pub const NODE_DAEMON: &str = "mooring-node";
+}
+
+/// Reasons of Events. The names that the Go controllers use are kept, since alerts match on them.
+pub mod reasons {
+    /// Node, Normal: initialised. By whichever program did it.
+    pub const SYNCED: &str = "Synced";
+    /// Node, Warning: it cannot be initialised as things are; the note says what to do.
+    pub const INITIALIZATION_REFUSED: &str = "InitializationRefused";
+    /// Node, Warning: two machines match it, so that none is chosen.
+    pub const AMBIGUOUS_INSTANCE: &str = "AmbiguousInstance";
+    /// Node, Warning: its provider ID belongs to another provider, or contradicts ours.
+    pub const UNKNOWN_PROVIDER_ID: &str = "UnknownProviderIDPrefix";
+    /// Node, Warning: somebody else keeps changing its addresses back.
+    pub const ADDRESSES_CONTESTED: &str = "AddressesContested";
+    /// Node, Normal: about to be deleted, since its machine is gone.
+    pub const DELETING_NODE: &str = "DeletingNode";
+    /// Node, Warning: the deletion was refused by the API server.
+    pub const DELETING_NODE_FAILED: &str = "DeletingNodeFailed";
+    /// Node, Warning: its machine seems gone, but too many would be deleted at once.
+    pub const NODE_DELETION_HELD: &str = "NodeDeletionHeld";
+    /// Service, Normal: before every attempt to provide a load balancer.
+    pub const ENSURING_LOAD_BALANCER: &str = "EnsuringLoadBalancer";
+    /// Service, Normal: the load balancer is as wanted.
+    pub const ENSURED_LOAD_BALANCER: &str = "EnsuredLoadBalancer";
+    /// Service, Warning: the attempt failed; the note says why and what to do.
+    pub const SYNC_LOAD_BALANCER_FAILED: &str = "SyncLoadBalancerFailed";
+    /// Service, Warning: no Node can carry its traffic.
+    pub const UNAVAILABLE_LOAD_BALANCER: &str = "UnAvailableLoadBalancer";
+    /// Service, Normal: its load balancer is about to be deleted.
+    pub const DELETING_LOAD_BALANCER: &str = "DeletingLoadBalancer";
+    /// Service, Normal: its load balancer is gone.
+    pub const DELETED_LOAD_BALANCER: &str = "DeletedLoadBalancer";
+    /// L2Network, Warning: part of its ranges belongs to another L2Network, or is no range.
+    pub const RANGE_CONFLICT: &str = "RangeConflict";
+    /// L2Network, Normal: what hindered it is gone.
+    pub const READY: &str = "Ready";
+    /// Service, Normal: a node has begun to announce one of its addresses.
+    pub const ADDRESS_ANNOUNCED: &str = "AddressAnnounced";
+    /// Service, Warning: a machine that is none of ours answers for one of its addresses.
+    pub const ADDRESS_CONFLICT: &str = "AddressConflict";
+}
+
+/// The Lease that central's replicas compete for: the one that the Go controllers use, in
+/// [`LEADER_LEASE_NAMESPACE`], so that an old controller and Mooring never both act.
+pub const LEADER_LEASE: &str = "cloud-controller-manager";
+/// Where [`LEADER_LEASE`] lives.
+pub const LEADER_LEASE_NAMESPACE: &str = "kube-system";
+
+/// The Lease of one node daemon, in the namespace that the daemon runs in.
+#[must_use]
+pub fn node_lease(node_name: &str) -> String {
+    format!("node-{node_name}")
+}

@@ -1,0 +1,173 @@
+//! The addresses of a Node, in order, and the kubelet's word on them.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+/// What an address of a Node is for (`status.addresses[].type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum AddressType {
+    /// An address that the other Nodes reach.
+    InternalIP,
+    /// An address that the outside reaches.
+    ExternalIP,
+    /// The machine's own name.
+    Hostname,
+    /// A DNS name that the other Nodes resolve.
+    InternalDNS,
+    /// A DNS name that the outside resolves.
+    ExternalDNS,
+}
+
+/// One entry of `status.addresses`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct NodeAddress {
+    /// What it is for.
+    #[serde(rename = "type")]
+    pub kind: AddressType,
+    /// The address or name itself.
+    pub address: String,
+}
+
+impl NodeAddress {
+    /// An entry of this type.
+    #[must_use]
+    pub fn new(kind: AddressType, address: impl Into<String>) -> Self {
+        Self {
+            kind,
+            address: address.into(),
+        }
+    }
+}
+
+impl fmt::Display for NodeAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {}", self.kind, self.address)
+    }
+}
+
+/// Why the kubelet's `--node-ip` cannot be satisfied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProvidedNodeIpError {
+    /// The annotation is neither an address nor one of each family.
+    #[error(
+        "annotation alpha.kubernetes.io/provided-node-ip: {value:?} is neither one IP address nor \
+         one of each family; correct the kubelet's --node-ip"
+    )]
+    Malformed {
+        /// The annotation's value.
+        value: String,
+    },
+    /// The machine has no such address.
+    #[error(
+        "annotation alpha.kubernetes.io/provided-node-ip: {address} is none of the machine's \
+         addresses ({known}); correct the kubelet's --node-ip or the machine's addresses"
+    )]
+    Unknown {
+        /// The address asked for.
+        address: IpAddr,
+        /// What the machine has, for the message.
+        known: String,
+    },
+}
+
+/// The addresses that a Node should report: those of its machine, narrowed by the kubelet's
+/// `--node-ip`, and with the Node's own host name kept where the machine gives none.
+///
+/// Matching addresses come first, in the annotation's order; of each type that matched only the
+/// matching ones stay; those of other types follow as they are (KEP-3705).
+///
+/// # Errors
+/// [`ProvidedNodeIpError`] if the annotation cannot be read or names an address that the machine
+/// does not have.
+pub fn wanted(
+    machine: &[NodeAddress],
+    current: &[NodeAddress],
+    provided_node_ip: Option<&str>,
+) -> Result<Vec<NodeAddress>, ProvidedNodeIpError> {
+    let mut all: Vec<NodeAddress> = Vec::with_capacity(machine.len() + 1);
+    for address in machine {
+        if !all.contains(address) {
+            all.push(address.clone());
+        }
+    }
+    if !all.iter().any(|a| a.kind == AddressType::Hostname) {
+        all.extend(
+            current
+                .iter()
+                .find(|a| a.kind == AddressType::Hostname)
+                .cloned(),
+        );
+    }
+    match provided_node_ip {
+        None => Ok(all),
+        Some(value) => narrow(&all, value),
+    }
+}
+
+fn narrow(all: &[NodeAddress], value: &str) -> Result<Vec<NodeAddress>, ProvidedNodeIpError> {
+    let mut matching: Vec<NodeAddress> = Vec::new();
+    for wanted in parse_provided(value)? {
+        let found = all
+            .iter()
+            .filter(|a| a.address.parse::<IpAddr>().is_ok_and(|ip| ip == wanted));
+        let before = matching.len();
+        matching.extend(found.cloned());
+        if matching.len() == before {
+            let known = all
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(", ");
+            return Err(ProvidedNodeIpError::Unknown {
+                address: wanted,
+                known,
+            });
+        }
+    }
+    let others: Vec<_> = all
+        .iter()
+        .filter(|a| !matching.iter().any(|m| m.kind == a.kind))
+        .cloned()
+        .collect();
+    matching.extend(others);
+    Ok(matching)
+}
+
+fn parse_provided(value: &str) -> Result<Vec<IpAddr>, ProvidedNodeIpError> {
+    let malformed = || ProvidedNodeIpError::Malformed {
+        value: value.to_owned(),
+    };
+    let addresses: Vec<IpAddr> = value
+        .split(',')
+        .map(|part| part.trim().parse().map_err(|_| malformed()))
+        .collect::<Result<_, _>>()?;
+    match addresses.as_slice() {
+        [_] => Ok(addresses),
+        [first, second] if first.is_ipv4() != second.is_ipv4() => Ok(addresses),
+        _ => Err(malformed()),
+    }
+}
+
+/// Whether two lists say the same: the order counts within a type only where it names the primary
+/// address, so a machine that lists its addresses in another order causes no write.
+#[must_use]
+pub fn same(a: &[NodeAddress], b: &[NodeAddress]) -> bool {
+    let primary = |list: &[NodeAddress], kind: AddressType| {
+        list.iter()
+            .find(|x| x.kind == kind)
+            .map(|x| x.address.clone())
+    };
+    let mut sorted_a = a.to_vec();
+    let mut sorted_b = b.to_vec();
+    sorted_a.sort();
+    sorted_b.sort();
+    sorted_a == sorted_b
+        && [AddressType::InternalIP, AddressType::ExternalIP]
+            .into_iter()
+            .all(|kind| primary(a, kind) == primary(b, kind))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,2 @@
+//! `mooring-node`
+fn main() {}
