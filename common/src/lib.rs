@@ -8,8 +8,17 @@
 //! this crate says how it is named, shaped and read.
 
 pub mod address_range;
+pub mod engine;
+pub mod go_duration;
+pub mod k8s;
 pub mod l2_network;
 pub mod names;
 pub mod node_addresses;
 pub mod node_facts;
+pub mod node_init;
+pub mod node_view;
 pub mod provider_id;
+pub mod shutdown;
+pub mod taints;
+pub mod telemetry;
+pub mod work_queue;

@@ -11,7 +11,8 @@ fn list(entries: &[(AddressType, &str)]) -> Vec<NodeAddress> {
 /// The table of framework behaviour that users rely on.
 #[test]
 fn provided_node_ip_narrows_as_the_go_controllers_do() {
-    let cases: &[(&[(AddressType, &str)], &str, &[(AddressType, &str)])] = &[
+    type Entries = &'static [(AddressType, &'static str)];
+    let cases: &[(Entries, &str, Entries)] = &[
         (
             &[
                 (InternalIP, "10.0.0.1"),

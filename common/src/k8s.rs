@@ -1,0 +1,37 @@
+//! How both programs talk to the Kubernetes API: one client, watches that keep only what is
+//! looked at, and Events.
+
+mod cache;
+mod client;
+mod events;
+
+pub use cache::{Cache, Change, ObjectKey, Slim};
+pub use client::{ClientError, ClientOptions, client};
+pub use events::{EventKind, Events};
+
+/// What an error of the API server means for the one who asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApiFailure {
+    /// The object is not there (any more).
+    NotFound,
+    /// Somebody else changed the object meanwhile: read it again.
+    Conflict,
+    /// It is refused for good: by validation, by admission, or for want of permission.
+    Refused,
+    /// It may work later.
+    Transient,
+}
+
+/// Classifies an error of the API server.
+#[must_use]
+pub fn classify(error: &kube::Error) -> ApiFailure {
+    match error {
+        kube::Error::Api(status) => match status.code {
+            404 => ApiFailure::NotFound,
+            409 => ApiFailure::Conflict,
+            400 | 401 | 403 | 405 | 422 => ApiFailure::Refused,
+            _ => ApiFailure::Transient,
+        },
+        _ => ApiFailure::Transient,
+    }
+}

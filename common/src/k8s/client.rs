@@ -1,0 +1,81 @@
+//! The connection to the API server.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+
+/// Where the API server is, and who asks.
+#[derive(Clone, Debug, Default)]
+pub struct ClientOptions {
+    /// A kubeconfig file. Absent: `KUBECONFIG`, or the configuration that every Pod is given.
+    pub kubeconfig: Option<PathBuf>,
+    /// The API server's address, overriding the configuration's.
+    pub master: Option<String>,
+    /// How this program names itself in the audit log.
+    pub user_agent: String,
+}
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The kubeconfig file cannot be used.
+    #[error("cannot use kubeconfig {}; check --kubeconfig", path.display())]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: kube::config::KubeconfigError,
+    },
+    /// Neither a kubeconfig nor a Pod's configuration was found.
+    #[error("no --kubeconfig was given, and this is no Pod of a cluster")]
+    NotInCluster(#[source] kube::config::InferConfigError),
+    /// `--master` is no URL.
+    #[error("--master {master:?} is no URL; write it like https://10.0.0.1:6443")]
+    Master {
+        /// What was written.
+        master: String,
+        /// What is wrong with it.
+        source: http::uri::InvalidUri,
+    },
+    /// The configuration is read, but a client cannot be made from it.
+    #[error("cannot make a client from the cluster configuration")]
+    Client(#[source] kube::Error),
+}
+
+/// Makes the client. Nothing is asked of the API server yet. Every request but a watch has a
+/// deadline, so that a silent API server cannot stall a controller for ever.
+///
+/// # Errors
+/// [`ClientError`], naming what to correct.
+pub async fn client(options: &ClientOptions) -> Result<Client, ClientError> {
+    let mut config = match &options.kubeconfig {
+        Some(path) => from_file(path).await?,
+        None => Config::infer().await.map_err(ClientError::NotInCluster)?,
+    };
+    if let Some(master) = &options.master {
+        config.cluster_url = master.parse().map_err(|source| ClientError::Master {
+            master: master.clone(),
+            source,
+        })?;
+    }
+    config.connect_timeout = Some(Duration::from_secs(5));
+    config.read_timeout = Some(Duration::from_secs(295));
+    config.write_timeout = Some(Duration::from_secs(10));
+    if let Ok(agent) = options.user_agent.parse() {
+        config.headers.push((http::header::USER_AGENT, agent));
+    }
+    Client::try_from(config).map_err(ClientError::Client)
+}
+
+async fn from_file(path: &PathBuf) -> Result<Config, ClientError> {
+    let error = |source| ClientError::Kubeconfig {
+        path: path.clone(),
+        source,
+    };
+    let kubeconfig = Kubeconfig::read_from(path).map_err(error)?;
+    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .map_err(error)
+}

@@ -1,0 +1,173 @@
+//! Writes on a Node: patches that change only what they name, so that whatever others write
+//! meanwhile survives.
+
+use k8s_openapi::api::core::v1::{Node, Taint};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use super::NodeStep;
+use crate::k8s::{ApiFailure, Slim, classify};
+use crate::names::taints as taint_keys;
+use crate::node_addresses::NodeAddress;
+use crate::node_view::NodeView;
+use crate::taints;
+
+/// Writes on Nodes.
+#[derive(Clone)]
+pub struct Writer {
+    nodes: Api<Node>,
+}
+
+/// Why a write did not happen.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteFailure {
+    /// The Node is gone, or another of its name has taken its place.
+    #[error("the Node is gone")]
+    Gone,
+    /// Somebody changed what the write was based on: read the Node again and plan anew.
+    #[error("the Node was changed meanwhile")]
+    Conflict,
+    /// The API server refuses it.
+    #[error("the API server refused to {step}")]
+    Refused {
+        /// What was to be done.
+        step: String,
+        /// Its words.
+        source: kube::Error,
+    },
+    /// The API server could not be asked.
+    #[error("could not {step}")]
+    Transient {
+        /// What was to be done.
+        step: String,
+        /// Why.
+        source: kube::Error,
+    },
+}
+
+impl Writer {
+    /// Writes with this client.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        Self {
+            nodes: Api::all(client),
+        }
+    }
+
+    /// Reads a Node as it is now; `None` if there is none of this name.
+    ///
+    /// # Errors
+    /// Whatever the API server says but "not found".
+    pub async fn read(&self, name: &str) -> Result<Option<NodeView>, kube::Error> {
+        Ok(self.nodes.get_opt(name).await?.map(NodeView::slim))
+    }
+
+    /// Takes one step, and returns the Node as it is after it.
+    ///
+    /// # Errors
+    /// [`WriteFailure`].
+    pub async fn apply(&self, node: &NodeView, step: &NodeStep) -> Result<NodeView, WriteFailure> {
+        let params = PatchParams::default();
+        let written = match step {
+            NodeStep::SetAddresses(addresses) => {
+                let patch = Patch::Merge(addresses_patch(&node.uid, addresses));
+                self.nodes.patch_status(&node.name, &params, &patch).await
+            }
+            NodeStep::Initialize { .. } => {
+                let operations = serde_json::from_value(Value::Array(initialize(node, step)))
+                    .map_err(|error| WriteFailure::Refused {
+                        step: step.to_string(),
+                        source: kube::Error::SerdeError(error),
+                    })?;
+                let patch: Patch<()> = Patch::Json(operations);
+                self.nodes.patch(&node.name, &params, &patch).await
+            }
+        };
+        written
+            .map(NodeView::slim)
+            .map_err(|error| match classify(&error) {
+                ApiFailure::NotFound => WriteFailure::Gone,
+                ApiFailure::Conflict => WriteFailure::Conflict,
+                ApiFailure::Refused if is_failed_test(&error) => WriteFailure::Conflict,
+                ApiFailure::Refused => WriteFailure::Refused {
+                    step: step.to_string(),
+                    source: error,
+                },
+                ApiFailure::Transient => WriteFailure::Transient {
+                    step: step.to_string(),
+                    source: error,
+                },
+            })
+    }
+}
+
+/// The API server reports a failed `test` of a JSON patch (RFC 6902, 4.6) as 422 without causes;
+/// a refusal by validation has causes, one by admission is a 403 or has a reason of its own.
+fn is_failed_test(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => {
+            status.code == 422 && status.details.as_ref().is_none_or(|d| d.causes.is_empty())
+        }
+        _ => false,
+    }
+}
+
+/// A wrong UID makes the API server answer with a conflict: the Node that registered again under
+/// the same name is another machine's.
+fn addresses_patch(uid: &str, addresses: &[NodeAddress]) -> Value {
+    json!({"metadata": {"uid": uid}, "status": {"addresses": addresses}})
+}
+
+/// The operations of one JSON patch. `test` guards what must not have changed: the UID, the place
+/// of the taint, and the absence of what is set only if absent.
+fn initialize(node: &NodeView, step: &NodeStep) -> Vec<Value> {
+    let NodeStep::Initialize {
+        provider_id,
+        labels,
+        additional_labels,
+    } = step
+    else {
+        return Vec::new();
+    };
+    let mut operations = vec![json!({"op": "test", "path": "/metadata/uid", "value": node.uid})];
+    if let Some(id) = provider_id {
+        operations.push(json!({"op": "add", "path": "/spec/providerID", "value": id}));
+    }
+    if node.labels.is_none() && !(labels.is_empty() && additional_labels.is_empty()) {
+        operations.push(json!({"op": "test", "path": "/metadata/labels", "value": null}));
+        operations.push(json!({"op": "add", "path": "/metadata/labels", "value": {}}));
+    }
+    for (key, value) in labels {
+        operations.push(json!({"op": "add", "path": label_path(key), "value": value}));
+    }
+    for (key, value) in additional_labels {
+        operations.push(json!({"op": "test", "path": label_path(key), "value": null}));
+        operations.push(json!({"op": "add", "path": label_path(key), "value": value}));
+    }
+    operations.extend(remove_taint(&node.taints, taint_keys::UNINITIALIZED));
+    operations
+}
+
+/// Operations that remove all taints with this key and leave the others as they are. Only the
+/// place and key of each is tested: another taint that changes meanwhile is no conflict.
+#[must_use]
+pub(crate) fn remove_taint(all: &[Taint], key: &str) -> Vec<Value> {
+    taints::positions(all, key)
+        .into_iter()
+        .flat_map(|index| {
+            [
+                json!({"op": "test", "path": format!("/spec/taints/{index}/key"), "value": key}),
+                json!({"op": "remove", "path": format!("/spec/taints/{index}")}),
+            ]
+        })
+        .collect()
+}
+
+/// A label's place as a JSON pointer (RFC 6901, section 3).
+fn label_path(key: &str) -> String {
+    format!(
+        "/metadata/labels/{}",
+        key.replace('~', "~0").replace('/', "~1")
+    )
+}

@@ -1,0 +1,148 @@
+use super::*;
+use crate::k8s::Slim;
+use crate::node_addresses::AddressType;
+use serde_json::json;
+
+fn tainted(extra: &serde_json::Value) -> NodeView {
+    let mut node = json!({
+        "metadata": {"name": "n1", "uid": "u1", "labels": {"mine": "kept"}},
+        "spec": {"taints": [
+            {"key": "x", "effect": "NoExecute", "value": "1"},
+            {"key": "node.cloudprovider.kubernetes.io/uninitialized", "effect": "NoSchedule"},
+        ]},
+    });
+    json_patch::merge(&mut node, extra);
+    NodeView::slim(serde_json::from_value(node).unwrap())
+}
+
+fn facts() -> NodeFacts {
+    NodeFacts {
+        provider_id: Some("cloudlycke://n1".parse().unwrap()),
+        instance_type: Some("vbox".into()),
+        zone: Some("laptop".into()),
+        region: None,
+        addresses: vec![NodeAddress::new(AddressType::InternalIP, "10.0.0.1")],
+        additional_labels: [("mine", "other"), ("rack", "r1"), ("a.k8s.io/b", "x")]
+            .map(|(k, v)| (k.into(), v.into()))
+            .into(),
+    }
+}
+
+#[test]
+fn addresses_come_first_and_the_taint_goes_last() {
+    let plan = plan(&tainted(&json!({})), &facts()).unwrap();
+    let [
+        NodeStep::SetAddresses(_),
+        NodeStep::Initialize {
+            provider_id,
+            labels,
+            additional_labels,
+        },
+    ] = plan.steps()
+    else {
+        panic!("{plan}")
+    };
+    assert_eq!(provider_id.as_deref(), Some("cloudlycke://n1"));
+    let keys: Vec<_> = labels.keys().map(String::as_str).collect();
+    assert_eq!(
+        keys,
+        [
+            "beta.kubernetes.io/instance-type",
+            "failure-domain.beta.kubernetes.io/zone",
+            "node.kubernetes.io/instance-type",
+            "topology.kubernetes.io/zone"
+        ]
+    );
+    assert_eq!(additional_labels.keys().collect::<Vec<_>>(), ["rack"]);
+}
+
+#[test]
+fn an_initialised_node_gets_nothing_but_addresses() {
+    let node = tainted(&json!({"spec": {"taints": null}}));
+    let plan = plan(&node, &facts()).unwrap();
+    assert!(
+        matches!(plan.steps(), [NodeStep::SetAddresses(_)]),
+        "{plan}"
+    );
+}
+
+#[test]
+fn nothing_is_written_twice() {
+    let node = tainted(&json!({
+        "spec": {"taints": null},
+        "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]},
+    }));
+    assert!(plan(&node, &facts()).unwrap().is_empty());
+}
+
+#[test]
+fn what_cannot_be_right_is_refused() {
+    let conflict = tainted(&json!({"spec": {"providerID": "cloudlycke://n2"}}));
+    assert!(matches!(
+        plan(&conflict, &facts()),
+        Err(Refusal::ProviderIdConflict { .. })
+    ));
+
+    let nobody = NodeFacts {
+        provider_id: None,
+        ..facts()
+    };
+    assert_eq!(
+        plan(&tainted(&json!({})), &nobody),
+        Err(Refusal::NoProviderId)
+    );
+
+    let nowhere = NodeFacts {
+        addresses: vec![],
+        ..facts()
+    };
+    assert_eq!(
+        plan(&tainted(&json!({})), &nowhere),
+        Err(Refusal::NoAddresses)
+    );
+
+    let annotation = json!({"metadata": {"annotations": {
+        "alpha.kubernetes.io/provided-node-ip": "10.9.9.9"}}});
+    assert!(matches!(
+        plan(&tainted(&annotation), &facts()),
+        Err(Refusal::ProvidedNodeIp(_))
+    ));
+}
+
+#[test]
+fn a_provider_id_that_the_node_has_is_enough() {
+    let node = tainted(&json!({"spec": {"providerID": "cloudlycke://n1"}}));
+    let plan = plan(
+        &node,
+        &NodeFacts {
+            provider_id: None,
+            ..facts()
+        },
+    )
+    .unwrap();
+    assert!(
+        matches!(
+            plan.steps().last(),
+            Some(NodeStep::Initialize {
+                provider_id: None,
+                ..
+            })
+        ),
+        "{plan}"
+    );
+}
+
+#[test]
+fn kubernetes_own_label_domains_are_reserved() {
+    for key in [
+        "kubernetes.io/a",
+        "k8s.io/a",
+        "x.k8s.io/a",
+        "node.kubernetes.io/a",
+    ] {
+        assert!(is_reserved(key), "{key}");
+    }
+    for key in ["a", "notk8s.io/a", "k8s.io.example.com/a", "mooring.dev/a"] {
+        assert!(!is_reserved(key), "{key}");
+    }
+}

@@ -1,0 +1,184 @@
+//! The part of a Node that Mooring looks at.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, NodeCondition, ObjectReference, Taint};
+use serde::Deserialize;
+
+use crate::k8s::Slim;
+use crate::names::{annotations, labels, taints as taint_keys};
+use crate::node_addresses::NodeAddress;
+use crate::taints;
+
+/// Whether the kubelet says that the Node can run pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Readiness {
+    /// The condition `Ready` is True.
+    Ready,
+    /// It is False.
+    NotReady,
+    /// It is Unknown, or missing.
+    Unknown,
+}
+
+/// What both programs know of a Node: what they read, and nothing that they do not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeView {
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.uid`: tells a Node from one of the same name that registered again.
+    pub uid: String,
+    /// `metadata.creationTimestamp`.
+    pub created: Option<Timestamp>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// `metadata.labels`; `None` if there is no such map yet.
+    pub labels: Option<BTreeMap<String, String>>,
+    /// The kubelet's `--node-ip`, from its annotation.
+    pub provided_node_ip: Option<String>,
+    /// `spec.providerID`, empty counting as absent.
+    pub provider_id: Option<String>,
+    /// `spec.taints`, in order.
+    pub taints: Vec<Taint>,
+    /// `status.addresses`, in order.
+    pub addresses: Vec<NodeAddress>,
+    /// The condition `Ready`.
+    pub readiness: Readiness,
+    /// `status.nodeInfo.systemUUID`, empty counting as absent.
+    pub system_uuid: Option<String>,
+    /// `status.nodeInfo.machineID`, empty counting as absent.
+    pub machine_id: Option<String>,
+    /// `status.capacity`, as written: `cpu`, `memory`.
+    pub capacity: BTreeMap<String, String>,
+}
+
+impl NodeView {
+    /// Whether it still waits to be initialised.
+    #[must_use]
+    pub fn is_uninitialized(&self) -> bool {
+        taints::has(&self.taints, taint_keys::UNINITIALIZED)
+    }
+
+    /// The value of a label.
+    #[must_use]
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.labels.as_ref()?.get(key).map(String::as_str)
+    }
+
+    /// Whether it may carry load balancer traffic: not being deleted, not excluded by label (a
+    /// value that is no boolean excludes, as in Kubernetes), not about to be removed by the
+    /// autoscaler.
+    #[must_use]
+    pub fn carries_traffic(&self) -> bool {
+        let excluded = match self.label(labels::EXCLUDE_FROM_LOAD_BALANCERS) {
+            None => false,
+            Some(value) => !matches!(value, "0" | "f" | "F" | "false" | "False" | "FALSE"),
+        };
+        !self.deleting && !excluded && !taints::has(&self.taints, taint_keys::TO_BE_DELETED)
+    }
+
+    /// How Events refer to it. The kubelet and the Go controllers use the Node's name as the UID,
+    /// and `kubectl describe node` finds the Events of either form.
+    #[must_use]
+    pub fn reference(&self) -> ObjectReference {
+        ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Node".to_owned()),
+            name: Some(self.name.clone()),
+            uid: Some(self.uid.clone()),
+            ..ObjectReference::default()
+        }
+    }
+}
+
+impl Slim for NodeView {
+    type Object = Node;
+
+    fn slim(node: Node) -> Self {
+        let meta = node.metadata;
+        let spec = node.spec.unwrap_or_default();
+        let status = node.status.unwrap_or_default();
+        let info = status.node_info.unwrap_or_default();
+        let present = |text: String| Some(text).filter(|t| !t.is_empty());
+        Self {
+            name: meta.name.unwrap_or_default(),
+            uid: meta.uid.unwrap_or_default(),
+            created: meta.creation_timestamp.map(|t| t.0),
+            deleting: meta.deletion_timestamp.is_some(),
+            labels: meta.labels,
+            provided_node_ip: meta
+                .annotations
+                .and_then(|mut all| all.remove(annotations::PROVIDED_NODE_IP)),
+            provider_id: spec.provider_id.and_then(present),
+            taints: spec.taints.unwrap_or_default(),
+            addresses: status
+                .addresses
+                .unwrap_or_default()
+                .into_iter()
+                .filter_map(|a| {
+                    let kind = serde_json::Value::String(a.type_);
+                    let kind = Deserialize::deserialize(kind).ok()?;
+                    Some(NodeAddress {
+                        kind,
+                        address: a.address,
+                    })
+                })
+                .collect(),
+            readiness: readiness(&status.conditions.unwrap_or_default()),
+            system_uuid: present(info.system_uuid),
+            machine_id: present(info.machine_id),
+            capacity: status
+                .capacity
+                .unwrap_or_default()
+                .into_iter()
+                .filter(|(name, _)| name == "cpu" || name == "memory")
+                .map(|(name, quantity)| (name, quantity.0))
+                .collect(),
+        }
+    }
+}
+
+fn readiness(conditions: &[NodeCondition]) -> Readiness {
+    match conditions
+        .iter()
+        .find(|c| c.type_ == "Ready")
+        .map(|c| c.status.as_str())
+    {
+        Some("True") => Readiness::Ready,
+        Some("False") => Readiness::NotReady,
+        _ => Readiness::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn view(value: serde_json::Value) -> NodeView {
+        NodeView::slim(serde_json::from_value(value).unwrap())
+    }
+
+    #[test]
+    fn a_node_with_nothing_in_it_is_read() {
+        let node = view(json!({"metadata": {"name": "n1"}}));
+        assert_eq!(node.readiness, Readiness::Unknown);
+        assert!(node.provider_id.is_none() && node.labels.is_none() && !node.is_uninitialized());
+        assert!(node.carries_traffic());
+    }
+
+    #[test]
+    fn the_exclusion_label_excludes_unless_it_says_false() {
+        for (value, carries) in [
+            ("", false),
+            ("true", false),
+            ("abc", false),
+            ("false", true),
+        ] {
+            let key = labels::EXCLUDE_FROM_LOAD_BALANCERS;
+            let node = view(json!({"metadata": {"name": "n1", "labels": {key: value}}}));
+            assert_eq!(node.carries_traffic(), carries, "{value:?}");
+        }
+    }
+}

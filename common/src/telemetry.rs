@@ -1,0 +1,34 @@
+//! Logs.
+
+use tracing_subscriber::EnvFilter;
+
+/// How a log line looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// Starts logging to standard error. `verbosity` is that of the Go programs' `-v`: up to 3 tells
+/// changes, 4 and more tells decisions, 6 and more everything. `RUST_LOG` overrides it.
+pub fn start(verbosity: u8, format: LogFormat) {
+    let level = match verbosity {
+        0..=3 => "info",
+        4..=5 => "info,mooring_common=debug,mooring_central=debug,mooring_node=debug",
+        _ => "debug",
+    };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    let started = match format {
+        LogFormat::Text => builder.with_ansi(false).try_init(),
+        LogFormat::Json => builder.json().try_init(),
+    };
+    if started.is_err() {
+        tracing::debug!("logging was started before");
+    }
+}

@@ -1,0 +1,253 @@
+//! Which objects a controller has to look at, and when.
+//!
+//! Guarantees: one key is never worked on twice at the same time; a key that is added while it is
+//! being worked on is looked at once more afterwards; keys added several times meanwhile cost one
+//! pass; failures in a row grow the delay of that key alone, and any success starts it anew.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::fmt::{Debug, Display};
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::Outcome;
+
+/// How the delay after failures grows: `first`, doubled with each further failure, up to `most`.
+#[derive(Clone, Copy, Debug)]
+pub struct Backoff {
+    /// The delay after the first failure.
+    pub first: Duration,
+    /// The longest delay.
+    pub most: Duration,
+}
+
+impl Backoff {
+    /// 5 s doubling to 300 s, as the Go service controller has it.
+    pub const SERVICES: Self = Self {
+        first: Duration::from_secs(5),
+        most: Duration::from_secs(300),
+    };
+    /// 0.5 s doubling to 60 s: a Node without its address is useless, and there may be thousands.
+    pub const NODES: Self = Self {
+        first: Duration::from_millis(500),
+        most: Duration::from_secs(60),
+    };
+
+    /// The delay after this many failures in a row.
+    #[must_use]
+    pub fn after(&self, failures: u32) -> Duration {
+        let factor = 2u32.saturating_pow(failures.saturating_sub(1).min(16));
+        self.first.saturating_mul(factor).min(self.most)
+    }
+}
+
+/// The keys waiting, being worked on, and to be looked at later.
+#[derive(Debug)]
+pub struct WorkQueue<K> {
+    state: Mutex<State<K>>,
+    changed: Notify,
+    backoff: Backoff,
+}
+
+#[derive(Debug)]
+struct State<K> {
+    ready: VecDeque<K>,
+    queued: HashSet<K>,
+    in_flight: HashSet<K>,
+    again: HashSet<K>,
+    delayed: BTreeMap<(Instant, u64), K>,
+    delayed_until: HashMap<K, (Instant, u64)>,
+    failures: HashMap<K, u32>,
+    sequence: u64,
+}
+
+impl<K: Clone + Eq + Hash> WorkQueue<K> {
+    /// An empty queue.
+    #[must_use]
+    pub fn new(backoff: Backoff) -> Self {
+        let state = State {
+            ready: VecDeque::new(),
+            queued: HashSet::new(),
+            in_flight: HashSet::new(),
+            again: HashSet::new(),
+            delayed: BTreeMap::new(),
+            delayed_until: HashMap::new(),
+            failures: HashMap::new(),
+            sequence: 0,
+        };
+        Self {
+            state: Mutex::new(state),
+            changed: Notify::new(),
+            backoff,
+        }
+    }
+
+    /// Asks for a pass over this key as soon as a worker is free.
+    pub fn add(&self, key: K) {
+        let mut state = self.lock();
+        if state.in_flight.contains(&key) {
+            state.again.insert(key);
+        } else if state.queued.insert(key.clone()) {
+            state.forget_delay(&key);
+            state.ready.push_back(key);
+            self.changed.notify_one();
+        }
+    }
+
+    /// Asks for a pass over this key after a delay, or sooner if something else asks for it.
+    pub fn add_after(&self, key: K, delay: Duration) {
+        let mut state = self.lock();
+        if state.queued.contains(&key) {
+            return;
+        }
+        let at = Instant::now() + delay;
+        if state
+            .delayed_until
+            .get(&key)
+            .is_some_and(|(earlier, _)| *earlier <= at)
+        {
+            return;
+        }
+        state.forget_delay(&key);
+        state.sequence += 1;
+        let slot = (at, state.sequence);
+        state.delayed.insert(slot, key.clone());
+        state.delayed_until.insert(key, slot);
+        self.changed.notify_one();
+    }
+
+    /// Waits for the next key, which then is in flight until [`Self::finish`].
+    async fn next(&self) -> K {
+        loop {
+            let wake_at = {
+                let mut state = self.lock();
+                state.promote(Instant::now());
+                if let Some(key) = state.ready.pop_front() {
+                    state.queued.remove(&key);
+                    state.in_flight.insert(key.clone());
+                    if !state.ready.is_empty() {
+                        self.changed.notify_one();
+                    }
+                    return key;
+                }
+                state.delayed.first_key_value().map(|((at, _), _)| *at)
+            };
+            match wake_at {
+                None => self.changed.notified().await,
+                Some(at) => {
+                    tokio::select! {
+                        () = self.changed.notified() => {}
+                        () = tokio::time::sleep_until(at) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends a pass, and plans the next one as its outcome asks for.
+    fn finish<E>(&self, key: K, outcome: &Outcome<E>) {
+        let next = {
+            let mut state = self.lock();
+            state.in_flight.remove(&key);
+            let again = state.again.remove(&key);
+            let delay = match outcome {
+                Outcome::Backoff(_) => {
+                    let failures = state.failures.entry(key.clone()).or_default();
+                    *failures += 1;
+                    Some(self.backoff.after(*failures))
+                }
+                Outcome::RetryAfter(delay) => {
+                    state.failures.remove(&key);
+                    Some(*delay)
+                }
+                Outcome::Done | Outcome::WaitForChange(_) | Outcome::NotOurs(_) => {
+                    state.failures.remove(&key);
+                    None
+                }
+            };
+            if again { Some(Duration::ZERO) } else { delay }
+        };
+        match next {
+            None => {}
+            Some(Duration::ZERO) => self.add(key),
+            Some(delay) => self.add_after(key, delay),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Clone + Eq + Hash> State<K> {
+    fn forget_delay(&mut self, key: &K) {
+        if let Some(slot) = self.delayed_until.remove(key) {
+            self.delayed.remove(&slot);
+        }
+    }
+
+    fn promote(&mut self, now: Instant) {
+        while let Some(entry) = self.delayed.first_entry() {
+            if entry.key().0 > now {
+                return;
+            }
+            let key = entry.remove();
+            self.delayed_until.remove(&key);
+            if self.in_flight.contains(&key) {
+                self.again.insert(key);
+            } else if self.queued.insert(key.clone()) {
+                self.ready.push_back(key);
+            }
+        }
+    }
+}
+
+/// Works the queue off with this many passes side by side, until cancelled. Passes that are under
+/// way then are dropped at their next await: whatever they were about to write is not written.
+pub async fn work<K, E, P, F>(
+    controller: &'static str,
+    queue: Arc<WorkQueue<K>>,
+    concurrency: usize,
+    cancel: CancellationToken,
+    pass: P,
+) where
+    K: Clone + Eq + Hash + Debug + Send + Sync + 'static,
+    E: Display + Send + 'static,
+    P: Fn(K) -> F + Send + Sync + 'static,
+    F: Future<Output = Outcome<E>> + Send + 'static,
+{
+    let pass = Arc::new(pass);
+    let mut workers = JoinSet::new();
+    for _ in 0..concurrency.max(1) {
+        let (queue, pass, cancel) = (queue.clone(), pass.clone(), cancel.clone());
+        workers.spawn(cancel.run_until_cancelled_owned(async move {
+            loop {
+                let key = queue.next().await;
+                let outcome = pass(key.clone()).await;
+                log(controller, &key, &outcome);
+                queue.finish(key, &outcome);
+            }
+        }));
+    }
+    while workers.join_next().await.is_some() {}
+}
+
+fn log<K: Debug, E: Display>(controller: &'static str, key: &K, outcome: &Outcome<E>) {
+    match outcome {
+        Outcome::Done => tracing::debug!(controller, ?key, "done"),
+        Outcome::RetryAfter(delay) => tracing::debug!(controller, ?key, ?delay, "again later"),
+        Outcome::Backoff(error) => tracing::warn!(controller, ?key, %error, "failed, will retry"),
+        Outcome::WaitForChange(reason) => {
+            tracing::info!(controller, ?key, reason, "waiting for a change");
+        }
+        Outcome::NotOurs(reason) => tracing::debug!(controller, ?key, reason, "not ours"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

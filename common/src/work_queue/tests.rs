@@ -1,0 +1,98 @@
+use super::*;
+use tokio::sync::mpsc;
+
+const BACKOFF: Backoff = Backoff {
+    first: Duration::from_secs(5),
+    most: Duration::from_secs(300),
+};
+
+/// Runs a worker whose passes report to the returned channel, with the outcome that `answer` gives.
+fn worker(
+    queue: &Arc<WorkQueue<&'static str>>,
+    concurrency: usize,
+    answer: impl Fn(u32) -> Outcome<String> + Send + Sync + 'static,
+) -> (
+    mpsc::UnboundedReceiver<(&'static str, Instant)>,
+    CancellationToken,
+) {
+    let (seen, passes) = mpsc::unbounded_channel();
+    let cancel = CancellationToken::new();
+    let count = std::sync::atomic::AtomicU32::new(0);
+    tokio::spawn(work(
+        "test",
+        queue.clone(),
+        concurrency,
+        cancel.clone(),
+        move |key| {
+            let n = count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            let outcome = answer(n);
+            let seen = seen.clone();
+            async move {
+                seen.send((key, Instant::now())).unwrap();
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                outcome
+            }
+        },
+    ));
+    (passes, cancel)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_added_many_times_costs_one_pass_and_one_more_if_under_way() {
+    let queue = Arc::new(WorkQueue::new(BACKOFF));
+    for _ in 0..5 {
+        queue.add("a");
+    }
+    let (mut passes, cancel) = worker(&queue, 4, |_| Outcome::Done);
+    passes.recv().await.unwrap();
+    queue.add("a");
+    queue.add("a");
+    passes.recv().await.unwrap();
+    queue.add("marker");
+    assert_eq!(passes.recv().await.unwrap().0, "marker");
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(passes.try_recv().is_err());
+    cancel.cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_in_a_row_grow_the_delay_and_success_starts_anew() {
+    let queue = Arc::new(WorkQueue::new(BACKOFF));
+    queue.add("a");
+    let (mut passes, _cancel) = worker(&queue, 1, |n| match n {
+        0 | 1 | 3 => Outcome::Backoff("no".to_owned()),
+        2 => Outcome::RetryAfter(Duration::from_secs(20)),
+        _ => Outcome::Done,
+    });
+    let mut at = Vec::new();
+    for _ in 0..5 {
+        at.push(passes.recv().await.unwrap().1);
+    }
+    let gaps: Vec<u64> = at.windows(2).map(|w| (w[1] - w[0]).as_secs()).collect();
+    assert_eq!(gaps, [5, 10, 20, 5]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_key_does_not_delay_another() {
+    let queue = Arc::new(WorkQueue::new(BACKOFF));
+    queue.add("bad");
+    let (mut passes, _cancel) = worker(&queue, 1, |n| {
+        if n == 0 {
+            Outcome::Backoff("no".to_owned())
+        } else {
+            Outcome::Done
+        }
+    });
+    let first = passes.recv().await.unwrap();
+    queue.add("good");
+    let second = passes.recv().await.unwrap();
+    assert_eq!((first.0, second.0), ("bad", "good"));
+    assert!(second.1 - first.1 < Duration::from_secs(1));
+}
+
+#[test]
+fn the_longest_delay_is_kept() {
+    assert_eq!(BACKOFF.after(1), Duration::from_secs(5));
+    assert_eq!(BACKOFF.after(7), Duration::from_secs(300));
+    assert_eq!(BACKOFF.after(u32::MAX), Duration::from_secs(300));
+}
