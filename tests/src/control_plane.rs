@@ -1,0 +1,379 @@
+//! A real Kubernetes control plane for one test program.
+//!
+//! ```text
+//!   test ──► kube-apiserver ──► etcd          (a socket and a folder of its own, no port)
+//!    │            ▲   └──► audit.log ──► ControlPlane::audit()
+//!    └── certificates, kubeconfigs, tokens
+//!                 ├── kube-controller-manager  (if asked for)
+//!                 └── mooring-central, mooring-node, kube-proxy, kubectl
+//! ```
+//!
+//! Everything runs on free ports with its files in a temporary folder, so that test programs may
+//! run side by side. The processes and the folder are gone when the [`ControlPlane`] is dropped,
+//! and also when the test program panics, is interrupted or is killed. `KEEP=1` keeps the files.
+//!
+//! The crate `envtest` starts a control plane too, but fixes the audit log, the addresses and
+//! the restart of the API server, and needs a Go compiler in every build of the workspace.
+
+mod assets;
+mod audit;
+mod certificates;
+mod clients;
+mod launch;
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use jiff::Timestamp;
+use uuid::Uuid;
+
+pub use assets::{assets, program};
+pub use audit::{AuditLog, Record};
+pub use certificates::Identity;
+
+use crate::process::{Process, Spec};
+use crate::scratch::Scratch;
+use crate::wait::eventually;
+use clients::Credentials;
+
+/// How long the API server may take to be ready. Far above the usual 4 s: machines get busy.
+const READY_LIMIT: Duration = Duration::from_secs(90);
+
+/// The controllers of [`Options::with_controller_manager`]. None of them plays the kubelet's
+/// counterpart: `node-lifecycle-controller` is left to tests that renew Leases.
+const USUAL_CONTROLLERS: [&str; 6] = [
+    "endpointslice-controller",
+    "serviceaccount-controller",
+    "serviceaccount-token-controller",
+    "root-ca-certificate-publisher-controller",
+    "garbage-collector-controller",
+    "namespace-controller",
+];
+
+/// What kind of control plane to start.
+#[derive(Clone, Debug)]
+pub struct Options {
+    bind: IpAddr,
+    names: Vec<String>,
+    controllers: Vec<String>,
+    api_server_flags: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            bind: Ipv4Addr::LOCALHOST.into(),
+            names: Vec::new(),
+            controllers: Vec::new(),
+            api_server_flags: Vec::new(),
+        }
+    }
+}
+
+impl Options {
+    /// The address on which the API server listens (default: 127.0.0.1).
+    #[must_use]
+    pub fn bind(mut self, address: impl Into<IpAddr>) -> Self {
+        self.bind = address.into();
+        self
+    }
+
+    /// A further name or address for the server's certificate.
+    #[must_use]
+    pub fn server_name(mut self, name: impl Into<String>) -> Self {
+        self.names.push(name.into());
+        self
+    }
+
+    /// Starts kube-controller-manager with the controllers that suites usually need:
+    /// EndpointSlices, ServiceAccounts and their CA, garbage collection, namespaces.
+    #[must_use]
+    pub fn with_controller_manager(self) -> Self {
+        USUAL_CONTROLLERS.into_iter().fold(self, Self::controller)
+    }
+
+    /// Starts kube-controller-manager with this controller too, for example
+    /// `node-lifecycle-controller`.
+    #[must_use]
+    pub fn controller(mut self, name: &str) -> Self {
+        self.controllers.push(name.to_owned());
+        self
+    }
+
+    /// A further flag for kube-apiserver. The last one of a name wins.
+    #[must_use]
+    pub fn api_server_flag(mut self, flag: impl Into<String>) -> Self {
+        self.api_server_flags.push(flag.into());
+        self
+    }
+}
+
+/// A running control plane. Dropping it ends its processes and removes its files.
+pub struct ControlPlane {
+    // The order matters: servers go first, their folder last.
+    controller_manager: Option<Process>,
+    api_server: Mutex<Option<Process>>,
+    etcd: Process,
+    api_server_spec: Spec,
+    authority: certificates::Authority,
+    url: String,
+    admin: kube::Config,
+    admin_kubeconfig: PathBuf,
+    audit_log: PathBuf,
+    ready_after: Duration,
+    scratch: Scratch,
+}
+
+impl fmt::Debug for ControlPlane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ControlPlane")
+            .field("url", &self.url)
+            .field("folder", &self.scratch.path())
+            .finish_non_exhaustive()
+    }
+}
+
+impl ControlPlane {
+    /// Starts a control plane and waits until it is ready, about 4 s.
+    ///
+    /// The first call on a machine may first have to build the programs, with progress shown.
+    pub async fn start(options: Options) -> Result<Self> {
+        tokio::task::spawn_blocking(assets).await??;
+        launch::launch(&options).await
+    }
+
+    /// [`Self::start`] for callers outside of any async runtime.
+    pub fn start_blocking(options: Options) -> Result<Self> {
+        // A thread of its own, because the caller may be inside a runtime after all.
+        let launcher = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            runtime.block_on(Self::start(options))
+        });
+        match launcher.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+
+    /// One control plane for all tests of this test program, with the usual controllers.
+    ///
+    /// The first test starts it, the end of the program ends it. Tests keep apart by their own
+    /// namespaces and object names.
+    pub fn shared() -> &'static Self {
+        static SHARED: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
+        let started = SHARED.get_or_init(|| {
+            Self::start_blocking(Options::default().with_controller_manager())
+                .map_err(|error| format!("{error:#}"))
+        });
+        match started {
+            Ok(control_plane) => control_plane,
+            Err(message) => panic!("the shared control plane did not start: {message}"),
+        }
+    }
+
+    /// A new client with all rights. Make one per test: a client belongs to the test's runtime.
+    pub fn admin(&self) -> kube::Client {
+        kube::Client::try_from(self.admin.clone()).expect("the configuration has worked before")
+    }
+
+    /// Kubeconfig file of the administrator.
+    pub fn admin_kubeconfig(&self) -> &Path {
+        &self.admin_kubeconfig
+    }
+
+    /// Where the API server listens, for example `https://127.0.0.1:12345`.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// How long the start took until everything was ready.
+    pub fn ready_after(&self) -> Duration {
+        self.ready_after
+    }
+
+    /// The folder with the logs, certificates and kubeconfigs.
+    pub fn folder(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// Path of kubectl.
+    pub fn kubectl(&self) -> PathBuf {
+        program("kubectl").expect("the programs have been found before")
+    }
+
+    /// The processes' ids and names, for tests of the rig itself.
+    pub fn processes(&self) -> Vec<(u32, String)> {
+        let api_server = self
+            .api_server
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        [
+            Some(&self.etcd),
+            api_server.as_ref(),
+            self.controller_manager.as_ref(),
+        ]
+        .into_iter()
+        .flatten()
+        .map(|process| (process.pid(), process.name().to_owned()))
+        .collect()
+    }
+
+    // --- identities ---------------------------------------------------------------------------
+
+    /// Kubeconfig file of any user, by a client certificate. For example
+    /// `("system:node:n1", Some("system:nodes"))` is the kubelet of n1.
+    pub fn kubeconfig_for_user(&self, user: &str, group: Option<&str>) -> Result<PathBuf> {
+        let text = self.kubeconfig(&Credentials::Certificate(
+            self.authority.client(user, group)?,
+        ))?;
+        clients::write(self.scratch.path(), &user.replace([':', '/'], "-"), &text)
+    }
+
+    /// A client of any user, see [`Self::kubeconfig_for_user`].
+    pub async fn client_for_user(&self, user: &str, group: Option<&str>) -> Result<kube::Client> {
+        let text = self.kubeconfig(&Credentials::Certificate(
+            self.authority.client(user, group)?,
+        ))?;
+        Ok(kube::Client::try_from(clients::config(&text).await?)?)
+    }
+
+    /// A token of a ServiceAccount. Bound to a Pod `(namespace, name)` where one is given: then
+    /// it names the Pod's node, as the token of a DaemonSet's Pod does.
+    pub async fn token_for(
+        &self,
+        namespace: &str,
+        name: &str,
+        bound_pod: Option<(&str, &str)>,
+    ) -> Result<String> {
+        clients::token(&self.admin(), namespace, name, bound_pod).await
+    }
+
+    /// Kubeconfig file of a ServiceAccount, see [`Self::token_for`].
+    pub async fn kubeconfig_for_service_account(
+        &self,
+        namespace: &str,
+        name: &str,
+        bound_pod: Option<(&str, &str)>,
+    ) -> Result<PathBuf> {
+        let text = self.kubeconfig(&Credentials::Token(
+            self.token_for(namespace, name, bound_pod).await?,
+        ))?;
+        let pod = bound_pod
+            .map(|(_, pod)| format!("-{pod}"))
+            .unwrap_or_default();
+        clients::write(
+            self.scratch.path(),
+            &format!("{namespace}-{name}{pod}"),
+            &text,
+        )
+    }
+
+    /// A client of a ServiceAccount, see [`Self::token_for`].
+    pub async fn client_for(
+        &self,
+        namespace: &str,
+        name: &str,
+        bound_pod: Option<(&str, &str)>,
+    ) -> Result<kube::Client> {
+        let text = self.kubeconfig(&Credentials::Token(
+            self.token_for(namespace, name, bound_pod).await?,
+        ))?;
+        Ok(kube::Client::try_from(clients::config(&text).await?)?)
+    }
+
+    fn kubeconfig(&self, credentials: &Credentials) -> Result<String> {
+        clients::kubeconfig(&self.url, &self.authority.certificate(), credentials)
+    }
+
+    // --- the audit log ------------------------------------------------------------------------
+
+    /// What the API server has been asked so far.
+    pub fn audit(&self) -> AuditLog {
+        AuditLog::read(&self.audit_log).expect("the API server's audit log must be readable")
+    }
+
+    /// Like [`Self::audit`], but certain to hold all that was answered before this call: the
+    /// API server writes an entry just after its answer.
+    pub async fn audit_settled(&self) -> AuditLog {
+        let mark = format!("/version?mark={}", Uuid::new_v4());
+        let client = self.admin();
+        eventually(
+            "the audit log has caught up",
+            READY_LIMIT,
+            async || -> Result<AuditLog> {
+                let request = http_get(&mark)?;
+                client.request_text(request).await?;
+                let log = self.audit();
+                if log.iter().all(|record| record.uri != mark) {
+                    bail!("the mark is not there yet");
+                }
+                Ok(log)
+            },
+        )
+        .await
+    }
+
+    /// The API server's clock is this machine's: a time to give to [`AuditLog::since`].
+    pub fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    // --- outages ------------------------------------------------------------------------------
+
+    /// Ends the API server at once, as a crash would. The data stay.
+    pub fn stop_api_server(&self) {
+        drop(
+            self.api_server
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take(),
+        );
+    }
+
+    /// Starts the API server again, on the same address with the same data, and waits for it.
+    pub async fn start_api_server(&self) -> Result<()> {
+        {
+            let mut api_server = self
+                .api_server
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            if api_server.is_none() {
+                *api_server = Some(Process::start(&self.api_server_spec)?);
+            }
+        }
+        let client = self.admin();
+        launch::wait_until_ready(&client, || Ok(()))
+            .await
+            .context("the API server did not come back")
+    }
+
+    /// Freezes the API server (SIGSTOP): connections stay open and nothing is answered.
+    pub fn freeze_api_server(&self) -> Result<()> {
+        self.with_api_server(Process::freeze)
+    }
+
+    /// Lets a frozen API server go on.
+    pub fn thaw_api_server(&self) -> Result<()> {
+        self.with_api_server(Process::thaw)
+    }
+
+    fn with_api_server(&self, action: impl Fn(&Process) -> Result<()>) -> Result<()> {
+        let api_server = self
+            .api_server
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        api_server
+            .as_ref()
+            .map_or_else(|| bail!("the API server is stopped"), action)
+    }
+}
+
+fn http_get(path: &str) -> Result<http::Request<Vec<u8>>> {
+    Ok(http::Request::get(path).body(Vec::new())?)
+}

@@ -1,0 +1,77 @@
+//! Mooring's own programs, started as users start them.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::{Context, Result, bail};
+
+use crate::process::{Process, Spec};
+
+/// One of the programs that this workspace builds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// The Deployment's program.
+    Central,
+    /// The DaemonSet's program.
+    Node,
+    /// The rig's own helper inside network namespaces.
+    NetlabTool,
+}
+
+impl Program {
+    /// The file's name.
+    pub fn file_name(self) -> &'static str {
+        match self {
+            Self::Central => "mooring-central",
+            Self::Node => "mooring-node",
+            Self::NetlabTool => "netlab-tool",
+        }
+    }
+
+    /// The file, in the folder of the build that this test program comes from.
+    pub fn path(self) -> Result<PathBuf> {
+        let path = profile_folder()?.join(self.file_name());
+        if !path.is_file() {
+            bail!(
+                "{} is missing: run `cargo build --workspace` first",
+                path.display()
+            );
+        }
+        Ok(path)
+    }
+
+    /// Describes a run of the program with these flags; its log goes into `log_folder`.
+    pub fn spec<S: Into<String>>(
+        self,
+        log_folder: &Path,
+        flags: impl IntoIterator<Item = S>,
+    ) -> Result<Spec> {
+        static RUNS: AtomicU32 = AtomicU32::new(1);
+        let run = RUNS.fetch_add(1, Ordering::Relaxed);
+        let log = log_folder.join(format!("{}-{run}.log", self.file_name()));
+        Ok(Spec::new(self.file_name(), self.path()?, log).args(flags))
+    }
+
+    /// Starts the program with these flags; its log goes into `log_folder`.
+    pub fn start<S: Into<String>>(
+        self,
+        log_folder: &Path,
+        flags: impl IntoIterator<Item = S>,
+    ) -> Result<Process> {
+        Process::start(&self.spec(log_folder, flags)?)
+    }
+}
+
+// Test programs are in target/<profile>/deps, the workspace's programs one level up.
+fn profile_folder() -> Result<PathBuf> {
+    let myself = std::env::current_exe().context("finding this test program")?;
+    let folder = myself
+        .parent()
+        .context("this test program is in no folder")?;
+    let folder = if folder.ends_with("deps") {
+        folder.parent().unwrap_or(folder)
+    } else {
+        folder
+    };
+    Ok(folder.to_owned())
+}
