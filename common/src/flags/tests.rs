@@ -1,0 +1,120 @@
+use std::time::Duration;
+
+use super::*;
+
+const fn flag(name: &'static str, kind: Kind, default: &'static str) -> Flag {
+    Flag {
+        name,
+        kind,
+        default,
+        action: Action::Act,
+        group: "G",
+        help: "Helps.",
+        env: None,
+    }
+}
+
+const TABLE: FlagTable = FlagTable {
+    program: "test",
+    about: "Tests.",
+    flags: &[
+        flag("leader-elect", Kind::Bool, "true"),
+        flag("node-monitor-period", Kind::Duration, "5s"),
+        flag("concurrent-node-syncs", Kind::Integer, "1"),
+        flag("controllers", Kind::List, "*"),
+        Flag {
+            env: Some("NODE_NAME"),
+            ..flag("node-name", Kind::Text, "")
+        },
+        Flag {
+            action: Action::Accept,
+            ..flag("profiling", Kind::Bool, "true")
+        },
+        flag("v", Kind::Integer, "2"),
+    ],
+};
+
+fn parse(line: &str) -> Result<Parsed, FlagFaults> {
+    let arguments = line
+        .split(' ')
+        .filter(|a| !a.is_empty())
+        .map(ToOwned::to_owned);
+    TABLE.parse(arguments, |name| {
+        (name == "NODE_NAME").then(|| "from-env".to_owned())
+    })
+}
+
+fn values(line: &str) -> Values {
+    match parse(line) {
+        Ok(Parsed::Run(values)) => values,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn every_form_found_in_manifests_is_read() {
+    for (line, elect, period) in [
+        (
+            "--leader_elect=false --node-monitor-period 1m30s",
+            false,
+            90,
+        ),
+        ("--leader-elect --node_monitor_period=7s", true, 7),
+        ("--leader-elect=true --node-monitor-period=", true, 5),
+        ("-v 4 --leader-elect=0", false, 5),
+    ] {
+        let values = values(line);
+        let mut reader = Reader::new(&TABLE, &values);
+        assert_eq!(reader.bool("leader-elect"), elect, "{line}");
+        assert_eq!(
+            reader.duration("node-monitor-period"),
+            Duration::from_secs(period),
+            "{line}"
+        );
+        reader.finish().unwrap();
+    }
+}
+
+#[test]
+fn lists_may_be_repeated_and_the_environment_fills_gaps() {
+    let values = values("--controllers=*,-service --controllers -route");
+    let reader = Reader::new(&TABLE, &values);
+    assert_eq!(reader.list("controllers"), ["*", "-service", "-route"]);
+    assert_eq!(reader.text("node-name").as_deref(), Some("from-env"));
+}
+
+#[test]
+fn all_faults_are_told_at_once_with_the_closest_name() {
+    let error = parse("--leader-elct --nonsense=1 stray --node-monitor-period").unwrap_err();
+    assert_eq!(error.faults.len(), 4, "{error}");
+    assert!(
+        error.to_string().contains("did you mean --leader-elect?"),
+        "{error}"
+    );
+
+    let values =
+        values("--leader-elect=maybe --node-monitor-period=soon --concurrent-node-syncs=x");
+    let mut reader = Reader::new(&TABLE, &values);
+    reader.bool("leader-elect");
+    reader.duration("node-monitor-period");
+    reader.parsed::<usize>("concurrent-node-syncs", "write a whole number");
+    assert_eq!(reader.finish().unwrap_err().faults.len(), 3);
+}
+
+#[test]
+fn what_has_no_effect_is_known() {
+    let (values, unchanged) = (values("--profiling=false"), values("--profiling"));
+    assert_eq!(Reader::new(&TABLE, &values).without_effect(), ["profiling"]);
+    assert!(Reader::new(&TABLE, &unchanged).without_effect().is_empty());
+}
+
+#[test]
+fn help_and_reference_name_every_flag() {
+    let Ok(Parsed::Print(help)) = parse("--help") else {
+        panic!()
+    };
+    for flag in TABLE.flags {
+        assert!(help.contains(&format!("--{}", flag.name)), "{help}");
+        assert!(TABLE.reference().contains(&format!("`--{}`", flag.name)));
+    }
+}
