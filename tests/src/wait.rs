@@ -125,7 +125,7 @@ async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn gives_back_what_was_found() {
         let mut looks = 0;
         let found = eventually("three looks", Duration::from_secs(1), async || {
