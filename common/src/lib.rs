@@ -13,6 +13,7 @@ pub mod flags;
 pub mod go_duration;
 pub mod k8s;
 pub mod l2_network;
+pub mod machines;
 pub mod names;
 pub mod node_addresses;
 pub mod node_facts;
