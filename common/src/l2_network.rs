@@ -5,24 +5,30 @@
 //! What one object alone can show to be wrong is refused by the API server, by the CEL rules
 //! below; what takes two objects to see, central reports in a condition.
 
+#![expect(
+    unreachable_pub,
+    reason = "KubeSchema copies each struct into a function, with its pub"
+)]
+
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
-use kube::CustomResource;
+use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::address_range::{AddressRange, AddressRangeError};
 
 /// What an L2Network is to be.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "mooring.dev",
     version = "v1alpha1",
     kind = "L2Network",
     plural = "l2networks",
     status = "L2NetworkStatus",
+    doc = "One layer-2 segment on which service addresses live.",
     derive = "Default",
     derive = "PartialEq",
     printcolumn = r#"{"name":"VLAN","type":"integer","jsonPath":".spec.vlan"}"#,
@@ -33,6 +39,8 @@ use crate::address_range::{AddressRange, AddressRangeError};
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = rules::ranges_lie_within_subnets())]
+#[x_kube(validation = rules::ranges_spare_gateways())]
 pub struct L2NetworkSpec {
     /// The 802.1Q VLAN id, 1 to 4094. Absent: the segment is untagged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,7 +62,8 @@ pub struct L2NetworkSpec {
     /// Where service addresses are allocated from: CIDR blocks, of which every address is used
     /// (`192.0.2.16/28`, `2001:db8::100/120`), or IPv4 addresses from first to last
     /// (`192.0.2.10-192.0.2.20`).
-    #[schemars(length(min = 1, max = 32), inner(length(min = 3, max = 43)))]
+    #[schemars(schema_with = "rules::ranges")]
+    #[x_kube(validation = rules::ranges_do_not_overlap())]
     pub ranges: Vec<String>,
     /// Which Nodes are on the segment. Absent: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,10 +71,12 @@ pub struct L2NetworkSpec {
 }
 
 /// One subnet of a segment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(validation = rules::gateway_in_subnet())]
 pub struct Subnet {
     /// The subnet, for example `192.0.2.0/24`.
     #[schemars(length(min = 3, max = 43))]
+    #[x_kube(validation = rules::cidr_can_be_read())]
     pub cidr: String,
     /// The router of the subnet, an address within it. Absent: there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -244,5 +255,6 @@ fn read_ranges(
     read
 }
 
+mod rules;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,173 @@
+//! What the API server checks about an L2Network before it is stored, as CEL rules.
+//!
+//! A rule's text is put together from the small CEL fragments at the end of this file, each given
+//! the CEL expressions that it is about. Every rule leaves what another rule refuses alone, so
+//! that a user who makes two mistakes reads two messages, and none about CEL.
+//!
+//! The API server refuses a rule whose worst case it cannot bound. So all lists and texts have
+//! greatest lengths in the schema, addresses are compared as numbers, and a message that takes
+//! several ranges to see names the first one only: it knows no bound for joined texts.
+
+use kube::core::{Message, Rule};
+use schemars::{Schema, SchemaGenerator};
+
+/// The schema of the ranges: a list of texts, with the rules that each must keep by itself.
+pub(super) fn ranges(_: &mut SchemaGenerator) -> Schema {
+    let rules = [
+        range_can_be_read(),
+        pair_is_in_order(),
+        block_begins_with_its_first_address(),
+    ];
+    schemars::json_schema!({
+        "type": "array",
+        "minItems": 1,
+        "maxItems": 32,
+        "items": {
+            "type": "string",
+            "minLength": 3,
+            "maxLength": 43,
+            "x-kubernetes-validations": rules,
+        },
+    })
+}
+
+/// On a range: it is a CIDR block or a pair of IPv4 addresses.
+fn range_can_be_read() -> Rule {
+    rule(
+        &is_range("self"),
+        r#"self + ": no range; write a CIDR block (192.0.2.16/28, 2001:db8::100/120) or the first and the last of several IPv4 addresses (192.0.2.10-192.0.2.20), without spaces""#,
+    )
+}
+
+/// On a range: a pair's first address is not above its last.
+fn pair_is_in_order() -> Rule {
+    rule(
+        &format!("!{} || {}", is_pair("self"), in_order("self.split('-')")),
+        r#"self + ": the wrong way round; write the lower address first""#,
+    )
+}
+
+/// On a range: a block is written with its first address.
+fn block_begins_with_its_first_address() -> Rule {
+    rule(
+        "!isCIDR(self) || cidr(self) == cidr(self).masked()",
+        r#"self + ": not the first address of the block; write that one""#,
+    )
+}
+
+/// On the list of ranges: no address is in two of them.
+///
+/// Two ranges overlap exactly if one of them holds the first address of the other.
+pub(super) fn ranges_do_not_overlap() -> Rule {
+    let fault = format!(
+        "!self.exists_one(o, o == r) || ({} && self.exists(o, o != r && {} && {}))",
+        is_range("r"),
+        is_range("o"),
+        holds("r", &first("o"))
+    );
+    none(
+        "self",
+        &fault,
+        "overlapping another range of this L2Network; let each address be in one range only",
+    )
+}
+
+/// On the spec: each range lies within a subnet.
+pub(super) fn ranges_lie_within_subnets() -> Rule {
+    let fault = format!(
+        "{} && !self.subnets.exists(s, isCIDR(s.cidr) && (isCIDR(r) ? \
+         cidr(s.cidr).containsCIDR(r) : r.split('-').all(a, cidr(s.cidr).containsIP(a))))",
+        is_range("r")
+    );
+    none(
+        "self.ranges",
+        &fault,
+        "in none of the subnets; add its subnet, or correct the range",
+    )
+    .field_path(".ranges")
+}
+
+/// On the spec: no range holds a router's address, which would go to a Service one day.
+pub(super) fn ranges_spare_gateways() -> Rule {
+    let fault = format!(
+        "{} && self.subnets.exists(s, has(s.gateway) && isIP(s.gateway) && {})",
+        is_range("r"),
+        holds("r", "s.gateway")
+    );
+    none(
+        "self.ranges",
+        &fault,
+        "holding the gateway of a subnet; leave the router's address out of the ranges",
+    )
+    .field_path(".ranges")
+}
+
+/// On a subnet's `cidr`: it can be read.
+pub(super) fn cidr_can_be_read() -> Rule {
+    rule(
+        "isCIDR(self)",
+        r#"self + ": no subnet; write it like 192.0.2.0/24 or 2001:db8::/64""#,
+    )
+}
+
+/// On a subnet: its gateway is an address within it.
+pub(super) fn gateway_in_subnet() -> Rule {
+    rule(
+        "!has(self.gateway) || !isCIDR(self.cidr) || \
+         (isIP(self.gateway) && cidr(self.cidr).containsIP(self.gateway))",
+        r#"self.gateway + ": no address within " + self.cidr + "; name the router's address there, or leave gateway out""#,
+    )
+    .field_path(".gateway")
+}
+
+/// What must hold, and the CEL expression of the message if it does not.
+fn rule(condition: &str, message: &str) -> Rule {
+    Rule::new(condition).message(Message::Expression(message.to_owned()))
+}
+
+/// None of the list, each called `r`, may have the fault.
+fn none(list: &str, fault: &str, complaint: &str) -> Rule {
+    rule(
+        &format!("!{list}.exists(r, {fault})"),
+        &format!(r#"{list}.filter(r, {fault})[0] + ": {complaint}""#),
+    )
+}
+
+// --- fragments of CEL ---------------------------------------------------------------------------
+
+/// The text is a pair of IPv4 addresses, in whatever order.
+fn is_pair(range: &str) -> String {
+    format!(
+        "({range}.split('-').size() == 2 && {range}.split('-').all(a, isIP(a) && \
+         ip(a).family() == 4))"
+    )
+}
+
+/// The text is a pair or a block.
+fn is_range(range: &str) -> String {
+    format!("(isCIDR({range}) || {})", is_pair(range))
+}
+
+/// The first address of a range, as a text.
+fn first(range: &str) -> String {
+    format!("{range}.split('-')[0].split('/')[0]")
+}
+
+/// Whether a range holds an address, both given as texts.
+fn holds(range: &str, address: &str) -> String {
+    let between = in_order(&format!(
+        "[{range}.split('-')[0], {address}, {range}.split('-')[1]]"
+    ));
+    format!(
+        "(isCIDR({range}) ? cidr({range}).containsIP({address}) : ip({address}).family() == 4 && \
+         {between})"
+    )
+}
+
+/// Whether no IPv4 address of a list of texts is above the next.
+fn in_order(addresses: &str) -> String {
+    format!(
+        "{addresses}.map(a, int(a.split('.')[0]) * 16777216 + int(a.split('.')[1]) * 65536 + \
+         int(a.split('.')[2]) * 256 + int(a.split('.')[3])).isSorted()"
+    )
+}

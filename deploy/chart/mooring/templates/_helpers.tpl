@@ -1,0 +1,54 @@
+{{/* The labels of every object. */}}
+{{- define "mooring.labels" -}}
+app.kubernetes.io/name: {{ .name }}
+app.kubernetes.io/part-of: mooring
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+{{- end }}
+
+{{/* The image of one of the programs. */}}
+{{- define "mooring.image" -}}
+{{ .name }}:{{ .root.Values.images.tag | default .root.Chart.AppVersion }}
+{{- end }}
+
+{{/* The provider, which has no default. */}}
+{{- define "mooring.cloudProvider" -}}
+{{ required "cloudProvider is not set; name the provider, for example --set cloudProvider=cloudlycke" .Values.cloudProvider }}
+{{- end }}
+
+{{/* The ConfigMap with the machines file; nothing where there is none. */}}
+{{- define "mooring.machinesConfigMap" -}}
+{{- if and .Values.machines.file .Values.machines.configMap -}}
+{{- fail "machines.file and machines.configMap are both set; keep one of them" -}}
+{{- end -}}
+{{- if .Values.machines.file -}}
+mooring-machines
+{{- else -}}
+{{ .Values.machines.configMap }}
+{{- end -}}
+{{- end }}
+
+{{/* Environment variables that lead both programs to the API server. */}}
+{{- define "mooring.apiServerEnv" -}}
+{{- if .Values.apiServer.host }}
+- name: KUBERNETES_SERVICE_HOST
+  value: {{ .Values.apiServer.host | quote }}
+- name: KUBERNETES_SERVICE_PORT
+  value: {{ required "apiServer.host is set, but apiServer.port is not; set both" .Values.apiServer.port | quote }}
+{{- end }}
+{{- end }}
+
+{{/* A list of texts as CEL writes it. */}}
+{{- define "mooring.celList" -}}
+[{{ range $index, $text := . }}{{ if $index }}, {{ end }}'{{ $text }}'{{ end }}]
+{{- end }}
+
+{{/* The list of label keys that the node daemon may set, none of them Kubernetes' own. */}}
+{{- define "mooring.additionalLabelKeys" -}}
+{{- range .Values.nodeDaemon.additionalLabelKeys -}}
+{{- $domain := splitList "/" . | first -}}
+{{- if and (contains "/" .) (regexMatch "(^|\\.)(kubernetes|k8s)\\.io$" $domain) -}}
+{{- fail (printf "nodeDaemon.additionalLabelKeys: %s belongs to Kubernetes, and Mooring never sets such labels; use a key of your own" .) -}}
+{{- end -}}
+{{- end -}}
+{{ include "mooring.celList" .Values.nodeDaemon.additionalLabelKeys }}
+{{- end }}
