@@ -2,12 +2,14 @@
 //! kube-proxy carries an HTTP request to a real backend.
 
 use std::net::IpAddr;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{Api, Patch, PatchParams};
 use mooring_tests::netlab::{Lab, in_world};
 use mooring_tests::objects::{NodeBuilder, PodBuilder, ServiceBuilder, create_namespace};
+use mooring_tests::program::Program;
 use mooring_tests::wait::eventually;
 use serde_json::json;
 
@@ -149,4 +151,24 @@ fn kube_proxy_carries_a_request_to_a_real_backend() {
         .await;
         assert_eq!((answer.status, answer.body.as_str()), (200, "from n2"));
     });
+}
+
+#[test]
+fn a_program_gets_a_world_of_its_own_and_its_exit_code_comes_back() {
+    let tool = Program::NetlabTool.path().unwrap();
+    let world = |command: &[&str]| {
+        Command::new(&tool)
+            .arg("world")
+            .args(command)
+            .output()
+            .unwrap()
+    };
+    let inside = world(&["readlink", "/proc/self/ns/net"]).stdout;
+    let outside = std::fs::read_link("/proc/self/ns/net").unwrap();
+    assert_ne!(
+        String::from_utf8_lossy(&inside).trim(),
+        outside.to_str().unwrap()
+    );
+    let failed = world(&["sh", "-c", "exit 7"]);
+    assert_eq!(failed.status.code(), Some(7));
 }

@@ -2,10 +2,13 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv6Addr, TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
+use mooring_tests::netlab::enter_world;
 
 /// Helper of Mooring's network suites.
 #[derive(Parser)]
@@ -25,22 +28,42 @@ enum Task {
         #[arg(long)]
         body: String,
     },
+    /// Runs a command in a world of its own, to try things out: `netlab-tool world ip link`.
+    World {
+        /// The command and its arguments.
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
 }
 
 fn main() -> Result<()> {
-    let Task::Serve { port, body } = Arguments::parse().command;
+    match Arguments::parse().command {
+        Task::Serve { port, body } => serve(port, &body),
+        Task::World { command } => {
+            enter_world()?;
+            let (program, args) = command.split_first().context("no command")?;
+            let status = Command::new(program)
+                .args(args)
+                .status()
+                .context("running the command")?;
+            std::process::exit(status.code().unwrap_or(1));
+        }
+    }
+}
+
+fn serve(port: u16, body: &str) -> Result<()> {
     let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port))
         .with_context(|| format!("listening on port {port}"))?;
-    let answer: &str = Box::leak(
-        format!(
-            "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-            body.len()
-        )
-        .into_boxed_str(),
+    let length = body.len();
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n{body}"
     );
+    let answer: Arc<str> = answer.into();
     for stream in listener.incoming() {
         let stream = stream.context("accepting a connection")?;
-        std::thread::spawn(move || respond(stream, answer));
+        let answer = Arc::clone(&answer);
+        std::thread::spawn(move || respond(stream, &answer));
     }
     Ok(())
 }

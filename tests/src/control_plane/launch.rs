@@ -5,7 +5,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
@@ -280,10 +280,7 @@ async fn wait_for_controllers(
     })
     .await;
     outcome.map_err(|reason| {
-        anyhow!(
-            "the controllers were not at work after {:?}: {reason}",
-            Duration::from_secs(90)
-        )
+        anyhow!("the controllers were not at work after {READY_LIMIT:?}: {reason}")
     })?
 }
 

@@ -40,7 +40,9 @@ pub fn enter_world() -> Result<()> {
     command
         .args(std::env::args_os().skip(1))
         .env(MARKER, "program");
-    let status = command.status().context("running unshare")?;
+    let mut child = command.spawn().context("running unshare")?;
+    let _lifeline = child.stdin.take(); // otherwise `wait` would close it
+    let status = child.wait()?;
     std::process::exit(code_of(status));
 }
 
