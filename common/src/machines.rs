@@ -15,6 +15,7 @@ pub mod capacity;
 pub mod hardware;
 pub mod identity;
 pub mod label;
+pub mod load;
 pub mod read;
 pub mod resolve;
 pub mod schema;
@@ -22,6 +23,7 @@ pub mod validate;
 
 pub use capacity::Capacity;
 pub use identity::Identity;
+pub use load::{LoadError, MachinesFile, ReloadStatus};
 pub use resolve::{Resolution, presence_of, resolve};
 pub use schema::Machines;
 pub use validate::{InvalidMachines, parse};

@@ -155,10 +155,12 @@ pub fn resolve(machines: &Machines, identity: &Identity) -> Resolution {
 }
 
 /// Whether the machine with this provider ID exists and runs, as far as the file alone can tell:
-/// for the second look before something is deleted, at a file read afresh.
+/// for the second look before something is deleted, at a file read afresh by [`reload_now`].
 ///
 /// An ID that is not in the file proves the machine gone only under the policy `missing`, and only
 /// if every entry names its ID: one that does not might be this machine.
+///
+/// [`reload_now`]: super::load::MachinesFile::reload_now
 #[must_use]
 pub fn presence_of(machines: &Machines, id: &ProviderId) -> Presence {
     if let Some(entry) = machines.by_provider_id(id) {

@@ -184,7 +184,7 @@ impl fmt::Display for NodeEntry {
 }
 
 /// How a machine's Node is known; all that are given must agree.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NodeMatch {
     /// The Node's name.
     pub name: Option<String>,

@@ -1,6 +1,7 @@
 //! Tests of the machines file, by topic.
 
 mod identifiers;
+mod loading;
 mod properties;
 mod resolving;
 mod validating;

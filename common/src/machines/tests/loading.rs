@@ -1,0 +1,303 @@
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use super::file;
+use crate::machines::load::{Diff, LoadError, MachinesFile, ReloadStatus};
+use crate::machines::parse;
+
+/// A file with these machines, each written as name, or as name=state.
+fn text(machines: &[&str]) -> String {
+    let mut text = "version: 1\nnodes:\n".to_owned();
+    for machine in machines {
+        let (name, state) = machine.split_once('=').unwrap_or((machine, "running"));
+        text += &format!("  - {{match: {{name: {name}}}, id: {name}, state: {state}}}\n");
+    }
+    text
+}
+
+const TEN: [&str; 10] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+
+struct Rig {
+    dir: TempDir,
+    path: PathBuf,
+}
+
+impl Rig {
+    fn new(content: &str) -> Self {
+        let dir = TempDir::new().unwrap();
+        let path = dir.path().join("machines.yaml");
+        let rig = Self { dir, path };
+        rig.write(content);
+        rig
+    }
+
+    /// Replaces the file as editors and tools do: whole.
+    fn write(&self, content: &str) {
+        let new = self.dir.path().join("new");
+        fs::write(&new, content).unwrap();
+        fs::rename(new, &self.path).unwrap();
+    }
+
+    async fn open(&self) -> Arc<MachinesFile> {
+        MachinesFile::open(Some(self.path.clone())).await.unwrap()
+    }
+}
+
+fn names(file: &MachinesFile) -> Vec<String> {
+    file.current()
+        .nodes()
+        .iter()
+        .map(ToString::to_string)
+        .collect()
+}
+
+/// Watches the file until `done`, and gives how it then stands.
+async fn watched_until(
+    file: &Arc<MachinesFile>,
+    done: impl FnMut(&ReloadStatus) -> bool,
+) -> ReloadStatus {
+    let stop = CancellationToken::new();
+    let task = tokio::spawn({
+        let (file, stop) = (Arc::clone(file), stop.clone());
+        async move { file.watch(Duration::from_millis(5), stop).await }
+    });
+    let mut changes = file.changes();
+    let wait = tokio::time::timeout(Duration::from_secs(20), changes.wait_for(done));
+    let status = wait
+        .await
+        .expect("the change must be seen")
+        .unwrap()
+        .clone();
+    stop.cancel();
+    task.await.unwrap();
+    status
+}
+
+#[tokio::test]
+async fn without_a_file_the_built_in_data_holds() {
+    let file = MachinesFile::open(None).await.unwrap();
+    assert_eq!(names(&file), ["master-c2-1", "node-c2-1"]);
+    assert!(file.reload_now().await.is_ok());
+    let stop = CancellationToken::new();
+    stop.cancel();
+    file.watch(Duration::from_secs(1), stop).await;
+    assert_eq!(file.status().generation, 1);
+}
+
+#[tokio::test]
+async fn nothing_starts_without_a_valid_file() {
+    let rig = Rig::new("version: 1\n");
+    let open = |path: &Path| MachinesFile::open(Some(path.to_owned()));
+    let error = open(&rig.path).await.unwrap_err();
+    assert!(
+        matches!(error, LoadError::Invalid { .. }) && !error.is_retryable(),
+        "{error}"
+    );
+    let missing = open(&rig.dir.path().join("absent")).await.unwrap_err();
+    assert!(
+        matches!(missing, LoadError::Read { .. }) && missing.is_retryable(),
+        "{missing}"
+    );
+    assert!(missing.to_string().contains("absent"), "{missing}");
+    for (content, reason) in [
+        (vec![0xff_u8, 0xfe], "not UTF-8"),
+        (vec![b'#'; (8 << 20) + 1], "larger than"),
+    ] {
+        fs::write(&rig.path, content).unwrap();
+        let error = open(&rig.path).await.unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+    let error = open(rig.dir.path()).await.unwrap_err().to_string();
+    assert!(error.contains("not a file"), "{error}");
+}
+
+#[tokio::test]
+async fn a_change_is_taken_over_and_counted() {
+    let rig = Rig::new(&text(&["a"]));
+    let file = rig.open().await;
+    rig.write(&text(&["a", "b"]));
+    let status = watched_until(&file, |s| s.generation == 2).await;
+    assert!(status.failure.is_none());
+    assert_eq!(names(&file), ["a", "b"]);
+}
+
+#[tokio::test]
+async fn a_mounted_config_map_is_followed_when_its_link_turns() {
+    let dir = TempDir::new().unwrap();
+    let mount = |name: &str, content: &str| {
+        fs::create_dir(dir.path().join(name)).unwrap();
+        fs::write(dir.path().join(name).join("machines.yaml"), content).unwrap();
+        symlink(name, dir.path().join("..new")).unwrap();
+        fs::rename(dir.path().join("..new"), dir.path().join("..data")).unwrap();
+    };
+    mount("..1", &text(&["a"]));
+    let path = dir.path().join("machines.yaml");
+    symlink("..data/machines.yaml", &path).unwrap();
+    let file = MachinesFile::open(Some(path)).await.unwrap();
+    mount("..2", &text(&["b", "a"]));
+    fs::remove_dir_all(dir.path().join("..1")).unwrap();
+    watched_until(&file, |s| s.generation == 2).await;
+    assert_eq!(names(&file), ["b", "a"]);
+}
+
+#[tokio::test]
+async fn the_same_content_is_no_change() {
+    let rig = Rig::new(&text(&["a"]));
+    let file = rig.open().await;
+    rig.write(&text(&["a"]));
+    file.reload_now().await.unwrap();
+    assert_eq!(file.status().generation, 1);
+}
+
+#[tokio::test]
+async fn what_cannot_be_used_leaves_the_last_good_data() {
+    let rig = Rig::new(&text(&["a", "b"]));
+    let file = rig.open().await;
+    let whole = text(&["a", "b", "c"]);
+    for bad in [
+        "",
+        "version: 1\nnodes:",
+        &whole[..whole.len() - 4],
+        "version: 2\n",
+    ] {
+        rig.write(bad);
+        let error = file.reload_now().await.unwrap_err();
+        assert!(matches!(*error, LoadError::Invalid { .. }), "{error}");
+        assert_eq!(names(&file), ["a", "b"], "{bad:?}");
+    }
+    fs::remove_file(&rig.path).unwrap();
+    let status = watched_until(&file, |s| {
+        s.failure
+            .as_ref()
+            .is_some_and(|e| e.metric_label() == "read")
+    })
+    .await;
+    assert_eq!(
+        (status.generation, names(&file)),
+        (1, vec!["a".to_owned(), "b".to_owned()])
+    );
+    rig.write(&whole);
+    let status = watched_until(&file, |s| s.generation == 2).await;
+    assert!(status.failure.is_none());
+    assert_eq!(names(&file), ["a", "b", "c"]);
+}
+
+#[tokio::test]
+async fn a_failure_is_over_when_the_file_in_use_is_back() {
+    let rig = Rig::new(&text(&["a"]));
+    let file = rig.open().await;
+    rig.write("nonsense");
+    assert!(file.reload_now().await.is_err());
+    assert!(file.status().failure.is_some());
+    rig.write(&text(&["a"]));
+    let status = watched_until(&file, |s| s.failure.is_none()).await;
+    assert_eq!(status.generation, 1);
+}
+
+#[tokio::test]
+async fn a_failure_is_told_once() {
+    let rig = Rig::new(&text(&["a"]));
+    let file = rig.open().await;
+    rig.write("nonsense");
+    let mut changes = file.changes();
+    file.reload_now().await.unwrap_err();
+    assert!(changes.has_changed().unwrap());
+    changes.mark_unchanged();
+    file.reload_now().await.unwrap_err();
+    assert!(!changes.has_changed().unwrap());
+}
+
+#[tokio::test]
+async fn a_file_that_is_being_written_is_left_until_it_rests() {
+    let rig = Rig::new(&text(&TEN));
+    let file = rig.open().await;
+    // Valid and within the limit, but only a part of what is being written.
+    let mut longer = TEN.to_vec();
+    longer.push("k");
+    let part = text(&TEN[..9]);
+    rig.write(&part);
+    let reload = tokio::spawn({
+        let file = Arc::clone(&file);
+        async move { file.reload_now().await }
+    });
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    fs::write(&rig.path, text(&longer)).unwrap();
+    let error = reload.await.unwrap().unwrap_err();
+    assert!(matches!(*error, LoadError::Changing { .. }), "{error}");
+    assert_eq!(names(&file).len(), 10);
+    let status = watched_until(&file, |s| s.generation == 2).await;
+    assert!(status.failure.is_none());
+    assert_eq!(names(&file), longer);
+}
+
+#[tokio::test]
+async fn too_many_removals_at_once_are_refused() {
+    let rig = Rig::new(&text(&TEN));
+    let file = rig.open().await;
+    rig.write(&text(&TEN[..7]));
+    let error = file.reload_now().await.unwrap_err();
+    assert_eq!(error.metric_label(), "too_many_removed");
+    let message = error.to_string();
+    assert!(message.contains("3 of 10 machines (h, i, j)"), "{message}");
+    assert!(
+        message.contains("maxRemovedPercent, 20 as loaded, permits 2"),
+        "{message}"
+    );
+    // A file that permits itself more is refused all the same.
+    rig.write(&format!(
+        "policy: {{maxRemovedPercent: 100}}\n{}",
+        text(&TEN[..7])
+    ));
+    assert!(file.reload_now().await.is_err());
+    assert_eq!(names(&file).len(), 10);
+    // Terminated counts as removed.
+    let mut mixed = TEN[..8].to_vec();
+    mixed[0] = "a=terminated";
+    rig.write(&text(&mixed));
+    assert!(file.reload_now().await.is_err());
+    // The share itself is permitted, and so is everything once it was raised on its own.
+    rig.write(&text(&TEN[..8]));
+    assert_eq!(file.reload_now().await.unwrap().nodes().len(), 8);
+    rig.write(&format!(
+        "policy: {{maxRemovedPercent: 100}}\n{}",
+        text(&TEN[..8])
+    ));
+    file.reload_now().await.unwrap();
+    rig.write(&text(&["z"]));
+    file.reload_now().await.unwrap();
+    assert_eq!(
+        (names(&file), file.status().generation),
+        (vec!["z".to_owned()], 4)
+    );
+}
+
+#[test]
+fn a_diff_names_what_it_is_about() {
+    let old = parse(&text(&["a", "b", "c", "d=terminated", "e"])).unwrap();
+    let new = parse(&text(&["f", "e", "b=shutdown", "a=terminated"])).unwrap();
+    let names = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let expected = Diff {
+        added: names(&["f"]),
+        removed: names(&["c", "d"]),
+        changed: names(&["a", "b"]),
+        lost: names(&["a", "c"]),
+        known: 4,
+    };
+    assert_eq!(Diff::between(&old, &new), expected);
+}
+
+#[test]
+fn giving_a_machine_an_id_is_no_removal_but_changing_it_is() {
+    let bare = file("nodes: [{match: {name: a}}]");
+    let given = file("nodes: [{match: {name: a}, id: a}]");
+    let other = file("nodes: [{match: {name: a}, id: b}]");
+    assert!(Diff::between(&bare, &given).lost.is_empty());
+    assert_eq!(Diff::between(&given, &other).lost, ["a"]);
+    assert_eq!(Diff::between(&given, &bare).lost, ["a"]);
+}
