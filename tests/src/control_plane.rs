@@ -20,9 +20,9 @@ mod audit;
 mod certificates;
 mod clients;
 mod launch;
+mod options;
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -34,6 +34,7 @@ use uuid::Uuid;
 pub use assets::{assets, program};
 pub use audit::{AuditLog, Record};
 pub use certificates::Identity;
+pub use options::Options;
 
 use crate::process::{Process, Spec};
 use crate::scratch::Scratch;
@@ -42,75 +43,6 @@ use clients::Credentials;
 
 /// How long the API server may take to be ready. Far above the usual 4 s: machines get busy.
 const READY_LIMIT: Duration = Duration::from_secs(90);
-
-/// The controllers of [`Options::with_controller_manager`]. None of them plays the kubelet's
-/// counterpart: `node-lifecycle-controller` is left to tests that renew Leases.
-const USUAL_CONTROLLERS: [&str; 6] = [
-    "endpointslice-controller",
-    "serviceaccount-controller",
-    "serviceaccount-token-controller",
-    "root-ca-certificate-publisher-controller",
-    "garbage-collector-controller",
-    "namespace-controller",
-];
-
-/// What kind of control plane to start.
-#[derive(Clone, Debug)]
-pub struct Options {
-    bind: IpAddr,
-    names: Vec<String>,
-    controllers: Vec<String>,
-    api_server_flags: Vec<String>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            bind: Ipv4Addr::LOCALHOST.into(),
-            names: Vec::new(),
-            controllers: Vec::new(),
-            api_server_flags: Vec::new(),
-        }
-    }
-}
-
-impl Options {
-    /// The address on which the API server listens (default: 127.0.0.1).
-    #[must_use]
-    pub fn bind(mut self, address: impl Into<IpAddr>) -> Self {
-        self.bind = address.into();
-        self
-    }
-
-    /// A further name or address for the server's certificate.
-    #[must_use]
-    pub fn server_name(mut self, name: impl Into<String>) -> Self {
-        self.names.push(name.into());
-        self
-    }
-
-    /// Starts kube-controller-manager with the controllers that suites usually need:
-    /// EndpointSlices, ServiceAccounts and their CA, garbage collection, namespaces.
-    #[must_use]
-    pub fn with_controller_manager(self) -> Self {
-        USUAL_CONTROLLERS.into_iter().fold(self, Self::controller)
-    }
-
-    /// Starts kube-controller-manager with this controller too, for example
-    /// `node-lifecycle-controller`.
-    #[must_use]
-    pub fn controller(mut self, name: &str) -> Self {
-        self.controllers.push(name.to_owned());
-        self
-    }
-
-    /// A further flag for kube-apiserver. The last one of a name wins.
-    #[must_use]
-    pub fn api_server_flag(mut self, flag: impl Into<String>) -> Self {
-        self.api_server_flags.push(flag.into());
-        self
-    }
-}
 
 /// A running control plane. Dropping it ends its processes and removes its files.
 pub struct ControlPlane {

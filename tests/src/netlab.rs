@@ -131,7 +131,7 @@ impl Lab {
     pub const GATEWAY_V6: Ipv6Addr = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 1);
 
     /// Adds a node: a host that forwards, as kube-proxy needs, with ranges for its Pods to which
-    /// all other hosts have a route (10.244.<number>.0/24).
+    /// all other hosts have a route (`10.244.<number>.0/24`).
     pub fn node(&self, name: &str) -> Result<Host> {
         self.add(name, true)
             .with_context(|| format!("adding the node {name}"))
