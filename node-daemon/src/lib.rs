@@ -1,1 +1,3 @@
 //! Mooring.
+
+pub mod announce;
