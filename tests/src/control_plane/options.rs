@@ -26,9 +26,9 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             bind: Ipv4Addr::LOCALHOST.into(),
-            pub(super) names: Vec::new(),
-            pub(super) controllers: Vec::new(),
-            pub(super) api_server_flags: Vec::new(),
+            names: Vec::new(),
+            controllers: Vec::new(),
+            api_server_flags: Vec::new(),
         }
     }
 }
