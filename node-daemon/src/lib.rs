@@ -1,3 +1,4 @@
 //! Mooring.
 
 pub mod announce;
+pub mod metadata;

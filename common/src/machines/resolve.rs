@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use super::identity::Identity;
 use super::schema::{Machines, NodeEntry, UnknownNode};
+use crate::names::reasons;
 use crate::node_facts::{NodeFacts, Presence};
 use crate::provider_id::ProviderId;
 use verdict::{Verdict, verdict};
@@ -72,6 +73,17 @@ impl Resolution {
         }
     }
 
+    /// What is known of the machine, to keep.
+    ///
+    /// # Errors
+    /// The resolution itself, if nothing is known that may be acted on.
+    pub fn into_facts(self) -> Result<NodeFacts, Box<Self>> {
+        match self {
+            Self::Found { facts, .. } | Self::Derived { facts } => Ok(facts),
+            other => Err(Box::new(other)),
+        }
+    }
+
     /// Whether the machine exists and runs. Only an entry that says so, or the policy `missing`,
     /// ever makes it [`Presence::Gone`].
     #[must_use]
@@ -81,6 +93,20 @@ impl Resolution {
             Self::Missing => Presence::Gone,
             _ => Presence::Unsure,
         }
+    }
+
+    /// The reason of the Event that tells why the Node is left as it is. `None` where the machine is
+    /// known.
+    #[must_use]
+    pub const fn reason(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Found { .. } | Self::Derived { .. } => return None,
+            Self::Ambiguous { .. } => reasons::AMBIGUOUS_INSTANCE,
+            Self::Foreign { .. } | Self::Conflict { .. } => reasons::UNKNOWN_PROVIDER_ID,
+            Self::Undecided { .. } | Self::Unknown | Self::Missing => {
+                reasons::INITIALIZATION_REFUSED
+            }
+        })
     }
 
     /// Why the Node is left as it is, and what to do about it: whole sentences for an Event. `None`
