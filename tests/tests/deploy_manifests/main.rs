@@ -1,0 +1,9 @@
+//! The shipped manifests on a real API server: they apply as they are, the CRD refuses what is
+//! wrong, and the admission policies let each program do its work and nothing else.
+
+mod crd;
+mod deployed;
+mod fence_leases;
+mod fence_nodes;
+mod fence_services;
+mod permissions;
