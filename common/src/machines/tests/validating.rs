@@ -3,6 +3,7 @@ use crate::machines::builtin;
 use crate::machines::parse;
 use crate::machines::schema::{LoadBalancer, MachineState, UnknownNode};
 use crate::node_addresses::{AddressType, NodeAddress};
+use crate::node_facts::Presence;
 
 /// The faults of a file, one line each, without the line that counts them.
 fn faults(text: &str) -> Vec<String> {
@@ -88,6 +89,58 @@ fn what_is_left_out_has_its_default() {
 fn json_is_read_too() {
     let text = r#"{"version": 1, "nodes": [{"match": {"name": "a"}, "id": "m-1"}]}"#;
     assert_eq!(parse(text).unwrap().nodes().len(), 1);
+}
+
+#[test]
+fn the_example_is_valid_and_so_are_those_of_the_reference_page() {
+    let example = parse(include_str!("../../../../deploy/examples/machines.yaml")).unwrap();
+    let states: Vec<_> = example.nodes().iter().map(|n| n.state.presence()).collect();
+    assert_eq!(
+        states,
+        [
+            Presence::Running,
+            Presence::Running,
+            Presence::Running,
+            Presence::Stopped,
+            Presence::Gone
+        ]
+    );
+    let page = include_str!("../../../../docs/reference/machines-file.md");
+    let whole: Vec<&str> = page
+        .split("```yaml\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next())
+        .filter(|yaml| yaml.starts_with("version:"))
+        .collect();
+    assert!(whole.len() >= 3, "the page must have its examples");
+    for yaml in whole {
+        parse(yaml).unwrap_or_else(|error| panic!("{error}\n{yaml}"));
+    }
+}
+
+#[test]
+fn the_reference_page_names_every_key() {
+    let page = include_str!("../../../../docs/reference/machines-file.md");
+    // A fault of an unknown key lists the keys that are known there.
+    let text = "version: 1\nx: 1\ndefaults: {x: 1}\npolicy: {x: 1}
+rules: [{x: 1, match: {x: 1}, set: {x: 1}}]
+nodes: [{x: 1, match: {x: 1}, addresses: [{x: 1}]}]
+loadBalancer: {x: 1}";
+    let mut sections = 0;
+    for fault in parse(text).unwrap_err().faults {
+        let Some(keys) = fault.remedy.strip_prefix("the keys here are ") else {
+            continue;
+        };
+        sections += 1;
+        for key in keys.split(", ") {
+            assert!(
+                page.contains(&format!("`{key}`")) || page.contains(&format!(".{key}`")),
+                "{} has no word on {key}",
+                fault.place
+            );
+        }
+    }
+    assert_eq!(sections, 10);
 }
 
 #[test]
