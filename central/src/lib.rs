@@ -1,1 +1,19 @@
-//! Mooring.
+//! `mooring-central`: all that needs the cloud's word.
+//!
+//! ```text
+//!        cloud ◄── clouds ◄─┐                 ┌─► controllers/node_init
+//!                           ├── controllers ──┼─► controllers/node_lifecycle
+//!   API server ◄── watches ─┘        ▲        ├─► controllers/service
+//!                                    │        └─► controllers/address_pool
+//!                     election: may this replica write?
+//! ```
+//!
+//! Every controller observes, plans and applies, in files of those names. Who has read one has
+//! read them all: begin with `controllers/service`.
+
+pub mod clouds;
+pub mod controllers;
+pub mod election;
+pub mod flags;
+pub mod run;
+pub mod server;

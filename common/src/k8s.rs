@@ -22,13 +22,18 @@ pub enum ApiFailure {
     Transient,
 }
 
-/// Classifies an error of the API server.
+/// Classifies an error of the API server. A failed `test` of a JSON patch (RFC 6902, 4.6) is a
+/// conflict: the API server reports it as 422 without causes, whereas a refusal by validation or
+/// by an admission policy has causes.
 #[must_use]
 pub fn classify(error: &kube::Error) -> ApiFailure {
     match error {
         kube::Error::Api(status) => match status.code {
             404 => ApiFailure::NotFound,
             409 => ApiFailure::Conflict,
+            422 if status.details.as_ref().is_none_or(|d| d.causes.is_empty()) => {
+                ApiFailure::Conflict
+            }
             400 | 401 | 403 | 405 | 422 => ApiFailure::Refused,
             _ => ApiFailure::Transient,
         },

@@ -114,10 +114,15 @@ pub mod reasons {
     pub const DELETING_LOAD_BALANCER: &str = "DeletingLoadBalancer";
     /// Service, Normal: its load balancer is gone.
     pub const DELETED_LOAD_BALANCER: &str = "DeletedLoadBalancer";
-    /// L2Network, Warning: part of its ranges belongs to another L2Network, or is no range.
+    /// L2Network, Warning: part of its ranges belongs to an older L2Network.
     pub const RANGE_CONFLICT: &str = "RangeConflict";
+    /// L2Network, Warning: it cannot be read.
+    pub const NETWORK_INVALID: &str = "Invalid";
     /// L2Network, Normal: what hindered it is gone.
     pub const READY: &str = "Ready";
+    /// L2Network, Warning: a node that it selects cannot speak on it; the note says which, why, and
+    /// what to do.
+    pub const SEGMENT_UNAVAILABLE: &str = "SegmentUnavailable";
     /// Service, Normal: a node has begun to announce one of its addresses.
     pub const ADDRESS_ANNOUNCED: &str = "AddressAnnounced";
     /// Service, Warning: a machine that is none of ours answers for one of its addresses.

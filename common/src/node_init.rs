@@ -12,13 +12,14 @@ mod apply;
 use std::collections::BTreeMap;
 use std::fmt;
 
-pub use apply::{WriteFailure, Writer};
+pub use apply::{WriteFailure, Writer, remove_taint};
 
 use crate::engine::{Plan, Step};
 use crate::names::labels;
 use crate::node_addresses::{self, NodeAddress, ProvidedNodeIpError};
 use crate::node_facts::NodeFacts;
 use crate::node_view::NodeView;
+use crate::provider_id::ProviderId;
 
 /// One write to a Node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,7 +101,7 @@ pub enum Refusal {
 pub fn plan(node: &NodeView, facts: &NodeFacts) -> Result<Plan<NodeStep>, Refusal> {
     let mut plan = Plan::default();
     if let (Some(node), Some(machine)) = (&node.provider_id, &facts.provider_id)
-        && *node != machine.to_string()
+        && !names_same_machine(node, machine)
     {
         return Err(Refusal::ProviderIdConflict {
             node: node.clone(),
@@ -136,6 +137,15 @@ pub fn plan(node: &NodeView, facts: &NodeFacts) -> Result<Plan<NodeStep>, Refusa
         additional_labels: additional_labels(node, facts),
     });
     Ok(plan)
+}
+
+/// A scheme that stands there twice counts once: the Go provider of Cloudlycke wrote such IDs, and
+/// they cannot be changed.
+fn names_same_machine(node: &str, machine: &ProviderId) -> bool {
+    let scheme = machine.scheme();
+    node.strip_prefix(&format!("{scheme}://"))
+        .and_then(|instance| ProviderId::new(scheme, instance).ok())
+        .is_some_and(|node| node == *machine)
 }
 
 fn topology_labels(node: &NodeView, facts: &NodeFacts) -> BTreeMap<String, String> {

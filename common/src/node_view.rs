@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{Node, NodeCondition, ObjectReference, Taint};
 use serde::Deserialize;
 
 use crate::k8s::Slim;
+use crate::machines::Identity;
 use crate::names::{annotations, labels, taints as taint_keys};
 use crate::node_addresses::NodeAddress;
 use crate::taints;
@@ -45,12 +46,8 @@ pub struct NodeView {
     pub addresses: Vec<NodeAddress>,
     /// The condition `Ready`.
     pub readiness: Readiness,
-    /// `status.nodeInfo.systemUUID`, empty counting as absent.
-    pub system_uuid: Option<String>,
-    /// `status.nodeInfo.machineID`, empty counting as absent.
-    pub machine_id: Option<String>,
-    /// `status.capacity`, as written: `cpu`, `memory`.
-    pub capacity: BTreeMap<String, String>,
+    /// What the Node says of its machine, to find it by.
+    pub machine: Identity,
 }
 
 impl NodeView {
@@ -96,10 +93,10 @@ impl Slim for NodeView {
     type Object = Node;
 
     fn slim(node: Node) -> Self {
+        let machine = Identity::of_node(&node);
         let meta = node.metadata;
         let spec = node.spec.unwrap_or_default();
         let status = node.status.unwrap_or_default();
-        let info = status.node_info.unwrap_or_default();
         let present = |text: String| Some(text).filter(|t| !t.is_empty());
         Self {
             name: meta.name.unwrap_or_default(),
@@ -126,15 +123,7 @@ impl Slim for NodeView {
                 })
                 .collect(),
             readiness: readiness(&status.conditions.unwrap_or_default()),
-            system_uuid: present(info.system_uuid),
-            machine_id: present(info.machine_id),
-            capacity: status
-                .capacity
-                .unwrap_or_default()
-                .into_iter()
-                .filter(|(name, _)| name == "cpu" || name == "memory")
-                .map(|(name, quantity)| (name, quantity.0))
-                .collect(),
+            machine,
         }
     }
 }

@@ -89,7 +89,6 @@ impl Writer {
             .map_err(|error| match classify(&error) {
                 ApiFailure::NotFound => WriteFailure::Gone,
                 ApiFailure::Conflict => WriteFailure::Conflict,
-                ApiFailure::Refused if is_failed_test(&error) => WriteFailure::Conflict,
                 ApiFailure::Refused => WriteFailure::Refused {
                     step: step.to_string(),
                     source: error,
@@ -99,17 +98,6 @@ impl Writer {
                     source: error,
                 },
             })
-    }
-}
-
-/// The API server reports a failed `test` of a JSON patch (RFC 6902, 4.6) as 422 without causes;
-/// a refusal by validation has causes, one by admission is a 403 or has a reason of its own.
-fn is_failed_test(error: &kube::Error) -> bool {
-    match error {
-        kube::Error::Api(status) => {
-            status.code == 422 && status.details.as_ref().is_none_or(|d| d.causes.is_empty())
-        }
-        _ => false,
     }
 }
 
@@ -152,7 +140,7 @@ fn initialize(node: &NodeView, step: &NodeStep) -> Vec<Value> {
 /// Operations that remove all taints with this key and leave the others as they are. Only the
 /// place and key of each is tested: another taint that changes meanwhile is no conflict.
 #[must_use]
-pub(crate) fn remove_taint(all: &[Taint], key: &str) -> Vec<Value> {
+pub fn remove_taint(all: &[Taint], key: &str) -> Vec<Value> {
     taints::positions(all, key)
         .into_iter()
         .flat_map(|index| {

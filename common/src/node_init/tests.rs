@@ -146,3 +146,9 @@ fn kubernetes_own_label_domains_are_reserved() {
         assert!(!is_reserved(key), "{key}");
     }
 }
+
+#[test]
+fn a_scheme_written_twice_is_no_conflict() {
+    let node = tainted(&json!({"spec": {"providerID": "cloudlycke://cloudlycke://n1"}}));
+    assert!(plan(&node, &facts()).is_ok());
+}

@@ -1,0 +1,109 @@
+//! Machines described in a file: the provider `cloudlycke`.
+//!
+//! Without `--cloud-config` it knows the two machines of the original's teaching lab.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use mooring_common::machines::load::{LoadError, MachinesFile};
+use mooring_common::machines::schema::LoadBalancer;
+use mooring_common::machines::{Resolution, resolve};
+use mooring_common::node_facts::Presence;
+use mooring_common::node_view::NodeView;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::{ForeignPool, Instances, Lookup};
+
+/// How often the file is looked at for a change.
+const POLL: Duration = Duration::from_secs(1);
+
+/// The provider.
+pub struct Cloudlycke {
+    file: Arc<MachinesFile>,
+    changes: watch::Sender<u64>,
+}
+
+impl Cloudlycke {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// [`LoadError`] with every fault in it.
+    pub async fn open(path: Option<PathBuf>) -> Result<Self, LoadError> {
+        let file = MachinesFile::open(path).await?;
+        Ok(Self {
+            file,
+            changes: watch::Sender::new(0),
+        })
+    }
+
+    /// Keeps the file fresh until cancelled.
+    pub async fn watch(&self, cancel: CancellationToken) {
+        let mut reloads = self.file.changes();
+        let told = async {
+            while reloads.changed().await.is_ok() {
+                self.changes.send_modify(|generation| *generation += 1);
+            }
+        };
+        tokio::select! {
+            () = self.file.watch(POLL, cancel) => {}
+            () = told => {}
+        }
+    }
+
+    /// The pool that the file declares.
+    #[must_use]
+    pub fn foreign_pool(&self) -> ForeignPool {
+        match self.file.current().load_balancer() {
+            LoadBalancer::None => ForeignPool::default(),
+            LoadBalancer::Pool(ranges) => ForeignPool {
+                ranges: ranges.clone(),
+            },
+        }
+    }
+}
+
+#[async_trait]
+impl Instances for Cloudlycke {
+    async fn look_up(&self, node: &NodeView) -> Lookup {
+        lookup(resolve(&self.file.current(), &node.machine))
+    }
+
+    /// A file that cannot be read (any more), or that is refused, proves nothing.
+    async fn confirm(&self, node: &NodeView) -> Presence {
+        match self.file.reload_now().await {
+            Ok(machines) => resolve(&machines, &node.machine).presence(),
+            Err(error) => {
+                tracing::warn!(%error, "the machines file cannot be read afresh");
+                Presence::Unsure
+            }
+        }
+    }
+
+    fn scheme(&self) -> String {
+        self.file.current().scheme().to_owned()
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+}
+
+fn lookup(resolution: Resolution) -> Lookup {
+    let why = resolution.explanation().unwrap_or_default();
+    match resolution {
+        Resolution::Found {
+            facts, presence, ..
+        } => Lookup::Known { facts, presence },
+        Resolution::Derived { facts } => Lookup::Known {
+            facts,
+            presence: Presence::Unsure,
+        },
+        Resolution::Missing => Lookup::Missing,
+        Resolution::Ambiguous { .. } => Lookup::Ambiguous(why),
+        Resolution::Foreign { .. } | Resolution::Conflict { .. } => Lookup::Foreign(why),
+        Resolution::Undecided { .. } | Resolution::Unknown => Lookup::Unsure(why),
+    }
+}

@@ -1,0 +1,156 @@
+//! The addresses of L2Networks: which there are, who holds them, and what is wrong with a network.
+//!
+//! **Flow.** One pass over all L2Networks when one of them changes, or when an address is given out
+//! or comes back: it decides which networks may be allocated from and writes each one's condition.
+//! [`Allocations`] gives out addresses to the service controller in between.
+//!
+//! **Guarantees.** No address is held by two Services. What a Service holds stays its own whatever
+//! becomes of the network. Of two networks whose ranges overlap, the older is allocated from.
+
+mod allocate;
+mod apply;
+mod observe;
+mod plan;
+
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use mooring_common::engine::Outcome;
+use mooring_common::k8s::{Cache, Events, Slim};
+use mooring_common::l2_network::{InvalidL2Network, L2Network, Segment};
+use mooring_common::names::components;
+use mooring_common::work_queue::{Backoff, WorkQueue, work};
+use tokio_util::sync::CancellationToken;
+
+use super::Context;
+use crate::clouds::ForeignPool;
+pub use allocate::{Allocations, Family, Held, Pool, Request, Unavailable};
+use apply::Failure;
+pub use plan::Verdict;
+
+/// There is one thing to look at: all L2Networks.
+pub type Queue = WorkQueue<AllNetworks>;
+
+/// The one key of the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AllNetworks;
+
+/// An empty queue.
+#[must_use]
+pub fn queue() -> Arc<Queue> {
+    Arc::new(WorkQueue::new(Backoff::NODES))
+}
+
+/// What is kept of an L2Network.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NetworkView {
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `metadata.creationTimestamp`, in seconds since 1970.
+    pub created: i64,
+    /// `metadata.generation`.
+    pub generation: Option<i64>,
+    /// Its specification, or all that is wrong with it.
+    pub segment: Result<Segment, InvalidL2Network>,
+    /// What central wrote last.
+    pub status: Option<Verdict>,
+    /// Since when the condition `Ready` is what it is.
+    pub since: Option<Time>,
+}
+
+impl Slim for NetworkView {
+    type Object = L2Network;
+
+    fn slim(network: L2Network) -> Self {
+        let segment = Segment::try_from(&network);
+        let status = network.status.as_ref().and_then(Verdict::read);
+        let since = network.status.as_ref().and_then(plan::transition_time);
+        let meta = network.metadata;
+        Self {
+            name: meta.name.unwrap_or_default(),
+            uid: meta.uid.unwrap_or_default(),
+            created: meta
+                .creation_timestamp
+                .map(|t| t.0.as_second())
+                .unwrap_or_default(),
+            generation: meta.generation,
+            segment,
+            status,
+            since,
+        }
+    }
+}
+
+struct Controller {
+    context: Context,
+    networks: Arc<Cache<NetworkView>>,
+    declared: Option<Pool>,
+    allocations: Arc<Allocations>,
+    events: Events,
+    changed: Box<dyn Fn() + Send + Sync>,
+}
+
+/// The name under which the provider's own pool is allocated from. No L2Network can have it.
+pub const DECLARED_POOL: &str = "(machines file)";
+
+/// Runs until cancelled. `declared` is the provider's own pool, which something else announces;
+/// `changed` is called when the pools to allocate from have changed.
+pub async fn run(
+    context: Context,
+    networks: Arc<Cache<NetworkView>>,
+    declared: ForeignPool,
+    allocations: Arc<Allocations>,
+    queue: Arc<Queue>,
+    changed: impl Fn() + Send + Sync + 'static,
+    cancel: CancellationToken,
+) {
+    let events = Events::new(
+        context.client.clone(),
+        components::ADDRESS_POOL,
+        &context.identity,
+    );
+    let changed = Box::new(changed);
+    let declared = (!declared.ranges.is_empty()).then(|| Pool {
+        name: DECLARED_POOL.to_owned(),
+        ranges: declared.ranges,
+        unusable: std::collections::HashSet::new(),
+    });
+    let controller = Arc::new(Controller {
+        context,
+        networks,
+        declared,
+        allocations,
+        events,
+        changed,
+    });
+    queue.add(AllNetworks);
+    work("l2network", queue, 1, cancel, move |AllNetworks| {
+        let controller = controller.clone();
+        async move { controller.pass().await }
+    })
+    .await;
+}
+
+impl Controller {
+    /// One look at all L2Networks.
+    async fn pass(&self) -> Outcome<Failure> {
+        let observed = observe::observe(&self.networks, &self.allocations);
+        let decisions = plan::plan(&observed);
+        let pools = decisions
+            .pools
+            .into_iter()
+            .chain(self.declared.clone())
+            .collect();
+        if self.allocations.set_pools(pools) {
+            (self.changed)();
+        }
+        for step in decisions.plan.steps() {
+            if let Err(error) = self.take(step).await {
+                return Outcome::Backoff(error);
+            }
+        }
+        Outcome::Done
+    }
+}

@@ -1,0 +1,111 @@
+//! What is remembered of each Node between passes, for as long as this process leads.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use mooring_common::node_addresses::NodeAddress;
+use tokio::time::Instant;
+
+/// After how many overwritten writes in a row somebody is told.
+const CONTESTED_AFTER: u32 = 3;
+
+#[derive(Debug)]
+struct Memory {
+    uid: String,
+    first_seen: Instant,
+    told: Option<String>,
+    written: Option<Vec<NodeAddress>>,
+    overwritten: u32,
+}
+
+/// All of them, by Node name.
+#[derive(Debug, Default)]
+pub(super) struct Memories {
+    nodes: Mutex<HashMap<String, Memory>>,
+}
+
+impl Memories {
+    fn with<T>(&self, name: &str, uid: &str, act: impl FnOnce(&mut Memory) -> T) -> T {
+        let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = || Memory {
+            uid: uid.to_owned(),
+            first_seen: Instant::now(),
+            told: None,
+            written: None,
+            overwritten: 0,
+        };
+        let memory = nodes.entry(name.to_owned()).or_insert_with(fresh);
+        if memory.uid != uid {
+            *memory = fresh();
+        }
+        act(memory)
+    }
+
+    /// When this process first saw the Node.
+    pub(super) fn first_seen(&self, name: &str, uid: &str) -> Instant {
+        self.with(name, uid, |memory| memory.first_seen)
+    }
+
+    /// Whether this is news: the same is told once.
+    pub(super) fn is_news(&self, name: &str, uid: &str, note: &str) -> bool {
+        self.with(name, uid, |memory| {
+            let news = memory.told.as_deref() != Some(note);
+            memory.told = Some(note.to_owned());
+            news
+        })
+    }
+
+    /// All is well: a later fault is news again.
+    pub(super) fn well(&self, name: &str, uid: &str) {
+        self.with(name, uid, |memory| memory.told = None);
+    }
+
+    /// The addresses are about to be written although they were written before. True exactly when
+    /// that has happened often enough that a person should know.
+    pub(super) fn overwrites(&self, name: &str, uid: &str, addresses: &[NodeAddress]) -> bool {
+        self.with(name, uid, |memory| {
+            if memory.written.as_deref() == Some(addresses) {
+                memory.overwritten += 1;
+            } else {
+                memory.written = Some(addresses.to_vec());
+                memory.overwritten = 0;
+            }
+            memory.overwritten == CONTESTED_AFTER
+        })
+    }
+
+    /// The Node is gone.
+    pub(super) fn forget(&self, name: &str) {
+        self.nodes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mooring_common::node_addresses::AddressType;
+
+    #[test]
+    fn the_same_is_told_once_and_a_new_node_starts_anew() {
+        let memories = Memories::default();
+        assert!(memories.is_news("n1", "u1", "a"));
+        assert!(!memories.is_news("n1", "u1", "a"));
+        assert!(memories.is_news("n1", "u1", "b"));
+        assert!(memories.is_news("n1", "u2", "b"));
+        memories.well("n1", "u2");
+        assert!(memories.is_news("n1", "u2", "b"));
+    }
+
+    #[test]
+    fn a_contest_is_told_once() {
+        let memories = Memories::default();
+        let ours = [NodeAddress::new(AddressType::InternalIP, "10.0.0.1")];
+        let told: Vec<bool> = (0..10)
+            .map(|_| memories.overwrites("n1", "u1", &ours))
+            .collect();
+        assert_eq!(told.iter().filter(|told| **told).count(), 1);
+    }
+}

@@ -1,0 +1,146 @@
+//! Takes Nodes away whose machines are gone, and keeps pods off Nodes whose machines are stopped.
+//!
+//! **Flow.** One pass over all Nodes when one of them changes in a way that matters, when the
+//! cloud's machines change, and every `--node-monitor-period` while a Node is not Ready.
+//!
+//! **Guarantees.** A Node is deleted only if it is not Ready, its provider ID is ours, a complete
+//! listing lacks its machine, and a second look at that machine alone says so too; and only the
+//! very Node that was judged (by UID). If too many machines seem gone at once, no Node is deleted.
+//!
+//! **Assumptions.** The kubelet's own lease, or its controller, makes a dead Node's `Ready` Unknown.
+
+mod apply;
+mod observe;
+mod plan;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use mooring_common::engine::Outcome;
+use mooring_common::k8s::Events;
+use mooring_common::names::components;
+use mooring_common::work_queue::{Backoff, WorkQueue, work};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::Context;
+use crate::flags::NodeFlags;
+use apply::Failure;
+
+/// There is one thing to look at: all Nodes.
+pub type Queue = WorkQueue<AllNodes>;
+
+/// The one key of the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AllNodes;
+
+/// An empty queue.
+#[must_use]
+pub fn queue() -> Arc<Queue> {
+    Arc::new(WorkQueue::new(Backoff::NODES))
+}
+
+/// What is counted.
+#[derive(Clone, Debug, Default)]
+pub struct Metrics {
+    deleted: Counter,
+    held: Gauge,
+}
+
+impl Metrics {
+    /// Registers them.
+    #[must_use]
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        registry.register(
+            "mooring_nodes_deleted",
+            "Nodes deleted because their machines are gone",
+            metrics.deleted.clone(),
+        );
+        registry.register(
+            "mooring_node_deletions_held",
+            "Nodes that would be deleted if not too many machines seemed gone at once",
+            metrics.held.clone(),
+        );
+        metrics
+    }
+}
+
+struct Controller {
+    context: Context,
+    flags: NodeFlags,
+    nodes: Api<Node>,
+    events: Events,
+    metrics: Metrics,
+    first_seen: Mutex<HashMap<String, Instant>>,
+    told: Mutex<HashMap<String, String>>,
+}
+
+/// Runs until cancelled.
+pub async fn run(
+    context: Context,
+    flags: NodeFlags,
+    metrics: Metrics,
+    queue: Arc<Queue>,
+    cancel: CancellationToken,
+) {
+    let events = Events::new(
+        context.client.clone(),
+        components::NODE_LIFECYCLE,
+        &context.identity,
+    );
+    let mut machines = context.instances.changes();
+    let controller = Arc::new(Controller {
+        nodes: Api::all(context.client.clone()),
+        events,
+        metrics,
+        flags,
+        context,
+        first_seen: Mutex::default(),
+        told: Mutex::default(),
+    });
+    let on_change = {
+        let queue = queue.clone();
+        async move {
+            queue.add(AllNodes);
+            while machines.changed().await.is_ok() {
+                queue.add(AllNodes);
+            }
+            std::future::pending::<()>().await;
+        }
+    };
+    let passes = work("cloud-node-lifecycle", queue, 1, cancel, move |AllNodes| {
+        let controller = controller.clone();
+        async move { controller.pass().await }
+    });
+    tokio::select! {
+        () = passes => {}
+        () = on_change => {}
+    }
+}
+
+impl Controller {
+    /// One look at all Nodes.
+    async fn pass(&self) -> Outcome<Failure> {
+        let observed = observe::observe(&self.context, &self.first_seen).await;
+        let decisions = plan::plan(&observed, &self.flags);
+        self.tell_held(&decisions.held).await;
+        let mut failure = None;
+        for step in decisions.plan.steps() {
+            if let Err(error) = self.take(step).await {
+                tracing::warn!(%error, "could not {step}");
+                failure = Some(error);
+            }
+        }
+        match failure {
+            Some(error) => Outcome::Backoff(error),
+            None if decisions.look_again => Outcome::RetryAfter(self.flags.monitor_period),
+            None => Outcome::Done,
+        }
+    }
+}

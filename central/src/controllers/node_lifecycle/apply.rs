@@ -1,0 +1,148 @@
+//! Changes Nodes, or deletes them after a second look.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use mooring_common::k8s::{ApiFailure, EventKind, classify};
+use mooring_common::names::{reasons, taints as keys};
+use mooring_common::node_facts::Presence;
+use mooring_common::node_init::remove_taint;
+use mooring_common::node_view::NodeView;
+use mooring_common::provider_id::ProviderId;
+use mooring_common::taints;
+use serde_json::{Value, json};
+
+use super::Controller;
+use super::plan::LifecycleStep;
+use crate::election::NotLeading;
+
+/// Why a step failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    #[error("the API server did not do it")]
+    Api(#[from] kube::Error),
+    #[error("a patch cannot be written")]
+    Patch(#[from] serde_json::Error),
+    #[error(transparent)]
+    NotLeading(#[from] NotLeading),
+}
+
+impl Controller {
+    pub(super) async fn take(&self, step: &LifecycleStep) -> Result<(), Failure> {
+        self.context.leadership.check()?;
+        match step {
+            LifecycleStep::AddShutdownTaint(node) => self.add_taint(node).await?,
+            LifecycleStep::RemoveShutdownTaint(node) => {
+                let operations = remove_taint(&node.taints, keys::SHUTDOWN);
+                self.patch(node, operations).await?;
+            }
+            LifecycleStep::Delete { node, machine } => return self.delete(node, machine).await,
+        }
+        tracing::info!("{step}");
+        Ok(())
+    }
+
+    async fn add_taint(&self, node: &NodeView) -> Result<(), Failure> {
+        let operations = if node.taints.is_empty() {
+            vec![
+                json!({"op": "test", "path": "/spec/taints", "value": null}),
+                json!({"op": "add", "path": "/spec/taints", "value": [taints::shutdown()]}),
+            ]
+        } else {
+            vec![
+                json!({"op": "test", "path": "/spec/taints", "value": node.taints}),
+                json!({"op": "add", "path": "/spec/taints/-", "value": taints::shutdown()}),
+            ]
+        };
+        self.patch(node, operations).await
+    }
+
+    /// A Node that has changed meanwhile is judged anew in the next pass.
+    async fn patch(&self, node: &NodeView, operations: Vec<Value>) -> Result<(), Failure> {
+        let mut guarded = vec![json!({"op": "test", "path": "/metadata/uid", "value": node.uid})];
+        guarded.extend(operations);
+        let patch: Patch<()> = Patch::Json(serde_json::from_value(Value::Array(guarded))?);
+        match self
+            .nodes
+            .patch(&node.name, &PatchParams::default(), &patch)
+            .await
+        {
+            Ok(_) => Ok(()),
+            Err(error) if classify(&error) == ApiFailure::NotFound => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn delete(&self, node: &Arc<NodeView>, machine: &ProviderId) -> Result<(), Failure> {
+        if self.context.instances.confirm(node).await != Presence::Gone {
+            tracing::info!(node = node.name, %machine, "a second look found the machine: kept");
+            return Ok(());
+        }
+        self.context.leadership.check()?;
+        let about = node.reference();
+        let note = format!(
+            "Deleting Node {} because its machine {machine} does not exist any more",
+            node.name
+        );
+        self.events
+            .report(&about, EventKind::Normal, reasons::DELETING_NODE, note)
+            .await;
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(node.uid.clone()),
+                ..Preconditions::default()
+            }),
+            ..DeleteParams::default()
+        };
+        match self.nodes.delete(&node.name, &params).await {
+            Ok(_) => {
+                self.metrics.deleted.inc();
+                tracing::info!(node = node.name, %machine, "deleted: its machine is gone");
+                Ok(())
+            }
+            Err(error) => match classify(&error) {
+                ApiFailure::NotFound | ApiFailure::Conflict => Ok(()),
+                _ => {
+                    let reason = reasons::DELETING_NODE_FAILED;
+                    let note = format!("Could not delete Node {}: {error}", node.name);
+                    self.events
+                        .report(&about, EventKind::Warning, reason, note)
+                        .await;
+                    Err(error.into())
+                }
+            },
+        }
+    }
+
+    /// Each held Node is told of once, and again when it was not held in between.
+    pub(super) async fn tell_held(&self, held: &[(Arc<NodeView>, usize, usize)]) {
+        self.metrics
+            .held
+            .set(i64::try_from(held.len()).unwrap_or(i64::MAX));
+        let news: Vec<_> = {
+            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            let before = std::mem::take(&mut *told);
+            *told = held
+                .iter()
+                .map(|(n, ..)| (n.uid.clone(), n.name.clone()))
+                .collect::<HashMap<_, _>>();
+            held.iter()
+                .filter(|(node, ..)| !before.contains_key(&node.uid))
+                .collect()
+        };
+        for (node, gone, ours) in news {
+            let note = format!(
+                "The machine of Node {} seems gone, but so do {gone} of {ours} at once: no Node is \
+                 deleted. If they really are gone, delete the Nodes yourself or raise \
+                 --max-node-deletions-percent (now {}).",
+                node.name, self.flags.max_deletions_percent
+            );
+            tracing::warn!(node = node.name, gone, ours, "deletion held");
+            let reason = reasons::NODE_DELETION_HELD;
+            self.events
+                .report(&node.reference(), EventKind::Warning, reason, note)
+                .await;
+        }
+    }
+}

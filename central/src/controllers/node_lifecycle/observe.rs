@@ -1,0 +1,65 @@
+//! All Nodes, and what the cloud says of their machines.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use mooring_common::node_facts::Presence;
+use mooring_common::node_view::NodeView;
+use mooring_common::provider_id::ProviderId;
+use tokio::time::Instant;
+
+use crate::clouds::Lookup;
+use crate::controllers::Context;
+
+/// One Node with its machine.
+#[derive(Clone, Debug)]
+pub(super) struct Observed {
+    pub(super) node: Arc<NodeView>,
+    /// The provider ID, if it is provably one of ours.
+    pub(super) ours: Option<ProviderId>,
+    pub(super) presence: Presence,
+    /// Since this process first saw the Node.
+    pub(super) seen_for: Duration,
+}
+
+pub(super) async fn observe(
+    context: &Context,
+    first_seen: &Mutex<HashMap<String, Instant>>,
+) -> Vec<Observed> {
+    let scheme = context.instances.scheme();
+    let mut nodes = context.nodes.all();
+    nodes.sort_by(|a, b| a.0.cmp(&b.0));
+    let mut observed = Vec::with_capacity(nodes.len());
+    for (_, node) in nodes {
+        let machine = context.instances.look_up(&node).await;
+        let ours = match machine {
+            Lookup::Foreign(_) => None,
+            _ => our_id(&node, &scheme),
+        };
+        let seen_for = {
+            let mut seen = first_seen.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.entry(node.uid.clone())
+                .or_insert_with(Instant::now)
+                .elapsed()
+        };
+        observed.push(Observed {
+            presence: machine.presence(),
+            node,
+            ours,
+            seen_for,
+        });
+    }
+    let uids: HashSet<&str> = observed.iter().map(|o| o.node.uid.as_str()).collect();
+    let mut seen = first_seen.lock().unwrap_or_else(PoisonError::into_inner);
+    seen.retain(|uid, _| uids.contains(uid.as_str()));
+    observed
+}
+
+fn our_id(node: &NodeView, scheme: &str) -> Option<ProviderId> {
+    let instance = node
+        .provider_id
+        .as_deref()?
+        .strip_prefix(&format!("{scheme}://"))?;
+    ProviderId::new(scheme, instance).ok()
+}

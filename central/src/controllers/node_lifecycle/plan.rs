@@ -1,0 +1,106 @@
+//! What becomes of each Node. Pure.
+
+use std::fmt;
+use std::sync::Arc;
+
+use mooring_common::engine::{Impact, Plan, Step};
+use mooring_common::names::taints as keys;
+use mooring_common::node_facts::Presence;
+use mooring_common::node_view::{NodeView, Readiness};
+use mooring_common::provider_id::ProviderId;
+use mooring_common::taints;
+
+use super::observe::Observed;
+use crate::flags::NodeFlags;
+
+/// One change to a Node.
+#[derive(Clone, Debug)]
+pub(super) enum LifecycleStep {
+    AddShutdownTaint(Arc<NodeView>),
+    RemoveShutdownTaint(Arc<NodeView>),
+    Delete {
+        node: Arc<NodeView>,
+        machine: ProviderId,
+    },
+}
+
+impl fmt::Display for LifecycleStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AddShutdownTaint(node) => write!(f, "add the shutdown taint to {}", node.name),
+            Self::RemoveShutdownTaint(node) => {
+                write!(f, "take the shutdown taint off {}", node.name)
+            }
+            Self::Delete { node, machine } => {
+                write!(f, "delete {}, whose machine {machine} is gone", node.name)
+            }
+        }
+    }
+}
+
+impl Step for LifecycleStep {
+    fn impact(&self) -> Impact {
+        match self {
+            Self::Delete { .. } => Impact::Considerable,
+            Self::AddShutdownTaint(_) | Self::RemoveShutdownTaint(_) => Impact::None,
+        }
+    }
+}
+
+/// What a pass comes to.
+#[derive(Debug, Default)]
+pub(super) struct Decisions {
+    pub(super) plan: Plan<LifecycleStep>,
+    /// Would be deleted, if not too many machines seemed gone at once: with how many of how many.
+    pub(super) held: Vec<(Arc<NodeView>, usize, usize)>,
+    /// A Node is not Ready: look again after a while.
+    pub(super) look_again: bool,
+}
+
+pub(super) fn plan(nodes: &[Observed], flags: &NodeFlags) -> Decisions {
+    let mut decisions = Decisions::default();
+    let ours = nodes.iter().filter(|o| o.ours.is_some()).count();
+    let gone = nodes
+        .iter()
+        .filter(|o| o.ours.is_some() && o.presence == Presence::Gone)
+        .count();
+    let too_many = gone > 1 && gone * 100 > ours * usize::from(flags.max_deletions_percent);
+    for observed in nodes.iter().filter(|o| !o.node.deleting) {
+        let node = &observed.node;
+        let tainted = taints::has(&node.taints, keys::SHUTDOWN);
+        if node.readiness == Readiness::Ready {
+            if tainted {
+                decisions
+                    .plan
+                    .push(LifecycleStep::RemoveShutdownTaint(node.clone()));
+            }
+            continue;
+        }
+        decisions.look_again = true;
+        match (observed.presence, &observed.ours) {
+            (Presence::Stopped, _) if !tainted => {
+                decisions
+                    .plan
+                    .push(LifecycleStep::AddShutdownTaint(node.clone()));
+            }
+            (Presence::Gone, Some(_)) if is_young(observed, flags) => {}
+            (Presence::Gone, Some(_)) if too_many => {
+                decisions.held.push((node.clone(), gone, ours));
+            }
+            (Presence::Gone, Some(machine)) => decisions.plan.push(LifecycleStep::Delete {
+                node: node.clone(),
+                machine: machine.clone(),
+            }),
+            _ => {}
+        }
+    }
+    decisions
+}
+
+/// A Node that was never initialised may be ahead of the cloud's listing.
+fn is_young(observed: &Observed, flags: &NodeFlags) -> bool {
+    observed.node.is_uninitialized() && observed.seen_for < flags.deletion_grace
+}
+
+#[cfg(test)]
+mod tests;

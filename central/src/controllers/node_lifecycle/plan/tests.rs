@@ -1,0 +1,155 @@
+use std::time::Duration;
+
+use mooring_common::k8s::Slim;
+use serde_json::json;
+
+use super::*;
+
+const FLAGS: NodeFlags = NodeFlags {
+    daemon_grace: Duration::ZERO,
+    address_period: Duration::from_secs(300),
+    monitor_period: Duration::from_secs(5),
+    deletion_grace: Duration::from_secs(30),
+    max_deletions_percent: 20,
+    concurrent_syncs: 1,
+};
+
+struct Given(Observed);
+
+fn node(name: &str) -> Given {
+    let object = json!({
+        "metadata": {"name": name, "uid": name},
+        "spec": {"providerID": format!("cloudlycke://{name}")},
+    });
+    Given(Observed {
+        node: Arc::new(NodeView::slim(serde_json::from_value(object).unwrap())),
+        ours: Some(format!("cloudlycke://{name}").parse().unwrap()),
+        presence: Presence::Running,
+        seen_for: Duration::from_secs(3600),
+    })
+}
+
+impl Given {
+    fn with(mut self, change: impl FnOnce(&mut NodeView)) -> Self {
+        change(Arc::make_mut(&mut self.0.node));
+        self
+    }
+    fn readiness(self, readiness: Readiness) -> Self {
+        self.with(|node| node.readiness = readiness)
+    }
+    fn presence(mut self, presence: Presence) -> Self {
+        self.0.presence = presence;
+        self
+    }
+    fn shutdown_taint(self) -> Self {
+        self.with(|node| node.taints.push(taints::shutdown()))
+    }
+    fn foreign(mut self) -> Self {
+        self.0.ours = None;
+        self
+    }
+    fn planned(self) -> Vec<String> {
+        plan(&[self.0], &FLAGS)
+            .plan
+            .steps()
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+}
+
+const READINESS: [Readiness; 3] = [Readiness::Ready, Readiness::NotReady, Readiness::Unknown];
+
+#[test]
+fn only_a_node_that_is_not_ready_and_whose_machine_is_gone_is_deleted() {
+    for readiness in READINESS {
+        for presence in [
+            Presence::Running,
+            Presence::Stopped,
+            Presence::Gone,
+            Presence::Unsure,
+        ] {
+            let planned = node("a").readiness(readiness).presence(presence).planned();
+            let expected: &[&str] = match (readiness, presence) {
+                (Readiness::Ready, _) => &[],
+                (_, Presence::Gone) => &["delete a, whose machine cloudlycke://a is gone"],
+                (_, Presence::Stopped) => &["add the shutdown taint to a"],
+                (_, Presence::Running | Presence::Unsure) => &[],
+            };
+            assert_eq!(planned, expected, "{readiness:?} {presence:?}");
+        }
+    }
+}
+
+#[test]
+fn the_shutdown_taint_goes_only_once_the_node_is_ready() {
+    let tainted = || node("a").shutdown_taint();
+    assert_eq!(
+        tainted().readiness(Readiness::Ready).planned(),
+        ["take the shutdown taint off a"]
+    );
+    for presence in [Presence::Running, Presence::Stopped, Presence::Unsure] {
+        assert!(tainted().presence(presence).planned().is_empty());
+    }
+}
+
+#[test]
+fn foreign_dying_and_young_nodes_are_left_alone() {
+    assert!(
+        node("a")
+            .presence(Presence::Gone)
+            .foreign()
+            .planned()
+            .is_empty()
+    );
+    let dying = node("a")
+        .presence(Presence::Gone)
+        .with(|node| node.deleting = true);
+    assert!(dying.planned().is_empty());
+    let mut young = node("a").presence(Presence::Gone).with(|node| {
+        node.taints.push(k8s_openapi::api::core::v1::Taint {
+            key: keys::UNINITIALIZED.to_owned(),
+            ..Default::default()
+        });
+    });
+    young.0.seen_for = Duration::from_secs(5);
+    assert!(young.planned().is_empty());
+}
+
+#[test]
+fn if_too_many_seem_gone_none_is_deleted() {
+    for (gone, total, deleted) in [(1, 1, 1), (1, 3, 1), (2, 10, 2), (3, 10, 0), (3, 5, 0)] {
+        let nodes: Vec<Observed> = (0..total)
+            .map(|i| {
+                let presence = if i < gone {
+                    Presence::Gone
+                } else {
+                    Presence::Running
+                };
+                node(&format!("n{i}")).presence(presence).0
+            })
+            .collect();
+        let decisions = plan(&nodes, &FLAGS);
+        assert_eq!(decisions.plan.steps().len(), deleted, "{gone} of {total}");
+        assert_eq!(decisions.held.len(), gone - deleted, "{gone} of {total}");
+    }
+}
+
+/// A listing that lacks most machines is not to be believed for the one Node that is not Ready.
+#[test]
+fn ready_nodes_count_for_the_guard() {
+    let nodes: Vec<Observed> = (0..5)
+        .map(|i| {
+            let readiness = if i == 0 {
+                Readiness::NotReady
+            } else {
+                Readiness::Ready
+            };
+            node(&format!("n{i}"))
+                .presence(Presence::Gone)
+                .readiness(readiness)
+                .0
+        })
+        .collect();
+    assert!(plan(&nodes, &FLAGS).plan.is_empty());
+}

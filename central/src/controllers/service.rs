@@ -1,0 +1,143 @@
+//! Gives Services of type LoadBalancer their addresses, and takes them back.
+//!
+//! **Flow.** One key per Service for all work on it. A Service is looked at when it changes, when
+//! the L2Networks change, and, if it lacks an address, when another gives one back.
+//!
+//! **Guarantees.** The finalizer is set before anything is held for the Service; status and record
+//! are written in one patch; all of it is released before the finalizer goes. A request that cannot
+//! be met is told in an Event, and the Service keeps what it has.
+//!
+//! **Assumptions.** Services with a `loadBalancerClass`, and those whose status somebody else has
+//! filled, are not ours, and are not touched.
+
+mod apply;
+mod observe;
+mod patch;
+mod plan;
+mod request;
+mod view;
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Service;
+use kube::Api;
+use mooring_common::engine::Outcome;
+use mooring_common::k8s::{Cache, Change, Events, ObjectKey, Slim};
+use mooring_common::names::components;
+use mooring_common::work_queue::{Backoff, WorkQueue, work};
+use tokio_util::sync::CancellationToken;
+
+use super::Context;
+use super::address_pool::Allocations;
+use apply::Failure;
+pub use view::ServiceView;
+
+/// Services to look at.
+pub type Queue = WorkQueue<ObjectKey>;
+
+/// An empty queue.
+#[must_use]
+pub fn queue() -> Arc<Queue> {
+    Arc::new(WorkQueue::new(Backoff::SERVICES))
+}
+
+struct Controller {
+    context: Context,
+    services: Arc<Cache<ServiceView>>,
+    allocations: Arc<Allocations>,
+    queue: Arc<Queue>,
+    api: Api<Service>,
+    events: Events,
+    /// Called when an address was given out or came back.
+    changed: Box<dyn Fn() + Send + Sync>,
+}
+
+/// Runs until cancelled. `changed` is called when an address was given out or came back.
+pub async fn run(
+    context: Context,
+    concurrency: usize,
+    services: Arc<Cache<ServiceView>>,
+    allocations: Arc<Allocations>,
+    queue: Arc<Queue>,
+    changed: impl Fn() + Send + Sync + 'static,
+    cancel: CancellationToken,
+) {
+    let controller = Arc::new(Controller {
+        events: Events::new(
+            context.client.clone(),
+            components::SERVICE,
+            &context.identity,
+        ),
+        api: Api::all(context.client.clone()),
+        services,
+        allocations,
+        queue: queue.clone(),
+        context,
+        changed: Box::new(changed),
+    });
+    controller.seed().await;
+    for (key, _) in controller.services.all() {
+        queue.add(key);
+    }
+    work("service", queue, concurrency, cancel, move |key| {
+        let controller = controller.clone();
+        async move { controller.pass(&key).await }
+    })
+    .await;
+}
+
+/// Tells the queue of a change that was watched; `released` is called for a Service that vanished
+/// without its finalizer having been taken off by us.
+pub fn watched(queue: &Queue, allocations: &Allocations, change: &Change<ServiceView>) {
+    if change.new.is_none() {
+        allocations.release(&change.key);
+    }
+    queue.add(change.key.clone());
+}
+
+impl Controller {
+    /// Reads all Services from the API server itself, not from a cache that may lag, before the
+    /// first address is given out: the leader before us may have just given out one.
+    async fn seed(&self) {
+        let listed = loop {
+            match self.api.list(&kube::api::ListParams::default()).await {
+                Ok(listed) => break listed,
+                Err(error) => tracing::warn!(%error, "cannot list Services, will retry"),
+            }
+            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        };
+        let mut services: Vec<ServiceView> =
+            listed.items.into_iter().map(ServiceView::slim).collect();
+        services.sort_by(|a, b| (a.created, &a.key).cmp(&(b.created, &b.key)));
+        let held = services.into_iter().filter_map(|service| {
+            let held = service.recorded()?;
+            service.has_finalizer().then_some((service.key, held))
+        });
+        self.allocations.seed(held);
+        (self.changed)();
+    }
+
+    /// One look at one Service.
+    #[tracing::instrument(name = "service", skip_all, fields(service = %key))]
+    async fn pass(&self, key: &ObjectKey) -> Outcome<Failure> {
+        let Some(service) = self.services.get(key) else {
+            if self.allocations.release(key) {
+                self.address_came_back();
+            }
+            return Outcome::Done;
+        };
+        let observed = observe::observe(&service, &self.allocations);
+        let decision = plan::plan(&service, &observed);
+        self.apply((*service).clone(), decision).await
+    }
+
+    /// Services that wait for an address are looked at again.
+    fn address_came_back(&self) {
+        (self.changed)();
+        for (key, service) in self.services.all() {
+            if service.wants_load_balancer() && self.allocations.held(&key).is_none() {
+                self.queue.add(key);
+            }
+        }
+    }
+}

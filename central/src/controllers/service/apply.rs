@@ -1,0 +1,195 @@
+//! Writes on a Service, and says so.
+
+use k8s_openapi::api::core::v1::Service;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use mooring_common::engine::{Outcome, Plan};
+use mooring_common::k8s::{ApiFailure, EventKind, Slim, classify};
+use mooring_common::names::reasons;
+use serde_json::Value;
+
+use super::Controller;
+use super::observe::{self, Obstacle};
+use super::patch::operations;
+use super::plan::{self, Decision, ServiceStep};
+use super::view::ServiceView;
+use crate::controllers::address_pool::Unavailable;
+use crate::election::NotLeading;
+
+/// Why a pass failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    #[error("the API server did not take the patch: {0}")]
+    Api(#[from] kube::Error),
+    #[error("the Service was changed meanwhile")]
+    Conflict,
+    #[error("a patch cannot be written")]
+    Patch(#[from] serde_json::Error),
+    #[error(transparent)]
+    NotLeading(#[from] NotLeading),
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// How often a Service that somebody else has changed is read and planned anew within one pass.
+const ATTEMPTS: u32 = 5;
+
+impl Controller {
+    pub(super) async fn apply(
+        &self,
+        mut service: ServiceView,
+        mut decision: Decision,
+    ) -> Outcome<Failure> {
+        let api = Api::<Service>::namespaced(self.context.client.clone(), &service.key.namespace);
+        for _ in 0..ATTEMPTS {
+            let outcome = match decision {
+                Decision::Leave(why) => {
+                    self.allocations.release(&service.key);
+                    return Outcome::NotOurs(why.to_owned());
+                }
+                Decision::Refuse(obstacle) => return self.refuse(&service, obstacle).await,
+                Decision::Provide(plan) => self.provide(&api, &mut service, &plan).await,
+                Decision::CleanUp(plan) => self.clean_up(&api, &mut service, &plan).await,
+            };
+            match outcome {
+                Ok(()) => return Outcome::Done,
+                Err(Failure::Conflict) => {}
+                Err(Failure::NotLeading(error)) => return Outcome::Backoff(error.into()),
+                Err(error) => return self.failed(&service, error).await,
+            }
+            match api.get_opt(&service.key.name).await {
+                Ok(Some(fresh)) => service = ServiceView::slim(fresh),
+                Ok(None) => return Outcome::Done,
+                Err(error) => return self.failed(&service, error.into()).await,
+            }
+            let observed = observe::observe(&service, &self.allocations);
+            decision = plan::plan(&service, &observed);
+        }
+        Outcome::Backoff(Failure::Conflict)
+    }
+
+    async fn provide(
+        &self,
+        api: &Api<Service>,
+        service: &mut ServiceView,
+        plan: &Plan<ServiceStep>,
+    ) -> Result<(), Failure> {
+        if plan.is_empty() {
+            return Ok(());
+        }
+        self.normal(
+            service,
+            reasons::ENSURING_LOAD_BALANCER,
+            "Ensuring load balancer",
+        )
+        .await;
+        for step in plan.steps() {
+            self.take(api, service, step).await?;
+        }
+        if !self
+            .context
+            .nodes
+            .all()
+            .iter()
+            .any(|(_, node)| node.carries_traffic())
+        {
+            let note = "There are no available nodes for LoadBalancer";
+            let reason = reasons::UNAVAILABLE_LOAD_BALANCER;
+            self.warn(service, reason, note).await;
+        }
+        (self.changed)();
+        self.normal(
+            service,
+            reasons::ENSURED_LOAD_BALANCER,
+            "Ensured load balancer",
+        )
+        .await;
+        Ok(())
+    }
+
+    async fn clean_up(
+        &self,
+        api: &Api<Service>,
+        service: &mut ServiceView,
+        plan: &Plan<ServiceStep>,
+    ) -> Result<(), Failure> {
+        let held = self.allocations.held(&service.key).is_some() || service.recorded().is_some();
+        if held {
+            self.normal(
+                service,
+                reasons::DELETING_LOAD_BALANCER,
+                "Deleting load balancer",
+            )
+            .await;
+        }
+        for step in plan.steps() {
+            self.take(api, service, step).await?;
+        }
+        self.allocations.release(&service.key);
+        self.address_came_back();
+        if held {
+            self.normal(
+                service,
+                reasons::DELETED_LOAD_BALANCER,
+                "Deleted load balancer",
+            )
+            .await;
+        }
+        Ok(())
+    }
+
+    async fn take(
+        &self,
+        api: &Api<Service>,
+        service: &mut ServiceView,
+        step: &ServiceStep,
+    ) -> Result<(), Failure> {
+        self.context.leadership.check()?;
+        let operations = Value::Array(operations(service, step));
+        let patch: Patch<()> = Patch::Json(serde_json::from_value(operations)?);
+        match api
+            .patch_status(&service.key.name, &PatchParams::default(), &patch)
+            .await
+        {
+            Ok(written) => {
+                tracing::info!("{step}");
+                *service = ServiceView::slim(written);
+                Ok(())
+            }
+            Err(error) => match classify(&error) {
+                ApiFailure::NotFound => Ok(()),
+                ApiFailure::Conflict => Err(Failure::Conflict),
+                ApiFailure::Refused | ApiFailure::Transient => Err(error.into()),
+            },
+        }
+    }
+
+    async fn refuse(&self, service: &ServiceView, obstacle: Obstacle) -> Outcome<Failure> {
+        let note = format!("Error syncing load balancer: {obstacle}");
+        self.warn(service, reasons::SYNC_LOAD_BALANCER_FAILED, &note)
+            .await;
+        match obstacle {
+            Obstacle::Unavailable(why) if why.may_pass() => Outcome::Backoff(why.into()),
+            other => Outcome::WaitForChange(other.to_string()),
+        }
+    }
+
+    async fn failed(&self, service: &ServiceView, error: Failure) -> Outcome<Failure> {
+        let note = format!("Error syncing load balancer: {error}");
+        self.warn(service, reasons::SYNC_LOAD_BALANCER_FAILED, &note)
+            .await;
+        Outcome::Backoff(error)
+    }
+
+    async fn normal(&self, service: &ServiceView, reason: &str, note: &str) {
+        self.events
+            .report(&service.reference(), EventKind::Normal, reason, note)
+            .await;
+    }
+
+    async fn warn(&self, service: &ServiceView, reason: &str, note: &str) {
+        self.events
+            .report(&service.reference(), EventKind::Warning, reason, note)
+            .await;
+    }
+}

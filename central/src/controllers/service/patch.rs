@@ -1,0 +1,127 @@
+//! Steps as JSON patches of `services/status`: that subresource is enough for finalizers,
+//! annotations and status, so that central needs no right to write Services themselves.
+
+use mooring_common::names::{annotations, finalizers};
+use serde_json::{Value, json};
+
+use super::plan::ServiceStep;
+use super::view::ServiceView;
+use crate::controllers::address_pool::Held;
+
+/// The operations of one step. The first tests that the Service is as it was planned for.
+pub(super) fn operations(service: &ServiceView, step: &ServiceStep) -> Vec<Value> {
+    let version = &service.resource_version;
+    let mut operations =
+        vec![json!({"op": "test", "path": "/metadata/resourceVersion", "value": version})];
+    match step {
+        ServiceStep::AddFinalizer => operations.push(add_finalizer(service)),
+        ServiceStep::WriteStatus { held, .. } => operations.extend(write(service, held)),
+        ServiceStep::Release => operations.extend(release(service)),
+    }
+    operations
+}
+
+fn add_finalizer(service: &ServiceView) -> Value {
+    match service.finalizers {
+        None => {
+            json!({"op": "add", "path": "/metadata/finalizers", "value": [finalizers::SERVICE]})
+        }
+        Some(_) => {
+            json!({"op": "add", "path": "/metadata/finalizers/-", "value": finalizers::SERVICE})
+        }
+    }
+}
+
+fn write(service: &ServiceView, held: &Held) -> Vec<Value> {
+    let texts: Vec<String> = held.addresses.iter().map(ToString::to_string).collect();
+    let ingress: Vec<Value> = texts.iter().map(|ip| json!({"ip": ip})).collect();
+    let mut operations = Vec::new();
+    if !service.has_annotations {
+        operations.push(json!({"op": "add", "path": "/metadata/annotations", "value": {}}));
+    }
+    for (key, value) in [
+        (annotations::ALLOCATED_NETWORK, held.pool.clone()),
+        (annotations::ALLOCATED_ADDRESSES, texts.join(",")),
+    ] {
+        operations.push(json!({"op": "add", "path": annotation_path(key), "value": value}));
+    }
+    let status = json!({"ingress": ingress});
+    operations.push(json!({"op": "add", "path": "/status/loadBalancer", "value": status}));
+    operations
+}
+
+fn release(service: &ServiceView) -> Vec<Value> {
+    let mut operations = Vec::new();
+    for (key, there) in [
+        (
+            annotations::ALLOCATED_NETWORK,
+            service.allocated_network.is_some(),
+        ),
+        (
+            annotations::ALLOCATED_ADDRESSES,
+            service.allocated_addresses.is_some(),
+        ),
+    ] {
+        if there {
+            operations.push(json!({"op": "remove", "path": annotation_path(key)}));
+        }
+    }
+    if !service.status.is_empty() && service.is_load_balancer {
+        operations.push(json!({"op": "add", "path": "/status/loadBalancer", "value": {}}));
+    }
+    let ours = |(_, name): &(usize, &String)| *name == finalizers::SERVICE;
+    let positions: Vec<usize> = service
+        .finalizers
+        .iter()
+        .flatten()
+        .enumerate()
+        .filter(ours)
+        .map(|(i, _)| i)
+        .collect();
+    for index in positions.into_iter().rev() {
+        operations.push(json!({"op": "remove", "path": format!("/metadata/finalizers/{index}")}));
+    }
+    operations
+}
+
+/// An annotation's place as a JSON pointer (RFC 6901, section 3).
+fn annotation_path(key: &str) -> String {
+    format!(
+        "/metadata/annotations/{}",
+        key.replace('~', "~0").replace('/', "~1")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controllers::service::view::tests::service;
+
+    #[test]
+    fn only_our_finalizer_goes() {
+        let names = ["a/b", finalizers::SERVICE, "c/d"]
+            .map(ToOwned::to_owned)
+            .to_vec();
+        let service = ServiceView {
+            finalizers: Some(names),
+            ..service()
+        };
+        let operations = operations(&service, &ServiceStep::Release);
+        let last = operations.last().unwrap();
+        assert_eq!(
+            *last,
+            json!({"op": "remove", "path": "/metadata/finalizers/1"})
+        );
+    }
+
+    #[test]
+    fn every_patch_is_guarded() {
+        for step in [ServiceStep::AddFinalizer, ServiceStep::Release] {
+            let first = operations(&service(), &step).remove(0);
+            assert_eq!(
+                (&first["op"], &first["value"]),
+                (&json!("test"), &json!("7"))
+            );
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What to do about one Service. Pure.
+
+use std::fmt;
+
+use mooring_common::engine::{Impact, Plan, Step};
+
+use super::observe::{Allotted, Obstacle, is_served_by_another};
+use super::view::ServiceView;
+use crate::controllers::address_pool::Held;
+
+/// One write to a Service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ServiceStep {
+    /// Put our finalizer on it.
+    AddFinalizer,
+    /// Write the addresses into its status, and our record beside them.
+    WriteStatus {
+        held: Held,
+        /// What the status said before.
+        before: usize,
+    },
+    /// Take addresses, record and finalizer off it.
+    Release,
+}
+
+impl fmt::Display for ServiceStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AddFinalizer => f.write_str("put the finalizer on"),
+            Self::WriteStatus { held, .. } => {
+                let all: Vec<_> = held.addresses.iter().map(ToString::to_string).collect();
+                write!(f, "give it {} of {}", all.join(" and "), held.pool)
+            }
+            Self::Release => f.write_str("take its addresses back and the finalizer off"),
+        }
+    }
+}
+
+impl Step for ServiceStep {
+    fn impact(&self) -> Impact {
+        match self {
+            Self::AddFinalizer | Self::WriteStatus { before: 0, .. } => Impact::None,
+            Self::WriteStatus { .. } | Self::Release => Impact::Major,
+        }
+    }
+}
+
+/// What a pass comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// It is not for us.
+    Leave(&'static str),
+    /// Provide it, by these steps; none: all is well.
+    Provide(Plan<ServiceStep>),
+    /// It cannot be provided as asked.
+    Refuse(Obstacle),
+    /// Clean up after it, by these steps.
+    CleanUp(Plan<ServiceStep>),
+}
+
+pub(super) fn plan(service: &ServiceView, allotted: &Allotted) -> Decision {
+    if service.class.is_some() {
+        return Decision::Leave("its loadBalancerClass is another's");
+    }
+    if !service.wants_load_balancer() {
+        return if service.has_finalizer() {
+            Decision::CleanUp([ServiceStep::Release].into_iter().collect())
+        } else {
+            Decision::Leave("it wants no load balancer")
+        };
+    }
+    if is_served_by_another(service) {
+        return Decision::Leave("somebody else has given it an address");
+    }
+    let held = match allotted {
+        Ok(held) => held,
+        Err(obstacle) => return Decision::Refuse(obstacle.clone()),
+    };
+    let mut plan = Plan::default();
+    if !service.has_finalizer() {
+        plan.push(ServiceStep::AddFinalizer);
+    }
+    if service.status != held.addresses || service.recorded().as_ref() != Some(held) {
+        let before = service
+            .status
+            .iter()
+            .filter(|a| !held.addresses.contains(a))
+            .count();
+        plan.push(ServiceStep::WriteStatus {
+            held: held.clone(),
+            before,
+        });
+    }
+    Decision::Provide(plan)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controllers::address_pool::Unavailable;
+    use crate::controllers::service::view::tests::service;
+    use mooring_common::names::finalizers;
+
+    fn held() -> Held {
+        Held {
+            pool: "lan".into(),
+            addresses: vec!["192.0.2.1".parse().unwrap()],
+        }
+    }
+
+    fn allotted() -> Allotted {
+        Ok(held())
+    }
+
+    fn provided() -> ServiceView {
+        ServiceView {
+            finalizers: Some(vec![finalizers::SERVICE.into()]),
+            allocated_network: Some("lan".into()),
+            allocated_addresses: Some("192.0.2.1".into()),
+            status: held().addresses,
+            ..service()
+        }
+    }
+
+    #[test]
+    fn the_finalizer_comes_before_the_address() {
+        let Decision::Provide(plan) = plan(&service(), &allotted()) else {
+            panic!()
+        };
+        assert!(matches!(
+            plan.steps(),
+            [
+                ServiceStep::AddFinalizer,
+                ServiceStep::WriteStatus { before: 0, .. }
+            ]
+        ));
+        assert_eq!(plan.impact(), Impact::None);
+    }
+
+    #[test]
+    fn what_is_well_is_left_and_what_was_wiped_comes_back() {
+        assert_eq!(
+            plan(&provided(), &allotted()),
+            Decision::Provide(Plan::default())
+        );
+        let wiped = ServiceView {
+            status: vec![],
+            ..provided()
+        };
+        let Decision::Provide(plan) = plan(&wiped, &allotted()) else {
+            panic!()
+        };
+        assert_eq!(plan.steps().len(), 1);
+    }
+
+    #[test]
+    fn taking_an_address_away_is_major() {
+        let other = Held {
+            addresses: vec!["192.0.2.2".parse().unwrap()],
+            ..held()
+        };
+        let Decision::Provide(plan) = plan(&provided(), &Ok(other)) else {
+            panic!()
+        };
+        assert_eq!(plan.impact(), Impact::Major);
+    }
+
+    #[test]
+    fn what_is_not_ours_is_left() {
+        let foreign_class = ServiceView {
+            class: Some("x/y".into()),
+            deleting: true,
+            ..provided()
+        };
+        let others = ServiceView {
+            status: held().addresses,
+            ..service()
+        };
+        let plain = ServiceView {
+            is_load_balancer: false,
+            ..service()
+        };
+        for service in [foreign_class, others, plain] {
+            assert!(
+                matches!(plan(&service, &allotted()), Decision::Leave(_)),
+                "{service:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn deletion_and_another_type_release_everything() {
+        for service in [
+            ServiceView {
+                deleting: true,
+                ..provided()
+            },
+            ServiceView {
+                is_load_balancer: false,
+                ..provided()
+            },
+        ] {
+            let Decision::CleanUp(plan) = plan(&service, &allotted()) else {
+                panic!()
+            };
+            assert_eq!(plan.steps(), [ServiceStep::Release]);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_refused_without_a_write() {
+        let unavailable = Err(Unavailable::NoPools.into());
+        assert!(matches!(
+            plan(&provided(), &unavailable),
+            Decision::Refuse(_)
+        ));
+    }
+}

@@ -1,0 +1,286 @@
+//! Leader election by a Lease (coordination.k8s.io/v1), as client-go does it.
+//!
+//! Guarantees: a leader that cannot renew for `renew_deadline` holds itself for deposed before the
+//! others, who wait `lease_duration` after the last renewal that they *saw* (by their own
+//! monotonic clock, so that clocks need not agree), take over. [`Leadership::check`] stands before
+//! every write. On SIGTERM the Lease is released, so that the next leader need not wait.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use tokio::time::Instant;
+
+use crate::flags::LeaderFlags;
+
+/// Whether this process may write. Cheap to clone and to ask.
+#[derive(Clone, Debug)]
+pub struct Leadership {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// There is no election: this process always leads.
+    Always,
+    /// Somebody else leads, or nobody.
+    Standby,
+    /// This process leads until then.
+    Until(Instant),
+}
+
+/// This process does not lead (any more), so it must not write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this replica does not hold the leader's lease")]
+pub struct NotLeading;
+
+impl Leadership {
+    /// Without election.
+    #[must_use]
+    pub fn always() -> Self {
+        Self {
+            state: Arc::new(Mutex::new(State::Always)),
+        }
+    }
+
+    fn standby() -> Self {
+        Self {
+            state: Arc::new(Mutex::new(State::Standby)),
+        }
+    }
+
+    /// Asked before every write.
+    ///
+    /// # Errors
+    /// [`NotLeading`] if the write must not happen.
+    pub fn check(&self) -> Result<(), NotLeading> {
+        match *self.state.lock().unwrap_or_else(PoisonError::into_inner) {
+            State::Always => Ok(()),
+            State::Until(end) if Instant::now() < end => Ok(()),
+            State::Until(_) | State::Standby => Err(NotLeading),
+        }
+    }
+
+    /// Whether this process leads.
+    #[must_use]
+    pub fn leads(&self) -> bool {
+        self.check().is_ok()
+    }
+
+    fn set(&self, state: State) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+}
+
+/// How the leadership was lost.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Loss {
+    /// The API server could not be reached for the renew deadline, or refused.
+    #[error("the lease could not be renewed within {}s", deadline.as_secs_f32())]
+    RenewDeadline {
+        /// `--leader-elect-renew-deadline`.
+        deadline: Duration,
+    },
+    /// Another replica holds the Lease.
+    #[error("the lease was taken over by {by}")]
+    TakenOver {
+        /// The other's identity.
+        by: String,
+    },
+}
+
+/// One candidate.
+#[derive(Debug)]
+pub struct Elector {
+    leases: Api<Lease>,
+    flags: LeaderFlags,
+    identity: String,
+    leadership: Leadership,
+    /// What was last seen of another's Lease, and when it was seen to change.
+    seen: Option<(String, Instant)>,
+}
+
+/// What one look at the Lease gave.
+enum Attempt {
+    Held,
+    Other(String),
+}
+
+impl Elector {
+    /// A candidate of this identity, which must be unlike any other's.
+    #[must_use]
+    pub fn new(client: Client, flags: LeaderFlags, identity: String) -> Self {
+        let leases = Api::namespaced(client, &flags.namespace);
+        Self {
+            leases,
+            flags,
+            identity,
+            leadership: Leadership::standby(),
+            seen: None,
+        }
+    }
+
+    /// The guard for everything that this process writes.
+    #[must_use]
+    pub fn leadership(&self) -> Leadership {
+        self.leadership.clone()
+    }
+
+    /// Waits until this process leads.
+    pub async fn acquire(&mut self) {
+        tracing::info!(
+            lease = self.flags.name,
+            identity = self.identity,
+            "trying to become leader"
+        );
+        loop {
+            match self.attempt().await {
+                Ok(Attempt::Held) => break,
+                Ok(Attempt::Other(holder)) => tracing::debug!(holder, "another replica leads"),
+                Err(error) => tracing::warn!(%error, "cannot look at the leader's lease"),
+            }
+            tokio::time::sleep(self.flags.retry_period).await;
+        }
+        tracing::info!(identity = self.identity, "leading");
+    }
+
+    /// Keeps the Lease until it is lost.
+    pub async fn hold(&mut self) -> Loss {
+        let mut renewed = Instant::now();
+        loop {
+            tokio::time::sleep(self.flags.retry_period).await;
+            let left = self.flags.renew_deadline.saturating_sub(renewed.elapsed());
+            let asked = Instant::now();
+            match tokio::time::timeout(left, self.attempt()).await {
+                Ok(Ok(Attempt::Held)) => renewed = asked,
+                Ok(Ok(Attempt::Other(by))) => {
+                    self.leadership.set(State::Standby);
+                    return Loss::TakenOver { by };
+                }
+                Ok(Err(error)) => tracing::warn!(%error, "cannot renew the leader's lease"),
+                Err(_) => {}
+            }
+            if renewed.elapsed() >= self.flags.renew_deadline {
+                self.leadership.set(State::Standby);
+                return Loss::RenewDeadline {
+                    deadline: self.flags.renew_deadline,
+                };
+            }
+        }
+    }
+
+    /// Gives the Lease back, if this process holds it.
+    pub async fn release(&mut self) {
+        if !self.leadership.leads() {
+            return;
+        }
+        self.leadership.set(State::Standby);
+        let released = async {
+            let mut lease = self.leases.get(&self.flags.name).await?;
+            let spec = lease.spec.get_or_insert_default();
+            if spec.holder_identity.as_deref() == Some(self.identity.as_str()) {
+                spec.holder_identity = Some(String::new());
+                spec.lease_duration_seconds = Some(1);
+                self.leases
+                    .replace(&self.flags.name, &PostParams::default(), &lease)
+                    .await?;
+            }
+            Ok::<(), kube::Error>(())
+        };
+        match tokio::time::timeout(self.flags.retry_period, released).await {
+            Ok(Ok(())) => tracing::info!("released the leader's lease"),
+            Ok(Err(error)) => tracing::warn!(%error, "cannot release the leader's lease"),
+            Err(_) => tracing::warn!("no time to release the leader's lease"),
+        }
+    }
+
+    async fn attempt(&mut self) -> Result<Attempt, kube::Error> {
+        let asked = Instant::now();
+        let Some(lease) = self.leases.get_opt(&self.flags.name).await? else {
+            let lease = Lease {
+                metadata: ObjectMeta {
+                    name: Some(self.flags.name.clone()),
+                    ..ObjectMeta::default()
+                },
+                spec: Some(self.spec(None)),
+            };
+            self.leases.create(&PostParams::default(), &lease).await?;
+            return Ok(self.held_since(asked));
+        };
+        let spec = lease.spec.clone().unwrap_or_default();
+        let holder = spec.holder_identity.clone().unwrap_or_default();
+        if holder != self.identity && !holder.is_empty() && !self.is_stale(&lease) {
+            return Ok(Attempt::Other(holder));
+        }
+        let renewed = Lease {
+            spec: Some(self.spec(Some(&spec))),
+            ..lease
+        };
+        self.leases
+            .replace(&self.flags.name, &PostParams::default(), &renewed)
+            .await?;
+        Ok(self.held_since(asked))
+    }
+
+    fn held_since(&self, asked: Instant) -> Attempt {
+        self.leadership
+            .set(State::Until(asked + self.flags.renew_deadline));
+        Attempt::Held
+    }
+
+    /// Whether the holder has been silent for the lease duration, by our own clock.
+    fn is_stale(&mut self, lease: &Lease) -> bool {
+        let version = lease.metadata.resource_version.clone().unwrap_or_default();
+        match &self.seen {
+            Some((seen, at)) if *seen == version => at.elapsed() >= self.flags.lease_duration,
+            _ => {
+                self.seen = Some((version, Instant::now()));
+                false
+            }
+        }
+    }
+
+    fn spec(&self, old: Option<&LeaseSpec>) -> LeaseSpec {
+        let now = MicroTime(Timestamp::now());
+        let same =
+            old.is_some_and(|old| old.holder_identity.as_deref() == Some(self.identity.as_str()));
+        let transitions = old
+            .and_then(|old| old.lease_transitions)
+            .unwrap_or_default();
+        LeaseSpec {
+            holder_identity: Some(self.identity.clone()),
+            lease_duration_seconds: i32::try_from(self.flags.lease_duration.as_secs()).ok(),
+            acquire_time: old
+                .filter(|_| same)
+                .and_then(|o| o.acquire_time.clone())
+                .or(Some(now.clone())),
+            renew_time: Some(now),
+            lease_transitions: Some(if same || old.is_none() {
+                transitions
+            } else {
+                transitions + 1
+            }),
+            ..LeaseSpec::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn leadership_ends_by_itself() {
+        let leadership = Leadership::standby();
+        assert_eq!(leadership.check(), Err(NotLeading));
+        leadership.set(State::Until(Instant::now() + Duration::from_secs(10)));
+        assert!(leadership.leads());
+        tokio::time::advance(Duration::from_secs(10)).await;
+        assert_eq!(leadership.check(), Err(NotLeading));
+        assert!(Leadership::always().leads());
+    }
+}

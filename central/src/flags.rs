@@ -1,0 +1,274 @@
+//! What the command line asks of `mooring-central`.
+
+mod table;
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mooring_common::flags::{FlagFaults, Reader, Values};
+use mooring_common::telemetry::LogFormat;
+pub use table::TABLE;
+
+/// The command line, read whole.
+#[derive(Clone, Debug)]
+pub struct Flags {
+    /// `--cloud-provider`.
+    pub provider: Provider,
+    /// `--cloud-config`.
+    pub cloud_config: Option<PathBuf>,
+    /// `--cluster-name`.
+    pub cluster_name: String,
+    /// `--controllers`.
+    pub controllers: Controllers,
+    /// How Nodes are looked after.
+    pub nodes: NodeFlags,
+    /// `--concurrent-service-syncs`.
+    pub concurrent_service_syncs: usize,
+    /// Leader election; `None` with `--leader-elect=false`.
+    pub leader: Option<LeaderFlags>,
+    /// `--kubeconfig`.
+    pub kubeconfig: Option<PathBuf>,
+    /// `--master`.
+    pub master: Option<String>,
+    /// Endpoints; `None` with `--secure-port=0`.
+    pub serving: Option<ServingFlags>,
+    /// `-v`.
+    pub verbosity: u8,
+    /// `--logging-format`.
+    pub log_format: LogFormat,
+    /// Flags that were set and have no effect.
+    pub without_effect: Vec<&'static str>,
+}
+
+/// Which cloud the cluster runs on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Provider {
+    /// Machines described in a file.
+    #[default]
+    Cloudlycke,
+}
+
+impl std::str::FromStr for Provider {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "cloudlycke" => Ok(Self::Cloudlycke),
+            _ => Err(()),
+        }
+    }
+}
+
+/// Which controllers run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Controllers {
+    /// Initialisation and addresses of Nodes.
+    pub node: bool,
+    /// Shutdown taint and deletion of Nodes.
+    pub node_lifecycle: bool,
+    /// Services and L2Networks.
+    pub service: bool,
+}
+
+/// How Nodes are looked after.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeFlags {
+    /// `--node-daemon-grace`.
+    pub daemon_grace: Duration,
+    /// `--node-status-update-frequency`.
+    pub address_period: Duration,
+    /// `--node-monitor-period`.
+    pub monitor_period: Duration,
+    /// `--node-deletion-grace`.
+    pub deletion_grace: Duration,
+    /// `--max-node-deletions-percent`.
+    pub max_deletions_percent: u8,
+    /// `--concurrent-node-syncs`.
+    pub concurrent_syncs: usize,
+}
+
+/// Leader election.
+#[derive(Clone, Debug)]
+pub struct LeaderFlags {
+    /// `--leader-elect-lease-duration`.
+    pub lease_duration: Duration,
+    /// `--leader-elect-renew-deadline`.
+    pub renew_deadline: Duration,
+    /// `--leader-elect-retry-period`.
+    pub retry_period: Duration,
+    /// `--leader-elect-resource-name`.
+    pub name: String,
+    /// `--leader-elect-resource-namespace`.
+    pub namespace: String,
+}
+
+/// Endpoints.
+#[derive(Clone, Debug)]
+pub struct ServingFlags {
+    /// `--bind-address`.
+    pub address: IpAddr,
+    /// `--secure-port`.
+    pub port: u16,
+    /// `--tls-cert-file` and `--tls-private-key-file`.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// `--authorization-always-allow-paths`.
+    pub always_allowed: Vec<String>,
+}
+
+const WHOLE_NUMBER: &str = "write a whole number";
+
+impl Flags {
+    /// Reads the values.
+    ///
+    /// # Errors
+    /// [`FlagFaults`] with everything that is wrong.
+    pub fn read(values: &Values) -> Result<Self, FlagFaults> {
+        let mut reader = Reader::new(&TABLE, values);
+        let log_format = match reader.text("logging-format").as_deref() {
+            None | Some("text") => LogFormat::Text,
+            Some("json") => LogFormat::Json,
+            Some(other) => {
+                reader.fault("logging-format", other, "write text or json");
+                LogFormat::Text
+            }
+        };
+        let flags = Self {
+            provider: read_provider(&mut reader),
+            cloud_config: reader.text("cloud-config").map(Into::into),
+            cluster_name: reader.text("cluster-name").unwrap_or_default(),
+            controllers: read_controllers(&mut reader),
+            nodes: read_nodes(&mut reader),
+            concurrent_service_syncs: reader.parsed("concurrent-service-syncs", WHOLE_NUMBER),
+            leader: read_leader(&mut reader),
+            kubeconfig: reader.text("kubeconfig").map(Into::into),
+            master: reader.text("master"),
+            serving: read_serving(&mut reader),
+            verbosity: reader.parsed("v", "write a whole number from 0 to 255"),
+            log_format,
+            without_effect: reader.without_effect(),
+        };
+        reader.finish().map(|()| flags)
+    }
+}
+
+fn read_provider(reader: &mut Reader<'_>) -> Provider {
+    match reader.text("cloud-provider") {
+        None => {
+            reader.other_fault("--cloud-provider is missing; write --cloud-provider=cloudlycke");
+            Provider::default()
+        }
+        Some(_) => reader.parsed("cloud-provider", "this version knows cloudlycke"),
+    }
+}
+
+fn read_controllers(reader: &mut Reader<'_>) -> Controllers {
+    let mut controllers = Controllers {
+        node: false,
+        node_lifecycle: false,
+        service: false,
+    };
+    let chosen = reader.list("controllers");
+    let all = chosen.iter().any(|name| name == "*");
+    if all {
+        controllers = Controllers {
+            node: true,
+            node_lifecycle: true,
+            service: true,
+        };
+    }
+    for name in chosen.iter().filter(|name| *name != "*") {
+        let (name, on) = name
+            .strip_prefix('-')
+            .map_or((name.as_str(), true), |n| (n, false));
+        match name {
+            "cloud-node" | "cloud-node-controller" => controllers.node = on,
+            "cloud-node-lifecycle" | "cloud-node-lifecycle-controller" => {
+                controllers.node_lifecycle = on;
+            }
+            "service" | "service-lb-controller" => controllers.service = on,
+            "route" | "node-route-controller" => {}
+            other => reader.fault(
+                "controllers",
+                other,
+                "write *, or names from cloud-node, cloud-node-lifecycle, service, route, each \
+                 with - in front to leave it out",
+            ),
+        }
+    }
+    controllers
+}
+
+fn read_nodes(reader: &mut Reader<'_>) -> NodeFlags {
+    let percent = reader.parsed("max-node-deletions-percent", "write a number from 0 to 100");
+    if percent > 100 {
+        reader.fault(
+            "max-node-deletions-percent",
+            percent,
+            "write a number from 0 to 100",
+        );
+    }
+    NodeFlags {
+        daemon_grace: reader.duration("node-daemon-grace"),
+        address_period: reader.duration("node-status-update-frequency"),
+        monitor_period: reader.duration("node-monitor-period"),
+        deletion_grace: reader.duration("node-deletion-grace"),
+        max_deletions_percent: percent,
+        concurrent_syncs: reader.parsed("concurrent-node-syncs", WHOLE_NUMBER),
+    }
+}
+
+fn read_leader(reader: &mut Reader<'_>) -> Option<LeaderFlags> {
+    let elect = reader.bool("leader-elect");
+    let lock = reader
+        .text("leader-elect-resource-lock")
+        .unwrap_or_default();
+    if lock != "leases" {
+        reader.fault("leader-elect-resource-lock", lock, "only leases exists");
+    }
+    let flags = LeaderFlags {
+        lease_duration: reader.duration("leader-elect-lease-duration"),
+        renew_deadline: reader.duration("leader-elect-renew-deadline"),
+        retry_period: reader.duration("leader-elect-retry-period"),
+        name: reader
+            .text("leader-elect-resource-name")
+            .unwrap_or_default(),
+        namespace: reader
+            .text("leader-elect-resource-namespace")
+            .unwrap_or_default(),
+    };
+    if flags.lease_duration <= flags.renew_deadline || flags.renew_deadline <= flags.retry_period {
+        reader.other_fault(
+            "leader election needs --leader-elect-lease-duration > --leader-elect-renew-deadline \
+             > --leader-elect-retry-period, or two leaders could act at once",
+        );
+    }
+    elect.then_some(flags)
+}
+
+fn read_serving(reader: &mut Reader<'_>) -> Option<ServingFlags> {
+    let address = reader.optional::<IpAddr>("bind-address", "write an IP address");
+    let port = reader.parsed("secure-port", "write a port from 1 to 65535, or 0 for none");
+    let certificate = match (
+        reader.text("tls-cert-file"),
+        reader.text("tls-private-key-file"),
+    ) {
+        (Some(certificate), Some(key)) => Some((certificate.into(), key.into())),
+        (None, None) => None,
+        _ => {
+            reader.other_fault("--tls-cert-file and --tls-private-key-file go together");
+            None
+        }
+    };
+    let always_allowed = reader.list("authorization-always-allow-paths");
+    (port != 0).then_some(())?;
+    Some(ServingFlags {
+        address: address?,
+        port,
+        certificate,
+        always_allowed,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,353 @@
+//! Puts the program together, and takes it apart in the right order.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use kube::runtime::watcher;
+use kube::{Api, Client};
+use mooring_common::flags::Parsed;
+use mooring_common::k8s::{Cache, Change, ClientOptions, client};
+use mooring_common::node_view::NodeView;
+use mooring_common::{shutdown, telemetry};
+use prometheus_client::registry::Registry;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::clouds::Instances;
+use crate::clouds::cloudlycke::Cloudlycke;
+use crate::controllers::address_pool::{self, Allocations, NetworkView};
+use crate::controllers::service::{self, ServiceView};
+use crate::controllers::{Context, node_init, node_lifecycle};
+use crate::election::{Elector, Leadership};
+use crate::flags::{Flags, Provider, TABLE};
+use crate::server::{self, Health};
+
+/// Reads the command line, runs, and says how it ended: 0 after SIGTERM, 1 after a failure or the
+/// loss of the leader's lease, 2 for a command line that cannot be read.
+#[must_use]
+pub fn main(arguments: Vec<String>) -> ExitCode {
+    let parsed = TABLE.parse(arguments, |name| std::env::var(name).ok());
+    let flags = match parsed.and_then(|parsed| match parsed {
+        Parsed::Print(text) => Ok(Err(text)),
+        Parsed::Run(values) => Flags::read(&values).map(Ok),
+    }) {
+        Ok(Ok(flags)) => flags,
+        Ok(Err(text)) => {
+            use std::io::Write as _;
+            return match writeln!(std::io::stdout(), "{text}") {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(_) => ExitCode::FAILURE,
+            };
+        }
+        Err(faults) => {
+            eprintln!("{faults}");
+            return ExitCode::from(2);
+        }
+    };
+    telemetry::start(flags.verbosity, flags.log_format);
+    match runtime().and_then(|runtime| runtime.block_on(run(flags))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")
+}
+
+async fn run(flags: Flags) -> anyhow::Result<()> {
+    if rustls::crypto::ring::default_provider()
+        .install_default()
+        .is_err()
+    {
+        tracing::debug!("a TLS provider was installed before");
+    }
+    if !flags.without_effect.is_empty() {
+        tracing::warn!(
+            flags = flags.without_effect.join(" "),
+            "flags without effect here"
+        );
+    }
+    let stop = shutdown::on_signal().context("cannot listen to signals")?;
+    let Provider::Cloudlycke = flags.provider;
+    let cloud = Cloudlycke::open(flags.cloud_config.clone()).await?;
+    let program = Program::new(flags, Arc::new(cloud), stop).await?;
+    program.run().await
+}
+
+struct Program {
+    flags: Flags,
+    cloud: Arc<Cloudlycke>,
+    client: Client,
+    identity: String,
+    stop: CancellationToken,
+    registry: Registry,
+    watched: Watched,
+}
+
+/// The caches, warm on the leader and on those that stand by, and the queues that they feed.
+#[derive(Clone)]
+struct Watched {
+    nodes: Arc<Cache<NodeView>>,
+    services: Arc<Cache<ServiceView>>,
+    networks: Arc<Cache<NetworkView>>,
+    allocations: Arc<Allocations>,
+    node_queue: Arc<node_init::Queue>,
+    lifecycle_queue: Arc<node_lifecycle::Queue>,
+    service_queue: Arc<service::Queue>,
+    network_queue: Arc<address_pool::Queue>,
+}
+
+impl Watched {
+    fn new() -> Self {
+        Self {
+            nodes: Arc::default(),
+            services: Arc::default(),
+            networks: Arc::default(),
+            allocations: Arc::default(),
+            node_queue: node_init::queue(),
+            lifecycle_queue: node_lifecycle::queue(),
+            service_queue: service::queue(),
+            network_queue: address_pool::queue(),
+        }
+    }
+
+    fn node_changed(&self, change: &Change<NodeView>) {
+        let news = match (&change.old, &change.new) {
+            (Some(old), Some(new)) => {
+                new.is_uninitialized()
+                    || old.provided_node_ip != new.provided_node_ip
+                    || old.provider_id != new.provider_id
+            }
+            _ => true,
+        };
+        if news {
+            self.node_queue.add(change.key.name.clone());
+        }
+        self.lifecycle_queue.add(node_lifecycle::AllNodes);
+    }
+
+    async fn follow(self, client: Client, with_services: bool) {
+        let config = watcher::Config::default;
+        let nodes = self
+            .nodes
+            .follow(Api::all(client.clone()), config(), |change| {
+                self.node_changed(&change);
+            });
+        if !with_services {
+            return nodes.await;
+        }
+        let services = self
+            .services
+            .follow(Api::all(client.clone()), config(), |change| {
+                service::watched(&self.service_queue, &self.allocations, &change);
+            });
+        let networks = self.networks.follow(Api::all(client), config(), |_| {
+            self.network_queue.add(address_pool::AllNetworks);
+        });
+        tokio::join!(nodes, services, networks);
+    }
+
+    async fn synced(&self, with_services: bool) {
+        self.nodes.synced().await;
+        if with_services {
+            self.services.synced().await;
+            self.networks.synced().await;
+        }
+    }
+}
+
+impl Program {
+    async fn new(
+        flags: Flags,
+        cloud: Arc<Cloudlycke>,
+        stop: CancellationToken,
+    ) -> anyhow::Result<Self> {
+        let client = client(&ClientOptions {
+            kubeconfig: flags.kubeconfig.clone(),
+            master: flags.master.clone(),
+            user_agent: "cloud-controller-manager".to_owned(),
+        })
+        .await?;
+        let host = hostname();
+        Ok(Self {
+            identity: format!("{host}_{}", uuid::Uuid::new_v4()),
+            registry: Registry::default(),
+            watched: Watched::new(),
+            flags,
+            cloud,
+            client,
+            stop,
+        })
+    }
+
+    async fn run(mut self) -> anyhow::Result<()> {
+        let mut tasks = JoinSet::new();
+        let health = Arc::new(Health::default());
+        let node_metrics = node_init::Metrics::register(&mut self.registry);
+        let lifecycle_metrics = node_lifecycle::Metrics::register(&mut self.registry);
+        if let Some(serving) = self.flags.serving.clone() {
+            let (client, health) = (self.client.clone(), health.clone());
+            let registry = std::mem::take(&mut self.registry);
+            tasks.spawn(async move {
+                server::serve(&serving, client, health, registry)
+                    .await
+                    .map_err(Into::into)
+            });
+        }
+        let with_services = self.flags.controllers.service;
+        tasks.spawn(never_ends(
+            self.watched
+                .clone()
+                .follow(self.client.clone(), with_services),
+        ));
+        let (cloud, stop) = (self.cloud.clone(), self.stop.clone());
+        tasks.spawn(never_ends(async move { cloud.watch(stop).await }));
+        let ended = tokio::select! {
+            () = self.stop.cancelled() => Ok(()),
+            ended = failure_of(&mut tasks) => ended,
+            ended = self.lead(&health, node_metrics, lifecycle_metrics) => ended,
+        };
+        tasks.shutdown().await;
+        ended
+    }
+
+    /// Waits for the caches and for leadership, then works until stopped or deposed.
+    async fn lead(
+        &self,
+        health: &Health,
+        node_metrics: node_init::Metrics,
+        lifecycle_metrics: node_lifecycle::Metrics,
+    ) -> anyhow::Result<()> {
+        let synced = async {
+            self.watched.synced(self.flags.controllers.service).await;
+            health.set_ready();
+        };
+        let Some(flags) = self.flags.leader.clone() else {
+            synced.await;
+            self.control(Leadership::always(), node_metrics, lifecycle_metrics)
+                .await;
+            return Ok(());
+        };
+        let mut elector = Elector::new(self.client.clone(), flags, self.identity.clone());
+        let leadership = elector.leadership();
+        tokio::join!(synced, elector.acquire());
+        let controllers = self.control(leadership, node_metrics, lifecycle_metrics);
+        let lost = tokio::select! {
+            () = controllers => None,
+            loss = elector.hold() => Some(loss),
+        };
+        match lost {
+            Some(loss) => Err(loss).context("not the leader any more"),
+            None => {
+                elector.release().await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Runs the controllers until stopped.
+    async fn control(
+        &self,
+        leadership: Leadership,
+        node_metrics: node_init::Metrics,
+        lifecycle_metrics: node_lifecycle::Metrics,
+    ) {
+        let context = Context {
+            client: self.client.clone(),
+            leadership,
+            instances: self.cloud.clone() as Arc<dyn Instances>,
+            nodes: self.watched.nodes.clone(),
+            identity: self.identity.clone(),
+        };
+        let chosen = self.flags.controllers;
+        let nodes = self.flags.nodes;
+        let watched = self.watched.clone();
+        let mut controllers = JoinSet::new();
+        if chosen.node {
+            let (queue, stop) = (watched.node_queue.clone(), self.stop.clone());
+            controllers.spawn(node_init::run(
+                context.clone(),
+                nodes,
+                node_metrics,
+                queue,
+                stop,
+            ));
+        }
+        if chosen.node_lifecycle {
+            let (queue, stop) = (watched.lifecycle_queue.clone(), self.stop.clone());
+            let metrics = lifecycle_metrics;
+            controllers.spawn(node_lifecycle::run(
+                context.clone(),
+                nodes,
+                metrics,
+                queue,
+                stop,
+            ));
+        }
+        if chosen.service {
+            self.control_services(&mut controllers, &context);
+        }
+        self.stop.cancelled().await;
+        controllers.shutdown().await;
+    }
+
+    fn control_services(&self, controllers: &mut JoinSet<()>, context: &Context) {
+        let watched = self.watched.clone();
+        let all_services = {
+            let (services, queue) = (watched.services.clone(), watched.service_queue.clone());
+            move || {
+                for (key, _) in services.all() {
+                    queue.add(key);
+                }
+            }
+        };
+        controllers.spawn(address_pool::run(
+            context.clone(),
+            watched.networks,
+            self.cloud.foreign_pool(),
+            watched.allocations.clone(),
+            watched.network_queue.clone(),
+            all_services,
+            self.stop.clone(),
+        ));
+        let network_queue = watched.network_queue;
+        controllers.spawn(service::run(
+            context.clone(),
+            self.flags.concurrent_service_syncs,
+            watched.services,
+            watched.allocations,
+            watched.service_queue,
+            move || network_queue.add(address_pool::AllNetworks),
+            self.stop.clone(),
+        ));
+    }
+}
+
+/// For what is to run as long as the program.
+async fn never_ends(task: impl Future<Output = ()>) -> anyhow::Result<()> {
+    task.await;
+    std::future::pending().await
+}
+
+/// The first failure of what runs beside the controllers.
+async fn failure_of(tasks: &mut JoinSet<anyhow::Result<()>>) -> anyhow::Result<()> {
+    while let Some(ended) = tasks.join_next().await {
+        ended.context("a task panicked")??;
+    }
+    std::future::pending().await
+}
+
+fn hostname() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map(|name| name.trim().to_owned())
+        .unwrap_or_else(|_| "unknown".to_owned())
+}

@@ -1,0 +1,112 @@
+//! The endpoints of `mooring-central`, by HTTPS: `/healthz`, `/livez`, `/readyz`, `/metrics`.
+
+mod access;
+mod tls;
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Router, middleware};
+use kube::Client;
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+
+use crate::flags::ServingFlags;
+pub use access::Access;
+pub use tls::TlsError;
+
+/// What the endpoints tell.
+#[derive(Debug, Default)]
+pub struct Health {
+    ready: AtomicBool,
+}
+
+impl Health {
+    /// From now on `/readyz` answers 200: the caches are filled.
+    pub fn set_ready(&self) {
+        self.ready.store(true, Ordering::Release);
+    }
+}
+
+struct Told {
+    health: Arc<Health>,
+    registry: Registry,
+}
+
+/// Why nothing is served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The port is taken, or the address is not this machine's.
+    #[error("cannot listen on {address}; choose another --bind-address or --secure-port")]
+    Bind {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
+/// Serves until the future is dropped.
+///
+/// # Errors
+/// [`ServeError`] if it cannot begin.
+pub async fn serve(
+    flags: &ServingFlags,
+    client: Client,
+    health: Arc<Health>,
+    registry: Registry,
+) -> Result<(), ServeError> {
+    let address = SocketAddr::new(flags.address, flags.port);
+    let listener = TcpListener::bind(address)
+        .await
+        .map_err(|source| ServeError::Bind { address, source })?;
+    let allowed: HashSet<String> = flags.always_allowed.iter().cloned().collect();
+    let access = Arc::new(Access::new(client, allowed));
+    let router = Router::new()
+        .route("/healthz", get(alive))
+        .route("/livez", get(alive))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
+        .layer(middleware::from_fn_with_state(access, access::check))
+        .with_state(Arc::new(Told { health, registry }));
+    let acceptor = tls::acceptor(flags.certificate.as_ref())?;
+    tracing::info!(%address, "serving");
+    tls::serve(listener, acceptor, router).await;
+    Ok(())
+}
+
+async fn alive() -> &'static str {
+    "ok"
+}
+
+async fn ready(State(told): State<Arc<Told>>) -> Response {
+    if told.health.ready.load(Ordering::Acquire) {
+        "ok".into_response()
+    } else {
+        (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the caches are not filled yet",
+        )
+            .into_response()
+    }
+}
+
+async fn metrics(State(told): State<Arc<Told>>) -> Response {
+    let mut text = String::new();
+    match prometheus_client::encoding::text::encode(&mut text, &told.registry) {
+        Ok(()) => {
+            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            ([(header::CONTENT_TYPE, kind)], text).into_response()
+        }
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
