@@ -2,8 +2,8 @@
 # Renders deploy/manifests from the Helm chart.
 #
 #   deploy/render.sh           writes deploy/manifests/mooring.yaml anew
-#   deploy/render.sh --check   changes nothing; fails with a diff where it is not up to date,
-#                              and lints the chart
+#   deploy/render.sh --check   changes nothing: lints the chart, tries what it must refuse, and
+#                              fails with a diff where the file is not up to date
 #   deploy/render.sh --helm    only prints the path of the pinned helm
 #
 # Helm itself is built once from the Go module in deploy/helm, and kept outside the build tree
@@ -48,18 +48,46 @@ HEADER
         --include-crds
 }
 
+# What the chart must refuse, and with which words.
+refuses() {
+    local words=$1 answer
+    shift
+    if answer=$("$helm" template mooring "$chart" --set cloudProvider=linode "$@" 2>&1); then
+        say "the chart took: $*"
+        return 1
+    fi
+    if [[ $answer != *"$words"* ]]; then
+        say "the chart refused $* without the words '$words': $answer"
+        return 1
+    fi
+}
+
+check() {
+    local values
+    for values in "$manifests/values.yaml" "$chart"/ci/*-values.yaml; do
+        "$helm" lint --quiet --strict "$chart" --values "$values"
+        "$helm" template mooring "$chart" --values "$values" >/dev/null
+    done
+    refuses "cloudProvider is not set" --set cloudProvider=
+    refuses "belongs to Kubernetes" \
+        --set 'nodeDaemon.additionalLabelKeys={node-role.kubernetes.io/control-plane}'
+    refuses "machines.configMap are both set" --set machines.file=x,machines.configMap=y
+    refuses "set both" --set apiServer.host=192.0.2.1
+    refuses "replica" --set central.replica=3
+    if ! diff -u "$manifests/mooring.yaml" <(render); then
+        say "deploy/manifests/mooring.yaml is not what the chart gives; run deploy/render.sh"
+        return 1
+    fi
+    say "deploy/manifests is up to date"
+}
+
 provide_helm
 case ${1:-} in
     --helm)
         echo "$helm"
         ;;
     --check)
-        "$helm" lint --strict "$chart" --values "$manifests/values.yaml"
-        if ! diff -u "$manifests/mooring.yaml" <(render); then
-            say "deploy/manifests/mooring.yaml is not what the chart gives; run deploy/render.sh"
-            exit 1
-        fi
-        say "deploy/manifests is up to date"
+        check
         ;;
     "")
         render >"$manifests/.mooring.yaml"
