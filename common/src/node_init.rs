@@ -8,11 +8,13 @@
 //! point leaves a Node that is still tainted.
 
 mod apply;
+mod memory;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-pub use apply::{WriteFailure, Writer, remove_taint};
+pub use apply::{CarriedOut, WriteFailure, Writer, remove_taint};
+pub use memory::Memories;
 
 use crate::engine::{Plan, Step};
 use crate::names::labels;

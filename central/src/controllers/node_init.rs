@@ -11,7 +11,6 @@
 //! and told of in one Event.
 
 mod apply;
-mod memory;
 mod observe;
 mod plan;
 
@@ -30,7 +29,6 @@ use tokio_util::sync::CancellationToken;
 use super::Context;
 use crate::flags::NodeFlags;
 use apply::Failure;
-use memory::Memories;
 
 /// Names of Nodes to look at.
 pub type Queue = WorkQueue<String>;
@@ -75,8 +73,6 @@ struct Controller {
     context: Context,
     flags: NodeFlags,
     writer: Writer,
-    events: Events,
-    memories: Memories,
     metrics: Metrics,
 }
 
@@ -89,12 +85,10 @@ pub async fn run(
     cancel: CancellationToken,
 ) {
     let events = Events::new(context.client.clone(), components::NODE, &context.identity);
-    let writer = Writer::new(context.client.clone());
+    let writer = Writer::new(context.client.clone(), events);
     let machines = context.instances.changes();
     let controller = Arc::new(Controller {
         writer,
-        events,
-        memories: Memories::default(),
         metrics,
         flags,
         context,
@@ -140,14 +134,15 @@ impl Controller {
     /// One look at one Node.
     #[tracing::instrument(name = "node", skip_all, fields(node = %name))]
     async fn pass(&self, name: &str) -> Outcome<Failure> {
-        let Some(observed) = observe::observe(&self.context, &self.memories, name).await else {
-            self.memories.forget(name);
+        let Some(observed) = observe::observe(&self.context, self.writer.memories(), name).await
+        else {
+            self.writer.memories().forget(name);
             return Outcome::Done;
         };
         match plan::plan(&observed, &self.flags) {
             plan::Decision::Wait(delay) => Outcome::RetryAfter(delay),
             plan::Decision::Leave(why) => Outcome::WaitForChange(why.to_owned()),
-            plan::Decision::Refuse { reason, note } => self.refuse(&observed, reason, note).await,
+            plan::Decision::Refuse { reason, note } => self.refuse(&observed, reason, &note).await,
             plan::Decision::Act(plan) => self.apply(observed, plan).await,
         }
     }

@@ -7,17 +7,41 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::NodeStep;
-use crate::k8s::{ApiFailure, Slim, classify};
-use crate::names::taints as taint_keys;
+use super::memory::Memories;
+use crate::engine::Plan;
+use crate::k8s::{ApiFailure, EventKind, Events, Slim, classify};
+use crate::names::{reasons, taints as taint_keys};
 use crate::node_addresses::NodeAddress;
 use crate::node_view::NodeView;
 use crate::taints;
 
-/// Writes on Nodes.
-#[derive(Clone)]
+/// Writes on Nodes, and says so in Events.
 pub struct Writer {
     nodes: Api<Node>,
+    events: Events,
+    memories: Memories,
 }
+
+/// How a plan was carried out.
+#[derive(Debug)]
+pub enum CarriedOut {
+    /// All is as planned.
+    Written {
+        /// The Node after it.
+        node: Box<NodeView>,
+        /// Whether it was initialised just now.
+        initialized: bool,
+    },
+    /// The Node is gone.
+    Gone,
+    /// The Node changed meanwhile so that another look at it is needed.
+    Overtaken,
+    /// Writing was forbidden before all was written.
+    Forbidden,
+}
+
+/// How often a Node that somebody else has changed is read and planned anew.
+const ATTEMPTS: u32 = 20;
 
 /// Why a write did not happen.
 #[derive(Debug, thiserror::Error)]
@@ -47,27 +71,118 @@ pub enum WriteFailure {
 }
 
 impl Writer {
-    /// Writes with this client.
+    /// Writes with this client, reports with these Events.
     #[must_use]
-    pub fn new(client: Client) -> Self {
+    pub fn new(client: Client, events: Events) -> Self {
         Self {
             nodes: Api::all(client),
+            events,
+            memories: Memories::default(),
         }
     }
 
-    /// Reads a Node as it is now; `None` if there is none of this name.
+    /// What is remembered of Nodes.
+    #[must_use]
+    pub const fn memories(&self) -> &Memories {
+        &self.memories
+    }
+
+    /// Says on the Node why it is left as it is; the same is said once.
+    pub async fn refuse(&self, node: &NodeView, reason: &str, note: &str) {
+        if self.memories.is_news(&node.name, &node.uid, note) {
+            tracing::warn!(node = node.name, reason, note, "left as it is");
+            self.events
+                .report(&node.reference(), EventKind::Warning, reason, note)
+                .await;
+        }
+    }
+
+    /// Takes the steps of a plan. `may_write` is asked before each; where somebody else has changed
+    /// the Node meanwhile, it is read, and `plan_anew` plans for it as it is then.
     ///
     /// # Errors
-    /// Whatever the API server says but "not found".
-    pub async fn read(&self, name: &str) -> Result<Option<NodeView>, kube::Error> {
-        Ok(self.nodes.get_opt(name).await?.map(NodeView::slim))
+    /// [`WriteFailure`], but never `Gone`; `Conflict` only if it goes on for long.
+    pub async fn carry_out(
+        &self,
+        mut node: NodeView,
+        mut plan: Plan<NodeStep>,
+        may_write: &(dyn Fn() -> bool + Send + Sync),
+        plan_anew: &(dyn Fn(&NodeView) -> Option<Plan<NodeStep>> + Send + Sync),
+    ) -> Result<CarriedOut, WriteFailure> {
+        for _ in 0..ATTEMPTS {
+            match self.take_all(node.clone(), &plan, may_write).await {
+                Err(WriteFailure::Conflict) => {}
+                Err(WriteFailure::Gone) => return Ok(CarriedOut::Gone),
+                ended => return ended,
+            }
+            match self.read(&node.name).await? {
+                Some(fresh) => node = fresh,
+                None => return Ok(CarriedOut::Gone),
+            }
+            match plan_anew(&node) {
+                Some(anew) => plan = anew,
+                None => return Ok(CarriedOut::Overtaken),
+            }
+        }
+        Err(WriteFailure::Conflict)
+    }
+
+    async fn take_all(
+        &self,
+        mut node: NodeView,
+        plan: &Plan<NodeStep>,
+        may_write: &(dyn Fn() -> bool + Send + Sync),
+    ) -> Result<CarriedOut, WriteFailure> {
+        let mut initialized = false;
+        for step in plan.steps() {
+            if !may_write() {
+                return Ok(CarriedOut::Forbidden);
+            }
+            if let NodeStep::SetAddresses(addresses) = step {
+                self.tell_if_contested(&node, addresses).await;
+            }
+            node = self.apply(&node, step).await?;
+            tracing::info!(node = node.name, "{step}");
+            if matches!(step, NodeStep::Initialize { .. }) {
+                initialized = true;
+                let note = "Node synced successfully";
+                let about = node.reference();
+                self.events
+                    .report(&about, EventKind::Normal, reasons::SYNCED, note)
+                    .await;
+            }
+        }
+        self.memories.well(&node.name, &node.uid);
+        Ok(CarriedOut::Written {
+            node: Box::new(node),
+            initialized,
+        })
+    }
+
+    async fn tell_if_contested(&self, node: &NodeView, addresses: &[NodeAddress]) {
+        if self.memories.overwrites(&node.name, &node.uid, addresses) {
+            let note = "Somebody else keeps changing the addresses of this Node. Is its kubelet \
+                        running without --cloud-provider=external, or is another controller at work?";
+            let reason = reasons::ADDRESSES_CONTESTED;
+            self.events
+                .report(&node.reference(), EventKind::Warning, reason, note)
+                .await;
+        }
+    }
+
+    /// The Node as it is now; `None` if there is none of this name.
+    async fn read(&self, name: &str) -> Result<Option<NodeView>, WriteFailure> {
+        match self.nodes.get_opt(name).await {
+            Ok(node) => Ok(node.map(NodeView::slim)),
+            Err(source) => Err(WriteFailure::Transient {
+                step: format!("read Node {name}"),
+                source,
+            }),
+        }
     }
 
     /// Takes one step, and returns the Node as it is after it.
-    ///
-    /// # Errors
-    /// [`WriteFailure`].
-    pub async fn apply(&self, node: &NodeView, step: &NodeStep) -> Result<NodeView, WriteFailure> {
+    async fn apply(&self, node: &NodeView, step: &NodeStep) -> Result<NodeView, WriteFailure> {
         let params = PatchParams::default();
         let written = match step {
             NodeStep::SetAddresses(addresses) => {

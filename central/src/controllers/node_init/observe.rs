@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use mooring_common::k8s::ObjectKey;
+use mooring_common::node_init::Memories;
 use mooring_common::node_view::NodeView;
 
-use super::memory::Memories;
 use crate::clouds::Lookup;
 use crate::controllers::Context;
 
 /// What a pass goes by.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Observed {
     pub(super) node: NodeView,
     pub(super) machine: Lookup,

@@ -1,10 +1,11 @@
-//! What is remembered of each Node between passes, for as long as this process leads.
+//! What is remembered of each Node between passes, for as long as this process works on it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use mooring_common::node_addresses::NodeAddress;
 use tokio::time::Instant;
+
+use crate::node_addresses::NodeAddress;
 
 /// After how many overwritten writes in a row somebody is told.
 const CONTESTED_AFTER: u32 = 3;
@@ -18,9 +19,9 @@ struct Memory {
     overwritten: u32,
 }
 
-/// All of them, by Node name.
+/// What is remembered, by Node name; a Node that registers anew under its name is a new one.
 #[derive(Debug, Default)]
-pub(super) struct Memories {
+pub struct Memories {
     nodes: Mutex<HashMap<String, Memory>>,
 }
 
@@ -42,12 +43,12 @@ impl Memories {
     }
 
     /// When this process first saw the Node.
-    pub(super) fn first_seen(&self, name: &str, uid: &str) -> Instant {
+    pub fn first_seen(&self, name: &str, uid: &str) -> Instant {
         self.with(name, uid, |memory| memory.first_seen)
     }
 
     /// Whether this is news: the same is told once.
-    pub(super) fn is_news(&self, name: &str, uid: &str, note: &str) -> bool {
+    pub fn is_news(&self, name: &str, uid: &str, note: &str) -> bool {
         self.with(name, uid, |memory| {
             let news = memory.told.as_deref() != Some(note);
             memory.told = Some(note.to_owned());
@@ -56,13 +57,13 @@ impl Memories {
     }
 
     /// All is well: a later fault is news again.
-    pub(super) fn well(&self, name: &str, uid: &str) {
+    pub fn well(&self, name: &str, uid: &str) {
         self.with(name, uid, |memory| memory.told = None);
     }
 
     /// The addresses are about to be written although they were written before. True exactly when
     /// that has happened often enough that a person should know.
-    pub(super) fn overwrites(&self, name: &str, uid: &str, addresses: &[NodeAddress]) -> bool {
+    pub fn overwrites(&self, name: &str, uid: &str, addresses: &[NodeAddress]) -> bool {
         self.with(name, uid, |memory| {
             if memory.written.as_deref() == Some(addresses) {
                 memory.overwritten += 1;
@@ -75,7 +76,7 @@ impl Memories {
     }
 
     /// The Node is gone.
-    pub(super) fn forget(&self, name: &str) {
+    pub fn forget(&self, name: &str) {
         self.nodes
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -86,7 +87,7 @@ impl Memories {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mooring_common::node_addresses::AddressType;
+    use crate::node_addresses::AddressType;
 
     #[test]
     fn the_same_is_told_once_and_a_new_node_starts_anew() {
