@@ -6,10 +6,9 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use kube::runtime::watcher;
 use kube::{Api, Client};
-use mooring_common::flags::Parsed;
 use mooring_common::k8s::{Cache, Change, ClientOptions, client};
 use mooring_common::node_view::NodeView;
-use mooring_common::{shutdown, telemetry};
+use mooring_common::{program, shutdown};
 use prometheus_client::registry::Registry;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -23,53 +22,17 @@ use crate::election::{Elector, Leadership};
 use crate::flags::{Flags, Provider, TABLE};
 use crate::server::{self, Health};
 
-/// Reads the command line, runs, and says how it ended: 0 after SIGTERM, 1 after a failure or the
-/// loss of the leader's lease, 2 for a command line that cannot be read.
+/// The whole program, from the command line to the exit code: 0 after SIGTERM, 1 after a failure or
+/// the loss of the leader's lease, 2 for a command line that cannot be read.
 #[must_use]
 pub fn main(arguments: Vec<String>) -> ExitCode {
-    let parsed = TABLE.parse(arguments, |name| std::env::var(name).ok());
-    let flags = match parsed.and_then(|parsed| match parsed {
-        Parsed::Print(text) => Ok(Err(text)),
-        Parsed::Run(values) => Flags::read(&values).map(Ok),
-    }) {
-        Ok(Ok(flags)) => flags,
-        Ok(Err(text)) => {
-            use std::io::Write as _;
-            return match writeln!(std::io::stdout(), "{text}") {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(_) => ExitCode::FAILURE,
-            };
-        }
-        Err(faults) => {
-            eprintln!("{faults}");
-            return ExitCode::from(2);
-        }
-    };
-    telemetry::start(flags.verbosity, flags.log_format);
-    match runtime().and_then(|runtime| runtime.block_on(run(flags))) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            tracing::error!("{error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")
+    let logging = |flags: &Flags| (flags.verbosity, flags.log_format);
+    program::main(&TABLE, arguments, Flags::read, logging, |flags| async {
+        run(flags).await.map_err(|error| format!("{error:#}"))
+    })
 }
 
 async fn run(flags: Flags) -> anyhow::Result<()> {
-    if rustls::crypto::ring::default_provider()
-        .install_default()
-        .is_err()
-    {
-        tracing::debug!("a TLS provider was installed before");
-    }
     if !flags.without_effect.is_empty() {
         tracing::warn!(
             flags = flags.without_effect.join(" "),

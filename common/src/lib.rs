@@ -24,3 +24,4 @@ pub mod shutdown;
 pub mod taints;
 pub mod telemetry;
 pub mod work_queue;
+pub mod program;

@@ -1,0 +1,63 @@
+//! What the two programs' `main`s have in common: from a command line to an exit code.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use crate::flags::{FlagFaults, FlagTable, Parsed, Values};
+use crate::telemetry::{self, LogFormat};
+
+/// Reads a command line with the table and `read`, starts logging as `logging` says, and runs.
+///
+/// The exit code is 0 when it ended as asked (SIGTERM, `--help`), 1 after a failure, and 2 for a
+/// command line that cannot be read, whose every fault is told on standard error.
+pub fn main<F, R>(
+    table: &FlagTable,
+    arguments: Vec<String>,
+    read: impl Fn(&Values) -> Result<F, FlagFaults>,
+    logging: impl Fn(&F) -> (u8, LogFormat),
+    run: impl FnOnce(F) -> R,
+) -> ExitCode
+where
+    R: Future<Output = Result<(), String>>,
+{
+    let parsed = table.parse(arguments, |name| std::env::var(name).ok());
+    let flags = match parsed {
+        Ok(Parsed::Print(text)) => return print(&text),
+        Ok(Parsed::Run(values)) => read(&values),
+        Err(faults) => Err(faults),
+    };
+    let flags = match flags {
+        Ok(flags) => flags,
+        Err(faults) => {
+            let _ = writeln!(std::io::stderr(), "{faults}");
+            return ExitCode::from(2);
+        }
+    };
+    let (verbosity, format) = logging(&flags);
+    telemetry::start(verbosity, format);
+    if rustls::crypto::ring::default_provider().install_default().is_err() {
+        tracing::debug!("a TLS provider was installed before");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
+    let ended = match runtime {
+        Ok(runtime) => runtime.block_on(run(flags)),
+        Err(error) => Err(format!("cannot start the runtime: {error}")),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print(text: &str) -> ExitCode {
+    match writeln!(std::io::stdout(), "{text}") {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}

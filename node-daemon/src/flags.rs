@@ -1,0 +1,313 @@
+//! What the command line asks of `mooring-node`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mooring_common::flags::Action::Act;
+use mooring_common::flags::Kind::{Bool, Duration as GoDuration, Integer, Text};
+use mooring_common::flags::{Action, Flag, FlagFaults, FlagTable, Kind, Reader, Values};
+use mooring_common::telemetry::LogFormat;
+
+use crate::metadata::{HostPaths, SourceChoice};
+
+/// Every flag of `mooring-node`.
+pub const TABLE: FlagTable = FlagTable {
+    program: "mooring-node",
+    about: "Mooring's node daemon: describes its own Node, announces service addresses on the \
+            segments that it is on, and answers health checks. It runs as a DaemonSet and holds no \
+            cloud credentials.",
+    flags: FLAGS,
+};
+
+const fn flag(
+    group: &'static str,
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    help: &'static str,
+) -> Flag {
+    let action: Action = Act;
+    Flag {
+        name,
+        kind,
+        default,
+        action,
+        group,
+        help,
+        env: None,
+    }
+}
+
+const NODE: &str = "This node";
+const SEGMENTS: &str = "Segments";
+const SERVING: &str = "Endpoints";
+const CLIENT: &str = "API server";
+const LOGGING: &str = "Logging";
+
+const FLAGS: &[Flag] = &[
+    Flag {
+        env: Some("NODE_NAME"),
+        ..flag(
+            NODE,
+            "node-name",
+            Text,
+            "",
+            "The name of the Node that this machine is.",
+        )
+    },
+    flag(
+        NODE,
+        "report",
+        Bool,
+        "true",
+        "Describe the Node: addresses, provider ID, labels, and the uninitialized taint off.",
+    ),
+    flag(
+        NODE,
+        "metadata-source",
+        Text,
+        "auto",
+        "Where to learn about the machine: file (the machines file), dmi (its firmware), auto (the file if there is one, else the firmware).",
+    ),
+    flag(NODE, "cloud-config", Text, "", "The machines file."),
+    flag(
+        NODE,
+        "node-status-update-frequency",
+        GoDuration,
+        "5m",
+        "How often the Node's addresses are compared with the machine's.",
+    ),
+    flag(
+        NODE,
+        "host-sys",
+        Text,
+        "/sys",
+        "Where the host's /sys is mounted.",
+    ),
+    flag(
+        NODE,
+        "host-etc",
+        Text,
+        "/etc",
+        "Where the host's /etc is mounted.",
+    ),
+    flag(
+        NODE,
+        "host-proc",
+        Text,
+        "/proc",
+        "Where the host's /proc is mounted.",
+    ),
+    flag(
+        SEGMENTS,
+        "announce",
+        Bool,
+        "true",
+        "Announce service addresses on the segments of L2Networks.",
+    ),
+    Flag {
+        env: Some("POD_NAMESPACE"),
+        ..flag(
+            SEGMENTS,
+            "lease-namespace",
+            Text,
+            "mooring-system",
+            "Where the daemons' Leases are.",
+        )
+    },
+    flag(
+        SEGMENTS,
+        "lease-duration",
+        GoDuration,
+        "6s",
+        "How long the others wait for a silent daemon before one of them speaks in its place. The Lease is renewed three times as often.",
+    ),
+    flag(
+        SERVING,
+        "livez-bind-address",
+        Text,
+        "[::]:10266",
+        "Where /livez, /healthz and /services/<namespace>/<name> answer health checks, by HTTP. Empty with --livez=false.",
+    ),
+    flag(SERVING, "livez", Bool, "true", "Answer health checks."),
+    flag(
+        SERVING,
+        "metrics-bind-address",
+        Text,
+        "127.0.0.1:10267",
+        "Where /metrics is served, by HTTP.",
+    ),
+    flag(SERVING, "metrics", Bool, "true", "Serve metrics."),
+    flag(
+        CLIENT,
+        "kubeconfig",
+        Text,
+        "",
+        "A kubeconfig file. Absent: the configuration that every Pod is given.",
+    ),
+    flag(
+        CLIENT,
+        "master",
+        Text,
+        "",
+        "The API server's address, overriding the kubeconfig's.",
+    ),
+    flag(
+        LOGGING,
+        "v",
+        Integer,
+        "2",
+        "How much is logged: up to 3 changes, from 4 decisions, from 6 everything.",
+    ),
+    flag(LOGGING, "logging-format", Text, "text", "text or json."),
+];
+
+/// The command line, read whole.
+#[derive(Clone, Debug)]
+pub struct Flags {
+    /// `--node-name`.
+    pub node_name: String,
+    /// How the Node is described; `None` with `--report=false`.
+    pub report: Option<ReportFlags>,
+    /// How addresses are announced; `None` with `--announce=false`.
+    pub announce: Option<AnnounceFlags>,
+    /// `--livez-bind-address`; `None` with `--livez=false`.
+    pub livez: Option<SocketAddr>,
+    /// `--metrics-bind-address`; `None` with `--metrics=false`.
+    pub metrics: Option<SocketAddr>,
+    /// `--kubeconfig`.
+    pub kubeconfig: Option<PathBuf>,
+    /// `--master`.
+    pub master: Option<String>,
+    /// `-v`.
+    pub verbosity: u8,
+    /// `--logging-format`.
+    pub log_format: LogFormat,
+}
+
+/// How the Node is described.
+#[derive(Clone, Debug)]
+pub struct ReportFlags {
+    /// `--metadata-source`.
+    pub source: SourceChoice,
+    /// `--cloud-config`.
+    pub machines: Option<PathBuf>,
+    /// `--node-status-update-frequency`.
+    pub period: Duration,
+    /// Where the host's files are.
+    pub paths: HostPaths,
+}
+
+/// How addresses are announced.
+#[derive(Clone, Debug)]
+pub struct AnnounceFlags {
+    /// `--lease-namespace`.
+    pub namespace: String,
+    /// `--lease-duration`.
+    pub lease_duration: Duration,
+}
+
+impl Flags {
+    /// Reads the values.
+    ///
+    /// # Errors
+    /// [`FlagFaults`] with everything that is wrong.
+    pub fn read(values: &Values) -> Result<Self, FlagFaults> {
+        let mut reader = Reader::new(&TABLE, values);
+        let node_name = reader.text("node-name").unwrap_or_else(|| {
+            reader.other_fault(
+                "--node-name is missing; name the Node that this machine is, or set NODE_NAME \
+                 (in a Pod: from spec.nodeName)",
+            );
+            String::new()
+        });
+        let log_format = match reader.text("logging-format").as_deref() {
+            Some("json") => LogFormat::Json,
+            Some("text") | None => LogFormat::Text,
+            Some(other) => {
+                reader.fault("logging-format", other, "write text or json");
+                LogFormat::Text
+            }
+        };
+        let flags = Self {
+            node_name,
+            report: read_report(&mut reader),
+            announce: read_announce(&mut reader),
+            livez: read_address(&mut reader, "livez", "livez-bind-address"),
+            metrics: read_address(&mut reader, "metrics", "metrics-bind-address"),
+            kubeconfig: reader.text("kubeconfig").map(Into::into),
+            master: reader.text("master"),
+            verbosity: reader.parsed("v", "write a whole number from 0 to 255"),
+            log_format,
+        };
+        reader.finish().map(|()| flags)
+    }
+}
+
+fn read_report(reader: &mut Reader<'_>) -> Option<ReportFlags> {
+    let path = |reader: &Reader<'_>, name| reader.text(name).unwrap_or_default().into();
+    let flags = ReportFlags {
+        source: reader.parsed("metadata-source", "write auto, file or dmi"),
+        machines: reader.text("cloud-config").map(Into::into),
+        period: reader.duration("node-status-update-frequency"),
+        paths: HostPaths {
+            sys: path(reader, "host-sys"),
+            etc: path(reader, "host-etc"),
+            proc: path(reader, "host-proc"),
+        },
+    };
+    if flags.source == SourceChoice::File && flags.machines.is_none() {
+        reader.other_fault("--metadata-source=file needs --cloud-config, the machines file");
+    }
+    reader.bool("report").then_some(flags)
+}
+
+fn read_announce(reader: &mut Reader<'_>) -> Option<AnnounceFlags> {
+    let flags = AnnounceFlags {
+        namespace: reader.text("lease-namespace").unwrap_or_default(),
+        lease_duration: reader.duration("lease-duration"),
+    };
+    if flags.lease_duration < Duration::from_secs(1) {
+        reader.other_fault("--lease-duration must be at least 1s");
+    }
+    reader.bool("announce").then_some(flags)
+}
+
+fn read_address(reader: &mut Reader<'_>, switch: &str, name: &str) -> Option<SocketAddr> {
+    let address = reader.optional(name, "write an address with a port, like [::]:10266");
+    address.filter(|_| reader.bool(switch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mooring_common::flags::Parsed;
+
+    fn read(line: &str) -> Result<Flags, FlagFaults> {
+        let arguments = line.split_whitespace().map(ToOwned::to_owned);
+        match TABLE.parse(arguments, |_| None)? {
+            Parsed::Run(values) => Flags::read(&values),
+            Parsed::Print(text) => panic!("{text}"),
+        }
+    }
+
+    #[test]
+    fn a_name_and_a_kubeconfig_are_enough() {
+        let flags = read("--node-name=n1 --kubeconfig=/k").unwrap();
+        assert!(flags.report.is_some() && flags.announce.is_some());
+        assert_eq!(flags.livez.unwrap().port(), 10266);
+        let quiet = read("--node-name=n1 --livez=false --announce=false --metrics=false").unwrap();
+        assert!(quiet.livez.is_none() && quiet.announce.is_none() && quiet.metrics.is_none());
+    }
+
+    #[test]
+    fn all_faults_are_told_at_once() {
+        let error = read(
+            "--livez-bind-address=here --lease-duration=1ms --metadata-source=guess \
+             --node-status-update-frequency=often --v=loud",
+        )
+        .unwrap_err();
+        assert_eq!(error.faults.len(), 6, "{error}");
+    }
+}

@@ -1,0 +1,150 @@
+//! Describes the daemon's own Node: addresses first, then provider ID and labels, and with them the
+//! `uninitialized` taint off.
+//!
+//! **Flow.** The Node is looked at when it changes, when the machines file changes, and once per
+//! `--node-status-update-frequency`.
+//!
+//! **Guarantees.** Only the own Node is read and written. What the metadata source does not know
+//! whole is left to central, taint and all.
+
+mod apply;
+mod observe;
+mod plan;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use kube::runtime::watcher;
+use mooring_common::engine::Outcome;
+use mooring_common::k8s::{Cache, ObjectKey};
+use mooring_common::node_init::{WriteFailure, Writer};
+use mooring_common::node_view::NodeView;
+use mooring_common::work_queue::{Backoff, WorkQueue, work};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::metadata::MetadataSource;
+
+/// The daemon's own Node, as the API server has it.
+pub struct OwnNode {
+    name: String,
+    cache: Arc<Cache<NodeView>>,
+    changes: watch::Sender<u64>,
+}
+
+impl OwnNode {
+    /// The Node of this name.
+    #[must_use]
+    pub fn new(name: String) -> Self {
+        Self {
+            name,
+            cache: Arc::default(),
+            changes: watch::Sender::new(0),
+        }
+    }
+
+    /// The Node as it is, if it has registered.
+    #[must_use]
+    pub fn get(&self) -> Option<Arc<NodeView>> {
+        self.cache.get(&ObjectKey::cluster_wide(&*self.name))
+    }
+
+    /// Changes whenever what is looked at of the Node has changed.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Waits until the Node has registered.
+    pub async fn registered(&self) -> Arc<NodeView> {
+        let mut changes = self.changes();
+        loop {
+            if let Some(node) = self.get() {
+                return node;
+            }
+            if changes.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    /// Watches this one Node for as long as the future is polled.
+    pub async fn follow(&self, nodes: Api<Node>) {
+        let config = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
+        self.cache
+            .follow(nodes, config, |_| {
+                self.changes.send_modify(|generation| *generation += 1);
+            })
+            .await;
+    }
+}
+
+/// What the reporter works with.
+pub struct Reporter {
+    /// The own Node.
+    pub node: Arc<OwnNode>,
+    /// Where facts come from.
+    pub source: Arc<dyn MetadataSource>,
+    /// Writes them.
+    pub writer: Writer,
+    /// How often addresses are compared.
+    pub period: Duration,
+}
+
+/// The one key of the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Own;
+
+/// Runs until cancelled. `facts_changed` changes whenever the source may say something else.
+pub async fn run(
+    reporter: Reporter,
+    mut facts_changed: watch::Receiver<u64>,
+    cancel: CancellationToken,
+) {
+    let queue = Arc::new(WorkQueue::new(Backoff::NODES));
+    let reporter = Arc::new(reporter);
+    let mut node_changed = reporter.node.changes();
+    let wake = {
+        let queue = queue.clone();
+        async move {
+            loop {
+                queue.add(Own);
+                let changed = tokio::select! {
+                    changed = node_changed.changed() => changed,
+                    changed = facts_changed.changed() => changed,
+                };
+                if changed.is_err() {
+                    return std::future::pending::<()>().await;
+                }
+            }
+        }
+    };
+    let passes = work("report", queue, 1, cancel, move |Own| {
+        let reporter = reporter.clone();
+        async move { reporter.pass().await }
+    });
+    tokio::select! {
+        () = passes => {}
+        () = wake => {}
+    }
+}
+
+impl Reporter {
+    /// One look at the Node and the machine.
+    async fn pass(&self) -> Outcome<WriteFailure> {
+        let Some(observed) = observe::observe(&self.node, &*self.source).await else {
+            return Outcome::WaitForChange("the Node has not registered yet".to_owned());
+        };
+        match plan::plan(&observed) {
+            plan::Decision::Leave(why) => Outcome::WaitForChange(why),
+            plan::Decision::Retry(delay) => Outcome::RetryAfter(delay),
+            plan::Decision::Refuse { reason, note } => {
+                self.writer.refuse(&observed.node, reason, &note).await;
+                Outcome::RetryAfter(self.period)
+            }
+            plan::Decision::Act(plan) => self.apply(observed, plan).await,
+        }
+    }
+}

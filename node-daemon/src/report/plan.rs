@@ -1,0 +1,128 @@
+//! What to write on the own Node. Pure.
+
+use std::time::Duration;
+
+use mooring_common::engine::Plan;
+use mooring_common::names::reasons;
+use mooring_common::node_init::{self, NodeStep, Refusal};
+
+use super::observe::Observed;
+use crate::metadata::Completeness;
+
+/// How long until a source that could not be read is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
+
+/// What a pass comes to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// Take these steps; none: all is well.
+    Act(Plan<NodeStep>),
+    /// Leave it to central.
+    Leave(String),
+    /// Ask the source again.
+    Retry(Duration),
+    /// Leave it alone, and say why.
+    Refuse { reason: &'static str, note: String },
+}
+
+pub(super) fn plan(observed: &Observed) -> Decision {
+    let node = &observed.node;
+    if node.deleting {
+        return Decision::Leave("the Node is being deleted".to_owned());
+    }
+    let answer = match observed.machine.as_ref() {
+        Ok(answer) => answer,
+        Err(error) if error.is_retryable() => {
+            tracing::warn!(%error, "the metadata source cannot be read, will ask again");
+            return Decision::Retry(ASK_AGAIN);
+        }
+        Err(error) if node.is_uninitialized() => {
+            return Decision::Refuse {
+                reason: error.reason(),
+                note: error.to_string(),
+            };
+        }
+        Err(error) => return Decision::Leave(error.to_string()),
+    };
+    if let Completeness::Partial { missing } = &answer.completeness {
+        return Decision::Leave(format!(
+            "{} not known here: central initialises this Node",
+            missing.join(" and ")
+        ));
+    }
+    match node_init::plan(node, &answer.facts) {
+        Ok(plan) => Decision::Act(plan),
+        Err(refusal) => Decision::Refuse {
+            reason: match refusal {
+                Refusal::ProviderIdConflict { .. } => reasons::UNKNOWN_PROVIDER_ID,
+                _ => reasons::INITIALIZATION_REFUSED,
+            },
+            note: refusal.to_string(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use mooring_common::k8s::Slim;
+    use mooring_common::node_addresses::{AddressType, NodeAddress};
+    use mooring_common::node_facts::NodeFacts;
+    use mooring_common::node_view::NodeView;
+    use serde_json::json;
+
+    use super::*;
+    use crate::metadata::{MetadataError, SourceAnswer};
+
+    fn observed(machine: Result<SourceAnswer, MetadataError>) -> Observed {
+        let key = "node.cloudprovider.kubernetes.io/uninitialized";
+        let node = json!({
+            "metadata": {"name": "n1", "uid": "u"},
+            "spec": {"taints": [{"key": key, "effect": "NoSchedule"}]},
+        });
+        let node = NodeView::slim(serde_json::from_value(node).unwrap());
+        Observed {
+            node,
+            machine: Arc::new(machine),
+        }
+    }
+
+    fn facts() -> NodeFacts {
+        NodeFacts {
+            provider_id: Some("cloudlycke://n1".parse().unwrap()),
+            addresses: vec![NodeAddress::new(AddressType::InternalIP, "10.0.0.1")],
+            ..NodeFacts::default()
+        }
+    }
+
+    #[test]
+    fn whole_facts_initialise_and_partial_ones_are_left_to_central() {
+        let whole = plan(&observed(Ok(SourceAnswer::of(facts()))));
+        assert!(matches!(whole, Decision::Act(plan) if plan.steps().len() == 2));
+        for partial in [
+            NodeFacts {
+                provider_id: None,
+                ..facts()
+            },
+            NodeFacts {
+                addresses: vec![],
+                ..facts()
+            },
+        ] {
+            let decision = plan(&observed(Ok(SourceAnswer::of(partial))));
+            assert!(matches!(decision, Decision::Leave(_)), "{decision:?}");
+        }
+    }
+
+    #[test]
+    fn errors_never_write() {
+        let missing = Err(MetadataError::NoMachinesFile);
+        assert!(matches!(plan(&observed(missing)), Decision::Refuse { .. }));
+        let unreadable = Err(MetadataError::Read {
+            path: "/x".into(),
+            source: std::io::Error::other("x"),
+        });
+        assert_eq!(plan(&observed(unreadable)), Decision::Retry(ASK_AGAIN));
+    }
+}

@@ -1,0 +1,155 @@
+//! Puts the daemon together, and takes it apart in the right order.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use arc_swap::ArcSwap;
+use kube::{Api, Client};
+use mooring_common::k8s::{ClientOptions, Events, client};
+use mooring_common::machines::MachinesFile;
+use mooring_common::names::components;
+use mooring_common::node_init::Writer;
+use mooring_common::{program, shutdown};
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::announce::{self, Announcer};
+use crate::events::QueuedEvents;
+use crate::flags::{Flags, ReportFlags, TABLE};
+use crate::report::{self, OwnNode, Reporter};
+use crate::{metadata, metrics};
+
+/// How often the machines file is looked at for a change.
+const POLL: Duration = Duration::from_secs(2);
+
+/// The whole program, from the command line to the exit code: 0 after SIGTERM, 1 after a failure,
+/// 2 for a command line that cannot be read.
+#[must_use]
+pub fn main(arguments: Vec<String>) -> ExitCode {
+    let logging = |flags: &Flags| (flags.verbosity, flags.log_format);
+    program::main(&TABLE, arguments, Flags::read, logging, |flags| async {
+        run(flags).await.map_err(|error| format!("{error:#}"))
+    })
+}
+
+async fn run(flags: Flags) -> anyhow::Result<()> {
+    let stop = shutdown::on_signal().context("cannot listen to signals")?;
+    let client = client(&ClientOptions {
+        kubeconfig: flags.kubeconfig.clone(),
+        master: flags.master.clone(),
+        user_agent: "mooring-node".to_owned(),
+    })
+    .await?;
+    let events = Events::new(client.clone(), components::NODE_DAEMON, &flags.node_name);
+    let mut registry = Registry::default();
+    let mut tasks: JoinSet<anyhow::Result<()>> = JoinSet::new();
+    if let Some(report) = flags.report {
+        let events = Events::new(client.clone(), components::NODE, &flags.node_name);
+        start_report(
+            &mut tasks,
+            &client,
+            flags.node_name.clone(),
+            events,
+            report,
+            &stop,
+        )
+        .await?;
+    }
+    let snapshot = Arc::new(ArcSwap::default());
+    let mut announcing = JoinSet::new();
+    if let Some(announce) = flags.announce {
+        let (events, write_events) = QueuedEvents::new(events);
+        tasks.spawn(async move {
+            write_events.await;
+            Ok(())
+        });
+        announcing.spawn(announce::run(Announcer {
+            client,
+            node_name: flags.node_name,
+            namespace: announce.namespace,
+            lease_duration: announce.lease_duration,
+            events,
+            metrics: announce::Metrics::register(&mut registry),
+            snapshot,
+            cancel: stop.clone(),
+        }));
+    }
+    if let Some(address) = flags.metrics {
+        let listener = TcpListener::bind(address).await.with_context(|| {
+            format!("cannot listen on {address}; choose another --metrics-bind-address")
+        })?;
+        tasks.spawn(async move { metrics::serve(listener, registry).await.map_err(Into::into) });
+    }
+    let ended = tokio::select! {
+        () = stop.cancelled() => Ok(()),
+        ended = failure_of(&mut tasks) => ended,
+    };
+    stop.cancel();
+    while announcing.join_next().await.is_some() {}
+    tasks.shutdown().await;
+    ended
+}
+
+async fn start_report(
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+    client: &Client,
+    node_name: String,
+    events: Events,
+    flags: ReportFlags,
+    stop: &CancellationToken,
+) -> anyhow::Result<()> {
+    let (changed, facts_changed) = watch::channel(0);
+    let machines = match flags.machines {
+        Some(path) => Some(MachinesFile::open(Some(path)).await?),
+        None => None,
+    };
+    if let Some(file) = machines.clone() {
+        let stop = stop.clone();
+        tasks.spawn(async move {
+            let mut reloads = file.changes();
+            let told = async {
+                while reloads.changed().await.is_ok() {
+                    changed.send_modify(|generation| *generation += 1);
+                }
+            };
+            tokio::join!(file.watch(POLL, stop), told);
+            Ok(())
+        });
+    } else {
+        tasks.spawn(async move {
+            changed.closed().await;
+            Ok(())
+        });
+    }
+    let node = Arc::new(OwnNode::new(node_name));
+    let reporter = Reporter {
+        node: node.clone(),
+        source: metadata::select(flags.source, machines, flags.paths)?,
+        writer: Writer::new(client.clone(), events),
+        period: flags.period,
+    };
+    let nodes = Api::all(client.clone());
+    tasks.spawn(async move {
+        node.follow(nodes).await;
+        Ok(())
+    });
+    let stop = stop.clone();
+    tasks.spawn(async move {
+        report::run(reporter, facts_changed, stop).await;
+        Ok(())
+    });
+    Ok(())
+}
+
+/// The first failure of what runs beside the announcer.
+async fn failure_of(tasks: &mut JoinSet<anyhow::Result<()>>) -> anyhow::Result<()> {
+    while let Some(ended) = tasks.join_next().await {
+        ended.context("a task panicked")??;
+    }
+    std::future::pending().await
+}
