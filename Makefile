@@ -1,0 +1,85 @@
+# Every recipe does its own set-up, and says what it is doing. CI runs these and nothing else.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+say = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
+
+.PHONY: help
+help: ## Lists the recipes
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
+
+.PHONY: demo
+demo: programs ## Shows the main job, end to end: a cluster of namespaces, no cloud, no root. KEEP=1 leaves it running
+	$(call say,The demo: its own small world of namespaces; nothing of this machine is touched)
+	@KEEP=$(KEEP) target/debug/demo
+
+.PHONY: test
+test: programs ## Everything that proves the project
+	$(call say,All tests: unit tests first; then suites on a real API server and real networks)
+	@log=$$(mktemp); trap 'rm -f $$log' EXIT; ended=0; \
+	cargo test --workspace --locked --no-fail-fast 2>&1 | tee $$log || ended=1; \
+	grep -h '^FIGURE' $$log || true; \
+	awk '/^test result:/ { passed += $$4; failed += $$6 } \
+		END { printf "\n%d passed, %d failed\n", passed, failed }' $$log; \
+	exit $$ended
+
+.PHONY: programs
+programs: packages control-plane
+	$(call say,Building the programs)
+	@cargo build --workspace --locked
+
+.PHONY: packages
+packages:
+	$(call say,Debian packages that the networks of the tests need)
+	@tests/install-packages.sh
+
+.PHONY: control-plane
+control-plane:
+	$(call say,The control plane of the tests: built once; about four minutes on two cores)
+	@tests/control-plane/build.sh
+
+.PHONY: figures
+figures: packages control-plane ## Prints every figure that the docs speak of, with release builds
+	$(call say,Figures: release builds)
+	@cargo build --workspace --locked --release
+	@cargo build --workspace --locked
+	@cargo test --locked -p mooring-tests --test figures -- --nocapture --test-threads 1
+
+.PHONY: fmt
+fmt: ## The format is rustfmt's
+	@cargo fmt --all --check
+
+.PHONY: clippy
+clippy: ## No warning is left
+	@cargo clippy --workspace --all-targets --locked -- -D warnings
+
+.PHONY: docs
+docs: ## The documentation of the code builds without a warning
+	@RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked --document-private-items
+
+.PHONY: check-crates
+check-crates: ## Each crate builds by itself, without what others switch on
+	@for crate in mooring-common mooring-central mooring-node mooring-tests; do \
+		echo "== $$crate"; cargo check --locked --package $$crate; done
+
+.PHONY: manifests
+manifests: ## Renders deploy/manifests from the chart
+	@deploy/render.sh
+
+.PHONY: manifests-check
+manifests-check: ## The checked-in manifests are what the chart gives
+	@deploy/render.sh --check
+
+.PHONY: references
+references: ## Writes the generated pages of docs/reference anew
+	@WRITE_REFERENCES=1 cargo test --locked -p mooring-tests --test references
+
+.PHONY: image
+image: ## Builds both images and runs the programs in them (root; without a registry)
+	@deploy/image.sh
+
+.PHONY: deny
+deny: ## Licences, sources and duplicates of dependencies (needs cargo-deny)
+	@cargo deny check
