@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::clouds::Instances;
-use crate::clouds::cloudlycke::Cloudlycke;
+use crate::clouds::cloudlycke::{self, Cloudlycke};
 use crate::controllers::address_pool::{self, Allocations, NetworkView};
 use crate::controllers::service::{self, ServiceView};
 use crate::controllers::{Context, node_init, node_lifecycle};
@@ -157,6 +157,7 @@ impl Program {
         let health = Arc::new(Health::default());
         let node_metrics = node_init::Metrics::register(&mut self.registry);
         let lifecycle_metrics = node_lifecycle::Metrics::register(&mut self.registry);
+        let file_metrics = cloudlycke::Metrics::register(&mut self.registry);
         if let Some(serving) = self.flags.serving.clone() {
             let (client, health) = (self.client.clone(), health.clone());
             let registry = std::mem::take(&mut self.registry);
@@ -173,7 +174,9 @@ impl Program {
                 .follow(self.client.clone(), with_services),
         ));
         let (cloud, stop) = (self.cloud.clone(), self.stop.clone());
-        tasks.spawn(never_ends(async move { cloud.watch(stop).await }));
+        tasks.spawn(never_ends(
+            async move { cloud.watch(file_metrics, stop).await },
+        ));
         let ended = tokio::select! {
             () = self.stop.cancelled() => Ok(()),
             ended = failure_of(&mut tasks) => ended,

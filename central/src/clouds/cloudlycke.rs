@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mooring_common::machines::load::{LoadError, MachinesFile};
+use mooring_common::machines::load::{LoadError, MachinesFile, ReloadStatus};
 use mooring_common::machines::schema::LoadBalancer;
 use mooring_common::machines::{Resolution, resolve};
 use mooring_common::node_facts::Presence;
 use mooring_common::node_view::NodeView;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -19,6 +21,38 @@ use super::{ForeignPool, Instances, Lookup};
 
 /// How often the file is looked at for a change.
 const POLL: Duration = Duration::from_secs(1);
+
+/// What is counted of the file.
+#[derive(Clone, Debug, Default)]
+pub struct Metrics {
+    generation: Gauge,
+    refused: Gauge,
+}
+
+impl Metrics {
+    /// Registers them.
+    #[must_use]
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        registry.register(
+            "mooring_machines_file_generation",
+            "How many times the machines file was taken over since the start",
+            metrics.generation.clone(),
+        );
+        registry.register(
+            "mooring_machines_file_refused",
+            "1 while the machines file is refused and older data is in use",
+            metrics.refused.clone(),
+        );
+        metrics
+    }
+
+    fn record(&self, status: &ReloadStatus) {
+        self.generation
+            .set(i64::try_from(status.generation).unwrap_or(i64::MAX));
+        self.refused.set(i64::from(status.failure.is_some()));
+    }
+}
 
 /// The provider.
 pub struct Cloudlycke {
@@ -39,11 +73,12 @@ impl Cloudlycke {
         })
     }
 
-    /// Keeps the file fresh until cancelled.
-    pub async fn watch(&self, cancel: CancellationToken) {
+    /// Keeps the file fresh, and its metrics, until cancelled.
+    pub async fn watch(&self, metrics: Metrics, cancel: CancellationToken) {
         let mut reloads = self.file.changes();
         let told = async {
             while reloads.changed().await.is_ok() {
+                metrics.record(&self.file.status());
                 self.changes.send_modify(|generation| *generation += 1);
             }
         };
