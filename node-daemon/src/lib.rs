@@ -12,6 +12,7 @@
 pub mod announce;
 pub mod events;
 pub mod flags;
+pub mod livez;
 pub mod metadata;
 pub mod metrics;
 pub mod report;

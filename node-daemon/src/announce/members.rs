@@ -118,15 +118,19 @@ impl Members {
 
     /// The Leases of those that are alive, this daemon included, by Node name.
     pub fn live(&self) -> impl Iterator<Item = &Arc<LeaseView>> {
-        self.peers
-            .values()
-            .filter(|peer| {
-                let lease = &peer.lease;
-                let ours_of_an_earlier_run =
-                    lease.node == self.own_node && lease.holder != self.own_holder;
-                !peer.dead && !lease.holder.is_empty() && !ours_of_an_earlier_run
-            })
-            .map(|peer| &peer.lease)
+        self.known()
+            .filter(|(_, alive)| *alive)
+            .map(|(lease, _)| lease)
+    }
+
+    /// All Leases by Node name, each with whether its daemon is alive.
+    pub fn known(&self) -> impl Iterator<Item = (&Arc<LeaseView>, bool)> {
+        self.peers.values().map(|peer| {
+            let lease = &peer.lease;
+            let of_an_earlier_run = lease.node == self.own_node && lease.holder != self.own_holder;
+            let alive = !peer.dead && !lease.holder.is_empty() && !of_an_earlier_run;
+            (lease, alive)
+        })
     }
 
     /// How many of this daemon's own renewals have come back through the watch.

@@ -36,9 +36,19 @@ pub struct View {
     /// The addresses that are ours, each with the router to tell first.
     pub mine: BTreeMap<IpAddr, Option<IpAddr>>,
     /// The MAC addresses of the other daemons on the segment.
-    pub members: BTreeSet<Mac>,
+    pub members: BTreeMap<Mac, Standing>,
     /// How many own renewals had been seen when the view was made.
     pub renewals: u64,
+}
+
+/// What the claim of another daemon counts for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is alive: if it announces an address of ours, it knows more than we do.
+    Alive,
+    /// Its Lease is released or expired: it is on its way out, or does not know yet that it has
+    /// lost the address, and learns so from our announcement.
+    Gone,
 }
 
 /// A frame to send.
@@ -261,7 +271,8 @@ impl Speaker {
         if claim.mac == own || !self.permits(claim.address, now) {
             return;
         }
-        if self.view.members.contains(&claim.mac) {
+        let standing = self.view.members.get(&claim.mac).copied();
+        if standing == Some(Standing::Alive) {
             self.mandate.give_up(claim.address);
             self.notices
                 .push_back(Notice::Yielded(claim.address, claim.mac));
@@ -272,8 +283,10 @@ impl Speaker {
         if defended.is_none_or(|last| now.saturating_duration_since(*last) >= DEFEND_INTERVAL) {
             self.defended.insert(claim.address, now);
             self.agenda.announce_once(claim.address);
-            self.notices
-                .push_back(Notice::Conflict(claim.address, claim.mac));
+            if standing.is_none() {
+                self.notices
+                    .push_back(Notice::Conflict(claim.address, claim.mac));
+            }
         }
     }
 

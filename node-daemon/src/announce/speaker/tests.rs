@@ -4,6 +4,7 @@ use super::*;
 
 const OWN: Mac = Mac::new([2, 0, 0, 0, 0x0a, 0x0a]);
 const PEER: Mac = Mac::new([2, 0, 0, 0, 0x0b, 0x0b]);
+const GONE: Mac = Mac::new([2, 0, 0, 0, 0x0c, 0x0c]);
 const FOREIGN: Mac = Mac::new([2, 0, 0, 0, 0, 0x66]);
 const GAP: Duration = Duration::from_secs(15);
 
@@ -46,7 +47,7 @@ impl Bench {
     fn view(&mut self) {
         let view = View {
             mine: self.mine.clone(),
-            members: [PEER].into(),
+            members: [(PEER, Standing::Alive), (GONE, Standing::Gone)].into(),
             renewals: self.renewals,
         };
         self.speaker.set_view(view, self.now);
@@ -344,6 +345,17 @@ fn a_foreign_claim_is_defended_once_in_ten_seconds() {
         bench.speaker.permits(ip(V4), bench.now),
         "a foreigner does not take it"
     );
+}
+
+#[test]
+fn a_daemon_that_has_lost_its_lease_is_told_and_is_no_conflict() {
+    let mut bench = Bench::new(&[(V4, None)]);
+    bench.run(ms(3000));
+    bench.sent.clear();
+    bench.notices.clear();
+    bench.announced_by(GONE, V4);
+    assert_eq!(bench.times(TransmitKind::Announcement), [3000, 3000]);
+    assert_eq!(bench.notices, []);
 }
 
 #[test]

@@ -1,0 +1,257 @@
+//! The network interfaces of this node, as the kernel tells them.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt};
+use ipnet::IpNet;
+use mooring_common::l2_network::Segment;
+use netlink_packet_route::address::AddressAttribute;
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkLayerType};
+use netlink_packet_route::route::RouteAttribute;
+use rtnetlink::{Handle, MulticastGroup, RouteMessageBuilder, new_multicast_connection};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::mac::Mac;
+
+/// How often interfaces are read anew even if the kernel told of no change: its message may have
+/// been lost when too many came at once, and of default routes it is not asked to tell.
+const REREAD: Duration = Duration::from_secs(10);
+/// The shortest time between two readings. The first change is looked at immediately.
+const SETTLE: Duration = Duration::from_millis(50);
+/// How long to wait for the kernel's answer, and after a failure.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// One network interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its name.
+    pub name: String,
+    /// The kernel's number for it; one that is deleted and made again has another.
+    pub index: u32,
+    /// Its MAC address, if it has Ethernet and ARP.
+    pub mac: Option<Mac>,
+    /// Whether it is set up and has a carrier.
+    pub up: bool,
+    /// Its addresses with their subnets.
+    pub addresses: Vec<IpNet>,
+    /// The metric of the best default route through it, if there is one; the least is used.
+    pub default_route: Option<u32>,
+}
+
+/// Why no interface can be taken for a segment. Says what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoLink {
+    /// The interface that the user named is not there.
+    #[error("there is no interface {0:?} on this node; correct spec.parent of the L2Network")]
+    Missing(String),
+    /// The interface that the user named has no Ethernet.
+    #[error(
+        "interface {0:?} has no Ethernet address or no ARP; name another in spec.parent of the \
+         L2Network"
+    )]
+    NoEthernet(String),
+    /// There is nothing to go by.
+    #[error(
+        "no interface of this node has an address in a subnet of the L2Network, and there is no \
+         default route; name the interface in its spec.parent"
+    )]
+    Unknown,
+}
+
+/// The interface that a segment is on: the one that the user named; else the one with an address
+/// in one of its subnets; else the one of the default route.
+///
+/// # Errors
+/// [`NoLink`] if there is none that can speak ARP.
+pub fn choose<'a>(segment: &Segment, links: &'a [Link]) -> Result<&'a Link, NoLink> {
+    if let Some(parent) = &segment.parent {
+        let link = links.iter().find(|link| link.name == *parent);
+        let link = link.ok_or_else(|| NoLink::Missing(parent.clone()))?;
+        return match link.mac {
+            Some(_) => Ok(link),
+            None => Err(NoLink::NoEthernet(parent.clone())),
+        };
+    }
+    let able = || links.iter().filter(|link| link.mac.is_some());
+    // Somebody may have put a single service address on another interface: a whole subnet counts
+    // for more.
+    let in_subnet = able()
+        .filter_map(|link| Some((narrowness(segment, link)?, link.index, link)))
+        .min_by_key(|(narrowness, index, _)| (*narrowness, *index))
+        .map(|(_, _, link)| link);
+    let by_default_route = || {
+        able()
+            .filter_map(|link| Some((link.default_route?, link)))
+            .min_by_key(|(metric, link)| (*metric, link.index))
+            .map(|(_, link)| link)
+    };
+    in_subnet.or_else(by_default_route).ok_or(NoLink::Unknown)
+}
+
+/// The fewest host bits left out by an address of the link in a subnet of the segment: 0 for the
+/// whole subnet. `None` if it has no such address.
+fn narrowness(segment: &Segment, link: &Link) -> Option<u8> {
+    link.addresses
+        .iter()
+        .flat_map(|address| {
+            segment
+                .subnets
+                .iter()
+                .filter(|(subnet, _)| subnet.contains(&address.addr()))
+                .map(|(subnet, _)| address.prefix_len().saturating_sub(subnet.prefix_len()))
+        })
+        .min()
+}
+
+/// Why interfaces could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LinksError {
+    /// No netlink socket.
+    #[error("cannot open a netlink socket")]
+    Open(#[from] std::io::Error),
+    /// The kernel refused.
+    #[error("the kernel refused to list network interfaces")]
+    Refused(#[from] rtnetlink::Error),
+    /// The kernel does not answer.
+    #[error("the kernel did not list network interfaces within {PATIENCE:?}")]
+    Silent,
+}
+
+/// Keeps `links` as the kernel has them, for as long as the future is polled. Failures are logged
+/// and tried again; until then the last known state stands.
+pub async fn follow(links: watch::Sender<Arc<Vec<Link>>>) {
+    loop {
+        if let Err(error) = follow_once(&links).await {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "network interfaces unknown"
+            );
+        }
+        tokio::time::sleep(PATIENCE).await;
+    }
+}
+
+async fn follow_once(links: &watch::Sender<Arc<Vec<Link>>>) -> Result<(), LinksError> {
+    let (connection, handle, mut messages) = new_multicast_connection(&[
+        MulticastGroup::Link,
+        MulticastGroup::Ipv4Ifaddr,
+        MulticastGroup::Ipv6Ifaddr,
+    ])?;
+    let follow = async {
+        loop {
+            let read = timeout(PATIENCE, read(&handle));
+            let now = Arc::new(read.await.map_err(|_| LinksError::Silent)??);
+            links.send_if_modified(|known| {
+                let changed = *known != now;
+                *known = now;
+                changed
+            });
+            let again = Instant::now() + SETTLE;
+            let told = timeout(REREAD, messages.next()).await;
+            if matches!(told, Ok(None)) {
+                return Ok(());
+            }
+            sleep_until(again).await;
+            // What came meanwhile is covered by the reading that follows.
+            while messages.try_recv().is_ok() {}
+        }
+    };
+    tokio::select! {
+        () = connection => Ok(()),
+        done = follow => done,
+    }
+}
+
+async fn read(handle: &Handle) -> Result<Vec<Link>, rtnetlink::Error> {
+    let mut links = BTreeMap::new();
+    let mut messages = handle.link().get().execute();
+    while let Some(message) = messages.try_next().await? {
+        let flags = message.header.flags;
+        let ethernet = message.header.link_layer_type == LinkLayerType::Ether
+            && !flags.intersects(LinkFlags::Noarp | LinkFlags::Loopback);
+        let mut link = Link {
+            name: String::new(),
+            index: message.header.index,
+            mac: None,
+            up: flags.contains(LinkFlags::Up | LinkFlags::Running),
+            addresses: Vec::new(),
+            default_route: None,
+        };
+        for attribute in message.attributes {
+            match attribute {
+                LinkAttribute::IfName(name) => link.name = name,
+                LinkAttribute::Address(bytes) if ethernet => link.mac = Mac::from_slice(&bytes),
+                _ => {}
+            }
+        }
+        links.insert(link.index, link);
+    }
+    read_addresses(handle, &mut links).await?;
+    read_default_routes(handle, &mut links).await?;
+    Ok(links.into_values().collect())
+}
+
+async fn read_addresses(
+    handle: &Handle,
+    links: &mut BTreeMap<u32, Link>,
+) -> Result<(), rtnetlink::Error> {
+    let mut messages = handle.address().get().execute();
+    while let Some(message) = messages.try_next().await? {
+        // Where both are given (IPv4), LOCAL is this side's address, ADDRESS may be the peer's.
+        let mut address: Option<IpAddr> = None;
+        let mut local = None;
+        for attribute in message.attributes {
+            match attribute {
+                AddressAttribute::Address(ip) => address = Some(ip),
+                AddressAttribute::Local(ip) => local = Some(ip),
+                _ => {}
+            }
+        }
+        let net = local
+            .or(address)
+            .and_then(|ip| IpNet::new(ip, message.header.prefix_len).ok());
+        if let (Some(net), Some(link)) = (net, links.get_mut(&message.header.index)) {
+            link.addresses.push(net);
+        }
+    }
+    Ok(())
+}
+
+async fn read_default_routes(
+    handle: &Handle,
+    links: &mut BTreeMap<u32, Link>,
+) -> Result<(), rtnetlink::Error> {
+    for request in [
+        RouteMessageBuilder::<std::net::Ipv4Addr>::new().build(),
+        RouteMessageBuilder::<std::net::Ipv6Addr>::new().build(),
+    ] {
+        let mut messages = handle.route().get(request).execute();
+        while let Some(message) = messages.try_next().await? {
+            let main_table = message.header.table == 254;
+            if message.header.destination_prefix_length != 0 || !main_table {
+                continue;
+            }
+            let mut index = None;
+            let mut metric = 0;
+            for attribute in message.attributes {
+                match attribute {
+                    RouteAttribute::Oif(oif) => index = Some(oif),
+                    RouteAttribute::Priority(priority) => metric = priority,
+                    _ => {}
+                }
+            }
+            if let Some(link) = index.and_then(|index| links.get_mut(&index)) {
+                let best = link.default_route.map_or(metric, |best| best.min(metric));
+                link.default_route = Some(best);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

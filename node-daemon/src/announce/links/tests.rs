@@ -1,0 +1,89 @@
+use mooring_common::l2_network::{L2Network, L2NetworkSpec, Subnet};
+
+use super::*;
+
+fn segment(parent: Option<&str>) -> Segment {
+    let spec = L2NetworkSpec {
+        parent: parent.map(str::to_owned),
+        subnets: vec![Subnet {
+            cidr: "192.0.2.0/24".into(),
+            gateway: None,
+        }],
+        ranges: vec!["192.0.2.16/28".into()],
+        ..L2NetworkSpec::default()
+    };
+    Segment::try_from(&L2Network::new("public", spec)).unwrap()
+}
+
+fn link(index: u32, addresses: &[&str], default_route: Option<u32>) -> Link {
+    Link {
+        name: format!("eth{index}"),
+        index,
+        mac: Some(Mac::new([2, 0, 0, 0, 0, 1])),
+        up: true,
+        addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(),
+        default_route,
+    }
+}
+
+fn chosen(parent: Option<&str>, links: &[Link]) -> Result<u32, NoLink> {
+    choose(&segment(parent), links).map(|link| link.index)
+}
+
+#[test]
+fn what_the_user_names_comes_first_then_the_subnet_then_the_default_route() {
+    let links = [
+        link(1, &["198.51.100.1/24"], Some(100)),
+        link(2, &["192.0.2.5/24"], None),
+        link(3, &[], None),
+    ];
+    assert_eq!(chosen(Some("eth3"), &links), Ok(3));
+    assert_eq!(chosen(None, &links), Ok(2));
+    assert_eq!(chosen(None, &links[..1]), Ok(1));
+    assert_eq!(chosen(None, &links[2..]), Err(NoLink::Unknown));
+}
+
+#[test]
+fn a_service_address_on_another_interface_misleads_nobody() {
+    let links = [
+        link(1, &["192.0.2.17/32"], None),
+        link(2, &["192.0.2.5/24"], None),
+    ];
+    assert_eq!(chosen(None, &links), Ok(2));
+}
+
+#[test]
+fn the_best_default_route_is_taken() {
+    let links = [link(1, &[], Some(200)), link(2, &[], Some(100))];
+    assert_eq!(chosen(None, &links), Ok(2));
+}
+
+#[test]
+fn interfaces_without_arp_are_left_alone() {
+    let mut ipvs = link(1, &["192.0.2.5/24"], None);
+    ipvs.mac = None;
+    assert_eq!(
+        chosen(None, std::slice::from_ref(&ipvs)),
+        Err(NoLink::Unknown)
+    );
+    let named = chosen(Some("eth1"), &[ipvs]);
+    assert_eq!(named, Err(NoLink::NoEthernet("eth1".into())));
+    assert_eq!(
+        chosen(Some("eth9"), &[]),
+        Err(NoLink::Missing("eth9".into()))
+    );
+}
+
+#[tokio::test]
+async fn the_kernel_lists_the_loopback_interface() {
+    let sender = watch::Sender::new(Arc::new(Vec::new()));
+    let mut links = sender.subscribe();
+    let known = tokio::select! {
+        () = follow(sender) => unreachable!(),
+        known = timeout(Duration::from_secs(5), links.changed()) => known,
+    };
+    known.unwrap().unwrap();
+    let links = links.borrow();
+    let loopback = links.iter().find(|link| link.name == "lo").unwrap();
+    assert_eq!(loopback.mac, None);
+}

@@ -1,0 +1,227 @@
+//! Keeps the [`Snapshot`] as the API server has things.
+//!
+//! Each object is reduced to its slim form as it arrives. Changes that come together are published
+//! together.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use futures::StreamExt;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, Resource};
+use mooring_common::k8s::{ObjectKey, Slim};
+use mooring_common::l2_network::L2Network;
+use mooring_common::node_view::NodeView;
+use serde::de::DeserializeOwned;
+use tokio::sync::{Notify, watch};
+
+use super::observe::{LeaseView, NetworkView, ServiceView, SliceView, Snapshot, by_service};
+
+/// How long changes are gathered before they are published: short against the 50 ms within which
+/// `/livez` has to follow a change, long against the gaps within a list.
+const GATHER: Duration = Duration::from_millis(5);
+
+/// What to watch, and where the result goes.
+#[derive(Clone)]
+pub struct Watches {
+    /// The connection to the API server.
+    pub client: Client,
+    /// The Node that this daemon runs on.
+    pub node_name: String,
+    /// The namespace of the daemons' Leases.
+    pub namespace: String,
+    /// Where the snapshot goes.
+    pub snapshot: Arc<ArcSwap<Snapshot>>,
+    /// Counts up with every snapshot.
+    pub published: watch::Sender<u64>,
+}
+
+/// What is gathered, and whether EndpointSlices are to be sorted anew.
+#[derive(Default)]
+struct Draft {
+    snapshot: Snapshot,
+    slices: BTreeMap<ObjectKey, Arc<SliceView>>,
+    slices_changed: bool,
+}
+
+/// The mutex is held only for moments, and never while waiting.
+#[derive(Default)]
+struct Desk {
+    draft: Mutex<Draft>,
+    changed: Notify,
+}
+
+impl Desk {
+    fn change(&self, edit: impl FnOnce(&mut Draft)) {
+        let mut draft = self.draft.lock().unwrap_or_else(PoisonError::into_inner);
+        draft.snapshot.heard = Some(Instant::now());
+        edit(&mut draft);
+        drop(draft);
+        self.changed.notify_one();
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let mut draft = self.draft.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::take(&mut draft.slices_changed) {
+            draft.snapshot.slices = Arc::new(by_service(&draft.slices));
+        }
+        draft.snapshot.clone()
+    }
+}
+
+/// News of one kind of object.
+enum News<V> {
+    /// All there are.
+    All(BTreeMap<ObjectKey, Arc<V>>),
+    /// One is so now, or (`None`) is gone.
+    One(ObjectKey, Option<Arc<V>>),
+}
+
+impl<V> News<V> {
+    fn enter(self, into: &mut BTreeMap<ObjectKey, Arc<V>>) {
+        match self {
+            Self::All(all) => *into = all,
+            Self::One(key, Some(value)) => {
+                into.insert(key, value);
+            }
+            Self::One(key, None) => {
+                into.remove(&key);
+            }
+        }
+    }
+}
+
+impl Watches {
+    /// Watches for as long as the future is polled.
+    pub async fn follow(self) {
+        let desk = Desk::default();
+        let client = || self.client.clone();
+        let services = follow(
+            Api::<Service>::all(client()),
+            watcher::Config::default(),
+            ServiceView::read,
+            |news| {
+                desk.change(|draft| {
+                    draft.snapshot.synced.services = true;
+                    news.enter(Arc::make_mut(&mut draft.snapshot.services));
+                });
+            },
+        );
+        let slices = follow(
+            Api::<EndpointSlice>::all(client()),
+            watcher::Config::default(),
+            |slice| SliceView::read(slice, &self.node_name),
+            |news| {
+                desk.change(|draft| {
+                    draft.snapshot.synced.slices = true;
+                    draft.slices_changed = true;
+                    news.enter(&mut draft.slices);
+                });
+            },
+        );
+        let networks = follow(
+            Api::<L2Network>::all(client()),
+            watcher::Config::default(),
+            |network| Some(NetworkView::read(network)),
+            |news| {
+                desk.change(|draft| {
+                    draft.snapshot.synced.networks = true;
+                    news.enter(Arc::make_mut(&mut draft.snapshot.networks));
+                });
+            },
+        );
+        let leases = follow(
+            Api::<Lease>::namespaced(client(), &self.namespace),
+            watcher::Config::default(),
+            LeaseView::read,
+            |news| {
+                desk.change(|draft| {
+                    draft.snapshot.synced.leases = true;
+                    news.enter(Arc::make_mut(&mut draft.snapshot.leases));
+                });
+            },
+        );
+        let node = follow(
+            Api::<Node>::all(client()),
+            watcher::Config::default().fields(&format!("metadata.name={}", self.node_name)),
+            |node| Some(NodeView::slim(node)),
+            |news| {
+                desk.change(|draft| {
+                    draft.snapshot.synced.node = true;
+                    let node = draft.snapshot.node.take();
+                    let key = ObjectKey::cluster_wide(self.node_name.as_str());
+                    let mut nodes: BTreeMap<_, _> =
+                        node.map(|node| (key, node)).into_iter().collect();
+                    news.enter(&mut nodes);
+                    draft.snapshot.node = nodes.into_values().next();
+                });
+            },
+        );
+        tokio::join!(
+            services,
+            slices,
+            networks,
+            leases,
+            node,
+            self.publish(&desk)
+        );
+    }
+
+    async fn publish(&self, desk: &Desk) {
+        loop {
+            desk.changed.notified().await;
+            tokio::time::sleep(GATHER).await;
+            self.snapshot.store(Arc::new(desk.snapshot()));
+            self.published.send_modify(|count| *count += 1);
+        }
+    }
+}
+
+/// Follows one kind of object. A new list is told as a whole once it is complete; interruptions
+/// are retried with backoff, and what was known stands meanwhile.
+async fn follow<K, V>(
+    api: Api<K>,
+    config: watcher::Config,
+    read: impl Fn(K) -> Option<V>,
+    mut tell: impl FnMut(News<V>),
+) where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let kind = K::kind(&());
+    let mut stream = watcher(api, config).default_backoff().boxed();
+    let mut listed = BTreeMap::new();
+    let mut interrupted = false;
+    while let Some(event) = stream.next().await {
+        let failed = event.is_err();
+        match event {
+            Ok(watcher::Event::Init) => listed = BTreeMap::new(),
+            Ok(watcher::Event::InitApply(object)) => {
+                let key = key_of(&object);
+                listed.extend(read(object).map(|value| (key, Arc::new(value))));
+            }
+            Ok(watcher::Event::InitDone) => tell(News::All(std::mem::take(&mut listed))),
+            Ok(watcher::Event::Apply(object)) => {
+                let key = key_of(&object);
+                tell(News::One(key, read(object).map(Arc::new)));
+            }
+            Ok(watcher::Event::Delete(object)) => tell(News::One(key_of(&object), None)),
+            Err(error) if interrupted => tracing::debug!(%kind, %error, "watch still interrupted"),
+            Err(error) => tracing::warn!(%kind, %error, "watch interrupted, will resume"),
+        }
+        interrupted = failed;
+    }
+}
+
+fn key_of<K: Resource>(object: &K) -> ObjectKey {
+    let meta = object.meta();
+    ObjectKey::new(
+        meta.namespace.clone().unwrap_or_default(),
+        meta.name.clone().unwrap_or_default(),
+    )
+}
