@@ -119,6 +119,28 @@ async fn a_server_shows_what_identifies_it() {
 }
 
 #[tokio::test]
+async fn cards_are_listed_in_the_same_order_every_time() {
+    let mut host = Host::new();
+    let all = ["6", "2", "5", "1", "4", "3"].map(|n| format!("08:00:27:00:00:0{n}"));
+    for (i, mac) in all.iter().enumerate() {
+        host = host.card(&format!("eth{i}"), mac);
+    }
+    // A bond and its parts share one address.
+    host = host.card("eth9", "08:00:27:00:00:06");
+    let macs: Vec<_> = host
+        .read()
+        .await
+        .identity
+        .macs
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let mut sorted = all.to_vec();
+    sorted.sort();
+    assert_eq!(macs, sorted);
+}
+
+#[tokio::test]
 async fn placeholders_are_as_good_as_nothing() {
     let host = Host::new()
         .file(

@@ -3,18 +3,17 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Error, ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::LoadError;
 
 /// More than the largest ConfigMap by far; who points at a device or a disk image has erred.
 const LARGEST: u64 = 8 << 20;
 
-/// What changes whenever the file does. A mounted ConfigMap is changed by turning a symbolic link
-/// to another directory, so where the path leads counts as well.
+/// What changes whenever the file does. It is that of the file which symbolic links lead to: a
+/// mounted ConfigMap is changed by turning a link to another directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fingerprint {
-    target: PathBuf,
     file: (u64, u64),
     length: u64,
     modified: (i64, i64),
@@ -34,26 +33,15 @@ pub(super) async fn fingerprint(path: &Path) -> Result<Fingerprint, LoadError> {
     blocking(path, fingerprint_of).await
 }
 
-/// The whole file.
-///
-/// # Errors
-/// [`LoadError::Changing`] if it changed meanwhile, else [`LoadError::Read`].
+/// The whole file. Whoever needs to know that it has not changed while it was read compares the
+/// fingerprint, taken before, with one taken afterwards.
 pub(super) async fn read(path: &Path) -> Result<Content, LoadError> {
-    let (before, text, after) = blocking(path, |path| {
-        let before = fingerprint_of(path)?;
-        let text = text_of(path)?;
-        Ok((before, text, fingerprint_of(path)?))
-    })
-    .await?;
-    if before != after {
-        return Err(LoadError::Changing {
-            path: path.to_owned(),
-        });
-    }
+    let (fingerprint, text) =
+        blocking(path, |path| Ok((fingerprint_of(path)?, text_of(path)?))).await?;
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     Ok(Content {
-        fingerprint: before,
+        fingerprint,
         text,
         hash: hasher.finish(),
     })
@@ -74,10 +62,8 @@ async fn blocking<T: Send + 'static>(
 }
 
 fn fingerprint_of(path: &Path) -> Result<Fingerprint, Error> {
-    let target = path.canonicalize()?;
-    let data = target.metadata()?;
+    let data = path.metadata()?;
     Ok(Fingerprint {
-        target,
         file: (data.dev(), data.ino()),
         length: data.len(),
         modified: (data.mtime(), data.mtime_nsec()),

@@ -101,6 +101,8 @@ fn memory_is_rounded_up_to_what_the_machine_was_given() {
         ("1", "490M", "vbox.vm.512mb.1cpu"),
         ("1", "490Mi", "vbox.vm.512mb.1cpu"),
         ("1", "512Mi", "vbox.vm.512mb.1cpu"),
+        ("1", "257Mi", "vbox.vm.384mb.1cpu"),
+        ("1", "560Mi", "vbox.vm.768mb.1cpu"),
         ("1", "700Mi", "vbox.vm.768mb.1cpu"),
         ("1900m", "1969Mi", "vbox.vm.2g.2cpu"),
         ("4", "3915Mi", "vbox.vm.4g.4cpu"),

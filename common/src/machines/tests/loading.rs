@@ -201,6 +201,18 @@ async fn a_failure_is_over_when_the_file_in_use_is_back() {
 }
 
 #[tokio::test]
+async fn a_failure_is_over_when_the_same_file_can_be_reached_again() {
+    let rig = Rig::new(&text(&["a"]));
+    let link = rig.dir.path().join("link");
+    symlink(&rig.path, &link).unwrap();
+    let file = MachinesFile::open(Some(link.clone())).await.unwrap();
+    fs::remove_file(&link).unwrap();
+    watched_until(&file, |s| s.failure.is_some()).await;
+    symlink(&rig.path, &link).unwrap();
+    watched_until(&file, |s| s.failure.is_none()).await;
+}
+
+#[tokio::test]
 async fn a_failure_is_told_once() {
     let rig = Rig::new(&text(&["a"]));
     let file = rig.open().await;

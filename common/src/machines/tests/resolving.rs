@@ -147,6 +147,13 @@ fn a_provider_id_that_contradicts_the_file_is_a_conflict() {
         matches!(&thief, Resolution::Conflict { key: "name", .. }),
         "{thief:?}"
     );
+    // Likewise where an entry of its own matches the thief.
+    let both = file("nodes: [{match: {name: a}, id: a}, {match: {name: thief}}]");
+    let thief = resolve(&both, &machine("thief").id("cloudlycke://a"));
+    assert!(
+        matches!(&thief, Resolution::Conflict { key: "name", .. }),
+        "{thief:?}"
+    );
 }
 
 #[test]
@@ -278,6 +285,7 @@ fn a_provider_id_comes_from_the_first_source_that_has_one() {
     let derived = file("policy: {unknownNode: derive}");
     let named = file("nodes: [{match: {name: n}}]");
     let given = file("nodes: [{match: {name: n}, id: i}]");
+    let by_uuid = file(&format!("nodes: [{{match: {{systemUUID: {UUID}}}}}]"));
     let uuid = format!("cloudlycke://{UUID}");
     for (machines, identity, expected) in [
         (&given, machine("n").uuid(UUID), "cloudlycke://i"),
@@ -286,6 +294,12 @@ fn a_provider_id_comes_from_the_first_source_that_has_one() {
             machine("n").uuid(UUID).id("cloudlycke://own"),
             "cloudlycke://own",
         ),
+        (
+            &by_uuid,
+            machine("n").uuid(UUID).id("cloudlycke://own"),
+            "cloudlycke://own",
+        ),
+        (&by_uuid, machine("n").uuid(UUID), uuid.as_str()),
         (&named, machine("n").uuid(UUID), uuid.as_str()),
         (&named, machine("n"), "cloudlycke://n"),
         (
@@ -419,6 +433,15 @@ fn local_facts_fill_gaps_and_replace_nothing() {
         ..local
     };
     assert_eq!(filled, expected);
+    let mut full = machine("n")
+        .uuid(OTHER_UUID)
+        .ip("192.0.2.2")
+        .size("2", "2Gi");
+    full = full
+        .machine_id("00000000000000000000000000000001")
+        .mac("08:00:27:00:00:02");
+    (full.vendor, full.asset_tag) = (Some(String::new()), Some("t".to_owned()));
+    assert_eq!(full.clone().filled_from(&expected), full);
 }
 
 #[test]
