@@ -141,7 +141,7 @@ async fn a_service_of_a_foreign_class_is_not_touched() {
     assert_denied(
         "the finalizer",
         verdict,
-        "loadBalancerClass is not Mooring's",
+        "a Service with a loadBalancerClass is another controller's",
     );
 }
 

@@ -7,3 +7,4 @@ mod fence_leases;
 mod fence_nodes;
 mod fence_services;
 mod permissions;
+mod programs;
