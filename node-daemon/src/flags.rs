@@ -128,7 +128,7 @@ const FLAGS: &[Flag] = &[
         "livez-bind-address",
         Text,
         "[::]:10266",
-        "Where /livez, /healthz and /services/<namespace>/<name> answer health checks, by HTTP. Empty with --livez=false.",
+        "Where /livez, /healthz and /services/<namespace>/<name> answer health checks, by HTTP.",
     ),
     flag(SERVING, "livez", Bool, "true", "Answer health checks."),
     flag(
@@ -241,6 +241,12 @@ impl Flags {
             verbosity: reader.parsed("v", "write a whole number from 0 to 255"),
             log_format,
         };
+        if flags.livez.is_some() && flags.announce.is_none() {
+            reader.other_fault(
+                "--announce=false leaves health checks without what they answer from; write \
+                 --livez=false too",
+            );
+        }
         reader.finish().map(|()| flags)
     }
 }

@@ -22,7 +22,7 @@ use crate::announce::{self, Announcer};
 use crate::events::QueuedEvents;
 use crate::flags::{Flags, ReportFlags, TABLE};
 use crate::report::{self, OwnNode, Reporter};
-use crate::{metadata, metrics};
+use crate::{livez, metadata, metrics};
 
 /// How often the machines file is looked at for a change.
 const POLL: Duration = Duration::from_secs(2);
@@ -61,6 +61,14 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
         .await?;
     }
     let snapshot = Arc::new(ArcSwap::default());
+    if let Some(address) = flags.livez {
+        let listener = livez::bind(address)?;
+        let (snapshot, stop) = (Arc::clone(&snapshot), stop.clone());
+        tasks.spawn(async move {
+            livez::serve(listener, snapshot, stop).await;
+            Ok(())
+        });
+    }
     let mut announcing = JoinSet::new();
     if let Some(announce) = flags.announce {
         let (events, write_events) = QueuedEvents::new(events);
