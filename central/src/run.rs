@@ -178,7 +178,6 @@ impl Program {
             async move { cloud.watch(file_metrics, stop).await },
         ));
         let ended = tokio::select! {
-            () = self.stop.cancelled() => Ok(()),
             ended = failure_of(&mut tasks) => ended,
             ended = self.lead(&health, node_metrics, lifecycle_metrics) => ended,
         };
@@ -186,7 +185,8 @@ impl Program {
         ended
     }
 
-    /// Waits for the caches and for leadership, then works until stopped or deposed.
+    /// Waits for the caches and for leadership, then works until stopped or deposed. The lease is
+    /// given back when the controllers have ended.
     async fn lead(
         &self,
         health: &Health,
@@ -198,26 +198,24 @@ impl Program {
             health.set_ready();
         };
         let Some(flags) = self.flags.leader.clone() else {
-            synced.await;
-            self.control(Leadership::always(), node_metrics, lifecycle_metrics)
-                .await;
+            if self.stop.run_until_cancelled(synced).await.is_some() {
+                self.control(Leadership::always(), node_metrics, lifecycle_metrics)
+                    .await;
+            }
             return Ok(());
         };
         let mut elector = Elector::new(self.client.clone(), flags, self.identity.clone());
         let leadership = elector.leadership();
-        tokio::join!(synced, elector.acquire());
-        let controllers = self.control(leadership, node_metrics, lifecycle_metrics);
-        let lost = tokio::select! {
-            () = controllers => None,
-            loss = elector.hold() => Some(loss),
-        };
-        match lost {
-            Some(loss) => Err(loss).context("not the leader any more"),
-            None => {
-                elector.release().await;
-                Ok(())
+        let both = async { tokio::join!(synced, elector.acquire()) };
+        if self.stop.run_until_cancelled(both).await.is_some() {
+            let controllers = self.control(leadership, node_metrics, lifecycle_metrics);
+            tokio::select! {
+                () = controllers => {}
+                loss = elector.hold() => return Err(loss).context("not the leader any more"),
             }
         }
+        elector.release().await;
+        Ok(())
     }
 
     /// Runs the controllers until stopped.
