@@ -229,19 +229,26 @@ async fn a_failure_is_told_once() {
 async fn a_file_that_is_being_written_is_left_until_it_rests() {
     let rig = Rig::new(&text(&TEN));
     let file = rig.open().await;
-    // Valid and within the limit, but only a part of what is being written.
     let mut longer = TEN.to_vec();
     longer.push("k");
-    let part = text(&TEN[..9]);
-    rig.write(&part);
-    let reload = tokio::spawn({
-        let file = Arc::clone(&file);
-        async move { file.reload_now().await }
+    let done = CancellationToken::new();
+    let writer = tokio::spawn({
+        let (path, done) = (rig.path.clone(), done.clone());
+        // Valid and within the limit, but only a part of what is being written.
+        let (part, whole) = (text(&TEN[..9]), text(&longer));
+        fs::write(&path, &part).unwrap();
+        async move {
+            while !done.is_cancelled() {
+                fs::write(&path, &part).unwrap();
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            fs::write(&path, &whole).unwrap();
+        }
     });
-    tokio::time::sleep(Duration::from_millis(60)).await;
-    fs::write(&rig.path, text(&longer)).unwrap();
-    let error = reload.await.unwrap().unwrap_err();
+    let error = file.reload_now().await.unwrap_err();
     assert!(matches!(*error, LoadError::Changing { .. }), "{error}");
+    done.cancel();
+    writer.await.unwrap();
     assert_eq!(names(&file).len(), 10);
     let status = watched_until(&file, |s| s.generation == 2).await;
     assert!(status.failure.is_none());
