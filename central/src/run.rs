@@ -206,8 +206,11 @@ impl Program {
         };
         let mut elector = Elector::new(self.client.clone(), flags, self.identity.clone());
         let leadership = elector.leadership();
-        let both = async { tokio::join!(synced, elector.acquire()) };
-        if self.stop.run_until_cancelled(both).await.is_some() {
+        let leading = async {
+            synced.await;
+            elector.acquire().await;
+        };
+        if self.stop.run_until_cancelled(leading).await.is_some() {
             let controllers = self.control(leadership, node_metrics, lifecycle_metrics);
             tokio::select! {
                 () = controllers => {}

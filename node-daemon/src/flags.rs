@@ -45,121 +45,27 @@ const SERVING: &str = "Endpoints";
 const CLIENT: &str = "API server";
 const LOGGING: &str = "Logging";
 
+/// One flag a line: a table to be read.
+#[rustfmt::skip]
 const FLAGS: &[Flag] = &[
-    Flag {
-        env: Some("NODE_NAME"),
-        ..flag(
-            NODE,
-            "node-name",
-            Text,
-            "",
-            "The name of the Node that this machine is.",
-        )
-    },
-    flag(
-        NODE,
-        "report",
-        Bool,
-        "true",
-        "Describe the Node: addresses, provider ID, labels, and the uninitialized taint off.",
-    ),
-    flag(
-        NODE,
-        "metadata-source",
-        Text,
-        "auto",
-        "Where to learn about the machine: file (the machines file), dmi (its firmware), auto (the file if there is one, else the firmware).",
-    ),
+    Flag { env: Some("NODE_NAME"), ..flag(NODE, "node-name", Text, "", "The name of the Node that this machine is.") },
+    flag(NODE, "report", Bool, "true", "Describe the Node: addresses, provider ID, labels, and the uninitialized taint off."),
+    flag(NODE, "metadata-source", Text, "auto", "Where to learn about the machine: file (the machines file), dmi (its firmware), auto (the file if there is one, else the firmware)."),
     flag(NODE, "cloud-config", Text, "", "The machines file."),
-    flag(
-        NODE,
-        "node-status-update-frequency",
-        GoDuration,
-        "5m",
-        "How often the Node's addresses are compared with the machine's.",
-    ),
-    flag(
-        NODE,
-        "host-sys",
-        Text,
-        "/sys",
-        "Where the host's /sys is mounted.",
-    ),
-    flag(
-        NODE,
-        "host-etc",
-        Text,
-        "/etc",
-        "Where the host's /etc is mounted.",
-    ),
-    flag(
-        NODE,
-        "host-proc",
-        Text,
-        "/proc",
-        "Where the host's /proc is mounted.",
-    ),
-    flag(
-        SEGMENTS,
-        "announce",
-        Bool,
-        "true",
-        "Announce service addresses on the segments of L2Networks.",
-    ),
-    Flag {
-        env: Some("POD_NAMESPACE"),
-        ..flag(
-            SEGMENTS,
-            "lease-namespace",
-            Text,
-            "mooring-system",
-            "Where the daemons' Leases are.",
-        )
-    },
-    flag(
-        SEGMENTS,
-        "lease-duration",
-        GoDuration,
-        "6s",
-        "How long the others wait for a silent daemon before one of them speaks in its place. The Lease is renewed three times as often.",
-    ),
-    flag(
-        SERVING,
-        "livez-bind-address",
-        Text,
-        "[::]:10266",
-        "Where /livez, /healthz and /services/<namespace>/<name> answer health checks, by HTTP.",
-    ),
+    flag(NODE, "node-status-update-frequency", GoDuration, "5m", "How often the Node's addresses are compared with the machine's."),
+    flag(NODE, "host-sys", Text, "/sys", "Where the host's /sys is mounted."),
+    flag(NODE, "host-etc", Text, "/etc", "Where the host's /etc is mounted."),
+    flag(NODE, "host-proc", Text, "/proc", "Where the host's /proc is mounted."),
+    flag(SEGMENTS, "announce", Bool, "true", "Announce service addresses on the segments of L2Networks."),
+    Flag { env: Some("POD_NAMESPACE"), ..flag(SEGMENTS, "lease-namespace", Text, "mooring-system", "Where the daemons' Leases are.") },
+    flag(SEGMENTS, "lease-duration", GoDuration, "6s", "How long the others wait for a silent daemon before one of them speaks in its place. The Lease is renewed three times as often."),
+    flag(SERVING, "livez-bind-address", Text, "[::]:10266", "Where /livez, /healthz and /services/<namespace>/<name> answer health checks, by HTTP."),
     flag(SERVING, "livez", Bool, "true", "Answer health checks."),
-    flag(
-        SERVING,
-        "metrics-bind-address",
-        Text,
-        "127.0.0.1:10267",
-        "Where /metrics is served, by HTTP.",
-    ),
+    flag(SERVING, "metrics-bind-address", Text, "127.0.0.1:10267", "Where /metrics is served, by HTTP."),
     flag(SERVING, "metrics", Bool, "true", "Serve metrics."),
-    flag(
-        CLIENT,
-        "kubeconfig",
-        Text,
-        "",
-        "A kubeconfig file. Absent: the configuration that every Pod is given.",
-    ),
-    flag(
-        CLIENT,
-        "master",
-        Text,
-        "",
-        "The API server's address, overriding the kubeconfig's.",
-    ),
-    flag(
-        LOGGING,
-        "v",
-        Integer,
-        "2",
-        "How much is logged: up to 3 changes, from 4 decisions, from 6 everything.",
-    ),
+    flag(CLIENT, "kubeconfig", Text, "", "A kubeconfig file. Absent: the configuration that every Pod is given."),
+    flag(CLIENT, "master", Text, "", "The API server's address, overriding the kubeconfig's."),
+    flag(LOGGING, "v", Integer, "2", "How much is logged: up to 3 changes, from 4 decisions, from 6 everything."),
     flag(LOGGING, "logging-format", Text, "text", "text or json."),
 ];
 
