@@ -176,7 +176,8 @@ impl MachinesFile {
         self.status.subscribe()
     }
 
-    /// Reads the file afresh and gives what it says now. Takes [`REST`] longer if it has changed.
+    /// Reads the file afresh and gives what it says now. If it has changed, this takes as long as a
+    /// changed file must rest, 200 ms.
     ///
     /// # Errors
     /// [`LoadError`], and the data in use stays: nothing may then be concluded from it that
