@@ -14,7 +14,7 @@ pub(super) enum Verdict {
     Match,
     /// It might describe it; these keys cannot be compared.
     Undecided(Vec<&'static str>),
-    /// It gives the very provider ID that the Node has, yet another name or other hardware.
+    /// It gives the very provider ID that the Node has, yet other hardware.
     Contradicted(Resolution),
     /// It describes another machine.
     Other,
@@ -45,10 +45,12 @@ pub(super) fn verdict(entry: &NodeEntry, identity: &Identity, own: Option<&Provi
     let keys = &entry.matching;
     let bound = own.is_some() && own == entry.provider_id();
     let comparisons = [
+        // The provider ID is the machine's own and never changes; a Node may be given another name.
         (
             "name",
             keys.name
                 .as_ref()
+                .filter(|_| !bound)
                 .map(|k| compare(k, std::slice::from_ref(&identity.name))),
         ),
         (

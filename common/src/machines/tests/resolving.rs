@@ -141,19 +141,18 @@ fn a_provider_id_that_contradicts_the_file_is_a_conflict() {
         (&resolution, resolution.presence()),
         (&expected, Presence::Unsure)
     );
-    // Another Node that claims the ID of a machine which has another name.
-    let thief = resolve(&machines, &machine("thief").id("cloudlycke://m-c2-1"));
-    assert!(
-        matches!(&thief, Resolution::Conflict { key: "name", .. }),
-        "{thief:?}"
-    );
-    // Likewise where an entry of its own matches the thief.
-    let both = file("nodes: [{match: {name: a}, id: a}, {match: {name: thief}}]");
-    let thief = resolve(&both, &machine("thief").id("cloudlycke://a"));
-    assert!(
-        matches!(&thief, Resolution::Conflict { key: "name", .. }),
-        "{thief:?}"
-    );
+}
+
+/// NI-05: a Node that has been given another name is still its machine's.
+#[test]
+fn a_provider_id_counts_for_more_than_a_name() {
+    let machines = builtin::machines().unwrap();
+    let renamed = resolve(&machines, &machine("renamed").id("cloudlycke://m-c2-1"));
+    assert!(matches!(renamed, Resolution::Found { .. }), "{renamed:?}");
+    // Where another entry matches the name, it is not chosen between the two.
+    let both = file("nodes: [{match: {name: a}, id: a}, {match: {name: renamed}}]");
+    let claimed_twice = resolve(&both, &machine("renamed").id("cloudlycke://a"));
+    assert!(claimed_twice.facts().is_none(), "{claimed_twice:?}");
 }
 
 #[test]
