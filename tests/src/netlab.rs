@@ -50,7 +50,7 @@ pub use frame::{Arp, Frame, Mac, NeighbourAdvertisement};
 pub use host::{Host, Neighbour};
 pub use http::Answer;
 pub use packages::check_packages;
-pub use world::{enter_world, in_world};
+pub use world::{TEMPORARY, enter_world, enter_world_with, in_world, is_world, way_in};
 
 use crate::scratch::Scratch;
 
@@ -103,7 +103,7 @@ impl Place {
 impl Lab {
     /// Makes the bridge. Only inside of a world.
     pub fn new() -> Result<Self> {
-        if !world::inside() {
+        if !is_world() {
             bail!(
                 "a lab needs a world of its own: call netlab::in_world or netlab::enter_world first"
             );

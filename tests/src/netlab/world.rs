@@ -18,12 +18,28 @@ use crate::scratch::{self, Scratch};
 /// Set inside of a world. For a test its value is a file whose existence proves that it ran.
 const MARKER: &str = "MOORING_WORLD";
 
-/// Temporary files of a world go with it.
-const TEMPORARY: &str = "/run/mooring";
+/// Set inside of a world: the process, as the machine numbers it, through which others may enter.
+const DOOR: &str = "MOORING_WORLD_DOOR";
+
+/// Where temporary files of a world are; they go with it. (With `KEEP=1` they are elsewhere.)
+pub const TEMPORARY: &str = "/run/mooring";
 
 /// Whether this program is in a world of its own.
-pub(super) fn inside() -> bool {
+pub fn is_world() -> bool {
     std::env::var_os(MARKER).is_some()
+}
+
+/// The command line that runs a command in this world, from any other shell of the same user.
+pub fn way_in(command: &str) -> Result<String> {
+    let door = std::env::var(DOOR).context("this is no world")?;
+    let user = if fs::read_to_string("/proc/self/uid_map")?.contains("4294967295") {
+        "" // the machine's own: there is nothing to enter
+    } else {
+        "--user --preserve-credentials "
+    };
+    Ok(format!(
+        "nsenter --target {door} {user}--mount --net --pid=/proc/{door}/ns/pid_for_children {command}"
+    ))
 }
 
 /// Goes on in a world of its own: for programs with a `main`.
@@ -32,14 +48,20 @@ pub(super) fn inside() -> bool {
 /// its code. Inside it sets up the world and returns. Call it first thing in `main`. The program
 /// cannot read its stdin.
 pub fn enter_world() -> Result<()> {
-    if inside() {
+    enter_world_with(&[])
+}
+
+/// [`enter_world`] with these variables in the environment inside.
+pub fn enter_world_with(environment: &[(&str, &str)]) -> Result<()> {
+    if is_world() {
         return set_up();
     }
     packages::check_packages()?;
     let mut command = unshare()?;
     command
         .args(std::env::args_os().skip(1))
-        .env(MARKER, "program");
+        .env(MARKER, "program")
+        .envs(environment.iter().copied());
     let mut child = command.spawn().context("running unshare")?;
     let _lifeline = child.stdin.take(); // otherwise `wait` would close it
     let status = child.wait()?;
@@ -54,7 +76,7 @@ pub fn in_world<F>(body: F)
 where
     F: AsyncFnOnce(),
 {
-    if inside() {
+    if is_world() {
         let proof = std::env::var_os(MARKER).expect("just looked at");
         fs::write(proof, "").expect("the first instance waits for this file");
         set_up().unwrap_or_else(|error| panic!("setting up the world: {error:#}"));
@@ -120,7 +142,10 @@ fn run_again(test: &str) -> Result<()> {
 /// The start of a command that runs this program in a new world.
 fn unshare() -> Result<Command> {
     let myself = std::env::current_exe().context("finding this program")?;
-    let mut command = Command::new("unshare");
+    // The shell becomes `unshare`, whose number it passes on.
+    let mut command = Command::new("sh");
+    let script = format!("export {DOOR}=$$; exec unshare \"$@\"");
+    command.args(["-c", &script, "unshare"]);
     if !nix::unistd::geteuid().is_root() {
         require_user_namespaces()?;
         command.args(["--user", "--map-root-user"]);
