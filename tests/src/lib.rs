@@ -2,18 +2,36 @@
 //!
 //! | module | what it gives |
 //! |---|---|
+//! | [`arena`] | the cluster to oneself: one test at a time, with Mooring's manifests applied |
 //! | [`control_plane`] | a real etcd, kube-apiserver and kube-controller-manager, clients for any identity, the audit log |
 //! | [`netlab`] | nodes and clients as network namespaces on a bridge, with every frame captured |
+//! | [`cluster`] | a whole small cluster on a lab's bridge, with Mooring as it is shipped |
+//! | [`demo`] | what `make demo` shows |
 //! | [`program`] | `mooring-central` and `mooring-node`, started as users start them |
+//! | [`machines_file`] | the provider's file, and its changes |
+//! | [`api_proxy`] | failures and races between a program and the API server |
+//! | [`shipped`] | the shipped manifests in force, and central under its ServiceAccount |
+//! | [`endpoints`] | what central serves by HTTPS |
+//! | [`turn`] | central to oneself: one test after the other on one control plane |
+//! | [`stage`] | Services and L2Networks of one test, and what has become of them |
 //! | [`objects`] | short ways to make Nodes, Services, Pods and to read Events |
 //! | [`wait`] | waiting for conditions, and proving that something does not happen |
 //!
 //! Nothing here outlives the test program, however that ends. `KEEP=1` keeps files for a look.
 
+pub mod api_proxy;
+pub mod arena;
+pub mod cluster;
 pub mod control_plane;
+pub mod demo;
+pub mod endpoints;
+pub mod machines_file;
 pub mod netlab;
 pub mod objects;
 pub mod process;
 pub mod program;
 pub mod scratch;
+pub mod shipped;
+pub mod stage;
+pub mod turn;
 pub mod wait;

@@ -1,0 +1,207 @@
+//! A whole small cluster on a lab's bridge, with Mooring as it is shipped.
+//!
+//! ```text
+//!   world: kube-apiserver, kube-controller-manager, mooring-central ── br0
+//!             n1: mooring-node, kube-proxy, backends ── eth0 ─┤
+//!             n2: …                                           ├─ client
+//! ```
+//!
+//! The kubelets are played by [`Kubelet`]. Everything else is real: the manifests of `deploy/` are
+//! applied, and the programs run with the arguments that these give them, under the
+//! ServiceAccounts that these name, each daemon with the token of a Pod on its Node.
+//!
+//! ```no_run
+//! # use mooring_tests::{cluster::Cluster, netlab::in_world};
+//! // #[test]
+//! fn something_about_addresses() {
+//!     in_world(async || {
+//!         let cluster = Cluster::start(&["n1", "n2"]).await.unwrap();
+//!         let central = cluster.start_central(&[]).await.unwrap();
+//!         let daemons = cluster.start_daemons(&["--lease-duration=3s"]).await.unwrap();
+//!         // ... what the suite is about ...
+//!         cluster.assert_nothing_was_refused().await;
+//!     });
+//! }
+//! ```
+
+mod kubelet;
+mod objects;
+mod workloads;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use anyhow::{Context, Result};
+use futures::future::try_join_all;
+
+pub use kubelet::Kubelet;
+pub use objects::{NETWORK, Network};
+
+use crate::control_plane::{ControlPlane, Options};
+use crate::machines_file::{Machine, Machines, MachinesFile};
+use crate::netlab::{Host, Lab, Mac};
+use crate::process::Process;
+use crate::program::Program;
+use crate::shipped::Shipped;
+
+/// The cluster: nodes, a client, and a control plane. Programs are started one by one.
+pub struct Cluster {
+    /// The nodes' hosts, in the order given.
+    pub nodes: Vec<Host>,
+    /// A host that is no node.
+    pub client: Host,
+    /// The control plane, on the bridge's own address.
+    pub control_plane: ControlPlane,
+    /// The manifests in force on it.
+    pub shipped: Shipped,
+    /// The bridge.
+    pub lab: Lab,
+    machines: MachinesFile,
+}
+
+impl Cluster {
+    /// Makes the lab, starts the control plane and applies the manifests. There are no Nodes yet.
+    pub async fn start(nodes: &[&str]) -> Result<Self> {
+        let site = Site::build(nodes)?;
+        let control_plane = site.control_plane().await?;
+        site.install(control_plane).await
+    }
+
+    /// A new client with all rights.
+    pub fn admin(&self) -> kube::Client {
+        self.control_plane.admin()
+    }
+
+    /// A node's host.
+    pub fn node(&self, name: &str) -> &Host {
+        let found = self.nodes.iter().find(|node| node.name() == name);
+        found.unwrap_or_else(|| panic!("there is no node {name}"))
+    }
+
+    /// The node with this hardware address.
+    pub fn node_of(&self, mac: Mac) -> Option<&Host> {
+        self.nodes.iter().find(|node| node.mac() == mac)
+    }
+
+    /// Registers all nodes, tainted as by a kubelet with an external cloud provider.
+    pub async fn register(&self) -> Result<BTreeMap<String, Kubelet>> {
+        let kubelets = self.nodes.iter().map(async |node| {
+            let kubelet = Kubelet::register(&self.control_plane, node.name()).await?;
+            anyhow::Ok((node.name().to_owned(), kubelet))
+        });
+        Ok(try_join_all(kubelets).await?.into_iter().collect())
+    }
+
+    /// Starts central beside the API server, with the arguments of the Deployment and these.
+    pub async fn start_central(&self, flags: &[&str]) -> Result<Process> {
+        let kubeconfig = self.shipped.central_kubeconfig(&self.control_plane).await?;
+        let spec = Program::Central
+            .spec(
+                self.control_plane.folder(),
+                workloads::central_arguments(&self.admin()).await?,
+            )?
+            .args([
+                self.machines.flag(),
+                format!("--kubeconfig={}", kubeconfig.display()),
+            ])
+            .args(flags.iter().copied())
+            .env("POD_NAMESPACE", mooring_common::names::NAMESPACE);
+        Process::start(&spec)
+    }
+
+    /// Starts the daemon in a node's namespace, with the arguments of the DaemonSet and these. Its
+    /// Node must be registered: the daemon's Pod runs on it.
+    pub async fn start_daemon(&self, node: &Host, flags: &[&str]) -> Result<Process> {
+        let (name, address) = (node.name(), node.ipv4());
+        let kubeconfig = workloads::daemon_kubeconfig(&self.control_plane, name, address)
+            .await
+            .with_context(|| format!("a token for the daemon on {name}"))?;
+        let mut spec = Program::Node
+            .spec(
+                self.lab.folder(),
+                workloads::daemon_arguments(&self.admin()).await?,
+            )?
+            .args([
+                self.machines.flag(),
+                format!("--kubeconfig={}", kubeconfig.display()),
+            ])
+            .args(flags.iter().copied())
+            .env("NODE_NAME", name)
+            .env("POD_NAMESPACE", mooring_common::names::NAMESPACE);
+        spec.name = format!("mooring-node on {name}");
+        node.start(spec)
+    }
+
+    /// Starts the daemons of all nodes.
+    pub async fn start_daemons(&self, flags: &[&str]) -> Result<BTreeMap<String, Process>> {
+        let daemons = self.nodes.iter().map(async |node| {
+            let daemon = self.start_daemon(node, flags).await?;
+            anyhow::Ok((node.name().to_owned(), daemon))
+        });
+        Ok(try_join_all(daemons).await?.into_iter().collect())
+    }
+
+    /// Which node the client believes an address to be at.
+    pub fn seen_at(&self, address: impl Into<IpAddr>) -> Result<Option<&Host>> {
+        let mac = self.client.mac_of(address)?;
+        Ok(mac.and_then(|mac| self.node_of(mac)))
+    }
+
+    /// Asserts that neither program was refused anything.
+    pub async fn assert_nothing_was_refused(&self) {
+        self.shipped.assert_no_forbidden(&self.control_plane).await;
+    }
+}
+
+/// The lab without a control plane: for those who show one thing after the other.
+#[derive(Debug)]
+pub struct Site {
+    /// The bridge.
+    pub lab: Lab,
+    /// The nodes' hosts.
+    pub nodes: Vec<Host>,
+    /// A host that is no node.
+    pub client: Host,
+}
+
+impl Site {
+    /// Makes the bridge and the hosts.
+    pub fn build(nodes: &[&str]) -> Result<Self> {
+        let lab = Lab::new()?;
+        let nodes = nodes
+            .iter()
+            .map(|name| lab.node(name))
+            .collect::<Result<_>>()?;
+        let client = lab.client("client")?;
+        Ok(Self { lab, nodes, client })
+    }
+
+    /// Starts the control plane, with the controller that looks after the life of Nodes.
+    pub async fn control_plane(&self) -> Result<ControlPlane> {
+        let options = Options::default()
+            .bind(Lab::GATEWAY_V4)
+            .with_controller_manager()
+            .controller("node-lifecycle-controller");
+        ControlPlane::start(options).await
+    }
+
+    /// Applies the manifests, and writes the machines file that describes the hosts.
+    pub async fn install(self, control_plane: ControlPlane) -> Result<Cluster> {
+        let shipped = Shipped::install(&control_plane).await?;
+        let machines = self.nodes.iter().enumerate().map(|(index, node)| {
+            Machine::named(node.name())
+                .internal(&node.ipv4().to_string())
+                .internal(&node.ipv6().to_string())
+                .address("Hostname", node.name())
+                .placed("namespace.small", &format!("rack-{}", index + 1), "lab")
+        });
+        Ok(Cluster {
+            machines: MachinesFile::new(&Machines::of(machines))?,
+            nodes: self.nodes,
+            client: self.client,
+            lab: self.lab,
+            control_plane,
+            shipped,
+        })
+    }
+}

@@ -1,0 +1,68 @@
+//! The L2Network of the lab's bridge.
+
+use anyhow::Result;
+use kube::api::{Api, PostParams};
+use mooring_common::l2_network::{L2Network, L2NetworkSpec, Subnet};
+
+use super::Cluster;
+use crate::netlab::Lab;
+use crate::wait::try_eventually;
+
+/// The name of [`Network::of_the_bridge`].
+pub const NETWORK: &str = "lab";
+
+/// Describes an L2Network and makes it.
+#[derive(Clone, Debug)]
+pub struct Network(L2Network);
+
+impl Network {
+    /// The bridge, with ten addresses of each family from 10.77.0.100 and fd77::100 on, and the
+    /// bridge itself as router.
+    pub fn of_the_bridge() -> Self {
+        let ranges = ["10.77.0.100-10.77.0.109", "fd77::100/124"];
+        Self::new(NETWORK, &ranges)
+    }
+
+    /// A network of the bridge with other ranges.
+    pub fn new(name: &str, ranges: &[&str]) -> Self {
+        let subnet = |cidr: &str, gateway: String| Subnet {
+            cidr: cidr.to_owned(),
+            gateway: Some(gateway),
+        };
+        let spec = L2NetworkSpec {
+            subnets: vec![
+                subnet("10.77.0.0/24", Lab::GATEWAY_V4.to_string()),
+                subnet("fd77::/64", Lab::GATEWAY_V6.to_string()),
+            ],
+            ranges: ranges.iter().map(|range| (*range).to_owned()).collect(),
+            ..L2NetworkSpec::default()
+        };
+        Self(L2Network::new(name, spec))
+    }
+
+    /// On a VLAN.
+    #[must_use]
+    pub fn vlan(mut self, id: u16) -> Self {
+        self.0.spec.vlan = Some(id);
+        self
+    }
+
+    /// Makes it, and waits until central says that it is Ready.
+    pub async fn create(self, cluster: &Cluster) -> Result<()> {
+        let networks = Api::<L2Network>::all(cluster.admin());
+        networks.create(&PostParams::default(), &self.0).await?;
+        let name = self.0.metadata.name.unwrap_or_default();
+        let limit = std::time::Duration::from_secs(20);
+        try_eventually(limit, async || {
+            let status = networks.get(&name).await?.status.unwrap_or_default();
+            let is_ready = status
+                .conditions
+                .iter()
+                .any(|condition| condition.type_ == "Ready" && condition.status == "True");
+            anyhow::ensure!(is_ready, "its conditions are {:?}", status.conditions);
+            Ok(())
+        })
+        .await
+        .map_err(|reason| anyhow::anyhow!("the L2Network {name} is not Ready: {reason}"))
+    }
+}

@@ -1,0 +1,113 @@
+//! The demo: Mooring's main job from end to end, on this machine, without root.
+//!
+//! ```text
+//!  main ─► a world of its own ─► story: cluster, nodes, Service, fail-over ─► table, exit code
+//!                                   │ steps with limits, each told as it happens
+//!                                 stage ─► terminal
+//! ```
+//!
+//! Every step has a limit. The first that misses it ends the demo with its name, the logs
+//! concerned and a non-zero code. `KEEP=1` leaves everything running until Ctrl-C. Whatever the
+//! end, nothing is left behind.
+
+mod failover;
+mod look_around;
+mod nodes;
+mod picture;
+mod service;
+mod stage;
+mod story;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::{netlab, scratch};
+use stage::Stage;
+
+/// Set inside of the world when everything shall be left running. Not `KEEP` itself: with that,
+/// the rig would leave its files behind.
+const KEEP: &str = "MOORING_DEMO_KEEP";
+
+/// What a shell makes of an interrupted program.
+const INTERRUPTED: u8 = 130;
+
+/// How long the world may take to end by itself after an interruption.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The demo.
+pub fn main() -> ExitCode {
+    if !netlab::is_world() {
+        let keep = if scratch::keep() { "1" } else { "" };
+        let _watchman = match outlast_the_world() {
+            Ok(runtime) => runtime,
+            Err(error) => return complain(&error),
+        };
+        // Does not come back, unless it fails.
+        let environment = [(KEEP, keep), ("KEEP", ""), ("TMPDIR", netlab::TEMPORARY)];
+        if let Err(error) = netlab::enter_world_with(&environment) {
+            return complain(&error);
+        }
+    }
+    match netlab::enter_world().and_then(|()| play()) {
+        Ok(code) => code,
+        Err(error) => complain(&error),
+    }
+}
+
+fn complain(error: &anyhow::Error) -> ExitCode {
+    eprintln!("demo: {error:#}");
+    ExitCode::FAILURE
+}
+
+/// Outside of the world: Ctrl-C reaches the program in there too, which then ends in good order.
+/// This one waits for it, but not for ever.
+fn outlast_the_world() -> Result<Runtime> {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()?;
+    let guard = runtime.enter();
+    let interruption = interruption()?;
+    runtime.spawn(async move {
+        interruption.await;
+        tokio::time::sleep(PATIENCE).await;
+        std::process::exit(INTERRUPTED.into());
+    });
+    drop(guard);
+    Ok(runtime)
+}
+
+/// Comes true on Ctrl-C or a request to end.
+fn interruption() -> Result<impl Future<Output = ()> + Send + 'static> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    })
+}
+
+fn play() -> Result<ExitCode> {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let interruption = interruption()?;
+        let stage = Stage::new();
+        let keep = std::env::var_os(KEEP).is_some_and(|value| !value.is_empty());
+        tokio::select! {
+            () = interruption => {
+                println!("\nEnded. Nothing is left behind.");
+                Ok(ExitCode::from(if keep { 0 } else { INTERRUPTED }))
+            }
+            told = story::tell(&stage, keep) => Ok(told),
+        }
+    })
+}

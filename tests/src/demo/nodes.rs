@@ -1,0 +1,70 @@
+//! Nodes register, and describe themselves.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Api, ListParams};
+use mooring_common::names::taints;
+
+use super::stage::{Stage, Step, short};
+use super::story::{Cast, MOORING, NODES};
+use crate::arena::{addresses, has_taint, label, provider_id};
+
+/// Nodes register, and their daemons describe them.
+pub(super) async fn initialise(stage: &Stage, cast: &mut Cast) -> Result<()> {
+    stage.chapter("Nodes describe themselves");
+    let cluster = &cast.cluster;
+    let start = Instant::now();
+    cast.kubelets = cluster.register().await?;
+    stage.event(&format!(
+        "{} have registered: tainted uninitialized, without addresses",
+        NODES.join(", ")
+    ));
+    cast.daemons = cluster.start_daemons(&[]).await?;
+    cast.daemons.values().for_each(|daemon| stage.heed(daemon));
+    let step = Step::new("all Nodes initialised", 20, MOORING);
+    let nodes = Api::<Node>::all(cluster.admin());
+    stage
+        .perform(step, async {
+            let mut told = BTreeMap::new();
+            step.until(async || {
+                for node in nodes.list(&ListParams::default()).await? {
+                    let name = node.metadata.name.clone().unwrap_or_default();
+                    if !has_taint(&node, taints::UNINITIALIZED) && !told.contains_key(&name) {
+                        stage.event(&describe(&node, start.elapsed()));
+                        told.insert(name, start.elapsed());
+                    }
+                }
+                ensure!(
+                    told.len() == NODES.len(),
+                    "initialised so far: {:?}",
+                    told.keys()
+                );
+                Ok(())
+            })
+            .await?;
+            let each: Vec<String> = told
+                .iter()
+                .map(|(name, took)| format!("{name} after {}", short(*took)))
+                .collect();
+            Ok(((), each.join(", ")))
+        })
+        .await
+}
+
+fn describe(node: &Node, took: Duration) -> String {
+    let addresses: Vec<String> = addresses(node)
+        .iter()
+        .filter_map(|address| address.strip_prefix("InternalIP ").map(str::to_owned))
+        .collect();
+    format!(
+        "{} untainted after {}: {}, {} in {}",
+        node.metadata.name.as_deref().unwrap_or_default(),
+        short(took),
+        addresses.join(", "),
+        provider_id(node).unwrap_or("no provider ID"),
+        label(node, "topology.kubernetes.io/zone").unwrap_or("no zone"),
+    )
+}

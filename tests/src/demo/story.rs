@@ -1,0 +1,144 @@
+//! The story, step by step.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::Api;
+use mooring_common::names::{LEADER_LEASE, LEADER_LEASE_NAMESPACE};
+
+use super::picture::picture;
+use super::stage::{Stage, Step};
+use super::{failover, look_around, nodes, service};
+use crate::cluster::{Cluster, Kubelet, Site};
+use crate::process::Process;
+
+pub(super) const NODES: [&str; 3] = ["n1", "n2", "n3"];
+
+/// Mooring's programs, for the logs that a failed step shows.
+pub(super) const MOORING: &[&str] = &["mooring"];
+
+/// All that plays. Dropping it ends it.
+pub(super) struct Cast {
+    pub(super) servers: Vec<Process>,
+    pub(super) proxies: BTreeMap<String, Process>,
+    pub(super) daemons: BTreeMap<String, Process>,
+    pub(super) kubelets: BTreeMap<String, Kubelet>,
+    _central: Process,
+    pub(super) cluster: Cluster,
+}
+
+/// Tells it to the end, or to the first step that does not happen.
+pub(super) async fn tell(stage: &Stage, keep: bool) -> ExitCode {
+    match play(stage, keep).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            stage.failed(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn play(stage: &Stage, keep: bool) -> Result<()> {
+    let mut cast = gather(stage).await?;
+    nodes::initialise(stage, &mut cast).await?;
+    service::serve(stage, &mut cast).await?;
+    let (addresses, figure) = service::expose(stage, &cast).await?;
+    service::check_health(stage, &cast).await?;
+    failover::take_down(stage, &mut cast, &addresses).await?;
+    check_refusals(stage, &cast).await?;
+    stage.print_table();
+    println!(
+        "FIGURE Time from Service creation to the first HTTP answer: {} ms",
+        figure.as_millis()
+    );
+    if keep {
+        look_around::explain(stage, &cast.cluster, &addresses.v4.to_string())?;
+        std::future::pending::<()>().await;
+    }
+    Ok(())
+}
+
+/// The lab, the control plane, the manifests, and central.
+async fn gather(stage: &Stage) -> Result<Cast> {
+    let site = Site::build(&NODES)?;
+    println!("\n{}", picture(&site));
+    stage.chapter("A Kubernetes control plane, and Mooring as it is shipped");
+    let step = Step::new("control plane ready", 120, &[]);
+    let control_plane = stage
+        .perform(step, async {
+            let control_plane = site.control_plane().await?;
+            let version = control_plane.admin().apiserver_version().await?;
+            let seen = format!(
+                "Kubernetes {} at {}",
+                version.git_version,
+                control_plane.url()
+            );
+            Ok((control_plane, seen))
+        })
+        .await?;
+    let step = Step::new("manifests in force", 60, &[]);
+    let cluster = stage
+        .perform(step, async {
+            let cluster = site.install(control_plane).await?;
+            Ok((
+                cluster,
+                "CRD, permissions, admission policies, workloads".to_owned(),
+            ))
+        })
+        .await?;
+    let central = cluster.start_central(&["--node-daemon-grace=30s"]).await?;
+    stage.heed(&central);
+    let step = Step::new("mooring-central leads", 30, MOORING);
+    stage
+        .perform(step, async {
+            let leases = Api::<Lease>::namespaced(cluster.admin(), LEADER_LEASE_NAMESPACE);
+            let holder = step
+                .until(async || {
+                    let spec = leases.get(LEADER_LEASE).await?.spec.unwrap_or_default();
+                    spec.holder_identity
+                        .filter(|holder| !holder.is_empty())
+                        .context("nobody leads")
+                })
+                .await?;
+            let holder = holder.split('_').next().unwrap_or_default().to_owned();
+            Ok((
+                (),
+                format!("Lease {LEADER_LEASE_NAMESPACE}/{LEADER_LEASE} held by {holder}"),
+            ))
+        })
+        .await?;
+    Ok(Cast {
+        servers: Vec::new(),
+        proxies: BTreeMap::new(),
+        daemons: BTreeMap::new(),
+        kubelets: BTreeMap::new(),
+        _central: central,
+        cluster,
+    })
+}
+
+/// The shipped permissions are enough, and nobody tried more.
+async fn check_refusals(stage: &Stage, cast: &Cast) -> Result<()> {
+    let step = Step::new("permissions suffice", 30, MOORING);
+    stage
+        .perform(step, async {
+            let cluster = &cast.cluster;
+            let log = cluster.control_plane.audit_settled().await;
+            let refused = cluster.shipped.forbidden(&log);
+            ensure!(
+                refused.is_empty(),
+                "the API server refused:\n{}",
+                refused.summary()
+            );
+            let asked = log
+                .filter(|record| record.user.contains(":mooring-system:"))
+                .len();
+            Ok((
+                (),
+                format!("{asked} requests by Mooring in the audit log, none refused"),
+            ))
+        })
+        .await
+}
