@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use kube::runtime::watcher;
 use kube::{Api, Client};
 use mooring_common::k8s::{Cache, Change, ClientOptions, client};
+use mooring_common::node_init::calls_for_a_look;
 use mooring_common::node_view::NodeView;
 use mooring_common::{program, shutdown};
 use prometheus_client::registry::Registry;
@@ -84,15 +85,7 @@ impl Watched {
     }
 
     fn node_changed(&self, change: &Change<NodeView>) {
-        let news = match (&change.old, &change.new) {
-            (Some(old), Some(new)) => {
-                new.is_uninitialized()
-                    || old.provided_node_ip != new.provided_node_ip
-                    || old.provider_id != new.provider_id
-            }
-            _ => true,
-        };
-        if news {
+        if calls_for_a_look(change.old.as_deref(), change.new.as_deref()) {
             self.node_queue.add(change.key.name.clone());
         }
         self.lifecycle_queue.add(node_lifecycle::AllNodes);

@@ -150,8 +150,20 @@ fn parse_provided(value: &str) -> Result<Vec<IpAddr>, ProvidedNodeIpError> {
     }
 }
 
-/// Whether two lists say the same: the order counts within a type only where it names the primary
-/// address, so a machine that lists its addresses in another order causes no write.
+/// Whether two lists hold the same, in whatever order: clouds list addresses as it comes, and a
+/// list that comes in another order tells nothing new.
+#[must_use]
+pub fn same_in_any_order(a: &[NodeAddress], b: &[NodeAddress]) -> bool {
+    let sorted = |list: &[NodeAddress]| {
+        let mut list = list.to_vec();
+        list.sort();
+        list
+    };
+    sorted(a) == sorted(b)
+}
+
+/// Whether two lists hold the same, and the first of each type, the primary address, is the same
+/// one too: for lists of which somebody has chosen the order.
 #[must_use]
 pub fn same(a: &[NodeAddress], b: &[NodeAddress]) -> bool {
     let primary = |list: &[NodeAddress], kind: AddressType| {
@@ -159,11 +171,7 @@ pub fn same(a: &[NodeAddress], b: &[NodeAddress]) -> bool {
             .find(|x| x.kind == kind)
             .map(|x| x.address.clone())
     };
-    let mut sorted_a = a.to_vec();
-    let mut sorted_b = b.to_vec();
-    sorted_a.sort();
-    sorted_b.sort();
-    sorted_a == sorted_b
+    same_in_any_order(a, b)
         && [AddressType::InternalIP, AddressType::ExternalIP]
             .into_iter()
             .all(|kind| primary(a, kind) == primary(b, kind))

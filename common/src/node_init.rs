@@ -95,6 +95,23 @@ pub enum Refusal {
     },
 }
 
+/// Whether a change of a Node, from `old` to `new`, calls for a look at once.
+///
+/// A change of the addresses of an initialised Node does not: if somebody else keeps writing them,
+/// it is overwritten once per period, and not as fast as the two can write.
+#[must_use]
+pub fn calls_for_a_look(old: Option<&NodeView>, new: Option<&NodeView>) -> bool {
+    match (old, new) {
+        (Some(old), Some(new)) => {
+            new.is_uninitialized()
+                || old.uid != new.uid
+                || old.provided_node_ip != new.provided_node_ip
+                || old.provider_id != new.provider_id
+        }
+        _ => true,
+    }
+}
+
 /// Plans what to write on a Node. A Node that is initialised already gets its addresses corrected,
 /// and nothing else.
 ///
@@ -113,7 +130,7 @@ pub fn plan(node: &NodeView, facts: &NodeFacts) -> Result<Plan<NodeStep>, Refusa
     if !facts.addresses.is_empty() {
         let provided = node.provided_node_ip.as_deref();
         let wanted = node_addresses::wanted(&facts.addresses, &node.addresses, provided)?;
-        if !node_addresses::same(&wanted, &node.addresses) {
+        if !are_in_place(&wanted, node) {
             plan.push(NodeStep::SetAddresses(wanted));
         }
     }
@@ -139,6 +156,17 @@ pub fn plan(node: &NodeView, facts: &NodeFacts) -> Result<Plan<NodeStep>, Refusa
         additional_labels: additional_labels(node, facts),
     });
     Ok(plan)
+}
+
+/// The kubelet's `--node-ip` says which address is the primary one, and so does the machine's own
+/// order once, at initialisation. After that the order is left as it is, or a cloud that lists the
+/// same addresses in another order would change the Node each time.
+fn are_in_place(wanted: &[NodeAddress], node: &NodeView) -> bool {
+    if node.provided_node_ip.is_some() || node.is_uninitialized() {
+        node_addresses::same(wanted, &node.addresses)
+    } else {
+        node_addresses::same_in_any_order(wanted, &node.addresses)
+    }
 }
 
 /// A scheme that stands there twice counts once: the Go provider of Cloudlycke wrote such IDs, and

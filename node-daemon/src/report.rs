@@ -1,8 +1,8 @@
 //! Describes the daemon's own Node: addresses first, then provider ID and labels, and with them the
 //! `uninitialized` taint off.
 //!
-//! **Flow.** The Node is looked at when it changes, when the machines file changes, and once per
-//! `--node-status-update-frequency`.
+//! **Flow.** The Node is looked at when it appears, when it changes so that a look is called for,
+//! when the machines file changes, and once per `--node-status-update-frequency`.
 //!
 //! **Guarantees.** Only the own Node is read and written. What the metadata source does not know
 //! whole is left to central, taint and all.
@@ -19,7 +19,7 @@ use kube::Api;
 use kube::runtime::watcher;
 use mooring_common::engine::Outcome;
 use mooring_common::k8s::{Cache, ObjectKey};
-use mooring_common::node_init::{WriteFailure, Writer};
+use mooring_common::node_init::{WriteFailure, Writer, calls_for_a_look};
 use mooring_common::node_view::NodeView;
 use mooring_common::work_queue::{Backoff, WorkQueue, work};
 use tokio::sync::watch;
@@ -51,7 +51,7 @@ impl OwnNode {
         self.cache.get(&ObjectKey::cluster_wide(&*self.name))
     }
 
-    /// Changes whenever what is looked at of the Node has changed.
+    /// Changes whenever the Node has changed so that another look at it is needed at once.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
@@ -74,8 +74,10 @@ impl OwnNode {
     pub async fn follow(&self, nodes: Api<Node>) {
         let config = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
         self.cache
-            .follow(nodes, config, |_| {
-                self.changes.send_modify(|generation| *generation += 1);
+            .follow(nodes, config, |change| {
+                if calls_for_a_look(change.old.as_deref(), change.new.as_deref()) {
+                    self.changes.send_modify(|generation| *generation += 1);
+                }
             })
             .await;
     }

@@ -110,5 +110,7 @@ fn order_matters_only_for_the_primary_address() {
     ]);
     assert!(same(&a, &moved));
     assert!(!same(&a, &swapped));
+    assert!(same_in_any_order(&a, &swapped));
+    assert!(!same_in_any_order(&a, &a[..2]));
     assert!(!same(&a, &a[..2]));
 }

@@ -152,3 +152,46 @@ fn a_scheme_written_twice_is_no_conflict() {
     let node = tainted(&json!({"spec": {"providerID": "cloudlycke://cloudlycke://n1"}}));
     assert!(plan(&node, &facts()).is_ok());
 }
+
+#[test]
+fn another_order_is_written_only_where_somebody_has_chosen_it() {
+    let two = NodeFacts {
+        addresses: ["10.0.0.2", "10.0.0.1"]
+            .map(|address| NodeAddress::new(AddressType::InternalIP, address))
+            .into(),
+        ..facts()
+    };
+    let other_order = json!([
+        {"type": "InternalIP", "address": "10.0.0.1"},
+        {"type": "InternalIP", "address": "10.0.0.2"},
+    ]);
+    let tainted = tainted(&json!({"status": {"addresses": other_order}}));
+    assert_eq!(plan(&tainted, &two).unwrap().steps().len(), 2);
+    let initialised = NodeView {
+        taints: vec![],
+        ..tainted
+    };
+    assert!(plan(&initialised, &two).unwrap().is_empty());
+}
+
+#[test]
+fn foreign_addresses_call_for_no_look_at_once() {
+    let tainted = tainted(&json!({}));
+    let old = NodeView {
+        taints: vec![],
+        ..tainted.clone()
+    };
+    let new = NodeView {
+        addresses: facts().addresses,
+        ..old.clone()
+    };
+    assert!(!calls_for_a_look(Some(&old), Some(&new)));
+    assert!(calls_for_a_look(Some(&old), Some(&tainted)));
+    assert!(calls_for_a_look(None, Some(&new)));
+    assert!(calls_for_a_look(Some(&new), None));
+    let again = NodeView {
+        uid: "u2".into(),
+        ..new.clone()
+    };
+    assert!(calls_for_a_look(Some(&new), Some(&again)));
+}
