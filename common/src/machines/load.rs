@@ -33,18 +33,22 @@ pub const POLL_EVERY: Duration = Duration::from_secs(2);
 /// How long a changed file must rest before it is believed.
 const REST: Duration = Duration::from_millis(200);
 
-/// Why a machines file could not be loaded.
+/// How often a file may change while a program waits for it to rest at the start: 5 s.
+const MOST_CHANGES: u32 = 25;
+
+/// Why a machines file could not be loaded. Each message is whole, since it is shown alone; so what
+/// is behind it is no `source`, which would be shown a second time.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// It cannot be read.
     #[error(
-        "cannot read the machines file {path:?}: {source}; check the path, the mount and its permissions"
+        "cannot read the machines file {path:?}: {reason}; check the path, the mount and its permissions"
     )]
     Read {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: std::io::Error,
+        reason: std::io::Error,
     },
     /// It changed while it was read.
     #[error("the machines file {path:?} is being written; it will be read once it rests")]
@@ -53,12 +57,12 @@ pub enum LoadError {
         path: PathBuf,
     },
     /// It says what it must not say.
-    #[error("cannot use {path:?}: {source}")]
+    #[error("cannot use {path:?}: {reason}")]
     Invalid {
         /// The file.
         path: PathBuf,
         /// Everything that is wrong with it.
-        source: InvalidMachines,
+        reason: InvalidMachines,
     },
     /// It takes away too many machines at once.
     #[error(
@@ -137,7 +141,7 @@ impl MachinesFile {
         let (machines, fingerprint, in_use) = match &path {
             None => (built_in()?, None, 0),
             Some(path) => {
-                let content = rested(path, None).await?;
+                let content = first(path).await?;
                 let machines = parsed(path, &content)?;
                 (machines, Some(content.fingerprint), content.hash)
             }
@@ -287,17 +291,29 @@ impl MachinesFile {
 }
 
 fn built_in() -> Result<Machines, LoadError> {
-    builtin::machines().map_err(|source| LoadError::Invalid {
+    builtin::machines().map_err(|reason| LoadError::Invalid {
         path: PathBuf::from("built-in data"),
-        source,
+        reason,
     })
 }
 
 fn parsed(path: &Path, content: &Content) -> Result<Machines, LoadError> {
-    parse(&content.text).map_err(|source| LoadError::Invalid {
+    parse(&content.text).map_err(|reason| LoadError::Invalid {
         path: path.to_owned(),
-        source,
+        reason,
     })
+}
+
+/// The file's content at the start, when there are no data to go on with: so one that is being
+/// written is waited for.
+async fn first(path: &Path) -> Result<Content, LoadError> {
+    for _ in 0..MOST_CHANGES {
+        match rested(path, None).await {
+            Err(LoadError::Changing { .. }) => {}
+            other => return other,
+        }
+    }
+    rested(path, None).await
 }
 
 /// The file's content. One that is not in use already must have rested for a moment: what is half

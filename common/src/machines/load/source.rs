@@ -55,9 +55,9 @@ async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(move || work(&owned))
         .await
         .unwrap_or_else(|panic| Err(Error::other(panic)))
-        .map_err(|source| LoadError::Read {
+        .map_err(|reason| LoadError::Read {
             path: path.to_owned(),
-            source,
+            reason,
         })
 }
 

@@ -320,3 +320,23 @@ fn giving_a_machine_an_id_is_no_removal_but_changing_it_is() {
     assert_eq!(Diff::between(&given, &other).lost, ["a"]);
     assert_eq!(Diff::between(&given, &bare).lost, ["a"]);
 }
+
+#[tokio::test]
+async fn a_start_waits_for_a_file_that_is_being_written() {
+    let rig = Rig::new(&text(&["a"]));
+    let opening = rig.open();
+    let writing = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        rig.write(&text(&["a", "b"]));
+    };
+    let (file, ()) = tokio::join!(opening, writing);
+    assert_eq!(names(&file), ["a", "b"]);
+}
+
+#[tokio::test]
+async fn a_message_tells_every_fault_once() {
+    let rig = Rig::new("version: 2\n");
+    let error = MachinesFile::open(Some(rig.path.clone())).await.unwrap_err();
+    assert!(std::error::Error::source(&error).is_none());
+    assert_eq!(error.to_string().matches("lists no machine").count(), 1);
+}
