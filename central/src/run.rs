@@ -104,7 +104,7 @@ impl Watched {
         let services = self
             .services
             .follow(Api::all(client.clone()), config(), |change| {
-                service::watched(&self.service_queue, &self.allocations, &change);
+                self.service_queue.add(change.key);
             });
         let networks = self.networks.follow(Api::all(client), config(), |_| {
             self.network_queue.add(address_pool::AllNetworks);

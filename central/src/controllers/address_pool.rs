@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use crate::clouds::ForeignPool;
-pub use allocate::{Allocations, Family, Held, Pool, Request, Unavailable};
+pub use allocate::{Allocations, Claim, Family, Held, Pool, Request, Unavailable};
 use apply::Failure;
 pub use plan::Verdict;
 
@@ -143,7 +143,11 @@ impl Controller {
             .into_iter()
             .chain(self.declared.clone())
             .collect();
-        if self.allocations.set_pools(pools) {
+        let networks = observed
+            .iter()
+            .map(|one| one.network.name.clone())
+            .collect();
+        if self.allocations.set_pools(pools, networks) {
             (self.changed)();
         }
         for step in decisions.plan.steps() {

@@ -8,7 +8,9 @@
 //! be met is told in an Event, and the Service keeps what it has.
 //!
 //! **Assumptions.** Services with a `loadBalancerClass`, and those whose status somebody else has
-//! filled, are not ours, and are not touched.
+//! filled, are not ours, and are not touched; nor are their addresses given out. But a status
+//! without our record whose addresses are an L2Network's, and nobody else's, is taken for ours: the
+//! controller before us wrote it, or somebody has replaced the Service and lost our annotations.
 
 mod apply;
 mod observe;
@@ -22,13 +24,13 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Service;
 use kube::Api;
 use mooring_common::engine::Outcome;
-use mooring_common::k8s::{Cache, Change, Events, ObjectKey, Slim};
+use mooring_common::k8s::{Cache, Events, ObjectKey, Slim};
 use mooring_common::names::components;
 use mooring_common::work_queue::{Backoff, WorkQueue, work};
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
-use super::address_pool::Allocations;
+use super::address_pool::{Allocations, Claim};
 use apply::Failure;
 pub use view::ServiceView;
 
@@ -75,6 +77,8 @@ pub async fn run(
         context,
         changed: Box::new(changed),
     });
+    // Without knowing the networks, a Service would be refused that is served a moment later.
+    controller.allocations.pools_known().await;
     controller.seed().await;
     for (key, _) in controller.services.all() {
         queue.add(key);
@@ -84,15 +88,6 @@ pub async fn run(
         async move { controller.pass(&key).await }
     })
     .await;
-}
-
-/// Tells the queue of a change that was watched; `released` is called for a Service that vanished
-/// without its finalizer having been taken off by us.
-pub fn watched(queue: &Queue, allocations: &Allocations, change: &Change<ServiceView>) {
-    if change.new.is_none() {
-        allocations.release(&change.key);
-    }
-    queue.add(change.key.clone());
 }
 
 impl Controller {
@@ -109,11 +104,8 @@ impl Controller {
         let mut services: Vec<ServiceView> =
             listed.items.into_iter().map(ServiceView::slim).collect();
         services.sort_by(|a, b| (a.created, &a.key).cmp(&(b.created, &b.key)));
-        let held = services.into_iter().filter_map(|service| {
-            let held = service.recorded()?;
-            service.has_finalizer().then_some((service.key, held))
-        });
-        self.allocations.seed(held);
+        let claims: Vec<Claim> = services.into_iter().map(claim_of).collect();
+        self.allocations.seed(&claims);
         (self.changed)();
     }
 
@@ -139,5 +131,13 @@ impl Controller {
                 self.queue.add(key);
             }
         }
+    }
+}
+
+fn claim_of(service: ServiceView) -> Claim {
+    Claim {
+        recorded: service.recorded().filter(|_| service.has_finalizer()),
+        status: service.status,
+        key: service.key,
     }
 }

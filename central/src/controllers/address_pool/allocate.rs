@@ -4,55 +4,19 @@
 //! whenever this process begins to lead, every Service is read from the API server before the
 //! first address is given out ([`Allocations::seed`]).
 
+mod find;
+mod pool;
+mod unavailable;
+
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ipnet::IpNet;
-use mooring_common::address_range::AddressRange;
 use mooring_common::k8s::ObjectKey;
-use mooring_common::l2_network::Segment;
+use tokio::sync::watch;
 
-/// Where addresses come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pool {
-    /// The L2Network's name, or what a pool without one is called.
-    pub name: String,
-    /// Its addresses.
-    pub ranges: Vec<AddressRange>,
-    /// Those that no Service can have: routers, and the first and last address of an IPv4 subnet.
-    pub unusable: HashSet<IpAddr>,
-}
-
-impl Pool {
-    /// The addresses of an L2Network.
-    #[must_use]
-    pub fn of(segment: &Segment) -> Self {
-        let mut unusable = HashSet::new();
-        for (subnet, gateway) in &segment.subnets {
-            unusable.extend(gateway);
-            match subnet {
-                IpNet::V4(v4) if v4.prefix_len() < 31 => {
-                    unusable.insert(v4.network().into());
-                    unusable.insert(v4.broadcast().into());
-                }
-                IpNet::V4(_) => {}
-                IpNet::V6(v6) => {
-                    unusable.insert(v6.network().into());
-                }
-            }
-        }
-        Self {
-            name: segment.name.clone(),
-            ranges: segment.ranges.clone(),
-            unusable,
-        }
-    }
-
-    fn contains(&self, address: IpAddr) -> bool {
-        self.ranges.iter().any(|range| range.contains(address)) && !self.unusable.contains(&address)
-    }
-}
+pub use pool::Pool;
+pub use unavailable::Unavailable;
 
 /// What a Service has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,75 +61,36 @@ impl Family {
     }
 }
 
-/// Why a Service gets no address, with what to do about it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unavailable {
-    /// There is nothing to allocate from.
-    #[error(
-        "this cluster has no L2Network that is ready, so there are no addresses; create one \
-         (kubectl explain l2networks.spec), or look at kubectl get l2networks"
-    )]
-    NoPools,
-    /// The pool asked for is not there, or not ready.
-    #[error(
-        "there is no L2Network {name:?} that is ready; choose one of {} in the annotation \
-         mooring.dev/l2-network, or leave it out", known.join(", ")
-    )]
-    NoSuchPool {
-        /// The name asked for.
-        name: String,
-        /// The names there are.
-        known: Vec<String>,
-    },
-    /// An address asked for is in no pool.
-    #[error(
-        "the requested address {address} is in no range of an L2Network that is ready; ask for \
-         another, or add it to the ranges"
-    )]
-    Outside {
-        /// The address.
-        address: IpAddr,
-    },
-    /// An address asked for is another Service's.
-    #[error("the requested address {address} is held by Service {by}; ask for another one")]
-    Taken {
-        /// The address.
-        address: IpAddr,
-        /// Who has it.
-        by: ObjectKey,
-    },
-    /// All addresses are held.
-    #[error(
-        "no free {family} address is left in {}; add a range to an L2Network, or delete a \
-         Service that needs none", pools.join(", ")
-    )]
-    Exhausted {
-        /// The family that is lacking.
-        family: &'static str,
-        /// Where was looked.
-        pools: Vec<String>,
-    },
-}
-
-impl Unavailable {
-    /// Whether another Service's deletion can change it.
-    #[must_use]
-    pub const fn may_pass(&self) -> bool {
-        matches!(self, Self::Taken { .. } | Self::Exhausted { .. })
-    }
-}
-
 /// Who has which address.
 #[derive(Debug, Default)]
 pub struct Allocations {
     state: Mutex<State>,
+    pools_known: watch::Sender<bool>,
+}
+
+/// What is known of one Service at the start.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// The Service.
+    pub key: ObjectKey,
+    /// What our record on it says that it holds, if it bears our finalizer too.
+    pub recorded: Option<Held>,
+    /// The addresses in its status.
+    pub status: Vec<IpAddr>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     pools: Vec<Pool>,
+    /// The names of all L2Networks, ready or not.
+    networks: HashSet<String>,
+    /// What each Service is to have.
     held: HashMap<ObjectKey, Held>,
+    /// Addresses that nobody else may have: those held, those that a Service is about to give up
+    /// but may still show in its status, and those that somebody else has put into a status.
     by_address: HashMap<IpAddr, ObjectKey>,
+    /// The same, by Service.
+    occupied: HashMap<ObjectKey, HashSet<IpAddr>>,
     /// When an address came back, as a running number: those that came back last are given out
     /// last, so that a node that still announces one does not meet its new owner.
     released: HashMap<IpAddr, u64>,
@@ -173,28 +98,68 @@ struct State {
 }
 
 impl Allocations {
-    /// Replaces the pools. True if they have changed.
-    pub fn set_pools(&self, mut pools: Vec<Pool>) -> bool {
+    /// Replaces the pools. `networks`: the names of all L2Networks, ready or not. True if anything
+    /// has changed.
+    pub fn set_pools(&self, mut pools: Vec<Pool>, networks: HashSet<String>) -> bool {
         pools.sort_by(|a, b| a.name.cmp(&b.name));
-        let mut state = self.lock();
-        let changed = state.pools != pools;
-        state.pools = pools;
+        let changed = {
+            let mut state = self.lock();
+            let changed = state.pools != pools || state.networks != networks;
+            state.pools = pools;
+            state.networks = networks;
+            changed
+        };
+        self.pools_known.send_replace(true);
         changed
     }
 
-    /// Takes note of what Services hold according to the API server, the oldest first. An address
-    /// that two claim stays with the first.
-    pub fn seed(&self, services: impl IntoIterator<Item = (ObjectKey, Held)>) {
+    /// Waits until [`Self::set_pools`] was called once.
+    pub async fn pools_known(&self) {
+        let mut known = self.pools_known.subscribe();
+        // The sender lives in self, so it cannot be gone.
+        let _ = known.wait_for(|known| *known).await;
+    }
+
+    /// Takes note of what Services have according to the API server, the oldest first.
+    ///
+    /// A status counts before a record, since anybody who may write a Service can copy a record on
+    /// it. An address that two claim stays with the first.
+    pub fn seed(&self, claims: &[Claim]) {
         let mut state = self.lock();
-        for (key, held) in services {
-            if held
-                .addresses
-                .iter()
-                .all(|address| !state.by_address.contains_key(address))
-            {
-                state.hold(key, held);
+        for claim in claims {
+            state.occupy(&claim.key, &claim.status);
+        }
+        for claim in claims {
+            let free = |held: &&Held| state.are_free(&claim.key, &held.addresses);
+            if let Some(held) = claim.recorded.as_ref().filter(free).cloned() {
+                state.hold(claim.key.clone(), held);
             }
         }
+    }
+
+    /// Takes note that a Service which is not ours has these addresses, and holds nothing. True if
+    /// any other address of it came back.
+    pub fn leave(&self, key: &ObjectKey, addresses: &[IpAddr]) -> bool {
+        let mut state = self.lock();
+        state.held.remove(key);
+        state.occupy(key, addresses);
+        state.vacate_all_but(key, addresses)
+    }
+
+    /// What a Service with these addresses in its status, but without a record, can be taken to
+    /// hold: if they are a pool's, and nobody else's.
+    #[must_use]
+    pub fn adoptable(&self, key: &ObjectKey, addresses: &[IpAddr]) -> Option<Held> {
+        let state = self.lock();
+        let families: HashSet<Family> = addresses.iter().map(|a| Family::of(*a)).collect();
+        if families.len() != addresses.len() || !state.are_free(key, addresses) {
+            return None;
+        }
+        let pool = state.pools.iter().find(|pool| pool.has_all(addresses))?;
+        Some(Held {
+            pool: pool.name.clone(),
+            addresses: addresses.to_vec(),
+        })
     }
 
     /// What a Service holds.
@@ -223,21 +188,16 @@ impl Allocations {
         recorded: Option<&Held>,
     ) -> Result<Held, Unavailable> {
         let mut state = self.lock();
-        let free = |held: &&Held| {
-            held.addresses
-                .iter()
-                .all(|a| state.by_address.get(a).is_none_or(|by| by == key))
-        };
+        let free = |held: &&Held| state.are_free(key, &held.addresses);
         let known = |held: &&Held| {
-            state.pools.iter().any(|pool| {
-                pool.name == held.pool && held.addresses.iter().all(|a| pool.contains(*a))
-            })
+            let mut pools = state.pools.iter();
+            pools.any(|pool| pool.name == held.pool && pool.has_all(&held.addresses))
         };
-        let current = state
-            .held
-            .get(key)
-            .or(recorded.filter(free).filter(known))
-            .cloned();
+        let recorded = recorded.filter(free).map(|held| state.at_home(held));
+        let current = match state.held.get(key) {
+            Some(held) => Some(state.at_home(held)),
+            None => recorded.filter(|held| known(&held)),
+        };
         if let Some(current) = &current
             && fits(current, request)
         {
@@ -245,14 +205,21 @@ impl Allocations {
             return Ok(current.clone());
         }
         let found = state.find(key, request, current.as_ref())?;
-        state.release(key);
         state.hold(key.clone(), found.clone());
         Ok(found)
     }
 
-    /// Takes back what a Service holds. True if it held anything.
+    /// The Service's status says what it holds. Only now may others have the addresses that it had
+    /// before. True if there were any.
+    pub fn settle(&self, key: &ObjectKey) -> bool {
+        let mut state = self.lock();
+        let keep = state.held.get(key).map(|held| held.addresses.clone());
+        state.vacate_all_but(key, &keep.unwrap_or_default())
+    }
+
+    /// Takes back what a Service holds. True if any address came back.
     pub fn release(&self, key: &ObjectKey) -> bool {
-        self.lock().release(key)
+        self.leave(key, &[])
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -279,142 +246,57 @@ fn fits(held: &Held, request: &Request) -> bool {
 }
 
 impl State {
-    fn hold(&mut self, key: ObjectKey, held: Held) {
-        for address in &held.addresses {
+    fn are_free(&self, key: &ObjectKey, addresses: &[IpAddr]) -> bool {
+        addresses
+            .iter()
+            .all(|address| self.by_address.get(address).is_none_or(|by| by == key))
+    }
+
+    fn occupy(&mut self, key: &ObjectKey, addresses: &[IpAddr]) {
+        for address in addresses {
+            if self.by_address.contains_key(address) {
+                continue;
+            }
             self.released.remove(address);
             self.by_address.insert(*address, key.clone());
+            let own = self.occupied.entry(key.clone()).or_default();
+            own.insert(*address);
         }
+    }
+
+    fn hold(&mut self, key: ObjectKey, held: Held) {
+        self.occupy(&key, &held.addresses);
         self.held.insert(key, held);
     }
 
-    fn release(&mut self, key: &ObjectKey) -> bool {
-        let Some(held) = self.held.remove(key) else {
-            return false;
-        };
-        for address in held.addresses {
-            self.by_address.remove(&address);
+    fn vacate_all_but(&mut self, key: &ObjectKey, keep: &[IpAddr]) -> bool {
+        let mut own = self.occupied.remove(key).unwrap_or_default();
+        let gone: Vec<IpAddr> = own.extract_if(|address| !keep.contains(address)).collect();
+        if !own.is_empty() {
+            self.occupied.insert(key.clone(), own);
+        }
+        for address in &gone {
+            self.by_address.remove(address);
             self.releases += 1;
-            self.released.insert(address, self.releases);
+            self.released.insert(*address, self.releases);
         }
-        true
+        !gone.is_empty()
     }
 
-    fn find(
-        &self,
-        key: &ObjectKey,
-        request: &Request,
-        current: Option<&Held>,
-    ) -> Result<Held, Unavailable> {
-        if self.pools.is_empty() {
-            return Err(Unavailable::NoPools);
+    /// The same addresses, but of the pool that has them now, if their L2Network is gone: it may
+    /// have been given another name.
+    fn at_home(&self, held: &Held) -> Held {
+        let mut held = held.clone();
+        let gone = !self.networks.contains(&held.pool) && !self.has_pool(&held.pool);
+        let heir = self.pools.iter().find(|pool| pool.has_all(&held.addresses));
+        if let (true, Some(heir)) = (gone, heir) {
+            held.pool.clone_from(&heir.name);
         }
-        let pools = self.candidates(key, request)?;
-        let mut lacking = Family::V4;
-        for pool in &pools {
-            match self.find_in(pool, key, request, current) {
-                Ok(held) => return Ok(held),
-                Err(family) => lacking = family,
-            }
-        }
-        Err(Unavailable::Exhausted {
-            family: match lacking {
-                Family::V4 => "IPv4",
-                Family::V6 => "IPv6",
-            },
-            pools: pools.iter().map(|pool| pool.name.clone()).collect(),
-        })
+        held
     }
 
-    /// The pools that could serve the request.
-    fn candidates(&self, key: &ObjectKey, request: &Request) -> Result<Vec<&Pool>, Unavailable> {
-        let named: Vec<&Pool> = match &request.pool {
-            None => self.pools.iter().collect(),
-            Some(name) => self
-                .pools
-                .iter()
-                .filter(|pool| pool.name == *name)
-                .collect(),
-        };
-        if let (true, Some(name)) = (named.is_empty(), &request.pool) {
-            let known = self.pools.iter().map(|pool| pool.name.clone()).collect();
-            return Err(Unavailable::NoSuchPool {
-                name: name.clone(),
-                known,
-            });
-        }
-        for address in &request.addresses {
-            if !named.iter().any(|pool| pool.contains(*address)) {
-                return Err(Unavailable::Outside { address: *address });
-            }
-            match self.by_address.get(address) {
-                Some(by) if by != key => {
-                    return Err(Unavailable::Taken {
-                        address: *address,
-                        by: by.clone(),
-                    });
-                }
-                _ => {}
-            }
-        }
-        let all = |pool: &&Pool| request.addresses.iter().all(|a| pool.contains(*a));
-        Ok(named.into_iter().filter(all).collect())
-    }
-
-    /// One address of each family, or the family that is lacking.
-    fn find_in(
-        &self,
-        pool: &Pool,
-        key: &ObjectKey,
-        request: &Request,
-        current: Option<&Held>,
-    ) -> Result<Held, Family> {
-        let mut addresses = Vec::new();
-        let mut lacking = None;
-        for family in &request.families {
-            let of_family = |a: &&IpAddr| Family::of(**a) == *family;
-            let asked = request.addresses.iter().find(of_family);
-            let kept = current
-                .filter(|held| held.pool == pool.name)
-                .and_then(|held| held.addresses.iter().find(of_family))
-                .filter(|address| self.by_address.get(*address).is_none_or(|by| by == key));
-            match asked
-                .or(kept)
-                .copied()
-                .or_else(|| self.next_free(pool, *family))
-            {
-                Some(address) => addresses.push(address),
-                None => lacking = Some(*family),
-            }
-        }
-        match lacking {
-            Some(family) if request.all_families || addresses.is_empty() => Err(family),
-            _ => Ok(Held {
-                pool: pool.name.clone(),
-                addresses,
-            }),
-        }
-    }
-
-    /// The first address that was never given out, else the one that came back longest ago.
-    fn next_free(&self, pool: &Pool, family: Family) -> Option<IpAddr> {
-        let mut oldest: Option<(u64, IpAddr)> = None;
-        let ranges = pool
-            .ranges
-            .iter()
-            .filter(|range| Family::of(range.first()) == family);
-        for address in ranges.flat_map(AddressRange::iter) {
-            if pool.unusable.contains(&address) || self.by_address.contains_key(&address) {
-                continue;
-            }
-            match self.released.get(&address) {
-                None => return Some(address),
-                Some(at) if oldest.is_none_or(|(oldest, _)| *at < oldest) => {
-                    oldest = Some((*at, address));
-                }
-                Some(_) => {}
-            }
-        }
-        oldest.map(|(_, address)| address)
+    fn has_pool(&self, name: &str) -> bool {
+        self.pools.iter().any(|pool| pool.name == name)
     }
 }
 

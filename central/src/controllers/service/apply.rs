@@ -44,7 +44,9 @@ impl Controller {
         for _ in 0..ATTEMPTS {
             let outcome = match decision {
                 Decision::Leave(why) => {
-                    self.allocations.release(&service.key);
+                    if self.allocations.leave(&service.key, &service.status) {
+                        self.address_came_back();
+                    }
                     return Outcome::NotOurs(why.to_owned());
                 }
                 Decision::Refuse(obstacle) => return self.refuse(&service, obstacle).await,
@@ -75,6 +77,7 @@ impl Controller {
         plan: &Plan<ServiceStep>,
     ) -> Result<(), Failure> {
         if plan.is_empty() {
+            self.settle(service);
             return Ok(());
         }
         self.normal(
@@ -86,6 +89,7 @@ impl Controller {
         for step in plan.steps() {
             self.take(api, service, step).await?;
         }
+        self.settle(service);
         if !self
             .context
             .nodes
@@ -105,6 +109,13 @@ impl Controller {
         )
         .await;
         Ok(())
+    }
+
+    /// Its status says what it holds: what it had before can go to others.
+    fn settle(&self, service: &ServiceView) {
+        if self.allocations.settle(&service.key) {
+            self.address_came_back();
+        }
     }
 
     async fn clean_up(

@@ -7,6 +7,10 @@ use crate::controllers::address_pool::{Allocations, Held, Unavailable};
 /// Why a Service cannot be given what it asks for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Obstacle {
+    #[error("it wants no load balancer of ours")]
+    NotWanted,
+    #[error("somebody else has given it an address")]
+    ServedByAnother,
     #[error(transparent)]
     Invalid(#[from] InvalidRequest),
     #[error(transparent)]
@@ -18,15 +22,79 @@ pub(super) enum Obstacle {
 pub(super) type Allotted = Result<Held, Obstacle>;
 
 pub(super) fn observe(service: &ServiceView, allocations: &Allocations) -> Allotted {
-    if !service.wants_load_balancer() || is_served_by_another(service) {
-        return Err(Unavailable::NoPools.into());
+    if !service.wants_load_balancer() {
+        return Err(Obstacle::NotWanted);
     }
+    let claim = claim(service, allocations)?;
     let request = request(service)?;
-    Ok(allocations.allocate(&service.key, &request, service.recorded().as_ref())?)
+    Ok(allocations.allocate(&service.key, &request, claim.as_ref())?)
 }
 
-/// Whether somebody else has filled its status: there is something in it, and no record of ours.
-pub(super) fn is_served_by_another(service: &ServiceView) -> bool {
-    let filled = !service.status.is_empty() || service.status_has_hostname;
-    filled && service.allocated_network.is_none()
+/// What it has already, by our record or by its status.
+fn claim(service: &ServiceView, allocations: &Allocations) -> Result<Option<Held>, Obstacle> {
+    let recorded = service.recorded();
+    let is_filled = !service.status.is_empty() || service.status_has_hostname;
+    if recorded.is_some() || !is_filled {
+        return Ok(recorded);
+    }
+    let known = allocations.held(&service.key);
+    let own = known
+        .filter(|held| held.addresses == service.status)
+        .or_else(|| allocations.adoptable(&service.key, &service.status))
+        .filter(|_| !service.status_has_hostname);
+    if own.is_none() && service.allocated_network.is_none() {
+        return Err(Obstacle::ServedByAnother);
+    }
+    Ok(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controllers::address_pool::Pool;
+    use crate::controllers::service::view::tests::service;
+    use std::collections::HashSet;
+
+    fn allocations() -> Allocations {
+        let all = Allocations::default();
+        let pool = Pool {
+            name: "lan".into(),
+            ranges: vec!["192.0.2.8/30".parse().unwrap()],
+            unusable: HashSet::new(),
+        };
+        all.set_pools(vec![pool], HashSet::new());
+        all
+    }
+
+    fn filled(address: &str) -> ServiceView {
+        ServiceView {
+            status: vec![address.parse().unwrap()],
+            ..service()
+        }
+    }
+
+    #[test]
+    fn a_status_of_ours_is_kept_and_another_is_let_be() {
+        let all = allocations();
+        let kept = observe(&filled("192.0.2.10"), &all).unwrap();
+        assert_eq!(kept.addresses, filled("192.0.2.10").status);
+        let others = observe(&filled("203.0.113.1"), &all);
+        assert_eq!(others, Err(Obstacle::ServedByAnother));
+        let named = ServiceView {
+            status_has_hostname: true,
+            ..service()
+        };
+        assert_eq!(observe(&named, &all), Err(Obstacle::ServedByAnother));
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_read_costs_no_address() {
+        let broken = ServiceView {
+            allocated_network: Some("lan".into()),
+            allocated_addresses: Some("garbage".into()),
+            ..filled("192.0.2.11")
+        };
+        let kept = observe(&broken, &allocations()).unwrap();
+        assert_eq!(kept.addresses, broken.status);
+    }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use mooring_common::engine::{Impact, Plan, Step};
 
-use super::observe::{Allotted, Obstacle, is_served_by_another};
+use super::observe::{Allotted, Obstacle};
 use super::view::ServiceView;
 use crate::controllers::address_pool::Held;
 
@@ -69,11 +69,12 @@ pub(super) fn plan(service: &ServiceView, allotted: &Allotted) -> Decision {
             Decision::Leave("it wants no load balancer")
         };
     }
-    if is_served_by_another(service) {
-        return Decision::Leave("somebody else has given it an address");
-    }
     let held = match allotted {
         Ok(held) => held,
+        Err(Obstacle::NotWanted) => return Decision::Leave("it wants no load balancer of ours"),
+        Err(Obstacle::ServedByAnother) => {
+            return Decision::Leave("somebody else has given it an address");
+        }
         Err(obstacle) => return Decision::Refuse(obstacle.clone()),
     };
     let mut plan = Plan::default();
@@ -172,20 +173,18 @@ mod tests {
             deleting: true,
             ..provided()
         };
-        let others = ServiceView {
-            status: held().addresses,
-            ..service()
-        };
         let plain = ServiceView {
             is_load_balancer: false,
             ..service()
         };
-        for service in [foreign_class, others, plain] {
+        for service in [foreign_class, plain] {
             assert!(
                 matches!(plan(&service, &allotted()), Decision::Leave(_)),
                 "{service:?}"
             );
         }
+        let others = plan(&service(), &Err(Obstacle::ServedByAnother));
+        assert!(matches!(others, Decision::Leave(_)));
     }
 
     #[test]

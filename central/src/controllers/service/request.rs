@@ -48,6 +48,9 @@ pub(super) fn request(service: &ServiceView) -> Result<Request, InvalidRequest> 
     }
 }
 
+/// How many addresses of a request are looked at. The rest of an annotation of 256 KiB is not.
+const MOST_READ: usize = 8;
+
 /// The annotation wins over the field, which has room for one family only.
 fn addresses(service: &ServiceView, families: &[Family], faults: &mut Vec<String>) -> Vec<IpAddr> {
     let (place, text) = match (&service.addresses_request, &service.load_balancer_ip) {
@@ -59,7 +62,14 @@ fn addresses(service: &ServiceView, families: &[Family], faults: &mut Vec<String
         (None, None) => return Vec::new(),
     };
     let mut addresses: Vec<IpAddr> = Vec::new();
-    for part in text.split(',').map(str::trim) {
+    for (index, part) in text.split(',').map(str::trim).enumerate() {
+        if index == MOST_READ {
+            let more = text.split(',').count() - MOST_READ;
+            faults.push(format!(
+                "{place}: {more} more are not read; at most two make sense"
+            ));
+            break;
+        }
         let Ok(address) = part.parse::<IpAddr>() else {
             let part: String = part.chars().take(80).collect();
             faults.push(format!(

@@ -29,9 +29,9 @@ pub struct ServiceView {
     pub finalizers: Option<Vec<String>>,
     /// Whether there is a map of annotations.
     pub has_annotations: bool,
-    /// The annotation that asks for a network.
+    /// The annotation that asks for a network, empty counting as absent.
     pub network_request: Option<String>,
-    /// The annotation that asks for addresses.
+    /// The annotation that asks for addresses, empty counting as absent.
     pub addresses_request: Option<String>,
     /// The annotation that records the network.
     pub allocated_network: Option<String>,
@@ -109,6 +109,12 @@ impl Slim for ServiceView {
             .unwrap_or_default();
         let has_annotations = meta.annotations.is_some();
         let mut given = meta.annotations.unwrap_or_default();
+        // Templates leave empty values behind.
+        let mut request = |key| given.remove(key).filter(|text| !text.trim().is_empty());
+        let (network_request, addresses_request) = (
+            request(annotations::L2_NETWORK_REQUEST),
+            request(annotations::ADDRESSES_REQUEST),
+        );
         Self {
             key: ObjectKey::new(
                 meta.namespace.unwrap_or_default(),
@@ -125,8 +131,8 @@ impl Slim for ServiceView {
             class: spec.load_balancer_class,
             finalizers: meta.finalizers,
             has_annotations,
-            network_request: given.remove(annotations::L2_NETWORK_REQUEST),
-            addresses_request: given.remove(annotations::ADDRESSES_REQUEST),
+            network_request,
+            addresses_request,
             allocated_network: given.remove(annotations::ALLOCATED_NETWORK),
             allocated_addresses: given.remove(annotations::ALLOCATED_ADDRESSES),
             load_balancer_ip: spec.load_balancer_ip.filter(|ip| !ip.is_empty()),

@@ -1,4 +1,5 @@
 use super::*;
+use mooring_common::l2_network::Segment;
 use proptest::prelude::*;
 
 fn pool(name: &str, ranges: &[&str]) -> Pool {
@@ -12,7 +13,7 @@ fn pool(name: &str, ranges: &[&str]) -> Pool {
 
 fn allocations(pools: &[Pool]) -> Allocations {
     let allocations = Allocations::default();
-    allocations.set_pools(pools.to_vec());
+    allocations.set_pools(pools.to_vec(), HashSet::new());
     allocations
 }
 
@@ -123,7 +124,7 @@ fn what_was_recorded_comes_back_unless_another_has_it() {
 fn what_is_held_stays_whatever_becomes_of_the_network() {
     let all = allocations(&[pool("lan", &["192.0.2.8/30"])]);
     let before = all.allocate(&key("a"), &v4(), None).unwrap();
-    all.set_pools(vec![]);
+    all.set_pools(vec![], HashSet::from(["lan".into()]));
     assert_eq!(all.allocate(&key("a"), &v4(), None), Ok(before));
     assert_eq!(
         all.allocate(&key("b"), &v4(), None),
@@ -206,4 +207,66 @@ proptest! {
             prop_assert_eq!(state.by_address.len(), count);
         }
     }
+}
+
+fn claim(name: &str, recorded: Option<Held>, status: &[&str]) -> Claim {
+    Claim {
+        key: key(name),
+        recorded,
+        status: held("", status).addresses,
+    }
+}
+
+#[test]
+fn at_the_start_a_status_counts_before_a_copied_record() {
+    let all = allocations(&[pool("lan", &["192.0.2.8/31"])]);
+    let record = Some(held("lan", &["192.0.2.8"]));
+    all.seed(&[
+        claim("copy", record.clone(), &[]),
+        claim("owner", record.clone(), &["192.0.2.8"]),
+    ]);
+    assert_eq!(all.held(&key("owner")), record);
+    let moved = all.allocate(&key("copy"), &v4(), record.as_ref());
+    assert_eq!(moved, Ok(held("lan", &["192.0.2.9"])));
+}
+
+#[test]
+fn what_a_status_still_shows_goes_to_nobody_else() {
+    let all = allocations(&[pool("lan", &["192.0.2.8/31"])]);
+    all.allocate(&key("a"), &v4(), None).unwrap();
+    let moved = all.allocate(&key("a"), &asking("192.0.2.9"), None);
+    assert_eq!(moved, Ok(held("lan", &["192.0.2.9"])));
+    assert!(all.allocate(&key("b"), &v4(), None).is_err());
+    assert!(all.settle(&key("a")) && !all.settle(&key("a")));
+    let next = all.allocate(&key("b"), &v4(), None);
+    assert_eq!(next, Ok(held("lan", &["192.0.2.8"])));
+}
+
+#[test]
+fn what_somebody_else_has_put_into_a_status_is_not_given_out() {
+    let all = allocations(&[pool("lan", &["192.0.2.8/31"])]);
+    let theirs = held("", &["192.0.2.8"]).addresses;
+    assert!(!all.leave(&key("theirs"), &theirs));
+    let ours = all.allocate(&key("ours"), &v4(), None);
+    assert_eq!(ours, Ok(held("lan", &["192.0.2.9"])));
+    assert_eq!(all.used("lan"), 1);
+    assert!(all.release(&key("theirs")));
+}
+
+#[test]
+fn a_network_that_gets_another_name_keeps_its_services() {
+    let all = allocations(&[pool("old", &["192.0.2.8/31"])]);
+    all.allocate(&key("a"), &v4(), None).unwrap();
+    let new = vec![pool("new", &["192.0.2.0/24"])];
+    let both = HashSet::from(["old".to_owned(), "new".to_owned()]);
+    all.set_pools(new.clone(), both);
+    let kept = all.allocate(&key("a"), &v4(), None);
+    assert_eq!(
+        kept,
+        Ok(held("old", &["192.0.2.8"])),
+        "old is there, though not ready"
+    );
+    all.set_pools(new, HashSet::from(["new".to_owned()]));
+    let renamed = all.allocate(&key("a"), &v4(), None);
+    assert_eq!(renamed, Ok(held("new", &["192.0.2.8"])));
 }
