@@ -34,6 +34,7 @@ use uuid::Uuid;
 pub use assets::{assets, program};
 pub use audit::{AuditLog, Record};
 pub use certificates::Identity;
+pub(crate) use launch::free_port;
 pub use options::Options;
 
 use crate::process::{Process, Spec};

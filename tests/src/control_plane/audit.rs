@@ -1,5 +1,6 @@
 //! The API server's audit log as typed records.
 
+use std::collections::HashMap;
 use std::fs;
 use std::ops::Deref;
 use std::path::Path;
@@ -35,6 +36,8 @@ pub struct Record {
     pub verb: String,
     /// For example `system:serviceaccount:mooring-system:mooring-node`.
     pub user: String,
+    /// Which token it was: two programs of one ServiceAccount differ in it. Empty without a token.
+    pub credential: String,
     /// The client's own description of itself.
     pub user_agent: String,
     /// Path and query.
@@ -148,6 +151,12 @@ impl AuditLog {
         self.by(&format!("system:serviceaccount:{namespace}:{name}"))
     }
 
+    /// Requests with one token, see [`Record::credential`].
+    #[must_use]
+    pub fn with_credential(&self, credential: &str) -> Self {
+        self.filter(|record| record.credential == credential)
+    }
+
     /// Requests about one resource (`nodes`), subresources included.
     #[must_use]
     pub fn of(&self, resource: &str) -> Self {
@@ -231,7 +240,12 @@ struct Event {
 struct User {
     #[serde(default)]
     username: String,
+    #[serde(default)]
+    extra: HashMap<String, Vec<String>>,
 }
+
+/// Where the API server puts a token's own id (KEP-4193).
+const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -251,8 +265,10 @@ struct Status {
 }
 
 impl From<Event> for Record {
-    fn from(event: Event) -> Self {
+    fn from(mut event: Event) -> Self {
+        let credentials = event.user.extra.remove(CREDENTIAL).unwrap_or_default();
         Self {
+            credential: credentials.into_iter().next().unwrap_or_default(),
             id: event.audit_id,
             stage: event.stage,
             verb: event.verb,

@@ -1,0 +1,294 @@
+//! Mooring as it is shipped: its manifests on a control plane, and its programs under exactly the
+//! ServiceAccounts that those name.
+//!
+//! ```no_run
+//! # use mooring_tests::{control_plane::{ControlPlane, Options}, shipped::{CentralFlags, Shipped}};
+//! # async fn example() -> anyhow::Result<()> {
+//! let cp = ControlPlane::start(Options::default()).await?;
+//! let shipped = Shipped::install(&cp).await?;
+//! let central = shipped.start_central(&cp, CentralFlags::alone()).await?;
+//! // ... what the suite is about ...
+//! shipped.assert_no_forbidden(&cp).await;
+//! # Ok(()) }
+//! ```
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use jiff::Timestamp;
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Node, Service};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use mooring_common::l2_network::L2Network;
+use mooring_common::names::NAMESPACE;
+use serde_json::json;
+
+use crate::api_proxy::ApiProxy;
+use crate::control_plane::{AuditLog, ControlPlane, free_port};
+use crate::endpoints::Endpoints;
+use crate::objects::{NodeBuilder, PodBuilder, apply_manifests, unique};
+use crate::process::{Process, Spec};
+use crate::program::Program;
+use crate::wait::try_eventually;
+
+/// The user that central is, in the audit log.
+pub const CENTRAL_USER: &str = "system:serviceaccount:mooring-system:mooring-central";
+/// The user that every node daemon is, in the audit log.
+pub const NODE_USER: &str = "system:serviceaccount:mooring-system:mooring-node";
+
+/// How long the API server may take to take up the CRD and the policies: usually a second.
+const TAKE_UP: Duration = Duration::from_secs(30);
+
+/// The manifests of `deploy/`, in force on one control plane.
+#[derive(Clone, Copy, Debug)]
+pub struct Shipped {
+    installed: Timestamp,
+}
+
+impl Shipped {
+    /// Applies `deploy/manifests` and waits until the CRD is served and the policies are in force.
+    /// Deployment and DaemonSet are only stored: nobody runs their Pods.
+    ///
+    /// # Errors
+    /// If a manifest is refused, or not in force in time.
+    pub async fn install(cp: &ControlPlane) -> Result<Self> {
+        let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/manifests");
+        apply_manifests(cp, &manifests.join("mooring.yaml")).await?;
+        let networks = Api::<L2Network>::all(cp.admin());
+        try_eventually(TAKE_UP, async || {
+            networks.list(&ListParams::default()).await
+        })
+        .await
+        .map_err(anyhow::Error::msg)
+        .context("the CRD of L2Network is not served")?;
+        policies_stand(cp).await?;
+        Ok(Self {
+            installed: cp.now(),
+        })
+    }
+
+    /// A kubeconfig with a token of central's ServiceAccount.
+    ///
+    /// # Errors
+    /// If the API server gives no token.
+    pub async fn central_kubeconfig(&self, cp: &ControlPlane) -> Result<PathBuf> {
+        cp.kubeconfig_for_service_account(NAMESPACE, "mooring-central", None)
+            .await
+    }
+
+    /// A kubeconfig with the token of a daemon's Pod on this Node. The Pod is made for it.
+    ///
+    /// # Errors
+    /// If the API server takes no Pod, or gives no token.
+    pub async fn node_kubeconfig(&self, cp: &ControlPlane, node: &str) -> Result<PathBuf> {
+        let pod = unique("mooring-node");
+        PodBuilder::new(NAMESPACE, &pod)
+            .node(node)
+            .service_account("mooring-node")
+            .create(&cp.admin())
+            .await?;
+        cp.kubeconfig_for_service_account(NAMESPACE, "mooring-node", Some((NAMESPACE, &pod)))
+            .await
+    }
+
+    /// Starts central under its ServiceAccount. It logs into the control plane's folder.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub async fn start_central(&self, cp: &ControlPlane, flags: CentralFlags) -> Result<Central> {
+        self.start(cp, None, flags).await
+    }
+
+    /// Starts central under its ServiceAccount, so that it reaches the API server by this proxy.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub async fn start_central_by(
+        &self,
+        cp: &ControlPlane,
+        proxy: &ApiProxy,
+        flags: CentralFlags,
+    ) -> Result<Central> {
+        self.start(cp, Some(proxy), flags).await
+    }
+
+    async fn start(
+        &self,
+        cp: &ControlPlane,
+        proxy: Option<&ApiProxy>,
+        flags: CentralFlags,
+    ) -> Result<Central> {
+        // A token of its own for each start, in a file of its own.
+        let original = self.central_kubeconfig(cp).await?;
+        let port = free_port(Ipv4Addr::LOCALHOST.into())?;
+        let mut kubeconfig = cp.folder().join(format!("central-{port}.kubeconfig"));
+        std::fs::rename(&original, &kubeconfig)?;
+        let credential = credential(&kubeconfig).await?;
+        if let Some(proxy) = proxy {
+            kubeconfig = proxy.kubeconfig(&kubeconfig)?;
+        }
+        let spec = flags.spec(cp, &kubeconfig, port)?;
+        Ok(Central {
+            process: Process::start(&spec)?,
+            endpoints: Endpoints::new(port)?,
+            credential,
+        })
+    }
+
+    /// Asserts that neither program was refused anything (403) since the manifests are in force.
+    pub async fn assert_no_forbidden(&self, cp: &ControlPlane) {
+        let refused = self.forbidden(&cp.audit_settled().await);
+        assert!(
+            refused.is_empty(),
+            "the shipped permissions are too narrow, or a program does what it must not:\n{}",
+            refused.summary()
+        );
+    }
+
+    /// What the programs were refused. Not counted: writes into a namespace that is being deleted,
+    /// where nobody may create anything, and what the fence's self-test tries on purpose.
+    #[must_use]
+    pub fn forbidden(&self, log: &AuditLog) -> AuditLog {
+        log.since(self.installed).forbidden().filter(|record| {
+            [CENTRAL_USER, NODE_USER].contains(&record.user.as_str())
+                && !record.message.contains("is being terminated")
+                && !record.uri.contains("dryRun=All")
+        })
+    }
+}
+
+/// The command line of one `mooring-central`.
+#[derive(Clone, Debug)]
+pub struct CentralFlags {
+    flags: Vec<String>,
+    serving: bool,
+}
+
+impl CentralFlags {
+    /// The only replica: it leads at once.
+    #[must_use]
+    pub fn alone() -> Self {
+        Self {
+            flags: vec!["--leader-elect=false".to_owned()],
+            serving: true,
+        }
+    }
+
+    /// One of several replicas, with election times for impatient tests.
+    #[must_use]
+    pub fn replica() -> Self {
+        let flags = [
+            "--leader-elect-lease-duration=3s",
+            "--leader-elect-renew-deadline=2s",
+            "--leader-elect-retry-period=250ms",
+        ];
+        Self {
+            flags: flags.map(ToOwned::to_owned).to_vec(),
+            serving: true,
+        }
+    }
+
+    /// Adds a flag. The last of a name wins.
+    #[must_use]
+    pub fn with(mut self, flag: impl Into<String>) -> Self {
+        self.flags.push(flag.into());
+        self
+    }
+
+    /// With `--secure-port=0`.
+    #[must_use]
+    pub fn without_endpoints(mut self) -> Self {
+        self.serving = false;
+        self
+    }
+
+    fn spec(self, cp: &ControlPlane, kubeconfig: &Path, port: u16) -> Result<Spec> {
+        let port = if self.serving { port } else { 0 };
+        let mut flags = vec![
+            "--cloud-provider=cloudlycke".to_owned(),
+            format!("--kubeconfig={}", kubeconfig.display()),
+            "--bind-address=127.0.0.1".to_owned(),
+            format!("--secure-port={port}"),
+        ];
+        flags.extend(self.flags);
+        Program::Central.spec(cp.folder(), flags)
+    }
+}
+
+/// A running `mooring-central`. Dropping it kills it.
+#[derive(Debug)]
+pub struct Central {
+    /// The program.
+    pub process: Process,
+    /// What it serves.
+    pub endpoints: Endpoints,
+    /// Its token's id in the audit log.
+    pub credential: String,
+}
+
+/// The id of the token in a kubeconfig, as the audit log has it.
+async fn credential(kubeconfig: &Path) -> Result<String> {
+    let read = Kubeconfig::read_from(kubeconfig)?;
+    let config = kube::Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;
+    let review = Api::<SelfSubjectReview>::all(kube::Client::try_from(config)?)
+        .create(&PostParams::default(), &SelfSubjectReview::default())
+        .await?;
+    let user = review.status.and_then(|status| status.user_info);
+    user.and_then(|user| {
+        user.extra?
+            .remove("authentication.kubernetes.io/credential-id")?
+            .pop()
+    })
+    .context("the token has no id")
+}
+
+/// Waits for all three policies: the API server takes up new ones within a second or so.
+async fn policies_stand(cp: &ControlPlane) -> Result<()> {
+    let admin = cp.admin();
+    let daemon = cp.client_for(NAMESPACE, "mooring-node", None).await?;
+    let central = cp.client_for(NAMESPACE, "mooring-central", None).await?;
+    let probe = unique("probe");
+    NodeBuilder::new(&probe).create(&admin).await?;
+    let label = Patch::Merge(json!({ "metadata": { "labels": { "probe": "1" } } }));
+    let dry_patch = PatchParams {
+        dry_run: true,
+        ..PatchParams::default()
+    };
+    let dry_post = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let mut lease = Lease::default();
+    lease.metadata.name = Some(probe.clone());
+    let nodes = Api::<Node>::all(daemon.clone());
+    let leases = Api::<Lease>::namespaced(daemon, NAMESPACE);
+    let services = Api::<Service>::namespaced(central, "default");
+    let stand = try_eventually(TAKE_UP, async || {
+        is_denied(nodes.patch(&probe, &dry_patch, &label).await)
+            && is_denied(leases.create(&dry_post, &lease).await)
+            && is_denied(
+                services
+                    .patch_status("kubernetes", &dry_patch, &label)
+                    .await,
+            )
+    })
+    .await;
+    Api::<Node>::all(admin)
+        .delete(&probe, &DeleteParams::default())
+        .await?;
+    stand
+        .map_err(anyhow::Error::msg)
+        .context("the admission policies are not in force")
+}
+
+/// Whether an admission policy (and not RBAC) refused it.
+fn is_denied<T>(answer: kube::Result<T>) -> bool {
+    answer.is_err_and(|error| match error {
+        kube::Error::Api(status) => status.message.contains("ValidatingAdmissionPolicy"),
+        _ => false,
+    })
+}
