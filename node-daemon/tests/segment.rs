@@ -404,7 +404,7 @@ fn one_node_speaks_and_another_takes_over() {
         );
         let announced = other.told.0.lock().unwrap();
         assert!(announced.iter().any(|(name, reason, note)| {
-            name == "web" && *reason == "AddressAnnounced" && note.contains(V4)
+            name == "web" && *reason == "AddressAnnounced" && note.contains(V4) && note.contains(V6)
         }));
     });
 }

@@ -1,24 +1,24 @@
 //! Brings the stations to do what was decided, and tells the world about it: the Lease, Events,
 //! metrics, the log.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+mod teller;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use mooring_common::engine::Step as _;
-use mooring_common::k8s::{EventKind, ObjectKey};
-use mooring_common::names::reasons;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use self::teller::Teller;
 use super::EventSink;
 use super::lease::Wish;
 use super::links::Link;
 use super::mac::Mac;
 use super::members::Members;
-use super::metrics::{AddressLabels, Metrics, PeerLabels, PeerState, SegmentLabels};
+use super::metrics::Metrics;
 use super::observe::Snapshot;
 use super::plan::{Assignment, assign};
 use super::segments::{Step, footing, orders, steps};
@@ -65,14 +65,22 @@ impl<E: EventSink> Conductor<E> {
     pub async fn run(self, cancel: CancellationToken) {
         let (sender, reports) = mpsc::channel(REPORTS);
         let mut work = Work {
+            teller: Teller::new(&self.node_name, self.events, self.metrics.clone()),
+            node_name: self.node_name,
+            snapshot: self.snapshot,
+            published: self.published,
+            links: self.links,
+            wish: self.wish,
+            renew_now: self.renew_now,
+            members: self.members,
+            lease_duration: self.lease_duration,
+            metrics: self.metrics,
+            seed: self.seed,
             assigned_from: None,
             assignment: Assignment::default(),
             stations: BTreeMap::new(),
             on_air: BTreeMap::new(),
-            complaints: BTreeMap::new(),
-            peers: BTreeSet::new(),
             sender,
-            c: self,
         };
         work.conduct(reports, cancel).await;
         work.close_all().await;
@@ -86,16 +94,22 @@ struct AssignedFrom {
 }
 
 struct Work<E> {
-    c: Conductor<E>,
+    teller: Teller<E>,
+    node_name: String,
+    snapshot: Arc<ArcSwap<Snapshot>>,
+    published: watch::Receiver<u64>,
+    links: watch::Receiver<Arc<Vec<Link>>>,
+    wish: watch::Sender<Option<Wish>>,
+    renew_now: Arc<Notify>,
+    members: Members,
+    lease_duration: Duration,
+    metrics: Metrics,
+    seed: u64,
     assigned_from: Option<AssignedFrom>,
     assignment: Assignment,
     stations: BTreeMap<String, Station>,
     /// The segments that can be spoken on, and from which MAC.
     on_air: BTreeMap<String, Mac>,
-    /// What was last complained about, by segment, so that each fault is told once.
-    complaints: BTreeMap<String, String>,
-    /// The segments that peers are counted for.
-    peers: BTreeSet<String>,
     sender: mpsc::Sender<(String, Report)>,
 }
 
@@ -116,19 +130,20 @@ impl<E: EventSink> Work<E> {
             if farewell.is_some_and(|end| silent || now >= end) {
                 return;
             }
-            let next = self.c.members.next_look().into_iter().chain(farewell);
+            let next = self.members.next_look().into_iter().chain(farewell);
             let next = next.fold(now + LOOK, Instant::min);
             tokio::select! {
                 () = cancel.cancelled(), if farewell.is_none() => {
                     farewell = Some(Instant::now() + FAREWELL);
                 }
-                _ = self.c.published.changed() => {}
-                _ = self.c.links.changed() => {}
+                _ = self.published.changed() => {}
+                _ = self.links.changed() => {}
                 Some((segment, report)) = reports.recv() => {
                     self.heed(&segment, report);
                     while let Ok((segment, report)) = reports.try_recv() {
                         self.heed(&segment, report);
                     }
+                    self.teller.begun(&self.snapshot.load(), &self.assignment);
                 }
                 () = tokio::time::sleep_until(next.into()) => {}
             }
@@ -137,27 +152,25 @@ impl<E: EventSink> Work<E> {
 
     /// Decides anew, and does what differs.
     async fn round(&mut self, now: Instant) {
-        let snapshot = self.c.snapshot.load_full();
-        if let Some(heard) = snapshot.heard {
-            self.c.metrics.view_age.set(heard.elapsed().as_secs_f64());
-        }
+        let snapshot = self.snapshot.load_full();
+        self.teller.view_age(&snapshot);
         if !snapshot.decides_speakers() {
             return;
         }
-        self.c.members.observe(snapshot.leases.values(), now);
+        self.members.observe(snapshot.leases.values(), now);
         self.assign(&snapshot);
-        let links = Arc::clone(&self.c.links.borrow_and_update());
+        let links = Arc::clone(&self.links.borrow_and_update());
         let footing = footing(&snapshot, &links);
         for (segment, link) in &footing {
-            self.complain(&snapshot, segment, link.as_ref().err().cloned());
+            match link {
+                Err(fault) => self.teller.complain(&snapshot, segment, fault.clone()),
+                // What a station complains about it takes back itself, by going on air.
+                Ok(_) if self.stations.contains_key(segment) => {}
+                Ok(_) => self.teller.mended(segment),
+            }
         }
         self.bury_dead_stations();
-        let wanted = orders(
-            &self.c.node_name,
-            &footing,
-            &self.c.members,
-            &self.assignment,
-        );
+        let wanted = orders(&self.node_name, &footing, &self.members, &self.assignment);
         let running = self
             .stations
             .iter()
@@ -167,12 +180,11 @@ impl<E: EventSink> Work<E> {
             self.apply(step).await;
         }
         self.tell_lease(&snapshot, !footing.is_empty());
-        self.count_peers();
+        self.teller.peers(&self.members);
     }
 
     fn assign(&mut self, snapshot: &Arc<Snapshot>) {
         let live: Vec<_> = self
-            .c
             .members
             .live()
             .map(|lease| (lease.node.clone(), lease.segments.keys().cloned().collect()))
@@ -185,7 +197,7 @@ impl<E: EventSink> Work<E> {
                 && from.live == live
         });
         if !same {
-            self.assignment = assign(snapshot, self.c.members.live(), &self.assignment);
+            self.assignment = assign(snapshot, self.members.live(), &self.assignment);
             self.assigned_from = Some(AssignedFrom {
                 snapshot: Arc::clone(snapshot),
                 live,
@@ -225,9 +237,9 @@ impl<E: EventSink> Work<E> {
             segment: segment.to_owned(),
             orders: Arc::clone(orders),
             reports: self.sender.clone(),
-            metrics: self.c.metrics.clone(),
-            seed: self.c.seed,
-            longest_gap: self.c.lease_duration / 2,
+            metrics: self.metrics.clone(),
+            seed: self.seed,
+            longest_gap: self.lease_duration / 2,
         };
         match Station::start(setup) {
             Ok(station) => {
@@ -239,11 +251,10 @@ impl<E: EventSink> Work<E> {
 
     async fn close(&mut self, segment: &str) {
         self.on_air.remove(segment);
-        self.complaints.remove(segment);
+        self.teller.mended(segment);
         if let Some(station) = self.stations.remove(segment) {
             for address in station.orders().view.mine.keys() {
-                let labels = AddressLabels::new(segment, *address);
-                self.c.metrics.owner.remove(&labels);
+                self.teller.stopped(segment, *address);
             }
             // It waits for the thread's last frame, which is a matter of microseconds.
             let stopped = tokio::task::spawn_blocking(|| station.stop()).await;
@@ -288,150 +299,53 @@ impl<E: EventSink> Work<E> {
                     self.on_air.clone()
                 },
             });
-        self.c.wish.send_if_modified(|known| {
+        self.wish.send_if_modified(|known| {
             let changed = *known != wish;
             *known = wish;
             changed
         });
     }
 
-    fn count_peers(&mut self) {
-        let mut counts: BTreeMap<String, [i64; 2]> =
-            self.peers.iter().map(|s| (s.clone(), [0, 0])).collect();
-        for (lease, alive) in self.c.members.known() {
-            for segment in lease.segments.keys() {
-                let [living, dead] = counts.entry(segment.clone()).or_default();
-                *(if alive { living } else { dead }) += 1;
-            }
-        }
-        for (segment, [living, dead]) in &counts {
-            for (state, count) in [(PeerState::Alive, *living), (PeerState::Dead, *dead)] {
-                let labels = PeerLabels {
-                    segment: segment.clone(),
-                    state,
-                };
-                self.c.metrics.peers.get_or_create(&labels).set(count);
-            }
-        }
-        self.peers = counts.into_keys().collect();
-    }
-
     fn heed(&mut self, segment: &str, report: Report) {
+        // What a station said before it was closed is out of date.
+        if !self.stations.contains_key(segment) {
+            return;
+        }
         match report {
             Report::OnAir(Some(mac)) => {
                 tracing::info!(segment, %mac, "segment can be spoken on");
                 self.on_air.insert(segment.to_owned(), mac);
-                self.complaints.remove(segment);
+                self.teller.mended(segment);
             }
             Report::OnAir(None) => {
                 tracing::info!(segment, "segment cannot be spoken on");
                 self.on_air.remove(segment);
             }
-            Report::Trouble(note) => {
-                let snapshot = self.c.snapshot.load_full();
-                self.complain_once(&snapshot, segment, note);
+            Report::Trouble(fault) => {
+                self.teller.complain(&self.snapshot.load(), segment, fault);
             }
             Report::Notice(notice) => self.heed_notice(segment, &notice),
         }
     }
 
-    fn heed_notice(&self, segment: &str, notice: &Notice) {
-        let metrics = &self.c.metrics;
-        let labels = SegmentLabels::new(segment);
+    fn heed_notice(&mut self, segment: &str, notice: &Notice) {
         match notice {
-            Notice::Began(address) => {
-                tracing::info!(segment, %address, "announcing an address");
-                let owner = AddressLabels::new(segment, *address);
-                metrics.owner.get_or_create(&owner).set(1);
-                metrics.takeovers.get_or_create(&labels).inc();
-                let node = &self.c.node_name;
-                let note = format!("Node {node} announces {address} on L2Network {segment}.");
-                self.tell(
-                    segment,
-                    *address,
-                    EventKind::Normal,
-                    reasons::ADDRESS_ANNOUNCED,
-                    &note,
-                );
-            }
-            Notice::Stopped(address) => {
-                tracing::info!(segment, %address, "not announcing an address any more");
-                metrics.owner.remove(&AddressLabels::new(segment, *address));
-            }
+            Notice::Began(address) => self.teller.began(segment, *address),
+            Notice::Stopped(address) => self.teller.stopped(segment, *address),
             Notice::Yielded(address, mac) => {
-                tracing::info!(segment, %address, %mac, "another daemon announces an address");
-                metrics.yields.get_or_create(&labels).inc();
-                self.c.renew_now.notify_one();
+                self.teller.yielded(segment, *address, *mac);
+                self.renew_now.notify_one();
             }
             Notice::Conflict(address, mac) => {
-                tracing::warn!(segment, %address, %mac, "a foreign station claims an address");
-                let conflict = AddressLabels::new(segment, *address);
-                metrics.conflicts.get_or_create(&conflict).inc();
-                let note = format!(
-                    "A station with the MAC address {mac} on L2Network {segment} claims \
-                     {address}, which belongs to this Service. Find it and give it another \
-                     address, or take {address} out of the ranges of the L2Network."
-                );
-                self.tell(
-                    segment,
-                    *address,
-                    EventKind::Warning,
-                    reasons::ADDRESS_CONFLICT,
-                    &note,
-                );
+                let snapshot = self.snapshot.load();
+                let claim = (*address, *mac);
+                self.teller
+                    .conflict(&snapshot, &self.assignment, segment, claim);
             }
             Notice::HeldUp(gap) => {
                 tracing::warn!(segment, ?gap, "held up: silent until the lease is renewed");
-                self.c.renew_now.notify_one();
+                self.renew_now.notify_one();
             }
         }
-    }
-
-    /// Tells every Service that has the address.
-    fn tell(
-        &self,
-        segment: &str,
-        address: IpAddr,
-        kind: EventKind,
-        reason: &'static str,
-        note: &str,
-    ) {
-        let Some(assigned) = self.assignment.get(segment, address) else {
-            return;
-        };
-        let snapshot = self.c.snapshot.load();
-        for key in &assigned.services {
-            if let Some(service) = snapshot.services.get(key) {
-                let about = service.reference(key);
-                self.c.events.event(about, kind, reason, note.to_owned());
-            }
-        }
-    }
-
-    fn complain(&mut self, snapshot: &Snapshot, segment: &str, fault: Option<String>) {
-        match fault {
-            Some(note) => self.complain_once(snapshot, segment, note),
-            None => {
-                // What a station complains about it takes back itself, by going on air.
-                if !self.stations.contains_key(segment) {
-                    self.complaints.remove(segment);
-                }
-            }
-        }
-    }
-
-    fn complain_once(&mut self, snapshot: &Snapshot, segment: &str, note: String) {
-        if self.complaints.get(segment) == Some(&note) {
-            return;
-        }
-        let node = &self.c.node_name;
-        tracing::warn!(segment, %note, "segment cannot be spoken on");
-        if let Some(network) = snapshot.networks.get(&ObjectKey::cluster_wide(segment)) {
-            let told = format!("Node {node} cannot announce on this segment: {note}.");
-            let (kind, reason) = (EventKind::Warning, reasons::SEGMENT_UNAVAILABLE);
-            let about = network.reference(segment);
-            self.c.events.event(about, kind, reason, told);
-        }
-        self.complaints.insert(segment.to_owned(), note);
     }
 }

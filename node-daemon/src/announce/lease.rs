@@ -28,8 +28,6 @@ use super::mac::Mac;
 const SHORTEST_GAP: Duration = Duration::from_millis(200);
 /// How soon a failed renewal is tried again.
 const RETRY: Duration = Duration::from_secs(1);
-/// How long one request may take.
-const REQUEST: Duration = Duration::from_secs(5);
 
 /// What the Lease is to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,8 +45,8 @@ pub enum LeaseError {
     #[error("the API server did not take it")]
     Api(#[from] kube::Error),
     /// The API server does not answer.
-    #[error("the API server did not answer within {REQUEST:?}")]
-    Silent,
+    #[error("the API server did not answer within {0:?}")]
+    Silent(Duration),
 }
 
 /// Keeps the Lease of this daemon.
@@ -154,14 +152,16 @@ impl Keeper {
         let name = node_lease(&self.node_name);
         let found = match self.last.take() {
             Some(last) => Some(last),
-            None => within(self.api.get_opt(&name)).await?,
+            None => self.within(self.api.get_opt(&name)).await?,
         };
         let epoch = self.epoch_after(found.as_ref());
         let lease = self.filled_in(found.clone().unwrap_or_default(), wish, epoch);
         let written = if found.is_some() {
-            within(self.api.replace(&name, &PostParams::default(), &lease)).await?
+            self.within(self.api.replace(&name, &PostParams::default(), &lease))
+                .await?
         } else {
-            within(self.api.create(&PostParams::default(), &lease)).await?
+            self.within(self.api.create(&PostParams::default(), &lease))
+                .await?
         };
         if self.epoch != Some(epoch) {
             tracing::info!(lease = %name, epoch, segments = ?wish.segments, "lease taken");
@@ -240,12 +240,26 @@ impl Keeper {
     }
 
     async fn find_and_release(&mut self) -> Result<(), LeaseError> {
-        let found = within(self.api.get_opt(&node_lease(&self.node_name))).await?;
+        let found = self
+            .within(self.api.get_opt(&node_lease(&self.node_name)))
+            .await?;
         let spec = found.as_ref().and_then(|lease| lease.spec.as_ref());
         let is_ours = spec.and_then(|spec| spec.holder_identity.as_deref()) == Some(&self.holder);
         match found {
             Some(lease) if is_ours => self.try_release(lease).await,
             _ => Ok(()),
+        }
+    }
+
+    /// One request, which may take as long as the Lease can wait for it.
+    async fn within<T>(
+        &self,
+        request: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, LeaseError> {
+        let limit = self.duration / 3;
+        match timeout(limit, request).await {
+            Ok(result) => Ok(result?),
+            Err(_) => Err(LeaseError::Silent(limit)),
         }
     }
 
@@ -255,17 +269,11 @@ impl Keeper {
             spec.renew_time = Some(MicroTime(Timestamp::now()));
         }
         let name = node_lease(&self.node_name);
-        within(self.api.replace(&name, &PostParams::default(), &lease)).await?;
+        self.within(self.api.replace(&name, &PostParams::default(), &lease))
+            .await?;
         tracing::info!(lease = %name, "lease released");
         // If it is taken again in this run, that is another epoch.
         self.epoch = None;
         Ok(())
-    }
-}
-
-async fn within<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, LeaseError> {
-    match timeout(REQUEST, request).await {
-        Ok(result) => Ok(result?),
-        Err(_) => Err(LeaseError::Silent),
     }
 }

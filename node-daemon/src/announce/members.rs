@@ -83,23 +83,19 @@ impl Members {
         self.age(now);
     }
 
-    /// Lets time pass, and tells whether somebody died of age.
-    pub fn age(&mut self, now: Instant) -> bool {
+    /// Lets time pass: who has been silent for too long is dead.
+    pub fn age(&mut self, now: Instant) {
         if !self.in_contact(now) {
             if let Some(contact) = &mut self.contact {
                 contact.lost = true;
             }
-            return false;
+            return;
         }
-        let mut changed = false;
         for peer in self.peers.values_mut() {
             let own = peer.lease.node == self.own_node;
-            if !own && !peer.dead && now.duration_since(peer.unchanged_since) >= self.duration {
-                peer.dead = true;
-                changed = true;
-            }
+            let silent = now.duration_since(peer.unchanged_since);
+            peer.dead |= !own && silent >= self.duration;
         }
-        changed
     }
 
     /// When [`Self::age`] next has something to look at.

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::atomic::AtomicU64;
 
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -30,25 +30,16 @@ impl AddressLabels {
     }
 }
 
-/// Who the daemons of a segment are.
+/// The daemons of a segment, alive or not.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct PeerLabels {
     /// The L2Network's name.
     pub segment: String,
-    /// Alive or not.
-    pub state: PeerState,
+    /// `alive`, or `dead`: its Lease is released, or has not changed for a lease duration.
+    pub state: &'static str,
 }
 
-/// Whether a peer counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
-pub enum PeerState {
-    /// Its Lease is renewed.
-    Alive,
-    /// Its Lease is released, or has not changed for a lease duration.
-    Dead,
-}
-
-/// Why a frame was sent.
+/// One segment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct SegmentLabels {
     /// The L2Network's name.

@@ -202,27 +202,22 @@ fn a_thousand_addresses_all_have_their_first_frame_within_a_second() {
 }
 
 #[test]
-fn refreshes_of_a_thousand_addresses_stay_below_the_cap() {
-    let many: Vec<String> = (0..1000)
+fn refreshes_stay_below_the_cap_however_many_addresses_there_are() {
+    // At one refresh a minute and a half these would be about 90 frames a second.
+    let many: Vec<String> = (0..4000)
         .map(|i| format!("10.0.{}.{}", i / 250, i % 250))
         .collect();
     let mine: Vec<_> = many.iter().map(|a| (a.as_str(), None)).collect();
     let mut bench = Bench::new(&mine);
-    bench.run(Duration::from_secs(30));
+    bench.run(Duration::from_secs(50));
     bench.sent.clear();
-    bench.run(Duration::from_secs(300));
-    for second in 30..330 {
-        let count = bench
-            .sent
-            .iter()
-            .filter(|(at, _)| at.as_secs() == second)
-            .count();
-        assert!(count <= 56, "{count} frames in second {second}");
+    bench.run(Duration::from_secs(150));
+    let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+    for (at, _) in &bench.sent {
+        *counts.entry(at.as_secs()).or_default() += 1;
     }
-    assert!(
-        bench.sent.len() > 4000,
-        "every address about three times, two frames each"
-    );
+    let most = counts.values().max().unwrap();
+    assert!((48..=54).contains(most), "{most} frames in a second");
 }
 
 #[test]
@@ -375,6 +370,7 @@ fn nothing_is_sent_without_a_link_and_rounds_repeat_when_it_is_back() {
     bench.run(ms(3000));
     bench.sent.clear();
     bench.speaker.set_link(None, bench.now);
+    assert!(!bench.speaker.permits(ip(V4), bench.now));
     bench.hear(&frames::prime(FOREIGN, ip("192.0.2.99"), ip(V4)).unwrap());
     bench.run(Duration::from_secs(300));
     assert_eq!(bench.sent, []);
