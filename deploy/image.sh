@@ -3,7 +3,8 @@
 #
 # The build stage stands on a small Debian made by debootstrap, into which this machine's own Rust
 # toolchain is mounted (Debian's is too old). Needs root; installs debootstrap and buildah from
-# Debian where they are missing. Takes some 6 minutes on two cores the first time.
+# Debian where they are missing. Takes some 6 minutes on two cores the first time,
+# of which compiling is most; what has been compiled is kept for the next time.
 #
 #   MOORING_CACHE  where the base and what has been compiled are kept (default: ~/.cache/mooring)
 set -euo pipefail
@@ -25,9 +26,8 @@ for package in debootstrap buildah; do
 done
 if [[ ${#missing[@]} -gt 0 ]]; then
     say "installing ${missing[*]}"
-    { apt-get update && apt-get install --yes --no-install-recommends "${missing[@]}"; } \
-        >/tmp/mooring-image-apt.log 2>&1 || {
-        tail -n 5 /tmp/mooring-image-apt.log >&2
+    told=$(apt-get update 2>&1 && apt-get install --yes --no-install-recommends "${missing[@]}" 2>&1) || {
+        tail -n 5 <<<"$told" >&2
         die "could not install ${missing[*]}"
     }
 fi
@@ -71,9 +71,10 @@ fi
 toolchain=$(rustc --print sysroot)
 registry=${CARGO_HOME:-$HOME/.cargo}/registry
 mkdir -p "$registry"
+# Both stand on the same build stage, so it is kept until the second is there.
 for program in central node; do
     say "building mooring-$program"
-    buildah build --isolation chroot --quiet \
+    buildah build --isolation chroot --layers --quiet \
         --build-arg "BUILD_BASE=$base" --build-arg "VERSION=$version" \
         --volume "$toolchain:/opt/rust:ro" \
         --volume "$registry:/opt/cargo/registry" \
@@ -92,4 +93,5 @@ for program in central node; do
     user=$(buildah inspect --type image --format '{{.OCIv1.Config.User}}' "$image")
     echo "$image: $told, user $user, $((size / 1024)) KiB in $(find "$root" -type f | wc -l) files"
 done
+buildah rmi --prune >/dev/null
 say "done"
