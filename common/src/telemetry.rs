@@ -15,9 +15,13 @@ pub enum LogFormat {
 /// Starts logging to standard error. `verbosity` is that of the Go programs' `-v`: up to 3 tells
 /// changes, 4 and more tells decisions, 6 and more everything. `RUST_LOG` overrides it.
 pub fn start(verbosity: u8, format: LogFormat) {
+    // The client's own line about each failed request says less than ours about the same.
     let level = match verbosity {
-        0..=3 => "info",
-        4..=5 => "info,mooring_common=debug,mooring_central=debug,mooring_node=debug",
+        0..=3 => "info,kube_client::client::builder=off",
+        4..=5 => {
+            "info,mooring_common=debug,mooring_central=debug,mooring_node=debug,\
+             kube_client::client::builder=off"
+        }
         _ => "debug",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
