@@ -37,6 +37,7 @@ mod http;
 mod kubernetes;
 mod namespace;
 mod packages;
+pub mod raw;
 mod world;
 
 use std::net::{Ipv4Addr, Ipv6Addr};

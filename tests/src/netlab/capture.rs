@@ -109,7 +109,8 @@ impl Drop for Capture {
     }
 }
 
-fn open(interface: &str) -> Result<Socket> {
+/// A socket for all frames of an interface of the current namespace.
+pub(super) fn open(interface: &str) -> Result<Socket> {
     let protocol = Protocol::from(i32::from(ALL_PROTOCOLS.to_be()));
     let socket = Socket::new(Domain::PACKET, Type::RAW, Some(protocol))?;
     nix::sys::socket::bind(socket.as_raw_fd(), &link_address(interface)?)?;

@@ -1,0 +1,9 @@
+//! Announcing on a real segment: three nodes and a client on a bridge, every frame captured, a real
+//! API server, and the programs as they are shipped.
+
+mod handover;
+mod notices;
+mod outage;
+mod scene;
+mod sound;
+mod wire;

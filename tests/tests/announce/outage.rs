@@ -1,0 +1,97 @@
+//! While the API server is away, nothing moves.
+
+use std::time::{Duration, Instant};
+
+use mooring_tests::netlab::in_world;
+use mooring_tests::wait::{eventually, never};
+
+use crate::scene::{Addresses, SOON, Scene};
+
+const LEASE: Duration = Duration::from_secs(2);
+
+#[test]
+fn nothing_moves_while_the_api_server_is_away() {
+    in_world(async || {
+        let mut scene = Scene::set(&["--lease-duration=2s"]).await;
+        for node in ["n1", "n2", "n3"] {
+            scene.pod("web", node).await;
+        }
+        let start = Instant::now();
+        let web = Addresses::number(100);
+        scene.service("web", web, false).await;
+        let (_, speaker) = scene.announced(web.v4, start).await;
+        let speaker = speaker.name().to_owned();
+
+        let before = scene.renewals().await;
+        let away = Instant::now();
+        scene.cluster.control_plane.stop_api_server();
+        stays(&scene, web, &speaker, away, async || {
+            away.elapsed() > LEASE * 3
+        })
+        .await;
+        scene
+            .cluster
+            .control_plane
+            .start_api_server()
+            .await
+            .unwrap();
+        stays(&scene, web, &speaker, away, async || {
+            let now = scene.renewals().await;
+            now.len() == before.len() && now.iter().all(|(name, at)| before.get(name) != Some(at))
+        })
+        .await;
+        // A peer is given a whole Lease again, and by then has renewed it.
+        let back = Instant::now();
+        stays(&scene, web, &speaker, away, async || {
+            back.elapsed() > LEASE * 2
+        })
+        .await;
+
+        // A change after the outage is heeded.
+        scene.central_is_back().await;
+        let restored = scene.cluster.control_plane.now();
+        let deleted = Instant::now();
+        scene.delete_service("web").await;
+        eventually("the address falls silent", SOON, async || {
+            let asked = Instant::now();
+            scene.ask(web.v4);
+            scene.answered(scene.cluster.node("n1").ipv4()).await;
+            scene.claims(web.v4, asked).is_empty()
+        })
+        .await;
+        println!(
+            "FIGURE Silence after the deletion of a Service: at most {} ms",
+            deleted.elapsed().as_millis()
+        );
+        // While it starts, an API server does not know its own roles, and refuses much.
+        let log = scene.cluster.control_plane.audit_settled().await;
+        let refused = scene.cluster.shipped.forbidden(&log.since(restored));
+        assert!(refused.is_empty(), "{}", refused.summary());
+    });
+}
+
+/// The address is answered for all the time, by the same node only.
+async fn stays(
+    scene: &Scene,
+    web: Addresses,
+    speaker: &str,
+    since: Instant,
+    mut marker: impl AsyncFnMut() -> bool,
+) {
+    never(
+        "another speaker, or none",
+        SOON * 2,
+        async || {
+            let answers = [scene.answered(web.v4).await, scene.answered(web.v6).await];
+            assert_eq!(answers, [speaker, speaker]);
+            marker().await
+        },
+        async || {
+            let mut heard = scene.claimants(web.v4, since);
+            heard.extend(scene.claimants(web.v6, since));
+            heard.retain(|name| name != speaker);
+            (!heard.is_empty()).then(|| format!("{heard:?} spoke too"))
+        },
+    )
+    .await;
+}

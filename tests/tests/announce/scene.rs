@@ -1,0 +1,310 @@
+//! What all tests of this suite stand on.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use mooring_common::names::{NAMESPACE, annotations, node_lease};
+use mooring_tests::cluster::{Cluster, Kubelet, NETWORK, Network};
+use mooring_tests::netlab::raw::question;
+use mooring_tests::netlab::{Capture, Frame, Host, Mac};
+use mooring_tests::objects::{EventNote, PodBuilder, ServiceBuilder, create_namespace, events_for};
+use mooring_tests::process::Process;
+use mooring_tests::wait::eventually;
+use serde_json::{Value, json};
+
+/// What "eventually" means here.
+pub const SOON: Duration = Duration::from_secs(15);
+
+/// The namespace of the Services.
+pub const APP: &str = "app";
+
+/// Three nodes that can speak, central, and every frame on the bridge.
+pub struct Scene {
+    pub capture: Capture,
+    pub daemons: BTreeMap<String, Process>,
+    _kubelets: BTreeMap<String, Kubelet>,
+    central: Process,
+    pub cluster: Cluster,
+}
+
+/// A service address.
+#[derive(Clone, Copy, Debug)]
+pub struct Addresses {
+    pub v4: Ipv4Addr,
+    pub v6: Ipv6Addr,
+}
+
+impl Addresses {
+    /// `10.77.0.<number>` and `fd77::<number>`, of the lab's L2Network: 100 to 109.
+    pub fn number(number: u8) -> Self {
+        let digits = u16::from(number - 100) | 0x100;
+        Self {
+            v4: Ipv4Addr::new(10, 77, 0, number),
+            v6: Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, digits),
+        }
+    }
+
+    pub fn both(self) -> [IpAddr; 2] {
+        [self.v4.into(), self.v6.into()]
+    }
+}
+
+/// Somebody says on the wire where an address is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    pub at: Instant,
+    /// As the packet says.
+    pub mac: Mac,
+    /// Whose frame it is.
+    pub source: Mac,
+    pub unasked: bool,
+}
+
+impl Scene {
+    /// Everything at work, and no Service yet.
+    pub async fn set(daemon_flags: &[&str]) -> Self {
+        let cluster = Cluster::start(&["n1", "n2", "n3"]).await.unwrap();
+        let kubelets = cluster.register().await.unwrap();
+        let central = cluster.start_central(&[]).await.unwrap();
+        let daemons = cluster.start_daemons(daemon_flags).await.unwrap();
+        create_namespace(&cluster.admin(), APP).await.unwrap();
+        Network::of_the_bridge().create(&cluster).await.unwrap();
+        let scene = Self {
+            capture: cluster.lab.capture().unwrap(),
+            daemons,
+            _kubelets: kubelets,
+            central,
+            cluster,
+        };
+        for node in ["n1", "n2", "n3"] {
+            scene.can_speak(node).await;
+        }
+        scene
+    }
+
+    /// Waits until the node's Lease says that it can speak.
+    pub async fn can_speak(&self, node: &str) {
+        let leases = Api::<Lease>::namespaced(self.cluster.admin(), NAMESPACE);
+        eventually(&format!("{node} can speak"), SOON, async || {
+            let lease = leases.get(&node_lease(node)).await.ok()?;
+            let holder = lease.spec?.holder_identity.unwrap_or_default();
+            let segments = lease.metadata.annotations?;
+            (segments.get(annotations::LEASE_SEGMENTS)?.contains(NETWORK) && !holder.is_empty())
+                .then_some(())
+        })
+        .await;
+    }
+
+    /// Starts central again if it has ended, as its kubelet would: without its Lease it ends.
+    pub async fn central_is_back(&mut self) {
+        if !self.central.is_running() {
+            self.central = self.cluster.start_central(&[]).await.unwrap();
+        }
+    }
+
+    // --- objects ------------------------------------------------------------------------------
+
+    /// A Pod of this name and label, ready on a node.
+    pub async fn pod(&self, app: &str, node: &str) {
+        let number = node.trim_start_matches('n');
+        PodBuilder::new(APP, &format!("{app}-{node}"))
+            .node(node)
+            .label("app", app)
+            .running(&[&format!("10.244.9.{number}"), &format!("fd44:9::{number}")])
+            .create(&self.cluster.admin())
+            .await
+            .unwrap();
+    }
+
+    /// Takes the Pod away at once.
+    pub async fn delete_pod(&self, app: &str, node: &str) {
+        let pods = Api::<Pod>::namespaced(self.cluster.admin(), APP);
+        let at_once = DeleteParams::default().grace_period(0);
+        let name = format!("{app}-{node}");
+        pods.delete(&name, &at_once).await.unwrap();
+    }
+
+    /// A dual-stack Service for the Pods of this name, with these addresses. Returns once it has
+    /// them.
+    pub async fn service(&self, name: &str, addresses: Addresses, local: bool) {
+        let wanted = format!("{},{}", addresses.v4, addresses.v6);
+        let mut service = ServiceBuilder::load_balancer(APP, name)
+            .port(80, 8080)
+            .selector("app", name)
+            .families(&["IPv4", "IPv6"])
+            .annotation(annotations::ADDRESSES_REQUEST, &wanted);
+        if local {
+            service = service.local();
+        }
+        service.create(&self.cluster.admin()).await.unwrap();
+        let services = self.services();
+        eventually(&format!("{name} has its addresses"), SOON, async || {
+            let status = services.get(name).await.ok()?.status?.load_balancer?;
+            (status.ingress?.len() == 2).then_some(())
+        })
+        .await;
+    }
+
+    pub fn services(&self) -> Api<Service> {
+        Api::namespaced(self.cluster.admin(), APP)
+    }
+
+    /// Deletes a Service and waits until it is gone.
+    pub async fn delete_service(&self, name: &str) {
+        let services = self.services();
+        services
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
+        eventually(&format!("{name} is gone"), SOON, async || {
+            matches!(services.get_opt(name).await, Ok(None))
+        })
+        .await;
+    }
+
+    /// Changes labels of a Node, as a person would.
+    pub async fn label_node(&self, node: &str, labels: Value) {
+        let patch = Patch::Merge(json!({ "metadata": { "labels": labels } }));
+        Api::<k8s_openapi::api::core::v1::Node>::all(self.cluster.admin())
+            .patch(node, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+    }
+
+    /// Waits for an Event with this reason about an object.
+    pub async fn told(&self, kind: &str, name: &str, reason: &str, words: &str) -> EventNote {
+        let namespace = (kind == "Service").then_some(APP);
+        let admin = self.cluster.admin();
+        eventually(
+            &format!("an Event {reason} about {name}"),
+            SOON,
+            async || {
+                let events = events_for(&admin, kind, namespace, name).await.ok()?;
+                let fits = |event: &EventNote| event.reason == reason && event.note.contains(words);
+                events.into_iter().find(fits)
+            },
+        )
+        .await
+    }
+
+    /// How many Leases there are and when each was renewed last: for markers.
+    pub async fn renewals(&self) -> BTreeMap<String, String> {
+        let leases = Api::<Lease>::namespaced(self.cluster.admin(), NAMESPACE);
+        let Ok(list) = leases.list(&ListParams::default()).await else {
+            return BTreeMap::new();
+        };
+        list.into_iter()
+            .filter_map(|lease| Some((lease.metadata.name?, lease.metadata.resource_version?)))
+            .collect()
+    }
+
+    // --- the wire -----------------------------------------------------------------------------
+
+    /// Who has said on the wire since then that the address is theirs.
+    pub fn claims(&self, address: impl Into<IpAddr>, since: Instant) -> Vec<Claim> {
+        let address = address.into();
+        let frames = self.capture.since(since);
+        frames
+            .iter()
+            .filter_map(|frame| claim(frame, address))
+            .collect()
+    }
+
+    /// The nodes that have claimed it since then, each once.
+    pub fn claimants(&self, address: impl Into<IpAddr>, since: Instant) -> Vec<String> {
+        let mut names: Vec<String> = self
+            .claims(address, since)
+            .iter()
+            .map(|claim| self.name_of(claim.mac))
+            .collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    fn name_of(&self, mac: Mac) -> String {
+        let node = self.cluster.node_of(mac);
+        node.map_or_else(|| mac.to_string(), |node| node.name().to_owned())
+    }
+
+    /// Waits until somebody announces the address unasked, since then; gives the first claim.
+    pub async fn announced(&self, address: impl Into<IpAddr>, since: Instant) -> (Claim, &Host) {
+        let address = address.into();
+        let claim = eventually(&format!("{address} is announced"), SOON, async || {
+            let claims = self.claims(address, since);
+            claims.into_iter().find(|claim| claim.unasked)
+        })
+        .await;
+        let node = self.cluster.node_of(claim.mac);
+        (claim, node.expect("one of ours announces it"))
+    }
+
+    /// Waits until a given node announces the address unasked; gives the time.
+    pub async fn announced_by(
+        &self,
+        node: &str,
+        address: impl Into<IpAddr>,
+        since: Instant,
+    ) -> Instant {
+        let address = address.into();
+        let mac = self.cluster.node(node).mac();
+        eventually(&format!("{node} announces {address}"), SOON, async || {
+            let claims = self.claims(address, since);
+            claims
+                .into_iter()
+                .find(|claim| claim.unasked && claim.mac == mac)
+        })
+        .await
+        .at
+    }
+
+    /// Asks everybody on the segment once, as the client's kernel would.
+    pub fn ask(&self, address: impl Into<IpAddr>) {
+        let client = &self.cluster.client;
+        client.inject(&question(client, address.into())).unwrap();
+    }
+
+    /// Asks until somebody answers; gives the node.
+    pub async fn answered(&self, address: impl Into<IpAddr>) -> String {
+        let address = address.into();
+        let start = Instant::now();
+        let claim = eventually(&format!("{address} is answered for"), SOON, async || {
+            self.ask(address);
+            let claims = self.claims(address, start);
+            claims.into_iter().find(|claim| !claim.unasked)
+        })
+        .await;
+        self.name_of(claim.mac)
+    }
+}
+
+/// What a frame claims about an address, in whatever form.
+fn claim(frame: &Frame, address: IpAddr) -> Option<Claim> {
+    let source = frame.source()?;
+    let (mac, unasked) = match address {
+        IpAddr::V4(address) => {
+            let arp = frame.arp().filter(|arp| arp.sender == address)?;
+            (arp.sender_mac, arp.is_request || arp.is_gratuitous())
+        }
+        IpAddr::V6(address) => {
+            let told = frame
+                .neighbour_advertisement()
+                .filter(|told| told.target == address)?;
+            // Answers to duplicate address detection go to everybody as well, but do not override.
+            (
+                told.mac.unwrap_or(source),
+                !told.solicited && told.overrides,
+            )
+        }
+    };
+    Some(Claim {
+        at: frame.at,
+        mac,
+        source,
+        unasked,
+    })
+}
