@@ -277,3 +277,6 @@ impl Keeper {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -225,3 +225,6 @@ fn key_of<K: Resource>(object: &K) -> ObjectKey {
         meta.name.clone().unwrap_or_default(),
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,222 @@
+use std::convert::Infallible;
+
+use http::{Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Bytes, Frame};
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::*;
+
+/// An API server that lists what it is told to, and passes on watch events by hand.
+#[derive(Clone, Default)]
+struct ApiServer(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    /// What a list of this resource has.
+    lists: BTreeMap<&'static str, Vec<Value>>,
+    /// The open watches, by resource.
+    watches: BTreeMap<String, mpsc::UnboundedSender<Value>>,
+    asked: Vec<String>,
+}
+
+impl ApiServer {
+    fn list(&self, resource: &'static str, items: Vec<Value>) {
+        self.0.lock().unwrap().lists.insert(resource, items);
+    }
+
+    /// Sends an event to the open watch of a resource, once there is one.
+    async fn tell(&self, resource: &str, kind: &str, object: Value) {
+        let event = json!({"type": kind, "object": object});
+        for _ in 0..1000 {
+            let watch = self.0.lock().unwrap().watches.get(resource).cloned();
+            if watch.is_some_and(|watch| watch.send(event.clone()).is_ok()) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("nobody watches {resource}");
+    }
+
+    fn answer(&self, request: &Request<Body>) -> Response<UnsyncBoxBody<Bytes, Infallible>> {
+        let mut state = self.0.lock().unwrap();
+        state.asked.push(request.uri().to_string());
+        let resource = request.uri().path().rsplit('/').next().unwrap().to_owned();
+        let query = request.uri().query().unwrap_or_default();
+        if query.contains("watch=true") {
+            let (sender, events) = mpsc::unbounded_channel::<Value>();
+            state.watches.insert(resource, sender);
+            let lines = futures::stream::unfold(events, |mut events| async {
+                let mut line = events.recv().await?.to_string();
+                line.push('\n');
+                let frame = Ok::<_, Infallible>(Frame::data(Bytes::from(line)));
+                Some((frame, events))
+            });
+            return Response::new(StreamBody::new(lines).boxed_unsync());
+        }
+        let items = state
+            .lists
+            .get(resource.as_str())
+            .cloned()
+            .unwrap_or_default();
+        let list = json!({
+            "kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items,
+        });
+        Response::new(Full::from(list.to_string()).boxed_unsync())
+    }
+}
+
+struct Bench {
+    server: ApiServer,
+    snapshot: Arc<ArcSwap<Snapshot>>,
+}
+
+impl Bench {
+    fn start(server: ApiServer) -> Self {
+        let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot::default()));
+        let answering = server.clone();
+        let service = tower::service_fn(move |request| {
+            std::future::ready(Ok::<_, Infallible>(answering.answer(&request)))
+        });
+        let watches = Watches {
+            client: Client::new(service, "default"),
+            node_name: "a".into(),
+            namespace: "mooring".into(),
+            snapshot: Arc::clone(&snapshot),
+            published: watch::Sender::new(0),
+        };
+        tokio::spawn(watches.follow());
+        Self { server, snapshot }
+    }
+
+    /// Waits until the snapshot is as it should be.
+    async fn until(&self, what: &str, test: impl Fn(&Snapshot) -> bool) {
+        for _ in 0..1000 {
+            if test(&self.snapshot.load()) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{what}: {:?}", self.snapshot.load());
+    }
+}
+
+fn service(name: &str, kind: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": name, "namespace": "shop", "resourceVersion": "2", "uid": name},
+        "spec": {"type": kind},
+    })
+}
+
+fn node() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": "a", "resourceVersion": "2"},
+    })
+}
+
+fn slice(name: &str, service: &str) -> Value {
+    json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {
+            "name": name, "namespace": "shop", "resourceVersion": "2",
+            "labels": {"kubernetes.io/service-name": service},
+        },
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["10.0.0.1"], "nodeName": "a"}],
+    })
+}
+
+fn names<V>(objects: &BTreeMap<ObjectKey, V>) -> Vec<&str> {
+    objects.keys().map(|key| key.name.as_str()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_snapshot_follows_the_api_server() {
+    let server = ApiServer::default();
+    server.list(
+        "services",
+        vec![service("web", "LoadBalancer"), service("db", "ClusterIP")],
+    );
+    server.list("endpointslices", vec![slice("web-1", "web")]);
+    server.list("nodes", vec![node()]);
+    let bench = Bench::start(server);
+    bench.until("all listed", Snapshot::decides_speakers).await;
+    let snapshot = bench.snapshot.load_full();
+    assert_eq!(names(&snapshot.services), ["web"]);
+    let slices = snapshot.slices_of(&ObjectKey::new("shop", "web"));
+    assert_eq!(slices[0].local_ready.len(), 1);
+    assert_eq!(snapshot.node.as_ref().unwrap().name, "a");
+    assert!(snapshot.heard.is_some());
+
+    let tell = |resource, kind, object| bench.server.tell(resource, kind, object);
+    tell("services", "MODIFIED", service("web", "ClusterIP")).await;
+    tell("services", "MODIFIED", service("db", "LoadBalancer")).await;
+    let both = |snapshot: &Snapshot| names(&snapshot.services) == ["db"];
+    bench.until("types changed", both).await;
+    tell("endpointslices", "MODIFIED", slice("web-1", "db")).await;
+    let moved = |snapshot: &Snapshot| {
+        let of = |name| snapshot.slices_of(&ObjectKey::new("shop", name)).len();
+        (of("web"), of("db")) == (0, 1)
+    };
+    bench.until("the slice is another Service's", moved).await;
+    tell("endpointslices", "DELETED", slice("web-1", "db")).await;
+    bench
+        .until("the slice is gone", |snapshot| snapshot.slices.is_empty())
+        .await;
+    tell("nodes", "DELETED", node()).await;
+    bench
+        .until("the Node is gone", |snapshot| snapshot.node.is_none())
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_vanished_during_an_interruption_is_gone_and_the_rest_stands_meanwhile() {
+    let server = ApiServer::default();
+    server.list(
+        "services",
+        vec![
+            service("old", "LoadBalancer"),
+            service("kept", "LoadBalancer"),
+        ],
+    );
+    let bench = Bench::start(server);
+    bench
+        .until("listed", |snapshot| snapshot.services.len() == 2)
+        .await;
+    bench
+        .server
+        .list("services", vec![service("kept", "LoadBalancer")]);
+    let expired = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "too old", "reason": "Expired", "code": 410,
+    });
+    bench.server.tell("services", "ERROR", expired).await;
+    bench
+        .until("listed anew", |snapshot| {
+            assert!(
+                names(&snapshot.services).contains(&"kept"),
+                "never empty in between"
+            );
+            snapshot.services.len() == 1
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_own_node_and_the_leases_of_the_namespace_are_asked_for() {
+    let bench = Bench::start(ApiServer::default());
+    bench.until("all listed", Snapshot::decides_speakers).await;
+    let asked = bench.server.0.lock().unwrap().asked.clone();
+    for uri in asked.iter().filter(|uri| uri.contains("/nodes")) {
+        assert!(uri.contains("fieldSelector=metadata.name%3Da"), "{uri}");
+    }
+    for uri in asked.iter().filter(|uri| uri.contains("/leases")) {
+        assert!(uri.contains("/namespaces/mooring/leases"), "{uri}");
+    }
+    assert!(asked.len() >= 5);
+}
