@@ -10,6 +10,7 @@
 //! **Assumptions.** The kubelet's own lease, or its controller, makes a dead Node's `Ready` Unknown.
 
 mod apply;
+mod memory;
 mod observe;
 mod plan;
 
@@ -25,12 +26,12 @@ use mooring_common::work_queue::{Backoff, WorkQueue, work};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use crate::flags::NodeFlags;
 use apply::Failure;
+use memory::Memories;
 
 /// There is one thing to look at: all Nodes.
 pub type Queue = WorkQueue<AllNodes>;
@@ -77,7 +78,7 @@ struct Controller {
     nodes: Api<Node>,
     events: Events,
     metrics: Metrics,
-    first_seen: Mutex<HashMap<String, Instant>>,
+    memories: Memories,
     told: Mutex<HashMap<String, String>>,
 }
 
@@ -101,7 +102,7 @@ pub async fn run(
         metrics,
         flags,
         context,
-        first_seen: Mutex::default(),
+        memories: Memories::default(),
         told: Mutex::default(),
     });
     let on_change = {
@@ -127,7 +128,7 @@ pub async fn run(
 impl Controller {
     /// One look at all Nodes.
     async fn pass(&self) -> Outcome<Failure> {
-        let observed = observe::observe(&self.context, &self.first_seen).await;
+        let observed = observe::observe(&self.context, &self.memories).await;
         let decisions = plan::plan(&observed, &self.flags);
         self.tell_held(&decisions.held).await;
         let mut failure = None;

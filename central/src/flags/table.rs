@@ -53,7 +53,7 @@ const FLAGS: &[Flag] = &[
     flag(NODES, "node-daemon-grace", Duration, "0", Act, "How long a new Node's own mooring-node may take to initialise it before central does. 0: there is no node daemon, nobody is waited for."),
     flag(NODES, "node-status-update-frequency", Duration, "5m", Act, "How often the addresses of every Node are compared with its machine's."),
     flag(NODES, "node-monitor-period", Duration, "5s", Act, "How often Nodes that are not Ready are looked at again."),
-    flag(NODES, "node-deletion-grace", Duration, "30s", Act, "How old a Node must be before it is deleted because its machine is gone."),
+    flag(NODES, "node-deletion-grace", Duration, "30s", Act, "How long a Node that has not been initialised yet is kept although its machine seems gone: it may be ahead of the cloud's listing."),
     flag(NODES, "max-node-deletions-percent", Integer, "20", Act, "If the machines of more than this share of the Nodes (and of more than one) seem gone at once, no Node is deleted and an Event says so. 100 switches the guard off."),
     flag(NODES, "concurrent-node-syncs", Integer, "4", Act, "How many Nodes are worked on side by side."),
     flag(NODES, "concurrent-node-status-updates", Integer, "0", Accept, "Addresses are updated by the same workers as all else."),

@@ -98,7 +98,9 @@ impl Writer {
     }
 
     /// Takes the steps of a plan. `may_write` is asked before each; where somebody else has changed
-    /// the Node meanwhile, it is read, and `plan_anew` plans for it as it is then.
+    /// the Node meanwhile, it is read, and `plan_anew` plans for it as it is then. The same where
+    /// `node` comes from a cache that may not show yet what was last written: nothing is written
+    /// twice.
     ///
     /// # Errors
     /// [`WriteFailure`], but never `Gone`; `Conflict` only if it goes on for long.
@@ -109,12 +111,16 @@ impl Writer {
         may_write: &(dyn Fn() -> bool + Send + Sync),
         plan_anew: &(dyn Fn(&NodeView) -> Option<Plan<NodeStep>> + Send + Sync),
     ) -> Result<CarriedOut, WriteFailure> {
+        let mut stale = !plan.is_empty() && self.memories.may_lag(&node);
         for _ in 0..ATTEMPTS {
-            match self.take_all(node.clone(), &plan, may_write).await {
-                Err(WriteFailure::Conflict) => {}
-                Err(WriteFailure::Gone) => return Ok(CarriedOut::Gone),
-                ended => return ended,
+            if !stale {
+                match self.take_all(node.clone(), &plan, may_write).await {
+                    Err(WriteFailure::Conflict) => {}
+                    Err(WriteFailure::Gone) => return Ok(CarriedOut::Gone),
+                    ended => return ended,
+                }
             }
+            stale = false;
             match self.read(&node.name).await? {
                 Some(fresh) => node = fresh,
                 None => return Ok(CarriedOut::Gone),
@@ -134,6 +140,9 @@ impl Writer {
         may_write: &(dyn Fn() -> bool + Send + Sync),
     ) -> Result<CarriedOut, WriteFailure> {
         let mut initialized = false;
+        if plan.is_empty() {
+            self.memories.settled(&node);
+        }
         for step in plan.steps() {
             if !may_write() {
                 return Ok(CarriedOut::Forbidden);
@@ -142,6 +151,7 @@ impl Writer {
                 self.tell_if_contested(&node, addresses).await;
             }
             node = self.apply(&node, step).await?;
+            self.memories.wrote(&node);
             tracing::info!(node = node.name, "{step}");
             if matches!(step, NodeStep::Initialize { .. }) {
                 initialized = true;

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use tokio::time::Instant;
 
 use crate::node_addresses::NodeAddress;
+use crate::node_view::NodeView;
 
 /// After how many overwritten writes in a row somebody is told.
 const CONTESTED_AFTER: u32 = 3;
@@ -17,6 +18,8 @@ struct Memory {
     told: Option<String>,
     written: Option<Vec<NodeAddress>>,
     overwritten: u32,
+    /// The Node after the last write on it, until the cache shows it.
+    last_write: Option<Box<NodeView>>,
 }
 
 /// What is remembered, by Node name; a Node that registers anew under its name is a new one.
@@ -34,6 +37,7 @@ impl Memories {
             told: None,
             written: None,
             overwritten: 0,
+            last_write: None,
         };
         let memory = nodes.entry(name.to_owned()).or_insert_with(fresh);
         if memory.uid != uid {
@@ -75,6 +79,26 @@ impl Memories {
         })
     }
 
+    /// This is the Node after a write on it.
+    pub fn wrote(&self, node: &NodeView) {
+        self.with(&node.name, &node.uid, |memory| {
+            memory.last_write = Some(Box::new(node.clone()));
+        });
+    }
+
+    /// Whether the cache, which has this of the Node, may not show yet what was written on it.
+    pub fn may_lag(&self, cached: &NodeView) -> bool {
+        self.with(&cached.name, &cached.uid, |memory| {
+            memory.last_write.take_if(|written| **written == *cached);
+            memory.last_write.is_some()
+        })
+    }
+
+    /// Whatever was written on the Node, the cache shows all that there is to know.
+    pub fn settled(&self, node: &NodeView) {
+        self.with(&node.name, &node.uid, |memory| memory.last_write = None);
+    }
+
     /// The Node is gone.
     pub fn forget(&self, name: &str) {
         self.nodes
@@ -87,6 +111,7 @@ impl Memories {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::k8s::Slim;
     use crate::node_addresses::AddressType;
 
     #[test]
@@ -108,5 +133,24 @@ mod tests {
             .map(|_| memories.overwrites("n1", "u1", &ours))
             .collect();
         assert_eq!(told.iter().filter(|told| **told).count(), 1);
+    }
+
+    #[test]
+    fn a_cache_lags_until_it_shows_the_last_write() {
+        let node = serde_json::json!({"metadata": {"name": "n1", "uid": "u1"}});
+        let before = NodeView::slim(serde_json::from_value(node).unwrap());
+        let after = NodeView {
+            provider_id: Some("a://b".into()),
+            ..before.clone()
+        };
+        let memories = Memories::default();
+        assert!(!memories.may_lag(&before));
+        memories.wrote(&after);
+        assert!(memories.may_lag(&before));
+        assert!(!memories.may_lag(&after));
+        assert!(!memories.may_lag(&before));
+        memories.wrote(&after);
+        memories.settled(&before);
+        assert!(!memories.may_lag(&before));
     }
 }

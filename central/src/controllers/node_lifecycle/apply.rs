@@ -43,7 +43,7 @@ impl Controller {
         Ok(())
     }
 
-    async fn add_taint(&self, node: &NodeView) -> Result<(), Failure> {
+    async fn add_taint(&self, node: &Arc<NodeView>) -> Result<(), Failure> {
         let operations = if node.taints.is_empty() {
             vec![
                 json!({"op": "test", "path": "/spec/taints", "value": null}),
@@ -59,7 +59,7 @@ impl Controller {
     }
 
     /// A Node that has changed meanwhile is judged anew in the next pass.
-    async fn patch(&self, node: &NodeView, operations: Vec<Value>) -> Result<(), Failure> {
+    async fn patch(&self, node: &Arc<NodeView>, operations: Vec<Value>) -> Result<(), Failure> {
         let mut guarded = vec![json!({"op": "test", "path": "/metadata/uid", "value": node.uid})];
         guarded.extend(operations);
         let patch: Patch<()> = Patch::Json(serde_json::from_value(Value::Array(guarded))?);
@@ -68,9 +68,14 @@ impl Controller {
             .patch(&node.name, &PatchParams::default(), &patch)
             .await
         {
-            Ok(_) => Ok(()),
-            Err(error) if classify(&error) == ApiFailure::NotFound => Ok(()),
-            Err(error) => Err(error.into()),
+            Ok(_) => {
+                self.memories.wrote(node);
+                Ok(())
+            }
+            Err(error) => match classify(&error) {
+                ApiFailure::NotFound | ApiFailure::Conflict => Ok(()),
+                _ => Err(error.into()),
+            },
         }
     }
 
@@ -97,6 +102,7 @@ impl Controller {
         };
         match self.nodes.delete(&node.name, &params).await {
             Ok(_) => {
+                self.memories.wrote(node);
                 self.metrics.deleted.inc();
                 tracing::info!(node = node.name, %machine, "deleted: its machine is gone");
                 Ok(())

@@ -1,14 +1,14 @@
 //! All Nodes, and what the cloud says of their machines.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mooring_common::node_facts::Presence;
 use mooring_common::node_view::NodeView;
 use mooring_common::provider_id::ProviderId;
-use tokio::time::Instant;
 
+use super::memory::Memories;
 use crate::clouds::Lookup;
 use crate::controllers::Context;
 
@@ -21,12 +21,11 @@ pub(super) struct Observed {
     pub(super) presence: Presence,
     /// Since this process first saw the Node.
     pub(super) seen_for: Duration,
+    /// What was last done to it does not show yet.
+    pub(super) settling: bool,
 }
 
-pub(super) async fn observe(
-    context: &Context,
-    first_seen: &Mutex<HashMap<String, Instant>>,
-) -> Vec<Observed> {
+pub(super) async fn observe(context: &Context, memories: &Memories) -> Vec<Observed> {
     let scheme = context.instances.scheme();
     let mut nodes = context.nodes.all();
     nodes.sort_by(|a, b| a.0.cmp(&b.0));
@@ -37,22 +36,16 @@ pub(super) async fn observe(
             Lookup::Foreign(_) => None,
             _ => our_id(&node, &scheme),
         };
-        let seen_for = {
-            let mut seen = first_seen.lock().unwrap_or_else(PoisonError::into_inner);
-            seen.entry(node.uid.clone())
-                .or_insert_with(Instant::now)
-                .elapsed()
-        };
         observed.push(Observed {
             presence: machine.presence(),
+            seen_for: memories.seen_for(&node),
+            settling: memories.is_settling(&node),
             node,
             ours,
-            seen_for,
         });
     }
     let uids: HashSet<&str> = observed.iter().map(|o| o.node.uid.as_str()).collect();
-    let mut seen = first_seen.lock().unwrap_or_else(PoisonError::into_inner);
-    seen.retain(|uid, _| uids.contains(uid.as_str()));
+    memories.keep_only(&uids);
     observed
 }
 

@@ -65,7 +65,8 @@ pub(super) fn plan(nodes: &[Observed], flags: &NodeFlags) -> Decisions {
         .filter(|o| o.ours.is_some() && o.presence == Presence::Gone)
         .count();
     let too_many = gone > 1 && gone * 100 > ours * usize::from(flags.max_deletions_percent);
-    for observed in nodes.iter().filter(|o| !o.node.deleting) {
+    decisions.look_again = nodes.iter().any(|o| o.settling);
+    for observed in nodes.iter().filter(|o| !o.node.deleting && !o.settling) {
         let node = &observed.node;
         let tainted = taints::has(&node.taints, keys::SHUTDOWN);
         if node.readiness == Readiness::Ready {

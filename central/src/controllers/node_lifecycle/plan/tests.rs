@@ -26,6 +26,7 @@ fn node(name: &str) -> Given {
         ours: Some(format!("cloudlycke://{name}").parse().unwrap()),
         presence: Presence::Running,
         seen_for: Duration::from_secs(3600),
+        settling: false,
     })
 }
 
@@ -152,4 +153,14 @@ fn ready_nodes_count_for_the_guard() {
         })
         .collect();
     assert!(plan(&nodes, &FLAGS).plan.is_empty());
+}
+
+#[test]
+fn what_has_been_done_is_not_done_again_before_it_shows() {
+    let mut given = node("a")
+        .readiness(Readiness::NotReady)
+        .presence(Presence::Gone);
+    given.0.settling = true;
+    let decisions = plan(&[given.0], &FLAGS);
+    assert!(decisions.plan.is_empty() && decisions.look_again);
 }

@@ -1,0 +1,92 @@
+//! What is remembered of each Node between passes, for as long as this process leads.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use mooring_common::node_view::NodeView;
+use tokio::time::Instant;
+
+/// How long a write may take to come back by the watch before it is held for undone.
+const COMES_BACK_WITHIN: Duration = Duration::from_secs(10);
+
+/// All of them, by UID.
+#[derive(Debug, Default)]
+pub(super) struct Memories {
+    nodes: Mutex<HashMap<String, Memory>>,
+}
+
+#[derive(Debug)]
+struct Memory {
+    first_seen: Instant,
+    /// The Node as it was when something was written on it last, and when that was.
+    written: Option<(Arc<NodeView>, Instant)>,
+}
+
+impl Memories {
+    /// For how long this process has seen the Node.
+    pub(super) fn seen_for(&self, node: &NodeView) -> Duration {
+        of(&mut self.lock(), node).first_seen.elapsed()
+    }
+
+    /// Something was written on the Node, which was like this before.
+    pub(super) fn wrote(&self, before: &Arc<NodeView>) {
+        let mut nodes = self.lock();
+        of(&mut nodes, before).written = Some((Arc::clone(before), Instant::now()));
+    }
+
+    /// Whether something was written on the Node that the cache does not show yet: what would be
+    /// decided now has been done already.
+    pub(super) fn is_settling(&self, node: &NodeView) -> bool {
+        let mut nodes = self.lock();
+        let memory = of(&mut nodes, node);
+        memory
+            .written
+            .take_if(|(before, at)| **before != *node || at.elapsed() > COMES_BACK_WITHIN);
+        memory.written.is_some()
+    }
+
+    /// Forgets the Nodes that are gone.
+    pub(super) fn keep_only(&self, uids: &HashSet<&str>) {
+        self.lock().retain(|uid, _| uids.contains(uid.as_str()));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Memory>> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn of<'a>(nodes: &'a mut HashMap<String, Memory>, node: &NodeView) -> &'a mut Memory {
+    nodes.entry(node.uid.clone()).or_insert_with(|| Memory {
+        first_seen: Instant::now(),
+        written: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use mooring_common::k8s::Slim;
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_settles_when_it_comes_back_or_has_had_its_time() {
+        let node = json!({"metadata": {"name": "n1", "uid": "u1"}});
+        let before = Arc::new(NodeView::slim(serde_json::from_value(node).unwrap()));
+        let after = NodeView {
+            deleting: true,
+            ..(*before).clone()
+        };
+        let memories = Memories::default();
+        assert!(!memories.is_settling(&before));
+        memories.wrote(&before);
+        assert!(memories.is_settling(&before));
+        assert!(!memories.is_settling(&after));
+        assert!(!memories.is_settling(&before));
+        memories.wrote(&before);
+        tokio::time::advance(COMES_BACK_WITHIN * 2).await;
+        assert!(!memories.is_settling(&before));
+        assert_eq!(memories.seen_for(&before), COMES_BACK_WITHIN * 2);
+    }
+}
