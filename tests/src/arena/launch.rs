@@ -1,0 +1,110 @@
+//! Starting Mooring's programs in an [`Arena`].
+
+use super::{Arena, SOON};
+use crate::api_proxy::ApiProxy;
+use crate::machines_file::MachinesFile;
+use crate::process::Process;
+use crate::program::Program;
+use crate::wait::eventually;
+
+/// The program that initialises a Node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Initializer {
+    /// `mooring-central`, which need not wait for anybody.
+    Central,
+    /// `mooring-node` on the Node.
+    Daemon,
+}
+
+/// A program about to be started.
+#[must_use]
+pub struct Launch<'a> {
+    arena: &'a Arena,
+    which: Initializer,
+    node: &'a str,
+    proxy: Option<&'a ApiProxy>,
+    flags: Vec<String>,
+}
+
+impl<'a> Launch<'a> {
+    pub(super) fn new(arena: &'a Arena, which: Initializer, node: &'a str) -> Self {
+        let flags: &[&str] = match which {
+            Initializer::Central => &[
+                "--cloud-provider=cloudlycke",
+                "--leader-elect=false",
+                "--secure-port=0",
+                "--node-daemon-grace=0",
+                "--node-status-update-frequency=300ms",
+                "--node-monitor-period=200ms",
+            ],
+            Initializer::Daemon => &[
+                "--announce=false",
+                "--livez=false",
+                "--metrics=false",
+                "--node-status-update-frequency=300ms",
+            ],
+        };
+        Self {
+            arena,
+            which,
+            node,
+            proxy: None,
+            flags: flags.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// With this machines file. Without one, central goes by what it has built in.
+    pub fn machines(self, file: &MachinesFile) -> Self {
+        self.flag(&file.flag())
+    }
+
+    /// Talking to the API server through a proxy.
+    pub fn by_way_of(mut self, proxy: &'a ApiProxy) -> Self {
+        self.proxy = Some(proxy);
+        self
+    }
+
+    /// With one more flag; it wins over the same one given earlier.
+    pub fn flag(mut self, flag: &str) -> Self {
+        let name = flag.split('=').next().unwrap_or(flag);
+        self.flags.retain(|f| f.split('=').next() != Some(name));
+        self.flags.push(flag.to_owned());
+        self
+    }
+
+    /// Starts it, and waits until it has read its machines file.
+    pub async fn start(self) -> Process {
+        let process = self.try_start().await;
+        logged(&process, "machines file loaded").await;
+        process
+    }
+
+    /// Starts it, whatever comes of it.
+    pub async fn try_start(self) -> Process {
+        let (program, kubeconfig) = match self.which {
+            Initializer::Central => (Program::Central, self.arena.kubeconfig.clone()),
+            Initializer::Daemon => (Program::Node, self.arena.daemon_kubeconfig(self.node).await),
+        };
+        let kubeconfig = match self.proxy {
+            None => kubeconfig,
+            Some(proxy) => proxy.kubeconfig(&kubeconfig).expect("a kubeconfig"),
+        };
+        let spec = program
+            .spec(self.arena.control_plane.folder(), self.flags)
+            .expect("the programs are built")
+            .args([format!("--kubeconfig={}", kubeconfig.display())]);
+        let spec = match self.which {
+            Initializer::Central => spec,
+            Initializer::Daemon => spec.args([format!("--node-name={}", self.node)]),
+        };
+        Process::start(&spec).expect("the program starts")
+    }
+}
+
+/// Waits until a program has said so.
+pub async fn logged(program: &Process, words: &str) {
+    eventually(&format!("{words:?} is in the log"), SOON, async || {
+        program.log().contains(words)
+    })
+    .await;
+}

@@ -1,0 +1,62 @@
+//! Addresses of Nodes (scenarios AD-…): at initialisation, and ever after.
+
+mod at_initialization;
+mod ever_after;
+mod unchanged;
+
+use k8s_openapi::api::core::v1::Node;
+use mooring_tests::arena::{Arena, addresses};
+use mooring_tests::machines_file::{Machine, Machines, MachinesFile};
+use mooring_tests::objects::{NodeBuilder, unique};
+use serde_json::json;
+
+fn file(machines: impl IntoIterator<Item = Machine>) -> MachinesFile {
+    MachinesFile::new(&Machines::of(machines)).expect("a machines file")
+}
+
+/// Whether these are a Node's addresses, in this order.
+fn has(expected: &[&str]) -> impl Fn(&Node) -> bool {
+    let expected: Vec<String> = expected.iter().map(ToString::to_string).collect();
+    move |node| addresses(node) == expected
+}
+
+/// A Node that is there to prove that time has passed: each time that its addresses are spoiled
+/// and corrected, a period has passed for every Node.
+struct Marker {
+    name: String,
+}
+
+impl Marker {
+    fn new() -> Self {
+        Self {
+            name: unique("marker"),
+        }
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn machine(&self) -> Machine {
+        Machine::named(&self.name).internal("10.9.9.9")
+    }
+
+    async fn create(&self, arena: &Arena) {
+        let node = NodeBuilder::new(&self.name).ready();
+        node.create(&arena.admin).await.unwrap();
+        self.corrected(arena).await;
+    }
+
+    async fn corrected(&self, arena: &Arena) {
+        let right = has(&["InternalIP 10.9.9.9"]);
+        arena.is(&self.name, "corrected", right).await;
+    }
+
+    /// Waits until so many periods have passed, and one more has begun.
+    async fn periods(&self, arena: &Arena, count: u32) {
+        for _ in 0..=count {
+            arena.set_addresses(&self.name, &json!(null)).await;
+            self.corrected(arena).await;
+        }
+    }
+}
