@@ -142,7 +142,8 @@ impl Speaker {
         }
     }
 
-    /// The link came up with this MAC address, or (`None`) went down.
+    /// The link came up with this MAC address, or (`None`) went down. While it was down others may
+    /// have taken over unheard, so nothing is said afterwards before the next own renewal.
     pub fn set_link(&mut self, own: Option<Mac>, now: Instant) {
         self.tick(now);
         if self.own == own {
@@ -154,6 +155,7 @@ impl Speaker {
             if own.is_some() {
                 self.begin(address, Occasion::Repeat, now);
             } else {
+                self.mandate.give_up(address);
                 self.stop(address);
             }
         }
