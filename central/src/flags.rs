@@ -169,7 +169,11 @@ fn read_controllers(reader: &mut Reader<'_>) -> Controllers {
         service: false,
     };
     let chosen = reader.list("controllers");
-    let all = chosen.iter().any(|name| name == "*");
+    // Who only leaves something out wants the rest.
+    let all = chosen
+        .iter()
+        .all(|name| name == "*" || name.starts_with('-'))
+        || chosen.iter().any(|name| name == "*");
     if all {
         controllers = Controllers {
             node: true,

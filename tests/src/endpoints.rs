@@ -22,6 +22,8 @@ impl Endpoints {
     pub(crate) fn new(port: u16) -> Result<Self> {
         let mut config = kube::Config::new(format!("https://127.0.0.1:{port}").parse()?);
         config.accept_invalid_certs = true;
+        // A 503 is an answer.
+        config.default_retry = false;
         Ok(Self {
             client: kube::Client::try_from(config)?,
             port,

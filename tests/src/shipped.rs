@@ -166,6 +166,7 @@ impl Shipped {
 pub struct CentralFlags {
     flags: Vec<String>,
     serving: bool,
+    program: Option<PathBuf>,
 }
 
 impl CentralFlags {
@@ -175,6 +176,7 @@ impl CentralFlags {
         Self {
             flags: vec!["--leader-elect=false".to_owned()],
             serving: true,
+            program: None,
         }
     }
 
@@ -189,6 +191,7 @@ impl CentralFlags {
         Self {
             flags: flags.map(ToOwned::to_owned).to_vec(),
             serving: true,
+            program: None,
         }
     }
 
@@ -206,6 +209,13 @@ impl CentralFlags {
         self
     }
 
+    /// Another build of the program.
+    #[must_use]
+    pub fn program(mut self, program: PathBuf) -> Self {
+        self.program = Some(program);
+        self
+    }
+
     fn spec(self, cp: &ControlPlane, kubeconfig: &Path, port: u16) -> Result<Spec> {
         let port = if self.serving { port } else { 0 };
         let mut flags = vec![
@@ -215,7 +225,11 @@ impl CentralFlags {
             format!("--secure-port={port}"),
         ];
         flags.extend(self.flags);
-        Program::Central.spec(cp.folder(), flags)
+        let mut spec = Program::Central.spec(cp.folder(), flags)?;
+        if let Some(program) = self.program {
+            spec.program = program;
+        }
+        Ok(spec)
     }
 }
 

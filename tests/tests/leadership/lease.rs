@@ -1,0 +1,189 @@
+//! Who leads, and that nobody else writes.
+
+use std::time::{Duration, Instant};
+
+use mooring_common::names::LEADER_LEASE;
+use mooring_tests::control_plane::AuditLog;
+use mooring_tests::shipped::CentralFlags;
+use mooring_tests::stage::SOON;
+use mooring_tests::turn::Turn;
+
+use super::{TAKEOVER, deeds, holder, new_holder, stage, two_replicas};
+
+/// How the Lease changed hands: since when each token held it, or nobody.
+fn reigns(log: &AuditLog) -> Vec<(jiff::Timestamp, Option<String>)> {
+    let written = log.of("leases").writes().filter(|record| {
+        let body = record.body.as_ref();
+        let name = body.map(|body| &body["metadata"]["name"]);
+        record.code < 300 && name.is_some_and(|name| name == LEADER_LEASE)
+    });
+    let mut reigns: Vec<_> = written
+        .iter()
+        .map(|record| {
+            let body = record.body.as_ref();
+            let holder = body.and_then(|b| b["spec"]["holderIdentity"].as_str());
+            let held = holder.is_some_and(|name| !name.is_empty());
+            (record.at, held.then(|| record.credential.clone()))
+        })
+        .collect();
+    reigns.sort();
+    reigns
+}
+
+/// Asserts that every deed was done by who held the Lease when it was asked for.
+pub(crate) fn assert_only_leaders_wrote(log: &AuditLog) {
+    let reigns = reigns(log);
+    assert!(!reigns.is_empty(), "somebody must have led");
+    for deed in deeds(log).iter() {
+        let reign = reigns
+            .iter()
+            .rev()
+            .find(|(since, _)| *since <= deed.received);
+        let leader = reign.and_then(|(_, credential)| credential.as_deref());
+        assert_eq!(
+            leader,
+            Some(deed.credential.as_str()),
+            "{} at {} was not the leader's; the reigns: {reigns:#?}",
+            deed.summary(),
+            deed.received
+        );
+    }
+}
+
+#[tokio::test]
+async fn pr_02_another_takes_over_from_a_killed_leader() {
+    let turn = Turn::take().await;
+    let start = turn.now();
+    let stage = stage(&turn).await;
+    let (leader, standby) = two_replicas(&turn).await;
+    stage.create("before").await;
+    stage.served("before").await;
+    let first = holder(&turn).await;
+    leader.process.kill();
+    let killed = Instant::now();
+    stage.create("after").await;
+    new_holder(&turn, first.as_deref(), TAKEOVER).await;
+    println!(
+        "FIGURE takeover_after_sigkill {:?} (lease 3 s)",
+        killed.elapsed()
+    );
+    stage.served("after").await;
+    println!("FIGURE service_served_after_sigkill {:?}", killed.elapsed());
+    assert!(standby.process.is_running());
+    assert_only_leaders_wrote(&turn.audit_settled().await.since(start));
+    turn.leave().await;
+}
+
+#[tokio::test]
+async fn t14_a_leader_that_is_told_to_end_hands_over_at_once() {
+    let turn = Turn::take().await;
+    let start = turn.now();
+    let stage = stage(&turn).await;
+    let (leader, _standby) = two_replicas(&turn).await;
+    let first = holder(&turn).await;
+    stage.create("before").await;
+    stage.served("before").await;
+    leader.process.terminate().unwrap();
+    let told = Instant::now();
+    new_holder(&turn, first.as_deref(), Duration::from_secs(3)).await;
+    let took = told.elapsed();
+    println!("FIGURE takeover_after_sigterm {took:?}");
+    assert!(took < Duration::from_secs(2), "the lease was not released");
+    assert_eq!(leader.process.wait_for_code(SOON).await, 0);
+    stage.create("after").await;
+    stage.served("after").await;
+    assert_only_leaders_wrote(&turn.audit_settled().await.since(start));
+    turn.leave().await;
+}
+
+#[tokio::test]
+async fn a_standby_that_is_told_to_end_ends_and_leaves_the_lease_alone() {
+    let turn = Turn::take().await;
+    let (leader, standby) = two_replicas(&turn).await;
+    let first = holder(&turn).await;
+    standby.process.terminate().unwrap();
+    assert_eq!(standby.process.wait_for_code(SOON).await, 0);
+    assert_eq!(holder(&turn).await, first);
+    assert!(leader.process.is_running());
+    turn.leave().await;
+}
+
+#[tokio::test]
+async fn two_replicas_never_write_at_the_same_time() {
+    let turn = Turn::take().await;
+    let start = turn.now();
+    let stage = stage(&turn).await;
+    let (mut leader, mut standby) = two_replicas(&turn).await;
+    for round in 0..3 {
+        let before = holder(&turn).await;
+        for n in 0..4 {
+            stage.create(&format!("web-{round}-{n}")).await;
+        }
+        stage.served(&format!("web-{round}-0")).await;
+        leader.process.terminate().unwrap();
+        new_holder(&turn, before.as_deref(), TAKEOVER).await;
+        let fresh = turn.central(CentralFlags::replica()).await;
+        (leader, standby) = (standby, fresh);
+    }
+    for round in 0..3 {
+        for n in 0..4 {
+            stage.served(&format!("web-{round}-{n}")).await;
+        }
+    }
+    drop(standby);
+    let log = turn.audit_settled().await.since(start);
+    assert_only_leaders_wrote(&log);
+    let mut writers: Vec<_> = deeds(&log).iter().map(|r| r.credential.clone()).collect();
+    writers.sort();
+    writers.dedup();
+    assert!(writers.len() >= 3, "several must have led: {writers:?}");
+    turn.leave().await;
+}
+
+#[tokio::test]
+async fn a_leader_that_was_frozen_does_not_write_when_it_wakes_up() {
+    let turn = Turn::take().await;
+    let start = turn.now();
+    let stage = stage(&turn).await;
+    let (leader, _standby) = two_replicas(&turn).await;
+    let first = holder(&turn).await;
+    stage.create("before").await;
+    stage.served("before").await;
+    leader.process.freeze().unwrap();
+    for n in 0..8 {
+        stage.create(&format!("meanwhile-{n}")).await;
+    }
+    new_holder(&turn, first.as_deref(), TAKEOVER).await;
+    for n in 0..8 {
+        stage.served(&format!("meanwhile-{n}")).await;
+    }
+    leader.process.thaw().unwrap();
+    let thawed = turn.now();
+    for n in 0..8 {
+        stage.create(&format!("later-{n}")).await;
+    }
+    assert_eq!(leader.process.wait_for_code(SOON).await, 1);
+    for n in 0..8 {
+        stage.served(&format!("later-{n}")).await;
+    }
+    let log = turn.audit_settled().await;
+    let relapses = deeds(&log.since(thawed)).with_credential(&leader.credential);
+    assert!(relapses.is_empty(), "{}", relapses.summary());
+    assert_only_leaders_wrote(&log.since(start));
+    turn.leave().await;
+}
+
+#[tokio::test]
+async fn pr_04_without_election_there_is_no_lease() {
+    let turn = Turn::take().await;
+    let start = turn.now();
+    let stage = stage(&turn).await;
+    let _central = turn.central(CentralFlags::alone()).await;
+    stage.create("web").await;
+    stage.served("web").await;
+    let asked = turn.audit_settled().await.since(start);
+    let asked = asked.by(mooring_tests::shipped::CENTRAL_USER).of("leases");
+    assert!(asked.is_empty(), "{}", asked.summary());
+    assert_eq!(holder(&turn).await, None);
+    turn.leave().await;
+}

@@ -1,0 +1,111 @@
+//! Many Services at once, few addresses, two replicas, and a leader that is killed again and again.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt as _;
+use mooring_common::names::reasons;
+use mooring_tests::shipped::{Central, CentralFlags};
+use mooring_tests::stage::{Stage, ingress, is_served, is_untouched};
+use mooring_tests::turn::Turn;
+use mooring_tests::wait::eventually;
+
+const SERVICES: usize = 50;
+const ADDRESSES: usize = 40;
+/// How many are served when the leader is killed.
+const KILLS: [usize; 3] = [5, 15, 28];
+/// A takeover costs 3 s.
+const LIMIT: Duration = Duration::from_secs(40);
+
+/// How many Services are served. Panics if two have the same address at this moment.
+async fn served(stage: &Stage) -> usize {
+    let mut owners: HashMap<String, String> = HashMap::new();
+    let mut served = 0;
+    for service in stage.all().await {
+        let name = service.metadata.name.clone().unwrap_or_default();
+        served += usize::from(is_served(&service).is_ok());
+        for address in ingress(&service) {
+            if let Some(other) = owners.insert(address.clone(), name.clone()) {
+                panic!("{other} and {name} both have {address}");
+            }
+        }
+    }
+    served
+}
+
+async fn served_reach(stage: &Stage, count: usize) {
+    let what = format!("{count} Services are served");
+    eventually(&what, LIMIT, async || -> Result<(), String> {
+        let found = served(stage).await;
+        if found >= count {
+            Ok(())
+        } else {
+            Err(format!("{found} are"))
+        }
+    })
+    .await;
+}
+
+/// Whoever leads, found by the log.
+fn leader(replicas: &[Central]) -> Option<usize> {
+    replicas.iter().position(|replica| {
+        replica.process.is_running() && replica.process.log().contains("leading")
+    })
+}
+
+#[tokio::test]
+async fn no_address_is_given_out_twice_however_often_the_leader_is_killed() {
+    let turn = Turn::take().await;
+    let stage = Stage::new(turn.admin(), 40).await;
+    let flags = || CentralFlags::replica().with("--concurrent-service-syncs=8");
+    let mut replicas = vec![turn.central(flags()).await, turn.central(flags()).await];
+    let start = Instant::now();
+    let names: Vec<_> = (0..SERVICES).map(|n| format!("web-{n}")).collect();
+    let stage_ref = &stage;
+    let created = futures::stream::iter(&names)
+        .for_each_concurrent(8, async |name| stage_ref.create(name).await);
+    let killed = async {
+        for count in KILLS {
+            served_reach(stage_ref, count).await;
+            let leading = leader(&replicas).expect("somebody leads");
+            replicas[leading].process.kill();
+            println!("killed the leader with {} served", served(stage_ref).await);
+            replicas[leading] = turn.central(flags()).await;
+        }
+    };
+    tokio::join!(created, killed);
+    served_reach(&stage, ADDRESSES).await;
+    println!(
+        "FIGURE crowd_served_despite_three_kills {:?}",
+        start.elapsed()
+    );
+
+    let mut lucky = Vec::new();
+    let mut waiting = Vec::new();
+    for service in stage.all().await {
+        let name = service.metadata.name.clone().unwrap();
+        if is_served(&service).is_ok() {
+            lucky.push(name);
+        } else {
+            assert!(ingress(&service).is_empty(), "{service:?}");
+            waiting.push((name, is_untouched(&service)));
+        }
+    }
+    assert_eq!(
+        (lucky.len(), waiting.len()),
+        (ADDRESSES, SERVICES - ADDRESSES)
+    );
+    for (name, _) in &waiting {
+        stage.told(name, reasons::SYNC_LOAD_BALANCER_FAILED).await;
+    }
+    stage.network_uses(&stage.network, 40).await;
+    for name in &lucky[..waiting.len()] {
+        stage.delete(name).await;
+    }
+    for (name, _) in &waiting {
+        stage.served(name).await;
+    }
+    assert_eq!(served(&stage).await, ADDRESSES);
+    stage.network_uses(&stage.network, 40).await;
+    turn.leave().await;
+}
