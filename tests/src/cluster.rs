@@ -40,7 +40,7 @@ pub use objects::{NETWORK, Network};
 use crate::control_plane::{ControlPlane, Options};
 use crate::machines_file::{Machine, Machines, MachinesFile};
 use crate::netlab::{Host, Lab, Mac};
-use crate::process::Process;
+use crate::process::{Process, Spec};
 use crate::program::Program;
 use crate::shipped::Shipped;
 
@@ -112,6 +112,11 @@ impl Cluster {
     /// Starts the daemon in a node's namespace, with the arguments of the DaemonSet and these. Its
     /// Node must be registered: the daemon's Pod runs on it.
     pub async fn start_daemon(&self, node: &Host, flags: &[&str]) -> Result<Process> {
+        node.start(self.daemon_spec(node, flags).await?)
+    }
+
+    /// What [`Self::start_daemon`] starts.
+    pub async fn daemon_spec(&self, node: &Host, flags: &[&str]) -> Result<Spec> {
         let (name, address) = (node.name(), node.ipv4());
         let kubeconfig = workloads::daemon_kubeconfig(&self.control_plane, name, address)
             .await
@@ -129,7 +134,7 @@ impl Cluster {
             .env("NODE_NAME", name)
             .env("POD_NAMESPACE", mooring_common::names::NAMESPACE);
         spec.name = format!("mooring-node on {name}");
-        node.start(spec)
+        Ok(spec)
     }
 
     /// Starts the daemons of all nodes.

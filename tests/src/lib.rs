@@ -15,6 +15,7 @@
 //! | [`turn`] | central to oneself: one test after the other on one control plane |
 //! | [`stage`] | Services and L2Networks of one test, and what has become of them |
 //! | [`objects`] | short ways to make Nodes, Services, Pods and to read Events |
+//! | [`figures`] | the figures that the docs speak of, printed where `make test` finds them |
 //! | [`wait`] | waiting for conditions, and proving that something does not happen |
 //!
 //! Nothing here outlives the test program, however that ends. `KEEP=1` keeps files for a look.
@@ -25,6 +26,7 @@ pub mod cluster;
 pub mod control_plane;
 pub mod demo;
 pub mod endpoints;
+pub mod figures;
 pub mod machines_file;
 pub mod netlab;
 pub mod objects;

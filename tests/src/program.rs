@@ -40,6 +40,19 @@ impl Program {
         Ok(path)
     }
 
+    /// The release build where there is one, otherwise the file of [`Self::path`], and which it is:
+    /// for figures.
+    pub fn release_or_own(self) -> Result<(&'static str, PathBuf)> {
+        let own = self.path()?;
+        let target = profile_folder()?;
+        let release = target.with_file_name("release").join(self.file_name());
+        Ok(if release.is_file() {
+            ("release", release)
+        } else {
+            ("debug", own)
+        })
+    }
+
     /// Describes a run of the program with these flags; its log goes into `log_folder`.
     pub fn spec<S: Into<String>>(
         self,

@@ -13,6 +13,7 @@ use std::sync::Once;
 use anyhow::{Context, Result, bail};
 
 use super::{ip, packages, run};
+use crate::figures;
 use crate::scratch::{self, Scratch};
 
 /// Set inside of a world. For a test its value is a file whose existence proves that it ran.
@@ -126,7 +127,10 @@ fn run_again(test: &str) -> Result<()> {
     let lifeline = child.stdin.take();
     // Printed by this thread, so that the test harness shows it only when it should.
     for line in BufReader::new(output).lines() {
-        println!("{}", line?);
+        let line = line?;
+        if !figures::pass_on(&line) {
+            println!("{line}");
+        }
     }
     let status = child.wait()?;
     drop(lifeline);

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use mooring_common::names::labels;
+use mooring_tests::figures::figure_time;
 use mooring_tests::netlab::in_world;
 use mooring_tests::wait::{eventually, never};
 use serde_json::json;
@@ -81,10 +82,7 @@ async fn an_excluded_node_hands_over(scene: &Scene, web: Addresses, speaker: &st
     scene.label_node(speaker, exclude).await;
     let (heir, at) = taken_over(scene, web, speaker, start).await;
     let took = at - start;
-    println!(
-        "FIGURE Hand-over of an address from an excluded node: {} ms",
-        took.as_millis()
-    );
+    figure_time("Hand-over of an address from an excluded node", took);
     assert!(took < AT_ONCE, "{took:?}");
     only_the_heir_is_heard(scene, web, &heir, at).await;
     heir
@@ -110,9 +108,9 @@ async fn a_local_service_follows_its_endpoint(scene: &Scene) {
     let moved = Instant::now();
     scene.delete_pod("local", "n2").await;
     let at = scene.announced_by("n3", local.v4, moved).await;
-    println!(
-        "FIGURE Move of a Local Service's address after its endpoint: {} ms",
-        (at - moved).as_millis()
+    figure_time(
+        "Move of a Local Service's address after its endpoint",
+        at - moved,
     );
     assert!(at - moved < AT_ONCE, "{:?}", at - moved);
     only_the_heir_is_heard(scene, local, "n3", at).await;
@@ -126,10 +124,7 @@ async fn a_daemon_that_ends_hands_over(scene: &mut Scene, web: Addresses, speake
     daemon.terminate().unwrap();
     let (heir, at) = taken_over(scene, web, speaker, start).await;
     let took = at - start;
-    println!(
-        "FIGURE Hand-over of an address at SIGTERM: {} ms",
-        took.as_millis()
-    );
+    figure_time("Hand-over of an address at SIGTERM", took);
     assert!(
         took < AT_ONCE,
         "{took:?}: it waited for the Lease to expire"
@@ -146,9 +141,9 @@ async fn a_daemon_that_is_killed_is_outlived(scene: &mut Scene, web: Addresses, 
     daemon.kill();
     let (heir, at) = taken_over(scene, web, speaker, start).await;
     let took = at - start;
-    println!(
-        "FIGURE Take-over of an address after SIGKILL, with a Lease of {LEASE:?}: {} ms",
-        took.as_millis()
+    figure_time(
+        "Take-over of an address after SIGKILL, with a Lease of 3 s",
+        took,
     );
     // It was renewed at most a third of its duration before.
     assert!(

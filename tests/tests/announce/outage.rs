@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use mooring_tests::figures::figure_time;
 use mooring_tests::netlab::in_world;
 use mooring_tests::wait::{eventually, never};
 
@@ -59,9 +60,9 @@ fn nothing_moves_while_the_api_server_is_away() {
             scene.claims(web.v4, asked).is_empty()
         })
         .await;
-        println!(
-            "FIGURE Silence after the deletion of a Service: at most {} ms",
-            deleted.elapsed().as_millis()
+        figure_time(
+            "Silence after the deletion of a Service, at most",
+            deleted.elapsed(),
         );
         // While it starts, an API server does not know its own roles, and refuses much.
         let log = scene.cluster.control_plane.audit_settled().await;
