@@ -40,7 +40,6 @@ use crate::address_range::{AddressRange, AddressRangeError};
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = rules::ranges_lie_within_subnets())]
-#[x_kube(validation = rules::ranges_spare_gateways())]
 pub struct L2NetworkSpec {
     /// The 802.1Q VLAN id, 1 to 4094. Absent: the segment is untagged.
     #[serde(default, skip_serializing_if = "Option::is_none")]

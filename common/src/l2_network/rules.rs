@@ -87,21 +87,6 @@ pub(super) fn ranges_lie_within_subnets() -> Rule {
     .field_path(".ranges")
 }
 
-/// On the spec: no range holds a router's address, which would go to a Service one day.
-pub(super) fn ranges_spare_gateways() -> Rule {
-    let fault = format!(
-        "{} && self.subnets.exists(s, has(s.gateway) && isIP(s.gateway) && {})",
-        is_range("r"),
-        holds("r", "s.gateway")
-    );
-    none(
-        "self.ranges",
-        &fault,
-        "holding the gateway of a subnet; leave the router's address out of the ranges",
-    )
-    .field_path(".ranges")
-}
-
 /// On a subnet's `cidr`: it can be read.
 pub(super) fn cidr_can_be_read() -> Rule {
     rule(

@@ -204,14 +204,6 @@ async fn ranges_that_overlap_are_refused() {
 }
 
 #[tokio::test]
-async fn a_range_with_the_gateway_in_it_is_refused() {
-    for range in ["192.0.2.0/28", "192.0.2.1-192.0.2.9", "2001:db8::/120"] {
-        let words = format!("{range}: holding the gateway of a subnet; leave the router's");
-        assert_refused(&with_ranges(&[range]), &["spec.ranges", &words]).await;
-    }
-}
-
-#[tokio::test]
 async fn numbers_out_of_bounds_are_refused() {
     for (field, value) in [("vlan", 0), ("vlan", 4095), ("mtu", 1279), ("mtu", 65536)] {
         let mut spec = with_ranges(&["192.0.2.16/28"]);

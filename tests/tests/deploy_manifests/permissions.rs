@@ -73,7 +73,7 @@ const CENTRAL: [&str; 9] = [
     "patch /nodes/status",
     "get,list,watch /services",
     "patch /services/status",
-    "get,list,watch mooring.dev/l2networks",
+    "list,watch mooring.dev/l2networks",
     "patch mooring.dev/l2networks/status",
     "create,patch events.k8s.io/events",
     "create authentication.k8s.io/tokenreviews",
@@ -83,9 +83,9 @@ const CENTRAL: [&str; 9] = [
 const NODE: [&str; 6] = [
     "get,list,watch,patch /nodes",
     "patch /nodes/status",
-    "get,list,watch /services",
-    "get,list,watch mooring.dev/l2networks",
-    "get,list,watch discovery.k8s.io/endpointslices",
+    "list,watch /services",
+    "list,watch mooring.dev/l2networks",
+    "list,watch discovery.k8s.io/endpointslices",
     "create,patch events.k8s.io/events",
 ];
 
