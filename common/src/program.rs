@@ -35,7 +35,10 @@ where
     };
     let (verbosity, format) = logging(&flags);
     telemetry::start(verbosity, format);
-    if rustls::crypto::ring::default_provider().install_default().is_err() {
+    if rustls::crypto::ring::default_provider()
+        .install_default()
+        .is_err()
+    {
         tracing::debug!("a TLS provider was installed before");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -5,20 +5,31 @@
 use std::path::PathBuf;
 
 fn check(page: &str, generated: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/reference").join(page);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../docs/reference")
+        .join(page);
     if std::env::var_os("WRITE_REFERENCES").is_some() {
         std::fs::write(&path, generated).unwrap();
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(written == generated, "docs/reference/{page} is not up to date: make references");
+    assert!(
+        written == generated,
+        "docs/reference/{page} is not up to date: make references"
+    );
 }
 
 #[test]
 fn flags_of_central() {
-    check("flags-mooring-central.md", &mooring_central::flags::TABLE.reference());
+    check(
+        "flags-mooring-central.md",
+        &mooring_central::flags::TABLE.reference(),
+    );
 }
 
 #[test]
 fn flags_of_the_node_daemon() {
-    check("flags-mooring-node.md", &mooring_node::flags::TABLE.reference());
+    check(
+        "flags-mooring-node.md",
+        &mooring_node::flags::TABLE.reference(),
+    );
 }
