@@ -76,6 +76,7 @@ impl Cloudlycke {
     /// Keeps the file fresh, and its metrics, until cancelled.
     pub async fn watch(&self, metrics: Metrics, cancel: CancellationToken) {
         let mut reloads = self.file.changes();
+        metrics.record(&self.file.status());
         let told = async {
             while reloads.changed().await.is_ok() {
                 metrics.record(&self.file.status());

@@ -51,6 +51,7 @@ pub fn queue() -> Arc<Queue> {
 pub struct Metrics {
     deleted: Counter,
     held: Gauge,
+    unmatched: Gauge,
 }
 
 impl Metrics {
@@ -67,6 +68,11 @@ impl Metrics {
             "mooring_node_deletions_held",
             "Nodes that would be deleted if not too many machines seemed gone at once",
             metrics.held.clone(),
+        );
+        registry.register(
+            "mooring_nodes_unmatched",
+            "Nodes of which nobody can say which machine they are",
+            metrics.unmatched.clone(),
         );
         metrics
     }
@@ -129,6 +135,10 @@ impl Controller {
     /// One look at all Nodes.
     async fn pass(&self) -> Outcome<Failure> {
         let observed = observe::observe(&self.context, &self.memories).await;
+        let unmatched = observed.iter().filter(|o| o.unmatched).count();
+        self.metrics
+            .unmatched
+            .set(i64::try_from(unmatched).unwrap_or(i64::MAX));
         let decisions = plan::plan(&observed, &self.flags);
         self.tell_held(&decisions.held).await;
         let mut failure = None;

@@ -19,6 +19,8 @@ pub(super) struct Observed {
     /// The provider ID, if it is provably one of ours.
     pub(super) ours: Option<ProviderId>,
     pub(super) presence: Presence,
+    /// Which machine it is, nobody can say, though it is no other provider's.
+    pub(super) unmatched: bool,
     /// Since this process first saw the Node.
     pub(super) seen_for: Duration,
     /// What was last done to it does not show yet.
@@ -38,6 +40,10 @@ pub(super) async fn observe(context: &Context, memories: &Memories) -> Vec<Obser
         };
         observed.push(Observed {
             presence: machine.presence(),
+            unmatched: matches!(
+                machine,
+                Lookup::Missing | Lookup::Unsure(_) | Lookup::Ambiguous(_)
+            ),
             seen_for: memories.seen_for(&node),
             settling: memories.is_settling(&node),
             node,

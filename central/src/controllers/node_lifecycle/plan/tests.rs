@@ -25,6 +25,7 @@ fn node(name: &str) -> Given {
         node: Arc::new(NodeView::slim(serde_json::from_value(object).unwrap())),
         ours: Some(format!("cloudlycke://{name}").parse().unwrap()),
         presence: Presence::Running,
+        unmatched: false,
         seen_for: Duration::from_secs(3600),
         settling: false,
     })
