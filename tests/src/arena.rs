@@ -194,9 +194,15 @@ impl Arena {
 
     /// Writes addresses on a Node, by somebody else than Mooring.
     pub async fn set_addresses(&self, name: &str, addresses: &Value) {
-        let patch = Patch::Merge(json!({ "status": { "addresses": addresses } }));
+        let patch = json!({ "status": { "addresses": addresses } });
+        self.patch_status(name, &patch).await;
+    }
+
+    /// A merge patch on a Node's status, by somebody else than Mooring.
+    pub async fn patch_status(&self, name: &str, patch: &Value) {
         let params = PatchParams::default();
-        let patched = self.nodes().patch_status(name, &params, &patch).await;
+        let (nodes, patch) = (self.nodes(), Patch::Merge(patch));
+        let patched = nodes.patch_status(name, &params, &patch).await;
         patched.expect("the patch is taken");
     }
 

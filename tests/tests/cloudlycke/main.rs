@@ -1,0 +1,22 @@
+//! The provider `cloudlycke`: what the Go provider of that name does (`builtin`), and what the
+//! machines file adds to it. Section numbers are those of specs/cloudlycke.md.
+
+mod builtin;
+mod identity;
+mod reload;
+mod start;
+
+use mooring_tests::arena::Arena;
+use mooring_tests::machines_file::{Machines, MachinesFile};
+
+fn file(machines: &Machines) -> MachinesFile {
+    MachinesFile::new(machines).expect("a machines file")
+}
+
+/// Asserts that neither program has written on a Node, and that nothing but one Event was said.
+async fn left_alone(arena: &Arena, node: &str) {
+    let writes = arena.written_on(node).await;
+    assert!(writes.is_empty(), "{}", writes.summary());
+    let events = arena.event_writes(node).await;
+    assert!(events.len() <= 1, "{}", events.summary());
+}
