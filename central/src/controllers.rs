@@ -8,7 +8,7 @@ pub mod service;
 use std::sync::Arc;
 
 use kube::Client;
-use mooring_common::k8s::Cache;
+use mooring_common::k8s::{Cache, Events};
 use mooring_common::node_view::NodeView;
 
 use crate::clouds::Instances;
@@ -27,4 +27,14 @@ pub struct Context {
     pub nodes: Arc<Cache<NodeView>>,
     /// This process' name, for Events.
     pub identity: String,
+}
+
+impl Context {
+    /// Reports Events as this component, as long as this process leads.
+    #[must_use]
+    pub fn events(&self, component: &str) -> Events {
+        let leadership = self.leadership.clone();
+        Events::new(self.client.clone(), component, &self.identity)
+            .only_while(move || leadership.leads())
+    }
 }

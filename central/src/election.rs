@@ -138,10 +138,12 @@ impl Elector {
             "trying to become leader"
         );
         loop {
-            match self.attempt().await {
-                Ok(Attempt::Held) => break,
-                Ok(Attempt::Other(holder)) => tracing::debug!(holder, "another replica leads"),
-                Err(error) => tracing::warn!(%error, "cannot look at the leader's lease"),
+            // An API server that vanished without a word must not keep us from asking the next one.
+            match tokio::time::timeout(self.flags.renew_deadline, self.attempt()).await {
+                Ok(Ok(Attempt::Held)) => break,
+                Ok(Ok(Attempt::Other(holder))) => tracing::debug!(holder, "another replica leads"),
+                Ok(Err(error)) => tracing::warn!(%error, "cannot look at the leader's lease"),
+                Err(_) => tracing::warn!("no answer about the leader's lease"),
             }
             tokio::time::sleep(self.flags.retry_period).await;
         }

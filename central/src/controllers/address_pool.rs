@@ -106,11 +106,7 @@ pub async fn run(
     changed: impl Fn() + Send + Sync + 'static,
     cancel: CancellationToken,
 ) {
-    let events = Events::new(
-        context.client.clone(),
-        components::ADDRESS_POOL,
-        &context.identity,
-    );
+    let events = context.events(components::ADDRESS_POOL);
     let changed = Box::new(changed);
     let declared = (!declared.ranges.is_empty()).then(|| Pool {
         name: DECLARED_POOL.to_owned(),

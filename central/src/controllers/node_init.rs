@@ -17,7 +17,6 @@ mod plan;
 use std::sync::Arc;
 
 use mooring_common::engine::Outcome;
-use mooring_common::k8s::Events;
 use mooring_common::names::components;
 use mooring_common::node_init::Writer;
 use mooring_common::work_queue::{Backoff, WorkQueue, work};
@@ -84,7 +83,7 @@ pub async fn run(
     queue: Arc<Queue>,
     cancel: CancellationToken,
 ) {
-    let events = Events::new(context.client.clone(), components::NODE, &context.identity);
+    let events = context.events(components::NODE);
     let writer = Writer::new(context.client.clone(), events);
     let machines = context.instances.changes();
     let controller = Arc::new(Controller {

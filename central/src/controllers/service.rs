@@ -65,11 +65,7 @@ pub async fn run(
     cancel: CancellationToken,
 ) {
     let controller = Arc::new(Controller {
-        events: Events::new(
-            context.client.clone(),
-            components::SERVICE,
-            &context.identity,
-        ),
+        events: context.events(components::SERVICE),
         api: Api::all(context.client.clone()),
         services,
         allocations,

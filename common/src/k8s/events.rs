@@ -1,5 +1,7 @@
 //! Events: how a person learns, on the object itself, what was done and why not.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
@@ -17,6 +19,7 @@ pub enum EventKind {
 #[derive(Clone)]
 pub struct Events {
     recorder: Recorder,
+    permitted: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
 /// The longest note that the API server takes, in bytes (events.k8s.io/v1 `note`).
@@ -32,6 +35,16 @@ impl Events {
         };
         Self {
             recorder: Recorder::new(client, reporter),
+            permitted: Arc::new(|| true),
+        }
+    }
+
+    /// Reports only as long as this says so: who does not lead (any more) must not write.
+    #[must_use]
+    pub fn only_while(self, permitted: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self {
+            permitted: Arc::new(permitted),
+            ..self
         }
     }
 
@@ -44,6 +57,9 @@ impl Events {
         reason: &str,
         note: impl Into<String>,
     ) {
+        if !(self.permitted)() {
+            return;
+        }
         let event = Event {
             type_: match kind {
                 EventKind::Normal => EventType::Normal,
