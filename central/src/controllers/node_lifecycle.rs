@@ -96,11 +96,7 @@ pub async fn run(
     queue: Arc<Queue>,
     cancel: CancellationToken,
 ) {
-    let events = Events::new(
-        context.client.clone(),
-        components::NODE_LIFECYCLE,
-        &context.identity,
-    );
+    let events = context.events(components::NODE_LIFECYCLE);
     let mut machines = context.instances.changes();
     let controller = Arc::new(Controller {
         nodes: Api::all(context.client.clone()),
