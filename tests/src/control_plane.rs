@@ -58,8 +58,12 @@ pub struct ControlPlane {
     admin_kubeconfig: PathBuf,
     audit_log: PathBuf,
     ready_after: Duration,
+    starts: Mutex<Vec<Span>>,
     scratch: Scratch,
 }
+
+/// From when to when.
+type Span = (Timestamp, Timestamp);
 
 impl fmt::Debug for ControlPlane {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -280,10 +284,21 @@ impl ControlPlane {
                 *api_server = Some(Process::start(&self.api_server_spec)?);
             }
         }
+        let start = self.now();
         let client = self.admin();
         launch::wait_until_ready(&client, || Ok(()))
             .await
-            .context("the API server did not come back")
+            .context("the API server did not come back")?;
+        let mut starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
+        starts.push((start, self.now()));
+        Ok(())
+    }
+
+    /// Whether the API server was just starting again at this time: then it answers already, but
+    /// does not know its own roles, and refuses what it permits a moment later.
+    pub fn was_starting(&self, at: Timestamp) -> bool {
+        let starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
+        starts.iter().any(|(from, to)| *from <= at && at <= *to)
     }
 
     /// Freezes the API server (SIGSTOP): connections stay open and nothing is answered.

@@ -107,6 +107,7 @@ async fn try_launch(options: &Options) -> Result<ControlPlane> {
         admin_kubeconfig,
         audit_log,
         ready_after: started.elapsed(),
+        starts: std::sync::Mutex::default(),
         scratch,
     })
 }

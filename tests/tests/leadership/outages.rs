@@ -9,6 +9,9 @@ use mooring_tests::turn::Turn;
 use super::lease::assert_only_leaders_wrote;
 use super::{deeds, holder, stage};
 
+/// Services are worked on by four, L2Networks by one: so many writes may be under way.
+const WORKERS: usize = 5;
+
 /// The renew deadline of [`CentralFlags::replica`] is 2 s.
 const GIVES_UP: Duration = Duration::from_secs(6);
 
@@ -68,7 +71,7 @@ async fn pr_03_a_leader_whose_api_server_is_silent_ends_and_writes_no_more() {
     let late = deeds(&log.since(ended)).with_credential(&leader.credential);
     let late = late.filter(|record| record.code < 300);
     assert!(
-        late.len() <= 1,
+        late.len() <= WORKERS,
         "more than what was under way:\n{}",
         late.summary()
     );
