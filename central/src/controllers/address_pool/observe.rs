@@ -13,7 +13,8 @@ pub(super) struct Observed {
     pub(super) used: i64,
 }
 
-/// Sorted: the oldest first, since of two that overlap the older is right.
+/// Sorted: the oldest first, since of two that overlap the older is right. Of two made within the
+/// same second, the one that is allocated from already counts as the older.
 pub(super) fn observe(networks: &Cache<NetworkView>, allocations: &Allocations) -> Vec<Observed> {
     let mut observed: Vec<Observed> = networks
         .all()
@@ -23,8 +24,11 @@ pub(super) fn observe(networks: &Cache<NetworkView>, allocations: &Allocations) 
             network,
         })
         .collect();
-    observed.sort_by(|a, b| {
-        (a.network.created, &a.network.name).cmp(&(b.network.created, &b.network.name))
-    });
+    observed.sort_by(|a, b| age(&a.network).cmp(&age(&b.network)));
     observed
+}
+
+fn age(network: &NetworkView) -> (i64, bool, &str) {
+    let ready = network.status.as_ref().is_some_and(|status| status.ready);
+    (network.created, !ready, &network.name)
 }
