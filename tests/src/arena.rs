@@ -215,26 +215,34 @@ impl Arena {
 
     /// The requests of Mooring's two programs about this Node.
     pub async fn asked_about(&self, node: &str) -> AuditLog {
-        self.audit().await.of("nodes").named(node).filter(is_ours)
-    }
-
-    /// The writes of Events about this Node, by Mooring's two programs.
-    pub async fn event_writes(&self, node: &str) -> AuditLog {
-        let about = |record: &Record| {
-            let body = record.body.as_ref()?;
-            body["regarding"]["name"].as_str().map(ToOwned::to_owned)
-        };
-        self.audit()
-            .await
-            .of("events")
-            .writes()
-            .filter(|record| is_ours(record) && about(record).as_deref() == Some(node))
+        requests_about(&self.audit().await, node)
     }
 
     /// The writes of Mooring's two programs on this Node.
     pub async fn written_on(&self, node: &str) -> AuditLog {
         self.asked_about(node).await.writes()
     }
+
+    /// The writes of Events about this Node, by Mooring's two programs.
+    pub async fn event_writes(&self, node: &str) -> AuditLog {
+        event_writes(&self.audit().await, node)
+    }
+}
+
+/// The requests of Mooring's two programs about this Node.
+pub fn requests_about(log: &AuditLog, node: &str) -> AuditLog {
+    log.of("nodes").named(node).filter(is_ours)
+}
+
+/// The writes of Events about this Node, by Mooring's two programs.
+pub fn event_writes(log: &AuditLog, node: &str) -> AuditLog {
+    let is_about = |record: &Record| {
+        let body = record.body.as_ref();
+        body.is_some_and(|body| body["regarding"]["name"] == node)
+    };
+    log.of("events")
+        .writes()
+        .filter(|record| is_ours(record) && is_about(record))
 }
 
 fn is_ours(record: &Record) -> bool {
