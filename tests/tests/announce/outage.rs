@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use mooring_tests::figures::figure_time;
 use mooring_tests::netlab::in_world;
 use mooring_tests::wait::{eventually, never};
 
@@ -51,7 +50,6 @@ fn nothing_moves_while_the_api_server_is_away() {
         // A change after the outage is heeded.
         scene.central_is_back().await;
         let restored = scene.cluster.control_plane.now();
-        let deleted = Instant::now();
         scene.delete_service("web").await;
         eventually("the address falls silent", SOON, async || {
             let asked = Instant::now();
@@ -60,10 +58,6 @@ fn nothing_moves_while_the_api_server_is_away() {
             scene.claims(web.v4, asked).is_empty()
         })
         .await;
-        figure_time(
-            "Silence after the deletion of a Service, at most",
-            deleted.elapsed(),
-        );
         // While it starts, an API server does not know its own roles, and refuses much.
         let log = scene.cluster.control_plane.audit_settled().await;
         let refused = scene.cluster.shipped.forbidden(&log.since(restored));

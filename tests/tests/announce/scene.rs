@@ -160,7 +160,8 @@ impl Scene {
             .delete(name, &DeleteParams::default())
             .await
             .unwrap();
-        eventually(&format!("{name} is gone"), SOON, async || {
+        // A central that was just started waits for the Lease of the one before, 15 s, to expire.
+        eventually(&format!("{name} is gone"), SOON * 3, async || {
             matches!(services.get_opt(name).await, Ok(None))
         })
         .await;

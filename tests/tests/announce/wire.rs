@@ -22,7 +22,7 @@ fn an_address_is_announced_and_answered_from_one_mac() {
         scene.service("web", web, false).await;
         let (_, speaker) = scene.announced(web.v4, start).await;
         let speaker = speaker.name().to_owned();
-        sound::burst_follows_the_schedule(&scene, web, &speaker, start).await;
+        sound::burst_follows_the_schedule(&scene, web, start).await;
         sound::questions_are_answered(&scene, web, &speaker).await;
         sound::others_are_silent(&scene, web, &speaker).await;
         no_interface_has_it(&scene, web);
