@@ -9,7 +9,8 @@ use kube::{Api, Client};
 use mooring_common::k8s::{Cache, Change, ClientOptions, client};
 use mooring_common::node_init::calls_for_a_look;
 use mooring_common::node_view::NodeView;
-use mooring_common::{program, shutdown};
+use mooring_common::program::{self, Threads};
+use mooring_common::shutdown;
 use prometheus_client::registry::Registry;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -28,9 +29,14 @@ use crate::server::{self, Health};
 #[must_use]
 pub fn main(arguments: Vec<String>) -> ExitCode {
     let logging = |flags: &Flags| (flags.verbosity, flags.log_format);
-    program::main(&TABLE, arguments, Flags::read, logging, |flags| async {
-        run(flags).await.map_err(|error| format!("{error:#}"))
-    })
+    program::main(
+        &TABLE,
+        arguments,
+        Flags::read,
+        logging,
+        Threads::PerCore,
+        |flags| async { run(flags).await.map_err(|error| format!("{error:#}")) },
+    )
 }
 
 async fn run(flags: Flags) -> anyhow::Result<()> {

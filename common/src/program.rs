@@ -3,8 +3,19 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use tokio::runtime::Builder;
+
 use crate::flags::{FlagFaults, FlagTable, Parsed, Values};
 use crate::telemetry::{self, LogFormat};
+
+/// How many threads the runtime has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    /// One: the smallest, for what runs on every node.
+    One,
+    /// One for each core.
+    PerCore,
+}
 
 /// Reads a command line with the table and `read`, starts logging as `logging` says, and runs.
 ///
@@ -15,6 +26,7 @@ pub fn main<F, R>(
     arguments: Vec<String>,
     read: impl Fn(&Values) -> Result<F, FlagFaults>,
     logging: impl Fn(&F) -> (u8, LogFormat),
+    threads: Threads,
     run: impl FnOnce(F) -> R,
 ) -> ExitCode
 where
@@ -41,11 +53,11 @@ where
     {
         tracing::debug!("a TLS provider was installed before");
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build();
-    let ended = match runtime {
+    let mut runtime = match threads {
+        Threads::One => Builder::new_current_thread(),
+        Threads::PerCore => Builder::new_multi_thread(),
+    };
+    let ended = match runtime.enable_all().build() {
         Ok(runtime) => runtime.block_on(run(flags)),
         Err(error) => Err(format!("cannot start the runtime: {error}")),
     };

@@ -11,7 +11,8 @@ use mooring_common::k8s::{ClientOptions, Events, client};
 use mooring_common::machines::MachinesFile;
 use mooring_common::names::components;
 use mooring_common::node_init::Writer;
-use mooring_common::{program, shutdown};
+use mooring_common::program::{self, Threads};
+use mooring_common::shutdown;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -32,9 +33,14 @@ const POLL: Duration = Duration::from_secs(2);
 #[must_use]
 pub fn main(arguments: Vec<String>) -> ExitCode {
     let logging = |flags: &Flags| (flags.verbosity, flags.log_format);
-    program::main(&TABLE, arguments, Flags::read, logging, |flags| async {
-        run(flags).await.map_err(|error| format!("{error:#}"))
-    })
+    program::main(
+        &TABLE,
+        arguments,
+        Flags::read,
+        logging,
+        Threads::One,
+        |flags| async { run(flags).await.map_err(|error| format!("{error:#}")) },
+    )
 }
 
 async fn run(flags: Flags) -> anyhow::Result<()> {

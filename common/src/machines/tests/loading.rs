@@ -336,7 +336,9 @@ async fn a_start_waits_for_a_file_that_is_being_written() {
 #[tokio::test]
 async fn a_message_tells_every_fault_once() {
     let rig = Rig::new("version: 2\n");
-    let error = MachinesFile::open(Some(rig.path.clone())).await.unwrap_err();
+    let error = MachinesFile::open(Some(rig.path.clone()))
+        .await
+        .unwrap_err();
     assert!(std::error::Error::source(&error).is_none());
     assert_eq!(error.to_string().matches("lists no machine").count(), 1);
 }
