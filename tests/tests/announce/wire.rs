@@ -27,7 +27,7 @@ fn an_address_is_announced_and_answered_from_one_mac() {
         sound::others_are_silent(&scene, web, &speaker).await;
         no_interface_has_it(&scene, web);
         for address in web.both() {
-            assert_eq!(scene.claimants(address, start), [speaker.clone()]);
+            assert_eq!(scene.claimants(address, start), [speaker.as_str()]);
         }
         one_voice(&scene, web, start);
         notices::announcement_is_told(&scene, &speaker).await;

@@ -21,7 +21,7 @@ const READ_LIMIT: Duration = Duration::from_secs(8);
 
 /// A daemon, its Node, and a namespace for what it shall know.
 pub struct Daemon {
-    pub process: Process,
+    _process: Process,
     pub node: String,
     pub namespace: String,
     pub port: u16,
@@ -73,7 +73,7 @@ impl Daemon {
             flags,
         ));
         Self {
-            process: process.unwrap(),
+            _process: process.unwrap(),
             node,
             namespace,
             port,
