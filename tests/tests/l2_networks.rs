@@ -31,6 +31,15 @@ async fn delete(stage: &Stage, network: &str) {
     stage.networks().delete(network, &params).await.unwrap();
 }
 
+/// Asserts that nothing was ever wrong with a Service.
+async fn no_failure(stage: &Stage, name: &str) {
+    let events = stage.events(name).await;
+    let failed = events
+        .iter()
+        .find(|event| event.reason == reasons::SYNC_LOAD_BALANCER_FAILED);
+    assert_eq!(failed, None);
+}
+
 #[tokio::test]
 async fn a_good_network_becomes_ready_and_kubectl_shows_its_use() {
     let turn = Turn::take().await;
@@ -156,6 +165,7 @@ async fn a_network_that_comes_into_conflict_keeps_what_it_has_given_out() {
         annotation(&kept, annotations::ALLOCATED_NETWORK),
         Some(newer.as_str())
     );
+    no_failure(&stage, "web").await;
     stage.set_ranges(&stage.network, &[stage.range(0, 4)]).await;
     stage.network_is(&newer, true).await;
     assert_eq!(stage.served("web").await, addresses);
@@ -182,6 +192,7 @@ async fn a_network_that_is_deleted_takes_no_address_away() {
         .told("refused-too", reasons::SYNC_LOAD_BALANCER_FAILED)
         .await;
     assert_eq!(stage.served("web").await, addresses);
+    no_failure(&stage, "web").await;
     // Back again, with nothing in common but the name and the range.
     stage
         .create_network(&stage.network, &[stage.range(0, 4)])

@@ -3,15 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::core::v1::Node;
 use kube::Client;
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, Patch, PatchParams};
 use mooring_common::names::NAMESPACE;
 use mooring_tests::control_plane::ControlPlane;
-use mooring_tests::objects::{NodeBuilder, PodBuilder, apply_manifests, unique};
-use mooring_tests::wait::eventually;
-use serde_json::{Value, json};
+use mooring_tests::objects::{NodeBuilder, PodBuilder, unique};
+use mooring_tests::shipped::Shipped;
+use serde_json::Value;
 use tokio::sync::OnceCell;
 
 pub const LIMIT: Duration = Duration::from_secs(30);
@@ -29,61 +28,10 @@ pub async fn deployed() -> &'static ControlPlane {
     let control_plane = ControlPlane::shared();
     APPLIED
         .get_or_init(async || {
-            apply_manifests(control_plane, &deploy("manifests/mooring.yaml"))
-                .await
-                .unwrap();
-            policies_stand(control_plane).await;
+            Shipped::install(control_plane).await.unwrap();
         })
         .await;
     control_plane
-}
-
-/// Waits for all three policies: the API server takes up new ones within a second or so.
-async fn policies_stand(control_plane: &ControlPlane) {
-    let admin = control_plane.admin();
-    let as_account = async |account| {
-        let client = control_plane.client_for(NAMESPACE, account, None).await;
-        client.unwrap()
-    };
-    let (daemon, central) = (
-        as_account("mooring-node").await,
-        as_account("mooring-central").await,
-    );
-    let probe = unique("probe");
-    NodeBuilder::new(&probe).create(&admin).await.unwrap();
-    let label = Patch::Merge(json!({ "metadata": { "labels": { "probe": "1" } } }));
-    let dry_patch = PatchParams {
-        dry_run: true,
-        ..PatchParams::default()
-    };
-    let dry_post = PostParams {
-        dry_run: true,
-        ..PostParams::default()
-    };
-    let mut lease = Lease::default();
-    lease.metadata.name = Some(probe.clone());
-    let nodes = Api::<Node>::all(daemon.clone());
-    let leases = Api::<Lease>::namespaced(daemon, NAMESPACE);
-    let services = Api::<Service>::namespaced(central, "default");
-    eventually("the policies stand", LIMIT, async || {
-        is_denied(nodes.patch(&probe, &dry_patch, &label).await)
-            && is_denied(leases.create(&dry_post, &lease).await)
-            && is_denied(
-                services
-                    .patch_status("kubernetes", &dry_patch, &label)
-                    .await,
-            )
-    })
-    .await;
-    Api::<Node>::all(admin)
-        .delete(&probe, &DeleteParams::default())
-        .await
-        .unwrap();
-}
-
-/// Whether an admission policy (and not RBAC) refused it.
-fn is_denied<T>(answer: kube::Result<T>) -> bool {
-    answer.is_err_and(|error| refusal(error).contains("ValidatingAdmissionPolicy"))
 }
 
 /// A Node with everything on it that a daemon might be tempted by, and a client with the token of
