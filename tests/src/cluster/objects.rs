@@ -16,7 +16,7 @@ pub const NETWORK: &str = "lab";
 pub struct Network(L2Network);
 
 impl Network {
-    /// The bridge, with ten addresses of each family from 10.77.0.100 and fd77::100 on, and the
+    /// The bridge, with ten IPv4 and sixteen IPv6 addresses from .100 and ::100 on, and the
     /// bridge itself as router.
     pub fn of_the_bridge() -> Self {
         let ranges = ["10.77.0.100-10.77.0.109", "fd77::100/124"];
