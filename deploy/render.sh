@@ -52,7 +52,7 @@ HEADER
 refuses() {
     local words=$1 answer
     shift
-    if answer=$("$helm" template mooring "$chart" --set cloudProvider=linode "$@" 2>&1); then
+    if answer=$("$helm" template mooring "$chart" --set cloudProvider=cloudlycke "$@" 2>&1); then
         say "the chart took: $*"
         return 1
     fi

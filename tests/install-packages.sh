@@ -3,15 +3,17 @@
 # for anybody else it prints the line for the administrator.
 set -euo pipefail
 
-packages=(iproute2 nftables util-linux mount)
+# Programs, and the packages that have them.
+needed=(ip:iproute2 bridge:iproute2 nft:nftables unshare:util-linux setpriv:util-linux mount:mount)
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
 missing=()
-for package in "${packages[@]}"; do
-    dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
+for pair in "${needed[@]}"; do
+    command -v "${pair%%:*}" >/dev/null || missing+=("${pair#*:}")
 done
 
 if [[ ${#missing[@]} -eq 0 ]]; then
-    echo "All packages are installed: ${packages[*]}"
+    echo "All programs are there: ${needed[*]%%:*}"
 elif [[ $EUID -eq 0 ]]; then
     apt-get update --quiet
     DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends "${missing[@]}"

@@ -156,8 +156,10 @@ impl Elector {
         loop {
             tokio::time::sleep(self.flags.retry_period).await;
             let left = self.flags.renew_deadline.saturating_sub(renewed.elapsed());
+            // One request that hangs must not cost the lease while the next would be answered.
+            let patience = left.min(self.flags.renew_deadline / 2);
             let asked = Instant::now();
-            match tokio::time::timeout(left, self.attempt()).await {
+            match tokio::time::timeout(patience, self.attempt()).await {
                 Ok(Ok(Attempt::Held)) => renewed = asked,
                 Ok(Ok(Attempt::Other(by))) => {
                     self.leadership.set(State::Standby);

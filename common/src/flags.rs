@@ -249,7 +249,7 @@ impl FlagTable {
                 "" => String::new(),
                 default => format!("`{default}`"),
             };
-            let mut help = flag.help.to_owned();
+            let mut help = flag.help.replace('<', "&lt;");
             if flag.action == Action::Accept {
                 help = format!("*Taken for compatibility, without effect.* {help}");
             }

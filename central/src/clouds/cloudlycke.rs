@@ -9,9 +9,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use mooring_common::machines::load::{LoadError, MachinesFile, ReloadStatus};
 use mooring_common::machines::schema::LoadBalancer;
-use mooring_common::machines::{Resolution, resolve};
+use mooring_common::machines::{Machines, Resolution, presence_of, resolve};
 use mooring_common::node_facts::Presence;
 use mooring_common::node_view::NodeView;
+use mooring_common::provider_id::ProviderId;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
@@ -110,7 +111,10 @@ impl Instances for Cloudlycke {
     /// A file that cannot be read (any more), or that is refused, proves nothing.
     async fn confirm(&self, node: &NodeView) -> Presence {
         match self.file.reload_now().await {
-            Ok(machines) => resolve(&machines, &node.machine).presence(),
+            Ok(machines) => match resolve(&machines, &node.machine) {
+                Resolution::Missing => unlisted(&machines, node),
+                resolution => resolution.presence(),
+            },
             Err(error) => {
                 tracing::warn!(%error, "the machines file cannot be read afresh");
                 Presence::Unsure
@@ -125,6 +129,16 @@ impl Instances for Cloudlycke {
     fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
+}
+
+/// A machine that is not listed is gone only if no entry could be it after all: one that does not
+/// name its ID might be.
+fn unlisted(machines: &Machines, node: &NodeView) -> Presence {
+    let scheme = machines.scheme();
+    let own = node.provider_id.as_deref();
+    own.and_then(|id| id.strip_prefix(&format!("{scheme}://")))
+        .and_then(|instance| ProviderId::new(scheme, instance).ok())
+        .map_or(Presence::Unsure, |id| presence_of(machines, &id))
 }
 
 fn lookup(resolution: Resolution) -> Lookup {

@@ -133,17 +133,12 @@ impl Controller {
     /// One look at all L2Networks.
     async fn pass(&self) -> Outcome<Failure> {
         let observed = observe::observe(&self.networks, &self.allocations);
-        let decisions = plan::plan(&observed);
-        let pools = decisions
-            .pools
-            .into_iter()
-            .chain(self.declared.clone())
-            .collect();
+        let decisions = plan::plan(&observed, self.declared.as_ref());
         let networks = observed
             .iter()
             .map(|one| one.network.name.clone())
             .collect();
-        if self.allocations.set_pools(pools, networks) {
+        if self.allocations.set_pools(decisions.pools, networks) {
             (self.changed)();
         }
         for step in decisions.plan.steps() {

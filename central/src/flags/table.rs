@@ -48,7 +48,7 @@ const LEGACY: &str = "Taken from older manifests";
 const FLAGS: &[Flag] = &[
     flag(CLOUD, "cloud-provider", Text, "", Act, "The provider: cloudlycke (machines described in a file)."),
     flag(CLOUD, "cloud-config", Text, "", Act, "The provider's configuration; for cloudlycke the machines file. Absent: the machines that are built in."),
-    flag(CLOUD, "cluster-name", Text, "kubernetes", Act, "The cluster's name, part of the marks on what is created in a cloud."),
+    flag(CLOUD, "cluster-name", Text, "kubernetes", Accept, "The cluster's name, part of the marks on what is created in a cloud; cloudlycke creates nothing."),
     flag(CLOUD, "controllers", List, "*", Act, "Which controllers run: * for all, -NAME to leave one out. Names: cloud-node-controller (cloud-node), cloud-node-lifecycle-controller (cloud-node-lifecycle), service-lb-controller (service), node-route-controller (route)."),
     flag(NODES, "node-daemon-grace", Duration, "0", Act, "How long a new Node's own mooring-node may take to initialise it before central does. 0: there is no node daemon, nobody is waited for."),
     flag(NODES, "node-status-update-frequency", Duration, "5m", Act, "How often the addresses of every Node are compared with its machine's."),

@@ -150,7 +150,7 @@ impl Resolution {
 /// Says what the file knows of the machine behind a Node.
 ///
 /// A provider ID that the Node already has comes first: an entry that gives the same one is its
-/// entry, unless its name or its hardware says otherwise. Else all keys of an entry's `match` must
+/// entry, unless its hardware says otherwise. Else all keys of an entry's `match` must
 /// agree.
 #[must_use]
 pub fn resolve(machines: &Machines, identity: &Identity) -> Resolution {

@@ -80,12 +80,10 @@ async fn sec_05_a_daemon_describes_its_own_node() {
         .unwrap();
     assert_eq!(written.spec.unwrap().taints.unwrap().len(), all.len() - 1);
 
-    // Later on, too: a resized machine, and the annotation that the chart's values list.
+    // Later on, too: a resized machine.
     patch_node(&daemon, &node, &label(labels::INSTANCE_TYPE, Some("b")))
         .await
         .unwrap();
-    let note = annotation("mooring.dev/additional-labels", Some("rack"));
-    patch_node(&daemon, &node, &note).await.unwrap();
 }
 
 #[tokio::test]

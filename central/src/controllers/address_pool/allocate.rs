@@ -98,10 +98,9 @@ struct State {
 }
 
 impl Allocations {
-    /// Replaces the pools. `networks`: the names of all L2Networks, ready or not. True if anything
+    /// Replaces the pools, those to be allocated from first in front. `networks`: the names of all L2Networks, ready or not. True if anything
     /// has changed.
-    pub fn set_pools(&self, mut pools: Vec<Pool>, networks: HashSet<String>) -> bool {
-        pools.sort_by(|a, b| a.name.cmp(&b.name));
+    pub fn set_pools(&self, pools: Vec<Pool>, networks: HashSet<String>) -> bool {
         let changed = {
             let mut state = self.lock();
             let changed = state.pools != pools || state.networks != networks;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use mooring_common::address_range::AddressRange;
 use mooring_common::engine::{Plan, Step};
 use mooring_common::l2_network::{L2NetworkStatus, Segment};
 use mooring_common::names::reasons;
@@ -83,17 +84,23 @@ pub(super) struct Decisions {
     pub(super) plan: Plan<WriteStatus>,
 }
 
-/// `observed`: the oldest first.
-pub(super) fn plan(observed: &[Observed]) -> Decisions {
+/// Ranges that are allocated from, and what they belong to.
+type Accepted<'a> = (String, &'a [AddressRange]);
+
+/// `observed`: the oldest first. `declared`, the provider's own pool, is older than all, and comes
+/// last: nobody here announces its addresses.
+pub(super) fn plan(observed: &[Observed], declared: Option<&Pool>) -> Decisions {
     let mut decisions = Decisions::default();
-    let mut accepted: Vec<&Segment> = Vec::new();
+    let mut accepted: Vec<Accepted<'_>> = Vec::new();
+    accepted.extend(declared.map(|pool| ("the machines file".to_owned(), pool.ranges.as_slice())));
     for Observed { network, used } in observed {
         let (ready, reason, message) = match &network.segment {
             Err(faults) => (false, reasons::NETWORK_INVALID, faults.faults.join("; ")),
-            Ok(segment) => match accepted.iter().find_map(|other| conflict(segment, other)) {
+            Ok(segment) => match conflict(segment, &accepted) {
                 Some(message) => (false, reasons::RANGE_CONFLICT, message),
                 None => {
-                    accepted.push(segment);
+                    let name = format!("the older L2Network {}", segment.name);
+                    accepted.push((name, &segment.ranges));
                     decisions.pools.push(Pool::of(segment));
                     (
                         true,
@@ -117,21 +124,20 @@ pub(super) fn plan(observed: &[Observed]) -> Decisions {
             });
         }
     }
+    decisions.pools.sort_by(|a, b| a.name.cmp(&b.name));
+    decisions.pools.extend(declared.cloned());
     decisions
 }
 
-fn conflict(segment: &Segment, older: &Segment) -> Option<String> {
-    let (mine, theirs) = segment.ranges.iter().find_map(|mine| {
-        older
-            .ranges
-            .iter()
-            .find(|theirs| mine.overlaps(theirs))
-            .map(|theirs| (mine, theirs))
-    })?;
+fn conflict(segment: &Segment, accepted: &[Accepted<'_>]) -> Option<String> {
+    let theirs = accepted
+        .iter()
+        .flat_map(|(owner, ranges)| ranges.iter().map(move |range| (owner, range)));
+    let mut pairs = theirs.flat_map(|theirs| segment.ranges.iter().map(move |mine| (mine, theirs)));
+    let (mine, (owner, theirs)) = pairs.find(|(mine, (_, theirs))| mine.overlaps(theirs))?;
     Some(format!(
-        "its range {mine} overlaps {theirs} of the older L2Network {}: nothing is allocated from \
-         this one until one of the two is corrected; what Services hold already stays",
-        older.name
+        "its range {mine} overlaps {theirs} of {owner}: nothing is allocated from this one until \
+         one of the two is corrected; what Services hold already stays"
     ))
 }
 
@@ -164,13 +170,13 @@ mod tests {
         let old = observed("old", 1, &["192.0.2.0/28"]);
         let new = observed("new", 2, &["192.0.2.64/28", "192.0.2.8-192.0.2.20"]);
         let apart = observed("apart", 3, &["192.0.2.128/28"]);
-        let decisions = plan(&[old, new, apart]);
+        let decisions = plan(&[old, new, apart], None);
         let pools: Vec<_> = decisions
             .pools
             .iter()
             .map(|pool| pool.name.as_str())
             .collect();
-        assert_eq!(pools, ["old", "apart"]);
+        assert_eq!(pools, ["apart", "old"]);
         let verdict = &decisions.plan.steps()[1].verdict;
         assert_eq!(
             (verdict.ready, verdict.reason.as_str()),
@@ -186,12 +192,32 @@ mod tests {
     #[test]
     fn what_is_said_already_is_not_written_again() {
         let mut one = observed("one", 1, &["192.0.2.0/28"]);
-        let verdict = plan(std::slice::from_ref(&one)).plan.steps()[0]
+        let verdict = plan(std::slice::from_ref(&one), None).plan.steps()[0]
             .verdict
             .clone();
         Arc::make_mut(&mut one.network).status = Some(verdict);
-        assert!(plan(std::slice::from_ref(&one)).plan.is_empty());
+        assert!(plan(std::slice::from_ref(&one), None).plan.is_empty());
         one.used = 1;
-        assert_eq!(plan(&[one]).plan.steps().len(), 1);
+        assert_eq!(plan(&[one], None).plan.steps().len(), 1);
+    }
+
+    #[test]
+    fn the_pool_of_the_machines_file_comes_last_and_is_not_shared() {
+        let declared = Pool {
+            name: "(machines file)".to_owned(),
+            ranges: vec!["192.0.2.0/28".parse().unwrap()],
+            unusable: std::collections::HashSet::new(),
+        };
+        let same = observed("same", 1, &["192.0.2.8/29"]);
+        let apart = observed("apart", 2, &["192.0.2.128/28"]);
+        let decisions = plan(&[same, apart], Some(&declared));
+        let pools: Vec<_> = decisions
+            .pools
+            .iter()
+            .map(|pool| pool.name.as_str())
+            .collect();
+        assert_eq!(pools, ["apart", "(machines file)"]);
+        let message = &decisions.plan.steps()[0].verdict.message;
+        assert!(message.contains("of the machines file"), "{message}");
     }
 }

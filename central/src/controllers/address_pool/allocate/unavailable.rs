@@ -10,7 +10,7 @@ pub enum Unavailable {
     /// There is nothing to allocate from.
     #[error(
         "this cluster has no L2Network that is ready, so there are no addresses; create one \
-         (kubectl explain l2networks.spec), or look at kubectl get l2networks"
+         (kubectl explain l2networks.spec), or look at kubectl get l2networks -o wide"
     )]
     NoPools,
     /// The pool asked for is not there, or not ready.
