@@ -10,10 +10,14 @@ use tokio::time::Instant;
 /// How long a write may take to come back by the watch before it is held for undone.
 const COMES_BACK_WITHIN: Duration = Duration::from_secs(10);
 
+/// For how long a deletion counts for the guard against too many.
+pub(super) const LATELY: Duration = Duration::from_secs(600);
+
 /// All of them, by UID.
 #[derive(Debug, Default)]
 pub(super) struct Memories {
     nodes: Mutex<HashMap<String, Memory>>,
+    deletions: Mutex<Vec<Instant>>,
 }
 
 #[derive(Debug)]
@@ -42,8 +46,24 @@ impl Memories {
         let memory = of(&mut nodes, node);
         memory
             .written
-            .take_if(|(before, at)| **before != *node || at.elapsed() > COMES_BACK_WITHIN);
+            .take_if(|(before, at)| shows(before, node) || at.elapsed() > COMES_BACK_WITHIN);
         memory.written.is_some()
+    }
+
+    /// A Node was deleted.
+    pub(super) fn deleted(&self) {
+        self.deletions().push(Instant::now());
+    }
+
+    /// How many Nodes were deleted within [`LATELY`].
+    pub(super) fn deleted_lately(&self) -> usize {
+        let mut deletions = self.deletions();
+        deletions.retain(|at| at.elapsed() < LATELY);
+        deletions.len()
+    }
+
+    fn deletions(&self) -> MutexGuard<'_, Vec<Instant>> {
+        self.deletions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Forgets the Nodes that are gone.
@@ -56,6 +76,12 @@ impl Memories {
     }
 }
 
+/// Whether the Node is seen to have changed in what this controller writes. What others write
+/// meanwhile, conditions above all, says nothing of it.
+fn shows(before: &NodeView, now: &NodeView) -> bool {
+    before.taints != now.taints || before.deleting != now.deleting
+}
+
 fn of<'a>(nodes: &'a mut HashMap<String, Memory>, node: &NodeView) -> &'a mut Memory {
     nodes.entry(node.uid.clone()).or_insert_with(|| Memory {
         first_seen: Instant::now(),
@@ -66,6 +92,7 @@ fn of<'a>(nodes: &'a mut HashMap<String, Memory>, node: &NodeView) -> &'a mut Me
 #[cfg(test)]
 mod tests {
     use mooring_common::k8s::Slim;
+    use mooring_common::node_view::Readiness;
     use serde_json::json;
 
     use super::*;
@@ -82,6 +109,11 @@ mod tests {
         assert!(!memories.is_settling(&before));
         memories.wrote(&before);
         assert!(memories.is_settling(&before));
+        let still = NodeView {
+            readiness: Readiness::Ready,
+            ..(*before).clone()
+        };
+        assert!(memories.is_settling(&still));
         assert!(!memories.is_settling(&after));
         assert!(!memories.is_settling(&before));
         memories.wrote(&before);
