@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Service;
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use mooring_common::l2_network::{L2Network, L2NetworkSpec, Subnet};
-use mooring_common::names::{annotations, finalizers};
+use mooring_common::names::{annotations, components, finalizers};
 use serde_json::{Value, json};
 
 use crate::objects::{EventNote, ServiceBuilder, create_namespace, events_for, unique};
@@ -260,10 +260,12 @@ impl Stage {
 
     // --- what was told ------------------------------------------------------------------------
 
-    /// All Events about a Service.
+    /// All Events about a Service that central has written. The API server writes some itself.
     pub async fn events(&self, name: &str) -> Vec<EventNote> {
         let events = events_for(&self.client, "Service", Some(&self.namespace), name).await;
-        events.expect("the API server answers")
+        let mut events = events.expect("the API server answers");
+        events.retain(|event| event.reporter == components::SERVICE);
+        events
     }
 
     /// The Warnings about a Service.

@@ -180,6 +180,10 @@ async fn a_network_that_is_deleted_takes_no_address_away() {
     stage.create("web").await;
     let addresses = stage.served("web").await;
     delete(&stage, &stage.network).await;
+    // A marker: once central knows this one, it knows that the other is gone.
+    let marker = unique("marker");
+    stage.create_network(&marker, &[stage.range(20, 1)]).await;
+    stage.network_is(&marker, true).await;
     stage.create("refused").await;
     stage
         .told("refused", reasons::SYNC_LOAD_BALANCER_FAILED)
