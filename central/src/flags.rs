@@ -17,8 +17,6 @@ pub struct Flags {
     pub provider: Provider,
     /// `--cloud-config`.
     pub cloud_config: Option<PathBuf>,
-    /// `--cluster-name`.
-    pub cluster_name: String,
     /// `--controllers`.
     pub controllers: Controllers,
     /// How Nodes are looked after.
@@ -116,6 +114,8 @@ pub struct ServingFlags {
     pub always_allowed: Vec<String>,
 }
 
+/// Anything done more often is a mistake.
+const SHORTEST_PERIOD: Duration = Duration::from_millis(50);
 const WHOLE_NUMBER: &str = "write a whole number";
 
 impl Flags {
@@ -136,7 +136,6 @@ impl Flags {
         let flags = Self {
             provider: read_provider(&mut reader),
             cloud_config: reader.text("cloud-config").map(Into::into),
-            cluster_name: reader.text("cluster-name").unwrap_or_default(),
             controllers: read_controllers(&mut reader),
             nodes: read_nodes(&mut reader),
             concurrent_service_syncs: reader.parsed("concurrent-service-syncs", WHOLE_NUMBER),
@@ -214,8 +213,9 @@ fn read_nodes(reader: &mut Reader<'_>) -> NodeFlags {
     }
     NodeFlags {
         daemon_grace: reader.duration("node-daemon-grace"),
-        address_period: reader.duration("node-status-update-frequency"),
-        monitor_period: reader.duration("node-monitor-period"),
+        address_period: reader
+            .duration_of_at_least("node-status-update-frequency", SHORTEST_PERIOD),
+        monitor_period: reader.duration_of_at_least("node-monitor-period", SHORTEST_PERIOD),
         deletion_grace: reader.duration("node-deletion-grace"),
         max_deletions_percent: percent,
         concurrent_syncs: reader.parsed("concurrent-node-syncs", WHOLE_NUMBER),
@@ -231,9 +231,10 @@ fn read_leader(reader: &mut Reader<'_>) -> Option<LeaderFlags> {
         reader.fault("leader-elect-resource-lock", lock, "only leases exists");
     }
     let flags = LeaderFlags {
-        lease_duration: reader.duration("leader-elect-lease-duration"),
+        lease_duration: reader
+            .duration_of_at_least("leader-elect-lease-duration", Duration::from_secs(1)),
         renew_deadline: reader.duration("leader-elect-renew-deadline"),
-        retry_period: reader.duration("leader-elect-retry-period"),
+        retry_period: reader.duration_of_at_least("leader-elect-retry-period", SHORTEST_PERIOD),
         name: reader
             .text("leader-elect-resource-name")
             .unwrap_or_default(),

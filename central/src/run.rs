@@ -94,6 +94,13 @@ impl Watched {
         if calls_for_a_look(change.old.as_deref(), change.new.as_deref()) {
             self.node_queue.add(change.key.name.clone());
         }
+        if change.new.is_none() {
+            // Another Node may have been refused because this one had its machine.
+            let nodes = self.nodes.all().into_iter();
+            for (key, _) in nodes.filter(|(_, node)| node.is_uninitialized()) {
+                self.node_queue.add(key.name);
+            }
+        }
         self.lifecycle_queue.add(node_lifecycle::AllNodes);
     }
 
@@ -176,9 +183,14 @@ impl Program {
         tasks.spawn(never_ends(
             async move { cloud.watch(file_metrics, stop).await },
         ));
+        let watched = self.watched.clone();
+        tasks.spawn(never_ends(async move {
+            watched.synced(with_services).await;
+            health.set_ready();
+        }));
         let ended = tokio::select! {
             ended = failure_of(&mut tasks) => ended,
-            ended = self.lead(&health, node_metrics, lifecycle_metrics) => ended,
+            ended = self.lead(node_metrics, lifecycle_metrics) => ended,
         };
         tasks.shutdown().await;
         ended
@@ -188,14 +200,11 @@ impl Program {
     /// given back when the controllers have ended.
     async fn lead(
         &self,
-        health: &Health,
         node_metrics: node_init::Metrics,
         lifecycle_metrics: node_lifecycle::Metrics,
     ) -> anyhow::Result<()> {
-        let synced = async {
-            self.watched.synced(self.flags.controllers.service).await;
-            health.set_ready();
-        };
+        // Nodes are looked after also where the L2Networks' CRD is missing.
+        let synced = self.watched.nodes.synced();
         let Some(flags) = self.flags.leader.clone() else {
             if self.stop.run_until_cancelled(synced).await.is_some() {
                 self.control(Leadership::always(), node_metrics, lifecycle_metrics)

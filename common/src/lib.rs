@@ -9,6 +9,7 @@
 
 pub mod address_range;
 pub mod engine;
+pub mod errors;
 pub mod flags;
 pub mod go_duration;
 pub mod k8s;

@@ -1,9 +1,6 @@
 //! Every name that Mooring shares with Kubernetes, with its users, or between its two programs:
 //! each with who writes it and who reads it.
 
-/// The domain of Mooring's own annotations, labels and API group.
-pub const DOMAIN: &str = "mooring.dev";
-
 /// The namespace in which both programs run when the shipped manifests are used.
 pub const NAMESPACE: &str = "mooring-system";
 

@@ -5,17 +5,18 @@
 //! pass; failures in a row grow the delay of that key alone, and any success starts it anew.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::fmt::{Debug, Display};
+use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Outcome;
+use crate::errors::with_causes;
 
 /// How the delay after failures grows: `first`, doubled with each further failure, up to `most`.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +46,10 @@ impl Backoff {
         self.first.saturating_mul(factor).min(self.most)
     }
 }
+
+/// How long one pass may take. It is then dropped, so that a connection on which nobody answers any
+/// more holds up one key for a while and not a worker for ever.
+const LONGEST_PASS: Duration = Duration::from_secs(60);
 
 /// The keys waiting, being worked on, and to be looked at later.
 #[derive(Debug)]
@@ -217,7 +222,7 @@ pub async fn work<K, E, P, F>(
     pass: P,
 ) where
     K: Clone + Eq + Hash + Debug + Send + Sync + 'static,
-    E: Display + Send + 'static,
+    E: std::error::Error + Send + 'static,
     P: Fn(K) -> F + Send + Sync + 'static,
     F: Future<Output = Outcome<E>> + Send + 'static,
 {
@@ -228,20 +233,31 @@ pub async fn work<K, E, P, F>(
         workers.spawn(cancel.run_until_cancelled_owned(async move {
             loop {
                 let key = queue.next().await;
-                let outcome = pass(key.clone()).await;
-                log(controller, &key, &outcome);
-                queue.finish(key, &outcome);
+                match timeout(LONGEST_PASS, pass(key.clone())).await {
+                    Ok(outcome) => {
+                        log(controller, &key, &outcome);
+                        queue.finish(key, &outcome);
+                    }
+                    Err(_) => {
+                        tracing::warn!(controller, ?key, "took too long, will retry");
+                        let again = Outcome::<E>::RetryAfter(queue.backoff.first);
+                        queue.finish(key, &again);
+                    }
+                }
             }
         }));
     }
     while workers.join_next().await.is_some() {}
 }
 
-fn log<K: Debug, E: Display>(controller: &'static str, key: &K, outcome: &Outcome<E>) {
+fn log<K: Debug, E: std::error::Error>(controller: &'static str, key: &K, outcome: &Outcome<E>) {
     match outcome {
         Outcome::Done => tracing::debug!(controller, ?key, "done"),
         Outcome::RetryAfter(delay) => tracing::debug!(controller, ?key, ?delay, "again later"),
-        Outcome::Backoff(error) => tracing::warn!(controller, ?key, %error, "failed, will retry"),
+        Outcome::Backoff(error) => {
+            let error = with_causes(error);
+            tracing::warn!(controller, ?key, error, "failed, will retry");
+        }
         Outcome::WaitForChange(reason) => {
             tracing::info!(controller, ?key, reason, "waiting for a change");
         }

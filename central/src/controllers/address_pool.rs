@@ -121,6 +121,7 @@ pub async fn run(
         events,
         changed,
     });
+    controller.networks.synced().await;
     queue.add(AllNetworks);
     work("l2network", queue, 1, cancel, move |AllNetworks| {
         let controller = controller.clone();
@@ -141,11 +142,15 @@ impl Controller {
         if self.allocations.set_pools(decisions.pools, networks) {
             (self.changed)();
         }
+        if !self.allocations.is_seeded() {
+            return Outcome::WaitForChange("what Services hold is not known yet".to_owned());
+        }
+        let mut failure = None;
         for step in decisions.plan.steps() {
             if let Err(error) = self.take(step).await {
-                return Outcome::Backoff(error);
+                failure = Some(error);
             }
         }
-        Outcome::Done
+        failure.map_or(Outcome::Done, Outcome::Backoff)
     }
 }

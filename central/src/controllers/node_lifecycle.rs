@@ -14,12 +14,13 @@ mod memory;
 mod observe;
 mod plan;
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use mooring_common::engine::Outcome;
+use mooring_common::errors::with_causes;
 use mooring_common::k8s::Events;
 use mooring_common::names::components;
 use mooring_common::work_queue::{Backoff, WorkQueue, work};
@@ -85,7 +86,7 @@ struct Controller {
     events: Events,
     metrics: Metrics,
     memories: Memories,
-    told: Mutex<HashMap<String, String>>,
+    told: Mutex<HashSet<String>>,
 }
 
 /// Runs until cancelled.
@@ -135,12 +136,13 @@ impl Controller {
         self.metrics
             .unmatched
             .set(i64::try_from(unmatched).unwrap_or(i64::MAX));
-        let decisions = plan::plan(&observed, &self.flags);
+        let decisions = plan::plan(&observed, self.memories.deleted_lately(), &self.flags);
         self.tell_held(&decisions.held).await;
         let mut failure = None;
         for step in decisions.plan.steps() {
             if let Err(error) = self.take(step).await {
-                tracing::warn!(%error, "could not {step}");
+                let error_text = with_causes(&error);
+                tracing::warn!(error = error_text, "could not {step}");
                 failure = Some(error);
             }
         }

@@ -75,6 +75,7 @@ pub async fn run(
     });
     // Without knowing the networks, a Service would be refused that is served a moment later.
     controller.allocations.pools_known().await;
+    controller.services.synced().await;
     controller.seed().await;
     for (key, _) in controller.services.all() {
         queue.add(key);
@@ -108,15 +109,31 @@ impl Controller {
     /// One look at one Service.
     #[tracing::instrument(name = "service", skip_all, fields(service = %key))]
     async fn pass(&self, key: &ObjectKey) -> Outcome<Failure> {
-        let Some(service) = self.services.get(key) else {
-            if self.allocations.release(key) {
-                self.address_came_back();
+        let service = match self.look(key).await {
+            Ok(Some(service)) => service,
+            Ok(None) => {
+                if self.allocations.release(key) {
+                    self.address_came_back();
+                }
+                return Outcome::Done;
             }
-            return Outcome::Done;
+            Err(error) => return Outcome::Backoff(error.into()),
         };
         let observed = observe::observe(&service, &self.allocations);
         let decision = plan::plan(&service, &observed);
-        self.apply((*service).clone(), decision).await
+        self.apply(service, decision).await
+    }
+
+    /// The Service, from the cache; but from the API server itself before anything that it holds is
+    /// taken for free: a cache may lag behind what the last leader did.
+    async fn look(&self, key: &ObjectKey) -> Result<Option<ServiceView>, kube::Error> {
+        let cached = self.services.get(key);
+        let wants_nothing = cached.as_ref().is_none_or(|s| !s.wants_load_balancer());
+        if wants_nothing && self.allocations.held(key).is_some() {
+            let api = Api::<Service>::namespaced(self.context.client.clone(), &key.namespace);
+            return Ok(api.get_opt(&key.name).await?.map(ServiceView::slim));
+        }
+        Ok(cached.map(|service| (*service).clone()))
     }
 
     /// Services that wait for an address are looked at again.

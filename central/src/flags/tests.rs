@@ -73,3 +73,14 @@ fn without_a_port_nothing_is_served() {
             .is_none()
     );
 }
+
+#[test]
+fn periods_of_nothing_are_refused() {
+    let error = read(
+        "--cloud-provider=cloudlycke --node-status-update-frequency=0 --node-monitor-period=0s \
+         --leader-elect-retry-period=0",
+    )
+    .unwrap_err();
+    assert_eq!(error.faults.len(), 3, "{error}");
+    assert!(error.to_string().contains("at least 50ms"), "{error}");
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustls::ServerConfig;
 use rustls_pki_types::pem::PemObject;
@@ -16,7 +16,7 @@ use tokio_rustls::TlsAcceptor;
 
 /// Connections served at once; more wait. Probes and one scraper need a handful.
 const CONNECTIONS: usize = 64;
-/// How long a client may take for its handshake.
+/// How long a client may take for its handshake, and for the head of each request.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// How long a client may hold a connection.
 const CONNECTION: Duration = Duration::from_secs(60);
@@ -92,6 +92,8 @@ pub(super) async fn serve(listener: TcpListener, acceptor: TlsAcceptor, router: 
                 return;
             };
             let connection = hyper::server::conn::http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HANDSHAKE)
                 .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
             let _ = tokio::time::timeout(CONNECTION, connection).await;
         });

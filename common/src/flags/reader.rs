@@ -70,6 +70,19 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// A duration that must not be shorter than this.
+    pub fn duration_of_at_least(&mut self, name: &str, least: Duration) -> Duration {
+        let duration = self.duration(name);
+        let is_read = self
+            .text(name)
+            .is_some_and(|text| go_duration::parse(&text).is_ok());
+        if is_read && duration < least {
+            let text = self.text(name).unwrap_or_default();
+            self.fault(name, text, &format!("must be at least {least:?}"));
+        }
+        duration
+    }
+
     /// A value of a type that can be read from text; `remedy` says what to write.
     pub fn parsed<T: FromStr + Default>(&mut self, name: &str, remedy: &str) -> T {
         self.optional(name, remedy).unwrap_or_default()

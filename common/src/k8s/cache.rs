@@ -126,12 +126,6 @@ impl<V: Slim> Cache<V> {
             .collect()
     }
 
-    /// Whether a complete list has arrived. Before that, an absence means nothing.
-    #[must_use]
-    pub fn is_synced(&self) -> bool {
-        *self.synced.borrow()
-    }
-
     /// Waits until a complete list has arrived.
     pub async fn synced(&self) {
         let mut synced = self.synced.subscribe();

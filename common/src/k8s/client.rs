@@ -44,8 +44,9 @@ pub enum ClientError {
     Client(#[source] kube::Error),
 }
 
-/// Makes the client. Nothing is asked of the API server yet. Every request but a watch has a
-/// deadline, so that a silent API server cannot stall a controller for ever.
+/// Makes the client. Nothing is asked of the API server yet. What takes too long is for the
+/// callers to end: [`crate::work_queue`] for passes, the leases for themselves. The client's own limit is
+/// that of a watch.
 ///
 /// # Errors
 /// [`ClientError`], naming what to correct.

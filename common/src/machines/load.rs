@@ -27,9 +27,6 @@ use super::validate::{InvalidMachines, parse};
 pub use diff::Diff;
 use source::{Content, Fingerprint};
 
-/// How often to look whether the file has changed, unless told otherwise.
-pub const POLL_EVERY: Duration = Duration::from_secs(2);
-
 /// How long a changed file must rest before it is believed.
 const REST: Duration = Duration::from_millis(200);
 

@@ -98,19 +98,23 @@ impl Writer {
     }
 
     /// Takes the steps of a plan. `may_write` is asked before each; where somebody else has changed
-    /// the Node meanwhile, it is read, and `plan_anew` plans for it as it is then. The same where
-    /// `node` comes from a cache that may not show yet what was last written: nothing is written
+    /// the Node meanwhile, it is read, and `plan_anew` plans for it as it is then, which includes to
+    /// look for its machine again. A Node that has taken the place of the one that was planned for
+    /// is left to another pass. The same where `node` comes from a cache that may not show yet what was last written: nothing is written
     /// twice.
     ///
     /// # Errors
     /// [`WriteFailure`], but never `Gone`; `Conflict` only if it goes on for long.
-    pub async fn carry_out(
+    pub async fn carry_out<F>(
         &self,
         mut node: NodeView,
         mut plan: Plan<NodeStep>,
         may_write: &(dyn Fn() -> bool + Send + Sync),
-        plan_anew: &(dyn Fn(&NodeView) -> Option<Plan<NodeStep>> + Send + Sync),
-    ) -> Result<CarriedOut, WriteFailure> {
+        plan_anew: impl Fn(NodeView) -> F,
+    ) -> Result<CarriedOut, WriteFailure>
+    where
+        F: Future<Output = Option<Plan<NodeStep>>>,
+    {
         let mut stale = !plan.is_empty() && self.memories.may_lag(&node);
         for _ in 0..ATTEMPTS {
             if !stale {
@@ -122,10 +126,11 @@ impl Writer {
             }
             stale = false;
             match self.read(&node.name).await? {
-                Some(fresh) => node = fresh,
+                Some(fresh) if fresh.uid == node.uid => node = fresh,
+                Some(_) => return Ok(CarriedOut::Overtaken),
                 None => return Ok(CarriedOut::Gone),
             }
-            match plan_anew(&node) {
+            match plan_anew(node.clone()).await {
                 Some(anew) => plan = anew,
                 None => return Ok(CarriedOut::Overtaken),
             }
@@ -144,11 +149,12 @@ impl Writer {
             self.memories.settled(&node);
         }
         for step in plan.steps() {
-            if !may_write() {
-                return Ok(CarriedOut::Forbidden);
-            }
             if let NodeStep::SetAddresses(addresses) = step {
                 self.tell_if_contested(&node, addresses).await;
+            }
+            // Last of all, with nothing awaited before the request is made.
+            if !may_write() {
+                return Ok(CarriedOut::Forbidden);
             }
             node = self.apply(&node, step).await?;
             self.memories.wrote(&node);

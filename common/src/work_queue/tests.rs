@@ -10,7 +10,7 @@ const BACKOFF: Backoff = Backoff {
 fn worker(
     queue: &Arc<WorkQueue<&'static str>>,
     concurrency: usize,
-    answer: impl Fn(u32) -> Outcome<String> + Send + Sync + 'static,
+    answer: impl Fn(u32) -> Outcome<std::fmt::Error> + Send + Sync + 'static,
 ) -> (
     mpsc::UnboundedReceiver<(&'static str, Instant)>,
     CancellationToken,
@@ -60,7 +60,7 @@ async fn failures_in_a_row_grow_the_delay_and_success_starts_anew() {
     let queue = Arc::new(WorkQueue::new(BACKOFF));
     queue.add("a");
     let (mut passes, _cancel) = worker(&queue, 1, |n| match n {
-        0 | 1 | 3 => Outcome::Backoff("no".to_owned()),
+        0 | 1 | 3 => Outcome::Backoff(std::fmt::Error),
         2 => Outcome::RetryAfter(Duration::from_secs(20)),
         _ => Outcome::Done,
     });
@@ -78,7 +78,7 @@ async fn a_failing_key_does_not_delay_another() {
     queue.add("bad");
     let (mut passes, _cancel) = worker(&queue, 1, |n| {
         if n == 0 {
-            Outcome::Backoff("no".to_owned())
+            Outcome::Backoff(std::fmt::Error)
         } else {
             Outcome::Done
         }
@@ -95,4 +95,24 @@ fn the_longest_delay_is_kept() {
     assert_eq!(BACKOFF.after(1), Duration::from_secs(5));
     assert_eq!(BACKOFF.after(7), Duration::from_secs(300));
     assert_eq!(BACKOFF.after(u32::MAX), Duration::from_secs(300));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pass_that_never_ends_is_dropped_and_tried_again() {
+    let queue = Arc::new(WorkQueue::new(BACKOFF));
+    queue.add("a");
+    let (seen, mut passes) = mpsc::unbounded_channel();
+    tokio::spawn(work(
+        "test",
+        queue,
+        1,
+        CancellationToken::new(),
+        move |_| {
+            seen.send(Instant::now()).unwrap();
+            std::future::pending::<Outcome<std::fmt::Error>>()
+        },
+    ));
+    let first = passes.recv().await.unwrap();
+    let second = passes.recv().await.unwrap();
+    assert_eq!(second - first, LONGEST_PASS + BACKOFF.first);
 }

@@ -5,7 +5,7 @@ use mooring_common::node_init::{CarriedOut, NodeStep, WriteFailure};
 use mooring_common::node_view::NodeView;
 
 use super::Reporter;
-use super::observe::Observed;
+use super::observe::{self, Observed};
 use super::plan::{self, Decision};
 
 impl Reporter {
@@ -14,22 +14,15 @@ impl Reporter {
         observed: Observed,
         plan: Plan<NodeStep>,
     ) -> Outcome<WriteFailure> {
-        let plan_anew = |node: &NodeView| {
-            let observed = Observed {
-                node: node.clone(),
-                ..observed.clone()
-            };
+        let plan_anew = async |node: NodeView| {
+            let observed = observe::observe_node(node, &*self.source).await;
             match plan::plan(&observed) {
                 Decision::Act(plan) => Some(plan),
                 _ => None,
             }
         };
         let node = observed.node.clone();
-        match self
-            .writer
-            .carry_out(node, plan, &|| true, &plan_anew)
-            .await
-        {
+        match self.writer.carry_out(node, plan, &|| true, plan_anew).await {
             Ok(CarriedOut::Written { .. } | CarriedOut::Overtaken | CarriedOut::Forbidden) => {
                 Outcome::RetryAfter(self.period)
             }

@@ -17,9 +17,11 @@ pub(super) struct Observed {
 /// `None`: the Node has not registered.
 pub(super) async fn observe(own: &OwnNode, source: &dyn MetadataSource) -> Option<Observed> {
     let node = own.get()?;
+    Some(observe_node((*node).clone(), source).await)
+}
+
+/// The same for the Node as it was just read.
+pub(super) async fn observe_node(node: NodeView, source: &dyn MetadataSource) -> Observed {
     let machine = Arc::new(source.facts(&node.machine).await);
-    Some(Observed {
-        node: (*node).clone(),
-        machine,
-    })
+    Observed { node, machine }
 }

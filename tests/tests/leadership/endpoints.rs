@@ -188,7 +188,10 @@ async fn an_idle_central_is_small() {
     .await;
     super::new_holder(&turn, None, SOON).await;
     let resident = central.process.resident_kib().unwrap();
-    println!("FIGURE central_idle_resident {resident} KiB ({profile} build, target 20480 KiB)");
+    mooring_tests::figures::figure(
+        "Resident memory of an idle mooring-central",
+        format_args!("{resident} KiB ({profile} build, target 20480 KiB)"),
+    );
     let limit = if profile == "release" {
         20 * 1024
     } else {

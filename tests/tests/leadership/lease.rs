@@ -63,12 +63,15 @@ async fn pr_02_another_takes_over_from_a_killed_leader() {
     let killed = Instant::now();
     stage.create("after").await;
     new_holder(&turn, first.as_deref(), TAKEOVER).await;
-    println!(
-        "FIGURE takeover_after_sigkill {:?} (lease 3 s)",
-        killed.elapsed()
+    mooring_tests::figures::figure_time(
+        "Take-over after SIGKILL of the leader (lease 3 s)",
+        killed.elapsed(),
     );
     stage.served("after").await;
-    println!("FIGURE service_served_after_sigkill {:?}", killed.elapsed());
+    mooring_tests::figures::figure_time(
+        "Until the next Service is served after it",
+        killed.elapsed(),
+    );
     assert!(standby.process.is_running());
     assert_only_leaders_wrote(&turn.audit_settled().await.since(start));
     turn.leave().await;
@@ -87,7 +90,7 @@ async fn t14_a_leader_that_is_told_to_end_hands_over_at_once() {
     let told = Instant::now();
     new_holder(&turn, first.as_deref(), Duration::from_secs(3)).await;
     let took = told.elapsed();
-    println!("FIGURE takeover_after_sigterm {took:?}");
+    mooring_tests::figures::figure_time("Take-over after SIGTERM of the leader", took);
     assert!(took < Duration::from_secs(2), "the lease was not released");
     assert_eq!(leader.process.wait_for_code(SOON).await, 0);
     stage.create("after").await;

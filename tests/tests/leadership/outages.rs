@@ -26,9 +26,9 @@ async fn pr_03_a_leader_whose_api_server_is_gone_ends_with_an_error() {
     turn.stop_api_server();
     let gone = Instant::now();
     let code = leader.process.wait_for_code(GIVES_UP).await;
-    println!(
-        "FIGURE leader_gives_up_after {:?} (renew deadline 2 s)",
-        gone.elapsed()
+    mooring_tests::figures::figure_time(
+        "Until a leader gives up (renew deadline 2 s)",
+        gone.elapsed(),
     );
     assert_eq!(code, 1);
     let log = leader.process.log();

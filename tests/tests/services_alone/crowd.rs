@@ -75,9 +75,9 @@ async fn no_address_is_given_out_twice_however_often_the_leader_is_killed() {
     };
     tokio::join!(created, killed);
     served_reach(&stage, ADDRESSES).await;
-    println!(
-        "FIGURE crowd_served_despite_three_kills {:?}",
-        start.elapsed()
+    mooring_tests::figures::figure_time(
+        "40 of 50 Services served despite three kills of the leader",
+        start.elapsed(),
     );
 
     let mut lucky = Vec::new();

@@ -90,7 +90,7 @@ async fn sv_39_a_restart_costs_no_write() {
             == 200
     })
     .await;
-    println!("FIGURE two_hundred_services_served {:?}", start.elapsed());
+    mooring_tests::figures::figure_time("200 Services served", start.elapsed());
     drop(central);
     let restarted = turn.now();
     // One worker: all that was there before is looked at before the marker.

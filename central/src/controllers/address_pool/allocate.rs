@@ -10,6 +10,7 @@ mod unavailable;
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mooring_common::k8s::ObjectKey;
@@ -66,6 +67,7 @@ impl Family {
 pub struct Allocations {
     state: Mutex<State>,
     pools_known: watch::Sender<bool>,
+    seeded: AtomicBool,
 }
 
 /// What is known of one Service at the start.
@@ -134,6 +136,13 @@ impl Allocations {
                 state.hold(claim.key.clone(), held);
             }
         }
+        self.seeded.store(true, Ordering::Release);
+    }
+
+    /// Whether [`Self::seed`] was called, so that counts are true.
+    #[must_use]
+    pub fn is_seeded(&self) -> bool {
+        self.seeded.load(Ordering::Acquire)
     }
 
     /// Takes note that a Service which is not ours has these addresses, and holds nothing. True if

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use mooring_common::engine::{Outcome, Plan};
+use mooring_common::errors::with_causes;
+use mooring_common::names::reasons;
 use mooring_common::node_init::{CarriedOut, NodeStep, WriteFailure};
 use mooring_common::node_view::NodeView;
 
 use super::Controller;
-use super::observe::Observed;
+use super::observe::{self, Observed};
 use super::plan::{self, Decision};
 use crate::election::NotLeading;
 
@@ -20,6 +22,9 @@ pub(super) enum Failure {
     #[error(transparent)]
     NotLeading(#[from] NotLeading),
 }
+
+/// How soon a Node is looked at again that changed too much to go on.
+const OVERTAKEN: Duration = Duration::from_secs(1);
 
 impl Controller {
     pub(super) async fn refuse(
@@ -34,22 +39,20 @@ impl Controller {
 
     pub(super) async fn apply(&self, observed: Observed, plan: Plan<NodeStep>) -> Outcome<Failure> {
         let may_write = || self.context.leadership.leads();
-        let plan_anew = |node: &NodeView| {
-            let observed = Observed {
-                node: node.clone(),
-                ..observed.clone()
-            };
+        let plan_anew = async |node: NodeView| {
+            let memories = self.writer.memories();
+            let observed = observe::observe_node(&self.context, memories, node).await;
             match plan::plan(&observed, &self.flags) {
                 Decision::Act(plan) => Some(plan),
                 _ => None,
             }
         };
         let node = observed.node.clone();
-        match self
+        let carried_out = self
             .writer
-            .carry_out(node, plan, &may_write, &plan_anew)
-            .await
-        {
+            .carry_out(node, plan, &may_write, plan_anew)
+            .await;
+        match carried_out {
             Ok(CarriedOut::Written { node, initialized }) => {
                 if initialized {
                     self.count(&node);
@@ -57,9 +60,15 @@ impl Controller {
                 Outcome::RetryAfter(self.jittered_period(&node.uid))
             }
             Ok(CarriedOut::Gone) => Outcome::Done,
-            Ok(CarriedOut::Overtaken) => Outcome::RetryAfter(self.flags.monitor_period),
+            Ok(CarriedOut::Overtaken) => Outcome::RetryAfter(OVERTAKEN),
             Ok(CarriedOut::Forbidden) => Outcome::Backoff(NotLeading.into()),
-            Err(error) => Outcome::Backoff(error.into()),
+            Err(error) => {
+                if let WriteFailure::Refused { .. } = error {
+                    let (reason, note) = (reasons::INITIALIZATION_REFUSED, with_causes(&error));
+                    self.writer.refuse(&observed.node, reason, &note).await;
+                }
+                Outcome::Backoff(error.into())
+            }
         }
     }
 

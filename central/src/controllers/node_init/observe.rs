@@ -27,13 +27,23 @@ pub(super) async fn observe(
     name: &str,
 ) -> Option<Observed> {
     let node = context.nodes.get(&ObjectKey::cluster_wide(name))?;
+    Some(observe_node(context, memories, (*node).clone()).await)
+}
+
+/// The same for a Node that was just read.
+pub(super) async fn observe_node(
+    context: &Context,
+    memories: &Memories,
+    node: NodeView,
+) -> Observed {
+    let name = node.name.clone();
     let machine = context.instances.look_up(&node).await;
-    Some(Observed {
-        seen_for: memories.first_seen(name, &node.uid).elapsed(),
-        taken_by: other_bearer(context, name, &machine),
+    Observed {
+        seen_for: memories.first_seen(&name, &node.uid).elapsed(),
+        taken_by: other_bearer(context, &name, &machine),
         machine,
-        node: (*node).clone(),
-    })
+        node,
+    }
 }
 
 fn other_bearer(context: &Context, name: &str, machine: &Lookup) -> Option<String> {

@@ -16,7 +16,7 @@ use crate::flags::NodeFlags;
 pub(super) enum Decision {
     /// Take these steps; none: all is well.
     Act(Plan<NodeStep>),
-    /// Look again after this long.
+    /// Nothing is to be done, or not yet; look again after this long.
     Wait(Duration),
     /// Leave it alone, silently.
     Leave(&'static str),
@@ -41,7 +41,7 @@ pub(super) fn plan(observed: &Observed, flags: &NodeFlags) -> Decision {
             reason,
             note: note.to_owned(),
         },
-        false => Decision::Leave("it is initialised, and nothing certain is known of its machine"),
+        false => Decision::Wait(flags.address_period),
     };
     let facts = match &observed.machine {
         Lookup::Known {

@@ -1,14 +1,13 @@
 //! Changes Nodes, or deletes them after a second look.
 
-use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
-use mooring_common::k8s::{ApiFailure, EventKind, classify};
+use mooring_common::k8s::{ApiFailure, EventKind, Slim, classify};
 use mooring_common::names::{reasons, taints as keys};
 use mooring_common::node_facts::Presence;
 use mooring_common::node_init::remove_taint;
-use mooring_common::node_view::NodeView;
+use mooring_common::node_view::{NodeView, Readiness};
 use mooring_common::provider_id::ProviderId;
 use mooring_common::taints;
 use serde_json::{Value, json};
@@ -80,11 +79,17 @@ impl Controller {
     }
 
     async fn delete(&self, node: &Arc<NodeView>, machine: &ProviderId) -> Result<(), Failure> {
-        if self.context.instances.confirm(node).await != Presence::Gone {
-            tracing::info!(node = node.name, %machine, "a second look found the machine: kept");
-            return Ok(());
+        match self.context.instances.confirm(node).await {
+            Presence::Gone => {}
+            presence => {
+                let name = &node.name;
+                tracing::debug!(name, %machine, ?presence, "kept after a second look");
+                return Ok(());
+            }
         }
-        self.context.leadership.check()?;
+        let Some(version) = self.still_judged_right(node).await? else {
+            return Ok(());
+        };
         let about = node.reference();
         let note = format!(
             "Deleting Node {} because its machine {machine} does not exist any more",
@@ -96,13 +101,16 @@ impl Controller {
         let params = DeleteParams {
             preconditions: Some(Preconditions {
                 uid: Some(node.uid.clone()),
-                ..Preconditions::default()
+                resource_version: Some(version),
             }),
             ..DeleteParams::default()
         };
+        // Last of all, with nothing awaited before the request is made.
+        self.context.leadership.check()?;
         match self.nodes.delete(&node.name, &params).await {
             Ok(_) => {
                 self.memories.wrote(node);
+                self.memories.deleted();
                 self.metrics.deleted.inc();
                 tracing::info!(node = node.name, %machine, "deleted: its machine is gone");
                 Ok(())
@@ -121,6 +129,17 @@ impl Controller {
         }
     }
 
+    /// The version of the Node as it is now, if it still is the one that was judged, and not Ready.
+    async fn still_judged_right(&self, node: &NodeView) -> Result<Option<String>, Failure> {
+        let Some(live) = self.nodes.get_opt(&node.name).await? else {
+            return Ok(None);
+        };
+        let version = live.metadata.resource_version.clone();
+        let live = NodeView::slim(live);
+        let same = live.uid == node.uid && live.readiness != Readiness::Ready && !live.deleting;
+        Ok(version.filter(|_| same))
+    }
+
     /// Each held Node is told of once, and again when it was not held in between.
     pub(super) async fn tell_held(&self, held: &[(Arc<NodeView>, usize, usize)]) {
         self.metrics
@@ -129,12 +148,9 @@ impl Controller {
         let news: Vec<_> = {
             let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
             let before = std::mem::take(&mut *told);
-            *told = held
-                .iter()
-                .map(|(n, ..)| (n.uid.clone(), n.name.clone()))
-                .collect::<HashMap<_, _>>();
+            *told = held.iter().map(|(node, ..)| node.uid.clone()).collect();
             held.iter()
-                .filter(|(node, ..)| !before.contains_key(&node.uid))
+                .filter(|(node, ..)| !before.contains(&node.uid))
                 .collect()
         };
         for (node, gone, ours) in news {

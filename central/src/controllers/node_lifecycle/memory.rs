@@ -63,7 +63,9 @@ impl Memories {
     }
 
     fn deletions(&self) -> MutexGuard<'_, Vec<Instant>> {
-        self.deletions.lock().unwrap_or_else(PoisonError::into_inner)
+        self.deletions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Forgets the Nodes that are gone.

@@ -21,6 +21,8 @@ pub(super) struct Observed {
     pub(super) presence: Presence,
     /// Which machine it is, nobody can say, though it is no other provider's.
     pub(super) unmatched: bool,
+    /// It is another provider's.
+    pub(super) foreign: bool,
     /// Since this process first saw the Node.
     pub(super) seen_for: Duration,
     /// What was last done to it does not show yet.
@@ -40,6 +42,7 @@ pub(super) async fn observe(context: &Context, memories: &Memories) -> Vec<Obser
         };
         observed.push(Observed {
             presence: machine.presence(),
+            foreign: matches!(machine, Lookup::Foreign(_)),
             unmatched: matches!(
                 machine,
                 Lookup::Missing | Lookup::Unsure(_) | Lookup::Ambiguous(_)

@@ -47,6 +47,9 @@ impl Step for LifecycleStep {
     }
 }
 
+/// How many Nodes may go one by one before their share of all is looked at: small clusters change.
+const ONE_BY_ONE: usize = 10;
+
 /// What a pass comes to.
 #[derive(Debug, Default)]
 pub(super) struct Decisions {
@@ -57,16 +60,20 @@ pub(super) struct Decisions {
     pub(super) look_again: bool,
 }
 
-pub(super) fn plan(nodes: &[Observed], flags: &NodeFlags) -> Decisions {
+/// `lately`: how many Nodes were deleted within [`super::memory::LATELY`].
+pub(super) fn plan(nodes: &[Observed], lately: usize, flags: &NodeFlags) -> Decisions {
     let mut decisions = Decisions::default();
     let ours = nodes.iter().filter(|o| o.ours.is_some()).count();
     let gone = nodes
         .iter()
         .filter(|o| o.ours.is_some() && o.presence == Presence::Gone)
         .count();
-    let too_many = gone > 1 && gone * 100 > ours * usize::from(flags.max_deletions_percent);
+    let share = |gone: usize, all| gone * 100 > all * usize::from(flags.max_deletions_percent);
+    let too_many = (gone > 1 && share(gone, ours))
+        || (gone + lately > ONE_BY_ONE && share(gone + lately, ours + lately));
     decisions.look_again = nodes.iter().any(|o| o.settling);
-    for observed in nodes.iter().filter(|o| !o.node.deleting && !o.settling) {
+    let open = |o: &&Observed| !(o.node.deleting || o.settling || o.foreign);
+    for observed in nodes.iter().filter(open) {
         let node = &observed.node;
         let tainted = taints::has(&node.taints, keys::SHUTDOWN);
         if node.readiness == Readiness::Ready {

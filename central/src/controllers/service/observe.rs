@@ -22,10 +22,10 @@ pub(super) enum Obstacle {
 pub(super) type Allotted = Result<Held, Obstacle>;
 
 pub(super) fn observe(service: &ServiceView, allocations: &Allocations) -> Allotted {
+    let claim = claim(service, allocations)?;
     if !service.wants_load_balancer() {
         return Err(Obstacle::NotWanted);
     }
-    let claim = claim(service, allocations)?;
     let request = request(service)?;
     Ok(allocations.allocate(&service.key, &request, claim.as_ref())?)
 }

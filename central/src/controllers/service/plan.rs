@@ -62,6 +62,9 @@ pub(super) fn plan(service: &ServiceView, allotted: &Allotted) -> Decision {
     if service.class.is_some() {
         return Decision::Leave("its loadBalancerClass is another's");
     }
+    if *allotted == Err(Obstacle::ServedByAnother) {
+        return Decision::Leave("somebody else has given it an address");
+    }
     if !service.wants_load_balancer() {
         return if service.has_finalizer() {
             Decision::CleanUp([ServiceStep::Release].into_iter().collect())
@@ -71,10 +74,6 @@ pub(super) fn plan(service: &ServiceView, allotted: &Allotted) -> Decision {
     }
     let held = match allotted {
         Ok(held) => held,
-        Err(Obstacle::NotWanted) => return Decision::Leave("it wants no load balancer of ours"),
-        Err(Obstacle::ServedByAnother) => {
-            return Decision::Leave("somebody else has given it an address");
-        }
         Err(obstacle) => return Decision::Refuse(obstacle.clone()),
     };
     let mut plan = Plan::default();
@@ -204,6 +203,17 @@ mod tests {
             };
             assert_eq!(plan.steps(), [ServiceStep::Release]);
         }
+    }
+
+    /// Its finalizer may be another controller's, which has a load balancer to delete first.
+    #[test]
+    fn what_another_serves_is_left_also_when_it_is_deleted() {
+        let deleted = ServiceView {
+            deleting: true,
+            ..provided()
+        };
+        let decision = plan(&deleted, &Err(Obstacle::ServedByAnother));
+        assert!(matches!(decision, Decision::Leave(_)), "{decision:?}");
     }
 
     #[test]

@@ -18,6 +18,11 @@ impl State {
             return Err(Unavailable::NoPools);
         }
         let pools = self.candidates(key, request)?;
+        if pools.is_empty() {
+            return Err(Unavailable::Apart {
+                addresses: request.addresses.clone(),
+            });
+        }
         let mut lacking = Family::V4;
         for pool in &pools {
             match self.find_in(pool, key, request, current) {

@@ -41,6 +41,16 @@ pub enum Unavailable {
         /// Who has it.
         by: ObjectKey,
     },
+    /// The addresses asked for are of different pools.
+    #[error(
+        "the requested addresses {} are not of one L2Network, and a Service is on one; ask for \
+         addresses of the same",
+        list(addresses)
+    )]
+    Apart {
+        /// The addresses.
+        addresses: Vec<IpAddr>,
+    },
     /// All addresses are held.
     #[error(
         "no free {family} address is left in {}; add a range to an L2Network, or delete a \
@@ -60,4 +70,9 @@ impl Unavailable {
     pub const fn may_pass(&self) -> bool {
         matches!(self, Self::Taken { .. } | Self::Exhausted { .. })
     }
+}
+
+fn list(addresses: &[IpAddr]) -> String {
+    let texts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    texts.join(", ")
 }

@@ -26,6 +26,7 @@ fn node(name: &str) -> Given {
         ours: Some(format!("cloudlycke://{name}").parse().unwrap()),
         presence: Presence::Running,
         unmatched: false,
+        foreign: false,
         seen_for: Duration::from_secs(3600),
         settling: false,
     })
@@ -48,10 +49,11 @@ impl Given {
     }
     fn foreign(mut self) -> Self {
         self.0.ours = None;
+        self.0.foreign = true;
         self
     }
     fn planned(self) -> Vec<String> {
-        plan(&[self.0], &FLAGS)
+        plan(&[self.0], 0, &FLAGS)
             .plan
             .steps()
             .iter()
@@ -131,7 +133,7 @@ fn if_too_many_seem_gone_none_is_deleted() {
                 node(&format!("n{i}")).presence(presence).0
             })
             .collect();
-        let decisions = plan(&nodes, &FLAGS);
+        let decisions = plan(&nodes, 0, &FLAGS);
         assert_eq!(decisions.plan.steps().len(), deleted, "{gone} of {total}");
         assert_eq!(decisions.held.len(), gone - deleted, "{gone} of {total}");
     }
@@ -153,7 +155,7 @@ fn ready_nodes_count_for_the_guard() {
                 .0
         })
         .collect();
-    assert!(plan(&nodes, &FLAGS).plan.is_empty());
+    assert!(plan(&nodes, 0, &FLAGS).plan.is_empty());
 }
 
 #[test]
@@ -162,6 +164,35 @@ fn what_has_been_done_is_not_done_again_before_it_shows() {
         .readiness(Readiness::NotReady)
         .presence(Presence::Gone);
     given.0.settling = true;
-    let decisions = plan(&[given.0], &FLAGS);
+    let decisions = plan(&[given.0], 0, &FLAGS);
     assert!(decisions.plan.is_empty() && decisions.look_again);
+}
+
+/// One machine that vanishes every few seconds is many machines.
+#[test]
+fn nodes_that_go_one_by_one_are_counted_together() {
+    let nodes: Vec<Observed> = (0..30)
+        .map(|i| {
+            let presence = if i == 0 {
+                Presence::Gone
+            } else {
+                Presence::Running
+            };
+            let node = node(&format!("n{i}")).readiness(Readiness::NotReady);
+            node.presence(presence).0
+        })
+        .collect();
+    for (lately, deleted) in [(0, 1), (9, 1), (10, 0)] {
+        let decisions = plan(&nodes, lately, &FLAGS);
+        assert_eq!(decisions.plan.steps().len(), deleted, "{lately} lately");
+    }
+}
+
+#[test]
+fn another_providers_node_keeps_its_shutdown_taint() {
+    let node = node("a")
+        .shutdown_taint()
+        .readiness(Readiness::Ready)
+        .foreign();
+    assert!(node.planned().is_empty());
 }
