@@ -130,7 +130,7 @@ impl<E: EventSink> Work<E> {
             if farewell.is_some_and(|end| silent || now >= end) {
                 return;
             }
-            let next = self.members.next_look().into_iter().chain(farewell);
+            let next = self.members.next_look(now).into_iter().chain(farewell);
             let next = next.fold(now + LOOK, Instant::min);
             tokio::select! {
                 () = cancel.cancelled(), if farewell.is_none() => {

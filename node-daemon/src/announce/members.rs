@@ -98,18 +98,17 @@ impl Members {
         }
     }
 
-    /// When [`Self::age`] next has something to look at.
+    /// When, after `now`, [`Self::age`] next has something to look at. Without contact that is
+    /// never: nobody dies of age then, and contact comes back through [`Self::observe`].
     #[must_use]
-    pub fn next_look(&self) -> Option<Instant> {
+    pub fn next_look(&self, now: Instant) -> Option<Instant> {
+        let contact = self.contact.filter(|contact| !contact.lost)?;
+        let loss = contact.last + self.patience();
         let deaths = self.peers.values().filter_map(|peer| {
             let mortal = !peer.dead && peer.lease.node != self.own_node;
             mortal.then(|| peer.unchanged_since + self.duration)
         });
-        let loss = self
-            .contact
-            .filter(|contact| !contact.lost)
-            .map(|contact| contact.last + self.patience());
-        deaths.chain(loss).min()
+        deaths.chain([loss]).filter(|at| *at > now).min()
     }
 
     /// The Leases of those that are alive, this daemon included, by Node name.
@@ -314,16 +313,42 @@ mod tests {
         assert_eq!(world.members.renewals(), 2);
     }
 
+    /// A moment that has passed would make a busy loop of whoever waits for it.
+    #[test]
+    fn the_next_look_is_never_in_the_past() {
+        let mut outage = World::new(&["a", "b"]);
+        let mut never = World::new(&[]);
+        never.leases.remove("me");
+        never.members = Members::new("me", "me_1", LEASE);
+        never.renew("a");
+        for world in [&mut outage, &mut never] {
+            for _ in 0..100 {
+                world.pass(1);
+                let next = world.members.next_look(world.now);
+                assert!(next.is_none_or(|at| at > world.now), "{next:?}");
+            }
+            assert_eq!(
+                world.members.next_look(world.now),
+                None,
+                "nothing changes by itself"
+            );
+            world.renew("me");
+            world.pass(1);
+            let next = world.members.next_look(world.now);
+            assert!(next.is_some_and(|at| at > world.now), "contact again");
+        }
+    }
+
     #[test]
     fn the_next_look_is_when_something_can_change() {
         let mut world = World::new(&["a"]);
         let start = world.now;
-        assert_eq!(world.members.next_look(), Some(start + LEASE / 2));
+        assert_eq!(world.members.next_look(world.now), Some(start + LEASE / 2));
         world.pass(10);
         world.renew("me");
         world.pass(10);
         world.renew("me");
-        assert_eq!(world.members.next_look(), Some(start + LEASE));
+        assert_eq!(world.members.next_look(world.now), Some(start + LEASE));
         world.pass(10);
         assert_eq!(world.live(), ["me"]);
     }
