@@ -10,7 +10,10 @@
 //! * No frame leaves for an address without the [`Mandate`], which is asked for each frame.
 //! * When another daemon announces an address that this one speaks for, this one is silent about
 //!   it at once, and stays so until a view made after its next own renewal says again that the
-//!   address is ours. Then it bursts, since neighbours may have learnt the other's MAC.
+//!   address is ours. Then it bursts, since neighbours may have learnt the other's MAC. If that
+//!   repeats itself (their views differ), it waits for 2, 4, 8, then 16 renewals: an address does
+//!   not go back and forth with each renewal. A minute of peace, or a view by which the address is
+//!   not ours, ends the count.
 //! * A station that is none of ours and claims the address does not take it: the address is
 //!   defended, at most once in ten seconds (RFC 5227 section 2.4), and the conflict is reported.
 
@@ -131,7 +134,7 @@ impl Speaker {
         self.tick(now);
         let before = self.mandate.held();
         self.mandate
-            .renew(view.mine.keys().copied().collect(), view.renewals);
+            .renew(view.mine.keys().copied().collect(), view.renewals, now);
         self.view = view;
         let held = self.mandate.held();
         for address in before.difference(&held) {
@@ -150,7 +153,7 @@ impl Speaker {
             return;
         }
         self.own = own;
-        self.mandate.set_link(own.is_some());
+        self.mandate.set_link(own.is_some(), now);
         for address in self.mandate.held() {
             if own.is_some() {
                 self.begin(address, Occasion::Repeat, now);
@@ -275,7 +278,7 @@ impl Speaker {
         }
         let standing = self.view.members.get(&claim.mac).copied();
         if standing == Some(Standing::Alive) {
-            self.mandate.give_up(claim.address);
+            self.mandate.give_way(claim.address, now);
             self.notices
                 .push_back(Notice::Yielded(claim.address, claim.mac));
             self.stop(claim.address);
