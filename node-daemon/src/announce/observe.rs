@@ -111,7 +111,8 @@ pub enum TrafficPolicy {
 pub struct ServiceView {
     /// `metadata.uid`.
     pub uid: String,
-    /// The L2Network that its addresses live on, from central's annotation.
+    /// The L2Network that its addresses live on, from central's annotation. None if it has a
+    /// `spec.loadBalancerClass`: then it is another controller's, whatever is annotated.
     pub network: Option<String>,
     /// The addresses in its status, IPv4 first.
     pub addresses: Vec<IpAddr>,
@@ -158,6 +159,7 @@ impl ServiceView {
             uid: meta.uid.unwrap_or_default(),
             network: meta
                 .annotations
+                .filter(|_| spec.load_balancer_class.is_none())
                 .and_then(|mut all| all.remove(annotations::ALLOCATED_NETWORK)),
             addresses,
             policy: match spec.external_traffic_policy.as_deref() {

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use mooring_common::k8s::ObjectKey;
+use mooring_common::l2_network::Segment;
 
 use super::observe::{LeaseView, ServiceView, Snapshot, TrafficPolicy};
 use super::rendezvous::{Candidate, choose};
@@ -65,10 +66,10 @@ pub fn assign<'a>(
             continue;
         };
         let members = on_segment.get(name.name.as_str()).unwrap_or(&nobody);
-        for sharers in groups(snapshot, &name.name) {
+        for sharers in groups(snapshot, &name.name, segment) {
             let addresses: BTreeSet<IpAddr> = sharers
                 .iter()
-                .flat_map(|(_, service)| service.addresses.iter().copied())
+                .flat_map(|sharer| sharer.addresses.iter().copied())
                 .collect();
             let Some(first) = addresses.first() else {
                 continue;
@@ -81,8 +82,8 @@ pub fn assign<'a>(
             for address in addresses {
                 let services = sharers
                     .iter()
-                    .filter(|(_, service)| service.addresses.contains(&address))
-                    .map(|(key, _)| (*key).clone())
+                    .filter(|sharer| sharer.addresses.contains(&address))
+                    .map(|sharer| sharer.key.clone())
                     .collect();
                 let assigned = Assigned {
                     speaker: speaker.clone(),
@@ -115,23 +116,47 @@ impl Assignment {
     }
 }
 
-type Sharer<'a> = (&'a ObjectKey, &'a Arc<ServiceView>);
+/// A Service with those of its addresses that lie on the segment.
+struct Sharer<'a> {
+    key: &'a ObjectKey,
+    service: &'a ServiceView,
+    addresses: BTreeSet<IpAddr>,
+}
 
 /// The Services on a segment, those that share an address (directly, or through others) together:
 /// an address that two nodes answered for would reach neither Service whole.
-fn groups<'a>(snapshot: &'a Snapshot, segment: &str) -> Vec<Vec<Sharer<'a>>> {
+///
+/// What lies in none of the segment's subnets central cannot have allocated, whatever a Service's
+/// status says. Its ranges are not asked: what a Service holds outlives them.
+fn groups<'a>(snapshot: &'a Snapshot, name: &str, segment: &Segment) -> Vec<Vec<Sharer<'a>>> {
+    let on_segment = |address: &IpAddr| {
+        let mut subnets = segment.subnets.iter();
+        subnets.any(|(subnet, _)| subnet.contains(address))
+    };
     let mut groups: Vec<Option<Vec<Sharer<'a>>>> = Vec::new();
     let mut group_of: BTreeMap<IpAddr, usize> = BTreeMap::new();
     for (key, service) in snapshot.services.iter() {
-        if service.network.as_deref() != Some(segment) || service.addresses.is_empty() {
+        if service.network.as_deref() != Some(name) {
             continue;
         }
-        let shared: BTreeSet<usize> = service
+        let addresses: BTreeSet<IpAddr> = service
             .addresses
+            .iter()
+            .copied()
+            .filter(on_segment)
+            .collect();
+        if addresses.is_empty() {
+            continue;
+        }
+        let shared: BTreeSet<usize> = addresses
             .iter()
             .filter_map(|address| group_of.get(address).copied())
             .collect();
-        let mut merged = vec![(key, service)];
+        let mut merged = vec![Sharer {
+            key,
+            service,
+            addresses,
+        }];
         for index in shared {
             merged.extend(
                 groups
@@ -140,8 +165,7 @@ fn groups<'a>(snapshot: &'a Snapshot, segment: &str) -> Vec<Vec<Sharer<'a>>> {
                     .unwrap_or_default(),
             );
         }
-        let addresses = merged.iter().flat_map(|(_, service)| &service.addresses);
-        for address in addresses {
+        for address in merged.iter().flat_map(|sharer| &sharer.addresses) {
             group_of.insert(*address, groups.len());
         }
         groups.push(Some(merged));
@@ -158,7 +182,7 @@ fn candidates(
 ) -> BTreeSet<String> {
     let able: Vec<BTreeSet<&str>> = sharers
         .iter()
-        .map(|(key, service)| able_to_serve(snapshot, key, service.policy, members))
+        .map(|sharer| able_to_serve(snapshot, sharer.key, sharer.service.policy, members))
         .collect();
     let of_all: BTreeSet<&str> = members
         .iter()

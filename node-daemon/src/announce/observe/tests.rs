@@ -41,6 +41,17 @@ fn a_service_is_reduced_to_what_announcing_needs() {
 }
 
 #[test]
+fn a_service_of_another_class_is_on_no_network_of_ours() {
+    let view = ServiceView::read(read(json!({
+        "metadata": {"annotations": {"mooring.dev/allocated-l2-network": "public"}},
+        "spec": {"type": "LoadBalancer", "loadBalancerClass": "example.com/lb"},
+        "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.10"}]}},
+    })))
+    .unwrap();
+    assert_eq!(view.network, None);
+}
+
+#[test]
 fn endpoints_are_sorted_by_what_they_can_do() {
     let view = slice(json!({
         "metadata": {"name": "web-x", "labels": {"kubernetes.io/service-name": "web"}},

@@ -210,6 +210,27 @@ fn services_of_no_network_are_not_announced() {
     assert_eq!(world.assign(), Assignment::default());
 }
 
+/// Anybody who may write a Service's status could otherwise have any host's address announced.
+#[test]
+fn only_addresses_of_the_segments_subnets_are_announced() {
+    let world = World::new(&["a"])
+        .service(
+            "web",
+            TrafficPolicy::Cluster,
+            // In a range; in a subnet and in no range (any more); in neither, twice.
+            &["192.0.2.17", "192.0.2.200", "198.51.100.7", "2001:db8:1::1"],
+        )
+        .service("far", TrafficPolicy::Cluster, &["198.51.100.7"])
+        .endpoints("web", &["a"], &[])
+        .endpoints("far", &["a"], &[]);
+    let assignment = world.assign();
+    let announced: Vec<_> = assignment
+        .of("public")
+        .map(|(address, _)| address.to_string())
+        .collect();
+    assert_eq!(announced, ["192.0.2.17", "192.0.2.200"]);
+}
+
 fn some_nodes(bits: u8) -> Vec<&'static str> {
     ["a", "b", "c", "d", "e"]
         .into_iter()
