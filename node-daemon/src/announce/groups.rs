@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::Ipv6Addr;
+use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -14,12 +15,16 @@ use socket2::{Domain, Protocol, Socket, Type};
 /// older versions at about 365 groups.
 const GROUPS_PER_SOCKET: usize = 256;
 
+/// How soon to try again to join what could not be joined.
+const RETRY: Duration = Duration::from_secs(1);
+
 /// The groups that were joined on one interface. They are left when this is dropped.
 #[derive(Debug)]
 pub struct Groups {
     index: u32,
     sockets: Vec<Socket>,
     joined: BTreeMap<Ipv6Addr, usize>,
+    next_try: Option<Instant>,
 }
 
 impl Groups {
@@ -30,6 +35,7 @@ impl Groups {
             index,
             sockets: Vec::new(),
             joined: BTreeMap::new(),
+            next_try: None,
         }
     }
 
@@ -37,8 +43,9 @@ impl Groups {
     /// group; it is left with the last of them, since `wanted` is made of all that there are.
     ///
     /// # Errors
-    /// The first failure to join. All others are tried nevertheless, and again with the next call.
-    pub fn set(&mut self, wanted: &BTreeSet<Ipv6Addr>) -> io::Result<()> {
+    /// The first failure to join. All others are tried nevertheless, and again with the next call,
+    /// for which it is time at [`Self::next_try`].
+    pub fn set(&mut self, wanted: &BTreeSet<Ipv6Addr>, now: Instant) -> io::Result<()> {
         let index = self.index;
         let sockets = &self.sockets;
         self.joined.retain(|group, socket| {
@@ -57,7 +64,14 @@ impl Groups {
                 result = result.and(Err(error));
             }
         }
+        self.next_try = result.is_err().then(|| now + RETRY);
         result
+    }
+
+    /// When to call [`Self::set`] again, if a group could not be joined.
+    #[must_use]
+    pub const fn next_try(&self) -> Option<Instant> {
+        self.next_try
     }
 
     fn join(&mut self, group: Ipv6Addr) -> io::Result<()> {
@@ -81,5 +95,29 @@ impl Groups {
             self.joined.insert(group, position);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No interface has this index.
+    const NOWHERE: u32 = 0x7fff_fff0;
+
+    #[test]
+    fn what_could_not_be_joined_is_tried_again_until_it_can_be_or_is_not_wanted() {
+        let mut groups = Groups::new(NOWHERE);
+        assert_eq!(groups.next_try(), None);
+        let mut now = Instant::now();
+        let wanted = BTreeSet::from(["ff02::1:ff00:10".parse().unwrap()]);
+        for _ in 0..3 {
+            assert!(groups.set(&wanted, now).is_err());
+            assert_eq!(groups.next_try(), Some(now + RETRY));
+            now += RETRY;
+        }
+        assert!(groups.sockets.len() <= 1, "failures use nothing up");
+        groups.set(&BTreeSet::new(), now).unwrap();
+        assert_eq!(groups.next_try(), None);
     }
 }

@@ -182,6 +182,34 @@ struct Air {
     attachment: Attachment,
     wire: Wire,
     groups: Groups,
+    /// Whether groups could not be joined the last time.
+    deaf: bool,
+}
+
+impl Air {
+    fn join(&mut self, groups: &BTreeSet<Ipv6Addr>, now: Instant) {
+        let interface = &self.attachment.name;
+        let result = self.groups.set(groups, now);
+        match &result {
+            Ok(()) if self.deaf => tracing::info!(%interface, "IPv6 multicast groups joined"),
+            Ok(()) => {}
+            Err(error) if self.deaf => {
+                tracing::debug!(%interface, %error, "still cannot join IPv6 multicast groups");
+            }
+            Err(error) => {
+                tracing::warn!(%interface, %error, "cannot join IPv6 multicast groups, will try \
+                    again: questions for IPv6 addresses may not arrive; is IPv6 disabled on the \
+                    interface?");
+            }
+        }
+        self.deaf = result.is_err();
+    }
+
+    fn rejoin_if_due(&mut self, groups: &BTreeSet<Ipv6Addr>, now: Instant) {
+        if self.groups.next_try().is_some_and(|at| now >= at) {
+            self.join(groups, now);
+        }
+    }
 }
 
 impl Worker {
@@ -213,6 +241,9 @@ impl Worker {
             if self.air.is_none() && Instant::now() >= self.next_try {
                 self.attach();
             }
+            if let Some(air) = &mut self.air {
+                air.rejoin_if_due(&self.orders.groups, Instant::now());
+            }
             self.hear();
             self.speak();
             self.wait();
@@ -229,7 +260,7 @@ impl Worker {
         if let Some(air) = &mut self.air
             && orders.groups != self.orders.groups
         {
-            join(air, &orders.groups);
+            air.join(&orders.groups, Instant::now());
         }
         if orders.view != self.orders.view {
             self.speaker.set_view(orders.view.clone(), Instant::now());
@@ -249,8 +280,9 @@ impl Worker {
                     groups: Groups::new(attachment.index),
                     attachment,
                     wire,
+                    deaf: false,
                 };
-                join(&mut air, &self.orders.groups);
+                air.join(&self.orders.groups, Instant::now());
                 self.air = Some(air);
                 self.in_trouble = false;
                 self.speaker.set_link(Some(mac), Instant::now());
@@ -327,6 +359,9 @@ impl Worker {
         if self.air.is_none() && self.orders.attachment.is_some() {
             deadline = deadline.min(self.next_try);
         }
+        if let Some(rejoin) = self.air.as_ref().and_then(|air| air.groups.next_try()) {
+            deadline = deadline.min(rejoin);
+        }
         let mut descriptors = vec![PollFd::new(self.woken.as_fd(), PollFlags::POLLIN)];
         if let Some(air) = &self.air {
             let wire = air.wire.descriptors();
@@ -347,14 +382,6 @@ impl Worker {
         if let Err(error) = self.reports.try_send((self.segment.clone(), report)) {
             tracing::warn!(segment = %self.segment, %error, "report dropped");
         }
-    }
-}
-
-fn join(air: &mut Air, groups: &BTreeSet<Ipv6Addr>) {
-    if let Err(error) = air.groups.set(groups) {
-        let interface = &air.attachment.name;
-        tracing::warn!(%interface, %error, "cannot join IPv6 multicast groups: questions for \
-            IPv6 addresses may not arrive; is IPv6 disabled on the interface?");
     }
 }
 
