@@ -19,17 +19,6 @@ pub struct Now {
     pub wall: Timestamp,
 }
 
-impl Now {
-    /// Reads the clocks.
-    #[must_use]
-    pub fn read() -> Self {
-        Self {
-            monotonic: Instant::now(),
-            wall: Timestamp::now(),
-        }
-    }
-}
-
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -14,6 +14,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
@@ -39,7 +40,7 @@ const WEIGHT: HeaderName = HeaderName::from_static("x-load-balancing-endpoint-we
 
 /// Why there is no listener.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address} for health checks; is the port taken?")]
+#[error("cannot listen on {address} for health checks; choose another --livez-bind-address")]
 pub struct ServeError {
     /// Where.
     pub address: SocketAddr,
@@ -136,7 +137,7 @@ where
 fn respond(request: &Request<Incoming>, snapshot: &ArcSwap<Snapshot>) -> Response<Full<Bytes>> {
     let mut response = if matches!(*request.method(), Method::GET | Method::HEAD) {
         let snapshot = snapshot.load();
-        found(answer(request.uri().path(), &snapshot, Now::read()))
+        found(answer(request.uri().path(), &snapshot, clocks()))
     } else {
         let mut refusal = Response::new(Full::default());
         *refusal.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
@@ -152,6 +153,13 @@ fn respond(request: &Request<Incoming>, snapshot: &ArcSwap<Snapshot>) -> Respons
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
+}
+
+fn clocks() -> Now {
+    Now {
+        monotonic: Instant::now(),
+        wall: Timestamp::now(),
+    }
 }
 
 /// hyper adds the Content-Length, and leaves the body out for HEAD.

@@ -195,13 +195,12 @@ async fn the_end_closes_what_is_open() {
 }
 
 #[tokio::test]
-async fn a_taken_port_is_named() {
+async fn a_taken_port_is_named_with_the_remedy() {
     let server = Server::start();
-    let error = bind(server.address).unwrap_err();
-    assert!(
-        error.to_string().contains(&server.address.to_string()),
-        "{error}"
-    );
+    let error = bind(server.address).unwrap_err().to_string();
+    for part in [&*server.address.to_string(), "--livez-bind-address"] {
+        assert!(error.contains(part), "{error}");
+    }
 }
 
 /// A conversation over memory, so that time can be made to pass.
