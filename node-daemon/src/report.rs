@@ -57,19 +57,6 @@ impl OwnNode {
         self.changes.subscribe()
     }
 
-    /// Waits until the Node has registered.
-    pub async fn registered(&self) -> Arc<NodeView> {
-        let mut changes = self.changes();
-        loop {
-            if let Some(node) = self.get() {
-                return node;
-            }
-            if changes.changed().await.is_err() {
-                return std::future::pending().await;
-            }
-        }
-    }
-
     /// Watches this one Node for as long as the future is polled.
     pub async fn follow(&self, nodes: Api<Node>) {
         let config = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
@@ -140,8 +127,15 @@ impl Reporter {
             return Outcome::WaitForChange("the Node has not registered yet".to_owned());
         };
         match plan::plan(&observed) {
-            plan::Decision::Leave(why) => Outcome::WaitForChange(why),
-            plan::Decision::Retry(delay) => Outcome::RetryAfter(delay),
+            plan::Decision::Wait(why) => Outcome::WaitForChange(why),
+            plan::Decision::Leave(why) => {
+                tracing::debug!(node = observed.node.name, why, "left alone for now");
+                Outcome::RetryAfter(self.period)
+            }
+            plan::Decision::Retry { after, note } => {
+                tracing::warn!(note, "the metadata source cannot be read, will ask again");
+                Outcome::RetryAfter(after)
+            }
             plan::Decision::Refuse { reason, note } => {
                 self.writer.refuse(&observed.node, reason, &note).await;
                 Outcome::RetryAfter(self.period)

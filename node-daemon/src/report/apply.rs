@@ -1,5 +1,7 @@
 //! Writes on the own Node.
 
+use std::time::Duration;
+
 use mooring_common::engine::{Outcome, Plan};
 use mooring_common::node_init::{CarriedOut, NodeStep, WriteFailure};
 use mooring_common::node_view::NodeView;
@@ -7,6 +9,9 @@ use mooring_common::node_view::NodeView;
 use super::Reporter;
 use super::observe::{self, Observed};
 use super::plan::{self, Decision};
+
+/// How soon to look again at a Node that changed while it was written.
+const OVERTAKEN: Duration = Duration::from_secs(1);
 
 impl Reporter {
     pub(super) async fn apply(
@@ -22,12 +27,31 @@ impl Reporter {
             }
         };
         let node = observed.node.clone();
-        match self.writer.carry_out(node, plan, &|| true, plan_anew).await {
-            Ok(CarriedOut::Written { .. } | CarriedOut::Overtaken | CarriedOut::Forbidden) => {
-                Outcome::RetryAfter(self.period)
-            }
-            Ok(CarriedOut::Gone) => Outcome::Done,
-            Err(error) => Outcome::Backoff(error),
-        }
+        let ended = self.writer.carry_out(node, plan, &|| true, plan_anew).await;
+        next_pass(ended, self.period)
+    }
+}
+
+/// When to look again, after writing has ended like this.
+fn next_pass(ended: Result<CarriedOut, WriteFailure>, period: Duration) -> Outcome<WriteFailure> {
+    match ended {
+        Ok(CarriedOut::Written { .. } | CarriedOut::Forbidden) => Outcome::RetryAfter(period),
+        Ok(CarriedOut::Overtaken) => Outcome::RetryAfter(OVERTAKEN),
+        Ok(CarriedOut::Gone) => Outcome::Done,
+        Err(error) => Outcome::Backoff(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_overtaken_pass_is_followed_by_another_soon() {
+        let period = Duration::from_secs(300);
+        let soon = next_pass(Ok(CarriedOut::Overtaken), period);
+        assert!(matches!(soon, Outcome::RetryAfter(OVERTAKEN)), "{soon:?}");
+        let later = next_pass(Ok(CarriedOut::Forbidden), period);
+        assert!(matches!(later, Outcome::RetryAfter(after) if after == period));
     }
 }

@@ -17,10 +17,13 @@ const ASK_AGAIN: Duration = Duration::from_secs(2);
 pub(super) enum Decision {
     /// Take these steps; none: all is well.
     Act(Plan<NodeStep>),
-    /// Leave it to central.
+    /// There is nothing to do until the Node changes.
+    Wait(String),
+    /// Leave it alone for now (to central, or as it is), and look again after the usual period:
+    /// what the source says may change without the Node changing.
     Leave(String),
     /// Ask the source again.
-    Retry(Duration),
+    Retry { after: Duration, note: String },
     /// Leave it alone, and say why.
     Refuse { reason: &'static str, note: String },
 }
@@ -28,13 +31,15 @@ pub(super) enum Decision {
 pub(super) fn plan(observed: &Observed) -> Decision {
     let node = &observed.node;
     if node.deleting {
-        return Decision::Leave("the Node is being deleted".to_owned());
+        return Decision::Wait("the Node is being deleted".to_owned());
     }
     let answer = match observed.machine.as_ref() {
         Ok(answer) => answer,
         Err(error) if error.is_retryable() => {
-            tracing::warn!(%error, "the metadata source cannot be read, will ask again");
-            return Decision::Retry(ASK_AGAIN);
+            return Decision::Retry {
+                after: ASK_AGAIN,
+                note: error.to_string(),
+            };
         }
         Err(error) if node.is_uninitialized() => {
             return Decision::Refuse {
@@ -123,6 +128,29 @@ mod tests {
             path: "/x".into(),
             source: std::io::Error::other("x"),
         });
-        assert_eq!(plan(&observed(unreadable)), Decision::Retry(ASK_AGAIN));
+        let decision = plan(&observed(unreadable));
+        assert!(
+            matches!(&decision, Decision::Retry { after: ASK_AGAIN, note } if note.contains("/x")),
+            "{decision:?}"
+        );
+    }
+
+    #[test]
+    fn only_a_node_that_is_being_deleted_is_not_looked_at_again() {
+        let partial = || {
+            Ok(SourceAnswer::of(NodeFacts {
+                provider_id: None,
+                ..facts()
+            }))
+        };
+        for machine in [partial(), Err(MetadataError::NoMachinesFile)] {
+            let mut initialised = observed(machine);
+            initialised.node.taints.clear();
+            let decision = plan(&initialised);
+            assert!(matches!(decision, Decision::Leave(_)), "{decision:?}");
+            initialised.node.deleting = true;
+            let decision = plan(&initialised);
+            assert!(matches!(decision, Decision::Wait(_)), "{decision:?}");
+        }
     }
 }
