@@ -131,17 +131,6 @@ impl MetadataError {
             _ => reasons::INITIALIZATION_REFUSED,
         }
     }
-
-    /// A name for metrics.
-    #[must_use]
-    pub const fn metric_label(&self) -> &'static str {
-        match self {
-            Self::Read { .. } => "read",
-            Self::Unresolved(_) => "unresolved",
-            Self::Terminated { .. } => "terminated",
-            Self::NoMachinesFile => "no_machines_file",
-        }
-    }
 }
 
 /// Where the host's files are: in a container, wherever they are mounted.

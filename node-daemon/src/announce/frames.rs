@@ -219,18 +219,6 @@ pub fn answer(own: Mac, question: &Question) -> Option<Vec<u8>> {
     }
 }
 
-/// Asks whether anybody has the address, without touching any neighbour's table (RFC 5227
-/// section 2.1.1).
-#[must_use]
-pub fn probe(own: Mac, address: Ipv4Addr) -> Vec<u8> {
-    arp(&Arp {
-        operation: ArpOperation::Request,
-        to: Mac::BROADCAST,
-        source: (own, Ipv4Addr::UNSPECIFIED),
-        target: (Mac::UNKNOWN, address),
-    })
-}
-
 fn announce_request(own: Mac, address: Ipv4Addr) -> Vec<u8> {
     arp(&Arp {
         operation: ArpOperation::Request,

@@ -55,7 +55,8 @@ fn arp_frames_are_as_specified_to_the_byte() {
         [bytes(ARP_REQUEST_FORM), bytes(ARP_REPLY_FORM)]
     );
     assert_eq!(prime(OWN, address, ip("192.0.2.1")), Some(bytes(ARP_PRIME)));
-    assert_eq!(probe(OWN, Ipv4Addr::new(192, 0, 2, 10)), bytes(ARP_PROBE));
+    let probe = prime(OWN, ip("0.0.0.0"), address);
+    assert_eq!(probe, Some(bytes(ARP_PROBE)), "as others probe");
     let question = Question {
         target: address,
         asker: ip("192.0.2.1"),

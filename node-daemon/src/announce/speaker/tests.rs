@@ -104,6 +104,11 @@ impl Bench {
     }
 }
 
+/// Asks whether anybody has the address (RFC 5227 section 2.1.1).
+fn probe(mac: Mac, address: &str) -> Vec<u8> {
+    frames::prime(mac, ip("0.0.0.0"), ip(address)).unwrap()
+}
+
 const V4: &str = "192.0.2.10";
 const V6: &str = "2001:db8::10";
 
@@ -230,10 +235,7 @@ fn questions_for_our_addresses_are_answered_and_others_are_not() {
         IpAddr::V4(_) => unreachable!(),
     };
     // A probe, a who-has by broadcast, a who-has to our MAC, a solicitation: ours.
-    bench.hear(&frames::probe(
-        FOREIGN,
-        std::net::Ipv4Addr::new(192, 0, 2, 10),
-    ));
+    bench.hear(&probe(FOREIGN, V4));
     let who_has = frames::prime(FOREIGN, ip("192.0.2.99"), ip(V4)).unwrap();
     bench.hear(&who_has);
     let mut unicast = who_has.clone();
@@ -252,7 +254,7 @@ fn questions_for_our_addresses_are_answered_and_others_are_not() {
     bench.hear(&frames::prime(FOREIGN, ip("192.0.2.99"), ip("192.0.2.11")).unwrap());
     unicast[5] = 0x0b;
     bench.hear(&unicast);
-    bench.hear(&frames::probe(OWN, std::net::Ipv4Addr::new(192, 0, 2, 10)));
+    bench.hear(&probe(OWN, V4));
     assert_eq!(bench.sent, []);
 }
 
