@@ -1,5 +1,6 @@
 //! Puts the daemon together, and takes it apart in the right order.
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::announce::{self, Announcer};
+use crate::announce::{self, Announcer, Snapshot};
 use crate::events::QueuedEvents;
 use crate::flags::{Flags, ReportFlags, TABLE};
 use crate::report::{self, OwnNode, Reporter};
@@ -68,12 +69,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
     }
     let snapshot = Arc::new(ArcSwap::default());
     if let Some(address) = flags.livez {
-        let listener = livez::bind(address)?;
-        let (snapshot, stop) = (Arc::clone(&snapshot), stop.clone());
-        tasks.spawn(async move {
-            livez::serve(listener, snapshot, stop).await;
-            Ok(())
-        });
+        start_livez(&mut tasks, address, &snapshot, &stop)?;
     }
     let mut announcing = JoinSet::new();
     if let Some(announce) = flags.announce {
@@ -94,10 +90,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
         }));
     }
     if let Some(address) = flags.metrics {
-        let listener = TcpListener::bind(address).await.with_context(|| {
-            format!("cannot listen on {address}; choose another --metrics-bind-address")
-        })?;
-        tasks.spawn(async move { metrics::serve(listener, registry).await.map_err(Into::into) });
+        start_metrics(&mut tasks, address, registry).await?;
     }
     let ended = tokio::select! {
         () = stop.cancelled() => Ok(()),
@@ -107,6 +100,33 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
     while announcing.join_next().await.is_some() {}
     tasks.shutdown().await;
     ended
+}
+
+fn start_livez(
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+    address: SocketAddr,
+    snapshot: &Arc<ArcSwap<Snapshot>>,
+    stop: &CancellationToken,
+) -> anyhow::Result<()> {
+    let listener = livez::bind(address)?;
+    let (snapshot, stop) = (Arc::clone(snapshot), stop.clone());
+    tasks.spawn(async move {
+        livez::serve(listener, snapshot, stop).await;
+        Ok(())
+    });
+    Ok(())
+}
+
+async fn start_metrics(
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+    address: SocketAddr,
+    registry: Registry,
+) -> anyhow::Result<()> {
+    let listener = TcpListener::bind(address).await.with_context(|| {
+        format!("cannot listen on {address}; choose another --metrics-bind-address")
+    })?;
+    tasks.spawn(async move { metrics::serve(listener, registry).await.map_err(Into::into) });
+    Ok(())
 }
 
 async fn start_report(

@@ -101,76 +101,79 @@ impl Watches {
     /// Watches for as long as the future is polled.
     pub async fn follow(self) {
         let desk = Desk::default();
-        let client = || self.client.clone();
-        let services = follow(
-            Api::<Service>::all(client()),
-            watcher::Config::default(),
-            ServiceView::read,
-            |news| {
-                desk.change(|draft| {
-                    draft.snapshot.synced.services = true;
-                    news.enter(Arc::make_mut(&mut draft.snapshot.services));
-                });
-            },
-        );
-        let slices = follow(
-            Api::<EndpointSlice>::all(client()),
-            watcher::Config::default(),
-            |slice| SliceView::read(slice, &self.node_name),
-            |news| {
-                desk.change(|draft| {
-                    draft.snapshot.synced.slices = true;
-                    draft.slices_changed = true;
-                    news.enter(&mut draft.slices);
-                });
-            },
-        );
-        let networks = follow(
-            Api::<L2Network>::all(client()),
-            watcher::Config::default(),
-            |network| Some(NetworkView::read(network)),
-            |news| {
-                desk.change(|draft| {
-                    draft.snapshot.synced.networks = true;
-                    news.enter(Arc::make_mut(&mut draft.snapshot.networks));
-                });
-            },
-        );
-        let leases = follow(
-            Api::<Lease>::namespaced(client(), &self.namespace),
-            watcher::Config::default(),
-            LeaseView::read,
-            |news| {
-                desk.change(|draft| {
-                    draft.snapshot.synced.leases = true;
-                    news.enter(Arc::make_mut(&mut draft.snapshot.leases));
-                });
-            },
-        );
-        let node = follow(
-            Api::<Node>::all(client()),
-            watcher::Config::default().fields(&format!("metadata.name={}", self.node_name)),
-            |node| Some(NodeView::slim(node)),
-            |news| {
-                desk.change(|draft| {
-                    draft.snapshot.synced.node = true;
-                    let node = draft.snapshot.node.take();
-                    let key = ObjectKey::cluster_wide(self.node_name.as_str());
-                    let mut nodes: BTreeMap<_, _> =
-                        node.map(|node| (key, node)).into_iter().collect();
-                    news.enter(&mut nodes);
-                    draft.snapshot.node = nodes.into_values().next();
-                });
-            },
-        );
         tokio::join!(
-            services,
-            slices,
-            networks,
-            leases,
-            node,
+            self.services(&desk),
+            self.slices(&desk),
+            self.networks(&desk),
+            self.leases(&desk),
+            self.node(&desk),
             self.publish(&desk)
         );
+    }
+
+    async fn services(&self, desk: &Desk) {
+        let api = Api::<Service>::all(self.client.clone());
+        follow(api, watcher::Config::default(), ServiceView::read, |news| {
+            desk.change(|draft| {
+                draft.snapshot.synced.services = true;
+                news.enter(Arc::make_mut(&mut draft.snapshot.services));
+            });
+        })
+        .await;
+    }
+
+    async fn slices(&self, desk: &Desk) {
+        let api = Api::<EndpointSlice>::all(self.client.clone());
+        let read = |slice| SliceView::read(slice, &self.node_name);
+        follow(api, watcher::Config::default(), read, |news| {
+            desk.change(|draft| {
+                draft.snapshot.synced.slices = true;
+                draft.slices_changed = true;
+                news.enter(&mut draft.slices);
+            });
+        })
+        .await;
+    }
+
+    async fn networks(&self, desk: &Desk) {
+        let api = Api::<L2Network>::all(self.client.clone());
+        let read = |network| Some(NetworkView::read(network));
+        follow(api, watcher::Config::default(), read, |news| {
+            desk.change(|draft| {
+                draft.snapshot.synced.networks = true;
+                news.enter(Arc::make_mut(&mut draft.snapshot.networks));
+            });
+        })
+        .await;
+    }
+
+    async fn leases(&self, desk: &Desk) {
+        let api = Api::<Lease>::namespaced(self.client.clone(), &self.namespace);
+        follow(api, watcher::Config::default(), LeaseView::read, |news| {
+            desk.change(|draft| {
+                draft.snapshot.synced.leases = true;
+                news.enter(Arc::make_mut(&mut draft.snapshot.leases));
+            });
+        })
+        .await;
+    }
+
+    async fn node(&self, desk: &Desk) {
+        let api = Api::<Node>::all(self.client.clone());
+        let config =
+            watcher::Config::default().fields(&format!("metadata.name={}", self.node_name));
+        let read = |node| Some(NodeView::slim(node));
+        follow(api, config, read, |news| {
+            desk.change(|draft| {
+                draft.snapshot.synced.node = true;
+                let node = draft.snapshot.node.take();
+                let key = ObjectKey::cluster_wide(self.node_name.as_str());
+                let mut nodes: BTreeMap<_, _> = node.map(|node| (key, node)).into_iter().collect();
+                news.enter(&mut nodes);
+                draft.snapshot.node = nodes.into_values().next();
+            });
+        })
+        .await;
     }
 
     async fn publish(&self, desk: &Desk) {
