@@ -1,7 +1,7 @@
 //! What has to be written on a Node, given what is known of its machine.
 //!
 //! Both programs initialise Nodes: `mooring-node` its own, `mooring-central` those whose daemon has
-//! not done it. The rules are the same, so they are here: [`plan`] is pure, [`apply`] writes.
+//! not done it. The rules are the same, so they are here: [`plan`] is pure, [`Writer`] writes.
 //!
 //! Order: addresses first, the `uninitialized` taint off last, together with provider ID and
 //! labels. So no pod is placed on a Node before its addresses are known, and an interruption at any
