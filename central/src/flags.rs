@@ -125,14 +125,6 @@ impl Flags {
     /// [`FlagFaults`] with everything that is wrong.
     pub fn read(values: &Values) -> Result<Self, FlagFaults> {
         let mut reader = Reader::new(&TABLE, values);
-        let log_format = match reader.text("logging-format").as_deref() {
-            None | Some("text") => LogFormat::Text,
-            Some("json") => LogFormat::Json,
-            Some(other) => {
-                reader.fault("logging-format", other, "write text or json");
-                LogFormat::Text
-            }
-        };
         let flags = Self {
             provider: read_provider(&mut reader),
             cloud_config: reader.text("cloud-config").map(Into::into),
@@ -144,7 +136,7 @@ impl Flags {
             master: reader.text("master"),
             serving: read_serving(&mut reader),
             verbosity: reader.parsed("v", "write a whole number from 0 to 255"),
-            log_format,
+            log_format: reader.parsed("logging-format", "write text or json"),
             without_effect: reader.without_effect(),
         };
         reader.finish().map(|()| flags)

@@ -13,8 +13,9 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
-use kube::{CustomResource, KubeSchema};
+use kube::{CustomResource, KubeSchema, Resource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -81,6 +82,18 @@ pub struct Subnet {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 2, max = 39))]
     pub gateway: Option<String>,
+}
+
+/// How Events refer to an L2Network.
+#[must_use]
+pub fn reference(name: &str, uid: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(L2Network::api_version(&()).into_owned()),
+        kind: Some(L2Network::kind(&()).into_owned()),
+        name: Some(name.to_owned()),
+        uid: Some(uid.to_owned()),
+        ..ObjectReference::default()
+    }
 }
 
 /// What central has found about an L2Network.

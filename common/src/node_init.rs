@@ -17,7 +17,7 @@ pub use apply::{CarriedOut, WriteFailure, Writer, remove_taint};
 pub use memory::Memories;
 
 use crate::engine::{Plan, Step};
-use crate::names::labels;
+use crate::names::{labels, reasons};
 use crate::node_addresses::{self, NodeAddress, ProvidedNodeIpError};
 use crate::node_facts::NodeFacts;
 use crate::node_view::NodeView;
@@ -109,6 +109,19 @@ pub fn calls_for_a_look(old: Option<&NodeView>, new: Option<&NodeView>) -> bool 
                 || old.provider_id != new.provider_id
         }
         _ => true,
+    }
+}
+
+impl Refusal {
+    /// The reason of the Event that tells of it.
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::ProviderIdConflict { .. } => reasons::UNKNOWN_PROVIDER_ID,
+            Self::ProvidedNodeIp(_) | Self::NoProviderId | Self::NoAddresses => {
+                reasons::INITIALIZATION_REFUSED
+            }
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Logs.
 
+use std::str::FromStr;
+
 use tracing_subscriber::EnvFilter;
 
 /// How a log line looks.
@@ -10,6 +12,18 @@ pub enum LogFormat {
     Text,
     /// One JSON object per line.
     Json,
+}
+
+impl FromStr for LogFormat {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err(()),
+        }
+    }
 }
 
 /// Starts logging to standard error. `verbosity` is that of the Go programs' `-v`: up to 3 tells

@@ -128,14 +128,6 @@ impl Flags {
             );
             String::new()
         });
-        let log_format = match reader.text("logging-format").as_deref() {
-            Some("json") => LogFormat::Json,
-            Some("text") | None => LogFormat::Text,
-            Some(other) => {
-                reader.fault("logging-format", other, "write text or json");
-                LogFormat::Text
-            }
-        };
         let flags = Self {
             node_name,
             report: read_report(&mut reader),
@@ -145,7 +137,7 @@ impl Flags {
             kubeconfig: reader.text("kubeconfig").map(Into::into),
             master: reader.text("master"),
             verbosity: reader.parsed("v", "write a whole number from 0 to 255"),
-            log_format,
+            log_format: reader.parsed("logging-format", "write text or json"),
         };
         if flags.livez.is_some() && flags.announce.is_none() {
             reader.other_fault(

@@ -12,7 +12,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ObjectReference, Service};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use mooring_common::k8s::ObjectKey;
-use mooring_common::l2_network::{InvalidL2Network, L2Network, Segment};
+use mooring_common::l2_network::{self, InvalidL2Network, L2Network, Segment};
 use mooring_common::names::{annotations, labels, node_lease, taints as taint_keys};
 use mooring_common::node_view::NodeView;
 use mooring_common::taints;
@@ -241,13 +241,7 @@ impl NetworkView {
     /// How Events refer to it.
     #[must_use]
     pub fn reference(&self, name: &str) -> ObjectReference {
-        ObjectReference {
-            api_version: Some("mooring.dev/v1alpha1".to_owned()),
-            kind: Some("L2Network".to_owned()),
-            name: Some(name.to_owned()),
-            uid: Some(self.uid.clone()),
-            ..ObjectReference::default()
-        }
+        l2_network::reference(name, &self.uid)
     }
 }
 

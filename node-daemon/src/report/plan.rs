@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use mooring_common::engine::Plan;
-use mooring_common::names::reasons;
-use mooring_common::node_init::{self, NodeStep, Refusal};
+use mooring_common::node_init::{self, NodeStep};
 
 use super::observe::Observed;
 use crate::metadata::Completeness;
@@ -58,10 +57,7 @@ pub(super) fn plan(observed: &Observed) -> Decision {
     match node_init::plan(node, &answer.facts) {
         Ok(plan) => Decision::Act(plan),
         Err(refusal) => Decision::Refuse {
-            reason: match refusal {
-                Refusal::ProviderIdConflict { .. } => reasons::UNKNOWN_PROVIDER_ID,
-                _ => reasons::INITIALIZATION_REFUSED,
-            },
+            reason: refusal.reason(),
             note: refusal.to_string(),
         },
     }

@@ -1,12 +1,11 @@
 //! Writes what is known of an L2Network on it.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use mooring_common::k8s::{ApiFailure, EventKind, classify};
-use mooring_common::l2_network::{L2Network, L2NetworkStatus};
+use mooring_common::l2_network::{L2Network, L2NetworkStatus, reference};
 use serde_json::json;
 
 use super::Controller;
@@ -59,13 +58,7 @@ impl Controller {
         }
         if was_ready != Some(verdict.ready) {
             tracing::info!("{step}");
-            let about = ObjectReference {
-                api_version: Some("mooring.dev/v1alpha1".to_owned()),
-                kind: Some("L2Network".to_owned()),
-                name: Some(network.name.clone()),
-                uid: Some(network.uid.clone()),
-                ..ObjectReference::default()
-            };
+            let about = reference(&network.name, &network.uid);
             let kind = if verdict.ready {
                 EventKind::Normal
             } else {

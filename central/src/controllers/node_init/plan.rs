@@ -5,7 +5,7 @@ use std::time::Duration;
 use mooring_common::engine::Plan;
 use mooring_common::names::reasons;
 use mooring_common::node_facts::Presence;
-use mooring_common::node_init::{self, NodeStep, Refusal};
+use mooring_common::node_init::{self, NodeStep};
 
 use super::observe::Observed;
 use crate::clouds::Lookup;
@@ -75,16 +75,10 @@ pub(super) fn plan(observed: &Observed, flags: &NodeFlags) -> Decision {
     }
     match node_init::plan(node, facts) {
         Ok(plan) => Decision::Act(plan),
-        Err(refusal) => {
-            let reason = match refusal {
-                Refusal::ProviderIdConflict { .. } => reasons::UNKNOWN_PROVIDER_ID,
-                _ => reasons::INITIALIZATION_REFUSED,
-            };
-            Decision::Refuse {
-                reason,
-                note: refusal.to_string(),
-            }
-        }
+        Err(refusal) => Decision::Refuse {
+            reason: refusal.reason(),
+            note: refusal.to_string(),
+        },
     }
 }
 
