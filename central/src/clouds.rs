@@ -1,12 +1,19 @@
 //! What central asks of a cloud, and the clouds that it knows.
 
 pub mod cloudlycke;
+pub mod cloudscale;
+pub mod linode;
+
+use std::net::IpAddr;
 
 use async_trait::async_trait;
 use mooring_common::address_range::AddressRange;
 use mooring_common::node_facts::{NodeFacts, Presence};
 use mooring_common::node_view::NodeView;
+use mooring_common::provider_id::ProviderId;
 use tokio::sync::watch;
+
+use crate::cloud_api::CloudError;
 
 /// What a cloud says of the machine behind a Node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,4 +69,48 @@ pub trait Instances: Send + Sync {
 pub struct ForeignPool {
     /// Where to allocate from. Empty: the provider has no such pool.
     pub ranges: Vec<AddressRange>,
+}
+
+/// One machine of a cloud's listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Its provider ID, in the form that is written on Nodes.
+    pub id: ProviderId,
+    /// Names that its Node may have, compared exactly.
+    pub names: Vec<String>,
+    /// Addresses by which its Node may be found where neither provider ID nor name tells. Empty:
+    /// the cloud's Nodes are not found by address.
+    pub found_by: Vec<IpAddr>,
+    /// What is known of it, its provider ID among it.
+    pub facts: NodeFacts,
+    /// Whether it runs; never [`Presence::Gone`] or [`Presence::Unsure`].
+    pub presence: Presence,
+}
+
+/// A cloud that lists its machines.
+#[async_trait]
+pub trait MachineSource: Send + Sync {
+    /// The provider's name, which is the scheme of its IDs too.
+    fn provider(&self) -> &'static str;
+
+    /// The ID that a Node's `spec.providerID` stands for, in the form of [`Machine::id`].
+    ///
+    /// # Errors
+    /// What is wrong with it, in words, if it has this provider's scheme and yet names no machine
+    /// of it.
+    fn parse_id(&self, provider_id: &str) -> Result<ProviderId, String>;
+
+    /// All machines.
+    ///
+    /// # Errors
+    /// [`CloudError`] unless the listing is complete: a page that failed, was cut off, or does not
+    /// fit the others makes it incomplete.
+    async fn list(&self) -> Result<Vec<Machine>, CloudError>;
+
+    /// One machine, asked for alone and afresh.
+    ///
+    /// # Errors
+    /// [`CloudError`] unless the cloud has answered either with the machine, or clearly that it
+    /// does not exist (`Ok(None)`).
+    async fn get(&self, id: &ProviderId) -> Result<Option<Machine>, CloudError>;
 }

@@ -11,6 +11,7 @@
 //! Every controller observes, plans and applies, in files of those names. Who has read one has
 //! read them all: begin with `controllers/service`.
 
+pub mod cloud_api;
 pub mod clouds;
 pub mod controllers;
 pub mod election;

@@ -14,6 +14,7 @@ pub mod flags;
 pub mod go_duration;
 pub mod k8s;
 pub mod l2_network;
+pub mod label;
 pub mod machines;
 pub mod names;
 pub mod node_addresses;

@@ -14,7 +14,6 @@ pub mod builtin;
 pub mod capacity;
 pub mod hardware;
 pub mod identity;
-pub mod label;
 pub mod load;
 pub mod read;
 pub mod resolve;

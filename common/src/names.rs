@@ -31,6 +31,8 @@ pub mod labels {
     pub const REGION: &str = "topology.kubernetes.io/region";
     /// The older form of [`REGION`], always written beside it.
     pub const REGION_BETA: &str = "failure-domain.beta.kubernetes.io/region";
+    /// Written on Nodes of Linode, as its Go controller does: the host that the machine runs on.
+    pub const LINODE_HOST_UUID: &str = "node.k8s.linode.com/host-uuid";
     /// Set by a person on a Node that shall carry no load balancer traffic; read by both programs.
     pub const EXCLUDE_FROM_LOAD_BALANCERS: &str =
         "node.kubernetes.io/exclude-from-external-load-balancers";
@@ -42,6 +44,21 @@ pub mod labels {
 pub mod annotations {
     /// Written by the kubelet when it runs with `--node-ip`; read by both programs.
     pub const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
+    /// Written on a Node by whichever program has set its additional labels: those labels as
+    /// `key=value`, separated by commas. A label that is not in it, or has another value by now, is
+    /// somebody else's. Read by both programs.
+    pub const OWNED_LABELS: &str = "mooring.dev/owned-labels";
+    /// Written by a node daemon on its own uninitialised Node: what its metadata source does not
+    /// know, in words. Read by central, which then initialises the Node without waiting any longer.
+    pub const LEFT_TO_CENTRAL: &str = "mooring.dev/left-to-central";
+    /// Written by central on a Node whose daemon contradicts the cloud: what was corrected, in
+    /// words. Read by the daemon, which leaves addresses and labels to central from then on.
+    pub const CORRECTED_BY_CENTRAL: &str = "mooring.dev/corrected-by-central";
+    /// Written on Nodes of Linode, as its Go controller does: the machine's private IPv4 address.
+    pub const LINODE_PRIVATE_IP: &str = "node.k8s.linode.com/private-ip";
+    /// Written on Nodes of Linode, as its Go controller does: the machine's IPv6 address with its
+    /// prefix length, as the cloud writes it.
+    pub const LINODE_PUBLIC_IPV6: &str = "node.k8s.linode.com/public-ipv6";
     /// Written by a person on a Service: the name of the L2Network that its addresses shall come
     /// from. Read by central.
     pub const L2_NETWORK_REQUEST: &str = "mooring.dev/l2-network";
@@ -93,6 +110,10 @@ pub mod reasons {
     pub const UNKNOWN_PROVIDER_ID: &str = "UnknownProviderIDPrefix";
     /// Node, Warning: somebody else keeps changing its addresses back.
     pub const ADDRESSES_CONTESTED: &str = "AddressesContested";
+    /// Node, Warning: what its daemon wrote contradicted the cloud, and was corrected.
+    pub const FACTS_CORRECTED: &str = "NodeFactsCorrected";
+    /// Node, Warning: another Node has the same provider ID.
+    pub const DUPLICATE_PROVIDER_ID: &str = "DuplicateProviderID";
     /// Node, Normal: about to be deleted, since its machine is gone.
     pub const DELETING_NODE: &str = "DeletingNode";
     /// Node, Warning: the deletion was refused by the API server.

@@ -18,8 +18,16 @@ pub struct NodeFacts {
     pub region: Option<String>,
     /// The machine's addresses in the order to report them. Empty: not known, never "none".
     pub addresses: Vec<NodeAddress>,
+    /// Whether the InternalIPs that the Node reports already are kept after [`Self::addresses`].
+    /// Linode's controller kept those of the kubelet, since the cloud does not know every address.
+    pub keeps_reported_internal_ips: bool,
+    /// Labels in the provider's own domain. They are the provider's: they follow the machine,
+    /// whoever wrote them before.
+    pub provider_labels: BTreeMap<String, String>,
+    /// Annotations in the provider's own domain; the same holds for them.
+    pub provider_annotations: BTreeMap<String, String>,
     /// Further labels; those in a `kubernetes.io` or `k8s.io` domain are never set, and one that
-    /// the Node already has is never overwritten.
+    /// somebody else has set is never overwritten.
     pub additional_labels: BTreeMap<String, String>,
 }
 

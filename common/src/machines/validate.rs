@@ -10,13 +10,13 @@ use ipnet::IpNet;
 use serde_norway::Value;
 
 use super::hardware::is_placeholder;
-use super::label;
 use super::read::{Fault, Faults, Item, Object, Refusal, refuse};
 use super::schema::{
     DEFAULT_MAX_REMOVED_PERCENT, DEFAULT_SCHEME, LoadBalancer, Machines, Policy, Rule, RuleMatch,
     Settings, UnknownNode, VERSION,
 };
 use crate::address_range::AddressRange;
+use crate::label;
 use crate::provider_id::ProviderId;
 
 /// A machines file that cannot be used, with everything that is wrong with it.

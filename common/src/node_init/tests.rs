@@ -25,6 +25,7 @@ fn facts() -> NodeFacts {
         additional_labels: [("mine", "other"), ("rack", "r1"), ("a.k8s.io/b", "x")]
             .map(|(k, v)| (k.into(), v.into()))
             .into(),
+        ..NodeFacts::default()
     }
 }
 

@@ -9,8 +9,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
+use mooring_common::label;
 use mooring_common::machines::hardware::{MacAddress, is_placeholder};
-use mooring_common::machines::{Identity, label};
+use mooring_common::machines::Identity;
 use mooring_common::node_facts::NodeFacts;
 
 use super::{HostPaths, MetadataError, MetadataSource, SourceAnswer};

@@ -46,6 +46,7 @@ pub(super) fn facts(
         region: pick(|set| &set.region),
         addresses,
         additional_labels: layers.labels,
+        ..NodeFacts::default()
     }
 }
 

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use crate::machines::label::{is_value, sanitize};
+use crate::label::{is_value, sanitize};
 use crate::machines::{Capacity, Identity, parse, presence_of, resolve};
 
 /// A line of a file, good or bad: enough of each that many files are accepted.

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use super::{labels, settings};
 use crate::machines::hardware::HardwareIdError;
 use crate::machines::identity::address_type;
-use crate::machines::label;
+use crate::label;
 use crate::machines::read::{Faults, Item, Object, Refusal, refuse};
 use crate::machines::schema::{MachineState, NodeEntry, NodeMatch};
 use crate::node_addresses::{AddressType, NodeAddress};
