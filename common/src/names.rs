@@ -54,11 +54,25 @@ pub mod annotations {
     /// Written by central on a Node whose daemon contradicts the cloud: what was corrected, in
     /// words. Read by the daemon, which leaves addresses and labels to central from then on.
     pub const CORRECTED_BY_CENTRAL: &str = "mooring.dev/corrected-by-central";
+    /// Written on a Node, at initialisation, where the cloud does not know every address: the
+    /// InternalIPs that the kubelet had reported besides, separated by commas. They are kept. Read
+    /// by both programs.
+    pub const KUBELET_ADDRESSES: &str = "mooring.dev/kubelet-addresses";
     /// Written on Nodes of Linode, as its Go controller does: the machine's private IPv4 address.
     pub const LINODE_PRIVATE_IP: &str = "node.k8s.linode.com/private-ip";
     /// Written on Nodes of Linode, as its Go controller does: the machine's IPv6 address with its
     /// prefix length, as the cloud writes it.
     pub const LINODE_PUBLIC_IPV6: &str = "node.k8s.linode.com/public-ipv6";
+    /// Those that are read on Nodes.
+    pub const ON_NODES: [&str; 7] = [
+        PROVIDED_NODE_IP,
+        OWNED_LABELS,
+        LEFT_TO_CENTRAL,
+        CORRECTED_BY_CENTRAL,
+        KUBELET_ADDRESSES,
+        LINODE_PRIVATE_IP,
+        LINODE_PUBLIC_IPV6,
+    ];
     /// Written by a person on a Service: the name of the L2Network that its addresses shall come
     /// from. Read by central.
     pub const L2_NETWORK_REQUEST: &str = "mooring.dev/l2-network";

@@ -1,24 +1,28 @@
 //! What has to be written on a Node, given what is known of its machine.
 //!
-//! Both programs initialise Nodes: `mooring-node` its own, `mooring-central` those whose daemon has
-//! not done it. The rules are the same, so they are here: [`plan`] is pure, [`Writer`] writes.
+//! Both programs describe Nodes: `mooring-node` its own, `mooring-central` those whose daemon has
+//! not done it, or is wrong. The rules are the same, so they are here: [`plan`] is pure, [`Writer`]
+//! writes.
 //!
 //! Order: addresses first, the `uninitialized` taint off last, together with provider ID and
 //! labels. So no pod is placed on a Node before its addresses are known, and an interruption at any
 //! point leaves a Node that is still tainted.
 
 mod apply;
+mod description;
 mod memory;
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 pub use apply::{CarriedOut, WriteFailure, Writer, remove_taint};
+pub use description::{Description, is_reserved};
 pub use memory::Memories;
 
+use std::time::Duration;
+
 use crate::engine::{Plan, Step};
-use crate::names::{labels, reasons};
-use crate::node_addresses::{self, NodeAddress, ProvidedNodeIpError};
+use crate::names::{annotations, reasons};
+use crate::node_addresses::{self, AddressType, NodeAddress, ProvidedNodeIpError};
 use crate::node_facts::NodeFacts;
 use crate::node_view::NodeView;
 use crate::provider_id::ProviderId;
@@ -28,15 +32,10 @@ use crate::provider_id::ProviderId;
 pub enum NodeStep {
     /// Replaces `status.addresses`.
     SetAddresses(Vec<NodeAddress>),
-    /// Sets provider ID and labels, and takes the `uninitialized` taint off, in one patch.
-    Initialize {
-        /// Set only if the Node has none.
-        provider_id: Option<String>,
-        /// Labels to set, whatever value they have now.
-        labels: BTreeMap<String, String>,
-        /// Labels to set unless somebody has set them meanwhile.
-        additional_labels: BTreeMap<String, String>,
-    },
+    /// Writes provider ID, labels and annotations.
+    Describe(Description),
+    /// The same, and takes the `uninitialized` taint off in the same patch.
+    Initialize(Description),
 }
 
 impl fmt::Display for NodeStep {
@@ -47,19 +46,9 @@ impl fmt::Display for NodeStep {
                 let all: Vec<_> = addresses.iter().map(ToString::to_string).collect();
                 f.write_str(&all.join(", "))
             }
-            Self::Initialize {
-                provider_id,
-                labels,
-                additional_labels,
-            } => {
-                f.write_str("take the uninitialized taint off")?;
-                if let Some(id) = provider_id {
-                    write!(f, ", set provider ID {id}")?;
-                }
-                for (key, value) in labels.iter().chain(additional_labels) {
-                    write!(f, ", label {key}={value}")?;
-                }
-                Ok(())
+            Self::Describe(description) => write!(f, "describe: {description}"),
+            Self::Initialize(description) => {
+                write!(f, "take the uninitialized taint off; {description}")
             }
         }
     }
@@ -80,7 +69,10 @@ pub enum Refusal {
     )]
     NoProviderId,
     /// Nobody knows an address.
-    #[error("no address of the machine is known; describe its addresses in the machines file")]
+    #[error(
+        "no address of the machine is known; give it one in the cloud, or describe its addresses \
+         in the machines file"
+    )]
     NoAddresses,
     /// The Node's provider ID, which cannot be changed, is not that of its machine.
     #[error(
@@ -95,20 +87,31 @@ pub enum Refusal {
     },
 }
 
-/// Whether a change of a Node, from `old` to `new`, calls for a look at once.
+/// How soon a change of a Node that is initialised is looked at: two who keep changing the same
+/// label then do so once in this time, and not as fast as they can write.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Whether a change of a Node, from `old` to `new`, calls for a look, and after how long.
 ///
 /// A change of the addresses of an initialised Node does not: if somebody else keeps writing them,
 /// it is overwritten once per period, and not as fast as the two can write.
 #[must_use]
-pub fn calls_for_a_look(old: Option<&NodeView>, new: Option<&NodeView>) -> bool {
+pub fn calls_for_a_look(old: Option<&NodeView>, new: Option<&NodeView>) -> Option<Duration> {
     match (old, new) {
         (Some(old), Some(new)) => {
-            new.is_uninitialized()
+            if new.is_uninitialized()
                 || old.uid != new.uid
-                || old.provided_node_ip != new.provided_node_ip
+                || old.provided_node_ip() != new.provided_node_ip()
                 || old.provider_id != new.provider_id
+            {
+                Some(Duration::ZERO)
+            } else if old.labels != new.labels || old.annotations != new.annotations {
+                Some(SOON)
+            } else {
+                None
+            }
         }
-        _ => true,
+        _ => Some(Duration::ZERO),
     }
 }
 
@@ -125,29 +128,28 @@ impl Refusal {
     }
 }
 
-/// Plans what to write on a Node. A Node that is initialised already gets its addresses corrected,
-/// and nothing else.
+/// Plans what to write on a Node. A Node that is initialised already gets its addresses and labels
+/// corrected; one without a provider ID, which somebody else has initialised, its addresses only.
 ///
 /// # Errors
 /// [`Refusal`] if the Node must stay as it is until something changes.
 pub fn plan(node: &NodeView, facts: &NodeFacts) -> Result<Plan<NodeStep>, Refusal> {
+    refuse_other_machine(node, facts)?;
     let mut plan = Plan::default();
-    if let (Some(node), Some(machine)) = (&node.provider_id, &facts.provider_id)
-        && !names_same_machine(node, machine)
-    {
-        return Err(Refusal::ProviderIdConflict {
-            node: node.clone(),
-            machine: machine.to_string(),
-        });
-    }
+    let kept = kept_addresses(node, facts);
     if !facts.addresses.is_empty() {
-        let provided = node.provided_node_ip.as_deref();
-        let wanted = node_addresses::wanted(&facts.addresses, &node.addresses, provided)?;
+        let mut all = facts.addresses.clone();
+        all.extend(kept.iter().cloned());
+        let wanted = node_addresses::wanted(&all, &node.addresses, node.provided_node_ip())?;
         if !are_in_place(&wanted, node) {
             plan.push(NodeStep::SetAddresses(wanted));
         }
     }
     if !node.is_uninitialized() {
+        let description = Description::refreshed(node, facts);
+        if node.provider_id.is_some() && !description.is_empty() {
+            plan.push(NodeStep::Describe(description));
+        }
         return Ok(plan);
     }
     if facts.provider_id.is_none() && node.provider_id.is_none() {
@@ -157,25 +159,83 @@ pub fn plan(node: &NodeView, facts: &NodeFacts) -> Result<Plan<NodeStep>, Refusa
         if node.addresses.is_empty() {
             return Err(Refusal::NoAddresses);
         }
-        let provided = node.provided_node_ip.as_deref();
-        node_addresses::wanted(&node.addresses, &node.addresses, provided)?;
+        node_addresses::wanted(&node.addresses, &node.addresses, node.provided_node_ip())?;
     }
-    plan.push(NodeStep::Initialize {
-        provider_id: match node.provider_id {
-            Some(_) => None,
-            None => facts.provider_id.as_ref().map(ToString::to_string),
-        },
-        labels: topology_labels(node, facts),
-        additional_labels: additional_labels(node, facts),
-    });
+    let mut description = Description::new(node, facts);
+    description.annotate(node, annotations::LEFT_TO_CENTRAL, None);
+    if facts.keeps_reported_internal_ips {
+        let kept: Vec<_> = kept.iter().map(|kept| kept.address.as_str()).collect();
+        description.annotate(node, annotations::KUBELET_ADDRESSES, Some(kept.join(",")));
+    }
+    plan.push(NodeStep::Initialize(description));
     Ok(plan)
+}
+
+/// Plans what to write on a Node of whose machine too little is known to initialise it: what is
+/// known, and what is `missing`, in words. The taint stays, and so do the addresses: a part of them
+/// would pass for all.
+///
+/// # Errors
+/// [`Refusal`] if the Node must stay as it is until something changes.
+pub fn plan_partly(
+    node: &NodeView,
+    facts: &NodeFacts,
+    missing: &str,
+) -> Result<Plan<NodeStep>, Refusal> {
+    refuse_other_machine(node, facts)?;
+    if !node.is_uninitialized() {
+        return Ok(Plan::default());
+    }
+    let mut description = Description::new(node, facts);
+    description.annotate(node, annotations::LEFT_TO_CENTRAL, Some(missing.to_owned()));
+    Ok((!description.is_empty())
+        .then_some(NodeStep::Describe(description))
+        .into_iter()
+        .collect())
+}
+
+fn refuse_other_machine(node: &NodeView, facts: &NodeFacts) -> Result<(), Refusal> {
+    match (&node.provider_id, &facts.provider_id) {
+        (Some(node), Some(machine)) if !names_same_machine(node, machine) => {
+            Err(Refusal::ProviderIdConflict {
+                node: node.clone(),
+                machine: machine.to_string(),
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The InternalIPs that the kubelet has reported and the cloud does not know. Which those were is
+/// written on the Node when it is initialised; on one that another controller has initialised, all
+/// that the cloud does not know count as the kubelet's.
+fn kept_addresses(node: &NodeView, facts: &NodeFacts) -> Vec<NodeAddress> {
+    if !facts.keeps_reported_internal_ips {
+        return Vec::new();
+    }
+    let noted = match node.annotation(annotations::KUBELET_ADDRESSES) {
+        Some(noted) if !node.is_uninitialized() => Some(noted),
+        _ => None,
+    };
+    let provided = node.provided_node_ip().unwrap_or_default();
+    let is_kept = |address: &NodeAddress| {
+        let is = |text: &str| text.split(',').any(|kept| kept.trim() == address.address);
+        address.kind == AddressType::InternalIP
+            && noted.is_none_or(|noted| is(noted) || is(provided))
+            && facts.addresses.iter().all(|a| a.address != address.address)
+    };
+    node.addresses
+        .iter()
+        .filter(|a| is_kept(a))
+        .cloned()
+        .collect()
 }
 
 /// The kubelet's `--node-ip` says which address is the primary one, and so does the machine's own
 /// order once, at initialisation. After that the order is left as it is, or a cloud that lists the
 /// same addresses in another order would change the Node each time.
 fn are_in_place(wanted: &[NodeAddress], node: &NodeView) -> bool {
-    if node.provided_node_ip.is_some() || node.is_uninitialized() {
+    if node.provided_node_ip().is_some() || node.is_uninitialized() {
         node_addresses::same(wanted, &node.addresses)
     } else {
         node_addresses::same_in_any_order(wanted, &node.addresses)
@@ -189,44 +249,6 @@ fn names_same_machine(node: &str, machine: &ProviderId) -> bool {
     node.strip_prefix(&format!("{scheme}://"))
         .and_then(|instance| ProviderId::new(scheme, instance).ok())
         .is_some_and(|node| node == *machine)
-}
-
-fn topology_labels(node: &NodeView, facts: &NodeFacts) -> BTreeMap<String, String> {
-    let known = [
-        (
-            &facts.instance_type,
-            [labels::INSTANCE_TYPE, labels::INSTANCE_TYPE_BETA],
-        ),
-        (&facts.zone, [labels::ZONE, labels::ZONE_BETA]),
-        (&facts.region, [labels::REGION, labels::REGION_BETA]),
-    ];
-    known
-        .into_iter()
-        .filter_map(|(value, keys)| value.as_ref().map(|value| (value, keys)))
-        .flat_map(|(value, keys)| keys.map(|key| (key, value)))
-        .filter(|(key, value)| node.label(key) != Some(value.as_str()))
-        .map(|(key, value)| (key.to_owned(), value.clone()))
-        .collect()
-}
-
-fn additional_labels(node: &NodeView, facts: &NodeFacts) -> BTreeMap<String, String> {
-    facts
-        .additional_labels
-        .iter()
-        .filter(|(key, _)| !is_reserved(key) && node.label(key).is_none())
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect()
-}
-
-/// Whether a label key belongs to Kubernetes: its domain is `kubernetes.io` or `k8s.io`, or below.
-#[must_use]
-pub fn is_reserved(key: &str) -> bool {
-    let Some((domain, _)) = key.split_once('/') else {
-        return false;
-    };
-    ["kubernetes.io", "k8s.io"]
-        .into_iter()
-        .any(|reserved| domain == reserved || domain.ends_with(&format!(".{reserved}")))
 }
 
 #[cfg(test)]

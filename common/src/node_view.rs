@@ -36,8 +36,9 @@ pub struct NodeView {
     pub deleting: bool,
     /// `metadata.labels`; `None` if there is no such map yet.
     pub labels: Option<BTreeMap<String, String>>,
-    /// The kubelet's `--node-ip`, from its annotation.
-    pub provided_node_ip: Option<String>,
+    /// Those of `metadata.annotations` that are read ([`annotations::ON_NODES`]); `None` if there is
+    /// no such map yet.
+    pub annotations: Option<BTreeMap<String, String>>,
     /// `spec.providerID`, empty counting as absent.
     pub provider_id: Option<String>,
     /// `spec.taints`, in order.
@@ -61,6 +62,18 @@ impl NodeView {
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&str> {
         self.labels.as_ref()?.get(key).map(String::as_str)
+    }
+
+    /// The value of an annotation that is read on Nodes.
+    #[must_use]
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.annotations.as_ref()?.get(key).map(String::as_str)
+    }
+
+    /// The kubelet's `--node-ip`, from its annotation.
+    #[must_use]
+    pub fn provided_node_ip(&self) -> Option<&str> {
+        self.annotation(annotations::PROVIDED_NODE_IP)
     }
 
     /// Whether it may carry load balancer traffic: not being deleted, not excluded by label (a
@@ -104,9 +117,10 @@ impl Slim for NodeView {
             created: meta.creation_timestamp.map(|t| t.0),
             deleting: meta.deletion_timestamp.is_some(),
             labels: meta.labels,
-            provided_node_ip: meta
-                .annotations
-                .and_then(|mut all| all.remove(annotations::PROVIDED_NODE_IP)),
+            annotations: meta.annotations.map(|all| {
+                let read = |key: &String| annotations::ON_NODES.contains(&key.as_str());
+                all.into_iter().filter(|(key, _)| read(key)).collect()
+            }),
             provider_id: spec.provider_id.and_then(present),
             taints: spec.taints.unwrap_or_default(),
             addresses: status

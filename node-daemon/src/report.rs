@@ -31,8 +31,12 @@ use crate::metadata::MetadataSource;
 pub struct OwnNode {
     name: String,
     cache: Arc<Cache<NodeView>>,
-    changes: watch::Sender<u64>,
+    looks: Arc<WorkQueue<Own>>,
 }
+
+/// The one key of the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Own;
 
 impl OwnNode {
     /// The Node of this name.
@@ -41,7 +45,7 @@ impl OwnNode {
         Self {
             name,
             cache: Arc::default(),
-            changes: watch::Sender::new(0),
+            looks: Arc::new(WorkQueue::new(Backoff::NODES)),
         }
     }
 
@@ -51,19 +55,15 @@ impl OwnNode {
         self.cache.get(&ObjectKey::cluster_wide(&*self.name))
     }
 
-    /// Changes whenever the Node has changed so that another look at it is needed at once.
-    #[must_use]
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.changes.subscribe()
-    }
-
     /// Watches this one Node for as long as the future is polled.
     pub async fn follow(&self, nodes: Api<Node>) {
         let config = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
         self.cache
             .follow(nodes, config, |change| {
-                if calls_for_a_look(change.old.as_deref(), change.new.as_deref()) {
-                    self.changes.send_modify(|generation| *generation += 1);
+                if let Some(delay) =
+                    calls_for_a_look(change.old.as_deref(), change.new.as_deref())
+                {
+                    self.looks.add_after(Own, delay);
                 }
             })
             .await;
@@ -82,29 +82,20 @@ pub struct Reporter {
     pub period: Duration,
 }
 
-/// The one key of the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Own;
-
 /// Runs until cancelled. `facts_changed` changes whenever the source may say something else.
 pub async fn run(
     reporter: Reporter,
     mut facts_changed: watch::Receiver<u64>,
     cancel: CancellationToken,
 ) {
-    let queue = Arc::new(WorkQueue::new(Backoff::NODES));
     let reporter = Arc::new(reporter);
-    let mut node_changed = reporter.node.changes();
+    let queue = reporter.node.looks.clone();
     let wake = {
         let queue = queue.clone();
         async move {
             loop {
                 queue.add(Own);
-                let changed = tokio::select! {
-                    changed = node_changed.changed() => changed,
-                    changed = facts_changed.changed() => changed,
-                };
-                if changed.is_err() {
+                if facts_changed.changed().await.is_err() {
                     return std::future::pending::<()>().await;
                 }
             }

@@ -159,7 +159,7 @@ impl Writer {
             node = self.apply(&node, step).await?;
             self.memories.wrote(&node);
             tracing::info!(node = node.name, "{step}");
-            if matches!(step, NodeStep::Initialize { .. }) {
+            if matches!(step, NodeStep::Initialize(_)) {
                 initialized = true;
                 let note = "Node synced successfully";
                 let about = node.reference();
@@ -205,8 +205,8 @@ impl Writer {
                 let patch = Patch::Merge(addresses_patch(&node.uid, addresses));
                 self.nodes.patch_status(&node.name, &params, &patch).await
             }
-            NodeStep::Initialize { .. } => {
-                let operations = serde_json::from_value(Value::Array(initialize(node, step)))
+            NodeStep::Describe(_) | NodeStep::Initialize(_) => {
+                let operations = serde_json::from_value(Value::Array(operations(node, step)))
                     .map_err(|error| WriteFailure::Refused {
                         step: step.to_string(),
                         source: kube::Error::SerdeError(error),
@@ -239,32 +239,17 @@ fn addresses_patch(uid: &str, addresses: &[NodeAddress]) -> Value {
 }
 
 /// The operations of one JSON patch. `test` guards what must not have changed: the UID, the place
-/// of the taint, and the absence of what is set only if absent.
-fn initialize(node: &NodeView, step: &NodeStep) -> Vec<Value> {
-    let NodeStep::Initialize {
-        provider_id,
-        labels,
-        additional_labels,
-    } = step
-    else {
-        return Vec::new();
-    };
+/// of the taint, and labels that are touched only as they were seen.
+fn operations(node: &NodeView, step: &NodeStep) -> Vec<Value> {
     let mut operations = vec![json!({"op": "test", "path": "/metadata/uid", "value": node.uid})];
-    if let Some(id) = provider_id {
-        operations.push(json!({"op": "add", "path": "/spec/providerID", "value": id}));
+    match step {
+        NodeStep::SetAddresses(_) => {}
+        NodeStep::Describe(description) => operations.extend(description.operations(node)),
+        NodeStep::Initialize(description) => {
+            operations.extend(description.operations(node));
+            operations.extend(remove_taint(&node.taints, taint_keys::UNINITIALIZED));
+        }
     }
-    if node.labels.is_none() && !(labels.is_empty() && additional_labels.is_empty()) {
-        operations.push(json!({"op": "test", "path": "/metadata/labels", "value": null}));
-        operations.push(json!({"op": "add", "path": "/metadata/labels", "value": {}}));
-    }
-    for (key, value) in labels {
-        operations.push(json!({"op": "add", "path": label_path(key), "value": value}));
-    }
-    for (key, value) in additional_labels {
-        operations.push(json!({"op": "test", "path": label_path(key), "value": null}));
-        operations.push(json!({"op": "add", "path": label_path(key), "value": value}));
-    }
-    operations.extend(remove_taint(&node.taints, taint_keys::UNINITIALIZED));
     operations
 }
 
@@ -281,12 +266,4 @@ pub fn remove_taint(all: &[Taint], key: &str) -> Vec<Value> {
             ]
         })
         .collect()
-}
-
-/// A label's place as a JSON pointer (RFC 6901, section 3).
-fn label_path(key: &str) -> String {
-    format!(
-        "/metadata/labels/{}",
-        key.replace('~', "~0").replace('/', "~1")
-    )
 }

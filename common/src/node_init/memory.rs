@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -18,6 +19,7 @@ struct Memory {
     told: Option<String>,
     written: Option<Vec<NodeAddress>>,
     overwritten: u32,
+    contradicts_since: Option<Instant>,
     /// The Node after the last write on it, until the cache shows it.
     last_write: Option<Box<NodeView>>,
 }
@@ -37,6 +39,7 @@ impl Memories {
             told: None,
             written: None,
             overwritten: 0,
+            contradicts_since: None,
             last_write: None,
         };
         let memory = nodes.entry(name.to_owned()).or_insert_with(fresh);
@@ -62,7 +65,20 @@ impl Memories {
 
     /// All is well: a later fault is news again.
     pub fn well(&self, name: &str, uid: &str) {
-        self.with(name, uid, |memory| memory.told = None);
+        self.with(name, uid, |memory| {
+            memory.told = None;
+            memory.contradicts_since = None;
+        });
+    }
+
+    /// For how long without a break what stands on the Node has contradicted its machine.
+    pub fn contradicts_for(&self, name: &str, uid: &str) -> Duration {
+        self.with(name, uid, |memory| {
+            memory
+                .contradicts_since
+                .get_or_insert_with(Instant::now)
+                .elapsed()
+        })
     }
 
     /// The addresses are about to be written although they were written before. True exactly when

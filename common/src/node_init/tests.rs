@@ -3,6 +3,8 @@ use crate::k8s::Slim;
 use crate::node_addresses::AddressType;
 use serde_json::json;
 
+use super::description::Guarded;
+
 fn tainted(extra: &serde_json::Value) -> NodeView {
     let mut node = json!({
         "metadata": {"name": "n1", "uid": "u1", "labels": {"mine": "kept"}},
@@ -34,17 +36,13 @@ fn addresses_come_first_and_the_taint_goes_last() {
     let plan = plan(&tainted(&json!({})), &facts()).unwrap();
     let [
         NodeStep::SetAddresses(_),
-        NodeStep::Initialize {
-            provider_id,
-            labels,
-            additional_labels,
-        },
+        NodeStep::Initialize(description),
     ] = plan.steps()
     else {
         panic!("{plan}")
     };
-    assert_eq!(provider_id.as_deref(), Some("cloudlycke://n1"));
-    let keys: Vec<_> = labels.keys().map(String::as_str).collect();
+    assert_eq!(description.provider_id.as_deref(), Some("cloudlycke://n1"));
+    let keys: Vec<_> = description.labels.keys().map(String::as_str).collect();
     assert_eq!(
         keys,
         [
@@ -54,17 +52,222 @@ fn addresses_come_first_and_the_taint_goes_last() {
             "topology.kubernetes.io/zone"
         ]
     );
-    assert_eq!(additional_labels.keys().collect::<Vec<_>>(), ["rack"]);
+    let guarded: Vec<_> = description.guarded_labels.keys().collect();
+    assert_eq!(guarded, ["rack"]);
+    let owned = description.annotations.get("mooring.dev/owned-labels");
+    assert_eq!(owned, Some(&Some("rack=r1".to_owned())));
+}
+
+/// The Node of [`facts`], initialised, with changes.
+fn initialised(extra: &serde_json::Value) -> NodeView {
+    let mut node = json!({
+        "metadata": {
+            "labels": {
+                "mine": "kept",
+                "rack": "r1",
+                "node.kubernetes.io/instance-type": "vbox",
+                "beta.kubernetes.io/instance-type": "vbox",
+                "topology.kubernetes.io/zone": "laptop",
+                "failure-domain.beta.kubernetes.io/zone": "laptop",
+            },
+            "annotations": {"mooring.dev/owned-labels": "rack=r1"},
+        },
+        "spec": {"taints": null, "providerID": "cloudlycke://n1"},
+        "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]},
+    });
+    json_patch::merge(&mut node, extra);
+    tainted(&node)
+}
+
+fn description(node: &NodeView, facts: &NodeFacts) -> Description {
+    let plan = plan(node, facts).unwrap();
+    match plan.steps() {
+        [] => Description::default(),
+        [NodeStep::Describe(description)] => description.clone(),
+        _ => panic!("{plan}"),
+    }
+}
+
+fn map<V: Clone>(pairs: &[(&str, V)]) -> std::collections::BTreeMap<String, V> {
+    let owned = |(key, value): &(&str, V)| ((*key).to_owned(), value.clone());
+    pairs.iter().map(owned).collect()
 }
 
 #[test]
-fn an_initialised_node_gets_nothing_but_addresses() {
+fn a_node_without_provider_id_that_others_initialised_gets_nothing_but_addresses() {
     let node = tainted(&json!({"spec": {"taints": null}}));
     let plan = plan(&node, &facts()).unwrap();
     assert!(
         matches!(plan.steps(), [NodeStep::SetAddresses(_)]),
         "{plan}"
     );
+}
+
+#[test]
+fn labels_follow_the_machine() {
+    assert!(description(&initialised(&json!({})), &facts()).is_empty());
+    let resized = NodeFacts {
+        instance_type: Some("bigger".into()),
+        ..facts()
+    };
+    let followed = description(&initialised(&json!({})), &resized).labels;
+    let both = [
+        "node.kubernetes.io/instance-type",
+        "beta.kubernetes.io/instance-type",
+    ];
+    assert_eq!(followed, map(&both.map(|key| (key, "bigger".to_owned()))));
+
+    for edited in [json!("elsewhere"), json!(null)] {
+        let labels = json!({"topology.kubernetes.io/zone": edited});
+        let node = initialised(&json!({"metadata": {"labels": labels}}));
+        let restored = description(&node, &facts()).labels;
+        assert_eq!(
+            restored,
+            map(&[("topology.kubernetes.io/zone", "laptop".to_owned())])
+        );
+    }
+}
+
+#[test]
+fn where_the_cloud_knows_nothing_the_current_label_follows_the_older_one() {
+    let labels = json!({
+        "topology.kubernetes.io/region": "new",
+        "failure-domain.beta.kubernetes.io/region": "old",
+    });
+    let node = initialised(&json!({"metadata": {"labels": labels}}));
+    let followed = description(&node, &facts()).labels;
+    assert_eq!(
+        followed,
+        map(&[("topology.kubernetes.io/region", "old".to_owned())])
+    );
+}
+
+#[test]
+fn additional_labels_are_followed_only_while_they_are_ours() {
+    let gold = |rack: &str| NodeFacts {
+        additional_labels: map(&[("mine", "other".to_owned()), ("rack", rack.to_owned())]),
+        ..facts()
+    };
+    let moved = description(&initialised(&json!({})), &gold("r2"));
+    let guarded = Guarded {
+        from: Some("r1".into()),
+        to: Some("r2".into()),
+    };
+    assert_eq!(moved.guarded_labels, map(&[("rack", guarded)]));
+    assert_eq!(
+        moved.annotations,
+        map(&[("mooring.dev/owned-labels", Some("rack=r2".to_owned()))])
+    );
+
+    let users = initialised(&json!({"metadata": {"labels": {"rack": "mine"}}}));
+    let left = description(&users, &gold("r2"));
+    assert!(left.guarded_labels.is_empty(), "{left}");
+    assert_eq!(
+        left.annotations,
+        map(&[("mooring.dev/owned-labels", None)])
+    );
+
+    let none = NodeFacts {
+        additional_labels: map(&[]),
+        ..facts()
+    };
+    let taken_off = description(&initialised(&json!({})), &none);
+    let guarded = Guarded {
+        from: Some("r1".into()),
+        to: None,
+    };
+    assert_eq!(taken_off.guarded_labels, map(&[("rack", guarded)]));
+    assert!(description(&users, &none).guarded_labels.is_empty());
+}
+
+#[test]
+fn a_note_of_owned_labels_that_names_kubernetes_own_takes_none_of_them_off() {
+    let key = "node-role.kubernetes.io/control-plane";
+    let node = initialised(&json!({"metadata": {
+        "labels": {key: "x"},
+        "annotations": {"mooring.dev/owned-labels": format!("rack=r1,{key}=x,garbage")},
+    }}));
+    assert!(description(&node, &facts()).guarded_labels.is_empty());
+}
+
+#[test]
+fn what_is_the_providers_follows_whoever_wrote_it() {
+    let linode = NodeFacts {
+        provider_labels: map(&[("node.k8s.linode.com/host-uuid", "h2".to_owned())]),
+        provider_annotations: map(&[("node.k8s.linode.com/private-ip", "10.0.0.1".to_owned())]),
+        ..facts()
+    };
+    let node = initialised(&json!({"metadata": {
+        "labels": {"node.k8s.linode.com/host-uuid": "h1"},
+    }}));
+    let followed = description(&node, &linode);
+    assert_eq!(followed.labels, linode.provider_labels);
+    assert_eq!(
+        followed.annotations,
+        map(&[("node.k8s.linode.com/private-ip", Some("10.0.0.1".to_owned()))])
+    );
+}
+
+#[test]
+fn what_the_kubelet_reported_is_kept_and_nothing_that_the_cloud_once_gave() {
+    let linode = NodeFacts {
+        keeps_reported_internal_ips: true,
+        ..facts()
+    };
+    let internal = |ips: &[&str]| -> Vec<_> {
+        ips.iter()
+            .map(|ip| json!({"type": "InternalIP", "address": ip}))
+            .collect()
+    };
+    let set = |node: &NodeView, facts: &NodeFacts| -> Vec<String> {
+        match plan(node, facts).unwrap().steps().first() {
+            Some(NodeStep::SetAddresses(all)) => all.iter().map(|a| a.address.clone()).collect(),
+            _ => vec![],
+        }
+    };
+    let fresh = tainted(&json!({"status": {"addresses": internal(&["172.16.0.9"])}}));
+    assert_eq!(set(&fresh, &linode), ["10.0.0.1", "172.16.0.9"]);
+    assert_eq!(set(&fresh, &facts()), ["10.0.0.1"]);
+    let plan = plan(&fresh, &linode).unwrap();
+    let Some(NodeStep::Initialize(description)) = plan.steps().last() else {
+        panic!("{plan}")
+    };
+    let noted = description.annotations.get("mooring.dev/kubelet-addresses");
+    assert_eq!(noted, Some(&Some("172.16.0.9".to_owned())));
+
+    let moved = initialised(&json!({
+        "metadata": {"annotations": {"mooring.dev/kubelet-addresses": "172.16.0.9"}},
+        "status": {"addresses": internal(&["10.0.0.7", "172.16.0.9"])},
+    }));
+    assert_eq!(set(&moved, &linode), ["10.0.0.1", "172.16.0.9"]);
+}
+
+#[test]
+fn a_part_of_the_facts_leaves_taint_and_addresses_and_says_what_is_missing() {
+    let partly = |node: &NodeView| plan_partly(node, &facts(), "the instance type").unwrap();
+    let plan = partly(&tainted(&json!({})));
+    let [NodeStep::Describe(description)] = plan.steps() else {
+        panic!("{plan}")
+    };
+    assert_eq!(description.provider_id.as_deref(), Some("cloudlycke://n1"));
+    assert_eq!(
+        description.annotations.get("mooring.dev/left-to-central"),
+        Some(&Some("the instance type".to_owned()))
+    );
+    assert!(partly(&initialised(&json!({}))).is_empty());
+    let said = tainted(&json!({
+        "metadata": {
+            "labels": initialised(&json!({})).labels,
+            "annotations": {
+                "mooring.dev/left-to-central": "the instance type",
+                "mooring.dev/owned-labels": "rack=r1",
+            },
+        },
+        "spec": {"providerID": "cloudlycke://n1"},
+    }));
+    assert!(partly(&said).is_empty(), "nothing is said twice");
+    let other = tainted(&json!({"spec": {"providerID": "cloudlycke://n2"}}));
+    assert!(plan_partly(&other, &facts(), "x").is_err());
 }
 
 #[test]
@@ -124,10 +327,10 @@ fn a_provider_id_that_the_node_has_is_enough() {
     assert!(
         matches!(
             plan.steps().last(),
-            Some(NodeStep::Initialize {
+            Some(NodeStep::Initialize(Description {
                 provider_id: None,
                 ..
-            })
+            }))
         ),
         "{plan}"
     );
@@ -186,13 +389,19 @@ fn foreign_addresses_call_for_no_look_at_once() {
         addresses: facts().addresses,
         ..old.clone()
     };
-    assert!(!calls_for_a_look(Some(&old), Some(&new)));
-    assert!(calls_for_a_look(Some(&old), Some(&tainted)));
-    assert!(calls_for_a_look(None, Some(&new)));
-    assert!(calls_for_a_look(Some(&new), None));
+    let at_once = Some(Duration::ZERO);
+    assert_eq!(calls_for_a_look(Some(&old), Some(&new)), None);
+    assert_eq!(calls_for_a_look(Some(&old), Some(&tainted)), at_once);
+    assert_eq!(calls_for_a_look(None, Some(&new)), at_once);
+    assert_eq!(calls_for_a_look(Some(&new), None), at_once);
+    let relabelled = NodeView {
+        labels: None,
+        ..old.clone()
+    };
+    assert_eq!(calls_for_a_look(Some(&old), Some(&relabelled)), Some(SOON));
     let again = NodeView {
         uid: "u2".into(),
         ..new.clone()
     };
-    assert!(calls_for_a_look(Some(&new), Some(&again)));
+    assert_eq!(calls_for_a_look(Some(&new), Some(&again)), at_once);
 }

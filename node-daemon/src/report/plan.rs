@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use mooring_common::engine::Plan;
+use mooring_common::names::annotations;
 use mooring_common::node_init::{self, NodeStep};
 
 use super::observe::Observed;
@@ -48,13 +49,16 @@ pub(super) fn plan(observed: &Observed) -> Decision {
         }
         Err(error) => return Decision::Leave(error.to_string()),
     };
-    if let Completeness::Partial { missing } = &answer.completeness {
-        return Decision::Leave(format!(
-            "{} not known here: central initialises this Node",
-            missing.join(" and ")
-        ));
+    if !node.is_uninitialized() && node.annotation(annotations::CORRECTED_BY_CENTRAL).is_some() {
+        return Decision::Leave("central has corrected what was known here".to_owned());
     }
-    match node_init::plan(node, &answer.facts) {
+    let planned = match &answer.completeness {
+        Completeness::Whole => node_init::plan(node, &answer.facts),
+        Completeness::Partial { missing } => {
+            node_init::plan_partly(node, &answer.facts, &missing.join(" and "))
+        }
+    };
+    match planned {
         Ok(plan) => Decision::Act(plan),
         Err(refusal) => Decision::Refuse {
             reason: refusal.reason(),
@@ -112,8 +116,22 @@ mod tests {
             },
         ] {
             let decision = plan(&observed(Ok(SourceAnswer::of(partial))));
-            assert!(matches!(decision, Decision::Leave(_)), "{decision:?}");
+            let Decision::Act(plan) = decision else {
+                panic!("{decision:?}")
+            };
+            assert!(matches!(plan.steps(), [NodeStep::Describe(_)]), "{plan}");
         }
+    }
+
+    #[test]
+    fn what_central_has_corrected_is_left_to_it() {
+        let mut corrected = observed(Ok(SourceAnswer::of(facts())));
+        let key = annotations::CORRECTED_BY_CENTRAL.to_owned();
+        corrected.node.annotations = Some([(key, "addresses".to_owned())].into());
+        assert!(matches!(plan(&corrected), Decision::Act(_)), "a new Node");
+        corrected.node.taints.clear();
+        let decision = plan(&corrected);
+        assert!(matches!(decision, Decision::Leave(_)), "{decision:?}");
     }
 
     #[test]
@@ -133,20 +151,12 @@ mod tests {
 
     #[test]
     fn only_a_node_that_is_being_deleted_is_not_looked_at_again() {
-        let partial = || {
-            Ok(SourceAnswer::of(NodeFacts {
-                provider_id: None,
-                ..facts()
-            }))
-        };
-        for machine in [partial(), Err(MetadataError::NoMachinesFile)] {
-            let mut initialised = observed(machine);
-            initialised.node.taints.clear();
-            let decision = plan(&initialised);
-            assert!(matches!(decision, Decision::Leave(_)), "{decision:?}");
-            initialised.node.deleting = true;
-            let decision = plan(&initialised);
-            assert!(matches!(decision, Decision::Wait(_)), "{decision:?}");
-        }
+        let mut initialised = observed(Err(MetadataError::NoMachinesFile));
+        initialised.node.taints.clear();
+        let decision = plan(&initialised);
+        assert!(matches!(decision, Decision::Leave(_)), "{decision:?}");
+        initialised.node.deleting = true;
+        let decision = plan(&initialised);
+        assert!(matches!(decision, Decision::Wait(_)), "{decision:?}");
     }
 }
