@@ -3,8 +3,12 @@
 pub mod cloudlycke;
 pub mod cloudscale;
 pub mod linode;
+mod several;
+
+pub use several::Clouds;
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use mooring_common::address_range::AddressRange;
@@ -12,6 +16,7 @@ use mooring_common::node_facts::{NodeFacts, Presence};
 use mooring_common::node_view::NodeView;
 use mooring_common::provider_id::ProviderId;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::cloud_api::CloudError;
 
@@ -29,6 +34,13 @@ pub enum Lookup {
     Missing,
     /// It cannot say, for the reason given; nothing follows from that.
     Unsure(String),
+    /// The cloud could not be asked; nothing follows from that, and asking again will help.
+    Unavailable {
+        /// Why, in words.
+        why: String,
+        /// How long the cloud wants to be left alone.
+        retry_after: Option<Duration>,
+    },
     /// Several machines match; the text names them.
     Ambiguous(String),
     /// The Node belongs to another provider, or contradicts this one; the text says how.
@@ -42,7 +54,9 @@ impl Lookup {
         match self {
             Self::Known { presence, .. } => *presence,
             Self::Missing => Presence::Gone,
-            Self::Unsure(_) | Self::Ambiguous(_) | Self::Foreign(_) => Presence::Unsure,
+            Self::Unsure(_) | Self::Unavailable { .. } | Self::Ambiguous(_) | Self::Foreign(_) => {
+                Presence::Unsure
+            }
         }
     }
 }
@@ -50,18 +64,30 @@ impl Lookup {
 /// The machines of a cloud.
 #[async_trait]
 pub trait Instances: Send + Sync {
-    /// The machine behind this Node, from the last complete listing.
-    async fn look_up(&self, node: &NodeView) -> Lookup;
+    /// The provider's name, in logs and messages.
+    fn provider(&self) -> &'static str;
+
+    /// Reads a Node's `spec.providerID`. `None`: it is another provider's.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words, if it is this provider's by its scheme, and yet names no
+    /// machine.
+    fn read_id(&self, provider_id: &str) -> Option<Result<ProviderId, String>>;
+
+    /// The machine behind this Node, from a complete listing that was begun at `since` or later.
+    /// `None`: from the last one, however old; one is made only if there is none.
+    async fn look_up(&self, node: &NodeView, since: Option<Instant>) -> Lookup;
 
     /// Asks once more, afresh and for this machine alone, whether it is there: the second proof
     /// before a Node is deleted. Whatever is no clear answer is [`Presence::Unsure`].
     async fn confirm(&self, node: &NodeView) -> Presence;
 
-    /// The scheme of this provider's IDs, `<scheme>://`.
-    fn scheme(&self) -> String;
-
     /// Changes whenever what is known of the machines has changed.
     fn changes(&self) -> watch::Receiver<u64>;
+
+    /// Lists the machines once per `interval`, unless something else has called for a listing
+    /// meanwhile, for as long as the future is polled.
+    async fn keep_fresh(&self, interval: Duration);
 }
 
 /// Addresses that something else announces.

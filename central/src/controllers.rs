@@ -1,12 +1,14 @@
 //! The controllers: each observes, plans and applies, in files of those names.
 
 pub mod address_pool;
+mod bearers;
 pub mod node_init;
 pub mod node_lifecycle;
 pub mod service;
 
 use std::sync::Arc;
 
+pub use bearers::Bearers;
 use kube::Client;
 use mooring_common::k8s::{Cache, Events};
 use mooring_common::node_view::NodeView;
@@ -25,16 +27,33 @@ pub struct Context {
     pub instances: Arc<dyn Instances>,
     /// All Nodes.
     pub nodes: Arc<Cache<NodeView>>,
+    /// Which of them bear which provider ID.
+    pub bearers: Arc<Bearers>,
     /// This process' name, for Events.
     pub identity: String,
 }
 
 impl Context {
+    /// A provider ID in the one form in which it can be compared.
+    #[must_use]
+    pub fn canonical(&self, provider_id: &str) -> String {
+        canonical(&*self.instances, provider_id)
+    }
+
     /// Reports Events as this component, as long as this process leads.
     #[must_use]
     pub fn events(&self, component: &str) -> Events {
         let leadership = self.leadership.clone();
         Events::new(self.client.clone(), component, &self.identity)
             .only_while(move || leadership.leads())
+    }
+}
+
+/// A provider ID in the one form in which it can be compared; another provider's as it is.
+#[must_use]
+pub fn canonical(instances: &dyn Instances, provider_id: &str) -> String {
+    match instances.read_id(provider_id) {
+        Some(Ok(id)) => id.to_string(),
+        _ => provider_id.to_owned(),
     }
 }

@@ -13,10 +13,12 @@ pub use table::TABLE;
 /// The command line, read whole.
 #[derive(Clone, Debug)]
 pub struct Flags {
-    /// `--cloud-provider`.
-    pub provider: Provider,
+    /// `--cloud-provider`: at least one, none twice.
+    pub providers: Vec<Provider>,
     /// `--cloud-config`.
     pub cloud_config: Option<PathBuf>,
+    /// How much is asked of a cloud.
+    pub limits: Limits,
     /// `--controllers`.
     pub controllers: Controllers,
     /// How Nodes are looked after.
@@ -39,11 +41,14 @@ pub struct Flags {
     pub without_effect: Vec<&'static str>,
 }
 
-/// Which cloud the cluster runs on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// A cloud that the cluster has machines of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provider {
+    /// Linode.
+    Linode,
+    /// cloudscale.ch.
+    Cloudscale,
     /// Machines described in a file.
-    #[default]
     Cloudlycke,
 }
 
@@ -52,10 +57,21 @@ impl std::str::FromStr for Provider {
 
     fn from_str(text: &str) -> Result<Self, ()> {
         match text {
+            "linode" => Ok(Self::Linode),
+            "cloudscale" => Ok(Self::Cloudscale),
             "cloudlycke" => Ok(Self::Cloudlycke),
             _ => Err(()),
         }
     }
+}
+
+/// How much is asked of one cloud by all controllers together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// `--cloud-api-qps`: requests per second in the long run.
+    pub per_second: f64,
+    /// `--cloud-api-burst`: requests at once after a pause.
+    pub burst: u32,
 }
 
 /// Which controllers run.
@@ -126,7 +142,8 @@ impl Flags {
     pub fn read(values: &Values) -> Result<Self, FlagFaults> {
         let mut reader = Reader::new(&TABLE, values);
         let flags = Self {
-            provider: read_provider(&mut reader),
+            providers: read_providers(&mut reader),
+            limits: read_limits(&mut reader),
             cloud_config: reader.text("cloud-config").map(Into::into),
             controllers: read_controllers(&mut reader),
             nodes: read_nodes(&mut reader),
@@ -143,13 +160,44 @@ impl Flags {
     }
 }
 
-fn read_provider(reader: &mut Reader<'_>) -> Provider {
-    match reader.text("cloud-provider") {
-        None => {
-            reader.other_fault("--cloud-provider is missing; write --cloud-provider=cloudlycke");
-            Provider::default()
+const PROVIDERS: &str = "this version knows linode, cloudscale and cloudlycke; separate several by \
+                         commas, and name each once";
+
+fn read_providers(reader: &mut Reader<'_>) -> Vec<Provider> {
+    let Some(text) = reader.text("cloud-provider") else {
+        reader.other_fault(
+            "--cloud-provider is missing; write for example --cloud-provider=cloudlycke",
+        );
+        return Vec::new();
+    };
+    let mut providers = Vec::new();
+    for name in text.split(',').map(str::trim) {
+        match name.parse() {
+            Ok(provider) if !providers.contains(&provider) => providers.push(provider),
+            _ => reader.fault("cloud-provider", name, PROVIDERS),
         }
-        Some(_) => reader.parsed("cloud-provider", "this version knows cloudlycke"),
+    }
+    providers
+}
+
+fn read_limits(reader: &mut Reader<'_>) -> Limits {
+    let mut positive = |name, remedy| match reader.optional::<f64>(name, remedy) {
+        Some(number) if number.is_finite() && number > 0.0 => number,
+        Some(number) => {
+            reader.fault(name, number, remedy);
+            1.0
+        }
+        None => 1.0,
+    };
+    let per_second = positive("cloud-api-qps", "write a number above 0");
+    let remedy = "write a whole number above 0";
+    let burst = reader.optional("cloud-api-burst", remedy);
+    if burst == Some(0) {
+        reader.fault("cloud-api-burst", 0, remedy);
+    }
+    Limits {
+        per_second,
+        burst: burst.unwrap_or(1),
     }
 }
 

@@ -16,5 +16,7 @@ pub mod clouds;
 pub mod controllers;
 pub mod election;
 pub mod flags;
+pub mod inventory;
+pub mod providers;
 pub mod run;
 pub mod server;

@@ -15,13 +15,13 @@ use prometheus_client::registry::Registry;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::clouds::Instances;
-use crate::clouds::cloudlycke::{self, Cloudlycke};
+use crate::clouds::{ForeignPool, Instances, cloudlycke};
 use crate::controllers::address_pool::{self, Allocations, NetworkView};
 use crate::controllers::service::{self, ServiceView};
-use crate::controllers::{Context, node_init, node_lifecycle};
+use crate::controllers::{Bearers, Context, canonical, node_init, node_lifecycle};
 use crate::election::{Elector, Leadership};
-use crate::flags::{Flags, Provider, TABLE};
+use crate::flags::{Flags, TABLE};
+use crate::providers::{self, Opened};
 use crate::server::{self, Health};
 
 /// The whole program, from the command line to the exit code: 0 after SIGTERM, 1 after a failure or
@@ -47,15 +47,13 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
         );
     }
     let stop = shutdown::on_signal().context("cannot listen to signals")?;
-    let Provider::Cloudlycke = flags.provider;
-    let cloud = Cloudlycke::open(flags.cloud_config.clone()).await?;
-    let program = Program::new(flags, Arc::new(cloud), stop).await?;
+    let program = Program::new(flags, stop).await?;
     program.run().await
 }
 
 struct Program {
     flags: Flags,
-    cloud: Arc<Cloudlycke>,
+    opened: Opened,
     client: Client,
     identity: String,
     stop: CancellationToken,
@@ -67,6 +65,7 @@ struct Program {
 #[derive(Clone)]
 struct Watched {
     nodes: Arc<Cache<NodeView>>,
+    bearers: Arc<Bearers>,
     services: Arc<Cache<ServiceView>>,
     networks: Arc<Cache<NetworkView>>,
     allocations: Arc<Allocations>,
@@ -80,6 +79,7 @@ impl Watched {
     fn new() -> Self {
         Self {
             nodes: Arc::default(),
+            bearers: Arc::default(),
             services: Arc::default(),
             networks: Arc::default(),
             allocations: Arc::default(),
@@ -90,26 +90,34 @@ impl Watched {
         }
     }
 
-    fn node_changed(&self, change: &Change<NodeView>) {
-        if calls_for_a_look(change.old.as_deref(), change.new.as_deref()) {
-            self.node_queue.add(change.key.name.clone());
+    fn node_changed(&self, change: &Change<NodeView>, instances: &dyn Instances) {
+        let (old, new) = (change.old.as_deref(), change.new.as_deref());
+        let name = &change.key.name;
+        if let Some(delay) = calls_for_a_look(old, new) {
+            self.node_queue.add_after(name.clone(), delay);
         }
-        if change.new.is_none() {
-            // Another Node may have been refused because this one had its machine.
-            let nodes = self.nodes.all().into_iter();
-            for (key, _) in nodes.filter(|(_, node)| node.is_uninitialized()) {
-                self.node_queue.add(key.name);
-            }
+        let id = |node: Option<&NodeView>| {
+            let id = node?.provider_id.as_deref()?;
+            Some(canonical(instances, id))
+        };
+        // Another Node may have been refused because this one had its machine.
+        let others = self
+            .bearers
+            .changed(name, id(old).as_deref(), id(new).as_deref());
+        for other in others {
+            self.node_queue.add(other);
         }
-        self.lifecycle_queue.add(node_lifecycle::AllNodes);
+        if node_lifecycle::concerns(old, new) {
+            self.lifecycle_queue.add(node_lifecycle::AllNodes);
+        }
     }
 
-    async fn follow(self, client: Client, with_services: bool) {
+    async fn follow(self, client: Client, instances: Arc<dyn Instances>, with_services: bool) {
         let config = watcher::Config::default;
         let nodes = self
             .nodes
             .follow(Api::all(client.clone()), config(), |change| {
-                self.node_changed(&change);
+                self.node_changed(&change, &*instances);
             });
         if !with_services {
             return nodes.await;
@@ -135,11 +143,9 @@ impl Watched {
 }
 
 impl Program {
-    async fn new(
-        flags: Flags,
-        cloud: Arc<Cloudlycke>,
-        stop: CancellationToken,
-    ) -> anyhow::Result<Self> {
+    async fn new(flags: Flags, stop: CancellationToken) -> anyhow::Result<Self> {
+        let mut registry = Registry::default();
+        let opened = providers::open(&flags, &mut registry).await?;
         let client = client(&ClientOptions {
             kubeconfig: flags.kubeconfig.clone(),
             master: flags.master.clone(),
@@ -149,10 +155,10 @@ impl Program {
         let host = hostname();
         Ok(Self {
             identity: format!("{host}_{}", uuid::Uuid::new_v4()),
-            registry: Registry::default(),
+            registry,
             watched: Watched::new(),
             flags,
-            cloud,
+            opened,
             client,
             stop,
         })
@@ -163,7 +169,13 @@ impl Program {
         let health = Arc::new(Health::default());
         let node_metrics = node_init::Metrics::register(&mut self.registry);
         let lifecycle_metrics = node_lifecycle::Metrics::register(&mut self.registry);
-        let file_metrics = cloudlycke::Metrics::register(&mut self.registry);
+        if let Some(machines) = self.opened.machines.clone() {
+            let metrics = cloudlycke::Metrics::register(&mut self.registry);
+            let stop = self.stop.clone();
+            tasks.spawn(never_ends(
+                async move { machines.watch(metrics, stop).await },
+            ));
+        }
         if let Some(serving) = self.flags.serving.clone() {
             let (client, health) = (self.client.clone(), health.clone());
             let registry = std::mem::take(&mut self.registry);
@@ -173,16 +185,12 @@ impl Program {
                     .map_err(Into::into)
             });
         }
-        let with_services = self.flags.controllers.service;
-        tasks.spawn(never_ends(
-            self.watched
-                .clone()
-                .follow(self.client.clone(), with_services),
-        ));
-        let (cloud, stop) = (self.cloud.clone(), self.stop.clone());
-        tasks.spawn(never_ends(
-            async move { cloud.watch(file_metrics, stop).await },
-        ));
+        let with_services = self.with_services();
+        tasks.spawn(never_ends(self.watched.clone().follow(
+            self.client.clone(),
+            self.opened.clouds.clone(),
+            with_services,
+        )));
         let watched = self.watched.clone();
         tasks.spawn(never_ends(async move {
             watched.synced(with_services).await;
@@ -194,6 +202,12 @@ impl Program {
         };
         tasks.shutdown().await;
         ended
+    }
+
+    /// The clouds of this version have no load balancers of their own; what L2Networks need is there
+    /// for machines that a file describes.
+    fn with_services(&self) -> bool {
+        self.flags.controllers.service && self.opened.machines.is_some()
     }
 
     /// Waits for the caches and for leadership, then works until stopped or deposed. The lease is
@@ -239,8 +253,9 @@ impl Program {
         let context = Context {
             client: self.client.clone(),
             leadership,
-            instances: self.cloud.clone() as Arc<dyn Instances>,
+            instances: self.opened.clouds.clone(),
             nodes: self.watched.nodes.clone(),
+            bearers: self.watched.bearers.clone(),
             identity: self.identity.clone(),
         };
         let chosen = self.flags.controllers;
@@ -268,14 +283,25 @@ impl Program {
                 stop,
             ));
         }
-        if chosen.service {
-            self.control_services(&mut controllers, &context);
+        if let Some(machines) = self.opened.machines.as_ref().filter(|_| chosen.service) {
+            self.control_services(&mut controllers, &context, machines.foreign_pool());
+        } else if chosen.service {
+            tracing::info!(
+                "this version has no load balancers of these clouds, Services are left alone"
+            );
         }
+        let (clouds, interval) = (self.opened.clouds.clone(), nodes.address_period);
+        controllers.spawn(async move { clouds.keep_fresh(interval).await });
         self.stop.cancelled().await;
         controllers.shutdown().await;
     }
 
-    fn control_services(&self, controllers: &mut JoinSet<()>, context: &Context) {
+    fn control_services(
+        &self,
+        controllers: &mut JoinSet<()>,
+        context: &Context,
+        foreign: ForeignPool,
+    ) {
         let watched = self.watched.clone();
         let all_services = {
             let (services, queue) = (watched.services.clone(), watched.service_queue.clone());
@@ -288,7 +314,7 @@ impl Program {
         controllers.spawn(address_pool::run(
             context.clone(),
             watched.networks,
-            self.cloud.foreign_pool(),
+            foreign,
             watched.allocations.clone(),
             watched.network_queue.clone(),
             all_services,

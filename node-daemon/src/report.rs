@@ -60,8 +60,7 @@ impl OwnNode {
         let config = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
         self.cache
             .follow(nodes, config, |change| {
-                if let Some(delay) =
-                    calls_for_a_look(change.old.as_deref(), change.new.as_deref())
+                if let Some(delay) = calls_for_a_look(change.old.as_deref(), change.new.as_deref())
                 {
                     self.looks.add_after(Own, delay);
                 }

@@ -16,6 +16,7 @@ use mooring_common::provider_id::ProviderId;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{ForeignPool, Instances, Lookup};
@@ -90,6 +91,16 @@ impl Cloudlycke {
         }
     }
 
+    /// A machine that is not listed is gone only if no entry could be it after all: one that does
+    /// not name its ID might be.
+    fn unlisted(&self, machines: &Machines, node: &NodeView) -> Presence {
+        let id = node.provider_id.as_deref().and_then(|id| self.read_id(id));
+        match id {
+            Some(Ok(id)) => presence_of(machines, &id),
+            _ => Presence::Unsure,
+        }
+    }
+
     /// The pool that the file declares.
     #[must_use]
     pub fn foreign_pool(&self) -> ForeignPool {
@@ -104,7 +115,19 @@ impl Cloudlycke {
 
 #[async_trait]
 impl Instances for Cloudlycke {
-    async fn look_up(&self, node: &NodeView) -> Lookup {
+    fn provider(&self) -> &'static str {
+        "cloudlycke"
+    }
+
+    fn read_id(&self, provider_id: &str) -> Option<Result<ProviderId, String>> {
+        let machines = self.file.current();
+        let scheme = machines.scheme();
+        let instance = provider_id.strip_prefix(&format!("{scheme}://"))?;
+        Some(ProviderId::new(scheme, instance).map_err(|error| error.to_string()))
+    }
+
+    /// The file is at hand, so that its age is always nought.
+    async fn look_up(&self, node: &NodeView, _: Option<Instant>) -> Lookup {
         lookup(resolve(&self.file.current(), &node.machine))
     }
 
@@ -112,7 +135,7 @@ impl Instances for Cloudlycke {
     async fn confirm(&self, node: &NodeView) -> Presence {
         match self.file.reload_now().await {
             Ok(machines) => match resolve(&machines, &node.machine) {
-                Resolution::Missing => unlisted(&machines, node),
+                Resolution::Missing => self.unlisted(&machines, node),
                 resolution => resolution.presence(),
             },
             Err(error) => {
@@ -122,23 +145,14 @@ impl Instances for Cloudlycke {
         }
     }
 
-    fn scheme(&self) -> String {
-        self.file.current().scheme().to_owned()
-    }
-
     fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
-}
 
-/// A machine that is not listed is gone only if no entry could be it after all: one that does not
-/// name its ID might be.
-fn unlisted(machines: &Machines, node: &NodeView) -> Presence {
-    let scheme = machines.scheme();
-    let own = node.provider_id.as_deref();
-    own.and_then(|id| id.strip_prefix(&format!("{scheme}://")))
-        .and_then(|instance| ProviderId::new(scheme, instance).ok())
-        .map_or(Presence::Unsure, |id| presence_of(machines, &id))
+    /// [`Cloudlycke::watch`] does, also on a replica that does not lead.
+    async fn keep_fresh(&self, _: Duration) {
+        std::future::pending().await
+    }
 }
 
 fn lookup(resolution: Resolution) -> Lookup {

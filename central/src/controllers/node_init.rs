@@ -17,6 +17,7 @@ mod plan;
 use std::sync::Arc;
 
 use mooring_common::engine::Outcome;
+use mooring_common::k8s::Events;
 use mooring_common::names::components;
 use mooring_common::node_init::Writer;
 use mooring_common::work_queue::{Backoff, WorkQueue, work};
@@ -72,6 +73,7 @@ struct Controller {
     context: Context,
     flags: NodeFlags,
     writer: Writer,
+    events: Events,
     metrics: Metrics,
 }
 
@@ -84,10 +86,11 @@ pub async fn run(
     cancel: CancellationToken,
 ) {
     let events = context.events(components::NODE);
-    let writer = Writer::new(context.client.clone(), events);
+    let writer = Writer::new(context.client.clone(), events.clone());
     let machines = context.instances.changes();
     let controller = Arc::new(Controller {
         writer,
+        events,
         metrics,
         flags,
         context,
@@ -141,8 +144,16 @@ impl Controller {
         match plan::plan(&observed, &self.flags) {
             plan::Decision::Wait(delay) => Outcome::RetryAfter(delay),
             plan::Decision::Leave(why) => Outcome::WaitForChange(why.to_owned()),
-            plan::Decision::Refuse { reason, note } => self.refuse(&observed, reason, &note).await,
+            plan::Decision::Refuse {
+                reason,
+                note,
+                after,
+            } => {
+                self.writer.refuse(&observed.node, reason, &note).await;
+                Outcome::RetryAfter(after)
+            }
             plan::Decision::Act(plan) => self.apply(observed, plan).await,
+            plan::Decision::Correct(plan) => self.correct(observed, plan).await,
         }
     }
 }

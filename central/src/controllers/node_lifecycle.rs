@@ -23,6 +23,7 @@ use mooring_common::engine::Outcome;
 use mooring_common::errors::with_causes;
 use mooring_common::k8s::Events;
 use mooring_common::names::components;
+use mooring_common::node_view::NodeView;
 use mooring_common::work_queue::{Backoff, WorkQueue, work};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -45,6 +46,23 @@ pub struct AllNodes;
 #[must_use]
 pub fn queue() -> Arc<Queue> {
     Arc::new(WorkQueue::new(Backoff::NODES))
+}
+
+/// Whether a change of a Node, from `old` to `new`, may change what is decided about it. What the
+/// kubelet posts to say that it lives does not.
+#[must_use]
+pub fn concerns(old: Option<&NodeView>, new: Option<&NodeView>) -> bool {
+    let judged = |node: &NodeView| {
+        (
+            node.uid.clone(),
+            node.deleting,
+            node.provider_id.clone(),
+            node.readiness,
+            node.taints.clone(),
+            node.machine.clone(),
+        )
+    };
+    old.map(judged) != new.map(judged)
 }
 
 /// What is counted.
@@ -131,7 +149,8 @@ pub async fn run(
 impl Controller {
     /// One look at all Nodes.
     async fn pass(&self) -> Outcome<Failure> {
-        let observed = observe::observe(&self.context, &self.memories).await;
+        let observed =
+            observe::observe(&self.context, &self.memories, self.flags.monitor_period).await;
         let unmatched = observed.iter().filter(|o| o.unmatched).count();
         self.metrics
             .unmatched

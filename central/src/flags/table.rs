@@ -46,12 +46,14 @@ const LEGACY: &str = "Taken from older manifests";
 /// One flag a line: a table to be read.
 #[rustfmt::skip]
 const FLAGS: &[Flag] = &[
-    flag(CLOUD, "cloud-provider", Text, "", Act, "The provider: cloudlycke (machines described in a file)."),
+    flag(CLOUD, "cloud-provider", Text, "", Act, "The providers that the cluster has machines of, separated by commas: linode, cloudscale, cloudlycke (machines described in a file)."),
     flag(CLOUD, "cloud-config", Text, "", Act, "The provider's configuration; for cloudlycke the machines file. Absent: the machines that are built in."),
+    flag(CLOUD, "cloud-api-qps", Number, "5", Act, "How many requests per second all controllers together make to one cloud in the long run."),
+    flag(CLOUD, "cloud-api-burst", Integer, "20", Act, "How many requests they may make at once after a pause."),
     flag(CLOUD, "cluster-name", Text, "kubernetes", Accept, "The cluster's name, part of the marks on what is created in a cloud; cloudlycke creates nothing."),
     flag(CLOUD, "controllers", List, "*", Act, "Which controllers run: * for all, -NAME to leave one out. Names: cloud-node-controller (cloud-node), cloud-node-lifecycle-controller (cloud-node-lifecycle), service-lb-controller (service), node-route-controller (route)."),
     flag(NODES, "node-daemon-grace", Duration, "0", Act, "How long a new Node's own mooring-node may take to initialise it before central does. 0: there is no node daemon, nobody is waited for."),
-    flag(NODES, "node-status-update-frequency", Duration, "5m", Act, "How often the addresses of every Node are compared with its machine's."),
+    flag(NODES, "node-status-update-frequency", Duration, "5m", Act, "How often a cloud's machines are listed, and every Node is compared with its machine: addresses and labels."),
     flag(NODES, "node-monitor-period", Duration, "5s", Act, "How often Nodes that are not Ready are looked at again."),
     flag(NODES, "node-deletion-grace", Duration, "30s", Act, "How long a Node that has not been initialised yet is kept although its machine seems gone: it may be ahead of the cloud's listing."),
     flag(NODES, "max-node-deletions-percent", Integer, "20", Act, "If the machines of more than this share of the Nodes (and of more than one) seem gone at once, no Node is deleted and an Event says so. 100 switches the guard off."),

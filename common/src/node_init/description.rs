@@ -155,7 +155,11 @@ impl Description {
 impl fmt::Display for Description {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
-        parts.extend(self.provider_id.iter().map(|id| format!("provider ID {id}")));
+        parts.extend(
+            self.provider_id
+                .iter()
+                .map(|id| format!("provider ID {id}")),
+        );
         let mut part = |kind: &str, key: &String, value: Option<&String>| {
             parts.push(match value {
                 Some(value) => format!("{kind} {key}={value}"),

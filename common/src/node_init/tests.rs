@@ -34,11 +34,7 @@ fn facts() -> NodeFacts {
 #[test]
 fn addresses_come_first_and_the_taint_goes_last() {
     let plan = plan(&tainted(&json!({})), &facts()).unwrap();
-    let [
-        NodeStep::SetAddresses(_),
-        NodeStep::Initialize(description),
-    ] = plan.steps()
-    else {
+    let [NodeStep::SetAddresses(_), NodeStep::Initialize(description)] = plan.steps() else {
         panic!("{plan}")
     };
     assert_eq!(description.provider_id.as_deref(), Some("cloudlycke://n1"));
@@ -162,10 +158,7 @@ fn additional_labels_are_followed_only_while_they_are_ours() {
     let users = initialised(&json!({"metadata": {"labels": {"rack": "mine"}}}));
     let left = description(&users, &gold("r2"));
     assert!(left.guarded_labels.is_empty(), "{left}");
-    assert_eq!(
-        left.annotations,
-        map(&[("mooring.dev/owned-labels", None)])
-    );
+    assert_eq!(left.annotations, map(&[("mooring.dev/owned-labels", None)]));
 
     let none = NodeFacts {
         additional_labels: map(&[]),
@@ -204,7 +197,10 @@ fn what_is_the_providers_follows_whoever_wrote_it() {
     assert_eq!(followed.labels, linode.provider_labels);
     assert_eq!(
         followed.annotations,
-        map(&[("node.k8s.linode.com/private-ip", Some("10.0.0.1".to_owned()))])
+        map(&[(
+            "node.k8s.linode.com/private-ip",
+            Some("10.0.0.1".to_owned())
+        )])
     );
 }
 

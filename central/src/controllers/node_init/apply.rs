@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use mooring_common::engine::{Outcome, Plan};
 use mooring_common::errors::with_causes;
+use mooring_common::k8s::EventKind;
 use mooring_common::names::reasons;
 use mooring_common::node_init::{CarriedOut, NodeStep, WriteFailure};
 use mooring_common::node_view::NodeView;
@@ -27,16 +28,6 @@ pub(super) enum Failure {
 const OVERTAKEN: Duration = Duration::from_secs(1);
 
 impl Controller {
-    pub(super) async fn refuse(
-        &self,
-        observed: &Observed,
-        reason: &str,
-        note: &str,
-    ) -> Outcome<Failure> {
-        self.writer.refuse(&observed.node, reason, note).await;
-        Outcome::RetryAfter(self.flags.address_period)
-    }
-
     pub(super) async fn apply(&self, observed: Observed, plan: Plan<NodeStep>) -> Outcome<Failure> {
         let may_write = || self.context.leadership.leads();
         let plan_anew = async |node: NodeView| {
@@ -44,6 +35,7 @@ impl Controller {
             let observed = observe::observe_node(&self.context, memories, node).await;
             match plan::plan(&observed, &self.flags) {
                 Decision::Act(plan) => Some(plan),
+                Decision::Correct(plan) => Some(plan::with_note(&observed.node, &plan)),
                 _ => None,
             }
         };
@@ -70,6 +62,39 @@ impl Controller {
                 Outcome::Backoff(error.into())
             }
         }
+    }
+
+    /// What the Node's own daemon wrote is corrected only if it has not done so itself within a
+    /// period of its own, and one Event says so.
+    pub(super) async fn correct(
+        &self,
+        observed: Observed,
+        plan: Plan<NodeStep>,
+    ) -> Outcome<Failure> {
+        let node = &observed.node;
+        let memories = self.writer.memories();
+        let patience = self.flags.daemon_grace + self.flags.address_period;
+        let left = patience.saturating_sub(memories.contradicts_for(&node.name, &node.uid));
+        if !left.is_zero() {
+            return Outcome::RetryAfter(left);
+        }
+        let note = format!(
+            "What this Node says of its machine contradicts the cloud, and is corrected: {}",
+            plan.steps()
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join("; ")
+        );
+        let (about, reason) = (node.reference(), reasons::FACTS_CORRECTED);
+        let noted = plan::with_note(node, &plan);
+        let ended = self.apply(observed, noted).await;
+        if matches!(ended, Outcome::RetryAfter(_)) {
+            self.events
+                .report(&about, EventKind::Warning, reason, note)
+                .await;
+        }
+        ended
     }
 
     fn count(&self, node: &NodeView) {

@@ -5,9 +5,13 @@ use std::time::Duration;
 use mooring_common::k8s::ObjectKey;
 use mooring_common::node_init::Memories;
 use mooring_common::node_view::NodeView;
+use tokio::time::Instant;
 
 use crate::clouds::Lookup;
 use crate::controllers::Context;
+
+/// How old a listing may be that has the machine of a new Node.
+const RECENT: Duration = Duration::from_secs(10);
 
 /// What a pass goes by.
 #[derive(Clone, Debug)]
@@ -16,7 +20,7 @@ pub(super) struct Observed {
     pub(super) machine: Lookup,
     /// Since this process first saw the Node.
     pub(super) seen_for: Duration,
-    /// Another Node that bears the provider ID of this one's machine.
+    /// Another Node that bears the provider ID of this one's machine, and was there first.
     pub(super) taken_by: Option<String>,
 }
 
@@ -36,23 +40,50 @@ pub(super) async fn observe_node(
     memories: &Memories,
     node: NodeView,
 ) -> Observed {
-    let name = node.name.clone();
-    let machine = context.instances.look_up(&node).await;
+    let seen_for = memories.first_seen(&node.name, &node.uid).elapsed();
+    let machine = look_up(context, &node, seen_for).await;
     Observed {
-        seen_for: memories.first_seen(&name, &node.uid).elapsed(),
-        taken_by: other_bearer(context, &name, &machine),
+        taken_by: taken_by(context, &node, &machine),
+        seen_for,
         machine,
         node,
     }
 }
 
-fn other_bearer(context: &Context, name: &str, machine: &Lookup) -> Option<String> {
+/// An initialised Node is compared with the last listing. For a new one, a listing that lacks its
+/// machine is made anew: at once at first, and less and less often the longer it is lacking.
+async fn look_up(context: &Context, node: &NodeView, seen_for: Duration) -> Lookup {
+    let instances = &context.instances;
+    let ago = |age| Instant::now().checked_sub(age);
+    if !node.is_uninitialized() {
+        return instances.look_up(node, None).await;
+    }
+    match instances.look_up(node, ago(RECENT)).await {
+        Lookup::Missing | Lookup::Ambiguous(_) => {
+            let age = (seen_for / 4).clamp(Duration::from_secs(1), Duration::from_secs(30));
+            instances.look_up(node, ago(age)).await
+        }
+        found => found,
+    }
+}
+
+/// A new Node gives way to any other, an initialised one to an older one.
+fn taken_by(context: &Context, node: &NodeView, machine: &Lookup) -> Option<String> {
     let Lookup::Known { facts, .. } = machine else {
         return None;
     };
-    let id = facts.provider_id.as_ref()?.to_string();
-    let nodes = context.nodes.all();
-    let mut others = nodes.iter().filter(|(key, _)| key.name != name);
-    let (key, _) = others.find(|(_, node)| node.provider_id.as_deref() == Some(&id))?;
-    Some(key.name.clone())
+    let written = node.provider_id.clone();
+    let id = written.or_else(|| facts.provider_id.as_ref().map(ToString::to_string))?;
+    let mut others = context
+        .bearers
+        .others(&context.canonical(&id), &node.name)
+        .into_iter()
+        .filter_map(|other| context.nodes.get(&ObjectKey::cluster_wide(&*other)));
+    if node.is_uninitialized() {
+        return others.next().map(|other| other.name.clone());
+    }
+    let age = |node: &NodeView| (node.created, node.name.clone());
+    others
+        .find(|other| age(other) < age(node))
+        .map(|other| other.name.clone())
 }

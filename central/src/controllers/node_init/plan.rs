@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use mooring_common::engine::Plan;
-use mooring_common::names::reasons;
-use mooring_common::node_facts::Presence;
-use mooring_common::node_init::{self, NodeStep};
+use mooring_common::names::{annotations, reasons};
+use mooring_common::node_facts::{NodeFacts, Presence};
+use mooring_common::node_init::{self, Description, NodeStep};
+use mooring_common::node_view::NodeView;
 
 use super::observe::Observed;
 use crate::clouds::Lookup;
@@ -16,13 +17,22 @@ use crate::flags::NodeFlags;
 pub(super) enum Decision {
     /// Take these steps; none: all is well.
     Act(Plan<NodeStep>),
+    /// The same to correct what the Node's own daemon wrote, once that has had its time.
+    Correct(Plan<NodeStep>),
     /// Nothing is to be done, or not yet; look again after this long.
     Wait(Duration),
     /// Leave it alone, silently.
     Leave(&'static str),
-    /// Leave it alone, and say why.
-    Refuse { reason: &'static str, note: String },
+    /// Leave it alone, say why, and look again after this long.
+    Refuse {
+        reason: &'static str,
+        note: String,
+        after: Duration,
+    },
 }
+
+/// How long a cloud that cannot be asked goes unmentioned on a Node that waits for it.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) fn plan(observed: &Observed, flags: &NodeFlags) -> Decision {
     let node = &observed.node;
@@ -30,56 +40,119 @@ pub(super) fn plan(observed: &Observed, flags: &NodeFlags) -> Decision {
         return Decision::Leave("it is being deleted");
     }
     let uninitialized = node.is_uninitialized();
+    let left_to_us = node.annotation(annotations::LEFT_TO_CENTRAL).is_some();
     if uninitialized
+        && !left_to_us
         && let Some(left) = flags.daemon_grace.checked_sub(observed.seen_for)
         && !left.is_zero()
     {
         return Decision::Wait(left);
     }
-    let refuse = |reason, note: &str| match uninitialized {
+    let facts = match facts(observed, flags) {
+        Ok(facts) => facts,
+        Err(decision) => return decision,
+    };
+    if let Some(other) = &observed.taken_by {
+        let id = node.provider_id.clone();
+        let id = id.or_else(|| facts.provider_id.as_ref().map(ToString::to_string));
+        return Decision::Refuse {
+            reason: reasons::DUPLICATE_PROVIDER_ID,
+            note: format!(
+                "Node {other} has the provider ID {} already, and two Nodes cannot be one machine. \
+                 Delete the Node that is wrong (after a renaming: the old one), or tell the \
+                 machines apart.",
+                id.unwrap_or_default()
+            ),
+            after: flags.address_period,
+        };
+    }
+    match node_init::plan(node, facts) {
+        Ok(plan) if plan.is_empty() || uninitialized => Decision::Act(plan),
+        Ok(plan) => {
+            let corrected = node.annotation(annotations::CORRECTED_BY_CENTRAL).is_some();
+            if flags.daemon_grace.is_zero() || corrected {
+                Decision::Act(plan)
+            } else {
+                Decision::Correct(plan)
+            }
+        }
+        Err(refusal) => Decision::Refuse {
+            reason: refusal.reason(),
+            note: refusal.to_string(),
+            after: flags.address_period,
+        },
+    }
+}
+
+/// What is known of the machine, or what to do where that is not enough.
+fn facts<'a>(observed: &'a Observed, flags: &NodeFlags) -> Result<&'a NodeFacts, Decision> {
+    let later = flags.address_period;
+    let sooner = (observed.seen_for / 2).clamp(SOONEST, LATEST).min(later);
+    let refuse = |reason, note: &str, after| match observed.node.is_uninitialized() {
         true => Decision::Refuse {
             reason,
             note: note.to_owned(),
+            after,
         },
-        false => Decision::Wait(flags.address_period),
+        false => Decision::Wait(later),
     };
-    let facts = match &observed.machine {
+    Err(match &observed.machine {
         Lookup::Known {
             presence: Presence::Gone,
             ..
         }
-        | Lookup::Missing => {
-            return refuse(
-                reasons::INITIALIZATION_REFUSED,
-                "The cloud has no such machine, so this Node stays uninitialised.",
-            );
+        | Lookup::Missing => refuse(
+            reasons::INITIALIZATION_REFUSED,
+            "The cloud has no such machine, so this Node stays uninitialised.",
+            sooner,
+        ),
+        Lookup::Known { facts, .. } => return Ok(facts),
+        Lookup::Unsure(why) => refuse(reasons::INITIALIZATION_REFUSED, why, sooner),
+        Lookup::Unavailable { why, retry_after } => {
+            let after = retry_after.unwrap_or(sooner).max(SOONEST);
+            if observed.seen_for < PATIENCE {
+                Decision::Wait(after)
+            } else {
+                refuse(reasons::INITIALIZATION_REFUSED, why, after)
+            }
         }
-        Lookup::Known { facts, .. } => facts,
-        Lookup::Unsure(why) => return refuse(reasons::INITIALIZATION_REFUSED, why),
-        Lookup::Ambiguous(which) => return refuse(reasons::AMBIGUOUS_INSTANCE, which),
-        Lookup::Foreign(how) => {
-            return Decision::Refuse {
-                reason: reasons::UNKNOWN_PROVIDER_ID,
-                note: how.clone(),
-            };
-        }
-    };
-    if let (Some(other), Some(id)) = (&observed.taken_by, &facts.provider_id) {
-        return refuse(
-            reasons::AMBIGUOUS_INSTANCE,
-            &format!(
-                "Node {other} has the provider ID {id} already, and two Nodes cannot be one \
-                 machine. Delete the Node that is wrong, or tell them apart in the machines file."
-            ),
-        );
-    }
-    match node_init::plan(node, facts) {
-        Ok(plan) => Decision::Act(plan),
-        Err(refusal) => Decision::Refuse {
-            reason: refusal.reason(),
-            note: refusal.to_string(),
+        Lookup::Ambiguous(which) => refuse(reasons::AMBIGUOUS_INSTANCE, which, sooner),
+        Lookup::Foreign(how) => Decision::Refuse {
+            reason: reasons::UNKNOWN_PROVIDER_ID,
+            note: how.clone(),
+            after: later,
         },
+    })
+}
+
+/// How soon, and how late at the latest, a new Node is looked at again whose machine is lacking.
+const SOONEST: Duration = Duration::from_secs(1);
+const LATEST: Duration = Duration::from_secs(15);
+
+/// The plan that corrects what the Node's daemon wrote, with a note to it on the Node.
+pub(super) fn with_note(node: &NodeView, plan: &Plan<NodeStep>) -> Plan<NodeStep> {
+    let mut noted = Description::default();
+    let mut steps = Vec::new();
+    let mut what = Vec::new();
+    for step in plan.steps() {
+        match step {
+            NodeStep::Describe(description) => {
+                what.push("labels");
+                noted = description.clone();
+            }
+            NodeStep::SetAddresses(_) => {
+                what.push("addresses");
+                steps.push(step.clone());
+            }
+            NodeStep::Initialize(_) => steps.push(step.clone()),
+        }
     }
+    let key = annotations::CORRECTED_BY_CENTRAL;
+    noted.annotate(node, key, Some(what.join(", ")));
+    // The note comes first, so that the daemon does not write against it.
+    std::iter::once(NodeStep::Describe(noted))
+        .chain(steps)
+        .collect()
 }
 
 #[cfg(test)]
@@ -136,6 +209,67 @@ mod tests {
         assert!(matches!(due, Decision::Act(plan) if plan.steps().len() == 2));
         let nobody = plan(&observed(true, known(Presence::Running), 0), &flags(0));
         assert!(matches!(nobody, Decision::Act(_)));
+    }
+
+    #[test]
+    fn a_daemon_that_leaves_its_node_to_central_is_not_waited_for() {
+        let mut left = observed(true, known(Presence::Running), 1);
+        let key = annotations::LEFT_TO_CENTRAL.to_owned();
+        left.node.annotations = Some([(key, "the instance type".to_owned())].into());
+        let Decision::Act(plan) = plan(&left, &flags(30)) else {
+            panic!("waits")
+        };
+        let Some(NodeStep::Initialize(description)) = plan.steps().last() else {
+            panic!("{plan}")
+        };
+        let note = description.annotations.get(annotations::LEFT_TO_CENTRAL);
+        assert_eq!(note, Some(&None), "the note goes with the taint");
+    }
+
+    #[test]
+    fn what_a_daemon_wrote_is_corrected_with_a_note_that_it_obeys() {
+        let initialised = observed(false, known(Presence::Running), 0);
+        assert!(matches!(plan(&initialised, &flags(0)), Decision::Act(_)));
+        let Decision::Correct(plan) = plan(&initialised, &flags(30)) else {
+            panic!("a daemon is expected")
+        };
+        let noted = with_note(&initialised.node, &plan);
+        let [NodeStep::Describe(note), NodeStep::SetAddresses(_)] = noted.steps() else {
+            panic!("{noted}")
+        };
+        let key = annotations::CORRECTED_BY_CENTRAL;
+        assert_eq!(
+            note.annotations.get(key),
+            Some(&Some("addresses".to_owned()))
+        );
+
+        let mut corrected = initialised;
+        corrected.node.annotations = Some([(key.to_owned(), "addresses".to_owned())].into());
+        let again = super::plan(&corrected, &flags(30));
+        assert!(matches!(again, Decision::Act(_)), "{again:?}");
+    }
+
+    #[test]
+    fn a_machine_that_is_lacking_is_looked_for_ever_less_often() {
+        let after = |seen_for| match plan(&observed(true, Lookup::Missing, seen_for), &flags(0)) {
+            Decision::Refuse { after, .. } => after.as_secs(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!([0, 4, 10, 100].map(after), [1, 2, 5, 15]);
+    }
+
+    #[test]
+    fn a_cloud_that_is_away_is_left_alone_for_as_long_as_it_wants() {
+        let away = |seen_for| {
+            let machine = Lookup::Unavailable {
+                why: "away".into(),
+                retry_after: Some(Duration::from_secs(40)),
+            };
+            plan(&observed(true, machine, seen_for), &flags(0))
+        };
+        let after = Duration::from_secs(40);
+        assert_eq!(away(1), Decision::Wait(after), "no Event for a hiccup");
+        assert!(matches!(away(60), Decision::Refuse { after: wait, .. } if wait == after));
     }
 
     #[test]

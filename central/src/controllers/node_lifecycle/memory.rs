@@ -18,6 +18,7 @@ pub(super) const LATELY: Duration = Duration::from_secs(600);
 pub(super) struct Memories {
     nodes: Mutex<HashMap<String, Memory>>,
     deletions: Mutex<Vec<Instant>>,
+    unhealthy_since: Mutex<Option<Instant>>,
 }
 
 #[derive(Debug)]
@@ -48,6 +49,20 @@ impl Memories {
             .written
             .take_if(|(before, at)| shows(before, node) || at.elapsed() > COMES_BACK_WITHIN);
         memory.written.is_some()
+    }
+
+    /// Since when without a break some Node has not been Ready.
+    pub(super) fn unhealthy_since(&self, healthy: bool) -> Option<Instant> {
+        let since = &mut *self
+            .unhealthy_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if healthy {
+            *since = None;
+        } else if since.is_none() {
+            *since = Some(Instant::now());
+        }
+        *since
     }
 
     /// A Node was deleted.

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mooring_common::node_facts::Presence;
-use mooring_common::node_view::NodeView;
+use mooring_common::node_view::{NodeView, Readiness};
 use mooring_common::provider_id::ProviderId;
+
+use tokio::time::Instant;
 
 use super::memory::Memories;
 use crate::clouds::Lookup;
@@ -29,23 +31,40 @@ pub(super) struct Observed {
     pub(super) settling: bool,
 }
 
-pub(super) async fn observe(context: &Context, memories: &Memories) -> Vec<Observed> {
-    let scheme = context.instances.scheme();
+/// The machines of Nodes that are not Ready are taken from a listing that is at most this many
+/// `--node-monitor-period`s old.
+const PERIODS: u32 = 6;
+
+pub(super) async fn observe(
+    context: &Context,
+    memories: &Memories,
+    monitor_period: Duration,
+) -> Vec<Observed> {
     let mut nodes = context.nodes.all();
     nodes.sort_by(|a, b| a.0.cmp(&b.0));
+    let unready = |node: &NodeView| node.readiness != Readiness::Ready;
+    let healthy = !nodes.iter().any(|(_, node)| unready(node));
+    // The first that falls ill calls for a listing at once, further ones wait their turn.
+    let oldest = memories
+        .unhealthy_since(healthy)
+        .max(Instant::now().checked_sub(monitor_period * PERIODS));
     let mut observed = Vec::with_capacity(nodes.len());
     for (_, node) in nodes {
-        let machine = context.instances.look_up(&node).await;
+        let since = oldest.filter(|_| unready(&node));
+        let machine = context.instances.look_up(&node, since).await;
         let ours = match machine {
             Lookup::Foreign(_) => None,
-            _ => our_id(&node, &scheme),
+            _ => our_id(context, &node),
         };
         observed.push(Observed {
             presence: machine.presence(),
             foreign: matches!(machine, Lookup::Foreign(_)),
             unmatched: matches!(
                 machine,
-                Lookup::Missing | Lookup::Unsure(_) | Lookup::Ambiguous(_)
+                Lookup::Missing
+                    | Lookup::Unsure(_)
+                    | Lookup::Unavailable { .. }
+                    | Lookup::Ambiguous(_)
             ),
             seen_for: memories.seen_for(&node),
             settling: memories.is_settling(&node),
@@ -58,10 +77,7 @@ pub(super) async fn observe(context: &Context, memories: &Memories) -> Vec<Obser
     observed
 }
 
-fn our_id(node: &NodeView, scheme: &str) -> Option<ProviderId> {
-    let instance = node
-        .provider_id
-        .as_deref()?
-        .strip_prefix(&format!("{scheme}://"))?;
-    ProviderId::new(scheme, instance).ok()
+fn our_id(context: &Context, node: &NodeView) -> Option<ProviderId> {
+    let id = context.instances.read_id(node.provider_id.as_deref()?)?;
+    id.ok()
 }

@@ -1,0 +1,66 @@
+//! Which Nodes bear which provider ID: no machine is two Nodes.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The names of the Nodes that bear each provider ID, kept as Nodes come, change and go.
+#[derive(Debug, Default)]
+pub struct Bearers {
+    by_id: Mutex<HashMap<String, BTreeSet<String>>>,
+}
+
+impl Bearers {
+    /// The Node of this name bore the ID `old`, and bears `new` now. Returns the other Nodes that
+    /// this concerns: those that bear either.
+    pub fn changed(&self, name: &str, old: Option<&str>, new: Option<&str>) -> Vec<String> {
+        if old == new {
+            return Vec::new();
+        }
+        let mut by_id = self.lock();
+        if let Some(old) = old
+            && let Some(names) = by_id.get_mut(old)
+        {
+            names.remove(name);
+            if names.is_empty() {
+                by_id.remove(old);
+            }
+        }
+        if let Some(new) = new {
+            let names = by_id.entry(new.to_owned()).or_default();
+            names.insert(name.to_owned());
+        }
+        let concerned = [old, new].into_iter().flatten();
+        let names = concerned.filter_map(|id| by_id.get(id)).flatten();
+        names.filter(|other| *other != name).cloned().collect()
+    }
+
+    /// The Nodes that bear this ID, except the one of this name.
+    #[must_use]
+    pub fn others(&self, id: &str, name: &str) -> Vec<String> {
+        let by_id = self.lock();
+        let names = by_id.get(id).into_iter().flatten();
+        names.filter(|other| *other != name).cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, BTreeSet<String>>> {
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_shares_an_id_is_told_when_one_comes_and_when_one_goes() {
+        let bearers = Bearers::default();
+        assert!(bearers.changed("a", None, Some("x")).is_empty());
+        assert_eq!(bearers.changed("b", None, Some("x")), ["a"]);
+        assert_eq!(bearers.others("x", "a"), ["b"]);
+        assert!(bearers.changed("b", Some("x"), Some("x")).is_empty());
+        assert_eq!(bearers.changed("b", Some("x"), None), ["a"]);
+        assert!(bearers.others("x", "a").is_empty());
+        assert!(bearers.changed("a", Some("x"), None).is_empty());
+        assert!(bearers.lock().is_empty(), "nothing is kept of what is gone");
+    }
+}

@@ -1,0 +1,234 @@
+//! What a cloud's machines are, from one listing that answers every question.
+//!
+//! ```text
+//!   initialisation ─┐
+//!   lifecycle ──────┼─ "not older than …" ──► listing at hand? ── yes ──► answer
+//!   load balancers ─┘                              │ no
+//!                                    one request for all who wait ──► the cloud
+//! ```
+//!
+//! **Guarantees.** However many ask at once, one listing is made; two listings begin at least
+//! [`GAP`] apart. After a failure nobody asks the cloud before the time that the cloud has named,
+//! or a backoff, is over, and what was known is kept. An answer "no such machine" comes only from a
+//! complete listing that has at least one machine: an empty one may be that of a wrong project.
+
+mod listing;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use async_trait::async_trait;
+use mooring_common::node_facts::Presence;
+use mooring_common::node_view::NodeView;
+use mooring_common::provider_id::ProviderId;
+use mooring_common::work_queue::Backoff;
+use tokio::sync::{Mutex, OwnedMutexGuard, watch};
+use tokio::time::{Instant, sleep_until};
+
+use crate::cloud_api::CloudError;
+use crate::clouds::{Instances, Lookup, MachineSource};
+use listing::Listing;
+
+/// How far apart two listings begin at least.
+pub const GAP: Duration = Duration::from_secs(1);
+
+/// How long the cloud is left alone after a failure, unless it says itself.
+const AFTER_FAILURE: Backoff = Backoff {
+    first: Duration::from_secs(1),
+    most: Duration::from_secs(60),
+};
+
+/// The machines of one cloud.
+pub struct Inventory {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    source: Arc<dyn MachineSource>,
+    listing: ArcSwapOption<Listing>,
+    /// Held while a listing is made.
+    attempts: Arc<Mutex<Attempts>>,
+    changes: watch::Sender<u64>,
+}
+
+/// How the last attempts to list went.
+#[derive(Debug, Default)]
+struct Attempts {
+    failures: u32,
+    /// The last failure, and until when nobody asks again.
+    failed: Option<(CloudError, Instant)>,
+    /// When the last one began.
+    begun: Option<Instant>,
+}
+
+impl Inventory {
+    /// An inventory that nothing is in yet.
+    #[must_use]
+    pub fn new(source: Arc<dyn MachineSource>) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                source,
+                listing: ArcSwapOption::empty(),
+                attempts: Arc::default(),
+                changes: watch::Sender::new(0),
+            }),
+        }
+    }
+
+    /// A complete listing that was begun at `since` or later; `None`: however long ago.
+    async fn listing(&self, since: Option<Instant>) -> Result<Arc<Listing>, CloudError> {
+        if let Some(listing) = self.shared.at_hand(since) {
+            return Ok(listing);
+        }
+        let attempts = self.shared.attempts.clone().lock_owned().await;
+        if let Some(listing) = self.shared.at_hand(since) {
+            return Ok(listing);
+        }
+        // On its own, so that it goes on if whoever asked for it gives up.
+        let shared = self.shared.clone();
+        match tokio::spawn(shared.list(attempts)).await {
+            Ok(listed) => listed,
+            Err(panic) => Err(CloudError {
+                provider: self.shared.source.provider(),
+                message: format!("listing the machines has panicked: {panic}"),
+                retry_after: None,
+            }),
+        }
+    }
+}
+
+impl Shared {
+    fn at_hand(&self, since: Option<Instant>) -> Option<Arc<Listing>> {
+        self.listing
+            .load_full()
+            .filter(|listing| since.is_none_or(|since| listing.begun >= since))
+    }
+
+    async fn list(
+        self: Arc<Self>,
+        mut attempts: OwnedMutexGuard<Attempts>,
+    ) -> Result<Arc<Listing>, CloudError> {
+        let now = Instant::now();
+        if let Some((error, until)) = &attempts.failed
+            && *until > now
+        {
+            return Err(CloudError {
+                retry_after: Some(*until - now),
+                ..error.clone()
+            });
+        }
+        if let Some(begun) = attempts.begun {
+            sleep_until(begun + GAP).await;
+        }
+        let begun = Instant::now();
+        attempts.begun = Some(begun);
+        match self.source.list().await {
+            Ok(machines) => {
+                attempts.failures = 0;
+                attempts.failed = None;
+                let listing = Arc::new(Listing::new(begun, machines));
+                let before = self.listing.swap(Some(listing.clone()));
+                if before.is_none_or(|before| !before.says_the_same_as(&listing)) {
+                    self.changes.send_modify(|generation| *generation += 1);
+                }
+                Ok(listing)
+            }
+            Err(error) => {
+                attempts.failures += 1;
+                let own = AFTER_FAILURE.after(attempts.failures);
+                let wait = error.retry_after.unwrap_or_default().max(own);
+                tracing::warn!(%error, ?wait, "the machines cannot be listed, what was known is kept");
+                attempts.failed = Some((error.clone(), Instant::now() + wait));
+                Err(CloudError {
+                    retry_after: Some(wait),
+                    ..error
+                })
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Instances for Inventory {
+    fn provider(&self) -> &'static str {
+        self.shared.source.provider()
+    }
+
+    fn read_id(&self, provider_id: &str) -> Option<Result<ProviderId, String>> {
+        let scheme = provider_id.split_once("://")?.0;
+        (scheme.trim() == self.provider()).then(|| self.shared.source.parse_id(provider_id))
+    }
+
+    async fn look_up(&self, node: &NodeView, since: Option<Instant>) -> Lookup {
+        let id = match node.provider_id.as_deref() {
+            None => None,
+            Some(text) => match self.read_id(text) {
+                Some(Ok(id)) => Some(id),
+                Some(Err(why)) => return Lookup::Foreign(why),
+                None => {
+                    return Lookup::Foreign(format!(
+                        "The provider ID {text} belongs to another provider than {}, so this Node \
+                         is left alone.",
+                        self.provider()
+                    ));
+                }
+            },
+        };
+        match self.listing(since).await {
+            Ok(listing) => listing.look_up(node, id.as_ref(), self.provider()),
+            Err(error) => Lookup::Unavailable {
+                why: error.to_string(),
+                retry_after: error.retry_after,
+            },
+        }
+    }
+
+    async fn confirm(&self, node: &NodeView) -> Presence {
+        let Some(Some(Ok(id))) = node.provider_id.as_deref().map(|id| self.read_id(id)) else {
+            return Presence::Unsure;
+        };
+        match self.shared.source.get(&id).await {
+            Ok(Some(machine)) => machine.presence,
+            Ok(None) => Presence::Gone,
+            Err(error) => {
+                tracing::warn!(%error, %id, "whether the machine is gone cannot be confirmed");
+                Presence::Unsure
+            }
+        }
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.shared.changes.subscribe()
+    }
+
+    async fn keep_fresh(&self, interval: Duration) {
+        loop {
+            let now = Instant::now();
+            let due = self.shared.at_hand(None).map(|last| last.begun + interval);
+            let next = match due.filter(|due| *due > now) {
+                Some(due) => due,
+                None => match self.listing(Some(now)).await {
+                    Ok(listing) => listing.begun + interval,
+                    Err(error) => Instant::now() + error.retry_after.unwrap_or(interval),
+                },
+            };
+            sleep_until(next).await;
+        }
+    }
+}
+
+/// Sorted, without repetition: how the texts of an Event read the same each time.
+fn joined<'a>(ids: impl Iterator<Item = &'a ProviderId>) -> String {
+    let mut all: Vec<String> = ids
+        .collect::<HashSet<_>>()
+        .into_iter()
+        .map(ToString::to_string)
+        .collect();
+    all.sort();
+    all.join(", ")
+}
+
+#[cfg(test)]
+mod tests;

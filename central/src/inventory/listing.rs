@@ -1,0 +1,115 @@
+//! One complete listing, and how a Node's machine is found in it.
+
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+
+use mooring_common::node_addresses::AddressType;
+use mooring_common::node_view::NodeView;
+use mooring_common::provider_id::ProviderId;
+use tokio::time::Instant;
+
+use super::joined;
+use crate::clouds::{Lookup, Machine};
+
+/// All machines of a cloud at one time.
+#[derive(Debug)]
+pub(super) struct Listing {
+    /// When it was asked for: it shows nothing older.
+    pub(super) begun: Instant,
+    machines: HashMap<ProviderId, Machine>,
+    by_name: HashMap<String, Vec<ProviderId>>,
+    by_address: HashMap<IpAddr, Vec<ProviderId>>,
+}
+
+impl Listing {
+    pub(super) fn new(begun: Instant, machines: Vec<Machine>) -> Self {
+        let mut by_name: HashMap<_, Vec<_>> = HashMap::new();
+        let mut by_address: HashMap<_, Vec<_>> = HashMap::new();
+        for machine in &machines {
+            for name in machine.names.iter().collect::<HashSet<_>>() {
+                by_name
+                    .entry(name.clone())
+                    .or_default()
+                    .push(machine.id.clone());
+            }
+            for address in machine.found_by.iter().collect::<HashSet<_>>() {
+                by_address
+                    .entry(*address)
+                    .or_default()
+                    .push(machine.id.clone());
+            }
+        }
+        Self {
+            begun,
+            machines: machines.into_iter().map(|m| (m.id.clone(), m)).collect(),
+            by_name,
+            by_address,
+        }
+    }
+
+    pub(super) fn says_the_same_as(&self, other: &Self) -> bool {
+        self.machines == other.machines
+    }
+
+    /// The machine with this ID, if the Node bears one; else that of its name; else that of its
+    /// addresses. Of several, none.
+    pub(super) fn look_up(
+        &self,
+        node: &NodeView,
+        id: Option<&ProviderId>,
+        provider: &str,
+    ) -> Lookup {
+        if self.machines.is_empty() {
+            return Lookup::Unsure(format!(
+                "{provider} lists no machine at all, which proves nothing: do the credentials \
+                 belong to the project of this cluster?"
+            ));
+        }
+        if let Some(id) = id {
+            return self.known(id, node);
+        }
+        let mut candidates = self.by_name.get(&node.name).cloned().unwrap_or_default();
+        if candidates.is_empty() {
+            candidates = self.at_addresses_of(node);
+        }
+        match candidates.as_slice() {
+            [] => Lookup::Missing,
+            [only] => self.known(only, node),
+            several => Lookup::Ambiguous(format!(
+                "Several machines of {provider} match this Node: {}. Start the kubelet with \
+                 --provider-id to say which one it is, or rename all but one of them.",
+                joined(several.iter())
+            )),
+        }
+    }
+
+    fn at_addresses_of(&self, node: &NodeView) -> Vec<ProviderId> {
+        let outside = |kind| matches!(kind, AddressType::ExternalIP | AddressType::InternalIP);
+        let addresses = node.addresses.iter().filter(|a| outside(a.kind));
+        let provided = node.provided_node_ip().unwrap_or_default().split(',');
+        let found: HashSet<_> = addresses
+            .map(|a| a.address.as_str())
+            .chain(provided.map(str::trim))
+            .filter_map(|text| text.parse::<IpAddr>().ok())
+            .filter_map(|ip| self.by_address.get(&ip))
+            .flatten()
+            .collect();
+        found.into_iter().cloned().collect()
+    }
+
+    /// Provider IDs may be written in several ways; the Node's own way is no contradiction.
+    fn known(&self, id: &ProviderId, node: &NodeView) -> Lookup {
+        let Some(machine) = self.machines.get(id) else {
+            return Lookup::Missing;
+        };
+        let mut facts = machine.facts.clone();
+        facts.provider_id = match node.provider_id.as_deref() {
+            Some(own) => own.parse().ok(),
+            None => Some(id.clone()),
+        };
+        Lookup::Known {
+            facts,
+            presence: machine.presence,
+        }
+    }
+}

@@ -1,0 +1,310 @@
+use std::sync::Mutex as StdMutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use mooring_common::k8s::Slim;
+use mooring_common::node_facts::NodeFacts;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::clouds::Machine;
+
+/// A cloud that counts what it is asked.
+#[derive(Default)]
+struct Cloud {
+    listings: AtomicUsize,
+    machines: StdMutex<Vec<Machine>>,
+    failure: StdMutex<Option<CloudError>>,
+    latency: Duration,
+}
+
+impl Cloud {
+    fn with(machines: &[(&str, &str)]) -> Arc<Self> {
+        let cloud = Arc::new(Self {
+            latency: Duration::from_millis(100),
+            ..Self::default()
+        });
+        *cloud.machines.lock().unwrap() = machines
+            .iter()
+            .map(|(id, name)| machine(id, name))
+            .collect();
+        cloud
+    }
+
+    fn fail(&self, retry_after: Option<u64>) {
+        *self.failure.lock().unwrap() = Some(CloudError {
+            provider: "c",
+            message: "down".into(),
+            retry_after: retry_after.map(Duration::from_secs),
+        });
+    }
+
+    fn listings(&self) -> usize {
+        self.listings.load(Ordering::SeqCst)
+    }
+}
+
+fn machine(id: &str, name: &str) -> Machine {
+    Machine {
+        id: format!("c://{id}").parse().unwrap(),
+        names: vec![name.to_owned()],
+        found_by: vec!["192.0.2.1".parse().unwrap()],
+        facts: NodeFacts::default(),
+        presence: Presence::Running,
+    }
+}
+
+#[async_trait]
+impl MachineSource for Cloud {
+    fn provider(&self) -> &'static str {
+        "c"
+    }
+
+    fn parse_id(&self, provider_id: &str) -> Result<ProviderId, String> {
+        provider_id
+            .to_lowercase()
+            .parse()
+            .map_err(|_| "bad".to_owned())
+    }
+
+    async fn list(&self) -> Result<Vec<Machine>, CloudError> {
+        self.listings.fetch_add(1, Ordering::SeqCst);
+        tokio::time::sleep(self.latency).await;
+        match self.failure.lock().unwrap().clone() {
+            Some(error) => Err(error),
+            None => Ok(self.machines.lock().unwrap().clone()),
+        }
+    }
+
+    async fn get(&self, id: &ProviderId) -> Result<Option<Machine>, CloudError> {
+        if let Some(error) = self.failure.lock().unwrap().clone() {
+            return Err(error);
+        }
+        let machines = self.machines.lock().unwrap();
+        Ok(machines.iter().find(|m| m.id == *id).cloned())
+    }
+}
+
+fn node(extra: &Value) -> NodeView {
+    let mut node = json!({"metadata": {"name": "n1", "uid": "u"}});
+    json_patch::merge(&mut node, extra);
+    NodeView::slim(serde_json::from_value(node).unwrap())
+}
+
+fn named(name: &str) -> NodeView {
+    node(&json!({"metadata": {"name": name}}))
+}
+
+fn found(lookup: &Lookup) -> Option<String> {
+    match lookup {
+        Lookup::Known { facts, .. } => Some(facts.provider_id.as_ref()?.to_string()),
+        _ => None,
+    }
+}
+
+fn ago(age: Duration) -> Option<Instant> {
+    Instant::now().checked_sub(age)
+}
+
+#[tokio::test(start_paused = true)]
+async fn however_many_ask_one_listing_answers() {
+    let cloud = Cloud::with(&[("1", "n1")]);
+    let inventory = Inventory::new(cloud.clone());
+    let since = Some(Instant::now());
+    let node = named("n1");
+    let all = futures::future::join_all((0..50).map(|_| inventory.look_up(&node, since))).await;
+    assert!(
+        all.iter()
+            .all(|lookup| found(lookup).as_deref() == Some("c://1"))
+    );
+    assert_eq!(cloud.listings(), 1);
+    inventory.look_up(&node, None).await;
+    inventory.look_up(&node, ago(Duration::from_secs(10))).await;
+    assert_eq!(cloud.listings(), 1, "young enough");
+    tokio::time::advance(Duration::from_secs(11)).await;
+    inventory.look_up(&node, ago(Duration::from_secs(10))).await;
+    assert_eq!(cloud.listings(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn listings_begin_a_gap_apart() {
+    let cloud = Cloud::with(&[("1", "n1")]);
+    let inventory = Inventory::new(cloud.clone());
+    let started = Instant::now();
+    for _ in 0..4 {
+        inventory.look_up(&named("n1"), Some(Instant::now())).await;
+    }
+    assert_eq!(cloud.listings(), 4);
+    assert!(started.elapsed() >= GAP * 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listing_goes_on_when_whoever_asked_for_it_gives_up() {
+    let cloud = Cloud::with(&[("1", "n1")]);
+    let inventory = Inventory::new(cloud.clone());
+    let node = named("n1");
+    let impatient = Duration::from_millis(10);
+    assert!(
+        tokio::time::timeout(impatient, inventory.look_up(&node, None))
+            .await
+            .is_err()
+    );
+    assert!(found(&inventory.look_up(&node, None).await).is_some());
+    assert_eq!(cloud.listings(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_is_answered_without_asking_until_its_time_is_over() {
+    let cloud = Cloud::with(&[("1", "n1")]);
+    let inventory = Inventory::new(cloud.clone());
+    let node = named("n1");
+    assert!(found(&inventory.look_up(&node, None).await).is_some());
+    cloud.fail(Some(30));
+    tokio::time::advance(Duration::from_secs(5)).await;
+    for _ in 0..10 {
+        let lookup = inventory.look_up(&node, Some(Instant::now())).await;
+        let Lookup::Unavailable {
+            retry_after: Some(wait),
+            ..
+        } = lookup
+        else {
+            panic!("{lookup:?}")
+        };
+        assert!(
+            wait <= Duration::from_secs(30) && wait > Duration::from_secs(25),
+            "{wait:?}"
+        );
+    }
+    assert_eq!(cloud.listings(), 2);
+    assert!(
+        found(&inventory.look_up(&node, None).await).is_some(),
+        "what was known is kept"
+    );
+    *cloud.failure.lock().unwrap() = None;
+    tokio::time::advance(Duration::from_secs(31)).await;
+    let lookup = inventory.look_up(&node, Some(Instant::now())).await;
+    assert!(found(&lookup).is_some());
+    assert_eq!(cloud.listings(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_word_from_the_cloud_failures_are_repeated_ever_more_slowly() {
+    let cloud = Cloud::with(&[]);
+    cloud.fail(None);
+    let inventory = Inventory::new(cloud.clone());
+    let waits = async {
+        let mut waits = Vec::new();
+        for _ in 0..8 {
+            let lookup = inventory.look_up(&named("n1"), None).await;
+            let Lookup::Unavailable {
+                retry_after: Some(wait),
+                ..
+            } = lookup
+            else {
+                panic!("{lookup:?}")
+            };
+            waits.push(wait.as_secs());
+            tokio::time::advance(wait).await;
+        }
+        waits
+    };
+    assert_eq!(waits.await, [1, 2, 4, 8, 16, 32, 60, 60]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_listing_proves_nothing() {
+    let inventory = Inventory::new(Cloud::with(&[]));
+    let node = node(&json!({"spec": {"providerID": "c://1"}}));
+    let lookup = inventory.look_up(&node, None).await;
+    assert!(
+        matches!(&lookup, Lookup::Unsure(why) if why.contains("credentials")),
+        "{lookup:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn ids_win_over_names_and_names_over_addresses() {
+    let inventory = Inventory::new(Cloud::with(&[
+        ("1", "n1"),
+        ("2", "n2"),
+        ("3", "twin"),
+        ("4", "twin"),
+    ]));
+    let ask = async |extra: Value| inventory.look_up(&node(&extra), None).await;
+    let by_id = ask(json!({"spec": {"providerID": "C://2"}})).await;
+    assert!(matches!(by_id, Lookup::Foreign(_)), "another scheme");
+    let by_id = ask(json!({"spec": {"providerID": "c://2"}})).await;
+    assert_eq!(found(&by_id).as_deref(), Some("c://2"));
+    assert_eq!(
+        ask(json!({"spec": {"providerID": "c://9"}})).await,
+        Lookup::Missing
+    );
+    let bad = ask(json!({"spec": {"providerID": "c://no id"}})).await;
+    assert_eq!(bad, Lookup::Foreign("bad".into()));
+    assert_eq!(found(&ask(json!({})).await).as_deref(), Some("c://1"));
+    let twins = ask(json!({"metadata": {"name": "twin"}})).await;
+    assert!(
+        matches!(&twins, Lookup::Ambiguous(which) if which.contains("c://3, c://4")),
+        "{twins:?}"
+    );
+    let nameless = json!({"metadata": {"name": "x"}});
+    assert_eq!(ask(nameless).await, Lookup::Missing);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_is_found_by_address_where_its_name_tells_nothing() {
+    let cloud = Cloud::with(&[("1", "n1")]);
+    let inventory = Inventory::new(cloud.clone());
+    let at = |address: &str| {
+        node(&json!({
+            "metadata": {"name": "x"},
+            "status": {"addresses": [{"type": "InternalIP", "address": address}]},
+        }))
+    };
+    let by_address = inventory.look_up(&at("192.0.2.1"), None).await;
+    assert_eq!(found(&by_address).as_deref(), Some("c://1"));
+    assert_eq!(
+        inventory.look_up(&at("192.0.2.2"), None).await,
+        Lookup::Missing
+    );
+    let provided = node(&json!({"metadata": {
+        "name": "x",
+        "annotations": {"alpha.kubernetes.io/provided-node-ip": "10.0.0.1,192.0.2.1"},
+    }}));
+    assert!(found(&inventory.look_up(&provided, None).await).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_gone_is_confirmed_by_a_clear_answer_alone() {
+    let cloud = Cloud::with(&[("1", "n1")]);
+    let inventory = Inventory::new(cloud.clone());
+    let confirm = async |id: &str| {
+        inventory
+            .confirm(&node(&json!({"spec": {"providerID": id}})))
+            .await
+    };
+    assert_eq!(confirm("c://1").await, Presence::Running);
+    assert_eq!(confirm("c://2").await, Presence::Gone);
+    assert_eq!(confirm("d://2").await, Presence::Unsure);
+    assert_eq!(confirm("c://no id").await, Presence::Unsure);
+    assert_eq!(inventory.confirm(&named("n9")).await, Presence::Unsure);
+    cloud.fail(None);
+    assert_eq!(confirm("c://2").await, Presence::Unsure);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_has_changed_is_told() {
+    let cloud = Cloud::with(&[("1", "n1")]);
+    let inventory = Arc::new(Inventory::new(cloud.clone()));
+    let mut changes = inventory.changes();
+    let kept = inventory.clone();
+    let period = Duration::from_secs(300);
+    let fresh = tokio::spawn(async move { kept.keep_fresh(period).await });
+    changes.changed().await.unwrap();
+    tokio::time::sleep(period * 3).await;
+    assert_eq!(cloud.listings(), 4, "one per interval");
+    assert!(!changes.has_changed().unwrap());
+    cloud.machines.lock().unwrap().push(machine("2", "n2"));
+    tokio::time::sleep(period).await;
+    assert!(changes.has_changed().unwrap());
+    fresh.abort();
+}
