@@ -1,5 +1,31 @@
 //! Talking to a cloud's HTTP API: what all clouds have in common.
+//!
+//! ```text
+//!   clouds/<name> ──► Client ──► Limiter: at most so many requests, none while told to wait
+//!                        │  └──► Credentials: the token, afresh after a rotation
+//!                        └─────► the cloud, directly or through a proxy
+//! ```
+//!
+//! A [`Client`] sends a request once. Whatever is no complete and well-formed answer is a
+//! [`CloudError`], and when to try again is for the caller to decide, with
+//! [`CloudError::retry_after`] as the cloud's own word on it. No request waits here for longer than
+//! a few seconds, so that no worker is held up by a cloud that wants to be left alone.
 
+mod client;
+mod credentials;
+mod environment;
 mod error;
+mod lenient;
+mod limiter;
+mod metrics;
+mod proxies;
+mod wait;
 
-pub use error::CloudError;
+pub use client::{Client, Connection, Dialect, Limits, Refusal, Request};
+pub use credentials::{Credentials, Secret, TokenVariables};
+pub use environment::{Environment, Fault};
+pub use error::{CloudError, ErrorKind};
+pub use lenient::lenient;
+pub use limiter::Limiter;
+pub use metrics::Metrics;
+pub use proxies::Proxies;

@@ -10,6 +10,9 @@ use mooring_common::flags::{FlagFaults, Reader, Values};
 use mooring_common::telemetry::LogFormat;
 pub use table::TABLE;
 
+use crate::cloud_api::Limits;
+use crate::clouds::linode;
+
 /// The command line, read whole.
 #[derive(Clone, Debug)]
 pub struct Flags {
@@ -17,8 +20,10 @@ pub struct Flags {
     pub providers: Vec<Provider>,
     /// `--cloud-config`.
     pub cloud_config: Option<PathBuf>,
-    /// How much is asked of a cloud.
+    /// How much is asked of one cloud by all controllers together.
     pub limits: Limits,
+    /// Linode's own.
+    pub linode: linode::Flags,
     /// `--controllers`.
     pub controllers: Controllers,
     /// How Nodes are looked after.
@@ -63,15 +68,6 @@ impl std::str::FromStr for Provider {
             _ => Err(()),
         }
     }
-}
-
-/// How much is asked of one cloud by all controllers together.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limits {
-    /// `--cloud-api-qps`: requests per second in the long run.
-    pub per_second: f64,
-    /// `--cloud-api-burst`: requests at once after a pause.
-    pub burst: u32,
 }
 
 /// Which controllers run.
@@ -144,6 +140,7 @@ impl Flags {
         let flags = Self {
             providers: read_providers(&mut reader),
             limits: read_limits(&mut reader),
+            linode: linode::Flags::read(&mut reader),
             cloud_config: reader.text("cloud-config").map(Into::into),
             controllers: read_controllers(&mut reader),
             nodes: read_nodes(&mut reader),
@@ -189,14 +186,14 @@ fn read_limits(reader: &mut Reader<'_>) -> Limits {
         }
         None => 1.0,
     };
-    let per_second = positive("cloud-api-qps", "write a number above 0");
+    let qps = positive("cloud-api-qps", "write a number above 0");
     let remedy = "write a whole number above 0";
     let burst = reader.optional("cloud-api-burst", remedy);
     if burst == Some(0) {
         reader.fault("cloud-api-burst", 0, remedy);
     }
     Limits {
-        per_second,
+        qps,
         burst: burst.unwrap_or(1),
     }
 }

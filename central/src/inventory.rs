@@ -27,7 +27,7 @@ use mooring_common::work_queue::Backoff;
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use tokio::time::{Instant, sleep_until};
 
-use crate::cloud_api::CloudError;
+use crate::cloud_api::{CloudError, ErrorKind};
 use crate::clouds::{Instances, Lookup, MachineSource};
 use listing::Listing;
 
@@ -90,11 +90,11 @@ impl Inventory {
         let shared = self.shared.clone();
         match tokio::spawn(shared.list(attempts)).await {
             Ok(listed) => listed,
-            Err(panic) => Err(CloudError {
-                provider: self.shared.source.provider(),
-                message: format!("listing the machines has panicked: {panic}"),
-                retry_after: None,
-            }),
+            Err(panic) => Err(CloudError::new(
+                self.shared.source.provider(),
+                ErrorKind::Malformed,
+                format!("listing the machines has panicked: {panic}"),
+            )),
         }
     }
 }

@@ -1,13 +1,17 @@
-//! The clouds that the flags ask for, opened.
+//! The clouds that the flags ask for, opened with the credentials in the environment.
 
 use std::sync::Arc;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use prometheus_client::registry::Registry;
 
+use crate::cloud_api::{Fault, Metrics};
 use crate::clouds::cloudlycke::Cloudlycke;
+use crate::clouds::cloudscale::{self, Cloudscale};
+use crate::clouds::linode::{self, Linode};
 use crate::clouds::{Clouds, Instances};
 use crate::flags::{Flags, Provider};
+use crate::inventory::Inventory;
 
 /// What was opened.
 pub struct Opened {
@@ -17,27 +21,63 @@ pub struct Opened {
     pub machines: Option<Arc<Cloudlycke>>,
 }
 
-/// Opens them, with the credentials in the environment.
+/// Opens them. The variables of all clouds are read before any is used, so that whatever is wrong
+/// with them is told at once.
 ///
 /// # Errors
 /// Whatever keeps one from being used, with what to do about it.
 pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Opened> {
-    let mut clouds: Vec<Arc<dyn Instances>> = Vec::new();
-    let mut machines = None;
+    let env = |variable: &str| std::env::var(variable).ok();
+    let mut faults = Vec::new();
+    let mut linode = None;
+    let mut cloudscale = None;
     for provider in &flags.providers {
         match provider {
-            Provider::Linode => {}
-            Provider::Cloudscale => {}
-            Provider::Cloudlycke => {
-                let opened = Cloudlycke::open(flags.cloud_config.clone()).await?;
-                let opened = Arc::new(opened);
-                clouds.push(opened.clone());
-                machines = Some(opened);
+            Provider::Linode => {
+                let read = linode::Config::read(&env, flags.linode.clone());
+                linode = read.map_err(|found| faults.extend(found)).ok();
             }
+            Provider::Cloudscale => {
+                let read = cloudscale::Config::read(&env);
+                cloudscale = read.map_err(|found| faults.extend(found)).ok();
+            }
+            Provider::Cloudlycke => {}
         }
+    }
+    if !faults.is_empty() {
+        bail!("the environment cannot be used:\n{}", list(&faults));
+    }
+    let mut clouds: Vec<Arc<dyn Instances>> = Vec::new();
+    let mut machines = None;
+    let metrics = Metrics::register(registry);
+    if let Some(config) = linode {
+        let checks_token = config.flags.checks_token;
+        let opened = Linode::new(config, flags.limits, metrics.clone())?;
+        if checks_token {
+            let checked = opened.check_token().await;
+            checked.context("the token that --enable-token-health-checker asks to check")?;
+        }
+        clouds.push(Arc::new(Inventory::new(opened)));
+    }
+    if let Some(config) = cloudscale {
+        if flags.cloud_config.is_some() && !flags.providers.contains(&Provider::Cloudlycke) {
+            tracing::warn!("--cloud-config is ignored: cloudscale reads its environment alone");
+        }
+        let opened = Cloudscale::new(config, flags.limits, metrics)?;
+        clouds.push(Arc::new(Inventory::new(opened)));
+    }
+    if flags.providers.contains(&Provider::Cloudlycke) {
+        let opened = Arc::new(Cloudlycke::open(flags.cloud_config.clone()).await?);
+        clouds.push(opened.clone());
+        machines = Some(opened);
     }
     Ok(Opened {
         clouds: Arc::new(Clouds::new(clouds)),
         machines,
     })
+}
+
+fn list(faults: &[Fault]) -> String {
+    let lines = faults.iter().map(|fault| format!("  * {fault}"));
+    lines.collect::<Vec<_>>().join("\n")
 }

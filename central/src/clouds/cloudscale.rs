@@ -1,1 +1,78 @@
 //! cloudscale.ch.
+//!
+//! Servers may be renamed at will and several may have one name; all of them are listed.
+
+mod api;
+mod config;
+mod facts;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use mooring_common::provider_id::ProviderId;
+
+use super::{Machine, MachineSource};
+use crate::cloud_api::{Client, CloudError, ErrorKind, Limits, Metrics};
+use api::Server;
+pub use config::Config;
+
+/// The provider's name, and the scheme of its IDs.
+pub const NAME: &str = "cloudscale";
+
+/// The provider.
+#[derive(Debug)]
+pub struct Cloudscale {
+    client: Client,
+}
+
+impl Cloudscale {
+    /// Connects to nobody yet.
+    ///
+    /// # Errors
+    /// [`CloudError`] if the configuration's proxies cannot be used.
+    pub fn new(config: Config, limits: Limits, metrics: Metrics) -> Result<Arc<Self>, CloudError> {
+        for notice in &config.notices {
+            tracing::warn!("{notice}");
+        }
+        let client = Client::new(NAME, config.connection, &api::ErrorShape, limits, metrics)?;
+        Ok(Arc::new(Self { client }))
+    }
+}
+
+fn describe(server: &Server) -> Result<Machine, CloudError> {
+    facts::machine(server).map_err(|problem| CloudError::new(NAME, ErrorKind::Malformed, problem))
+}
+
+#[async_trait]
+impl MachineSource for Cloudscale {
+    fn provider(&self) -> &'static str {
+        NAME
+    }
+
+    fn parse_id(&self, provider_id: &str) -> Result<ProviderId, String> {
+        facts::parse_id(provider_id)
+    }
+
+    async fn list(&self) -> Result<Vec<Machine>, CloudError> {
+        let request = api::servers();
+        let servers: Vec<Server> = self.client.fetch(&request).await?;
+        let machines: Vec<Machine> = servers.iter().map(describe).collect::<Result<_, _>>()?;
+        let mut ids: Vec<&ProviderId> = machines.iter().map(|machine| &machine.id).collect();
+        ids.sort();
+        match ids.windows(2).find(|pair| pair.first() == pair.last()) {
+            Some(pair) => {
+                let problem = format!("two servers have the UUID {:?}", pair.first());
+                Err(self.client.malformed(&request, &problem))
+            }
+            None => Ok(machines),
+        }
+    }
+
+    async fn get(&self, id: &ProviderId) -> Result<Option<Machine>, CloudError> {
+        match self.client.fetch(&api::server(id.instance())).await {
+            Ok(server) => describe(&server).map(Some),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

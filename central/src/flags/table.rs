@@ -37,6 +37,7 @@ const CLOUD: &str = "Cloud";
 const NODES: &str = "Nodes";
 const SERVICES: &str = "Services";
 const ROUTES: &str = "Routes";
+const LINODE: &str = "Linode";
 const LEADER: &str = "Leader election";
 const CLIENT: &str = "API server";
 const SERVING: &str = "Endpoints";
@@ -66,6 +67,29 @@ const FLAGS: &[Flag] = &[
     flag(ROUTES, "cluster-cidr", Text, "", Accept, "No provider of this version has routes."),
     flag(ROUTES, "allocate-node-cidrs", Bool, "false", Accept, "Pod CIDRs are given out by kube-controller-manager."),
     flag(ROUTES, "cidr-allocator-type", Text, "RangeAllocator", Accept, "Pod CIDRs are given out by kube-controller-manager."),
+    flag(LINODE, "linode-tag-filter", Text, "", Act, "Only Linodes with this tag are listed. Absent: all of the account."),
+    flag(LINODE, "vpc-names", List, "", Act, "VPCs whose addresses are the Nodes' first internal ones, by name."),
+    flag(LINODE, "subnet-names", List, "default", Act, "The subnets of --vpc-names that are looked at, in each of the VPCs."),
+    flag(LINODE, "vpc-ids", List, "", Act, "Like --vpc-names, by number; needs --subnet-ids."),
+    flag(LINODE, "subnet-ids", List, "", Act, "The subnets of --vpc-ids, by number."),
+    flag(LINODE, "enable-token-health-checker", Bool, "false", Act, "Ask Linode at start and every 5 minutes whether the token is valid, and end if it is not."),
+    flag(LINODE, "linodego-debug", Bool, "false", Accept, "-v=6 logs every request to a cloud."),
+    flag(LINODE, "enable-route-controller", Bool, "false", Accept, "No provider of this version has routes."),
+    flag(LINODE, "load-balancer-type", Text, "nodebalancer", Accept, "This version makes no NodeBalancers yet."),
+    flag(LINODE, "default-nodebalancer-type", Text, "common", Accept, "The type of new NodeBalancers; this version makes none yet."),
+    flag(LINODE, "nodebalancer-prefix", Text, "ccm", Accept, "How the names of NodeBalancers begin; this version makes none yet."),
+    flag(LINODE, "nodebalancer-tags", List, "", Accept, "Tags of new NodeBalancers; this version makes none yet."),
+    flag(LINODE, "nodebalancer-backend-ipv4-subnet", Text, "", Accept, "Where NodeBalancers take addresses towards the Nodes from; this version makes none yet."),
+    flag(LINODE, "nodebalancer-backend-ipv4-subnet-id", Integer, "0", Accept, "The subnet of these addresses, by number; this version makes no NodeBalancers yet."),
+    flag(LINODE, "nodebalancer-backend-ipv4-subnet-name", Text, "", Accept, "The subnet of these addresses, by name; this version makes no NodeBalancers yet."),
+    flag(LINODE, "disable-nodebalancer-vpc-backends", Bool, "false", Accept, "NodeBalancers outside of VPCs; this version makes none yet."),
+    flag(LINODE, "enable-ipv6-for-loadbalancers", Bool, "false", Accept, "IPv6 addresses of NodeBalancers in the status of Services; this version makes no NodeBalancers yet."),
+    flag(LINODE, "enable-ipv6-for-nodebalancer-backends", Bool, "false", Accept, "NodeBalancers reach Nodes by IPv6; this version makes none yet."),
+    flag(LINODE, "node-cidr-mask-size-ipv4", Integer, "0", Accept, "Pod CIDRs are given out by kube-controller-manager."),
+    flag(LINODE, "node-cidr-mask-size-ipv6", Integer, "0", Accept, "Pod CIDRs are given out by kube-controller-manager."),
+    flag(LINODE, "disable-ipv6-node-cidr-allocation", Bool, "false", Accept, "Pod CIDRs are given out by kube-controller-manager."),
+    flag(LINODE, "bgp-node-selector", Text, "", Accept, "The Go controller has given up sharing addresses by BGP as well."),
+    flag(LINODE, "ip-holder-suffix", Text, "", Accept, "The Go controller has given up sharing addresses by BGP as well."),
     flag(LEADER, "leader-elect", Bool, "true", Act, "Act only while holding the Lease. false: this is the only instance."),
     flag(LEADER, "leader-elect-lease-duration", Duration, "15s", Act, "How long the others wait for a leader that is silent."),
     flag(LEADER, "leader-elect-renew-deadline", Duration, "10s", Act, "How long the leader tries to renew before it gives up and ends."),

@@ -32,9 +32,8 @@ impl Cloud {
 
     fn fail(&self, retry_after: Option<u64>) {
         *self.failure.lock().unwrap() = Some(CloudError {
-            provider: "c",
-            message: "down".into(),
             retry_after: retry_after.map(Duration::from_secs),
+            ..CloudError::new("c", ErrorKind::Server, "down")
         });
     }
 

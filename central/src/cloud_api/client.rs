@@ -1,0 +1,404 @@
+//! One request, one answer.
+
+mod request;
+
+use std::fmt;
+use std::time::{Duration, Instant, SystemTime};
+
+use mooring_common::errors::with_causes;
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
+use reqwest::{Certificate, Response, StatusCode, Url};
+use serde::de::DeserializeOwned;
+
+use super::credentials::Secret;
+use super::{CloudError, Credentials, ErrorKind, Limiter, Metrics, Proxies, wait};
+pub use request::Request;
+
+/// Nothing that a cloud says of a whole cluster is longer, in bytes.
+const LONGEST_BODY: usize = 64 << 20;
+/// How many characters of somebody else's words are passed on.
+const LONGEST_WORDS: usize = 500;
+const LONGEST_CONNECT: Duration = Duration::from_secs(10);
+
+/// How often a cloud is asked: `--cloud-api-qps` and `--cloud-api-burst`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// Requests each second, above 0.
+    pub qps: f64,
+    /// How many of them may come at once after a pause, at least 1.
+    pub burst: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            qps: 5.0,
+            burst: 20,
+        }
+    }
+}
+
+/// How a cloud is reached.
+#[derive(Debug)]
+pub struct Connection {
+    /// What every path is joined to; ends with a slash.
+    pub base: Url,
+    /// The token.
+    pub credentials: Credentials,
+    /// For a whole request, its answer included.
+    pub timeout: Duration,
+    /// The variable that sets the timeout, for messages.
+    pub timeout_variable: &'static str,
+    /// The proxies in between.
+    pub proxies: Proxies,
+    /// The authorities that are trusted, PEM. None: those of the system.
+    pub authorities: Option<Vec<u8>>,
+}
+
+/// How a cloud's answers are read that are not what was asked for.
+pub trait Dialect: Send + Sync + fmt::Debug {
+    /// What an answer with a status other than 2xx means.
+    fn refusal(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Refusal;
+
+    /// The cloud's words if this is an error after all, although the status is 2xx.
+    fn error_in_success(&self, body: &[u8]) -> Option<String>;
+}
+
+/// What an answer with a status other than 2xx means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What is to be thought of it.
+    pub kind: ErrorKind,
+    /// The cloud's own words. None: it was not the cloud that answered, or it said nothing.
+    pub words: Option<String>,
+    /// When to ask for the same again, where the headers do not say.
+    pub retry_after: Option<Duration>,
+}
+
+impl Refusal {
+    /// What the status alone says. 404 is no proof here: [`ErrorKind::Malformed`].
+    #[must_use]
+    pub fn by_status(status: StatusCode, words: Option<String>) -> Self {
+        let kind = match status {
+            StatusCode::UNAUTHORIZED => ErrorKind::Unauthorized,
+            StatusCode::FORBIDDEN => ErrorKind::Forbidden,
+            StatusCode::NOT_FOUND => ErrorKind::Malformed,
+            StatusCode::REQUEST_TIMEOUT => ErrorKind::Timeout,
+            StatusCode::CONFLICT | StatusCode::LOCKED => ErrorKind::Busy,
+            StatusCode::TOO_MANY_REQUESTS => ErrorKind::RateLimited,
+            _ if status.is_server_error() => ErrorKind::Server,
+            _ if status.is_client_error() => ErrorKind::Invalid,
+            _ => ErrorKind::Malformed,
+        };
+        Self {
+            kind,
+            words,
+            retry_after: None,
+        }
+    }
+}
+
+/// How the body of an answer is read.
+type Reading<'a, T> = &'a (dyn Fn(&[u8]) -> Result<T, CloudError> + Send + Sync);
+
+/// A cloud's API.
+#[derive(Debug)]
+pub struct Client {
+    provider: &'static str,
+    http: reqwest::Client,
+    connection: Connection,
+    dialect: &'static dyn Dialect,
+    limiter: Limiter,
+    metrics: Metrics,
+}
+
+impl Client {
+    /// Connects to nobody yet.
+    ///
+    /// # Errors
+    /// [`CloudError`] if the authorities or proxies cannot be used.
+    pub fn new(
+        provider: &'static str,
+        connection: Connection,
+        dialect: &'static dyn Dialect,
+        limits: Limits,
+        metrics: Metrics,
+    ) -> Result<Self, CloudError> {
+        let http = build(&connection).map_err(|error| {
+            CloudError::new(
+                provider,
+                ErrorKind::Invalid,
+                format!(
+                    "no connection can be prepared: {}; correct the proxies and authorities in \
+                     the environment",
+                    with_causes(&error)
+                ),
+            )
+        })?;
+        Ok(Self {
+            provider,
+            http,
+            connection,
+            dialect,
+            limiter: Limiter::new(limits),
+            metrics,
+        })
+    }
+
+    /// Sends a request and reads its answer.
+    ///
+    /// # Errors
+    /// [`CloudError`] unless the answer is whole and of the type asked for.
+    pub async fn fetch<T: DeserializeOwned>(&self, request: &Request) -> Result<T, CloudError> {
+        self.ask(request, &|body| {
+            serde_json::from_slice(body).map_err(|error| {
+                self.malformed(request, &format!("the answer cannot be read: {error}"))
+            })
+        })
+        .await
+    }
+
+    /// Sends a request whose answer has nothing to read.
+    ///
+    /// # Errors
+    /// [`CloudError`] unless the cloud has done what it was asked.
+    pub async fn call(&self, request: &Request) -> Result<(), CloudError> {
+        self.ask(request, &|_| Ok(())).await
+    }
+
+    async fn ask<T>(&self, request: &Request, read: Reading<'_, T>) -> Result<T, CloudError> {
+        let secret = self.connection.credentials.current().await;
+        let answer = self.send_once(request, &secret, read).await;
+        match &answer {
+            Err(error) if error.kind == ErrorKind::Unauthorized => {}
+            _ => return answer,
+        }
+        match self.connection.credentials.instead_of(&secret).await {
+            Some(secret) => self.send_once(request, &secret, read).await,
+            None => answer,
+        }
+    }
+
+    /// An answer that arrived and yet makes no sense.
+    #[must_use]
+    pub fn malformed(&self, request: &Request, problem: &str) -> CloudError {
+        self.error(
+            ErrorKind::Malformed,
+            request,
+            &format!(
+                "{}; is {} the right address, and does nobody else answer in its place?",
+                shorten(problem),
+                self.connection.base
+            ),
+        )
+    }
+
+    fn error(&self, kind: ErrorKind, request: &Request, what: &str) -> CloudError {
+        let path = self.url(request).path().to_owned();
+        let method = request.method();
+        CloudError::new(self.provider, kind, format!("{method} {path}: {what}"))
+    }
+
+    fn url(&self, request: &Request) -> Url {
+        let base = &self.connection.base;
+        let mut url = base.join(request.path()).unwrap_or_else(|_| base.clone());
+        if !request.query_pairs().is_empty() {
+            url.query_pairs_mut().extend_pairs(request.query_pairs());
+        }
+        url
+    }
+
+    async fn send_once<T>(
+        &self,
+        request: &Request,
+        secret: &Secret,
+        read: Reading<'_, T>,
+    ) -> Result<T, CloudError> {
+        match self.limiter.admit().await {
+            Ok(waited) => self.metrics.waited(self.provider, waited),
+            Err(wait) => {
+                self.metrics
+                    .counted(self.provider, request.operation(), "held_back");
+                let mut error = self.error(
+                    ErrorKind::RateLimited,
+                    request,
+                    &format!("not asked, so as not to ask too much; again in {wait:.1?}"),
+                );
+                error.retry_after = Some(wait);
+                return Err(error);
+            }
+        }
+        let began = Instant::now();
+        let answer = match self.exchange(request, secret).await {
+            Ok(body) => read(&body),
+            Err(error) => Err(error),
+        };
+        let (took, status) = (
+            began.elapsed(),
+            answer.as_ref().map_or_else(|e| e.status, |_| None),
+        );
+        let result = answer.as_ref().map_or_else(|e| e.kind.label(), |_| "ok");
+        self.metrics
+            .ended(self.provider, request.operation(), result, took);
+        // A target of its own: only -v 6 and more shows it.
+        tracing::debug!(
+            target: "cloud_api",
+            provider = self.provider,
+            method = %request.method(),
+            url = %self.url(request),
+            result,
+            status,
+            ?took,
+            "asked a cloud"
+        );
+        answer
+    }
+
+    async fn exchange(&self, request: &Request, secret: &Secret) -> Result<Vec<u8>, CloudError> {
+        let mut builder = self
+            .http
+            .request(request.method().clone(), self.url(request))
+            .header(AUTHORIZATION, secret.header())
+            .header(ACCEPT, HeaderValue::from_static("application/json"))
+            .header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        for (name, value) in request.header_lines() {
+            builder = builder.header(*name, value);
+        }
+        if let Some(body) = request.body() {
+            builder = builder.body(body.to_string());
+        }
+        let response = builder
+            .send()
+            .await
+            .map_err(|error| self.broken(request, error))?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let body = self.read(request, response).await;
+        if let Some(wait) = wait::spent_budget(&headers, SystemTime::now()) {
+            self.limiter.pause(wait);
+        }
+        if !status.is_success() {
+            return Err(self.refused(request, status, &headers, &body.unwrap_or_default()));
+        }
+        self.limiter.accepted();
+        let body = body?;
+        match self.dialect.error_in_success(&body) {
+            Some(words) => {
+                let mut error = self.malformed(request, &format!("status {status}, yet: {words}"));
+                error.status = Some(status.as_u16());
+                error.words = Some(shorten(&words));
+                Err(error)
+            }
+            None => Ok(body),
+        }
+    }
+
+    async fn read(&self, request: &Request, mut response: Response) -> Result<Vec<u8>, CloudError> {
+        let mut body = Vec::new();
+        while let Some(chunk) = response
+            .chunk()
+            .await
+            .map_err(|error| self.broken(request, error))?
+        {
+            body.extend_from_slice(&chunk);
+            if body.len() > LONGEST_BODY {
+                let problem = format!("the answer is longer than {LONGEST_BODY} bytes");
+                return Err(self.malformed(request, &problem));
+            }
+        }
+        Ok(body)
+    }
+
+    fn broken(&self, request: &Request, error: reqwest::Error) -> CloudError {
+        let error = error.without_url();
+        if error.is_timeout() {
+            let what = format!(
+                "no answer within {:?}; {} sets how long to wait",
+                self.connection.timeout, self.connection.timeout_variable
+            );
+            return self.error(ErrorKind::Timeout, request, &what);
+        }
+        let what = format!("the connection failed: {}", with_causes(&error));
+        self.error(ErrorKind::Transport, request, &what)
+    }
+
+    fn refused(
+        &self,
+        request: &Request,
+        status: StatusCode,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> CloudError {
+        let refusal = self.dialect.refusal(status, headers, body);
+        let asked = wait::retry_after(headers, SystemTime::now());
+        let retry_after = match status {
+            StatusCode::TOO_MANY_REQUESTS => Some(self.limiter.refused(asked)),
+            StatusCode::SERVICE_UNAVAILABLE => asked.inspect(|wait| self.limiter.pause(*wait)),
+            _ => asked.or(refusal.retry_after),
+        };
+        let said = refusal.words.as_deref().map(shorten);
+        let mut what = status.to_string();
+        if let Some(said) = &said {
+            what = format!("{what}: {said}");
+        }
+        if let Some(remedy) = self.remedy(refusal.kind, headers, retry_after) {
+            what = format!("{what}; {remedy}");
+        }
+        let mut error = self.error(refusal.kind, request, &what);
+        error.status = Some(status.as_u16());
+        error.words = said;
+        error.retry_after = retry_after;
+        error
+    }
+
+    fn remedy(
+        &self,
+        kind: ErrorKind,
+        headers: &HeaderMap,
+        retry_after: Option<Duration>,
+    ) -> Option<String> {
+        let host = &self.connection.base;
+        let text = match kind {
+            ErrorKind::Unauthorized => self.connection.credentials.remedy(),
+            ErrorKind::Forbidden => "give the token the right to do this".to_owned(),
+            ErrorKind::RateLimited | ErrorKind::Busy | ErrorKind::Server => {
+                format!("again in {:.1?}", retry_after?)
+            }
+            ErrorKind::Malformed => match headers.get(LOCATION).and_then(|to| to.to_str().ok()) {
+                Some(to) => format!("it points to {}; is {host} the right address?", shorten(to)),
+                None => format!("this is not how the cloud answers; is {host} the right address?"),
+            },
+            _ => return None,
+        };
+        Some(text)
+    }
+}
+
+fn build(connection: &Connection) -> reqwest::Result<reqwest::Client> {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Whoever was quicker has installed the same.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+    let builder = reqwest::Client::builder()
+        .user_agent(concat!("mooring-central/", env!("CARGO_PKG_VERSION")))
+        .timeout(connection.timeout)
+        .connect_timeout(connection.timeout.min(LONGEST_CONNECT))
+        // Followed, a redirect would show the token to whoever it points to.
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false);
+    let builder = match &connection.authorities {
+        Some(pem) => builder.tls_certs_only(Certificate::from_pem_bundle(pem)?),
+        // Without TLS no authority is needed, not even there to be found.
+        None if connection.base.scheme() == "http" => builder.tls_certs_only([]),
+        None => builder,
+    };
+    connection.proxies.apply(builder, &connection.base)?.build()
+}
+
+/// Somebody else's words, on one line and of bearable length.
+fn shorten(words: &str) -> String {
+    let line = words.chars().map(|c| if c.is_control() { ' ' } else { c });
+    line.take(LONGEST_WORDS).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! The token that a cloud is shown.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use reqwest::header::HeaderValue;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::Environment;
+
+/// A token as it is sent. Nothing shows it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(HeaderValue);
+
+impl Secret {
+    /// The token in this text, without the space around it. None: there is none, or it has
+    /// characters that no token has.
+    #[must_use]
+    pub fn new(text: &str) -> Option<Self> {
+        let text = text.trim();
+        if text.is_empty() || !text.chars().all(|c| c.is_ascii_graphic()) {
+            return None;
+        }
+        let mut value = HeaderValue::from_str(&format!("Bearer {text}")).ok()?;
+        value.set_sensitive(true);
+        Some(Self(value))
+    }
+
+    pub(super) fn header(&self) -> HeaderValue {
+        self.0.clone()
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(***)")
+    }
+}
+
+/// Where a token comes from.
+#[derive(Debug)]
+pub struct Credentials {
+    source: Source,
+    current: Mutex<Current>,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// A variable, read once.
+    Variable(&'static str),
+    /// A file, read again when what was read is this old.
+    File(PathBuf, Duration),
+}
+
+#[derive(Debug)]
+struct Current {
+    secret: Secret,
+    read: Instant,
+}
+
+/// The variables that tell the token of a cloud.
+#[derive(Clone, Copy, Debug)]
+pub struct TokenVariables {
+    /// The token itself.
+    pub token: &'static str,
+    /// The path of a file that has it; the file wins if it can be read.
+    pub file: &'static str,
+    /// The path if there is no such variable.
+    pub default_file: Option<&'static str>,
+    /// How old what was read of the file may become.
+    pub max_age: Duration,
+}
+
+impl Credentials {
+    /// Reads the token, from the file if there is one, else from the variable. None: neither has
+    /// one, which is a fault.
+    pub fn read(environment: &mut Environment<'_>, names: TokenVariables) -> Option<Self> {
+        let named = environment.text(names.file);
+        let path = named.as_deref().or(names.default_file).map(PathBuf::from);
+        let in_file = path.as_deref().map(read_now);
+        let in_variable = environment.text(names.token);
+        let problem = match (in_file, &in_variable) {
+            (Some(Ok(secret)), _) => {
+                return Some(Self::file(path.unwrap_or_default(), names.max_age, secret));
+            }
+            (Some(Err(problem)), _) if named.is_some() => Some(problem),
+            _ => None,
+        };
+        if let Some(secret) = in_variable.as_deref().and_then(Secret::new) {
+            if let Some(problem) = problem {
+                environment.notice(format!("{problem}; the token in {} is used", names.token));
+            }
+            return Some(Self::new(Source::Variable(names.token), secret));
+        }
+        match (problem, in_variable) {
+            (Some(problem), _) => environment.fault(
+                names.file,
+                named.as_deref(),
+                format!(
+                    "{problem}; name a file with the token in it, or set {}",
+                    names.token
+                ),
+            ),
+            (None, Some(_)) => environment.fault(
+                names.token,
+                None,
+                "has characters that no token has; copy the token again",
+            ),
+            (None, None) => environment.fault(
+                names.token,
+                None,
+                format!(
+                    "must be set in the environment (from a Secret), or {} must name a file with \
+                     the token in it",
+                    names.file
+                ),
+            ),
+        }
+        None
+    }
+
+    fn file(path: PathBuf, max_age: Duration, secret: Secret) -> Self {
+        Self::new(Source::File(path, max_age), secret)
+    }
+
+    fn new(source: Source, secret: Secret) -> Self {
+        Self {
+            source,
+            current: Mutex::new(Current {
+                secret,
+                read: Instant::now(),
+            }),
+        }
+    }
+
+    /// The token as of now. While the file cannot be read, the last one stands.
+    pub(super) async fn current(&self) -> Secret {
+        let mut current = self.current.lock().await;
+        if let Source::File(path, max_age) = &self.source
+            && current.read.elapsed() >= *max_age
+        {
+            reread(path, &mut current).await;
+        }
+        current.secret.clone()
+    }
+
+    /// Another token than this one, which was refused, if there is one by now.
+    pub(super) async fn instead_of(&self, refused: &Secret) -> Option<Secret> {
+        let mut current = self.current.lock().await;
+        if let Source::File(path, _) = &self.source
+            && current.secret == *refused
+        {
+            reread(path, &mut current).await;
+        }
+        (current.secret != *refused).then(|| current.secret.clone())
+    }
+
+    /// What to do if the token is refused.
+    pub(super) fn remedy(&self) -> String {
+        match &self.source {
+            Source::Variable(name) => format!("put a valid token into {name}, and start again"),
+            Source::File(path, _) => format!("put a valid token into {}", path.display()),
+        }
+    }
+}
+
+async fn reread(path: &Path, current: &mut Current) {
+    current.read = Instant::now();
+    match tokio::fs::read_to_string(path).await {
+        Ok(text) => match Secret::new(&text) {
+            Some(secret) => current.secret = secret,
+            None => tracing::warn!(
+                path = %path.display(),
+                "the file has no token in it any more; the last one stays in use"
+            ),
+        },
+        Err(error) => tracing::warn!(
+            path = %path.display(),
+            %error,
+            "the token cannot be read any more; the last one stays in use"
+        ),
+    }
+}
+
+fn read_now(path: &Path) -> Result<Secret, String> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("{shown} cannot be read ({error})"))?;
+    Secret::new(&text).ok_or_else(|| format!("{shown} has no token in it"))
+}

@@ -1,0 +1,76 @@
+use super::*;
+
+fn limiter(qps: f64, burst: u32) -> Limiter {
+    Limiter::new(Limits { qps, burst })
+}
+
+async fn count(limiter: &Limiter, during: Duration) -> usize {
+    let end = Instant::now() + during;
+    let mut admitted = 0;
+    while tokio::time::timeout_at(end, limiter.admit())
+        .await
+        .is_ok_and(|a| a.is_ok())
+    {
+        admitted += 1;
+    }
+    admitted
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_passes_at_once_and_then_so_many_each_second() {
+    let limiter = limiter(5.0, 20);
+    for _ in 0..20 {
+        assert_eq!(limiter.admit().await, Ok(Duration::ZERO));
+    }
+    assert_eq!(count(&limiter, Duration::from_millis(2050)).await, 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_longer_than_a_few_seconds() {
+    let limiter = limiter(0.1, 1);
+    limiter.admit().await.unwrap();
+    let began = Instant::now();
+    assert_eq!(limiter.admit().await, Err(Duration::from_secs(10)));
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert_eq!(limiter.admit().await, Ok(Duration::from_secs(4)));
+}
+
+/// T13: the rate falls below what `Retry-After` permits, and recovers by itself.
+#[tokio::test(start_paused = true)]
+async fn a_cloud_that_wants_to_be_left_alone_is() {
+    let limiter = limiter(5.0, 20);
+    limiter.admit().await.unwrap();
+    assert_eq!(
+        limiter.refused(Some(Duration::from_secs(60))),
+        Duration::from_secs(60)
+    );
+    assert_eq!(limiter.admit().await, Err(Duration::from_secs(60)));
+    tokio::time::sleep(Duration::from_secs(58)).await;
+    let began = Instant::now();
+    limiter.admit().await.unwrap();
+    assert_eq!(began.elapsed(), Duration::from_secs(2));
+    let after = count(&limiter, Duration::from_millis(1050)).await;
+    assert!(after <= 6, "{after} requests at once after the pause");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(count(&limiter, Duration::from_millis(1)).await >= 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_token_notices_that_the_door_is_shut() {
+    let limiter = limiter(1.0, 1);
+    limiter.admit().await.unwrap();
+    let (waited, ()) = tokio::join!(limiter.admit(), async {
+        limiter.refused(Some(Duration::from_secs(30)));
+    });
+    assert_eq!(waited, Err(Duration::from_secs(29)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusals_without_a_word_are_counted_until_one_request_passes() {
+    let limiter = limiter(5.0, 20);
+    let refused = || limiter.refused(None).as_secs();
+    assert_eq!((refused(), refused(), refused()), (1, 2, 4));
+    limiter.accepted();
+    assert_eq!(refused(), 1);
+}

@@ -1,0 +1,111 @@
+//! What is counted of the requests to clouds.
+
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// One registration for all clouds; clones count together.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    requests: Family<RequestLabels, Counter>,
+    duration: Family<OperationLabels, Histogram>,
+    wait: Family<ProviderLabels, Histogram>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    provider: &'static str,
+    operation: &'static str,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OperationLabels {
+    provider: &'static str,
+    operation: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ProviderLabels {
+    provider: &'static str,
+}
+
+fn durations() -> Histogram {
+    Histogram::new([0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0])
+}
+
+fn waits() -> Histogram {
+    Histogram::new([0.001, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0])
+}
+
+impl Metrics {
+    /// Registers them.
+    #[must_use]
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            requests: Family::default(),
+            duration: Family::new_with_constructor(durations as fn() -> Histogram),
+            wait: Family::new_with_constructor(waits as fn() -> Histogram),
+        };
+        registry.register(
+            "mooring_cloud_requests",
+            "Requests to a cloud, by what was asked and what came of it",
+            metrics.requests.clone(),
+        );
+        registry.register(
+            "mooring_cloud_request_duration_seconds",
+            "How long a cloud took to answer",
+            metrics.duration.clone(),
+        );
+        registry.register(
+            "mooring_cloud_limiter_wait_seconds",
+            "How long requests waited for their turn, by --cloud-api-qps and the cloud's word",
+            metrics.wait.clone(),
+        );
+        metrics
+    }
+
+    /// A request was sent and has ended.
+    pub(super) fn ended(
+        &self,
+        provider: &'static str,
+        operation: &'static str,
+        result: &'static str,
+        took: Duration,
+    ) {
+        self.counted(provider, operation, result);
+        self.duration
+            .get_or_create(&OperationLabels {
+                provider,
+                operation,
+            })
+            .observe(took.as_secs_f64());
+    }
+
+    /// A request has ended, or was never sent.
+    pub(super) fn counted(
+        &self,
+        provider: &'static str,
+        operation: &'static str,
+        result: &'static str,
+    ) {
+        self.requests
+            .get_or_create(&RequestLabels {
+                provider,
+                operation,
+                result,
+            })
+            .inc();
+    }
+
+    /// A request waited for its turn.
+    pub(super) fn waited(&self, provider: &'static str, wait: Duration) {
+        self.wait
+            .get_or_create(&ProviderLabels { provider })
+            .observe(wait.as_secs_f64());
+    }
+}

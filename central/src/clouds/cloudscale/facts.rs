@@ -1,0 +1,89 @@
+//! What a server says of its Node.
+
+use std::net::IpAddr;
+
+use mooring_common::label::sanitize;
+use mooring_common::node_addresses::{AddressType, NodeAddress};
+use mooring_common::node_facts::{NodeFacts, Presence};
+use mooring_common::provider_id::ProviderId;
+use uuid::Uuid;
+
+use super::NAME;
+use super::api::{Interface, Server};
+use crate::clouds::Machine;
+
+/// The ID in the form in which the Go controller wrote it: lower case, with hyphens. Read is any
+/// form of a UUID.
+pub(super) fn parse_id(provider_id: &str) -> Result<ProviderId, String> {
+    provider_id
+        .split_once("://")
+        .filter(|(scheme, _)| scheme.trim() == NAME)
+        .and_then(|(_, uuid)| id(uuid))
+        .ok_or_else(|| {
+            format!("{provider_id:?} names no server; write it like cloudscale://<the UUID>")
+        })
+}
+
+fn id(uuid: &str) -> Option<ProviderId> {
+    let uuid = Uuid::try_parse(uuid.trim()).ok()?;
+    ProviderId::new(NAME, &uuid.hyphenated().to_string()).ok()
+}
+
+/// The machine.
+///
+/// # Errors
+/// What is wrong with the server's UUID: nobody can tell which one it is.
+pub(super) fn machine(server: &Server) -> Result<Machine, String> {
+    let id = id(&server.uuid).ok_or_else(|| {
+        format!(
+            "a server of the listing has the UUID {:?}, which is none",
+            server.uuid
+        )
+    })?;
+    let zone = server.zone.as_ref().map(|zone| zone.slug.as_str());
+    let name = server.name.clone().filter(|name| !name.is_empty());
+    let facts = NodeFacts {
+        provider_id: Some(id.clone()),
+        instance_type: server.flavor.as_ref().and_then(|f| sanitize(&f.slug)),
+        zone: zone.and_then(sanitize),
+        region: zone
+            .map(|zone| zone.trim_end_matches(|c: char| c.is_ascii_digit()))
+            .and_then(sanitize),
+        addresses: addresses(name.as_deref(), server.interfaces.as_deref()).unwrap_or_default(),
+        ..NodeFacts::default()
+    };
+    Ok(Machine {
+        id,
+        names: name.into_iter().collect(),
+        found_by: Vec::new(),
+        facts,
+        presence: match server.status.as_deref() {
+            Some("stopped") => Presence::Stopped,
+            _ => Presence::Running,
+        },
+    })
+}
+
+/// In the order in which the Go controller reports them. None if there are none, or if one of them
+/// cannot be read: a list with a gap would take an address off the Node.
+fn addresses(name: Option<&str>, interfaces: Option<&[Interface]>) -> Option<Vec<NodeAddress>> {
+    let mut addresses = Vec::new();
+    for interface in interfaces? {
+        let kind = match interface.kind.as_str() {
+            "public" => AddressType::ExternalIP,
+            _ => AddressType::InternalIP,
+        };
+        for entry in &interface.addresses {
+            let ip: IpAddr = entry.address.parse().ok()?;
+            addresses.push(NodeAddress::new(kind, ip.to_string()));
+        }
+    }
+    if addresses.is_empty() {
+        return None;
+    }
+    let hostname = name.map(|name| NodeAddress::new(AddressType::Hostname, name));
+    Some(hostname.into_iter().chain(addresses).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! What the environment says of Linode. The names and defaults are those of the Go controller.
+
+use std::time::Duration;
+
+use ipnet::IpNet;
+use reqwest::Url;
+
+use super::Flags;
+use crate::cloud_api::{Connection, Credentials, Environment, Fault, Proxies, TokenVariables};
+
+const TIMEOUT: &str = "LINODE_REQUEST_TIMEOUT_SECONDS";
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+const TOKEN_MAX_AGE: &str = "LINODE_API_TOKEN_CACHE_TTL_SECONDS";
+const DEFAULT_TOKEN_MAX_AGE: Duration = Duration::from_secs(60);
+const DEFAULT_TOKEN_FILE: &str = "/var/run/secrets/linode/api-token";
+const DEFAULT_URL: &str = "https://api.linode.com";
+const DEFAULT_VERSION: &str = "v4";
+
+/// How Linode is used.
+#[derive(Debug)]
+pub struct Config {
+    /// How its API is reached.
+    pub connection: Connection,
+    /// Where NodeBalancers are made (`LINODE_REGION`).
+    pub region: String,
+    /// Private addresses in it are external ones (`LINODE_EXTERNAL_SUBNET`).
+    pub external_subnet: Option<IpNet>,
+    /// What the command line says.
+    pub flags: Flags,
+    /// What is worth a line in the log.
+    pub notices: Vec<String>,
+}
+
+impl Config {
+    /// Reads the variables with `env`, and the files that they name.
+    ///
+    /// # Errors
+    /// Every [`Fault`] there is.
+    pub fn read(env: &dyn Fn(&str) -> Option<String>, flags: Flags) -> Result<Self, Vec<Fault>> {
+        let mut env = Environment::new(env);
+        let max_age = env.seconds(TOKEN_MAX_AGE, DEFAULT_TOKEN_MAX_AGE);
+        let credentials = Credentials::read(
+            &mut env,
+            TokenVariables {
+                token: "LINODE_API_TOKEN",
+                file: "LINODE_API_TOKEN_FILE",
+                default_file: Some(DEFAULT_TOKEN_FILE),
+                max_age,
+            },
+        );
+        let base = read_base(&mut env);
+        let region = env.text("LINODE_REGION");
+        if region.is_none() {
+            env.fault(
+                "LINODE_REGION",
+                None,
+                "must be set in the environment (use a k8s secret), to the region that \
+                 NodeBalancers are made in, such as us-east",
+            );
+        }
+        let external_subnet = read_external_subnet(&mut env);
+        let authorities = read_authorities(&mut env);
+        let timeout = env.seconds(TIMEOUT, DEFAULT_TIMEOUT);
+        let proxies = Proxies::read(&mut env);
+        let notices = env.finish()?;
+        // Whatever is missing was a fault.
+        let (Some(credentials), Some(base), Some(region)) = (credentials, base, region) else {
+            return Err(Vec::new());
+        };
+        Ok(Self {
+            connection: Connection {
+                base,
+                credentials,
+                timeout,
+                timeout_variable: TIMEOUT,
+                proxies,
+                authorities,
+            },
+            region,
+            external_subnet,
+            flags,
+            notices,
+        })
+    }
+}
+
+/// `https://api.linode.com` + `/` + the version + `/`. A version in the path of `LINODE_URL` wins
+/// over `LINODE_API_VERSION`; what else stands in that path is left out, as Linode's client does.
+fn read_base(env: &mut Environment<'_>) -> Option<Url> {
+    let text = env.text("LINODE_URL");
+    let version = env.text("LINODE_API_VERSION");
+    let remedy = "is no address of an API; write it like https://api.linode.com or \
+                  https://api.linode.com/v4beta";
+    let mut url = match env.url("LINODE_URL", text.as_deref().unwrap_or(DEFAULT_URL), remedy) {
+        Some(url) => url,
+        None => return None,
+    };
+    let segments: Vec<String> = url
+        .path_segments()
+        .into_iter()
+        .flatten()
+        .filter(|segment| !segment.is_empty())
+        .map(ToOwned::to_owned)
+        .collect();
+    let is_version = |segment: &String| {
+        segment
+            .strip_prefix('v')
+            .is_some_and(|rest| !rest.is_empty() && rest.chars().all(|c| c.is_ascii_alphanumeric()))
+    };
+    let in_path = segments.iter().rev().find(|s| is_version(s)).cloned();
+    if segments.len() > usize::from(in_path.is_some()) {
+        env.notice(format!(
+            "LINODE_URL={url}: of its path only a version such as v4 is used"
+        ));
+    }
+    let version = in_path.or(version).unwrap_or(DEFAULT_VERSION.to_owned());
+    if !is_version(&version) {
+        env.fault("LINODE_API_VERSION", Some(&version), "write v4 or v4beta");
+        return None;
+    }
+    url.set_path(&format!("/{version}/"));
+    Some(url)
+}
+
+fn read_external_subnet(env: &mut Environment<'_>) -> Option<IpNet> {
+    let text = env.text("LINODE_EXTERNAL_SUBNET")?;
+    let net = text.parse().ok();
+    if net.is_none() {
+        env.fault(
+            "LINODE_EXTERNAL_SUBNET",
+            Some(&text),
+            "is no block of addresses; write it like 192.0.2.0/24",
+        );
+    }
+    net
+}
+
+fn read_authorities(env: &mut Environment<'_>) -> Option<Vec<u8>> {
+    let path = env.text("LINODE_CA")?;
+    let problem = match std::fs::read(&path) {
+        Ok(pem) => match reqwest::Certificate::from_pem_bundle(&pem) {
+            Ok(certificates) if !certificates.is_empty() => return Some(pem),
+            _ => "has no certificate in PEM form".to_owned(),
+        },
+        Err(error) => format!("cannot be read ({error})"),
+    };
+    env.fault(
+        "LINODE_CA",
+        Some(&path),
+        format!("{problem}; name a PEM file with the authorities to trust"),
+    );
+    None
+}
+
+#[cfg(test)]
+mod tests;
