@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use mooring_common::label;
-use mooring_common::machines::hardware::{MacAddress, is_placeholder};
 use mooring_common::machines::Identity;
+use mooring_common::machines::hardware::{MacAddress, is_placeholder};
 use mooring_common::node_facts::NodeFacts;
 
 use super::{HostPaths, MetadataError, MetadataSource, SourceAnswer};

@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use super::{labels, settings};
+use crate::label;
 use crate::machines::hardware::HardwareIdError;
 use crate::machines::identity::address_type;
-use crate::label;
 use crate::machines::read::{Faults, Item, Object, Refusal, refuse};
 use crate::machines::schema::{MachineState, NodeEntry, NodeMatch};
 use crate::node_addresses::{AddressType, NodeAddress};
