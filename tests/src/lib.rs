@@ -11,6 +11,7 @@
 //! | [`machines_file`] | the provider's file, and its changes |
 //! | [`api_proxy`] | failures and races between a program and the API server |
 //! | [`shipped`] | the shipped manifests in force, and central under its ServiceAccount |
+//! | [`cloud_sim`] | the APIs of real clouds, simulated: machines that a test changes, failures that it chooses, a log |
 //! | [`endpoints`] | what central serves by HTTPS |
 //! | [`turn`] | central to oneself: one test after the other on one control plane |
 //! | [`stage`] | Services and L2Networks of one test, and what has become of them |
@@ -22,6 +23,7 @@
 
 pub mod api_proxy;
 pub mod arena;
+pub mod cloud_sim;
 pub mod cluster;
 pub mod control_plane;
 pub mod demo;

@@ -16,6 +16,8 @@ pub enum Program {
     Node,
     /// The rig's own helper inside network namespaces.
     NetlabTool,
+    /// A simulated cloud as a program of its own.
+    CloudSim,
 }
 
 impl Program {
@@ -25,6 +27,7 @@ impl Program {
             Self::Central => "mooring-central",
             Self::Node => "mooring-node",
             Self::NetlabTool => "netlab-tool",
+            Self::CloudSim => "cloud-sim",
         }
     }
 

@@ -1,0 +1,42 @@
+//! Clouds, simulated: what their APIs answer, and how they fail.
+//!
+//! Each cloud is an HTTP server with machines that a test adds, changes and takes away, as strict
+//! as the real one: it wants the token, pages as the real one does, and puts its errors in the same
+//! shape. What is asked is in a [log](Calls); what goes wrong is up to the test ([`Fault`]).
+//!
+//! ```no_run
+//! # use std::time::Duration;
+//! # use http::StatusCode;
+//! # use mooring_tests::cloud_sim::{Fault, When, linode::{Instance, Linode}};
+//! # async fn example() -> anyhow::Result<()> {
+//! let linode = Linode::start().await?;
+//! linode.add(Instance::labelled("n1").ipv4("192.0.2.1"));
+//! let busy = Fault::status(StatusCode::TOO_MANY_REQUESTS).retry_after(Duration::from_secs(5));
+//! linode.faults().inject(When::get("/v4/linode/instances").page(2).times(3), busy);
+//! // ... what the suite is about ...
+//! assert_eq!(linode.calls().to("/v4/linode/instances").len(), 1);
+//! # Ok(()) }
+//! ```
+//!
+//! | module | what it gives |
+//! |---|---|
+//! | [`linode`] | the API of Linode |
+//! | [`cloudscale`] | the API of cloudscale.ch |
+//! | [`world`] | either of them by one set of names, for scenarios that must hold on both |
+//!
+//! Nothing is kept that a test has not put there, and no body of a request is kept at all.
+
+pub mod cloudscale;
+mod faults;
+pub mod linode;
+mod log;
+mod request;
+mod rows;
+mod server;
+pub mod world;
+
+pub use faults::{Fault, Faults, Injection, When};
+pub use log::{Call, Calls};
+
+/// The only token that the simulated clouds take. It opens nothing else.
+pub const TOKEN: &str = "a-token-of-the-simulation-that-opens-nothing-else";

@@ -1,0 +1,153 @@
+//! A server, as the API shows it.
+
+use serde_json::{Value, json};
+
+/// A server about to be made.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Machine(Value);
+
+/// A network interface of a server.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Interface {
+    kind: &'static str,
+    addresses: Vec<Value>,
+}
+
+impl Machine {
+    /// A running server without any interface.
+    pub fn named(name: &str) -> Self {
+        Self(json!({ "name": name, "interfaces": [] }))
+    }
+
+    /// One more interface.
+    pub fn interface(mut self, interface: Interface) -> Self {
+        if let Some(interfaces) = self.0["interfaces"].as_array_mut() {
+            interfaces.push(interface.into_value());
+        }
+        self
+    }
+
+    /// For example `flex-4-2`.
+    pub fn flavor(mut self, slug: &str) -> Self {
+        self.0["flavor"] = flavor(slug);
+        self
+    }
+
+    /// For example `rma1`.
+    pub fn zone(self, slug: &str) -> Self {
+        self.with("zone", json!({ "slug": slug }))
+    }
+
+    /// `running`, `stopped` or `changing`.
+    pub fn status(self, status: &str) -> Self {
+        self.with("status", status)
+    }
+
+    /// One more tag.
+    pub fn tag(mut self, key: &str, value: &str) -> Self {
+        if !self.0["tags"].is_object() {
+            self.0["tags"] = json!({});
+        }
+        self.0["tags"][key] = json!(value);
+        self
+    }
+
+    /// Any field.
+    pub fn with(mut self, field: &str, value: impl Into<Value>) -> Self {
+        self.0[field] = value.into();
+        self
+    }
+
+    pub(super) fn into_value(self) -> Value {
+        self.0
+    }
+}
+
+impl Interface {
+    /// An interface to the public network, without an address.
+    pub const fn public() -> Self {
+        Self::of("public")
+    }
+
+    /// An interface to a private network, without an address.
+    pub const fn private() -> Self {
+        Self::of("private")
+    }
+
+    const fn of(kind: &'static str) -> Self {
+        Self {
+            kind,
+            addresses: Vec::new(),
+        }
+    }
+
+    /// One more address.
+    pub fn address(mut self, address: &str) -> Self {
+        let subnet = json!({
+            "href": "https://api.cloudscale.ch/v1/subnets/11111111-2222-4333-8444-555555555555",
+            "uuid": "11111111-2222-4333-8444-555555555555",
+            "cidr": "10.0.0.0/8",
+        });
+        let (version, length) = if address.contains(':') {
+            (6, 128)
+        } else {
+            (4, 24)
+        };
+        self.addresses.push(json!({
+            "version": version, "address": address, "prefix_length": length,
+            "gateway": null, "reverse_ptr": null,
+            "subnet": if self.kind == "private" { subnet } else { Value::Null },
+        }));
+        self
+    }
+
+    /// The interface as the API shows it.
+    pub fn into_value(self) -> Value {
+        json!({
+            "type": self.kind,
+            "network": {
+                "href": "https://api.cloudscale.ch/v1/networks/22222222-3333-4444-8555-666666666666",
+                "uuid": "22222222-3333-4444-8555-666666666666",
+                "name": self.kind,
+            },
+            "addresses": self.addresses,
+        })
+    }
+}
+
+/// A flavor as the API shows it.
+pub(super) fn flavor(slug: &str) -> Value {
+    json!({ "slug": slug, "name": slug, "vcpu_count": 2, "memory_gb": 4 })
+}
+
+/// A server with all the fields that the API shows; those given win.
+pub(super) fn complete(given: &Value, uuid: &str, url: &str) -> Value {
+    let mut value = json!({
+        "href": format!("{url}/v1/servers/{uuid}"),
+        "uuid": uuid,
+        "name": "server",
+        "status": "running",
+        "created_at": "2026-01-02T03:04:05.000000Z",
+        "zone": { "slug": "rma1" },
+        "flavor": flavor("flex-4-2"),
+        "image": {
+            "slug": "debian-12", "name": "Debian 12", "operating_system": "Debian",
+            "default_username": "debian",
+        },
+        "volumes": [
+            { "type": "ssd", "device_path": "", "size_gb": 50, "uuid": uuid },
+        ],
+        "interfaces": [],
+        "server_groups": [],
+        "anti_affinity_with": [],
+        "ssh_fingerprints": [],
+        "ssh_host_keys": [],
+        "tags": {},
+    });
+    for (field, given) in given.as_object().into_iter().flatten() {
+        value[field] = given.clone();
+    }
+    value
+}

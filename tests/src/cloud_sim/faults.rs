@@ -1,0 +1,355 @@
+//! What can go wrong between a cloud and its client, chosen by request.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use http::{Method, StatusCode};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::request::{Asked, matches_path};
+
+/// Which requests a fault concerns: all, unless it is said which.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct When {
+    reads: bool,
+    writes: bool,
+    method: Option<Method>,
+    path: String,
+    parameters: Vec<(String, String)>,
+    after: u64,
+    times: u64,
+}
+
+impl When {
+    /// Requests to a path, of any method; `*` stands for one segment, and a `**` at the start for
+    /// any number of them.
+    pub fn any(path: &str) -> Self {
+        Self {
+            reads: true,
+            writes: true,
+            method: None,
+            path: path.to_owned(),
+            parameters: Vec::new(),
+            after: 0,
+            times: u64::MAX,
+        }
+    }
+
+    /// GET requests to a path.
+    pub fn get(path: &str) -> Self {
+        Self {
+            writes: false,
+            ..Self::any(path)
+        }
+    }
+
+    /// Requests to a path that mean to change something.
+    pub fn write(path: &str) -> Self {
+        Self {
+            reads: false,
+            ..Self::any(path)
+        }
+    }
+
+    /// Only those of this method.
+    pub fn method(mut self, method: Method) -> Self {
+        self.method = Some(method);
+        self
+    }
+
+    /// Only those with this query parameter.
+    pub fn parameter(mut self, name: &str, value: &str) -> Self {
+        self.parameters.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Only those for this page.
+    pub fn page(self, page: u32) -> Self {
+        self.parameter("page", &page.to_string())
+    }
+
+    /// Leaves the first so many alone.
+    pub fn after(mut self, count: u64) -> Self {
+        self.after = count;
+        self
+    }
+
+    /// Only so many.
+    pub fn times(mut self, count: u64) -> Self {
+        self.times = count;
+        self
+    }
+
+    /// Only the n-th, counted from 1.
+    pub fn nth(self, n: u64) -> Self {
+        self.after(n.saturating_sub(1)).times(1)
+    }
+
+    fn concerns(&self, asked: &Asked) -> bool {
+        let reads = asked.method == Method::GET || asked.method == Method::HEAD;
+        (if reads { self.reads } else { self.writes })
+            && self.method.as_ref().is_none_or(|m| *m == asked.method)
+            && matches_path(&self.path, &asked.path)
+            && self.parameters.iter().all(|p| asked.query.contains(p))
+    }
+}
+
+type Hook = dyn Fn() + Send + Sync;
+type Rewriting = dyn Fn(&mut Value) + Send + Sync;
+
+/// When a client shall come back, as `Retry-After` says it.
+#[derive(Clone, Debug)]
+pub(super) enum RetryAfter {
+    Text(String),
+    DateIn(Duration),
+}
+
+/// How a request ends.
+#[derive(Clone)]
+pub(super) enum Ending {
+    /// With the answer that it would have had.
+    Answer,
+    /// With that answer, changed.
+    Rewritten(Arc<Rewriting>),
+    /// With half of that answer, then the connection is closed.
+    CutOff,
+    /// With half of that answer, then the connection is reset.
+    Torn,
+    /// With a reset connection.
+    Reset,
+    /// Not at all, until the fault is lifted; then with a reset connection.
+    Hang,
+    /// With an error in the API's own shape.
+    Status(StatusCode),
+    /// With another body.
+    Body(StatusCode, &'static str, Bytes),
+}
+
+/// What goes wrong.
+#[derive(Clone)]
+#[must_use]
+pub struct Fault {
+    pub(super) delay: Duration,
+    pub(super) hook: Option<Arc<Hook>>,
+    /// Whether the request takes effect.
+    pub(super) executed: bool,
+    pub(super) retry_after: Option<RetryAfter>,
+    pub(super) ending: Ending,
+}
+
+impl Fault {
+    const fn ending(ending: Ending, executed: bool) -> Self {
+        Self {
+            delay: Duration::ZERO,
+            hook: None,
+            executed,
+            retry_after: None,
+            ending,
+        }
+    }
+
+    /// The answer comes later.
+    pub fn slow(delay: Duration) -> Self {
+        Self::ending(Ending::Answer, true).delayed(delay)
+    }
+
+    /// There is no answer until the fault is lifted, and the request has no effect.
+    pub const fn hang() -> Self {
+        Self::ending(Ending::Hang, false)
+    }
+
+    /// An error in the API's own shape, and the request has no effect.
+    pub const fn status(status: StatusCode) -> Self {
+        Self::ending(Ending::Status(status), false)
+    }
+
+    /// A page for people, as something between cloud and client would send.
+    pub fn html(status: StatusCode) -> Self {
+        let page = "<!DOCTYPE html><html><head><title>Please wait</title></head>\
+                    <body><h1>We will be back soon</h1></body></html>";
+        let body = Ending::Body(status, "text/html; charset=utf-8", page.into());
+        Self::ending(body, false)
+    }
+
+    /// Another body, of type JSON.
+    pub fn body(status: StatusCode, body: impl Into<Bytes>) -> Self {
+        let body = Ending::Body(status, "application/json", body.into());
+        Self::ending(body, false)
+    }
+
+    /// Half of the answer, with the length of the whole, then the connection is closed.
+    pub const fn cut_off() -> Self {
+        Self::ending(Ending::CutOff, true)
+    }
+
+    /// Half of the answer, with the length of the whole, then the connection is reset.
+    pub const fn torn() -> Self {
+        Self::ending(Ending::Torn, true)
+    }
+
+    /// The connection is reset before any answer, and the request has no effect.
+    pub const fn reset() -> Self {
+        Self::ending(Ending::Reset, false)
+    }
+
+    /// The answer, changed: fields that are new, that are missing, that are wrong.
+    pub fn rewritten(rewrite: impl Fn(&mut Value) + Send + Sync + 'static) -> Self {
+        Self::ending(Ending::Rewritten(Arc::new(rewrite)), true)
+    }
+
+    /// Something happens just before the request takes effect; the answer is as usual. With this,
+    /// rows shift between two pages.
+    pub fn meanwhile(hook: impl Fn() + Send + Sync + 'static) -> Self {
+        Self::ending(Ending::Answer, true).first(hook)
+    }
+
+    /// Something happens before all else: that a program is killed at this very request, say.
+    pub fn first(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// And that after a while.
+    pub const fn delayed(mut self, delay: Duration) -> Self {
+        self.delay = delay;
+        self
+    }
+
+    /// And yet the request takes effect: only its answer is lost.
+    pub const fn executed(mut self) -> Self {
+        self.executed = true;
+        self
+    }
+
+    /// With `Retry-After` in seconds.
+    pub fn retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(RetryAfter::Text(wait.as_secs().to_string()));
+        self
+    }
+
+    /// With `Retry-After` as a date.
+    pub fn retry_after_date(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(RetryAfter::DateIn(wait));
+        self
+    }
+
+    /// With whatever as `Retry-After`.
+    pub fn retry_after_text(mut self, text: &str) -> Self {
+        self.retry_after = Some(RetryAfter::Text(text.to_owned()));
+        self
+    }
+}
+
+impl fmt::Debug for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fault").finish_non_exhaustive()
+    }
+}
+
+impl RetryAfter {
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::DateIn(wait) => {
+                let wait = SignedDuration::try_from(*wait).unwrap_or_default();
+                let date = Timestamp::now().saturating_add(wait).unwrap_or_default();
+                let printer = jiff::fmt::rfc2822::DateTimePrinter::new();
+                printer
+                    .timestamp_to_rfc9110_string(&date)
+                    .expect("a date of this century can be written")
+            }
+        }
+    }
+}
+
+struct Rule {
+    when: When,
+    fault: Fault,
+    seen: AtomicU64,
+    hits: watch::Sender<u64>,
+    lifted: watch::Sender<bool>,
+}
+
+/// A fault that has been injected.
+#[derive(Clone)]
+pub struct Injection(Arc<Rule>);
+
+impl Injection {
+    /// How often it has struck.
+    pub fn hits(&self) -> u64 {
+        *self.0.hits.borrow()
+    }
+
+    /// Waits until it has struck so often.
+    pub async fn struck(&self, times: u64) {
+        // The sender lives in self.
+        let _ = self
+            .0
+            .hits
+            .subscribe()
+            .wait_for(|hits| *hits >= times)
+            .await;
+    }
+
+    /// Ends it: requests are answered as usual, and those that hang are let go.
+    pub fn lift(&self) {
+        self.0.lifted.send_replace(true);
+    }
+
+    pub(super) fn fault(&self) -> &Fault {
+        &self.0.fault
+    }
+
+    pub(super) async fn is_lifted(&self) {
+        let _ = self.0.lifted.subscribe().wait_for(|lifted| *lifted).await;
+    }
+}
+
+/// The faults of one cloud. Of several that concern a request, the one injected first strikes.
+#[derive(Clone, Default)]
+pub struct Faults(Arc<Mutex<Vec<Injection>>>);
+
+impl Faults {
+    /// From now on, this goes wrong with these requests.
+    pub fn inject(&self, when: When, fault: Fault) -> Injection {
+        let injection = Injection(Arc::new(Rule {
+            when,
+            fault,
+            seen: AtomicU64::new(0),
+            hits: watch::Sender::new(0),
+            lifted: watch::Sender::new(false),
+        }));
+        self.lock().push(injection.clone());
+        injection
+    }
+
+    /// Lifts all of them.
+    pub fn clear(&self) {
+        for injection in self.lock().drain(..) {
+            injection.lift();
+        }
+    }
+
+    /// The fault that strikes this request.
+    pub(super) fn strike(&self, asked: &Asked) -> Option<Injection> {
+        let mut injections = self.lock();
+        injections.retain(|injection| !*injection.0.lifted.borrow());
+        let struck = injections.iter().find(|Injection(rule)| {
+            rule.when.concerns(asked)
+                && rule.seen.fetch_add(1, Ordering::Relaxed) >= rule.when.after
+                && *rule.hits.borrow() < rule.when.times
+        })?;
+        struck.0.hits.send_modify(|hits| *hits += 1);
+        Some(struck.clone())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Injection>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,82 @@
+//! The objects of one kind, as the API shows them.
+
+use axum::body::Bytes;
+use serde_json::Value;
+
+/// One object, and its text, which is made anew only when the object changes.
+pub(super) struct Row {
+    key: String,
+    value: Value,
+    text: String,
+}
+
+impl Row {
+    pub(super) const fn value(&self) -> &Value {
+        &self.value
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// The objects of one kind, in the order in which the API lists them.
+#[derive(Default)]
+pub(super) struct Rows(Vec<Row>);
+
+impl Rows {
+    pub(super) fn add(&mut self, key: impl Into<String>, value: Value) {
+        self.0.push(Row {
+            key: key.into(),
+            text: value.to_string(),
+            value,
+        });
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&Row> {
+        self.0.iter().find(|row| row.key == key)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Row> {
+        self.0.iter()
+    }
+
+    /// Changes an object; whether it is there.
+    pub(super) fn change(&mut self, key: &str, change: impl FnOnce(&mut Value)) -> bool {
+        let Some(row) = self.0.iter_mut().find(|row| row.key == key) else {
+            return false;
+        };
+        change(&mut row.value);
+        row.text = row.value.to_string();
+        true
+    }
+
+    /// Takes an object away; whether it was there.
+    pub(super) fn remove(&mut self, key: &str) -> bool {
+        let before = self.0.len();
+        self.0.retain(|row| row.key != key);
+        self.0.len() < before
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// A JSON array of objects.
+pub(super) fn array<'a>(rows: impl IntoIterator<Item = &'a Row>) -> String {
+    let mut text = String::from("[");
+    for (index, row) in rows.into_iter().enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        text.push_str(row.text());
+    }
+    text.push(']');
+    text
+}
+
+/// An object's text as a body.
+pub(super) fn body(row: &Row) -> Bytes {
+    Bytes::copy_from_slice(row.text().as_bytes())
+}

@@ -1,0 +1,264 @@
+//! One simulated cloud's server: connections, the log, and the faults; what is answered, is the
+//! cloud's own.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::response::Response;
+use futures::stream;
+use http::{HeaderValue, Request, StatusCode, header};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use socket2::SockRef;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tower::ServiceExt as _;
+
+use super::faults::{Ending, Faults, Injection};
+use super::log::{Calls, Log};
+use super::request::Asked;
+
+/// How long half an answer has to leave before the connection ends.
+const HALF_WAY: Duration = Duration::from_millis(20);
+
+/// An error in the shape of one API.
+pub(super) type ErrorShape = fn(StatusCode) -> Response;
+
+struct Shared {
+    log: Log,
+    faults: Faults,
+    api: Router,
+    error: ErrorShape,
+    /// Whether nobody is at home.
+    down: watch::Sender<bool>,
+    turned_away: AtomicU64,
+}
+
+/// A running server. It ends when it is dropped, and it needs the runtime of its test.
+pub(super) struct Server {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    task: JoinHandle<()>,
+}
+
+impl Server {
+    /// Listens on this address; port 0 is a free one.
+    pub(super) async fn start(listen: SocketAddr, api: Router, error: ErrorShape) -> Result<Self> {
+        let listener = TcpListener::bind(listen)
+            .await
+            .with_context(|| format!("listening on {listen}"))?;
+        let shared = Arc::new(Shared {
+            log: Log::default(),
+            faults: Faults::default(),
+            api,
+            error,
+            down: watch::Sender::new(false),
+            turned_away: AtomicU64::new(0),
+        });
+        Ok(Self {
+            address: listener.local_addr()?,
+            task: tokio::spawn(serve(listener, shared.clone())),
+            shared,
+        })
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub(super) fn faults(&self) -> &Faults {
+        &self.shared.faults
+    }
+
+    pub(super) fn calls(&self) -> Calls {
+        self.shared.log.calls()
+    }
+
+    /// Resets all connections, and every new one, until it is up again.
+    pub(super) fn set_down(&self, down: bool) {
+        self.shared.down.send_replace(down);
+    }
+
+    /// How many connections were reset since the cloud was down.
+    pub(super) fn turned_away(&self) -> u64 {
+        self.shared.turned_away.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        connections.spawn(connection(stream, shared.clone()));
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+/// A second handle of a connection's socket, by which it can be reset.
+struct Wire(std::net::TcpStream);
+
+impl Wire {
+    /// When the connection is closed, it will be by a reset.
+    fn reset(&self) {
+        // A socket that is gone already needs no reset.
+        let _ = SockRef::from(&self.0).set_linger(Some(Duration::ZERO));
+    }
+}
+
+async fn connection(stream: TcpStream, shared: Arc<Shared>) {
+    // Small answers must not wait for each other.
+    let _ = stream.set_nodelay(true);
+    let Ok((stream, wire)) = split(stream) else {
+        return;
+    };
+    let (wire, mut down) = (Arc::new(wire), shared.down.subscribe());
+    if *down.borrow_and_update() {
+        shared.turned_away.fetch_add(1, Ordering::Relaxed);
+        wire.reset();
+        return;
+    }
+    let service = {
+        let (shared, wire) = (shared.clone(), wire.clone());
+        service_fn(move |request| answer(shared.clone(), wire.clone(), request))
+    };
+    let serving = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    tokio::select! {
+        // A client that goes away in the middle is an everyday thing.
+        _ = serving => {}
+        _ = down.wait_for(|down| *down) => wire.reset(),
+    }
+}
+
+fn split(stream: TcpStream) -> io::Result<(TcpStream, Wire)> {
+    let stream = stream.into_std()?;
+    let wire = Wire(stream.try_clone()?);
+    Ok((TcpStream::from_std(stream)?, wire))
+}
+
+async fn answer(
+    shared: Arc<Shared>,
+    wire: Arc<Wire>,
+    request: Request<Incoming>,
+) -> io::Result<Response> {
+    let asked = Asked::of(&request);
+    let ticket = shared.log.arrived(&asked, request.headers());
+    let request = request.map(Body::new);
+    let answer = match shared.faults.strike(&asked) {
+        None => call(&shared.api, request).await,
+        Some(injection) => {
+            ticket.faulty();
+            fail(&shared, &injection, &wire, request).await?
+        }
+    };
+    ticket.answered(answer.status());
+    Ok(answer)
+}
+
+async fn call(api: &Router, request: Request<Body>) -> Response {
+    let answer = api.clone().oneshot(request).await;
+    answer.unwrap_or_else(|never| match never {})
+}
+
+async fn fail(
+    shared: &Shared,
+    injection: &Injection,
+    wire: &Arc<Wire>,
+    request: Request<Body>,
+) -> io::Result<Response> {
+    let fault = injection.fault();
+    if let Some(hook) = &fault.hook {
+        hook();
+    }
+    tokio::time::sleep(fault.delay).await;
+    let executed = if fault.executed {
+        Some(call(&shared.api, request).await)
+    } else {
+        None
+    };
+    let executed = executed.unwrap_or_default();
+    let mut answer = match &fault.ending {
+        Ending::Answer => executed,
+        Ending::Rewritten(rewrite) => {
+            let (parts, body) = whole(executed).await?;
+            let mut value = serde_json::from_slice(&body)?;
+            rewrite(&mut value);
+            with_length(parts, value.to_string().into())
+        }
+        Ending::CutOff => half(executed, None).await?,
+        Ending::Torn => half(executed, Some(wire.clone())).await?,
+        Ending::Reset => return Err(reset(wire)),
+        Ending::Hang => {
+            injection.is_lifted().await;
+            return Err(reset(wire));
+        }
+        Ending::Status(status) => (shared.error)(*status),
+        Ending::Body(status, kind, body) => {
+            let mut answer = Response::new(Body::from(body.clone()));
+            *answer.status_mut() = *status;
+            let kind = HeaderValue::from_static(kind);
+            answer.headers_mut().insert(header::CONTENT_TYPE, kind);
+            answer
+        }
+    };
+    if let Some(retry_after) = &fault.retry_after {
+        let value = HeaderValue::try_from(retry_after.text()).map_err(io::Error::other)?;
+        answer.headers_mut().insert(header::RETRY_AFTER, value);
+    }
+    Ok(answer)
+}
+
+fn reset(wire: &Wire) -> io::Error {
+    wire.reset();
+    io::Error::from(io::ErrorKind::ConnectionReset)
+}
+
+async fn whole(answer: Response) -> io::Result<(http::response::Parts, Bytes)> {
+    let (parts, body) = answer.into_parts();
+    let body = body.collect().await.map_err(io::Error::other)?;
+    Ok((parts, body.to_bytes()))
+}
+
+fn with_length(mut parts: http::response::Parts, body: Bytes) -> Response {
+    let length = HeaderValue::from(body.len());
+    parts.headers.insert(header::CONTENT_LENGTH, length);
+    Response::from_parts(parts, Body::from(body))
+}
+
+/// The first half of an answer under the length of the whole; then the connection ends, by a reset
+/// if there is a wire.
+async fn half(answer: Response, wire: Option<Arc<Wire>>) -> io::Result<Response> {
+    let (parts, body) = whole(answer).await?;
+    let length = HeaderValue::from(body.len());
+    let first = body.slice(..body.len() / 2);
+    let parts_of_body = stream::unfold(Some(first), move |first| {
+        let wire = wire.clone();
+        async move {
+            if let Some(first) = first {
+                return Some((Ok(first), None));
+            }
+            tokio::time::sleep(HALF_WAY).await;
+            if let Some(wire) = &wire {
+                wire.reset();
+            }
+            Some((Err(io::Error::from(io::ErrorKind::ConnectionReset)), None))
+        }
+    });
+    let mut answer = Response::from_parts(parts, Body::from_stream(parts_of_body));
+    answer.headers_mut().insert(header::CONTENT_LENGTH, length);
+    Ok(answer)
+}

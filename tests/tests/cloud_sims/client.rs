@@ -1,0 +1,123 @@
+//! A client that shows what comes over the wire, byte for byte.
+
+use std::time::Duration;
+
+use http::HeaderMap;
+use mooring_tests::cloud_sim::TOKEN;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// No answer of a test takes longer.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// An answer, as far as it came.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
+    /// How the connection ended.
+    pub(crate) ended: Ended,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// All that was announced has come.
+    Whole,
+    /// Less has come than was announced, and then the connection was closed.
+    Short,
+    /// The connection was reset.
+    Reset,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        let value = self.headers.get(name);
+        let value = value.unwrap_or_else(|| panic!("no {name}: {self:?}"));
+        value.to_str().unwrap()
+    }
+}
+
+/// GET with the token. `None`: the connection was reset before any answer.
+pub(crate) async fn get(url: &str, path: &str) -> Answer {
+    try_get(url, path).await.expect("an answer")
+}
+
+pub(crate) async fn try_get(url: &str, path: &str) -> Option<Answer> {
+    ask(
+        url,
+        "GET",
+        path,
+        &[("Authorization", &format!("Bearer {TOKEN}"))],
+    )
+    .await
+}
+
+/// GET with the token and a filter.
+pub(crate) async fn filtered(url: &str, path: &str, filter: &str) -> Answer {
+    let token = format!("Bearer {TOKEN}");
+    let headers = [("Authorization", token.as_str()), ("X-Filter", filter)];
+    ask(url, "GET", path, &headers).await.expect("an answer")
+}
+
+pub(crate) async fn ask(
+    url: &str,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> Option<Answer> {
+    let asked = tokio::time::timeout(LIMIT, exchange(url, method, path, headers));
+    asked.await.expect("the simulation answers in time")
+}
+
+async fn exchange(url: &str, method: &str, path: &str, headers: &[(&str, &str)]) -> Option<Answer> {
+    let address = url.strip_prefix("http://").expect("an address");
+    let mut stream = TcpStream::connect(address).await.expect("a connection");
+    let headers: String = headers
+        .iter()
+        .map(|(k, v)| format!("{k}: {v}\r\n"))
+        .collect();
+    let request =
+        format!("{method} {path} HTTP/1.1\r\nHost: sim\r\nConnection: close\r\n{headers}\r\n");
+    // What was reset already is seen when reading.
+    let _ = stream.write_all(request.as_bytes()).await;
+    let (mut received, mut buffer, mut reset) = (Vec::new(), [0; 4096], false);
+    loop {
+        match stream.read(&mut buffer).await {
+            Ok(0) => break,
+            Ok(count) => received.extend_from_slice(&buffer[..count]),
+            Err(_) => {
+                reset = true;
+                break;
+            }
+        }
+    }
+    let text = String::from_utf8(received).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let mut lines = head.lines();
+    let status = lines.next()?.split(' ').nth(1)?.parse().unwrap();
+    let headers: HeaderMap = lines
+        .map(|line| {
+            let (name, value) = line.split_once(": ").unwrap();
+            let name = http::HeaderName::try_from(name).unwrap();
+            (name, http::HeaderValue::try_from(value).unwrap())
+        })
+        .collect();
+    let length: usize = headers["content-length"].to_str().unwrap().parse().unwrap();
+    let ended = match (reset, body.len() == length) {
+        (true, _) => Ended::Reset,
+        (false, true) => Ended::Whole,
+        (false, false) => Ended::Short,
+    };
+    Some(Answer {
+        status,
+        headers,
+        body: body.to_owned(),
+        ended,
+    })
+}

@@ -1,0 +1,9 @@
+//! The simulated clouds are as strict as the real ones, and fail as they are told to.
+
+mod client;
+mod cloudscale;
+mod failures;
+mod linode;
+mod program;
+mod speed;
+mod world;

@@ -1,0 +1,28 @@
+//! Either cloud by one set of names.
+
+use mooring_tests::cloud_sim::world::{Cloud, Server, World};
+
+use crate::client::get;
+
+/// What scenarios for both clouds expect of a Node's addresses is what the simulations show.
+#[tokio::test]
+async fn either_cloud_shows_the_same_machine() {
+    for cloud in [Cloud::Linode, Cloud::Cloudscale] {
+        let world = World::start(cloud).await;
+        let server = Server::named("n1")
+            .public("192.0.2.1")
+            .public("2001:db8::1");
+        let id = world.add(server.private("10.0.0.1"));
+        assert!(id.starts_with(cloud.name()), "{id}");
+        let url = world.environment()[0].1.clone();
+        let path = match cloud {
+            Cloud::Linode => "/v4/linode/instances",
+            Cloud::Cloudscale => "/v1/servers",
+        };
+        let shown = get(&url, path).await.body;
+        for address in ["192.0.2.1", "2001:db8::1", "10.0.0.1"] {
+            assert!(shown.contains(address), "{shown}");
+        }
+        assert_eq!((world.listings().len(), world.lookups().len()), (1, 0));
+    }
+}
