@@ -1,6 +1,6 @@
+use crate::label::{is_dns_name, is_key, is_value, sanitize};
 use crate::machines::Capacity;
 use crate::machines::hardware::{MacAddress, MachineId, SystemUuid, is_placeholder};
-use crate::label::{is_dns_name, is_key, is_value, sanitize};
 
 #[test]
 fn placeholders_identify_nothing() {
