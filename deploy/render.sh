@@ -69,6 +69,11 @@ check() {
         "$helm" template mooring "$chart" --values "$values" >/dev/null
     done
     refuses "cloudProvider is not set" --set cloudProvider=
+    refuses "/cloudProvider" --set cloudProvider=aws
+    refuses "/cloudProvider" --set 'cloudProvider=linode\,linode'
+    refuses "/cloudProvider" --set 'cloudProvider=linode\,'
+    refuses "is Mooring's own" \
+        --set 'nodeDaemon.annotationKeys={mooring.dev/corrected-by-central}'
     refuses "belongs to Kubernetes" \
         --set 'nodeDaemon.additionalLabelKeys={node-role.kubernetes.io/control-plane}'
     refuses "machines.configMap are both set" --set machines.file=x,machines.configMap=y

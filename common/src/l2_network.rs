@@ -96,7 +96,7 @@ pub fn reference(name: &str, uid: &str) -> ObjectReference {
     }
 }
 
-/// What central has found about an L2Network.
+/// What central, and each node that the selector matches, has found about an L2Network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct L2NetworkStatus {
@@ -106,6 +106,38 @@ pub struct L2NetworkStatus {
     /// How many addresses of its ranges Services hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_addresses: Option<i64>,
+    /// The Nodes that the selector matches, each with what its daemon says of itself. The first
+    /// 500: on a larger segment the rest is told by Events and metrics alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 500))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub nodes: Vec<SegmentNode>,
+}
+
+/// Whether one Node can speak on a segment. Written by its daemon, when it changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SegmentNode {
+    /// The Node's name.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// Whether it can announce service addresses there.
+    pub ready: bool,
+    /// `Ready`, or in one word why it is not.
+    #[schemars(length(min = 1, max = 64))]
+    pub reason: String,
+    /// Why it is not ready, and what to do.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 512))]
+    pub message: String,
+    /// The interface that it speaks on, or would.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 15))]
+    pub interface: Option<String>,
+    /// The MAC address that it speaks from, such as `02:00:00:00:00:01`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 17))]
+    pub mac: Option<String>,
 }
 
 /// What is wrong with an L2Network that the API server let pass (an old object, or an API server

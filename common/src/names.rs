@@ -155,10 +155,41 @@ pub mod reasons {
     /// L2Network, Warning: a node that it selects cannot speak on it; the note says which, why, and
     /// what to do.
     pub const SEGMENT_UNAVAILABLE: &str = "SegmentUnavailable";
+    /// Node, Warning: its daemon found no admission policy that keeps it to this Node, and writes
+    /// nothing; the note says what to do.
+    pub const FENCE_MISSING: &str = "FenceMissing";
     /// Service, Normal: a node has begun to announce one of its addresses.
     pub const ADDRESS_ANNOUNCED: &str = "AddressAnnounced";
     /// Service, Warning: a machine that is none of ours answers for one of its addresses.
     pub const ADDRESS_CONFLICT: &str = "AddressConflict";
+}
+
+/// Admission policies of the chart. The node daemon makes sure at its start that they refuse it what
+/// is not its own.
+pub mod policies {
+    /// Keeps each daemon to its own Node.
+    pub const OWN_NODE: &str = "mooring-node-own-node";
+    /// Keeps each daemon to its own Lease.
+    pub const OWN_LEASE: &str = "mooring-node-own-lease";
+    /// Keeps each daemon to its own entry in the status of L2Networks.
+    pub const OWN_SEGMENT_ENTRY: &str = "mooring-node-own-segment-entry";
+}
+
+/// Why a Node can speak on a segment or not: `status.nodes[].reason` of an L2Network. Written by the
+/// node daemons.
+pub mod segment_reasons {
+    /// It can.
+    pub const READY: &str = "Ready";
+    /// It is about to: the interface is being opened.
+    pub const STARTING: &str = "Starting";
+    /// It could, but is being deleted, excluded or drained.
+    pub const DRAINING: &str = "Draining";
+    /// It has no interface for the segment.
+    pub const NO_INTERFACE: &str = "NoInterface";
+    /// It has one, which is down or has no MAC address.
+    pub const INTERFACE_DOWN: &str = "InterfaceDown";
+    /// It has one, on which it cannot speak.
+    pub const CANNOT_SPEAK: &str = "CannotSpeak";
 }
 
 /// The Lease that central's replicas compete for: the one that the Go controllers use, in

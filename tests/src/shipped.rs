@@ -23,7 +23,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Service};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use mooring_common::l2_network::L2Network;
+use mooring_common::l2_network::{L2Network, L2NetworkSpec, Subnet};
 use mooring_common::names::NAMESPACE;
 use serde_json::json;
 
@@ -263,8 +263,11 @@ async fn credential(kubeconfig: &Path) -> Result<String> {
     .context("the token has no id")
 }
 
-/// Waits for all three policies: the API server takes up new ones within a second or so.
-async fn policies_stand(cp: &ControlPlane) -> Result<()> {
+/// Waits for all policies: the API server takes up new ones within a second or so.
+///
+/// # Errors
+/// If one of them is not in force in time.
+pub async fn policies_stand(cp: &ControlPlane) -> Result<()> {
     let admin = cp.admin();
     let daemon = cp.client_for(NAMESPACE, "mooring-node", None).await?;
     let central = cp.client_for(NAMESPACE, "mooring-central", None).await?;
@@ -282,11 +285,19 @@ async fn policies_stand(cp: &ControlPlane) -> Result<()> {
     let mut lease = Lease::default();
     lease.metadata.name = Some(probe.clone());
     let nodes = Api::<Node>::all(daemon.clone());
-    let leases = Api::<Lease>::namespaced(daemon, NAMESPACE);
+    let leases = Api::<Lease>::namespaced(daemon.clone(), NAMESPACE);
     let services = Api::<Service>::namespaced(central, "default");
+    let networks = Api::<L2Network>::all(daemon.clone());
+    let network = L2Network::new(&probe, example_network());
+    let all_networks = Api::<L2Network>::all(admin.clone());
+    all_networks
+        .create(&PostParams::default(), &network)
+        .await?;
+    let uses = Patch::Merge(json!({ "status": { "usedAddresses": 1 } }));
     let stand = try_eventually(TAKE_UP, async || {
         is_denied(nodes.patch(&probe, &dry_patch, &label).await)
             && is_denied(leases.create(&dry_post, &lease).await)
+            && is_denied(networks.patch_status(&probe, &dry_patch, &uses).await)
             && is_denied(
                 services
                     .patch_status("kubernetes", &dry_patch, &label)
@@ -294,12 +305,23 @@ async fn policies_stand(cp: &ControlPlane) -> Result<()> {
             )
     })
     .await;
-    Api::<Node>::all(admin)
-        .delete(&probe, &DeleteParams::default())
-        .await?;
+    let gone = DeleteParams::default();
+    all_networks.delete(&probe, &gone).await?;
+    Api::<Node>::all(admin).delete(&probe, &gone).await?;
     stand
         .map_err(anyhow::Error::msg)
         .context("the admission policies are not in force")
+}
+
+fn example_network() -> L2NetworkSpec {
+    L2NetworkSpec {
+        subnets: vec![Subnet {
+            cidr: "203.0.113.0/24".to_owned(),
+            gateway: None,
+        }],
+        ranges: vec!["203.0.113.254-203.0.113.254".to_owned()],
+        ..L2NetworkSpec::default()
+    }
 }
 
 /// Whether an admission policy (and not RBAC) refused it.

@@ -14,6 +14,7 @@ use tokio::sync::OnceCell;
 use super::{ADDITIONAL_LABEL, CENTRAL, DAEMON, MARKER_LIMIT};
 use crate::control_plane::ControlPlane;
 use crate::objects::apply_manifests;
+use crate::shipped::policies_stand;
 use crate::wait::eventually;
 
 /// Applies the manifests once, and gives central's kubeconfig.
@@ -28,6 +29,10 @@ pub(super) async fn deployed(control_plane: &'static ControlPlane) -> &'static P
             for account in [CENTRAL, DAEMON] {
                 has_its_rights(control_plane, account).await;
             }
+            // A daemon that is started before finds no fence, and waits.
+            policies_stand(control_plane)
+                .await
+                .expect("the admission policies are in force");
             let kubeconfig = control_plane.kubeconfig_for_service_account(NAMESPACE, CENTRAL, None);
             kubeconfig.await.expect("a token for central")
         })

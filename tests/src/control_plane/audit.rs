@@ -65,12 +65,14 @@ pub struct Record {
 }
 
 impl Record {
-    /// Whether the request meant to change something.
+    /// Whether the request meant to change something, which a dry run does not.
     pub fn is_write(&self) -> bool {
-        matches!(
-            self.verb.as_str(),
-            "create" | "update" | "patch" | "delete" | "deletecollection"
-        )
+        let is_dry = self.uri.contains("dryRun=All");
+        !is_dry
+            && matches!(
+                self.verb.as_str(),
+                "create" | "update" | "patch" | "delete" | "deletecollection"
+            )
     }
 
     /// `patch nodes/status n1: 200`, for messages.

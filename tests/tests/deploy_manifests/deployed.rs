@@ -10,7 +10,7 @@ use mooring_common::names::NAMESPACE;
 use mooring_tests::control_plane::ControlPlane;
 use mooring_tests::objects::{NodeBuilder, PodBuilder, unique};
 use mooring_tests::shipped::Shipped;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 pub const LIMIT: Duration = Duration::from_secs(30);
@@ -87,6 +87,16 @@ pub async fn patch_node_status(client: &Client, name: &str, patch: &Value) -> Ve
         .await
         .map(drop)
         .map_err(refusal)
+}
+
+/// A merge patch that sets a label, or takes it off.
+pub fn label(key: &str, value: Option<&str>) -> Value {
+    json!({ "metadata": { "labels": { key: value } } })
+}
+
+/// A merge patch that sets an annotation, or takes it off.
+pub fn annotation(key: &str, value: Option<&str>) -> Value {
+    json!({ "metadata": { "annotations": { key: value } } })
 }
 
 /// The message of a refusal. Any other failure is no proof of anything.

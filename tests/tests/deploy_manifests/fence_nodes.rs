@@ -1,21 +1,16 @@
 //! SEC-05 to SEC-14: each node daemon writes what it is there to write on its own Node, nothing
-//! else there, and nothing at all elsewhere. Everybody else writes as before.
+//! else there, and nothing at all elsewhere. Everybody else writes as before. Labels and
+//! annotations are in `fence_metadata.rs`.
 
-use k8s_openapi::api::admissionregistration::v1::{
-    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
-    ValidatingAdmissionPolicyBindingSpec,
-};
 use k8s_openapi::api::core::v1::{Node, Taint};
-use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::Client;
-use kube::api::{Api, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
-use mooring_common::names::{NAMESPACE, annotations, labels, taints};
-use mooring_tests::objects::{create_namespace, create_service_account, unique};
-use mooring_tests::wait::eventually;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use mooring_common::names::{NAMESPACE, labels, taints};
+use mooring_tests::objects::unique;
 use serde_json::{Value, json};
 
 use super::deployed::{
-    LIMIT, assert_denied, daemon_on, deployed, node_with_daemon, patch_node, patch_node_status,
+    annotation, assert_denied, deployed, label, node_with_daemon, patch_node, patch_node_status,
     refusal,
 };
 
@@ -30,14 +25,6 @@ async fn taints_of(client: &Client, name: &str) -> Vec<Taint> {
 fn without(taints: &[Taint], key: &str) -> Value {
     let rest: Vec<_> = taints.iter().filter(|taint| taint.key != key).collect();
     json!({ "spec": { "taints": rest } })
-}
-
-fn label(key: &str, value: Option<&str>) -> Value {
-    json!({ "metadata": { "labels": { key: value } } })
-}
-
-fn annotation(key: &str, value: Option<&str>) -> Value {
-    json!({ "metadata": { "annotations": { key: value } } })
 }
 
 #[tokio::test]
@@ -136,135 +123,13 @@ async fn sec_07_a_daemon_does_not_steer_scheduling() {
 }
 
 #[tokio::test]
-async fn labels_and_annotations_of_others_stay() {
-    let (node, daemon) = node_with_daemon(deployed().await).await;
-    for key in [
-        "team",
-        "rack",
-        "node-role.kubernetes.io/control-plane",
-        labels::EXCLUDE_FROM_LOAD_BALANCERS,
-    ] {
-        let words = format!("may not set these labels: {key};");
-        let patch = label(key, Some("blue"));
-        assert_denied(key, patch_node(&daemon, &node, &patch).await, &words);
-        // The status is another way to the same labels.
-        let verdict = patch_node_status(&daemon, &node, &patch).await;
-        assert_denied(key, verdict, &words);
-    }
-    let gone = label("team", None);
-    let words = "may not remove this label";
-    assert_denied("removal", patch_node(&daemon, &node, &gone).await, words);
-
-    for key in ["owner", annotations::PROVIDED_NODE_IP, "mooring.dev/other"] {
-        let patch = annotation(key, Some("192.0.2.9"));
-        let verdict = patch_node(&daemon, &node, &patch).await;
-        assert_denied(key, verdict, "may not set this annotation");
-    }
-    let gone = annotation("owner", None);
-    let words = "may not remove this annotation";
-    assert_denied("removal", patch_node(&daemon, &node, &gone).await, words);
-
-    let finalizers = json!({ "metadata": { "finalizers": ["example.com/hold"] } });
-    let verdict = patch_node(&daemon, &node, &finalizers).await;
-    assert_denied("a finalizer", verdict, "finalizers and owners");
-}
-
-/// A copy of the policy, as a chart with `additionalLabelKeys: [rack]` gives it, for the daemons of
-/// a namespace of its own.
-async fn fence_that_lists_rack(admin: &Client, namespace: &str) {
-    let policies = Api::<ValidatingAdmissionPolicy>::all(admin.clone());
-    let shipped = policies.get("mooring-node-own-node").await.unwrap();
-    let mut spec = shipped.spec.unwrap();
-    for condition in spec.match_conditions.iter_mut().flatten() {
-        condition.expression = condition.expression.replace(NAMESPACE, namespace);
-    }
-    for variable in spec.variables.iter_mut().flatten() {
-        if variable.name == "additionalLabels" {
-            assert_eq!(variable.expression, "[]");
-            variable.expression = "['rack']".to_owned();
-        }
-    }
-    let metadata = || ObjectMeta {
-        name: Some(namespace.to_owned()),
-        ..ObjectMeta::default()
-    };
-    let policy = ValidatingAdmissionPolicy {
-        metadata: metadata(),
-        spec: Some(spec),
-        status: None,
-    };
-    policies
-        .create(&PostParams::default(), &policy)
-        .await
-        .unwrap();
-    let binding = ValidatingAdmissionPolicyBinding {
-        metadata: metadata(),
-        spec: ValidatingAdmissionPolicyBindingSpec {
-            policy_name: namespace.to_owned(),
-            validation_actions: vec!["Deny".to_owned()],
-            ..ValidatingAdmissionPolicyBindingSpec::default()
-        },
-    };
-    Api::all(admin.clone())
-        .create(&PostParams::default(), &binding)
-        .await
-        .unwrap();
-}
-
-#[tokio::test]
-async fn label_keys_of_the_values_may_be_set_and_removed() {
-    let control_plane = deployed().await;
-    let admin = control_plane.admin();
-    let (node, _) = node_with_daemon(control_plane).await;
-    let namespace = unique("rack");
-    create_namespace(&admin, &namespace).await.unwrap();
-    create_service_account(&admin, &namespace, "mooring-node")
-        .await
-        .unwrap();
-    let role = serde_json::from_value::<ClusterRoleBinding>(json!({
-        "metadata": { "name": namespace },
-        "roleRef": {
-            "apiGroup": "rbac.authorization.k8s.io",
-            "kind": "ClusterRole",
-            "name": "mooring-node",
-        },
-        "subjects": [{
-            "kind": "ServiceAccount", "name": "mooring-node", "namespace": namespace,
-        }],
-    }))
-    .unwrap();
-    Api::all(admin.clone())
-        .create(&PostParams::default(), &role)
-        .await
-        .unwrap();
-    fence_that_lists_rack(&admin, &namespace).await;
-    let daemon = daemon_on(control_plane, &namespace, &node).await;
-    eventually("the copy stands", LIMIT, async || {
-        // Until then it is written, so it must be another value each time.
-        let other = label("team", Some(&unique("team")));
-        patch_node(&daemon, &node, &other).await.is_err()
-    })
-    .await;
-    patch_node(&daemon, &node, &label("rack", Some("r1")))
-        .await
-        .unwrap();
-    patch_node(&daemon, &node, &label("rack", None))
-        .await
-        .unwrap();
-    let verdict = patch_node(&daemon, &node, &label("row", Some("7"))).await;
-    assert_denied(
-        "a label not listed",
-        verdict,
-        "may not set these labels: row;",
-    );
-}
-
-#[tokio::test]
 async fn sec_09_a_provider_id_is_written_once_and_of_a_known_scheme() {
     let (node, daemon) = node_with_daemon(deployed().await).await;
     let words = "may set a provider ID once, of a scheme that the chart's values name";
     for id in [
         "aws:///zone/i-1",
+        "LINODE://1",
+        "linode:/1",
         "cloudlyckex://n",
         "cloudlycke://",
         "cloudlycke://a b",
@@ -279,6 +144,21 @@ async fn sec_09_a_provider_id_is_written_once_and_of_a_known_scheme() {
     // Kubernetes itself refuses a change, whoever asks; the fence also refuses it before that.
     let second = json!({ "spec": { "providerID": "cloudlycke://n-2" } });
     patch_node(&daemon, &node, &second).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn sec_09_every_providers_scheme_is_known() {
+    for id in [
+        "linode://12345678",
+        "cloudscale://47cec963-fcd2-482f-bdb6-24461b2d47b1",
+        "brightbox://srv-1",
+        "phoenixnap://60473a6115e34466c9f8f083",
+        "cloudlycke://n-1",
+    ] {
+        let (node, daemon) = node_with_daemon(deployed().await).await;
+        let patch = json!({ "spec": { "providerID": id } });
+        patch_node(&daemon, &node, &patch).await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -4,7 +4,9 @@
 mod crd;
 mod deployed;
 mod fence_leases;
+mod fence_metadata;
 mod fence_nodes;
+mod fence_segments;
 mod fence_services;
 mod permissions;
 mod programs;

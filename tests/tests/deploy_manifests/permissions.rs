@@ -80,11 +80,12 @@ const CENTRAL: [&str; 9] = [
     "create authorization.k8s.io/subjectaccessreviews",
 ];
 
-const NODE: [&str; 6] = [
+const NODE: [&str; 7] = [
     "get,list,watch,patch /nodes",
     "patch /nodes/status",
     "list,watch /services",
     "list,watch mooring.dev/l2networks",
+    "patch mooring.dev/l2networks/status",
     "list,watch discovery.k8s.io/endpointslices",
     "create,patch events.k8s.io/events",
 ];

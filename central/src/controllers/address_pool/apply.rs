@@ -40,6 +40,8 @@ impl Controller {
                 last_transition_time: unchanged.unwrap_or_else(|| Time(Timestamp::now())),
             }],
             used_addresses: Some(verdict.used),
+            // Absent from the patch: those are the daemons' to write.
+            nodes: Vec::new(),
         };
         let api: Api<L2Network> = Api::all(self.context.client.clone());
         let patch = Patch::Merge(json!({"metadata": {"uid": network.uid}, "status": status}));

@@ -10,7 +10,7 @@ app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 {{ .name }}:{{ .root.Values.images.tag | default .root.Chart.AppVersion }}
 {{- end }}
 
-{{/* The provider, which has no default. */}}
+{{/* The providers, separated by commas; there is no default. */}}
 {{- define "mooring.cloudProvider" -}}
 {{ required "cloudProvider is not set; name the provider, for example --set cloudProvider=cloudlycke" .Values.cloudProvider }}
 {{- end }}
@@ -42,7 +42,7 @@ mooring-machines
 [{{ range $index, $text := . }}{{ if $index }}, {{ end }}'{{ $text }}'{{ end }}]
 {{- end }}
 
-{{/* The list of label keys that the node daemon may set, none of them Kubernetes' own. */}}
+{{/* Label keys that the node daemon may set and remove, none of them Kubernetes' own. */}}
 {{- define "mooring.additionalLabelKeys" -}}
 {{- range .Values.nodeDaemon.additionalLabelKeys -}}
 {{- $domain := splitList "/" . | first -}}
@@ -51,4 +51,15 @@ mooring-machines
 {{- end -}}
 {{- end -}}
 {{ include "mooring.celList" .Values.nodeDaemon.additionalLabelKeys }}
+{{- end }}
+
+{{/* Annotation keys that the node daemon may set and remove, none of the values' Mooring's own. */}}
+{{- define "mooring.annotationKeys" -}}
+{{- range .Values.nodeDaemon.annotationKeys -}}
+{{- $domain := splitList "/" . | first -}}
+{{- if and (contains "/" .) (regexMatch "(^|\\.)mooring\\.dev$" $domain) -}}
+{{- fail (printf "nodeDaemon.annotationKeys: %s is Mooring's own, and the policy knows those already; use a key of your own" .) -}}
+{{- end -}}
+{{- end -}}
+{{ include "mooring.celList" (concat (list "mooring.dev/owned-labels" "mooring.dev/left-to-central") .Values.nodeDaemon.annotationKeys) }}
 {{- end }}
