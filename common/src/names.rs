@@ -49,7 +49,8 @@ pub mod annotations {
     /// somebody else's. Read by both programs.
     pub const OWNED_LABELS: &str = "mooring.dev/owned-labels";
     /// Written by a node daemon on its own uninitialised Node: what its metadata source does not
-    /// know, in words. Read by central, which then initialises the Node without waiting any longer.
+    /// know, in words. Read by central, which then initialises the Node without waiting any longer,
+    /// and describes it from then on.
     pub const LEFT_TO_CENTRAL: &str = "mooring.dev/left-to-central";
     /// Written by central on a Node whose daemon contradicts the cloud: what was corrected, in
     /// words. Read by the daemon, which leaves addresses and labels to central from then on.

@@ -162,7 +162,6 @@ pub fn plan(node: &NodeView, facts: &NodeFacts) -> Result<Plan<NodeStep>, Refusa
         node_addresses::wanted(&node.addresses, &node.addresses, node.provided_node_ip())?;
     }
     let mut description = Description::new(node, facts);
-    description.annotate(node, annotations::LEFT_TO_CENTRAL, None);
     if facts.keeps_reported_internal_ips {
         let kept: Vec<_> = kept.iter().map(|kept| kept.address.as_str()).collect();
         description.annotate(node, annotations::KUBELET_ADDRESSES, Some(kept.join(",")));
@@ -192,6 +191,30 @@ pub fn plan_partly(
         .then_some(NodeStep::Describe(description))
         .into_iter()
         .collect())
+}
+
+/// The plan of a node daemon that knows all that it left to central before: with the note of that
+/// taken off.
+#[must_use]
+pub fn without_note(node: &NodeView, plan: Plan<NodeStep>) -> Plan<NodeStep> {
+    let key = annotations::LEFT_TO_CENTRAL;
+    if node.annotation(key).is_none() {
+        return plan;
+    }
+    let mut steps = plan.steps().to_vec();
+    let described = steps.iter_mut().find_map(|step| match step {
+        NodeStep::Describe(description) | NodeStep::Initialize(description) => Some(description),
+        NodeStep::SetAddresses(_) => None,
+    });
+    match described {
+        Some(description) => description.annotate(node, key, None),
+        None => {
+            let mut description = Description::default();
+            description.annotate(node, key, None);
+            steps.push(NodeStep::Describe(description));
+        }
+    }
+    steps.into_iter().collect()
 }
 
 fn refuse_other_machine(node: &NodeView, facts: &NodeFacts) -> Result<(), Refusal> {

@@ -262,6 +262,25 @@ fn a_part_of_the_facts_leaves_taint_and_addresses_and_says_what_is_missing() {
         "spec": {"providerID": "cloudlycke://n1"},
     }));
     assert!(partly(&said).is_empty(), "nothing is said twice");
+    let taken_back = |node: &NodeView| {
+        let plan = without_note(node, super::plan(node, &facts()).unwrap());
+        match plan.steps().last() {
+            Some(NodeStep::Initialize(description) | NodeStep::Describe(description)) => {
+                description
+                    .annotations
+                    .get("mooring.dev/left-to-central")
+                    .cloned()
+            }
+            _ => None,
+        }
+    };
+    assert_eq!(taken_back(&said), Some(None));
+    let untainted = NodeView {
+        taints: vec![],
+        ..said
+    };
+    assert_eq!(taken_back(&untainted), Some(None));
+    assert_eq!(taken_back(&initialised(&json!({}))), None);
     let other = tainted(&json!({"spec": {"providerID": "cloudlycke://n2"}}));
     assert!(plan_partly(&other, &facts(), "x").is_err());
 }

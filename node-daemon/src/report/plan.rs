@@ -53,7 +53,9 @@ pub(super) fn plan(observed: &Observed) -> Decision {
         return Decision::Leave("central has corrected what was known here".to_owned());
     }
     let planned = match &answer.completeness {
-        Completeness::Whole => node_init::plan(node, &answer.facts),
+        Completeness::Whole => {
+            node_init::plan(node, &answer.facts).map(|plan| node_init::without_note(node, plan))
+        }
         Completeness::Partial { missing } => {
             node_init::plan_partly(node, &answer.facts, &missing.join(" and "))
         }

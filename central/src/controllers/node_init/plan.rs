@@ -70,7 +70,8 @@ pub(super) fn plan(observed: &Observed, flags: &NodeFlags) -> Decision {
         Ok(plan) if plan.is_empty() || uninitialized => Decision::Act(plan),
         Ok(plan) => {
             let corrected = node.annotation(annotations::CORRECTED_BY_CENTRAL).is_some();
-            if flags.daemon_grace.is_zero() || corrected {
+            let undescribed = node.provider_id.is_none() || node.addresses.is_empty();
+            if flags.daemon_grace.is_zero() || corrected || left_to_us || undescribed {
                 Decision::Act(plan)
             } else {
                 Decision::Correct(plan)
@@ -219,16 +220,22 @@ mod tests {
         let Decision::Act(plan) = plan(&left, &flags(30)) else {
             panic!("waits")
         };
-        let Some(NodeStep::Initialize(description)) = plan.steps().last() else {
-            panic!("{plan}")
-        };
-        let note = description.annotations.get(annotations::LEFT_TO_CENTRAL);
-        assert_eq!(note, Some(&None), "the note goes with the taint");
+        assert_eq!(plan.steps().len(), 2, "{plan}");
+        left.node.taints.clear();
+        let later = super::plan(&left, &flags(30));
+        assert!(matches!(later, Decision::Act(_)), "{later:?}");
     }
 
     #[test]
     fn what_a_daemon_wrote_is_corrected_with_a_note_that_it_obeys() {
-        let initialised = observed(false, known(Presence::Running), 0);
+        let mut initialised = observed(false, known(Presence::Running), 0);
+        let nobodys = plan(&initialised, &flags(30));
+        assert!(
+            matches!(nobodys, Decision::Act(_)),
+            "no daemon has described it"
+        );
+        initialised.node.provider_id = Some("cloudlycke://n1".into());
+        initialised.node.addresses = vec![NodeAddress::new(AddressType::InternalIP, "10.9.9.9")];
         assert!(matches!(plan(&initialised, &flags(0)), Decision::Act(_)));
         let Decision::Correct(plan) = plan(&initialised, &flags(30)) else {
             panic!("a daemon is expected")

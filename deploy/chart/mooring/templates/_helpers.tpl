@@ -61,5 +61,5 @@ mooring-machines
 {{- fail (printf "nodeDaemon.annotationKeys: %s is Mooring's own, and the policy knows those already; use a key of your own" .) -}}
 {{- end -}}
 {{- end -}}
-{{ include "mooring.celList" (concat (list "mooring.dev/owned-labels" "mooring.dev/left-to-central") .Values.nodeDaemon.annotationKeys) }}
+{{ include "mooring.celList" (concat (list "mooring.dev/owned-labels" "mooring.dev/left-to-central" "mooring.dev/kubelet-addresses") .Values.nodeDaemon.annotationKeys) }}
 {{- end }}
