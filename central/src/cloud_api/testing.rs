@@ -43,6 +43,10 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "reads better where it is called"
+    )]
     pub(crate) fn json(body: impl ToString) -> Self {
         Self {
             status: 200,
@@ -70,6 +74,10 @@ impl Reply {
         self
     }
 
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "reads better where it is called"
+    )]
     pub(crate) fn header(mut self, name: &'static str, value: impl ToString) -> Self {
         self.headers.push((name, value.to_string()));
         self

@@ -35,7 +35,6 @@ const TOKEN_CHECK: Duration = Duration::from_secs(5 * 60);
 pub struct Linode {
     client: Client,
     tag: Option<String>,
-    checks_token: bool,
     describe: Describe,
     vpcs: Vpcs,
 }
@@ -52,7 +51,6 @@ impl Linode {
         Ok(Arc::new(Self {
             client: Client::new(NAME, config.connection, &api::ErrorShape, limits, metrics)?,
             tag: config.flags.tag,
-            checks_token: config.flags.checks_token,
             describe: Describe {
                 external_subnet: config.external_subnet,
             },
@@ -60,14 +58,18 @@ impl Linode {
         }))
     }
 
-    /// Asks every five minutes whether the token is valid, until it is refused, and gives that
-    /// refusal. Without `--enable-token-health-checker` it only waits, for ever.
+    /// Whether the token is valid, for `--enable-token-health-checker`.
+    ///
+    /// # Errors
+    /// [`CloudError`], of the kind `Unauthorized` if it is not.
+    pub async fn check_token(&self) -> Result<(), CloudError> {
+        self.client.call(&api::profile()).await
+    }
+
+    /// Asks every five minutes whether the token is still valid, and ends with the refusal.
     pub async fn until_token_is_refused(&self) -> CloudError {
-        if !self.checks_token {
-            std::future::pending::<()>().await;
-        }
         loop {
-            match self.client.call(&api::profile()).await {
+            match self.check_token().await {
                 Err(error) if error.kind == ErrorKind::Unauthorized => return error,
                 Err(error) => tracing::warn!(%error, "the token cannot be checked"),
                 Ok(()) => {}

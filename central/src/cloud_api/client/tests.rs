@@ -38,7 +38,7 @@ fn client(cloud: &Cloud) -> Client {
 }
 
 fn things() -> Request {
-    Request::get("list_things", "things").query("page", 2)
+    Request::get("list_things", "things").query("page", "2")
 }
 
 async fn error_of(reply: Reply) -> (CloudError, Vec<String>) {

@@ -157,7 +157,7 @@ fn in_subnets(subnets: &[u64]) -> Value {
 
 fn collection(operation: &'static str, path: String, filter: &Value) -> Request {
     Request::get(operation, path)
-        .query("page_size", PAGE_SIZE)
+        .query("page_size", PAGE_SIZE.to_string())
         .header(FILTER, filter.to_string())
 }
 

@@ -100,7 +100,7 @@ async fn pages_that_do_not_fit_together_are_read_once_more() {
 #[tokio::test]
 async fn a_listing_that_never_fits_together_is_an_error() {
     type Answer = fn(&Seen, usize) -> Reply;
-    let torn: [(&str, Answer); 6] = [
+    let torn: [(&str, Answer); 7] = [
         ("an entry on two pages", |seen, _| {
             match seen.query("page") {
                 Some("1") => page(&[1, 2], 1, 2, 4),
@@ -123,6 +123,12 @@ async fn a_listing_that_never_fits_together_is_an_error() {
         ("nothing, although something is promised", |_, _| {
             page(&[], 1, 1, 3)
         }),
+        ("the last page is gone", |seen, _| {
+            match seen.query("page") {
+                Some("1") => page(&[1, 2], 1, 2, 3),
+                _ => not_found(),
+            }
+        }),
         ("another page than asked for", |_, _| page(&[1], 1, 2, 2)),
     ];
     for (what, answer) in torn {
@@ -144,7 +150,6 @@ async fn a_page_that_fails_makes_the_listing_fail() {
         Reply::json(json!({"errors": [{"reason": "Internal"}]})),
         Reply::json(json!({"data": [{"label": "no number"}], "page": 2, "pages": 2, "results": 3})),
         Reply::json(json!({"data": [], "page": 2})),
-        not_found(),
         Reply::json("{}").status(500),
     ] {
         let shown = format!("{bad:?}");
@@ -230,11 +235,8 @@ async fn a_busy_linode_is_asked_again_later() {
 #[tokio::test]
 async fn the_token_checker_ends_with_the_token_only() {
     let cloud = Cloud::start(|_, _| Reply::json("{}").status(401)).await;
-    let flags = Flags {
-        checks_token: true,
-        ..Flags::default()
-    };
-    let error = linode(&cloud.base, flags).until_token_is_refused().await;
+    let linode = linode(&cloud.base, Flags::default());
+    let error = linode.until_token_is_refused().await;
     assert_eq!(error.kind, ErrorKind::Unauthorized);
     assert_eq!(cloud.lines(), ["GET /v4/profile"]);
 }

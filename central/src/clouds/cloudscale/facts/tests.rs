@@ -5,6 +5,10 @@ use super::*;
 
 const UUID: &str = "47cec963-fcd2-482f-bdb6-24461b2d47b1";
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "reads better where it is called"
+)]
 fn server(more: Value) -> Server {
     let mut all = json!({
         "uuid": UUID,

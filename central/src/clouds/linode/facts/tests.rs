@@ -3,6 +3,10 @@ use serde_json::json;
 
 use super::*;
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "reads better where it is called"
+)]
 fn instance(more: Value) -> Instance {
     let mut all = json!({
         "id": 123,
