@@ -22,7 +22,7 @@ use crate::cloud_api::{Client, CloudError, ErrorKind, Limits, Metrics};
 use api::Instance;
 pub use config::Config;
 use facts::Describe;
-pub use flags::Flags;
+pub use flags::{Flags, VpcChoice};
 use vpcs::{VpcAddresses, Vpcs};
 
 /// The provider's name, and the scheme of its IDs.

@@ -1,7 +1,6 @@
 use reqwest::Url;
 use serde_json::{Value, json};
 
-use super::flags::VpcChoice;
 use super::*;
 use crate::cloud_api::testing::{Cloud, Reply, Seen, connection, metrics};
 
