@@ -19,6 +19,8 @@ mod lenient;
 mod limiter;
 mod metrics;
 mod proxies;
+#[cfg(test)]
+pub(crate) mod testing;
 mod wait;
 
 pub use client::{Client, Connection, Dialect, Limits, Refusal, Request};

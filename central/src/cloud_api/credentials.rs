@@ -28,7 +28,7 @@ impl Secret {
         Some(Self(value))
     }
 
-    pub(super) fn header(&self) -> HeaderValue {
+    pub(crate) fn header(&self) -> HeaderValue {
         self.0.clone()
     }
 }
@@ -136,7 +136,7 @@ impl Credentials {
     }
 
     /// The token as of now. While the file cannot be read, the last one stands.
-    pub(super) async fn current(&self) -> Secret {
+    pub(crate) async fn current(&self) -> Secret {
         let mut current = self.current.lock().await;
         if let Source::File(path, max_age) = &self.source
             && current.read.elapsed() >= *max_age

@@ -76,21 +76,19 @@ impl<'a> Environment<'a> {
                 && url.query().is_none()
                 && url.fragment().is_none()
         });
+        let has_credentials = text.contains('@');
         match url {
-            Some(url) if url.username().is_empty() && url.password().is_none() => Some(url),
-            Some(_) => {
+            Some(url) if !has_credentials => return Some(url),
+            _ if has_credentials => {
                 self.fault(
                     variable,
                     None,
-                    "must not have credentials in it; take them out",
+                    "must have no credentials in it; take them out",
                 );
-                None
             }
-            None => {
-                self.fault(variable, None, format!("{text:?} {remedy}"));
-                None
-            }
+            _ => self.fault(variable, Some(text), remedy),
         }
+        None
     }
 
     /// Remembers that a variable cannot be used. No value of a secret may be given.

@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn they_are_read_as_go_reads_them_and_their_passwords_are_not_shown() {
         let read = proxies(&[
-            ("https_proxy", "http://me:hunter2@proxy.example:3128"),
+            ("https_proxy", "http://mallory:hunter2@proxy.example:3128"),
             ("HTTP_PROXY", "other.example"),
             ("NO_PROXY", "10.0.0.0/8,.cluster.local"),
         ]);
@@ -123,7 +123,7 @@ mod tests {
             "{shown}"
         );
         assert!(
-            !shown.contains("hunter2") && !shown.contains("me"),
+            !shown.contains("hunter2") && !shown.contains("mallory"),
             "{shown}"
         );
     }

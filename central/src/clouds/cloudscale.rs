@@ -69,10 +69,17 @@ impl MachineSource for Cloudscale {
     }
 
     async fn get(&self, id: &ProviderId) -> Result<Option<Machine>, CloudError> {
-        match self.client.fetch(&api::server(id.instance())).await {
-            Ok(server) => describe(&server).map(Some),
+        let request = api::server(id.instance());
+        match self.client.fetch(&request).await {
+            Ok(server) => match describe(&server)? {
+                machine if machine.id == *id => Ok(Some(machine)),
+                _ => Err(self.client.malformed(&request, "another server was given")),
+            },
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

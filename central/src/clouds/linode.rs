@@ -12,20 +12,23 @@ mod pages;
 mod vpcs;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use mooring_common::provider_id::ProviderId;
 
 use super::{Machine, MachineSource};
-use crate::cloud_api::{Client, CloudError, Limits, Metrics};
+use crate::cloud_api::{Client, CloudError, ErrorKind, Limits, Metrics};
 use api::Instance;
 pub use config::Config;
 use facts::Describe;
-pub use flags::Flags;
+pub use flags::{Flags, VpcChoice};
 use vpcs::{VpcAddresses, Vpcs};
 
 /// The provider's name, and the scheme of its IDs.
 pub const NAME: &str = "linode";
+
+const TOKEN_CHECK: Duration = Duration::from_secs(5 * 60);
 
 /// The provider.
 #[derive(Debug)]
@@ -55,7 +58,7 @@ impl Linode {
         }))
     }
 
-    /// Whether the token is known, for `--enable-token-health-checker`.
+    /// Whether the token is valid, for `--enable-token-health-checker`.
     ///
     /// # Errors
     /// [`CloudError`], of the kind `Unauthorized` if it is not.
@@ -63,16 +66,32 @@ impl Linode {
         self.client.call(&api::profile()).await
     }
 
+    /// Asks every five minutes whether the token is still valid, and ends with the refusal.
+    pub async fn until_token_is_refused(&self) -> CloudError {
+        loop {
+            match self.check_token().await {
+                Err(error) if error.kind == ErrorKind::Unauthorized => return error,
+                Err(error) => tracing::warn!(%error, "the token cannot be checked"),
+                Ok(()) => {}
+            }
+            tokio::time::sleep(TOKEN_CHECK).await;
+        }
+    }
+
+    /// That it exists is known even if the VPCs cannot be read, and addresses that are not known
+    /// change nothing.
     async fn describe(&self, instance: &Instance) -> Result<Machine, CloudError> {
         let vpcs = match self.vpcs.read(&self.client).await {
-            Ok(addresses) => addresses.map(|mut all| all.remove(&instance.id).unwrap_or_default()),
+            Ok(all) => Some(
+                all.and_then(|mut all| all.remove(&instance.id))
+                    .unwrap_or_default(),
+            ),
             Err(error) => {
-                // That it exists is known all the same, and unknown addresses change nothing.
-                tracing::warn!(%error, "the addresses in the VPCs cannot be read");
-                return self.machine(instance, None);
+                tracing::warn!(%error, "what a Linode has in the VPCs cannot be read");
+                None
             }
         };
-        self.machine(instance, Some(&vpcs.unwrap_or_default()))
+        self.machine(instance, vpcs.as_ref())
     }
 
     fn machine(
@@ -83,7 +102,7 @@ impl Linode {
         self.describe.machine(instance, vpcs).map_err(|error| {
             CloudError::new(
                 NAME,
-                crate::cloud_api::ErrorKind::Malformed,
+                ErrorKind::Malformed,
                 format!("Linode {}: {error}", instance.id),
             )
         })
@@ -112,10 +131,17 @@ impl MachineSource for Linode {
     }
 
     async fn get(&self, id: &ProviderId) -> Result<Option<Machine>, CloudError> {
-        match self.client.fetch(&api::instance(id.instance())).await {
+        let request = api::instance(id.instance());
+        match self.client.fetch::<Instance>(&request).await {
+            Ok(instance) if instance.id.to_string() != id.instance() => {
+                Err(self.client.malformed(&request, "another Linode was given"))
+            }
             Ok(instance) => self.describe(&instance).await.map(Some),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,8 +37,8 @@ impl Request {
 
     /// Adds `?name=value`.
     #[must_use]
-    pub fn query(mut self, name: &'static str, value: impl ToString) -> Self {
-        self.query.push((name, value.to_string()));
+    pub fn query(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.query.push((name, value.into()));
         self
     }
 

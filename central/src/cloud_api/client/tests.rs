@@ -1,1 +1,338 @@
+use std::sync::Arc;
 
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use super::super::Environment;
+use super::super::testing::{Cloud, Reply, Seen, TOKEN, connection, credentials, metrics};
+use super::*;
+
+/// Errors are `{"no": "the words"}`, 404 included.
+#[derive(Debug)]
+struct Plain;
+
+impl Dialect for Plain {
+    fn refusal(&self, status: StatusCode, _: &HeaderMap, body: &[u8]) -> Refusal {
+        let words = self.error_in_success(body);
+        let mut refusal = Refusal::by_status(status, words.clone());
+        if status == StatusCode::NOT_FOUND && words.is_some() {
+            refusal.kind = ErrorKind::NotFound;
+        }
+        refusal
+    }
+
+    fn error_in_success(&self, body: &[u8]) -> Option<String> {
+        let body: Value = serde_json::from_slice(body).ok()?;
+        Some(body.get("no")?.as_str()?.to_owned())
+    }
+}
+
+fn client_of(connection: Connection) -> Client {
+    Client::new("plain", connection, &Plain, Limits::default(), metrics()).unwrap()
+}
+
+fn client(cloud: &Cloud) -> Client {
+    client_of(connection(&cloud.base))
+}
+
+fn things() -> Request {
+    Request::get("list_things", "things").query("page", "2")
+}
+
+async fn error_of(reply: Reply) -> (CloudError, Vec<String>) {
+    let cloud = Cloud::start(move |_, _| reply.clone()).await;
+    let error = client(&cloud).fetch::<Value>(&things()).await.unwrap_err();
+    let shown = format!("{error} {error:?}");
+    assert!(!shown.contains(TOKEN), "{shown}");
+    assert!(error.message.starts_with("GET /things: "), "{error}");
+    (error, cloud.lines())
+}
+
+#[tokio::test]
+async fn a_whole_answer_is_read_and_the_token_is_shown_to_the_cloud_alone() {
+    let cloud = Cloud::start(|_, _| Reply::json(json!({"is": "well"}))).await;
+    let client = client(&cloud);
+    let answer: Value = client.fetch(&things()).await.unwrap();
+    assert_eq!(answer, json!({"is": "well"}));
+    let seen: Vec<Seen> = cloud.seen();
+    assert_eq!(seen[0].line, "GET /things?page=2");
+    assert_eq!(
+        seen[0].header("authorization"),
+        Some(&*format!("Bearer {TOKEN}"))
+    );
+    let shown = format!("{client:?}");
+    assert!(!shown.contains(TOKEN), "{shown}");
+}
+
+/// SC-07.
+#[tokio::test]
+async fn what_is_no_whole_answer_of_the_cloud_is_an_error() {
+    for (reply, kind, said) in [
+        (Reply::html(), ErrorKind::Malformed, "is http://127.0.0.1"),
+        (Reply::json(""), ErrorKind::Malformed, "cannot be read"),
+        (
+            Reply::json("{\"a\": [1,"),
+            ErrorKind::Malformed,
+            "cannot be read",
+        ),
+        (
+            Reply::json("{\"a\": 1}").cut(3),
+            ErrorKind::Transport,
+            "the connection failed",
+        ),
+        (
+            Reply::json(json!({"no": "way"})),
+            ErrorKind::Malformed,
+            "yet: way",
+        ),
+        (
+            Reply::html().status(404),
+            ErrorKind::Malformed,
+            "not how the cloud answers",
+        ),
+        (Reply::html().status(502), ErrorKind::Server, "502"),
+        (
+            Reply::json(json!({"no": "it"})).status(404),
+            ErrorKind::NotFound,
+            "404 Not Found: it",
+        ),
+        (
+            Reply::json(json!({"no": "b\na\u{1b}d"})).status(400),
+            ErrorKind::Invalid,
+            ": b a d",
+        ),
+        (
+            Reply::json("{}").status(403),
+            ErrorKind::Forbidden,
+            "give the token the right",
+        ),
+        (Reply::json("{}").status(409), ErrorKind::Busy, "409"),
+    ] {
+        let shown = format!("{reply:?}");
+        let (error, lines) = error_of(reply).await;
+        assert_eq!(error.kind, kind, "{shown}: {error}");
+        assert!(error.message.contains(said), "{shown}: {error}");
+        assert_eq!(lines.len(), 1, "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_is_told_and_not_followed() {
+    let reply = Reply::json("{}")
+        .status(302)
+        .header("location", "https://elsewhere.example/");
+    let (error, lines) = error_of(reply).await;
+    assert_eq!((error.kind, lines.len()), (ErrorKind::Malformed, 1));
+    assert!(
+        error.message.contains("https://elsewhere.example/"),
+        "{error}"
+    );
+}
+
+/// T13: who wants to be left alone is, by every request, and no caller is held up.
+#[tokio::test]
+async fn a_refusal_for_want_of_budget_keeps_all_requests_back() {
+    for (reply, kind) in [
+        (
+            Reply::json("{}").status(429).header("retry-after", 60),
+            ErrorKind::RateLimited,
+        ),
+        (
+            Reply::json("{}").status(503).header("retry-after", 60),
+            ErrorKind::Server,
+        ),
+    ] {
+        let cloud = Cloud::start(move |_, _| reply.clone()).await;
+        let client = client(&cloud);
+        let error = client.call(&things()).await.unwrap_err();
+        assert_eq!(
+            (error.kind, error.retry_after),
+            (kind, Some(Duration::from_secs(60)))
+        );
+        let began = Instant::now();
+        let error = client
+            .call(&Request::get("other", "other"))
+            .await
+            .unwrap_err();
+        assert_eq!((error.kind, error.status), (ErrorKind::RateLimited, None));
+        let wait = error.retry_after.unwrap();
+        assert!(
+            wait > Duration::from_secs(50) && wait <= Duration::from_secs(60),
+            "{wait:?}"
+        );
+        assert!(began.elapsed() < Duration::from_secs(1));
+        assert_eq!(cloud.lines(), ["GET /things?page=2"]);
+    }
+}
+
+#[tokio::test]
+async fn the_last_request_of_a_budget_is_answered_and_followed_by_a_pause() {
+    let spent = Reply::json("{}")
+        .header("x-ratelimit-remaining", 0)
+        .header("x-ratelimit-reset", 1_795_248_060)
+        .header("date", "Sat, 21 Nov 2026 08:00:00 GMT");
+    let cloud = Cloud::start(move |_, _| spent.clone()).await;
+    let client = client(&cloud);
+    client.call(&things()).await.unwrap();
+    let error = client.call(&things()).await.unwrap_err();
+    assert!(
+        error.retry_after.unwrap() > Duration::from_secs(50),
+        "{error}"
+    );
+    assert_eq!(cloud.lines().len(), 1);
+}
+
+/// PR-18: a token that was exchanged is in use with the first refusal of the old one.
+#[tokio::test]
+async fn a_refused_token_is_read_again() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), " old-token\n").unwrap();
+    let cloud = Cloud::start(|seen, _| match seen.header("authorization") {
+        Some("Bearer new-token") => Reply::json("{}"),
+        _ => Reply::json("{}").status(401),
+    })
+    .await;
+    let mut connection = connection(&cloud.base);
+    connection.credentials = credentials(Some(file.path()));
+    let client = client_of(connection);
+    let error = client.call(&things()).await.unwrap_err();
+    assert_eq!(
+        (error.kind, cloud.lines().len()),
+        (ErrorKind::Unauthorized, 1)
+    );
+    let shown = format!("{error} {client:?}");
+    assert!(
+        shown.contains(&file.path().display().to_string()),
+        "{shown}"
+    );
+    assert!(!shown.contains("old-token"), "{shown}");
+    std::fs::write(file.path(), "new-token").unwrap();
+    client.call(&things()).await.unwrap();
+    client.call(&things()).await.unwrap();
+    assert_eq!(cloud.lines().len(), 4);
+    std::fs::remove_file(file.path()).unwrap();
+    client.call(&things()).await.unwrap();
+}
+
+#[tokio::test]
+async fn silence_ends_and_the_variable_that_says_when_is_named() {
+    let cloud = Cloud::start(|_, _| Reply::never()).await;
+    let mut connection = connection(&cloud.base);
+    connection.timeout = Duration::from_millis(50);
+    let error = client_of(connection).call(&things()).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Timeout);
+    assert!(
+        error.message.contains("TIMEOUT") && error.may_have_been_done(),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_cloud_that_is_not_there_is_an_error() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base: Url = format!("http://{}/", listener.local_addr().unwrap())
+        .parse()
+        .unwrap();
+    drop(listener);
+    let error = client_of(connection(&base))
+        .call(&things())
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Transport, "{error}");
+}
+
+#[tokio::test]
+async fn the_proxy_of_the_environment_is_asked() {
+    let proxy = Cloud::start(|_, _| Reply::json("{}")).await;
+    let address = proxy.base.to_string();
+    let read = |name: &str| match name {
+        "http_proxy" => Some(address.clone()),
+        "NO_PROXY" => Some(".direct.invalid".to_owned()),
+        _ => None,
+    };
+    let through = |base: &str| {
+        let mut connection = connection(&base.parse().unwrap());
+        connection.proxies = Proxies::read(&mut Environment::new(&read));
+        client_of(connection)
+    };
+    through("http://cloud.invalid/v1/")
+        .call(&things())
+        .await
+        .unwrap();
+    assert_eq!(proxy.lines(), ["GET http://cloud.invalid/v1/things?page=2"]);
+    let direct = through("http://cloud.direct.invalid/")
+        .call(&things())
+        .await;
+    assert_eq!(direct.unwrap_err().kind, ErrorKind::Transport);
+}
+
+#[tokio::test]
+async fn only_the_authorities_that_are_named_are_trusted() {
+    let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let key = own.signing_key.serialize_der().try_into().unwrap();
+    let ring = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ServerConfig::builder_with_provider(ring)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![own.cert.der().clone()], key)
+        .unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(tls));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            if let Ok(mut stream) = acceptor.accept(stream).await {
+                use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+                let _ = stream.read(&mut [0; 4096]).await;
+                let answer = b"HTTP/1.1 204 Done\r\nconnection: close\r\n\r\n";
+                let _ = stream.write_all(answer).await;
+                let _ = stream.shutdown().await;
+            }
+        }
+    });
+    let base: Url = format!("https://localhost:{port}/").parse().unwrap();
+    let trusting = |pem: String| {
+        let mut connection = connection(&base);
+        connection.authorities = Some(pem.into_bytes());
+        client_of(connection)
+    };
+    trusting(own.cert.pem()).call(&things()).await.unwrap();
+    let error = trusting(other.cert.pem())
+        .call(&things())
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Transport, "{error}");
+}
+
+#[tokio::test]
+async fn requests_are_counted_by_what_came_of_them() {
+    let cloud = Cloud::start(|_, before| match before {
+        0 => Reply::json("{}"),
+        1 => Reply::html(),
+        _ => Reply::json("{}").status(429).header("retry-after", 60),
+    })
+    .await;
+    let mut registry = Registry::default();
+    let counted = Metrics::register(&mut registry);
+    let limits = Limits::default();
+    let client = Client::new("plain", connection(&cloud.base), &Plain, limits, counted).unwrap();
+    for _ in 0..4 {
+        let _ = client.fetch::<Value>(&things()).await;
+    }
+    let mut text = String::new();
+    encode(&mut text, &registry).unwrap();
+    for result in ["ok", "malformed", "rate_limited", "held_back"] {
+        let line = format!(
+            "mooring_cloud_requests_total{{provider=\"plain\",operation=\"list_things\",\
+             result=\"{result}\"}} 1\n"
+        );
+        assert!(text.contains(&line), "{result}: {text}");
+    }
+    let took = "mooring_cloud_request_duration_seconds_count{provider=\"plain\",\
+                operation=\"list_things\"} 3\n";
+    assert!(text.contains(took), "{text}");
+}

@@ -36,8 +36,8 @@ pub(super) struct Instance {
     #[serde(default, deserialize_with = "lenient")]
     pub(super) ipv4: Option<Vec<String>>,
     /// Its public address with prefix length; null if it has none.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) ipv6: Option<String>,
+    #[serde(default)]
+    pub(super) ipv6: Value,
     /// The host that it runs on.
     #[serde(default, deserialize_with = "lenient")]
     pub(super) host_uuid: Option<String>,
@@ -49,7 +49,6 @@ pub(super) struct Vpc {
     /// Its number.
     pub(super) id: u64,
     /// Its name.
-    #[serde(default, deserialize_with = "lenient")]
     pub(super) label: Option<String>,
 }
 
@@ -59,7 +58,6 @@ pub(super) struct Subnet {
     /// Its number.
     pub(super) id: u64,
     /// Its name, unique in its VPC.
-    #[serde(default, deserialize_with = "lenient")]
     pub(super) label: Option<String>,
 }
 
@@ -67,19 +65,14 @@ pub(super) struct Subnet {
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct VpcRow {
     /// Whose it is; null, absent or 0: no Linode's.
-    #[serde(default, deserialize_with = "lenient")]
     pub(super) linode_id: Option<u64>,
     /// In which subnet.
-    #[serde(default, deserialize_with = "lenient")]
     pub(super) subnet_id: Option<u64>,
     /// The IPv4 address; null for a range and for IPv6.
-    #[serde(default, deserialize_with = "lenient")]
     pub(super) address: Option<String>,
     /// The IPv6 addresses.
-    #[serde(default, deserialize_with = "lenient")]
     pub(super) ipv6_addresses: Option<Vec<VpcIpv6>>,
     /// Whether the outside reaches the IPv6 addresses.
-    #[serde(default, deserialize_with = "lenient")]
     pub(super) ipv6_is_public: Option<bool>,
 }
 
@@ -87,7 +80,6 @@ pub(super) struct VpcRow {
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct VpcIpv6 {
     /// The address.
-    #[serde(default, deserialize_with = "lenient")]
     pub(super) slaac_address: Option<String>,
 }
 
@@ -165,7 +157,7 @@ fn in_subnets(subnets: &[u64]) -> Value {
 
 fn collection(operation: &'static str, path: String, filter: &Value) -> Request {
     Request::get(operation, path)
-        .query("page_size", PAGE_SIZE)
+        .query("page_size", PAGE_SIZE.to_string())
         .header(FILTER, filter.to_string())
 }
 

@@ -91,10 +91,8 @@ fn read_base(env: &mut Environment<'_>) -> Option<Url> {
     let version = env.text("LINODE_API_VERSION");
     let remedy = "is no address of an API; write it like https://api.linode.com or \
                   https://api.linode.com/v4beta";
-    let mut url = match env.url("LINODE_URL", text.as_deref().unwrap_or(DEFAULT_URL), remedy) {
-        Some(url) => url,
-        None => return None,
-    };
+    let text = text.as_deref().unwrap_or(DEFAULT_URL);
+    let mut url = env.url("LINODE_URL", text, remedy)?;
     let segments: Vec<String> = url
         .path_segments()
         .into_iter()

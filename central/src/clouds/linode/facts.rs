@@ -9,6 +9,7 @@ use mooring_common::names::{annotations, labels};
 use mooring_common::node_addresses::{AddressType, NodeAddress};
 use mooring_common::node_facts::{NodeFacts, Presence};
 use mooring_common::provider_id::{ProviderId, ProviderIdError};
+use serde_json::Value;
 
 use super::NAME;
 use super::api::Instance;
@@ -123,12 +124,9 @@ impl Describe {
 
     fn annotations(&self, instance: &Instance, own: Option<&Own>) -> BTreeMap<String, String> {
         let private = own.and_then(|own| own.ipv4.iter().find(|ip| self.is_private(**ip)));
-        let ipv6 = instance
-            .ipv6
-            .as_ref()
-            .filter(|_| own.is_some_and(|own| own.ipv6.is_some()));
+        let ipv6 = own.and_then(|own| own.ipv6).and(instance.ipv6.as_str());
         let private = private.map(|ip| (annotations::LINODE_PRIVATE_IP, ip.to_string()));
-        let ipv6 = ipv6.map(|text| (annotations::LINODE_PUBLIC_IPV6, text.clone()));
+        let ipv6 = ipv6.map(|text| (annotations::LINODE_PUBLIC_IPV6, text.to_owned()));
         private
             .into_iter()
             .chain(ipv6)
@@ -154,9 +152,9 @@ impl Describe {
 fn own_addresses(instance: &Instance) -> Option<Own> {
     let ipv4 = instance.ipv4.as_ref()?.iter().map(|text| text.parse());
     let ipv4: Result<Vec<Ipv4Addr>, _> = ipv4.collect();
-    let ipv6 = match instance.ipv6.as_deref() {
-        None | Some("") => None,
-        Some(text) => Some(text.split('/').next()?.parse().ok()?),
+    let ipv6 = match &instance.ipv6 {
+        Value::Null => None,
+        text => Some(text.as_str()?.split('/').next()?.parse().ok()?),
     };
     Some(Own {
         ipv4: ipv4.ok()?,

@@ -52,7 +52,14 @@ async fn read<T: Row>(
     let mut promised = None;
     let mut number = 1;
     loop {
-        let page: Page<T> = client.fetch(&request.clone().query("page", number)).await?;
+        let asked = request.clone().query("page", number.to_string());
+        let page: Page<T> = match client.fetch(&asked).await {
+            Ok(page) => page,
+            Err(error) if error.is_not_found() && number > 1 => {
+                return Ok(Err(format!("page {number} is gone")));
+            }
+            Err(error) => return Err(error),
+        };
         let (pages, results) = *promised.get_or_insert((page.pages, page.results));
         if (page.pages, page.results) != (pages, results) {
             return Ok(Err(format!(

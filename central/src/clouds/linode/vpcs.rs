@@ -104,7 +104,7 @@ async fn by_name(
     let mut found = Vec::new();
     for name in names {
         let Some(vpc) = numbers.get(name.as_str()) else {
-            return Err(misnamed(format!("--vpc-names: there is no VPC {name}")));
+            return Err(misnamed(&format!("--vpc-names: there is no VPC {name}")));
         };
         let subnets: Vec<Subnet> = pages::all(client, &api::subnets(*vpc)).await?;
         let chosen: Vec<u64> = subnets
@@ -124,14 +124,14 @@ async fn by_name(
     }
     if found.is_empty() {
         let names = subnet_names.join(",");
-        return Err(misnamed(format!(
+        return Err(misnamed(&format!(
             "--subnet-names={names}: none of the VPCs has such a subnet"
         )));
     }
     Ok(found)
 }
 
-fn misnamed(problem: String) -> CloudError {
+fn misnamed(problem: &str) -> CloudError {
     let message = format!("{problem}; correct the flag, or create it");
     CloudError::new(NAME, ErrorKind::Invalid, message)
 }

@@ -1,1 +1,130 @@
+use std::collections::HashMap;
 
+use super::*;
+
+const REGION: (&str, &str) = ("LINODE_REGION", "us-east");
+const TOKEN: (&str, &str) = ("LINODE_API_TOKEN", "s3cr3t");
+/// So that no file of this machine is read.
+const NO_FILE: (&str, &str) = ("LINODE_API_TOKEN_FILE", "/nowhere/token");
+
+fn read(set: &[(&str, &str)]) -> Result<Config, Vec<Fault>> {
+    let set: HashMap<&str, &str> = set.iter().copied().collect();
+    Config::read(
+        &|name| set.get(name).map(|v| (*v).to_owned()),
+        Flags::default(),
+    )
+}
+
+fn base(set: &[(&str, &str)]) -> String {
+    let all = [set, &[REGION, TOKEN, NO_FILE]].concat();
+    read(&all).unwrap().connection.base.to_string()
+}
+
+#[test]
+fn the_version_comes_from_the_path_or_the_variable() {
+    for (url, version, expected) in [
+        ("", "", "https://api.linode.com/v4/"),
+        ("", "v4beta", "https://api.linode.com/v4beta/"),
+        (
+            "https://api.linode.com/v4beta",
+            "",
+            "https://api.linode.com/v4beta/",
+        ),
+        (
+            "https://api.linode.com/v4beta/",
+            "v4",
+            "https://api.linode.com/v4beta/",
+        ),
+        ("http://127.0.0.1:8080", "", "http://127.0.0.1:8080/v4/"),
+        (
+            "http://proxy.example/linode/v4",
+            "",
+            "http://proxy.example/v4/",
+        ),
+    ] {
+        let set = [("LINODE_URL", url), ("LINODE_API_VERSION", version)];
+        assert_eq!(base(&set), expected, "{url} {version}");
+    }
+}
+
+#[test]
+fn all_faults_are_told_at_once_and_no_secret_among_them() {
+    let faults = read(&[
+        ("LINODE_API_TOKEN", "two words"),
+        ("LINODE_URL", "ftp://me:hunter2@x"),
+        ("LINODE_EXTERNAL_SUBNET", "192.0.2.0/99"),
+        ("LINODE_CA", "/nowhere/ca.pem"),
+        ("HTTPS_PROXY", "socks5://me:hunter2@x"),
+    ])
+    .unwrap_err();
+    let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    let told = told.join("\n");
+    for variable in [
+        "LINODE_API_TOKEN",
+        "LINODE_URL",
+        "LINODE_REGION",
+        "LINODE_EXTERNAL_SUBNET=192.0.2.0/99",
+        "LINODE_CA=/nowhere/ca.pem",
+        "HTTPS_PROXY",
+    ] {
+        assert!(told.contains(variable), "{variable}: {told}");
+    }
+    assert!(
+        !told.contains("two words") && !told.contains("hunter2"),
+        "{told}"
+    );
+    assert_eq!(faults.len(), 6, "{told}");
+}
+
+#[test]
+fn without_a_token_both_ways_to_give_one_are_told() {
+    let told = read(&[REGION]).unwrap_err()[0].to_string();
+    assert!(
+        told.contains("LINODE_API_TOKEN:") && told.contains("LINODE_API_TOKEN_FILE"),
+        "{told}"
+    );
+    let told = read(&[REGION, NO_FILE]).unwrap_err()[0].to_string();
+    assert!(
+        told.contains("/nowhere/token") && told.contains("LINODE_API_TOKEN"),
+        "{told}"
+    );
+}
+
+#[tokio::test]
+async fn the_file_wins_and_without_it_the_variable_does() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap();
+    let with_file = [REGION, TOKEN, ("LINODE_API_TOKEN_FILE", path)];
+    let shown = async |set: &[(&str, &str)]| {
+        let config = read(set).unwrap();
+        assert!(!format!("{config:?}").contains("s3cr3t"));
+        let secret = config.connection.credentials.current().await;
+        (
+            secret.header().to_str().unwrap().to_owned(),
+            config.notices.len(),
+        )
+    };
+    assert_eq!(shown(&with_file).await, ("Bearer s3cr3t".to_owned(), 1));
+    std::fs::write(file.path(), "  in-the-file\n").unwrap();
+    assert_eq!(
+        shown(&with_file).await,
+        ("Bearer in-the-file".to_owned(), 0)
+    );
+}
+
+#[test]
+fn numbers_that_make_no_sense_give_the_default_and_a_notice() {
+    for text in ["0", "-1", "soon"] {
+        let config = read(&[
+            REGION,
+            TOKEN,
+            NO_FILE,
+            ("LINODE_REQUEST_TIMEOUT_SECONDS", text),
+        ]);
+        let config = config.unwrap();
+        assert_eq!(config.connection.timeout, Duration::from_secs(120));
+        assert!(config.notices.iter().any(|n| n.contains(TIMEOUT)), "{text}");
+    }
+    let config = read(&[REGION, TOKEN, ("LINODE_REQUEST_TIMEOUT_SECONDS", " 7 ")]).unwrap();
+    assert_eq!(config.connection.timeout, Duration::from_secs(7));
+}

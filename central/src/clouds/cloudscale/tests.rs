@@ -1,0 +1,105 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::cloud_api::testing::{Cloud, Reply, connection, metrics};
+
+const A: &str = "47cec963-fcd2-482f-bdb6-24461b2d47b1";
+const B: &str = "f0bbd27c-3ac1-4b3c-8e3e-6d1b1d9d0f6e";
+
+fn cloudscale(cloud: &Cloud) -> Arc<Cloudscale> {
+    let config = Config {
+        connection: connection(&cloud.base.join("v1/").unwrap()),
+        notices: Vec::new(),
+    };
+    Cloudscale::new(config, Limits::default(), metrics()).unwrap()
+}
+
+async fn answering(reply: Reply) -> (Cloud, Arc<Cloudscale>) {
+    let cloud = Cloud::start(move |_, _| reply.clone()).await;
+    let cloudscale = cloudscale(&cloud);
+    (cloud, cloudscale)
+}
+
+fn entry(uuid: &str, name: &str) -> Value {
+    json!({"uuid": uuid, "name": name})
+}
+
+#[tokio::test]
+async fn all_servers_are_listed_those_of_one_name_too() {
+    let servers = json!([entry(A, "clone"), entry(B, "clone")]);
+    let (cloud, cloudscale) = answering(Reply::json(servers)).await;
+    let machines = cloudscale.list().await.unwrap();
+    let names: Vec<_> = machines
+        .iter()
+        .map(|m| (m.id.instance(), m.names.clone()))
+        .collect();
+    let clone = vec!["clone".to_owned()];
+    assert_eq!(names, [(A, clone.clone()), (B, clone)]);
+    assert_eq!(cloud.lines(), ["GET /v1/servers"]);
+}
+
+#[tokio::test]
+async fn a_project_without_servers_has_none() {
+    let (_cloud, cloudscale) = answering(Reply::json("[]")).await;
+    assert_eq!(cloudscale.list().await, Ok(vec![]));
+}
+
+#[tokio::test]
+async fn whatever_is_no_whole_listing_is_an_error() {
+    for reply in [
+        Reply::html(),
+        Reply::json("[]").status(500),
+        Reply::json(json!({"detail": "Not found."})).status(404),
+        Reply::json(json!({"detail": "maintenance"})),
+        Reply::json(json!({"count": 0, "results": []})),
+        Reply::json(json!([entry(A, "a")])).cut(1),
+        Reply::json(json!([entry(A, "a"), {"name": "b"}])),
+        Reply::json(json!([entry(A, "a"), entry("b", "b")])),
+        Reply::json(json!([entry(A, "a"), entry(&A.to_uppercase(), "b")])),
+    ] {
+        let shown = format!("{reply:?}");
+        let (_cloud, cloudscale) = answering(reply).await;
+        let listed = cloudscale.list().await;
+        assert!(listed.is_err(), "{shown}: {listed:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_404_says_that_a_server_does_not_exist_unless_somebody_else_says_it() {
+    let id = facts::parse_id(&format!("cloudscale://{A}")).unwrap();
+    for (reply, expected) in [
+        (Reply::json(entry(A, "a")), Some(true)),
+        (
+            Reply::json(json!({"detail": "Not found."})).status(404),
+            Some(false),
+        ),
+        (
+            Reply::json(json!({"detail": ["Not", "found."]})).status(404),
+            Some(false),
+        ),
+        (Reply::json("{}").status(404), Some(false)),
+        (Reply::json("").status(404), Some(false)),
+        (Reply::html().status(404), None),
+        (Reply::html(), None),
+        (Reply::json(entry(B, "a")), None),
+        (Reply::json(json!({"detail": "Not found."})), None),
+        (Reply::json("{}").status(401), None),
+        (Reply::json("{}").status(503), None),
+    ] {
+        let shown = format!("{reply:?}");
+        let (cloud, cloudscale) = answering(reply).await;
+        let got = cloudscale.get(&id).await;
+        assert_eq!(got.map(|m| m.is_some()).ok(), expected, "{shown}");
+        assert_eq!(cloud.lines(), [format!("GET /v1/servers/{A}")]);
+    }
+}
+
+#[tokio::test]
+async fn refusals_are_told_in_the_clouds_words() {
+    let said = json!({"name": ["too long", "not unique"], "detail": "no"});
+    let (_cloud, cloudscale) = answering(Reply::json(said).status(400)).await;
+    let error = cloudscale.list().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Invalid);
+    let words = "detail: no; name: too long, not unique";
+    assert_eq!(error.words.as_deref(), Some(words));
+}

@@ -1,0 +1,407 @@
+use reqwest::Url;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::cloud_api::testing::{Cloud, Reply, Seen, connection, metrics};
+
+fn linode(base: &Url, flags: Flags) -> Arc<Linode> {
+    let config = Config {
+        connection: connection(&base.join("v4/").unwrap()),
+        region: "us-east".to_owned(),
+        external_subnet: None,
+        flags,
+        notices: Vec::new(),
+    };
+    let limits = Limits {
+        qps: 1000.0,
+        burst: 1000,
+    };
+    Linode::new(config, limits, metrics()).unwrap()
+}
+
+fn entry(id: u64) -> Value {
+    let ipv4 = format!("198.51.100.{}", id % 256);
+    json!({"id": id, "label": format!("n{id}"), "ipv4": [ipv4], "ipv6": null})
+}
+
+fn page(ids: &[u64], page: u32, pages: u32, results: usize) -> Reply {
+    let data: Vec<Value> = ids.iter().map(|id| entry(*id)).collect();
+    Reply::json(json!({"data": data, "page": page, "pages": pages, "results": results}))
+}
+
+fn whole(rows: &[Value]) -> Reply {
+    Reply::json(json!({"data": rows, "page": 1, "pages": 1, "results": rows.len()}))
+}
+
+fn ids(machines: &[Machine]) -> Vec<&str> {
+    machines
+        .iter()
+        .map(|machine| machine.id.instance())
+        .collect()
+}
+
+fn not_found() -> Reply {
+    Reply::json(json!({"errors": [{"reason": "Not found"}]})).status(404)
+}
+
+#[tokio::test]
+async fn all_pages_are_read() {
+    let cloud = Cloud::start(|seen, _| match seen.query("page") {
+        Some("1") => page(&[1, 2], 1, 3, 5),
+        Some("2") => page(&[3, 4], 2, 3, 5),
+        _ => page(&[5], 3, 3, 5),
+    })
+    .await;
+    let flags = Flags {
+        tag: Some("k\"8s".to_owned()),
+        ..Flags::default()
+    };
+    let machines = linode(&cloud.base, flags).list().await.unwrap();
+    assert_eq!(ids(&machines), ["1", "2", "3", "4", "5"]);
+    let seen = cloud.seen();
+    assert_eq!(seen.len(), 3);
+    assert_eq!(
+        seen[0].line,
+        "GET /v4/linode/instances?page_size=500&page=1"
+    );
+    assert_eq!(
+        seen[0].header("x-filter"),
+        Some(r#"{"tags":{"+contains":"k\"8s"}}"#)
+    );
+}
+
+#[tokio::test]
+async fn an_account_without_linodes_has_none() {
+    let cloud = Cloud::start(|_, _| page(&[], 1, 1, 0)).await;
+    assert_eq!(
+        linode(&cloud.base, Flags::default()).list().await,
+        Ok(vec![])
+    );
+}
+
+/// Entries move between pages while they are read; what shows is read once more.
+#[tokio::test]
+async fn pages_that_do_not_fit_together_are_read_once_more() {
+    let cloud = Cloud::start(|_, before| match before {
+        0 => page(&[1, 2], 1, 2, 4),
+        1 => page(&[2, 3], 2, 2, 4),
+        2 => page(&[1, 2], 1, 2, 3),
+        _ => page(&[3], 2, 2, 3),
+    })
+    .await;
+    let machines = linode(&cloud.base, Flags::default()).list().await.unwrap();
+    assert_eq!(
+        (ids(&machines), cloud.lines().len()),
+        (vec!["1", "2", "3"], 4)
+    );
+}
+
+#[tokio::test]
+async fn a_listing_that_never_fits_together_is_an_error() {
+    type Answer = fn(&Seen, usize) -> Reply;
+    let torn: [(&str, Answer); 7] = [
+        ("an entry on two pages", |seen, _| {
+            match seen.query("page") {
+                Some("1") => page(&[1, 2], 1, 2, 4),
+                _ => page(&[2, 3], 2, 2, 4),
+            }
+        }),
+        ("the number of entries changes", |seen, _| {
+            match seen.query("page") {
+                Some("1") => page(&[1, 2], 1, 2, 4),
+                _ => page(&[3], 2, 2, 3),
+            }
+        }),
+        ("the number of pages changes", |seen, _| {
+            match seen.query("page") {
+                Some("1") => page(&[1, 2], 1, 2, 4),
+                _ => page(&[3, 4], 2, 3, 4),
+            }
+        }),
+        ("an entry too few", |_, _| page(&[1, 2], 1, 1, 3)),
+        ("nothing, although something is promised", |_, _| {
+            page(&[], 1, 1, 3)
+        }),
+        ("the last page is gone", |seen, _| {
+            match seen.query("page") {
+                Some("1") => page(&[1, 2], 1, 2, 3),
+                _ => not_found(),
+            }
+        }),
+        ("another page than asked for", |_, _| page(&[1], 1, 2, 2)),
+    ];
+    for (what, answer) in torn {
+        let cloud = Cloud::start(answer).await;
+        let error = linode(&cloud.base, Flags::default())
+            .list()
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Malformed, "{what}: {error}");
+        assert!(cloud.lines().len() <= 4, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_that_fails_makes_the_listing_fail() {
+    for bad in [
+        Reply::html(),
+        page(&[3], 2, 2, 3).cut(4),
+        Reply::json(json!({"errors": [{"reason": "Internal"}]})),
+        Reply::json(json!({"data": [{"label": "no number"}], "page": 2, "pages": 2, "results": 3})),
+        Reply::json(json!({"data": [], "page": 2})),
+        Reply::json("{}").status(500),
+    ] {
+        let shown = format!("{bad:?}");
+        let cloud = Cloud::start(move |seen, _| match seen.query("page") {
+            Some("1") => page(&[1, 2], 1, 2, 3),
+            _ => bad.clone(),
+        })
+        .await;
+        let listed = linode(&cloud.base, Flags::default()).list().await;
+        assert!(listed.is_err(), "{shown}: {listed:?}");
+    }
+}
+
+#[tokio::test]
+async fn only_linodes_own_404_says_that_a_machine_does_not_exist() {
+    let id = facts::parse_id("linode://7").unwrap();
+    for (reply, expected) in [
+        (Reply::json(entry(7)), Some(true)),
+        (not_found(), Some(false)),
+        (Reply::html().status(404), None),
+        (Reply::json("").status(404), None),
+        (Reply::json("{}").status(404), None),
+        (Reply::json(json!({"errors": []})).status(404), None),
+        (Reply::html(), None),
+        (
+            Reply::json(json!({"errors": [{"reason": "Not found"}]})),
+            None,
+        ),
+        (Reply::json("{}").status(401), None),
+        (Reply::json("{}").status(500), None),
+    ] {
+        let shown = format!("{reply:?}");
+        let cloud = Cloud::start(move |_, _| reply.clone()).await;
+        let got = linode(&cloud.base, Flags::default()).get(&id).await;
+        assert_eq!(got.map(|m| m.is_some()).ok(), expected, "{shown}");
+        assert_eq!(cloud.lines(), ["GET /v4/linode/instances/7"]);
+    }
+}
+
+#[tokio::test]
+async fn another_machine_than_asked_for_proves_nothing() {
+    let cloud = Cloud::start(|_, _| Reply::json(entry(8))).await;
+    let id = facts::parse_id("linode://7").unwrap();
+    let error = linode(&cloud.base, Flags::default())
+        .get(&id)
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Malformed);
+}
+
+#[tokio::test]
+async fn errors_are_told_in_the_form_of_the_go_controller() {
+    let refused = json!({"errors": [
+        {"field": "X-Filter", "reason": "Cannot filter on x"}, {"reason": "And more"}
+    ]});
+    let cloud = Cloud::start(move |_, _| Reply::json(&refused).status(400)).await;
+    let error = linode(&cloud.base, Flags::default())
+        .list()
+        .await
+        .unwrap_err();
+    let words = "[400] [X-Filter] Cannot filter on x; And more";
+    assert_eq!(
+        (error.kind, error.words.as_deref()),
+        (ErrorKind::Invalid, Some(words))
+    );
+}
+
+#[tokio::test]
+async fn a_busy_linode_is_asked_again_later() {
+    let busy = Reply::json(json!({"errors": [{"reason": "Linode busy."}]})).status(400);
+    let front_end = Reply::html().status(400).header("server", "nginx");
+    for reply in [busy, front_end] {
+        let cloud = Cloud::start(move |_, _| reply.clone()).await;
+        let error = linode(&cloud.base, Flags::default())
+            .list()
+            .await
+            .unwrap_err();
+        let expected = (ErrorKind::Busy, Some(Duration::from_secs(3)));
+        assert_eq!((error.kind, error.retry_after), expected, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn the_token_checker_ends_with_the_token_only() {
+    let cloud = Cloud::start(|_, _| Reply::json("{}").status(401)).await;
+    let linode = linode(&cloud.base, Flags::default());
+    let error = linode.until_token_is_refused().await;
+    assert_eq!(error.kind, ErrorKind::Unauthorized);
+    assert_eq!(cloud.lines(), ["GET /v4/profile"]);
+}
+
+mod in_vpcs {
+    use super::*;
+
+    fn by_name(vpcs: &[&str]) -> Flags {
+        let names = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect();
+        Flags {
+            vpcs: VpcChoice::Names {
+                vpcs: names(vpcs),
+                subnets: names(&["default"]),
+            },
+            ..Flags::default()
+        }
+    }
+
+    /// Two VPCs with a subnet `default` each; Linode 1 is in both, 2 in none.
+    fn answer(seen: &Seen) -> Reply {
+        let path = seen
+            .line
+            .trim_start_matches("GET /v4/")
+            .split('?')
+            .next()
+            .unwrap();
+        let filter = seen.header("x-filter").unwrap_or_default();
+        match (path, filter) {
+            ("linode/instances", _) => page(&[1, 2], 1, 1, 2),
+            ("linode/instances/1", _) => Reply::json(entry(1)),
+            ("vpcs", _) => whole(&[
+                json!({"id": 10, "label": "a"}),
+                json!({"id": 20, "label": "b", "subnets": null}),
+            ]),
+            ("vpcs/10/subnets", _) => whole(&[
+                json!({"id": 11, "label": "default"}),
+                json!({"id": 12, "label": "other"}),
+            ]),
+            ("vpcs/20/subnets", _) => whole(&[json!({"id": 21, "label": "default"})]),
+            ("vpcs/10/ips", r#"{"subnet_id":"11"}"#) => whole(&[
+                json!({"linode_id": 1, "subnet_id": 11, "address": "10.0.0.2"}),
+                json!({"linode_id": 1, "subnet_id": 12, "address": "10.9.9.9"}),
+                json!({"linode_id": 1, "subnet_id": 11, "address": null, "address_range": "10.0.1.0/24"}),
+                json!({"linode_id": null, "nodebalancer_id": 4, "subnet_id": 11, "address": "10.0.0.9"}),
+            ]),
+            ("vpcs/20/ips", r#"{"subnet_id":"21"}"#) => whole(&[
+                json!({"linode_id": 1, "subnet_id": 21, "address": "10.0.0.2"}),
+                json!({"linode_id": 1, "subnet_id": 21, "address": "10.2.0.2"}),
+            ]),
+            ("vpcs/10/ipv6s", _) => whole(&[json!({
+                "linode_id": 1, "subnet_id": 11, "address": null, "ipv6_is_public": false,
+                "ipv6_addresses": [{"slaac_address": "fd00::2"}],
+            })]),
+            ("vpcs/20/ipv6s", _) => whole(&[]),
+            _ => not_found(),
+        }
+    }
+
+    fn shown(machine: &Machine) -> Vec<String> {
+        machine
+            .facts
+            .addresses
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    #[tokio::test]
+    async fn their_addresses_come_first_and_who_is_outside_is_listed_too() {
+        let cloud = Cloud::start(|seen, _| answer(seen)).await;
+        let linode = linode(&cloud.base, by_name(&["a", "b"]));
+        let machines = linode.list().await.unwrap();
+        assert_eq!(ids(&machines), ["1", "2"]);
+        let inside = [
+            "Hostname n1",
+            "InternalIP 10.0.0.2",
+            "InternalIP 10.2.0.2",
+            "ExternalIP 198.51.100.1",
+            "InternalIP fd00::2",
+        ];
+        assert_eq!(shown(&machines[0]), inside);
+        assert_eq!(
+            shown(&machines[1]),
+            ["Hostname n2", "ExternalIP 198.51.100.2"]
+        );
+        let first = cloud.lines().len();
+        assert_eq!(linode.list().await.unwrap(), machines);
+        assert_eq!(
+            (first, cloud.lines().len()),
+            (8, 13),
+            "numbers are remembered"
+        );
+        let one = linode.get(&machines[0].id).await.unwrap().unwrap();
+        assert_eq!(one, machines[0]);
+    }
+
+    #[tokio::test]
+    async fn a_vpc_that_was_made_again_is_found_again() {
+        let cloud = Cloud::start(|seen, before| match before {
+            3 => not_found(),
+            _ => answer(seen),
+        })
+        .await;
+        let linode = linode(&cloud.base, by_name(&["a"]));
+        let error = linode.list().await.unwrap_err();
+        assert!(
+            error.is_not_found() && error.message.contains("vpcs/10/ipv6s"),
+            "{error}"
+        );
+        assert_eq!(linode.list().await.unwrap().len(), 2);
+        let searches = cloud
+            .lines()
+            .iter()
+            .filter(|l| l.starts_with("GET /v4/vpcs?"))
+            .count();
+        assert_eq!(searches, 2);
+    }
+
+    #[tokio::test]
+    async fn if_they_cannot_be_read_a_listing_fails_and_a_machine_is_there_all_the_same() {
+        let cloud = Cloud::start(|seen, _| match seen.line.contains("/ips") {
+            true => Reply::json("{}").status(500),
+            false => answer(seen),
+        })
+        .await;
+        let linode = linode(&cloud.base, by_name(&["a"]));
+        assert_eq!(linode.list().await.unwrap_err().kind, ErrorKind::Server);
+        let id = facts::parse_id("linode://1").unwrap();
+        let machine = linode.get(&id).await.unwrap().unwrap();
+        assert_eq!(
+            (shown(&machine), machine.names),
+            (vec![], vec!["n1".to_owned()])
+        );
+    }
+
+    #[tokio::test]
+    async fn names_that_nothing_has_are_told() {
+        let cloud = Cloud::start(|seen, _| answer(seen)).await;
+        let error = linode(&cloud.base, by_name(&["a", "c"]))
+            .list()
+            .await
+            .unwrap_err();
+        assert!(
+            error.message.contains("--vpc-names: there is no VPC c"),
+            "{error}"
+        );
+        let mut flags = by_name(&["a"]);
+        if let VpcChoice::Names { subnets, .. } = &mut flags.vpcs {
+            *subnets = vec!["none".to_owned()];
+        }
+        let error = linode(&cloud.base, flags).list().await.unwrap_err();
+        assert!(error.message.contains("--subnet-names=none"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn by_number_nothing_is_searched_for() {
+        let cloud = Cloud::start(|seen, _| answer(seen)).await;
+        let flags = Flags {
+            vpcs: VpcChoice::Numbers {
+                vpcs: vec![10],
+                subnets: vec![11],
+            },
+            ..Flags::default()
+        };
+        let machines = linode(&cloud.base, flags).list().await.unwrap();
+        assert_eq!(shown(&machines[0])[1], "InternalIP 10.0.0.2");
+        assert_eq!(cloud.lines().len(), 3);
+    }
+}
