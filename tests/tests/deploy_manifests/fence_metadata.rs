@@ -46,11 +46,24 @@ async fn sec_05_a_daemon_writes_the_providers_labels_and_annotations() {
 #[tokio::test]
 async fn sec_05_a_daemon_writes_and_removes_its_own_notes() {
     let (node, daemon) = node_with_daemon(deployed().await).await;
-    for key in [annotations::OWNED_LABELS, annotations::LEFT_TO_CENTRAL] {
-        for value in [Some("rack=r1"), Some("rack=r2"), None] {
+    for key in [annotations::KUBELET_ADDRESSES, annotations::LEFT_TO_CENTRAL] {
+        for value in [Some("10.0.0.1"), Some("10.0.0.2"), None] {
             let patch = annotation(key, value);
             patch_node(&daemon, &node, &patch).await.unwrap();
         }
+    }
+}
+
+/// Central takes off what stands there.
+#[tokio::test]
+async fn sec_11_a_daemon_does_not_call_its_own_what_it_may_not_set() {
+    let (node, daemon) = node_with_daemon(deployed().await).await;
+    for foreign in ["team=blue", "node-role.kubernetes.io/control-plane="] {
+        let patch = annotation(annotations::OWNED_LABELS, Some(foreign));
+        let words = "may note as its own only labels that nodeDaemon.additionalLabelKeys";
+        assert_denied(foreign, patch_node(&daemon, &node, &patch).await, words);
+        let by_status = patch_node_status(&daemon, &node, &patch).await;
+        assert_denied(foreign, by_status, words);
     }
 }
 
