@@ -3,8 +3,8 @@
 //! **Flow.** The metadata services are asked in a fixed order, again and again, until one recognises
 //! the machine or all have said clearly that they do not know it: at a machine's start the network
 //! and the service may be late. If all say no, what cloud-init has written counts, and if there is
-//! none, the firmware. If some give no clear answer for [`PATIENCE`], the machine is described in
-//! that way for the time being, and the services are asked once per [`REST`].
+//! none, the firmware. If some give no clear answer for 15 s, the machine is described in
+//! that way for the time being, and the services are asked once a minute.
 //!
 //! **Guarantees.** A metadata service or cloud-init's file that has been chosen while all others
 //! said no is kept for the life of the process. Until anything is chosen, nothing is said.

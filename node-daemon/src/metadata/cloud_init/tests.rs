@@ -14,11 +14,12 @@ fn answer(document: &Value) -> Result<SourceAnswer, MetadataError> {
 }
 
 /// As cloud-init writes it, both spellings of the cloud's name included.
-fn v1(cloud: &str, id: &str, zone: Value, region: Value) -> Value {
+fn v1(cloud: &str, id: &str, zone: &str, region: &str) -> Value {
+    let or_null = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     json!({
         "_beta_keys": ["subplatform"], "cloud_name": cloud, "cloud-name": cloud, "platform": cloud,
         "instance_id": id, "instance-id": id, "local_hostname": "n1",
-        "availability_zone": zone, "region": region,
+        "availability_zone": or_null(zone), "region": or_null(region),
     })
 }
 
@@ -35,7 +36,7 @@ fn facts(of: &Value) -> (Option<String>, NodeFacts) {
 #[test]
 fn the_provider_id_is_known_where_the_cloud_is() {
     let linode = json!({
-        "v1": v1("akamai", "12345", Value::Null, Value::Null),
+        "v1": v1("akamai", "12345", "", ""),
         "ds": {"meta_data": {"id": 12345, "region": "us-east", "type": "g6-standard-2"}},
     });
     let (id, linode) = facts(&linode);
@@ -44,7 +45,7 @@ fn the_provider_id_is_known_where_the_cloud_is() {
     assert_eq!(linode.instance_type.as_deref(), Some("g6-standard-2"));
 
     let cloudscale = json!({
-        "v1": v1("openstack", "another", json!("rma1"), Value::Null),
+        "v1": v1("openstack", "another", "rma1", ""),
         "ds": {"meta_data": {"meta": {"cloudscale_uuid": UUID}}},
     });
     let (id, cloudscale) = facts(&cloudscale);
@@ -53,7 +54,7 @@ fn the_provider_id_is_known_where_the_cloud_is() {
     assert_eq!(cloudscale.region.as_deref(), Some("rma"));
 
     let brightbox = json!({
-        "v1": v1("brightbox", "srv-sz59x", json!("gb1-a"), json!("gb1-")),
+        "v1": v1("brightbox", "srv-sz59x", "gb1-a", "gb1-"),
         "ds": {"meta_data": {"instance-type": "1gb.ssd"}},
     });
     let (id, brightbox) = facts(&brightbox);
@@ -69,7 +70,7 @@ fn elsewhere_it_is_not_guessed() {
         ("nocloud", "srv-sz59x"),
         ("aws", "12345"),
     ] {
-        let document = json!({"v1": v1(cloud, id, json!("z 1"), json!("r/1"))});
+        let document = json!({"v1": v1(cloud, id, "z 1", "r/1")});
         let (id, facts) = facts(&document);
         assert_eq!(id, None, "{cloud}");
         assert_eq!(facts.zone.as_deref(), Some("z-1"));
@@ -84,32 +85,20 @@ fn what_cannot_be_right_is_named() {
     let ds = json!({"meta_data": {"meta": {"cloudscale_uuid": UUID}}});
     let server = json!({"meta_data": {"meta": {"cloudscale_uuid": "no"}}});
     for (document, key) in [
+        (json!({"v1": v1("akamai", "0", "", "")}), ID_KEY),
+        (json!({"v1": v1("akamai", "i-1", "", "")}), ID_KEY),
+        (json!({"v1": v1("brightbox", "i-1", "", "")}), ID_KEY),
+        (json!({"v1": v1("brightbox", "srv-1", "gb1", "")}), ZONE_KEY),
         (
-            json!({"v1": v1("akamai", "0", Value::Null, Value::Null)}),
-            ID_KEY,
-        ),
-        (
-            json!({"v1": v1("akamai", "i-1", Value::Null, Value::Null)}),
-            ID_KEY,
-        ),
-        (
-            json!({"v1": v1("brightbox", "i-1", Value::Null, Value::Null)}),
-            ID_KEY,
-        ),
-        (
-            json!({"v1": v1("brightbox", "srv-1", json!("gb1"), Value::Null)}),
-            ZONE_KEY,
-        ),
-        (
-            json!({"v1": v1("brightbox", "srv-1", json!("gb1-a"), json!("us1"))}),
+            json!({"v1": v1("brightbox", "srv-1", "gb1-a", "us1")}),
             REGION_KEY,
         ),
         (
-            json!({"v1": v1("openstack", "x", json!("rma1"), json!("lpg")), "ds": ds}),
+            json!({"v1": v1("openstack", "x", "rma1", "lpg"), "ds": ds}),
             REGION_KEY,
         ),
         (
-            json!({"v1": v1("openstack", "x", Value::Null, Value::Null), "ds": server}),
+            json!({"v1": v1("openstack", "x", "", ""), "ds": server}),
             OPENSTACK_KEY,
         ),
         (json!({"v1": {"region": 7}}), REGION_KEY),
@@ -165,7 +154,7 @@ proptest! {
 
     #[test]
     fn a_truncated_document_is_an_error(cut in any::<prop::sample::Index>()) {
-        let mut text = json!({"v1": v1("akamai", "1", json!("z"), json!("r"))}).to_string();
+        let mut text = json!({"v1": v1("akamai", "1", "z", "r")}).to_string();
         text.truncate(cut.index(text.len()));
         prop_assert!(Document::read("x", text.as_bytes()).is_err());
     }
