@@ -92,6 +92,7 @@ pub(crate) mod missing {
     pub(crate) const REGION: &str = "the region";
     pub(crate) const ZONE: &str = "the zone";
     pub(crate) const HOST_NAME: &str = "the host name";
+    pub(crate) const OTHER_NAME: &str = "the host name, which is not the Node's name";
     pub(crate) const ADDRESSES: &str = "the addresses";
     pub(crate) const IPV4: &str = "the IPv4 addresses";
     pub(crate) const IPV6: &str = "the IPv6 address";

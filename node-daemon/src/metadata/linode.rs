@@ -116,12 +116,12 @@ impl MetadataSource for LinodeSource {
         NAME
     }
 
-    async fn facts(&self, _: &Identity) -> Result<SourceAnswer, MetadataError> {
+    async fn facts(&self, node: &Identity) -> Result<SourceAnswer, MetadataError> {
         let instance = self.get(INSTANCE_PATH).await?;
         let network = self.get(NETWORK_PATH).await?;
         let afterwards = self.get(INSTANCE_PATH).await?;
         facts::same_instance(&instance, &afterwards)?;
-        facts::describe(&instance, &network, self.external)
+        facts::describe(&instance, &network, self.external, &node.name)
     }
 }
 

@@ -42,6 +42,7 @@ pub(super) fn describe(
     instance: &Document,
     network: &Document,
     external: Option<IpNet>,
+    node_name: &str,
 ) -> Result<SourceAnswer, MetadataError> {
     let id = instance.number("id")?.map(|id| id.to_string());
     let id = id.map(|id| provider_id("linode", instance.from(), "id", &id));
@@ -58,12 +59,14 @@ pub(super) fn describe(
     };
     let mut lacking = absent(&facts, &NEEDED);
     match label {
+        None => lacking.push(missing::HOST_NAME),
+        // The fence lets a daemon report no other name.
+        Some(label) if label != node_name => lacking.push(missing::OTHER_NAME),
         // A list that is not whole would take away what central has written.
         Some(label) if addresses.unknown.is_empty() => {
             facts.addresses = addresses.in_order(label, external);
         }
         Some(_) => {}
-        None => lacking.push(missing::HOST_NAME),
     }
     lacking.extend(addresses.unknown);
     Ok(SourceAnswer::lacking(facts, lacking))

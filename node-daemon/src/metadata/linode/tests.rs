@@ -10,6 +10,8 @@ use super::*;
 use crate::metadata::scripted::{Scripted, ok, status};
 use crate::metadata::{Completeness, missing};
 
+const NAME_OF_NODE: &str = "worker-1";
+
 fn instance() -> Value {
     json!({
         "id": 12345, "label": "worker-1", "region": "us-east", "type": "g6-standard-2",
@@ -38,7 +40,7 @@ fn document(value: &Value) -> Document {
 }
 
 fn answer(instance: &Value, network: &Value) -> Result<SourceAnswer, MetadataError> {
-    facts::describe(&document(instance), &document(network), None)
+    facts::describe(&document(instance), &document(network), None, NAME_OF_NODE)
 }
 
 /// A document with something else at this JSON pointer; null takes it away.
@@ -104,7 +106,13 @@ fn the_facts_are_those_of_the_go_controller() {
 #[test]
 fn what_the_user_calls_external_is_external() {
     let external = Some("192.168.128.0/17".parse().unwrap());
-    let answer = facts::describe(&document(&instance()), &document(&network()), external).unwrap();
+    let answer = facts::describe(
+        &document(&instance()),
+        &document(&network()),
+        external,
+        NAME_OF_NODE,
+    )
+    .unwrap();
     let private = NodeAddress::new(AddressType::ExternalIP, "192.168.130.7");
     assert!(answer.facts.addresses.contains(&private));
     let annotations = &answer.facts.provider_annotations;
@@ -166,6 +174,13 @@ fn what_the_go_controller_could_do_without_may_lack() {
     let answer = answer(&instance(), &no_private).unwrap();
     assert_eq!(answer.completeness, Completeness::Whole);
     assert!(answer.facts.provider_annotations.is_empty());
+}
+
+#[test]
+fn a_name_that_the_fence_forbids_is_left_to_central() {
+    let answer = answer(&with(instance(), "/label", json!("web")), &network()).unwrap();
+    assert_eq!(lacks(&answer), [missing::OTHER_NAME]);
+    assert_eq!(answer.facts.addresses, []);
 }
 
 #[test]
@@ -357,7 +372,7 @@ proptest! {
     #[test]
     fn arbitrary_bytes_are_an_error(bytes: Vec<u8>) {
         if let Ok(document) = Document::read("x", &bytes) {
-            let described = facts::describe(&document, &document, None);
+            let described = facts::describe(&document, &document, None, NAME_OF_NODE);
             prop_assert!(!matches!(described, Ok(answer) if answer.completeness == Completeness::Whole));
         }
     }
@@ -370,7 +385,7 @@ proptest! {
         half.truncate(cut.index(half.len()));
         let read = |text: &String| Document::read("x", text.as_bytes());
         let described = read(&halves[0])
-            .and_then(|i| facts::describe(&i, &read(&halves[1])?, None));
+            .and_then(|i| facts::describe(&i, &read(&halves[1])?, None, NAME_OF_NODE));
         prop_assert!(!matches!(described, Ok(answer) if answer.completeness == Completeness::Whole));
     }
 }
