@@ -9,7 +9,7 @@ use mooring_common::flags::Kind::{Bool, Duration as GoDuration, Integer, Text};
 use mooring_common::flags::{Action, Flag, FlagFaults, FlagTable, Kind, Reader, Values};
 use mooring_common::telemetry::LogFormat;
 
-use crate::metadata::{HostPaths, SourceChoice};
+use crate::metadata::{self, HostPaths, SourceChoice};
 
 /// Every flag of `mooring-node`.
 pub const TABLE: FlagTable = FlagTable {
@@ -50,12 +50,15 @@ const LOGGING: &str = "Logging";
 const FLAGS: &[Flag] = &[
     Flag { env: Some("NODE_NAME"), ..flag(NODE, "node-name", Text, "", "The name of the Node that this machine is.") },
     flag(NODE, "report", Bool, "true", "Describe the Node: addresses, provider ID, labels, and the uninitialized taint off."),
-    flag(NODE, "metadata-source", Text, "auto", "Where to learn about the machine: file (the machines file), dmi (its firmware), auto (the file if there is one, else the firmware)."),
+    flag(NODE, "metadata-source", Text, "auto", "Where to learn about the machine: file (the machines file), linode, cloudscale or brightbox (their metadata services), cloud-init (what it has written down), dmi (the machine's firmware), auto (the file if there is one, else the first of the others that knows the machine)."),
+    flag(NODE, "metadata-endpoint", Text, "http://169.254.169.254", "Where the metadata service is: http, an IP address, and a port and a path if need be."),
+    Flag { env: Some("LINODE_EXTERNAL_SUBNET"), ..flag(NODE, "linode-external-subnet", Text, "", "The block of private IPv4 addresses that are reported as ExternalIP on Linodes, like 172.24.0.0/16; the same as central is given.") },
     flag(NODE, "cloud-config", Text, "", "The machines file."),
     flag(NODE, "node-status-update-frequency", GoDuration, "5m", "How often the Node's addresses are compared with the machine's."),
     flag(NODE, "host-sys", Text, "/sys", "Where the host's /sys is mounted."),
     flag(NODE, "host-etc", Text, "/etc", "Where the host's /etc is mounted."),
     flag(NODE, "host-proc", Text, "/proc", "Where the host's /proc is mounted."),
+    flag(NODE, "host-run", Text, "/run", "Where the host's /run is mounted; of it, only cloud-init's folder is read."),
     flag(SEGMENTS, "announce", Bool, "true", "Announce service addresses on the segments of L2Networks."),
     Flag { env: Some("POD_NAMESPACE"), ..flag(SEGMENTS, "lease-namespace", Text, "mooring-system", "Where the daemons' Leases are.") },
     flag(SEGMENTS, "lease-duration", GoDuration, "6s", "How long the others wait for a silent daemon before one of them speaks in its place. The Lease is renewed three times as often."),
@@ -95,14 +98,12 @@ pub struct Flags {
 /// How the Node is described.
 #[derive(Clone, Debug)]
 pub struct ReportFlags {
-    /// `--metadata-source`.
-    pub source: SourceChoice,
+    /// Where to learn about the machine.
+    pub metadata: metadata::Options,
     /// `--cloud-config`.
     pub machines: Option<PathBuf>,
     /// `--node-status-update-frequency`.
     pub period: Duration,
-    /// Where the host's files are.
-    pub paths: HostPaths,
 }
 
 /// How addresses are announced.
@@ -149,19 +150,33 @@ impl Flags {
     }
 }
 
+const SOURCES: &str = "write auto, file, linode, cloudscale, brightbox, cloud-init or dmi";
+
 fn read_report(reader: &mut Reader<'_>) -> Option<ReportFlags> {
     let path = |reader: &Reader<'_>, name| reader.text(name).unwrap_or_default().into();
-    let flags = ReportFlags {
-        source: reader.parsed("metadata-source", "write auto, file or dmi"),
-        machines: reader.text("cloud-config").map(Into::into),
-        period: reader.duration("node-status-update-frequency"),
+    let metadata = metadata::Options {
+        choice: reader.parsed("metadata-source", SOURCES),
+        endpoint: reader.parsed(
+            "metadata-endpoint",
+            "write http:// and an IP address, like http://169.254.169.254",
+        ),
+        linode_external: reader.optional(
+            "linode-external-subnet",
+            "write a block of addresses, like 172.24.0.0/16",
+        ),
         paths: HostPaths {
             sys: path(reader, "host-sys"),
             etc: path(reader, "host-etc"),
             proc: path(reader, "host-proc"),
+            run: path(reader, "host-run"),
         },
     };
-    if flags.source == SourceChoice::File && flags.machines.is_none() {
+    let flags = ReportFlags {
+        metadata,
+        machines: reader.text("cloud-config").map(Into::into),
+        period: reader.duration("node-status-update-frequency"),
+    };
+    if flags.metadata.choice == SourceChoice::File && flags.machines.is_none() {
         reader.other_fault("--metadata-source=file needs --cloud-config, the machines file");
     }
     reader.bool("report").then_some(flags)
@@ -206,12 +221,33 @@ mod tests {
     }
 
     #[test]
+    fn the_metadata_source_is_found_unless_it_is_named() {
+        let metadata = |line: &str| {
+            let line = format!("--node-name=n1 --kubeconfig=/k {line}");
+            read(&line).unwrap().report.unwrap().metadata
+        };
+        assert_eq!(metadata(""), metadata::Options::default());
+        let named = metadata(
+            "--metadata-source=linode --metadata-endpoint=http://[fd00:a9fe:a9fe::1] \
+             --linode-external-subnet=172.24.0.0/16 --host-run=/host/run",
+        );
+        assert_eq!(named.choice, SourceChoice::Linode);
+        assert_eq!(named.endpoint.to_string(), "http://[fd00:a9fe:a9fe::1]");
+        assert_eq!(
+            named.linode_external,
+            Some("172.24.0.0/16".parse().unwrap())
+        );
+        assert_eq!(named.paths.run, std::path::Path::new("/host/run"));
+    }
+
+    #[test]
     fn all_faults_are_told_at_once() {
         let error = read(
             "--livez-bind-address=here --lease-duration=1ms --metadata-source=guess \
-             --node-status-update-frequency=often --v=loud",
+             --node-status-update-frequency=often --v=loud --metadata-endpoint=metadata \
+             --linode-external-subnet=all",
         )
         .unwrap_err();
-        assert_eq!(error.faults.len(), 6, "{error}");
+        assert_eq!(error.faults.len(), 8, "{error}");
     }
 }

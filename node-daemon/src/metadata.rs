@@ -1,13 +1,30 @@
 //! Where the daemon learns about the machine it runs on: without any cloud credentials.
 //!
 //! ```text
-//!   /sys, /etc/machine-id ──► dmi ──┐
-//!                                   ├──► file ──► facts and whether they suffice
-//!   the machines file ──────────────┘
+//!   169.254.169.254 ──► linode, cloudscale, brightbox ──┐
+//!   /run/cloud-init ──► cloud_init ─────────────────────┤
+//!   /sys, /etc/machine-id ──► dmi ──┐                   ├──► facts, and what they lack
+//!                                   ├──► file ──────────┤
+//!   the machines file ──────────────┘                   │
+//!   whichever of them it is ──► search ─────────────────┘
 //! ```
+//!
+//! **Guarantee.** An answer is whole only if it has all that the cloud's Go controller had set by
+//! the time that it took the taint off. Else central takes it off.
 
+pub mod brightbox;
+pub mod choice;
+pub mod cloud_init;
+pub mod cloudscale;
 pub mod dmi;
+pub mod errors;
 pub mod file;
+pub mod http;
+pub mod linode;
+#[cfg(test)]
+mod scripted;
+pub mod search;
+mod values;
 
 #[cfg(test)]
 mod tests;
@@ -15,16 +32,14 @@ mod tests;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
-use std::sync::Arc;
 
 use async_trait::async_trait;
-use mooring_common::machines::{Identity, MachinesFile, Resolution};
-use mooring_common::names::reasons;
+use mooring_common::machines::Identity;
 use mooring_common::node_facts::NodeFacts;
 
-use dmi::DmiSource;
-use file::FileSource;
+pub use choice::{Options, Selected, SourceChoice, UnknownSource, select};
+pub use errors::{MetadataError, Problem};
+pub use http::Endpoint;
 
 /// One place to learn about the machine from.
 #[async_trait]
@@ -37,6 +52,16 @@ pub trait MetadataSource: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`MetadataError`] if it can say nothing that may be acted on.
     async fn facts(&self, node: &Identity) -> Result<SourceAnswer, MetadataError>;
+}
+
+/// A source that can tell whether the machine is one of those that it knows.
+#[async_trait]
+pub trait Probe: MetadataSource {
+    /// Whether this machine is.
+    ///
+    /// # Errors
+    /// [`MetadataError`] if there is no clear answer, which may come later.
+    async fn recognises(&self) -> Result<bool, MetadataError>;
 }
 
 /// What a source says of the machine.
@@ -60,6 +85,21 @@ pub enum Completeness {
     },
 }
 
+/// What an answer can lack, in words.
+pub(crate) mod missing {
+    pub(crate) const PROVIDER_ID: &str = "the provider ID";
+    pub(crate) const INSTANCE_TYPE: &str = "the instance type";
+    pub(crate) const REGION: &str = "the region";
+    pub(crate) const ZONE: &str = "the zone";
+    pub(crate) const HOST_NAME: &str = "the host name";
+    pub(crate) const OTHER_NAME: &str = "the host name, which is not the Node's name";
+    pub(crate) const ADDRESSES: &str = "the addresses";
+    pub(crate) const IPV4: &str = "the IPv4 addresses";
+    pub(crate) const IPV6: &str = "the IPv6 address";
+    pub(crate) const VPC: &str = "the VPC addresses";
+    pub(crate) const CLOUD_IPS: &str = "the Cloud IPs and their names";
+}
+
 impl SourceAnswer {
     /// An answer of these facts. They suffice if there is a provider ID and an IP address among
     /// them; all else a Node can be without.
@@ -73,6 +113,20 @@ impl SourceAnswer {
         if !facts.addresses.iter().any(|a| is_ip(&a.address)) {
             missing.push("an IP address");
         }
+        Self::lacking(facts, missing)
+    }
+
+    /// An answer of these facts, where a Node needs these.
+    #[must_use]
+    pub(crate) fn measured(facts: NodeFacts, needed: &[&'static str]) -> Self {
+        let lacking = absent(&facts, needed);
+        Self::lacking(facts, lacking)
+    }
+
+    /// An answer of these facts, which lacks this much.
+    #[must_use]
+    pub fn lacking(facts: NodeFacts, missing: impl Into<Vec<&'static str>>) -> Self {
+        let missing = missing.into();
         let completeness = if missing.is_empty() {
             Completeness::Whole
         } else {
@@ -85,52 +139,20 @@ impl SourceAnswer {
     }
 }
 
-/// Why nothing can be said of the machine.
-#[derive(Debug, thiserror::Error)]
-pub enum MetadataError {
-    /// A file of the host cannot be read.
-    #[error("cannot read {path:?}: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The machines file has no entry that can be taken.
-    #[error("{}", .0.explanation().unwrap_or_default())]
-    Unresolved(Box<Resolution>),
-    /// The machines file says that this machine does not exist.
-    #[error(
-        "The machines file has state terminated for {entry}, yet it runs. Correct the state, or \
-         switch the machine off."
-    )]
-    Terminated {
-        /// What the entry is called.
-        entry: String,
-    },
-    /// The source asked for has nothing to read.
-    #[error("--metadata-source=file needs a machines file; name one, or choose auto or dmi")]
-    NoMachinesFile,
-}
-
-impl MetadataError {
-    /// Whether asking again soon may help, without anybody changing anything.
-    #[must_use]
-    pub const fn is_retryable(&self) -> bool {
-        matches!(self, Self::Read { .. })
-    }
-
-    /// The reason of the Event that tells of it.
-    #[must_use]
-    pub const fn reason(&self) -> &'static str {
-        match self {
-            Self::Unresolved(resolution) => match resolution.reason() {
-                Some(reason) => reason,
-                None => reasons::INITIALIZATION_REFUSED,
-            },
-            _ => reasons::INITIALIZATION_REFUSED,
-        }
-    }
+/// Of what is needed, that which is not among the facts.
+pub(crate) fn absent(facts: &NodeFacts, needed: &[&'static str]) -> Vec<&'static str> {
+    let there = [
+        (missing::PROVIDER_ID, facts.provider_id.is_some()),
+        (missing::INSTANCE_TYPE, facts.instance_type.is_some()),
+        (missing::REGION, facts.region.is_some()),
+        (missing::ZONE, facts.zone.is_some()),
+    ];
+    let is_there = |what: &str| there.iter().any(|(known, is)| *known == what && *is);
+    needed
+        .iter()
+        .copied()
+        .filter(|what| !is_there(what))
+        .collect()
 }
 
 /// Where the host's files are: in a container, wherever they are mounted.
@@ -142,6 +164,8 @@ pub struct HostPaths {
     pub etc: PathBuf,
     /// The host's `/proc`.
     pub proc: PathBuf,
+    /// The host's `/run`.
+    pub run: PathBuf,
 }
 
 impl Default for HostPaths {
@@ -150,64 +174,7 @@ impl Default for HostPaths {
             sys: PathBuf::from("/sys"),
             etc: PathBuf::from("/etc"),
             proc: PathBuf::from("/proc"),
+            run: PathBuf::from("/run"),
         }
-    }
-}
-
-/// The values of `--metadata-source`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SourceChoice {
-    /// The machines file if there is one, else DMI.
-    #[default]
-    Auto,
-    /// The machines file.
-    File,
-    /// What the machine's firmware says.
-    Dmi,
-}
-
-/// What is no value of `--metadata-source`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no metadata source; write auto, file or dmi")]
-pub struct UnknownSource(pub String);
-
-impl FromStr for SourceChoice {
-    type Err = UnknownSource;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "file" => Ok(Self::File),
-            "dmi" => Ok(Self::Dmi),
-            _ => Err(UnknownSource(text.to_owned())),
-        }
-    }
-}
-
-impl fmt::Display for SourceChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            Self::File => "file",
-            Self::Dmi => "dmi",
-        })
-    }
-}
-
-/// The source to ask.
-///
-/// # Errors
-/// [`MetadataError::NoMachinesFile`] if the file is asked for and there is none.
-pub fn select(
-    choice: SourceChoice,
-    machines: Option<Arc<MachinesFile>>,
-    paths: HostPaths,
-) -> Result<Arc<dyn MetadataSource>, MetadataError> {
-    match (choice, machines) {
-        (SourceChoice::Auto | SourceChoice::File, Some(machines)) => {
-            Ok(Arc::new(FileSource::new(machines, paths)))
-        }
-        (SourceChoice::File, None) => Err(MetadataError::NoMachinesFile),
-        (SourceChoice::Auto, None) | (SourceChoice::Dmi, _) => Ok(Arc::new(DmiSource::new(paths))),
     }
 }

@@ -23,8 +23,9 @@ use tokio_util::sync::CancellationToken;
 use crate::announce::{self, Announcer, Snapshot};
 use crate::events::QueuedEvents;
 use crate::flags::{Flags, ReportFlags, TABLE};
+use crate::metadata::{self, Selected};
 use crate::report::{self, OwnNode, Reporter};
-use crate::{livez, metadata, metrics};
+use crate::{livez, metrics};
 
 /// How often the machines file is looked at for a change.
 const POLL: Duration = Duration::from_secs(2);
@@ -142,7 +143,14 @@ async fn start_report(
         Some(path) => Some(MachinesFile::open(Some(path)).await?),
         None => None,
     };
-    if let Some(file) = machines.clone() {
+    let Selected { source, search } = metadata::select(flags.metadata, machines.clone())?;
+    if let Some(search) = search {
+        let stop = stop.clone();
+        tasks.spawn(async move {
+            search.run(changed, stop).await;
+            Ok(())
+        });
+    } else if let Some(file) = machines {
         let stop = stop.clone();
         tasks.spawn(async move {
             let mut reloads = file.changes();
@@ -163,7 +171,7 @@ async fn start_report(
     let node = Arc::new(OwnNode::new(node_name));
     let reporter = Reporter {
         node: node.clone(),
-        source: metadata::select(flags.source, machines, flags.paths)?,
+        source,
         writer: Writer::new(client.clone(), events),
         period: flags.period,
     };

@@ -9,6 +9,7 @@
 //! | [`demo`] | what `make demo` shows |
 //! | [`program`] | `mooring-central` and `mooring-node`, started as users start them |
 //! | [`machines_file`] | the provider's file, and its changes |
+//! | [`metadata_sim`] | the metadata services of clouds, and their failures |
 //! | [`api_proxy`] | failures and races between a program and the API server |
 //! | [`shipped`] | the shipped manifests in force, and central under its ServiceAccount |
 //! | [`cloud_sim`] | the APIs of real clouds, simulated: machines that a test changes, failures that it chooses, a log |
@@ -30,6 +31,7 @@ pub mod demo;
 pub mod endpoints;
 pub mod figures;
 pub mod machines_file;
+pub mod metadata_sim;
 pub mod netlab;
 pub mod objects;
 pub mod process;

@@ -11,7 +11,8 @@ use tempfile::TempDir;
 
 use super::dmi::{DmiSource, LocalMachine, read_host};
 use super::{
-    Completeness, HostPaths, MetadataError, MetadataSource, SourceAnswer, SourceChoice, select,
+    Completeness, HostPaths, MetadataError, MetadataSource, Options, SourceAnswer, SourceChoice,
+    select,
 };
 
 const UUID: &str = "4c4c4544-0042-4810-8052-b4c04f4a3132";
@@ -71,6 +72,7 @@ impl Host {
             sys: self.path("sys"),
             etc: self.path("etc"),
             proc: self.path("proc"),
+            run: self.path("run"),
         }
     }
 
@@ -86,7 +88,11 @@ impl Host {
 
     async fn ask(&self, nodes: &str, node: &Identity) -> Result<SourceAnswer, MetadataError> {
         let machines = self.machines(nodes).await;
-        let source = select(SourceChoice::Auto, Some(machines), self.paths()).unwrap();
+        let options = Options {
+            paths: self.paths(),
+            ..Options::default()
+        };
+        let source = select(options, Some(machines)).unwrap().source;
         assert_eq!(source.name(), "file");
         source.facts(node).await
     }
@@ -189,7 +195,8 @@ async fn without_the_hosts_files_nothing_is_claimed() {
     let paths = HostPaths {
         sys: nowhere.clone(),
         etc: nowhere.clone(),
-        proc: nowhere,
+        proc: nowhere.clone(),
+        run: nowhere,
     };
     assert_eq!(
         LocalMachine::read(&paths).await.unwrap(),
@@ -329,21 +336,30 @@ async fn a_machine_that_should_not_exist_is_not_initialised_but_one_switched_off
 #[tokio::test]
 async fn the_source_is_chosen() {
     let machines = || async { MachinesFile::open(None).await.unwrap() };
+    let of = |choice| Options {
+        choice,
+        ..Options::default()
+    };
     for (choice, file, expected) in [
         ("auto", true, "file"),
-        ("auto", false, "dmi"),
+        ("auto", false, "auto"),
         ("file", true, "file"),
+        ("linode", true, "linode"),
+        ("cloudscale", false, "cloudscale"),
+        ("brightbox", false, "brightbox"),
+        ("cloud-init", false, "cloud-init"),
         ("dmi", true, "dmi"),
         ("dmi", false, "dmi"),
     ] {
         let machines = if file { Some(machines().await) } else { None };
         let parsed: SourceChoice = choice.parse().unwrap();
         assert_eq!(parsed.to_string(), choice);
-        let source = select(parsed, machines, HostPaths::default()).unwrap();
-        assert_eq!(source.name(), expected, "{choice}");
+        let selected = select(of(parsed), machines).unwrap();
+        assert_eq!(selected.source.name(), expected, "{choice}");
+        assert_eq!(selected.search.is_some(), expected == "auto", "{choice}");
     }
-    let error = select(SourceChoice::File, None, HostPaths::default()).unwrap_err();
+    let error = select(of(SourceChoice::File), None).unwrap_err();
     assert!(matches!(error, MetadataError::NoMachinesFile));
     let error = "cloud".parse::<SourceChoice>().unwrap_err().to_string();
-    assert!(error.contains("\"cloud\"") && error.contains("auto, file or dmi"));
+    assert!(error.contains("\"cloud\"") && error.contains("cloud-init or dmi"));
 }

@@ -1,6 +1,6 @@
 //! One host of the lab: a network namespace with a cable to the bridge.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
+use tokio::net::TcpListener;
 
 use super::capture::Capture;
 use super::frame::Mac;
@@ -220,6 +221,21 @@ impl Host {
                 anyhow::anyhow!("{}: {reason}\n{}", process.name(), process.log_tail())
             })?;
         Ok(process)
+    }
+
+    /// Listens in the host, on an address that it has.
+    pub async fn listen(&self, address: SocketAddr) -> Result<TcpListener> {
+        let name = self.name().to_owned();
+        let listener = tokio::task::spawn_blocking(move || {
+            namespace::inside(Some(&name), || {
+                let listener = std::net::TcpListener::bind(address)?;
+                listener.set_nonblocking(true)?;
+                Ok(listener)
+            })
+        })
+        .await?
+        .with_context(|| format!("listening on {address} in {}", self.name()))?;
+        Ok(TcpListener::from_std(listener)?)
     }
 
     /// Gives the host the address of its Pod number `pod`, IPv4 and IPv6. All hosts have a route

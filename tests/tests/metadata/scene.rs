@@ -1,0 +1,129 @@
+//! A cluster whose daemons have no machines file, and what becomes of its Nodes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::api::Api;
+use mooring_common::names::{annotations, reasons, taints};
+use mooring_tests::arena::{has_taint, requests_about};
+use mooring_tests::cluster::{Cluster, Kubelet};
+use mooring_tests::control_plane::AuditLog;
+use mooring_tests::metadata_sim::{Machine, MetadataSim};
+use mooring_tests::netlab::Host;
+use mooring_tests::objects::{EventNote, events_for};
+use mooring_tests::process::Process;
+use mooring_tests::wait::eventually;
+
+/// What "eventually" means here: the search for a source may take 15 s.
+pub(crate) const LIMIT: Duration = Duration::from_secs(40);
+
+pub(crate) struct Scene {
+    pub(crate) cluster: Cluster,
+    _kubelets: BTreeMap<String, Kubelet>,
+}
+
+impl Scene {
+    /// A cluster with these Nodes, tainted, and nothing else.
+    pub(crate) async fn start(nodes: &[&str]) -> Self {
+        let cluster = Cluster::start(nodes).await.unwrap();
+        let kubelets = cluster.register().await.unwrap();
+        Self {
+            cluster,
+            _kubelets: kubelets,
+        }
+    }
+
+    pub(crate) fn host(&self, node: &str) -> &Host {
+        self.cluster.node(node)
+    }
+
+    /// The metadata service of a Node's machine, where all clouds have it.
+    pub(crate) async fn service(&self, node: &str, machine: Machine) -> MetadataSim {
+        MetadataSim::on(self.host(node), machine).await.unwrap()
+    }
+
+    /// The daemon of a Node, without a machines file, for what concerns the Node alone.
+    pub(crate) async fn daemon(&self, node: &str, flags: &[&str]) -> Process {
+        let quick = [
+            "--cloud-config=",
+            "--announce=false",
+            "--livez=false",
+            "--metrics=false",
+            "--node-status-update-frequency=300ms",
+        ];
+        let flags = [&quick[..], flags].concat();
+        let daemon = self.cluster.start_daemon(self.host(node), &flags).await;
+        daemon.unwrap()
+    }
+
+    pub(crate) async fn node(&self, name: &str) -> Node {
+        let nodes = Api::<Node>::all(self.cluster.admin());
+        nodes.get(name).await.unwrap()
+    }
+
+    /// Waits until a Node is as wanted.
+    pub(crate) async fn is(&self, name: &str, what: &str, wanted: impl Fn(&Node) -> bool) -> Node {
+        eventually(&format!("{name} is {what}"), LIMIT, async || {
+            let node = self.node(name).await;
+            if wanted(&node) {
+                return Ok(node);
+            }
+            Err(format!(
+                "{:?} {:?}",
+                node.metadata,
+                node.status.map(|s| s.addresses)
+            ))
+        })
+        .await
+    }
+
+    pub(crate) async fn initialized(&self, name: &str) -> Node {
+        self.is(name, "initialised", |node| !is_tainted(node)).await
+    }
+
+    /// Waits until a Node's daemon has said what it leaves to central, and gives it.
+    pub(crate) async fn left(&self, name: &str) -> (Node, String) {
+        let what = "left to central";
+        let node = self
+            .is(name, what, |node| left_to_central(node).is_some())
+            .await;
+        assert!(is_tainted(&node), "untainted with less than all: {node:?}");
+        let left = left_to_central(&node).unwrap().to_owned();
+        (node, left)
+    }
+
+    /// All Events about a Node that say why it is not initialised.
+    pub(crate) async fn refusals(&self, node: &str) -> Vec<EventNote> {
+        let events = events_for(&self.cluster.admin(), "Node", None, node).await;
+        let mut events = events.unwrap();
+        events.retain(|event| event.reason == reasons::INITIALIZATION_REFUSED);
+        events
+    }
+
+    /// The writes on a Node by Mooring's programs so far.
+    pub(crate) async fn written_on(&self, node: &str) -> AuditLog {
+        let log = self.cluster.control_plane.audit_settled().await;
+        requests_about(&log, node).writes()
+    }
+}
+
+pub(crate) fn is_tainted(node: &Node) -> bool {
+    has_taint(node, taints::UNINITIALIZED)
+}
+
+pub(crate) fn annotation<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
+    let annotations = node.metadata.annotations.as_ref()?;
+    annotations.get(key).map(String::as_str)
+}
+
+fn left_to_central(node: &Node) -> Option<&str> {
+    annotation(node, annotations::LEFT_TO_CENTRAL)
+}
+
+/// Waits until so many more requests have come in.
+pub(crate) async fn asked_again(sim: &MetadataSim, times: usize) {
+    let before = sim.asked().len();
+    let what = format!("{times} more requests have come in");
+    eventually(&what, LIMIT, async || sim.asked().len() >= before + times).await;
+}
