@@ -69,6 +69,7 @@ use self::members::Members;
 pub use self::metrics::Metrics;
 pub use self::observe::Snapshot;
 use self::watches::Watches;
+use crate::fence::Gate;
 
 /// Takes Events. It must not wait: it is called between decisions.
 pub trait EventSink: Send + Sync + 'static {
@@ -92,6 +93,8 @@ pub struct Announcer<E> {
     pub metrics: Metrics,
     /// Where the snapshot goes, which also answers `/livez`.
     pub snapshot: Arc<ArcSwap<Snapshot>>,
+    /// Opens once anything may be written or announced. Watches run before that.
+    pub gate: Gate,
     /// Ends it.
     pub cancel: CancellationToken,
 }
@@ -109,6 +112,7 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         events,
         metrics,
         snapshot,
+        gate,
         cancel,
     } = announcer;
     let holder = lease::new_holder(&node_name);
@@ -122,6 +126,7 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         namespace: namespace.clone(),
         snapshot: Arc::clone(&snapshot),
         published,
+        gate,
     };
     let keeper = Keeper::new(
         client,

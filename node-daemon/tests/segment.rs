@@ -264,6 +264,7 @@ fn world_of(name: &'static str) -> Snapshot {
             leases: true,
             node: true,
         },
+        may_write: true,
         heard: None,
     }
 }

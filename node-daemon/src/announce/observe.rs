@@ -34,6 +34,8 @@ pub struct Snapshot {
     pub node: Option<Arc<NodeView>>,
     /// Which of these have been listed whole.
     pub synced: Synced,
+    /// Whether this daemon may write and announce anything: see [`crate::fence`].
+    pub may_write: bool,
     /// When the API server was last heard of.
     pub heard: Option<std::time::Instant>,
 }
@@ -60,10 +62,10 @@ impl Snapshot {
         self.synced.services && self.synced.slices && self.synced.node
     }
 
-    /// Whether it can be decided who announces what.
+    /// Whether it can and may be decided who announces what.
     #[must_use]
     pub const fn decides_speakers(&self) -> bool {
-        self.answers_health() && self.synced.networks && self.synced.leases
+        self.may_write && self.answers_health() && self.synced.networks && self.synced.leases
     }
 
     /// Whether this Node is to carry no (more) traffic: being deleted, excluded by label, about to
