@@ -57,7 +57,7 @@ impl Fence {
         };
         eventually("the fence is down", SOON, async || {
             leases.create(&dry_post, &lease).await?;
-            nodes.patch("n1", &dry_patch, &label).await.map(drop)
+            nodes.patch("n2", &dry_patch, &label).await.map(drop)
         })
         .await;
         Self(ours)
