@@ -12,7 +12,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ObjectReference, Service};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use mooring_common::k8s::ObjectKey;
-use mooring_common::l2_network::{self, InvalidL2Network, L2Network, Segment};
+use mooring_common::l2_network::{self, InvalidL2Network, L2Network, Segment, SegmentNode};
 use mooring_common::names::{annotations, labels, node_lease, taints as taint_keys};
 use mooring_common::node_view::NodeView;
 use mooring_common::taints;
@@ -237,6 +237,9 @@ pub struct NetworkView {
     pub uid: String,
     /// The segment, if it could be read.
     pub segment: Result<Segment, InvalidL2Network>,
+    /// What its status says of this Node. Of the others nothing is kept: what they write must not
+    /// look like a change here.
+    pub entry: Option<SegmentNode>,
 }
 
 impl NetworkView {
@@ -250,9 +253,14 @@ impl NetworkView {
 impl NetworkView {
     /// Takes what is needed.
     #[must_use]
-    pub fn read(network: L2Network) -> Self {
+    pub fn read(network: L2Network, own_node: &str) -> Self {
         Self {
             segment: Segment::try_from(&network),
+            entry: network
+                .status
+                .into_iter()
+                .flat_map(|status| status.nodes)
+                .find(|entry| entry.name == own_node),
             uid: network.metadata.uid.unwrap_or_default(),
         }
     }
@@ -300,6 +308,14 @@ impl LeaseView {
                 .unwrap_or_default(),
             segments,
         })
+    }
+}
+
+impl LeaseView {
+    /// Whether nobody holds it and it names no segment: as if it were not there.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.holder.is_empty() && self.segments.is_empty()
     }
 }
 

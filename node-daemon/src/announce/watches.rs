@@ -107,6 +107,15 @@ impl<V> News<V> {
     }
 }
 
+impl<V: PartialEq> News<V> {
+    fn differs_from(&self, known: &BTreeMap<ObjectKey, Arc<V>>) -> bool {
+        match self {
+            Self::All(all) => all != known,
+            Self::One(key, value) => known.get(key) != value.as_ref(),
+        }
+    }
+}
+
 impl Watches {
     /// Watches for as long as the future is polled.
     pub async fn follow(self) {
@@ -148,11 +157,14 @@ impl Watches {
 
     async fn networks(&self, desk: &Desk) {
         let api = Api::<L2Network>::all(self.client.clone());
-        let read = |network| Some(NetworkView::read(network));
+        let read = |network| Some(NetworkView::read(network, &self.node_name));
         follow(api, watcher::Config::default(), read, |news| {
             desk.change(|draft| {
                 draft.snapshot.synced.networks = true;
-                news.enter(Arc::make_mut(&mut draft.snapshot.networks));
+                // Every daemon's entry in a status is an event for all of them.
+                if news.differs_from(&draft.snapshot.networks) {
+                    news.enter(Arc::make_mut(&mut draft.snapshot.networks));
+                }
             });
         })
         .await;

@@ -2,4 +2,5 @@
 //! about segments where there is one.
 
 mod scene;
+mod segments;
 mod self_test;

@@ -215,6 +215,46 @@ async fn what_vanished_during_an_interruption_is_gone_and_the_rest_stands_meanwh
         .await;
 }
 
+/// Every daemon of a segment says something in its status, which is an event for all of them.
+#[tokio::test(start_paused = true)]
+async fn what_other_nodes_say_of_a_network_is_no_change_of_it() {
+    let network = |node: &str| {
+        json!({
+            "apiVersion": "mooring.dev/v1alpha1", "kind": "L2Network",
+            "metadata": {"name": "lan", "resourceVersion": "2"},
+            "spec": {"subnets": [{"cidr": "192.0.2.0/24"}], "ranges": ["192.0.2.16/28"]},
+            "status": {"nodes": [{"name": node, "ready": true, "reason": "Ready"}]},
+        })
+    };
+    let server = ApiServer::default();
+    server.list("l2networks", vec![network("b")]);
+    let bench = Bench::start(server);
+    bench
+        .until("listed", |snapshot| snapshot.networks.len() == 1)
+        .await;
+    let before = Arc::clone(&bench.snapshot.load().networks);
+    bench
+        .server
+        .tell("l2networks", "MODIFIED", network("c"))
+        .await;
+    let marker = service("marker", "LoadBalancer");
+    bench.server.tell("services", "ADDED", marker).await;
+    bench
+        .until("the marker", |snapshot| snapshot.services.len() == 1)
+        .await;
+    assert!(Arc::ptr_eq(&before, &bench.snapshot.load().networks));
+    bench
+        .server
+        .tell("l2networks", "MODIFIED", network("a"))
+        .await;
+    bench
+        .until("what is said of this Node is", |snapshot| {
+            let mut networks = snapshot.networks.values();
+            networks.any(|network| network.entry.is_some())
+        })
+        .await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn nothing_may_be_written_before_the_gate_is_open() {
     let bench = Bench::start(ApiServer::default());
