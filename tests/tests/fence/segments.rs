@@ -34,6 +34,7 @@ fn an_only_a_node_on_a_segment_has_a_lease_and_an_entry() {
         in_steady_state_the_lease_alone_is_written(&cluster).await;
         what_hinders_a_node_is_in_the_status(&cluster).await;
         they_go_with_the_segment(&cluster).await;
+        central_forgets_a_node_that_is_gone(&cluster).await;
         what_an_earlier_run_left_is_let_go(&cluster).await;
         cluster.assert_nothing_was_refused().await;
     });
@@ -141,6 +142,24 @@ async fn they_go_with_the_segment(cluster: &Cluster) {
         },
     )
     .await;
+}
+
+/// Its daemon cannot take the entry away any more.
+async fn central_forgets_a_node_that_is_gone(cluster: &Cluster) {
+    let ghost = Patch::Apply(json!({
+        "apiVersion": "mooring.dev/v1alpha1", "kind": "L2Network",
+        "metadata": { "name": NETWORK },
+        "status": { "nodes": [{ "name": "ghost", "ready": true, "reason": "Ready" }] },
+    }));
+    Api::<L2Network>::all(cluster.admin())
+        .patch_status(NETWORK, &PatchParams::apply("ghost"), &ghost)
+        .await
+        .unwrap();
+    eventually("the entry is gone", SOON, async || {
+        entry_of(cluster, NETWORK, "ghost").await.is_none()
+    })
+    .await;
+    assert!(entry_of(cluster, NETWORK, "n2").await.is_some());
 }
 
 /// A daemon that was killed has left a Lease that looks held. Where the next one needs none, it
