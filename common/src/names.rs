@@ -181,8 +181,6 @@ pub mod policies {
 pub mod segment_reasons {
     /// It can.
     pub const READY: &str = "Ready";
-    /// It is about to: the interface is being opened.
-    pub const STARTING: &str = "Starting";
     /// It could, but is being deleted, excluded or drained.
     pub const DRAINING: &str = "Draining";
     /// It has no interface for the segment.

@@ -9,8 +9,8 @@
 //!                     Snapshot ──► members ──► plan ────────► segments
 //!                         │       (who lives) (who speaks)   (what to do here)
 //!                         ▼                                         ▼
-//!                       livez                                     apply ──► lease, Events, metrics
-//!                                                                   ▼
+//!                       livez                                     apply ──► lease, herald, Events,
+//!                                                                   ▼       metrics
 //!                                            one thread a segment: station
 //!                                                 speaker ◄──► wire (AF_PACKET)
 //! ```
@@ -22,7 +22,8 @@
 //! # Who speaks
 //! Every daemon on a segment keeps a Lease that lists the segment. From the same objects each
 //! computes the same speaker for an address by rendezvous hashing over the daemons that are alive
-//! and whose node can serve it. Nothing is negotiated, and nothing is written per address.
+//! and whose node can serve it. Nothing is negotiated, and nothing is written per address. A daemon
+//! whose node is on no segment keeps no Lease.
 //!
 //! # Guarantees
 //! * For one view of the objects there is at most one speaker of an address.
@@ -36,8 +37,10 @@
 //! faster and stricter protocol goes.
 
 pub mod apply;
+pub mod entries;
 pub mod frames;
 pub mod groups;
+pub mod herald;
 pub mod lease;
 pub mod links;
 pub mod mac;
@@ -52,6 +55,7 @@ pub mod station;
 pub mod watches;
 pub mod wire;
 
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,11 +68,13 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use self::apply::Conductor;
+use self::herald::Herald;
 use self::lease::Keeper;
 use self::members::Members;
 pub use self::metrics::Metrics;
 pub use self::observe::Snapshot;
 use self::watches::Watches;
+use crate::fence::Gate;
 
 /// Takes Events. It must not wait: it is called between decisions.
 pub trait EventSink: Send + Sync + 'static {
@@ -92,6 +98,8 @@ pub struct Announcer<E> {
     pub metrics: Metrics,
     /// Where the snapshot goes, which also answers `/livez`.
     pub snapshot: Arc<ArcSwap<Snapshot>>,
+    /// Opens once anything may be written or announced. Watches run before that.
+    pub gate: Gate,
     /// Ends it.
     pub cancel: CancellationToken,
 }
@@ -109,12 +117,14 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         events,
         metrics,
         snapshot,
+        gate,
         cancel,
     } = announcer;
     let holder = lease::new_holder(&node_name);
     let (published, publications) = watch::channel(0);
     let (links_sender, links) = watch::channel(Arc::default());
-    let (wish, wishes) = watch::channel(None);
+    let (wish, wishes) = watch::channel(lease::Wish::None);
+    let (entries, wanted_entries) = watch::channel(BTreeMap::new());
     let renew_now = Arc::new(Notify::new());
     let watches = Watches {
         client: client.clone(),
@@ -122,7 +132,9 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         namespace: namespace.clone(),
         snapshot: Arc::clone(&snapshot),
         published,
+        gate,
     };
+    let herald = Herald::new(client.clone(), &node_name);
     let keeper = Keeper::new(
         client,
         &namespace,
@@ -138,6 +150,7 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         published: publications,
         links,
         wish,
+        entries,
         renew_now: Arc::clone(&renew_now),
         lease_duration,
         events,
@@ -150,8 +163,14 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
             conductor.run(cancel.clone()),
         );
     };
+    // It ends with the work, whatever it is about: what it says can wait for the next run.
+    let tell = async {
+        herald.tell(wanted_entries).await;
+        std::future::pending::<()>().await;
+    };
     tokio::select! {
         () = work => {}
+        () = tell => {}
         () = watches.follow() => {}
         () = links::follow(links_sender) => {}
     }

@@ -55,6 +55,7 @@ const FLAGS: &[Flag] = &[
     Flag { env: Some("LINODE_EXTERNAL_SUBNET"), ..flag(NODE, "linode-external-subnet", Text, "", "The block of private IPv4 addresses that are reported as ExternalIP on Linodes, like 172.24.0.0/16; the same as central is given.") },
     flag(NODE, "cloud-config", Text, "", "The machines file."),
     flag(NODE, "node-status-update-frequency", GoDuration, "5m", "How often the Node's addresses are compared with the machine's."),
+    flag(NODE, "allow-unfenced", Bool, "false", "Write even where no admission policy keeps the daemon to its own Node. By default it then writes nothing, and looks for the policies every minute."),
     flag(NODE, "host-sys", Text, "/sys", "Where the host's /sys is mounted."),
     flag(NODE, "host-etc", Text, "/etc", "Where the host's /etc is mounted."),
     flag(NODE, "host-proc", Text, "/proc", "Where the host's /proc is mounted."),
@@ -79,6 +80,8 @@ pub struct Flags {
     pub node_name: String,
     /// How the Node is described; `None` with `--report=false`.
     pub report: Option<ReportFlags>,
+    /// `--allow-unfenced`.
+    pub allow_unfenced: bool,
     /// How addresses are announced; `None` with `--announce=false`.
     pub announce: Option<AnnounceFlags>,
     /// `--livez-bind-address`; `None` with `--livez=false`.
@@ -132,6 +135,7 @@ impl Flags {
         let flags = Self {
             node_name,
             report: read_report(&mut reader),
+            allow_unfenced: reader.bool("allow-unfenced"),
             announce: read_announce(&mut reader),
             livez: read_address(&mut reader, "livez", "livez-bind-address"),
             metrics: read_address(&mut reader, "metrics", "metrics-bind-address"),

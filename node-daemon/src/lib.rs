@@ -6,11 +6,13 @@
 //!                          health checks ──► livez ◄────────────── one snapshot
 //! ```
 //!
-//! `report` describes the daemon's own Node; `announce` answers for service addresses on the
+//! `fence` finds out whether admission policies keep the daemon to what is its own; before that, and
+//! where they do not, nothing is written. `report` describes the daemon's own Node; `announce` answers for service addresses on the
 //! segments that the node is on. Neither holds cloud credentials.
 
 pub mod announce;
 pub mod events;
+pub mod fence;
 pub mod flags;
 pub mod livez;
 pub mod metadata;

@@ -1,5 +1,5 @@
-//! `/livez`, `/healthz` and `/services/<namespace>/<name>`: what load balancers in front of this
-//! node ask, to know whether to send it traffic.
+//! `/livez`, `/readyz`, `/healthz` and `/services/<namespace>/<name>`: what load balancers in front
+//! of this node ask, to know whether to send it traffic, and the kubelet, to know how it does.
 //!
 //! ```text
 //!  Snapshot (see announce) ──► plan: path -> status and body ──► serve: HTTP with limits
@@ -11,6 +11,7 @@
 //! | Path | 200 | 503 |
 //! |---|---|---|
 //! | `/livez` | the daemon knows its Services, endpoints and Node | it does not yet |
+//! | `/readyz` | and it may write and announce | no admission policy keeps it to its own Node |
 //! | `/healthz` | and the Node may carry traffic | it is being deleted, excluded, or drained |
 //! | `/services/<namespace>/<name>` | and the Service has a ready endpoint on this Node | it has none |
 //!

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::announce::{self, Announcer, Snapshot};
 use crate::events::QueuedEvents;
+use crate::fence::{self, Gate};
 use crate::flags::{Flags, ReportFlags, TABLE};
 use crate::metadata::{self, Selected};
 use crate::report::{self, OwnNode, Reporter};
@@ -56,6 +57,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
     let events = Events::new(client.clone(), components::NODE_DAEMON, &flags.node_name);
     let mut registry = Registry::default();
     let mut tasks: JoinSet<anyhow::Result<()>> = JoinSet::new();
+    let gate = start_fence(&mut tasks, &client, &flags, &mut registry);
     if let Some(report) = flags.report {
         let events = Events::new(client.clone(), components::NODE, &flags.node_name);
         start_report(
@@ -64,6 +66,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
             flags.node_name.clone(),
             events,
             report,
+            gate.clone(),
             &stop,
         )
         .await?;
@@ -87,6 +90,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
             events,
             metrics: announce::Metrics::register(&mut registry),
             snapshot,
+            gate,
             cancel: stop.clone(),
         }));
     }
@@ -101,6 +105,36 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
     while announcing.join_next().await.is_some() {}
     tasks.shutdown().await;
     ended
+}
+
+/// Finds out whether the daemon may write.
+fn start_fence(
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+    client: &Client,
+    flags: &Flags,
+    registry: &mut Registry,
+) -> Gate {
+    let metrics = fence::Metrics::register(registry);
+    let (opener, gate) = Gate::closed();
+    if flags.allow_unfenced {
+        fence::waive(&metrics, &opener);
+        return gate;
+    }
+    let test = fence::Test {
+        client: client.clone(),
+        node_name: flags.node_name.clone(),
+        lease_namespace: flags
+            .announce
+            .as_ref()
+            .map(|announce| announce.namespace.clone()),
+        events: Events::new(client.clone(), components::NODE_DAEMON, &flags.node_name),
+        metrics,
+    };
+    tasks.spawn(async move {
+        test.run(opener).await;
+        Ok(())
+    });
+    gate
 }
 
 fn start_livez(
@@ -136,6 +170,7 @@ async fn start_report(
     node_name: String,
     events: Events,
     flags: ReportFlags,
+    gate: Gate,
     stop: &CancellationToken,
 ) -> anyhow::Result<()> {
     let (changed, facts_changed) = watch::channel(0);
@@ -182,6 +217,7 @@ async fn start_report(
     });
     let stop = stop.clone();
     tasks.spawn(async move {
+        gate.opened().await;
         report::run(reporter, facts_changed, stop).await;
         Ok(())
     });

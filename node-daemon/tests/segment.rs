@@ -157,7 +157,7 @@ struct Daemon {
     name: &'static str,
     snapshot: Arc<ArcSwap<Snapshot>>,
     published: watch::Sender<u64>,
-    wish: watch::Receiver<Option<Wish>>,
+    wish: watch::Receiver<Wish>,
     renew_now: Arc<Notify>,
     told: Told,
     cancel: CancellationToken,
@@ -169,7 +169,7 @@ impl Daemon {
     fn start(name: &'static str) -> Arc<Self> {
         let snapshot = Arc::new(ArcSwap::from_pointee(world_of(name)));
         let (published, publications) = watch::channel(0);
-        let (wish, wishes) = watch::channel(None);
+        let (wish, wishes) = watch::channel(Wish::None);
         let (links_sender, links) = watch::channel(Arc::default());
         let (told, cancel) = (Told::default(), CancellationToken::new());
         let renew_now = Arc::new(Notify::new());
@@ -180,6 +180,7 @@ impl Daemon {
             published: publications,
             links,
             wish,
+            entries: watch::Sender::new(BTreeMap::new()),
             renew_now: Arc::clone(&renew_now),
             members: Members::new(name, &format!("{name}_1"), lease),
             lease_duration: lease,
@@ -214,8 +215,14 @@ impl Daemon {
     }
 
     fn mac(&self) -> Option<Mac> {
-        let wish = self.wish.borrow();
-        wish.as_ref()?.segments.get("public").copied()
+        self.on_segments().get("public").copied()
+    }
+
+    fn on_segments(&self) -> BTreeMap<String, Mac> {
+        match &*self.wish.borrow() {
+            Wish::Hold(content) => content.segments.clone(),
+            Wish::LetGo | Wish::None => BTreeMap::new(),
+        }
     }
 }
 
@@ -235,7 +242,7 @@ fn world_of(name: &'static str) -> Snapshot {
         ranges: vec!["192.0.2.16/28".into(), "2001:db8::100/120".into()],
         ..L2NetworkSpec::default()
     };
-    let network = NetworkView::read(L2Network::new("public", spec));
+    let network = NetworkView::read(L2Network::new("public", spec), "me");
     let key = ObjectKey::new("shop", "web");
     let service = ServiceView {
         uid: "u".into(),
@@ -264,6 +271,7 @@ fn world_of(name: &'static str) -> Snapshot {
             leases: true,
             node: true,
         },
+        may_write: true,
         heard: None,
     }
 }
@@ -279,7 +287,6 @@ fn keep_leases(daemons: &[&Arc<Daemon>]) {
             let mut written = false;
             for daemon in &daemons {
                 let asked = daemon.renew_now.notified().now_or_never().is_some();
-                let wish = daemon.wish.borrow().clone();
                 let released = daemon.cancel.is_cancelled();
                 let holder = if released {
                     String::new()
@@ -291,7 +298,7 @@ fn keep_leases(daemons: &[&Arc<Daemon>]) {
                     node: daemon.name.into(),
                     version: version.to_string(),
                     holder,
-                    segments: wish.map(|wish| wish.segments).unwrap_or_default(),
+                    segments: daemon.on_segments(),
                 };
                 let key = ObjectKey::new("ns", daemon.name);
                 let same = leases.get(&key).is_some_and(|known: &Arc<LeaseView>| {
@@ -505,6 +512,8 @@ fn a_wrong_interface_is_told_by_an_event() {
             1,
             "each fault is told once"
         );
-        assert_eq!(daemon.wish.borrow().as_ref().unwrap().segments.len(), 0);
+        // It keeps its Lease, being on the segment.
+        assert!(matches!(*daemon.wish.borrow(), Wish::Hold(_)));
+        assert!(daemon.on_segments().is_empty());
     });
 }

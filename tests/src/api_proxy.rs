@@ -188,6 +188,14 @@ impl Drop for ApiProxy {
 impl Shared {
     /// Notes the request, and says what is to be done with it.
     fn note(&self, request: &Request<Incoming>) -> Option<Arc<Action>> {
+        // A dry run is no attempt at what it tries.
+        if request
+            .uri()
+            .query()
+            .is_some_and(|query| query.contains("dryRun=All"))
+        {
+            return None;
+        }
         let (method, path) = (request.method(), request.uri().path());
         lock(&self.asked).push(Asked {
             at: Instant::now(),

@@ -2,21 +2,24 @@
 //!
 //! **Flow.** One pass over all L2Networks when one of them changes, or when an address is given out
 //! or comes back: it decides which networks may be allocated from and writes each one's condition.
-//! [`Allocations`] gives out addresses to the service controller in between.
+//! [`Allocations`] gives out addresses to the service controller in between. Of each network's
+//! status it takes away what Nodes that are gone had to say.
 //!
 //! **Guarantees.** No address is held by two Services. What a Service holds stays its own whatever
 //! becomes of the network. Of two networks whose ranges overlap, the older is allocated from.
 
 mod allocate;
 mod apply;
+mod entries;
 mod observe;
 mod plan;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use mooring_common::engine::Outcome;
-use mooring_common::k8s::{Cache, Events, Slim};
+use mooring_common::k8s::{Cache, Events, ObjectKey, Slim};
 use mooring_common::l2_network::{InvalidL2Network, L2Network, Segment};
 use mooring_common::names::components;
 use mooring_common::work_queue::{Backoff, WorkQueue, work};
@@ -27,6 +30,10 @@ use crate::clouds::ForeignPool;
 pub use allocate::{Allocations, Claim, Family, Held, Pool, Request, Unavailable};
 use apply::Failure;
 pub use plan::Verdict;
+
+/// How often to look for entries of Nodes that are gone, if nothing else gives cause to look. It costs
+/// no request.
+const LOOK: Duration = Duration::from_secs(30);
 
 /// There is one thing to look at: all L2Networks.
 pub type Queue = WorkQueue<AllNetworks>;
@@ -58,6 +65,8 @@ pub struct NetworkView {
     pub status: Option<Verdict>,
     /// Since when the condition `Ready` is what it is.
     pub since: Option<Time>,
+    /// The Nodes that its status speaks of, in this order.
+    pub entries: Vec<String>,
 }
 
 impl Slim for NetworkView {
@@ -67,6 +76,8 @@ impl Slim for NetworkView {
         let segment = Segment::try_from(&network);
         let status = network.status.as_ref().and_then(Verdict::read);
         let since = network.status.as_ref().and_then(plan::transition_time);
+        let status_nodes = network.status.into_iter().flat_map(|status| status.nodes);
+        let entries = status_nodes.map(|entry| entry.name).collect();
         let meta = network.metadata;
         Self {
             name: meta.name.unwrap_or_default(),
@@ -79,6 +90,7 @@ impl Slim for NetworkView {
             segment,
             status,
             since,
+            entries,
         }
     }
 }
@@ -122,6 +134,8 @@ pub async fn run(
         changed,
     });
     controller.networks.synced().await;
+    // Before that, every Node would seem to be gone.
+    controller.context.nodes.synced().await;
     queue.add(AllNetworks);
     work("l2network", queue, 1, cancel, move |AllNetworks| {
         let controller = controller.clone();
@@ -151,6 +165,15 @@ impl Controller {
                 failure = Some(error);
             }
         }
-        failure.map_or(Outcome::Done, Outcome::Backoff)
+        let exists = |name: &str| {
+            let nodes = &self.context.nodes;
+            nodes.get(&ObjectKey::cluster_wide(name)).is_some()
+        };
+        for step in entries::forgotten(&observed, exists) {
+            if let Err(error) = self.forget(&step).await {
+                failure = Some(error);
+            }
+        }
+        failure.map_or(Outcome::RetryAfter(LOOK), Outcome::Backoff)
     }
 }

@@ -14,7 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use self::teller::Teller;
 use super::EventSink;
-use super::lease::Wish;
+use super::entries::{self, Entries};
+use super::lease::{Content, Wish};
 use super::links::Link;
 use super::mac::Mac;
 use super::members::Members;
@@ -44,7 +45,9 @@ pub struct Conductor<E> {
     /// The interfaces of this node.
     pub links: watch::Receiver<Arc<Vec<Link>>>,
     /// Where the Lease's keeper learns what it is to say.
-    pub wish: watch::Sender<Option<Wish>>,
+    pub wish: watch::Sender<Wish>,
+    /// Where the herald learns what L2Networks are to say of this Node.
+    pub entries: watch::Sender<Entries>,
     /// Asks the keeper to renew at once.
     pub renew_now: Arc<Notify>,
     /// Who is alive.
@@ -71,6 +74,7 @@ impl<E: EventSink> Conductor<E> {
             published: self.published,
             links: self.links,
             wish: self.wish,
+            entries: self.entries,
             renew_now: self.renew_now,
             members: self.members,
             lease_duration: self.lease_duration,
@@ -99,7 +103,8 @@ struct Work<E> {
     snapshot: Arc<ArcSwap<Snapshot>>,
     published: watch::Receiver<u64>,
     links: watch::Receiver<Arc<Vec<Link>>>,
-    wish: watch::Sender<Option<Wish>>,
+    wish: watch::Sender<Wish>,
+    entries: watch::Sender<Entries>,
     renew_now: Arc<Notify>,
     members: Members,
     lease_duration: Duration,
@@ -180,6 +185,10 @@ impl<E: EventSink> Work<E> {
             self.apply(step).await;
         }
         self.tell_lease(&snapshot, !footing.is_empty());
+        let wanted = entries::changes(&snapshot, &self.node_name, &footing, &self.on_air, |name| {
+            self.teller.complaint(name)
+        });
+        send_if_new(&self.entries, wanted);
         self.teller.peers(&self.members);
     }
 
@@ -287,23 +296,23 @@ impl<E: EventSink> Work<E> {
     /// A draining node keeps its Lease and lists no segment in it, so that others take over while
     /// it still speaks.
     fn tell_lease(&self, snapshot: &Snapshot, on_any_segment: bool) {
-        let wish = snapshot
-            .node
-            .as_ref()
-            .filter(|_| on_any_segment)
-            .map(|node| Wish {
+        let own_lease = || {
+            let mut leases = snapshot.leases.values();
+            leases.find(|lease| lease.node == self.node_name)
+        };
+        let wish = match &snapshot.node {
+            Some(node) if on_any_segment => Wish::Hold(Content {
                 node_uid: node.uid.clone(),
                 segments: if snapshot.draining() {
                     BTreeMap::new()
                 } else {
                     self.on_air.clone()
                 },
-            });
-        self.wish.send_if_modified(|known| {
-            let changed = *known != wish;
-            *known = wish;
-            changed
-        });
+            }),
+            _ if own_lease().is_some_and(|lease| !lease.is_idle()) => Wish::LetGo,
+            _ => Wish::None,
+        };
+        send_if_new(&self.wish, wish);
     }
 
     fn heed(&mut self, segment: &str, report: Report) {
@@ -348,4 +357,12 @@ impl<E: EventSink> Work<E> {
             }
         }
     }
+}
+
+fn send_if_new<T: PartialEq>(to: &watch::Sender<T>, value: T) {
+    to.send_if_modified(|known| {
+        let changed = *known != value;
+        *known = value;
+        changed
+    });
 }

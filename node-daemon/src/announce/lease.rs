@@ -29,9 +29,21 @@ const SHORTEST_GAP: Duration = Duration::from_millis(200);
 /// How soon a failed renewal is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
+/// What is to become of the Lease.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Wish {
+    /// Nothing: it is nobody's, or not there. If this run holds it all the same, it lets it go.
+    #[default]
+    None,
+    /// It is held, and says this.
+    Hold(Content),
+    /// It is let go, whichever run of the daemon has held it: this Node is on no segment.
+    LetGo,
+}
+
 /// What the Lease is to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct Content {
     /// The UID of the Node that owns it.
     pub node_uid: String,
     /// The segments that this daemon can speak on, with its MAC address on each.
@@ -91,11 +103,10 @@ impl Keeper {
     }
 
     /// Keeps the Lease as wished, renewing it three times per duration, and at once when
-    /// `renew_now` asks for it. Without a wish there is no Lease to keep, and one that was kept is
-    /// released. Returns after the release when `cancel` is cancelled.
+    /// `renew_now` asks for it. Returns after the release when `cancel` is cancelled.
     pub async fn keep(
         mut self,
-        mut wish: watch::Receiver<Option<Wish>>,
+        mut wish: watch::Receiver<Wish>,
         renew_now: Arc<Notify>,
         cancel: CancellationToken,
     ) {
@@ -113,8 +124,10 @@ impl Keeper {
             }
             let wished = wish.borrow_and_update().clone();
             let result = match &wished {
-                Some(wish) => self.renew(wish).await,
-                None => self.release().await,
+                Wish::Hold(content) => self.renew(content).await,
+                Wish::LetGo => self.let_go().await,
+                Wish::None if self.epoch.is_some() => self.let_go().await,
+                Wish::None => Ok(()),
             };
             last_write = Some(Instant::now());
             let wait = match result {
@@ -134,7 +147,7 @@ impl Keeper {
         }
     }
 
-    async fn renew(&mut self, wish: &Wish) -> Result<(), LeaseError> {
+    async fn renew(&mut self, wish: &Content) -> Result<(), LeaseError> {
         let result = self.try_renew(wish).await;
         match &result {
             // Somebody changed, deleted or created it meanwhile: once more from what is there.
@@ -148,7 +161,7 @@ impl Keeper {
         }
     }
 
-    async fn try_renew(&mut self, wish: &Wish) -> Result<(), LeaseError> {
+    async fn try_renew(&mut self, wish: &Content) -> Result<(), LeaseError> {
         let name = node_lease(&self.node_name);
         let found = match self.last.take() {
             Some(last) => Some(last),
@@ -182,7 +195,7 @@ impl Keeper {
         }
     }
 
-    fn filled_in(&self, mut lease: Lease, wish: &Wish, epoch: i32) -> Lease {
+    fn filled_in(&self, mut lease: Lease, wish: &Content, epoch: i32) -> Lease {
         let now = MicroTime(Timestamp::now());
         let spec = lease.spec.take().unwrap_or_default();
         let acquired = if self.epoch == Some(epoch) {
@@ -222,7 +235,23 @@ impl Keeper {
         }
     }
 
-    /// Gives the Lease up, if it is held.
+    /// Leaves a Lease that nobody holds and that names no segment, so that nobody counts on this
+    /// Node. It is not deleted: that would take a right that is needed for nothing else.
+    async fn let_go(&mut self) -> Result<(), LeaseError> {
+        let name = node_lease(&self.node_name);
+        self.last = None;
+        let found = self.within(self.api.get_opt(&name)).await?;
+        if let Some(mut lease) = found.filter(|lease| !is_idle(lease)) {
+            let annotations = lease.metadata.annotations.get_or_insert_default();
+            annotations.insert(annotations::LEASE_SEGMENTS.to_owned(), "{}".to_owned());
+            self.try_release(lease).await?;
+        }
+        self.epoch = None;
+        Ok(())
+    }
+
+    /// Gives the Lease up, if it is held. It still names its segments, and the MAC addresses there:
+    /// the daemon is about to be started again, or its last frames are still on their way.
     async fn release(&mut self) -> Result<(), LeaseError> {
         if self.epoch.is_none() {
             return Ok(());
@@ -276,6 +305,15 @@ impl Keeper {
         self.epoch = None;
         Ok(())
     }
+}
+
+/// Whether nobody holds it, and it names no segment.
+fn is_idle(lease: &Lease) -> bool {
+    let spec = lease.spec.as_ref();
+    let holder = spec.and_then(|spec| spec.holder_identity.as_deref());
+    let annotations = lease.metadata.annotations.as_ref();
+    let segments = annotations.and_then(|all| all.get(annotations::LEASE_SEGMENTS));
+    holder.unwrap_or_default().is_empty() && segments.is_none_or(|segments| segments == "{}")
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ObjectReference, Service};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use mooring_common::k8s::ObjectKey;
-use mooring_common::l2_network::{self, InvalidL2Network, L2Network, Segment};
+use mooring_common::l2_network::{self, InvalidL2Network, L2Network, Segment, SegmentNode};
 use mooring_common::names::{annotations, labels, node_lease, taints as taint_keys};
 use mooring_common::node_view::NodeView;
 use mooring_common::taints;
@@ -34,6 +34,8 @@ pub struct Snapshot {
     pub node: Option<Arc<NodeView>>,
     /// Which of these have been listed whole.
     pub synced: Synced,
+    /// Whether this daemon may write and announce anything: see [`crate::fence`].
+    pub may_write: bool,
     /// When the API server was last heard of.
     pub heard: Option<std::time::Instant>,
 }
@@ -60,10 +62,10 @@ impl Snapshot {
         self.synced.services && self.synced.slices && self.synced.node
     }
 
-    /// Whether it can be decided who announces what.
+    /// Whether it can and may be decided who announces what.
     #[must_use]
     pub const fn decides_speakers(&self) -> bool {
-        self.answers_health() && self.synced.networks && self.synced.leases
+        self.may_write && self.answers_health() && self.synced.networks && self.synced.leases
     }
 
     /// Whether this Node is to carry no (more) traffic: being deleted, excluded by label, about to
@@ -235,6 +237,9 @@ pub struct NetworkView {
     pub uid: String,
     /// The segment, if it could be read.
     pub segment: Result<Segment, InvalidL2Network>,
+    /// What its status says of this Node. Of the others nothing is kept: what they write must not
+    /// look like a change here.
+    pub entry: Option<SegmentNode>,
 }
 
 impl NetworkView {
@@ -248,9 +253,14 @@ impl NetworkView {
 impl NetworkView {
     /// Takes what is needed.
     #[must_use]
-    pub fn read(network: L2Network) -> Self {
+    pub fn read(network: L2Network, own_node: &str) -> Self {
         Self {
             segment: Segment::try_from(&network),
+            entry: network
+                .status
+                .into_iter()
+                .flat_map(|status| status.nodes)
+                .find(|entry| entry.name == own_node),
             uid: network.metadata.uid.unwrap_or_default(),
         }
     }
@@ -298,6 +308,14 @@ impl LeaseView {
                 .unwrap_or_default(),
             segments,
         })
+    }
+}
+
+impl LeaseView {
+    /// Whether nobody holds it and it names no segment: as if it were not there.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.holder.is_empty() && self.segments.is_empty()
     }
 }
 

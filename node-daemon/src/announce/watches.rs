@@ -22,6 +22,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, watch};
 
 use super::observe::{LeaseView, NetworkView, ServiceView, SliceView, Snapshot, by_service};
+use crate::fence::Gate;
 
 /// How long changes are gathered before they are published: short against the 50 ms within which
 /// `/livez` has to follow a change, long against the gaps within a list.
@@ -40,6 +41,8 @@ pub struct Watches {
     pub snapshot: Arc<ArcSwap<Snapshot>>,
     /// Counts up with every snapshot.
     pub published: watch::Sender<u64>,
+    /// Opens once anything may be written.
+    pub gate: Gate,
 }
 
 /// What is gathered, and whether EndpointSlices are to be sorted anew.
@@ -58,9 +61,16 @@ struct Desk {
 }
 
 impl Desk {
-    fn change(&self, edit: impl FnOnce(&mut Draft)) {
+    /// The API server has told of something.
+    fn change(&self, change: impl FnOnce(&mut Draft)) {
+        self.edit(|draft| {
+            draft.snapshot.heard = Some(Instant::now());
+            change(draft);
+        });
+    }
+
+    fn edit(&self, edit: impl FnOnce(&mut Draft)) {
         let mut draft = self.draft.lock().unwrap_or_else(PoisonError::into_inner);
-        draft.snapshot.heard = Some(Instant::now());
         edit(&mut draft);
         drop(draft);
         self.changed.notify_one();
@@ -97,6 +107,15 @@ impl<V> News<V> {
     }
 }
 
+impl<V: PartialEq> News<V> {
+    fn differs_from(&self, known: &BTreeMap<ObjectKey, Arc<V>>) -> bool {
+        match self {
+            Self::All(all) => all != known,
+            Self::One(key, value) => known.get(key) != value.as_ref(),
+        }
+    }
+}
+
 impl Watches {
     /// Watches for as long as the future is polled.
     pub async fn follow(self) {
@@ -107,6 +126,7 @@ impl Watches {
             self.networks(&desk),
             self.leases(&desk),
             self.node(&desk),
+            self.permission(&desk),
             self.publish(&desk)
         );
     }
@@ -137,11 +157,14 @@ impl Watches {
 
     async fn networks(&self, desk: &Desk) {
         let api = Api::<L2Network>::all(self.client.clone());
-        let read = |network| Some(NetworkView::read(network));
+        let read = |network| Some(NetworkView::read(network, &self.node_name));
         follow(api, watcher::Config::default(), read, |news| {
             desk.change(|draft| {
                 draft.snapshot.synced.networks = true;
-                news.enter(Arc::make_mut(&mut draft.snapshot.networks));
+                // Every daemon's entry in a status is an event for all of them.
+                if news.differs_from(&draft.snapshot.networks) {
+                    news.enter(Arc::make_mut(&mut draft.snapshot.networks));
+                }
             });
         })
         .await;
@@ -174,6 +197,11 @@ impl Watches {
             });
         })
         .await;
+    }
+
+    async fn permission(&self, desk: &Desk) {
+        self.gate.clone().opened().await;
+        desk.edit(|draft| draft.snapshot.may_write = true);
     }
 
     async fn publish(&self, desk: &Desk) {

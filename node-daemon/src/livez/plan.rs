@@ -88,14 +88,15 @@ struct ErrorBody<'a> {
 #[must_use]
 pub fn answer(path: &str, snapshot: &Snapshot, now: Now) -> Answer {
     match path {
-        "/livez" => node(snapshot, now, false),
-        "/healthz" => node(snapshot, now, true),
+        "/livez" => node(snapshot, now, Question::Alive),
+        "/readyz" => node(snapshot, now, Question::AtWork),
+        "/healthz" => node(snapshot, now, Question::CarriesTraffic),
         _ => match service_of(path) {
             Some((namespace, name)) => service(namespace, name, snapshot, now),
             None => Answer {
                 status: Status::Unknown,
                 body: json(&ErrorBody {
-                    reason: "there are /livez, /healthz and /services/<namespace>/<name>",
+                    reason: "there are /livez, /readyz, /healthz and /services/<namespace>/<name>",
                 }),
                 weight: None,
             },
@@ -108,18 +109,27 @@ fn service_of(path: &str) -> Option<(&str, &str)> {
     (!namespace.is_empty() && !name.is_empty() && !name.contains('/')).then_some((namespace, name))
 }
 
-fn node(snapshot: &Snapshot, now: Now, asks_eligible: bool) -> Answer {
-    let synced = snapshot.answers_health();
+/// What is asked about the Node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Question {
+    Alive,
+    AtWork,
+    CarriesTraffic,
+}
+
+fn node(snapshot: &Snapshot, now: Now, question: Question) -> Answer {
     let eligible = snapshot.node.is_some() && !snapshot.draining();
-    let (healthy, reason) = if !synced {
-        (false, NOT_SYNCED)
-    } else if !asks_eligible || eligible {
-        (true, "")
-    } else if snapshot.node.is_none() {
-        (false, NO_NODE)
+    let fault = if !snapshot.answers_health() {
+        Some(NOT_SYNCED)
     } else {
-        (false, DRAINING)
+        match question {
+            Question::AtWork if !snapshot.may_write => Some(NO_FENCE),
+            Question::CarriesTraffic if snapshot.node.is_none() => Some(NO_NODE),
+            Question::CarriesTraffic if !eligible => Some(DRAINING),
+            Question::Alive | Question::AtWork | Question::CarriesTraffic => None,
+        }
     };
+    let (healthy, reason) = (fault.is_none(), fault.unwrap_or_default());
     let age = view_age(snapshot, now);
     let heard = age.and_then(|age| {
         let age = jiff::SignedDuration::try_from(age).ok()?;
@@ -137,7 +147,7 @@ fn node(snapshot: &Snapshot, now: Now, asks_eligible: bool) -> Answer {
             .to_string(),
             current_time: now.wall.to_string(),
             healthy,
-            node_eligible: asks_eligible.then_some(eligible),
+            node_eligible: (question == Question::CarriesTraffic).then_some(eligible),
             more: more(snapshot, now, reason),
         }),
         weight: None,
@@ -146,6 +156,8 @@ fn node(snapshot: &Snapshot, now: Now, asks_eligible: bool) -> Answer {
 
 const NOT_SYNCED: &str = "Services, endpoints and the Node are not known yet";
 const DRAINING: &str = "the Node is being deleted, excluded from load balancers, or drained";
+const NO_FENCE: &str = "no admission policy is known yet that keeps this daemon to its own Node, so \
+                        it writes and announces nothing; its log says more";
 const NO_NODE: &str = "there is no Node of this name";
 const NO_ENDPOINT: &str = "the Service has no ready endpoint on this Node";
 const NO_SERVICE: &str = "there is no Service of type LoadBalancer of this name";

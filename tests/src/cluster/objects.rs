@@ -1,6 +1,7 @@
 //! The L2Network of the lab's bridge.
 
 use anyhow::Result;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::api::{Api, PostParams};
 use mooring_common::l2_network::{L2Network, L2NetworkSpec, Subnet};
 
@@ -44,6 +45,17 @@ impl Network {
     #[must_use]
     pub fn vlan(mut self, id: u16) -> Self {
         self.0.spec.vlan = Some(id);
+        self
+    }
+
+    /// Of the Nodes with this label only.
+    #[must_use]
+    pub fn of_nodes_with(mut self, key: &str, value: &str) -> Self {
+        let labels = [(key.to_owned(), value.to_owned())].into();
+        self.0.spec.node_selector = Some(LabelSelector {
+            match_labels: Some(labels),
+            ..LabelSelector::default()
+        });
         self
     }
 

@@ -33,7 +33,7 @@ async fn renew(client: &Client, namespace: &str, name: &str) -> Verdict {
 }
 
 #[tokio::test]
-async fn a_daemon_makes_and_renews_its_own_lease() {
+async fn sec_05_a_daemon_makes_and_renews_its_own_lease() {
     let (node, daemon) = node_with_daemon(deployed().await).await;
     create(&daemon, NAMESPACE, &node_lease(&node))
         .await
@@ -42,7 +42,7 @@ async fn a_daemon_makes_and_renews_its_own_lease() {
 }
 
 #[tokio::test]
-async fn a_daemon_does_not_reach_another_lease() {
+async fn sec_06_a_daemon_does_not_reach_another_lease() {
     let control_plane = deployed().await;
     let (node, daemon) = node_with_daemon(control_plane).await;
     let (other, other_daemon) = node_with_daemon(control_plane).await;
@@ -76,7 +76,7 @@ async fn sec_13_a_token_without_a_node_writes_no_lease() {
 }
 
 #[tokio::test]
-async fn central_holds_the_leader_lease_and_no_other() {
+async fn sec_14_central_holds_the_leader_lease_and_no_other() {
     let control_plane = deployed().await;
     let central = control_plane
         .client_for(NAMESPACE, "mooring-central", None)

@@ -7,7 +7,7 @@ use mooring_common::names::NAMESPACE;
 use mooring_tests::objects::unique;
 use serde_json::{Value, json};
 
-use super::deployed::{Verdict, assert_denied, deployed, node_with_daemon, refusal};
+use super::deployed::{Verdict, assert_denied, deploy, deployed, node_with_daemon, refusal};
 
 /// An L2Network about which central and another Node's daemon have said something.
 async fn network(admin: &Client) -> String {
@@ -202,6 +202,7 @@ async fn sec_13_a_token_without_a_node_writes_no_entry() {
     assert_denied("an entry", verdict, "this token names no Node");
 }
 
+/// Of the list of nodes, central removes those that are gone.
 #[tokio::test]
 async fn sec_14_central_writes_the_status_as_before() {
     let control_plane = deployed().await;
@@ -216,4 +217,16 @@ async fn sec_14_central_writes_the_status_as_before() {
         .unwrap();
     let gone = json!({ "status": { "nodes": [] } });
     merge(&central, &name, &gone).await.unwrap();
+}
+
+#[test]
+fn the_page_about_permissions_prints_the_policy_as_it_is_shipped() {
+    let read = |path| std::fs::read_to_string(deploy(path)).unwrap();
+    let (page, manifests) = (
+        read("../docs/reference/permissions.md"),
+        read("manifests/mooring.yaml"),
+    );
+    let printed = page.split("```yaml\n").nth(1).unwrap();
+    let printed = printed.split("```").next().unwrap();
+    assert!(manifests.contains(printed), "print it anew:\n{printed}");
 }

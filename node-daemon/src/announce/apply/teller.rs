@@ -157,6 +157,11 @@ impl<E: EventSink> Teller<E> {
         self.complaints.insert(segment.to_owned(), fault);
     }
 
+    /// Why this node cannot speak on a segment, as far as that was told.
+    pub(super) fn complaint(&self, segment: &str) -> Option<&str> {
+        self.complaints.get(segment).map(String::as_str)
+    }
+
     /// What was complained about is mended.
     pub(super) fn mended(&mut self, segment: &str) {
         self.complaints.remove(segment);

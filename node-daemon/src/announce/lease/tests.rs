@@ -107,7 +107,7 @@ fn failure(status: StatusCode) -> Response<Body> {
 
 /// A keeper at work.
 struct Bench {
-    wish: watch::Sender<Option<Wish>>,
+    wish: watch::Sender<Wish>,
     renew_now: Arc<Notify>,
     cancel: CancellationToken,
     failures: Counter,
@@ -115,7 +115,7 @@ struct Bench {
 
 impl Bench {
     fn start(server: &ApiServer) -> Self {
-        let (wish, wishes) = watch::channel(None);
+        let (wish, wishes) = watch::channel(Wish::None);
         let bench = Self {
             wish,
             renew_now: Arc::new(Notify::new()),
@@ -134,7 +134,7 @@ impl Bench {
             .iter()
             .map(|name| ((*name).to_owned(), Mac::new([2, 0, 0, 0, 0, 1])))
             .collect();
-        self.wish.send_replace(Some(Wish {
+        self.wish.send_replace(Wish::Hold(Content {
             node_uid: "u-1".into(),
             segments,
         }));
@@ -318,20 +318,59 @@ async fn what_another_holds_is_not_released() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_wish_the_lease_is_released() {
+async fn without_a_wish_the_lease_is_let_go() {
     let server = ApiServer::default();
     let bench = Bench::start(&server);
     bench.wish(&["public"]).await;
     server.log();
-    bench.wish.send_replace(None);
+    bench.wish.send_replace(Wish::None);
     pass(60).await;
-    assert_eq!(server.log(), [r#"PUT "" 1"#]);
+    assert_eq!(server.log(), ["GET", r#"PUT "" 1"#]);
+    assert_eq!(
+        server.lease()["metadata"]["annotations"]["mooring.dev/segments"],
+        "{}",
+        "nobody shall count on it"
+    );
     bench.wish(&["public"]).await;
     assert_eq!(
         server.log(),
         ["GET", r#"PUT "a_1" 2"#],
         "taken again is another epoch"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_earlier_run_has_left_is_let_go_where_it_is_not_needed() {
+    let server = ApiServer::default();
+    server.edit(|state| {
+        state.lease = Some(json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {
+                "name": "node-a", "resourceVersion": "7",
+                "annotations": {"mooring.dev/segments": r#"{"public":"02:00:00:00:00:01"}"#},
+            },
+            "spec": {"holderIdentity": "a_0", "leaseTransitions": 4},
+        }));
+        state.version = 7;
+    });
+    let bench = Bench::start(&server);
+    pass(60).await;
+    assert_eq!(server.log(), [""; 0]);
+    bench.wish.send_replace(Wish::LetGo);
+    pass(1).await;
+    assert_eq!(server.log(), ["GET", r#"PUT "" 4"#]);
+    let lease = server.lease();
+    assert_eq!(
+        lease["metadata"]["annotations"]["mooring.dev/segments"],
+        "{}"
+    );
+    bench.wish.send_replace(Wish::None);
+    pass(60).await;
+    assert_eq!(server.log(), [""; 0], "once, and nothing after that");
+    // Asked for what is done already, it looks and leaves it.
+    bench.wish.send_replace(Wish::LetGo);
+    pass(1).await;
+    assert_eq!(server.log(), ["GET"]);
 }
 
 #[test]

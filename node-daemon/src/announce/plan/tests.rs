@@ -33,7 +33,7 @@ impl World {
             },
         );
         let mut world = Self::default();
-        let view = NetworkView::read(network);
+        let view = NetworkView::read(network, "me");
         view.segment.as_ref().unwrap();
         world.snapshot.networks =
             Arc::new([(ObjectKey::cluster_wide("public"), Arc::new(view))].into());

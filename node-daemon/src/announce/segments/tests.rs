@@ -31,7 +31,7 @@ fn network(edit: impl FnOnce(&mut L2NetworkSpec)) -> Arc<NetworkView> {
         ..L2NetworkSpec::default()
     };
     edit(&mut spec);
-    Arc::new(NetworkView::read(L2Network::new("public", spec)))
+    Arc::new(NetworkView::read(L2Network::new("public", spec), "me"))
 }
 
 /// Node `me` with the label `rack=1`, and one L2Network.

@@ -72,6 +72,7 @@ impl ApiServer {
 struct Bench {
     server: ApiServer,
     snapshot: Arc<ArcSwap<Snapshot>>,
+    opener: watch::Sender<bool>,
 }
 
 impl Bench {
@@ -81,15 +82,21 @@ impl Bench {
         let service = tower::service_fn(move |request| {
             std::future::ready(Ok::<_, Infallible>(answering.answer(&request)))
         });
+        let (opener, gate) = Gate::closed();
         let watches = Watches {
             client: Client::new(service, "default"),
             node_name: "a".into(),
             namespace: "mooring".into(),
             snapshot: Arc::clone(&snapshot),
             published: watch::Sender::new(0),
+            gate,
         };
         tokio::spawn(watches.follow());
-        Self { server, snapshot }
+        Self {
+            server,
+            snapshot,
+            opener,
+        }
     }
 
     /// Waits until the snapshot is as it should be.
@@ -145,6 +152,7 @@ async fn the_snapshot_follows_the_api_server() {
     server.list("endpointslices", vec![slice("web-1", "web")]);
     server.list("nodes", vec![node()]);
     let bench = Bench::start(server);
+    bench.opener.send_replace(true);
     bench.until("all listed", Snapshot::decides_speakers).await;
     let snapshot = bench.snapshot.load_full();
     assert_eq!(names(&snapshot.services), ["web"]);
@@ -207,9 +215,65 @@ async fn what_vanished_during_an_interruption_is_gone_and_the_rest_stands_meanwh
         .await;
 }
 
+/// Every daemon of a segment says something in its status, which is an event for all of them.
+#[tokio::test(start_paused = true)]
+async fn what_other_nodes_say_of_a_network_is_no_change_of_it() {
+    let network = |node: &str| {
+        json!({
+            "apiVersion": "mooring.dev/v1alpha1", "kind": "L2Network",
+            "metadata": {"name": "lan", "resourceVersion": "2"},
+            "spec": {"subnets": [{"cidr": "192.0.2.0/24"}], "ranges": ["192.0.2.16/28"]},
+            "status": {"nodes": [{"name": node, "ready": true, "reason": "Ready"}]},
+        })
+    };
+    let server = ApiServer::default();
+    server.list("l2networks", vec![network("b")]);
+    let bench = Bench::start(server);
+    bench
+        .until("listed", |snapshot| snapshot.networks.len() == 1)
+        .await;
+    let before = Arc::clone(&bench.snapshot.load().networks);
+    bench
+        .server
+        .tell("l2networks", "MODIFIED", network("c"))
+        .await;
+    let marker = service("marker", "LoadBalancer");
+    bench.server.tell("services", "ADDED", marker).await;
+    bench
+        .until("the marker", |snapshot| snapshot.services.len() == 1)
+        .await;
+    assert!(Arc::ptr_eq(&before, &bench.snapshot.load().networks));
+    bench
+        .server
+        .tell("l2networks", "MODIFIED", network("a"))
+        .await;
+    bench
+        .until("what is said of this Node is", |snapshot| {
+            let mut networks = snapshot.networks.values();
+            networks.any(|network| network.entry.is_some())
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_may_be_written_before_the_gate_is_open() {
+    let bench = Bench::start(ApiServer::default());
+    bench.until("all listed", Snapshot::answers_health).await;
+    bench
+        .until("and Leases", |snapshot| snapshot.synced.leases)
+        .await;
+    bench
+        .until("and networks", |snapshot| snapshot.synced.networks)
+        .await;
+    assert!(!bench.snapshot.load().decides_speakers());
+    bench.opener.send_replace(true);
+    bench.until("open", Snapshot::decides_speakers).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn only_the_own_node_and_the_leases_of_the_namespace_are_asked_for() {
     let bench = Bench::start(ApiServer::default());
+    bench.opener.send_replace(true);
     bench.until("all listed", Snapshot::decides_speakers).await;
     let asked = bench.server.0.lock().unwrap().asked.clone();
     for uri in asked.iter().filter(|uri| uri.contains("/nodes")) {

@@ -58,6 +58,7 @@ fn snapshot(local_ready: &[&[&str]]) -> Snapshot {
             node: true,
             ..Synced::default()
         },
+        may_write: true,
         heard: Some(now().monotonic - Duration::from_secs(7)),
         ..Snapshot::default()
     }
@@ -82,6 +83,7 @@ fn each_path_has_its_answer() {
     // path, and the answers when ready, without endpoints, draining, without a Node, not synced
     let table = [
         ("/livez", [Healthy, Healthy, Healthy, Healthy, Unhealthy]),
+        ("/readyz", [Healthy, Healthy, Healthy, Healthy, Unhealthy]),
         (
             "/healthz",
             [Healthy, Healthy, Unhealthy, Unhealthy, Unhealthy],
@@ -113,6 +115,27 @@ fn each_path_has_its_answer() {
 }
 
 #[test]
+fn without_a_fence_it_lives_and_is_not_ready() {
+    let mut snapshot = snapshot(&[&["10.0.0.1"]]);
+    snapshot.may_write = false;
+    let readyz = answer("/readyz", &snapshot, now());
+    assert_eq!(readyz.status, Status::Unhealthy);
+    assert!(
+        body(&readyz)["reason"]
+            .as_str()
+            .unwrap()
+            .contains("admission policy")
+    );
+    for path in ["/livez", "/healthz", "/services/shop/web"] {
+        assert_eq!(
+            answer(path, &snapshot, now()).status,
+            Status::Healthy,
+            "{path}"
+        );
+    }
+}
+
+#[test]
 fn a_lack_of_any_kind_of_object_is_not_synced() {
     for missing in 0..3 {
         let mut snapshot = snapshot(&[&["10.0.0.1"]]);
@@ -123,6 +146,7 @@ fn a_lack_of_any_kind_of_object_is_not_synced() {
         }
         for path in [
             "/livez",
+            "/readyz",
             "/healthz",
             "/services/shop/web",
             "/services/shop/none",

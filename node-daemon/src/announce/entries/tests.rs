@@ -1,0 +1,139 @@
+use std::sync::Arc;
+
+use mooring_common::k8s::{ObjectKey, Slim};
+use mooring_common::node_view::NodeView;
+use serde_json::json;
+
+use super::super::observe::NetworkView;
+use super::*;
+
+const MAC: Mac = Mac::new([2, 0, 0, 0, 0, 1]);
+
+fn link(up: bool) -> Link {
+    Link {
+        name: "eth0".into(),
+        index: 2,
+        mac: Some(MAC),
+        up,
+        addresses: Vec::new(),
+        default_route: None,
+    }
+}
+
+/// One L2Network that says this of the Node.
+fn world(entry: Option<SegmentNode>) -> Snapshot {
+    let network = json!({
+        "apiVersion": "mooring.dev/v1alpha1", "kind": "L2Network", "metadata": {"name": "lan"},
+        "spec": {"subnets": [{"cidr": "192.0.2.0/24"}], "ranges": ["192.0.2.16/28"]},
+    });
+    let view = NetworkView {
+        entry,
+        ..NetworkView::read(serde_json::from_value(network).unwrap(), "n1")
+    };
+    Snapshot {
+        networks: Arc::new([(ObjectKey::cluster_wide("lan"), Arc::new(view))].into()),
+        node: Some(Arc::new(NodeView::slim(
+            serde_json::from_value(json!({"metadata": {"name": "n1"}})).unwrap(),
+        ))),
+        ..Snapshot::default()
+    }
+}
+
+fn look(
+    snapshot: &Snapshot,
+    link: Result<&Link, String>,
+    on_air: bool,
+    complaint: Option<&str>,
+) -> Option<SegmentNode> {
+    let footing = [("lan".to_owned(), link)].into();
+    let on_air: BTreeMap<_, _> = on_air
+        .then(|| ("lan".to_owned(), MAC))
+        .into_iter()
+        .collect();
+    let mut changes = changes(snapshot, "n1", &footing, &on_air, |_| complaint);
+    match changes.remove("lan") {
+        Some(Change::Put(entry)) => Some(entry),
+        None => None,
+        Some(Change::Take) => panic!("it is on the segment"),
+    }
+}
+
+#[test]
+fn each_state_has_its_reason() {
+    let nothing = world(None);
+    let ready = look(&nothing, Ok(&link(true)), true, None).unwrap();
+    assert_eq!(
+        serde_json::to_value(&ready).unwrap(),
+        json!({
+            "name": "n1", "ready": true, "reason": "Ready", "interface": "eth0",
+            "mac": "02:00:00:00:00:01",
+        })
+    );
+
+    let mut draining = world(None);
+    draining.node = Some(Arc::new(NodeView::slim(
+        serde_json::from_value(json!({"metadata": {
+            "labels": {"node.kubernetes.io/exclude-from-external-load-balancers": ""},
+        }}))
+        .unwrap(),
+    )));
+    let table = [
+        (
+            look(&draining, Ok(&link(true)), true, None),
+            "Draining",
+            "excluded",
+        ),
+        (
+            look(&nothing, Ok(&link(false)), true, None),
+            "InterfaceDown",
+            "interface eth0",
+        ),
+        (
+            look(&nothing, Ok(&link(true)), false, Some("no right")),
+            "CannotSpeak",
+            "no right",
+        ),
+        (
+            look(&nothing, Err("there is none".into()), false, None),
+            "NoInterface",
+            "there is none",
+        ),
+    ];
+    for (entry, reason, words) in table {
+        let entry = entry.unwrap();
+        assert_eq!((entry.ready, entry.reason.as_str()), (false, reason));
+        assert!(entry.message.contains(words), "{}", entry.message);
+        assert_eq!(entry.name, "n1");
+    }
+}
+
+#[test]
+fn what_is_said_already_is_not_said_again() {
+    let ready = look(&world(None), Ok(&link(true)), true, None);
+    assert_eq!(
+        look(&world(ready.clone()), Ok(&link(true)), true, None),
+        None
+    );
+    assert!(look(&world(ready), Ok(&link(false)), true, None).is_some());
+}
+
+#[test]
+fn nothing_is_said_while_the_segment_is_being_opened() {
+    assert_eq!(look(&world(None), Ok(&link(true)), false, None), None);
+}
+
+#[test]
+fn the_entry_goes_when_the_segment_does() {
+    let (footing, on_air) = (BTreeMap::new(), BTreeMap::new());
+    let of = |snapshot: &Snapshot| changes(snapshot, "n1", &footing, &on_air, |_| None);
+    assert_eq!(of(&world(None)), Entries::new());
+    let stale = world(Some(SegmentNode::default()));
+    assert_eq!(of(&stale), [("lan".to_owned(), Change::Take)].into());
+}
+
+#[test]
+fn long_messages_are_cut() {
+    let long = "ä".repeat(2000);
+    let entry = look(&world(None), Ok(&link(true)), false, Some(&long)).unwrap();
+    assert_eq!(entry.message.chars().count(), LONGEST_MESSAGE);
+}

@@ -1,0 +1,152 @@
+//! Writes what the L2Networks are to say of this Node: `status.nodes`.
+//!
+//! # Guarantees
+//! * Each write names the own entry alone (server-side apply, every daemon as a manager of its own),
+//!   so that daemons that write at once do not collide.
+//! * Nothing is written where nothing has changed.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client, Resource};
+use mooring_common::k8s::{ApiFailure, classify};
+use mooring_common::l2_network::L2Network;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::entries::{Change, Entries};
+
+/// The shortest time between two rounds, so that a link that flaps does not become a storm.
+const SHORTEST_GAP: Duration = Duration::from_secs(1);
+/// How soon to look again at what is not as it should be.
+const RETRY: Duration = Duration::from_secs(10);
+/// The same where the API server has refused it: the list is full, or the CRD is an older one.
+const RETRY_REFUSED: Duration = Duration::from_secs(300);
+/// How long one write may take.
+const LIMIT: Duration = Duration::from_secs(10);
+/// The longest name of a manager that the API server takes, in bytes.
+const LONGEST_MANAGER: usize = 128;
+
+/// Writes the entries of one Node.
+pub struct Herald {
+    networks: Api<L2Network>,
+    manager: String,
+}
+
+/// What became of one write.
+enum Written {
+    Done,
+    Refused(String),
+    Failed(String),
+}
+
+impl Herald {
+    /// Writes for this Node.
+    #[must_use]
+    pub fn new(client: Client, node_name: &str) -> Self {
+        Self {
+            networks: Api::all(client),
+            manager: manager(node_name),
+        }
+    }
+
+    /// Writes what is wanted until nobody wants anything any more.
+    pub async fn tell(self, mut wanted: watch::Receiver<Entries>) {
+        let mut done = Entries::new();
+        let mut faults: BTreeMap<String, String> = BTreeMap::new();
+        loop {
+            let entries = wanted.borrow_and_update().clone();
+            done.retain(|network, change| entries.get(network) == Some(change));
+            faults.retain(|network, _| entries.contains_key(network));
+            let mut wait = RETRY;
+            for (network, change) in &entries {
+                if done.get(network) == Some(change) {
+                    continue;
+                }
+                let fault = match self.write(network, change).await {
+                    Written::Done => {
+                        tracing::info!(network, ?change, "said of this Node");
+                        done.insert(network.clone(), change.clone());
+                        faults.remove(network);
+                        continue;
+                    }
+                    Written::Refused(fault) => {
+                        wait = RETRY_REFUSED;
+                        fault
+                    }
+                    Written::Failed(fault) => fault,
+                };
+                if faults.get(network) != Some(&fault) {
+                    tracing::warn!(network, fault, "cannot say of this Node how it is");
+                    faults.insert(network.clone(), fault);
+                }
+            }
+            sleep(SHORTEST_GAP).await;
+            let again = (!entries.is_empty()).then(|| Instant::now() + wait);
+            tokio::select! {
+                changed = wanted.changed() => if changed.is_err() { return },
+                // What was written and is still wanted, somebody has undone.
+                () = until(again) => done.clear(),
+            }
+        }
+    }
+
+    async fn write(&self, network: &str, change: &Change) -> Written {
+        let nodes = match change {
+            Change::Put(entry) => json!([entry]),
+            Change::Take => json!([]),
+        };
+        let patch = Patch::Apply(json!({
+            "apiVersion": L2Network::api_version(&()),
+            "kind": L2Network::kind(&()),
+            "metadata": { "name": network },
+            "status": { "nodes": nodes },
+        }));
+        // Nobody else may have a say in the own entry.
+        let params = PatchParams::apply(&self.manager).force();
+        let request = self.networks.patch_status(network, &params, &patch);
+        match timeout(LIMIT, request).await {
+            Ok(Ok(_)) => Written::Done,
+            Ok(Err(error)) => match classify(&error) {
+                // The L2Network is gone, and its entries with it.
+                ApiFailure::NotFound => Written::Done,
+                ApiFailure::Refused => Written::Refused(error.to_string()),
+                ApiFailure::Conflict | ApiFailure::Transient => Written::Failed(error.to_string()),
+            },
+            Err(_) => Written::Failed(format!("no answer within {LIMIT:?}")),
+        }
+    }
+}
+
+/// The name under which one Node's daemon manages its entries. Of a name that is too long, the end
+/// is replaced by a digest.
+fn manager(node_name: &str) -> String {
+    let name = format!("mooring-node-{node_name}");
+    if name.len() <= LONGEST_MANAGER {
+        return name;
+    }
+    let digest: String = Sha256::digest(&name)
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    // Names of Nodes are ASCII.
+    let start: String = name
+        .chars()
+        .take(LONGEST_MANAGER - 1 - digest.len())
+        .collect();
+    format!("{start}-{digest}")
+}
+
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests;

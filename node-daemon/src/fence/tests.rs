@@ -1,0 +1,229 @@
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+
+use http::{Method, Request, Response, StatusCode};
+use kube::client::Body;
+use mooring_common::names::{components, policies};
+use serde_json::{Value, json};
+
+use super::*;
+
+/// What the API server makes of a write.
+#[derive(Clone, Debug)]
+enum Mood {
+    Fenced,
+    Open,
+    /// Every write has this status and message.
+    Fails(u16, String),
+}
+
+/// An API server with moods, which come one after the other; the last stays.
+#[derive(Clone)]
+struct ApiServer {
+    moods: Arc<Mutex<Vec<Mood>>>,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl ApiServer {
+    fn new(moods: &[Mood]) -> Self {
+        Self {
+            moods: Arc::new(Mutex::new(moods.to_vec())),
+            asked: Arc::default(),
+        }
+    }
+
+    fn client(&self) -> Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            std::future::ready(Ok::<_, Infallible>(server.answer(&request)))
+        });
+        Client::new(service, "default")
+    }
+
+    fn answer(&self, request: &Request<Body>) -> Response<Body> {
+        let (method, uri) = (request.method(), request.uri());
+        self.asked.lock().unwrap().push(format!("{method} {uri}"));
+        let path = uri.path();
+        if path.contains("/events") || method == Method::GET {
+            return Response::new(Body::from(object().to_string().into_bytes()));
+        }
+        let is_node = path.contains("/nodes/");
+        let mood = {
+            let mut moods = self.moods.lock().unwrap();
+            // A look begins with the Node.
+            if is_node && moods.len() > 1 {
+                moods.remove(0)
+            } else {
+                moods[0].clone()
+            }
+        };
+        match mood {
+            Mood::Open => Response::new(Body::from(object().to_string().into_bytes())),
+            Mood::Fenced => {
+                let policy = if is_node {
+                    policies::OWN_NODE
+                } else {
+                    policies::OWN_LEASE
+                };
+                failure(403, &format!("forbidden: {}", refusal_of(policy)))
+            }
+            Mood::Fails(code, message) => failure(code, &message),
+        }
+    }
+
+    fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.asked.lock().unwrap())
+    }
+}
+
+fn refusal_of(policy: &str) -> String {
+    format!("ValidatingAdmissionPolicy '{policy}' with binding '{policy}' denied request: no")
+}
+
+fn object() -> Value {
+    json!({"metadata": {"name": "a", "uid": "u-1"}})
+}
+
+fn failure(code: u16, message: &str) -> Response<Body> {
+    let body = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": message, "reason": "Forbidden", "code": code,
+    });
+    let mut response = Response::new(Body::from(body.to_string().into_bytes()));
+    *response.status_mut() = StatusCode::from_u16(code).unwrap();
+    response
+}
+
+struct Bench {
+    server: ApiServer,
+    gate: Gate,
+    metrics: Metrics,
+}
+
+impl Bench {
+    fn start(moods: &[Mood]) -> Self {
+        let server = ApiServer::new(moods);
+        let metrics = Metrics::register(&mut Registry::default());
+        let test = Test {
+            client: server.client(),
+            node_name: "a".into(),
+            lease_namespace: Some("ns".into()),
+            events: Events::new(server.client(), components::NODE_DAEMON, "a"),
+            metrics: metrics.clone(),
+        };
+        let (opener, gate) = Gate::closed();
+        tokio::spawn(test.run(opener));
+        Self {
+            server,
+            gate,
+            metrics,
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        *self.gate.0.borrow()
+    }
+
+    fn is(&self, state: State) -> bool {
+        let current = State::ALL.into_iter().filter(|state| {
+            let label = StateLabel {
+                state: state.label(),
+            };
+            self.metrics.state.get_or_create(&label).get() == 1
+        });
+        current.eq([state])
+    }
+
+    /// Requests that are no dry run, but for reads.
+    fn written(&self) -> Vec<String> {
+        let mut asked = self.server.asked();
+        asked.retain(|line| !line.contains("dryRun=All") && !line.starts_with("GET"));
+        asked
+    }
+}
+
+async fn pass(seconds: u64) {
+    sleep(Duration::from_secs(seconds)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_everything_is_refused_the_gate_opens_at_once() {
+    let bench = Bench::start(&[Mood::Fenced]);
+    bench.gate.clone().opened().await;
+    assert!(bench.is(State::Standing));
+    let asked = bench.server.asked();
+    assert_eq!(
+        asked,
+        [
+            "PATCH /api/v1/nodes/a?&dryRun=All",
+            "POST /apis/coordination.k8s.io/v1/namespaces/ns/leases?&dryRun=All",
+        ]
+    );
+    pass(600).await;
+    assert_eq!(bench.server.asked(), [""; 0], "it is tested once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_fence_it_is_told_once_and_looked_for_slowly() {
+    let bench = Bench::start(&[Mood::Open]);
+    pass(5).await;
+    assert!(bench.is(State::Missing));
+    assert_eq!(bench.written(), [""; 0], "it may still be on its way");
+    pass(3).await;
+    let written = bench.written();
+    assert_eq!(written.len(), 1, "{written:?}");
+    assert!(written[0].contains("/events"), "{written:?}");
+    pass(3600).await;
+    let looks = bench.server.asked().len() / 2;
+    assert!((55..=65).contains(&looks), "{looks} looks in an hour");
+    assert!(!bench.is_open());
+}
+
+#[tokio::test(start_paused = true)]
+async fn once_there_is_a_fence_the_gate_opens() {
+    let bench = Bench::start(&[Mood::Open, Mood::Open, Mood::Open, Mood::Fenced]);
+    pass(2).await;
+    assert!(!bench.is_open());
+    pass(6).await;
+    assert!(bench.is_open() && bench.is(State::Standing));
+    assert_eq!(bench.written(), [""; 0], "too soon for an Event");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_answer_of_the_policy_opens_nothing() {
+    for (code, message) in [
+        (
+            403,
+            "nodes \"a\" is forbidden: User cannot patch resource".to_owned(),
+        ),
+        (403, refusal_of("somebody-elses")),
+        (404, "nodes \"a\" not found".to_owned()),
+        (422, "invalid".to_owned()),
+        (500, "the API server is not well".to_owned()),
+    ] {
+        let bench = Bench::start(&[Mood::Fails(code, message.clone())]);
+        pass(300).await;
+        assert!(!bench.is_open(), "{message}");
+        assert!(bench.is(State::Unknown), "{message}");
+        let asked = bench.server.asked();
+        let looks = asked.len() / 2;
+        assert!((30..=40).contains(&looks), "{looks} looks in 5 minutes");
+        assert!(asked.iter().all(|line| line.contains("dryRun=All")));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_policy_of_two_is_no_fence() {
+    let message = format!("forbidden: {}", refusal_of(policies::OWN_NODE));
+    let bench = Bench::start(&[Mood::Fails(403, message)]);
+    pass(300).await;
+    assert!(!bench.is_open(), "the policy for Leases was not heard of");
+}
+
+#[test]
+fn waived_is_open() {
+    let metrics = Metrics::register(&mut Registry::default());
+    let (opener, gate) = Gate::closed();
+    waive(&metrics, &opener);
+    assert!(*gate.0.borrow());
+}
