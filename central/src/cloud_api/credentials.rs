@@ -190,3 +190,32 @@ fn read_now(path: &Path) -> Result<Secret, String> {
         .map_err(|error| format!("{shown} cannot be read ({error})"))?;
     Secret::new(&text).ok_or_else(|| format!("{shown} has no token in it"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::credentials;
+    use super::*;
+
+    /// PR-18.
+    #[tokio::test(start_paused = true)]
+    async fn the_file_is_read_again_when_what_was_read_is_old() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "old").unwrap();
+        let credentials = credentials(Some(file.path()));
+        std::fs::write(file.path(), "new").unwrap();
+        let is = async |text| credentials.current().await == Secret::new(text).unwrap();
+        tokio::time::advance(Duration::from_secs(3599)).await;
+        assert!(is("old").await);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(is("new").await);
+        std::fs::write(file.path(), "").unwrap();
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        assert!(is("new").await, "the last one stands");
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_no_token() {
+        assert!(Secret::new(" \n").is_none() && Secret::new("a b").is_none());
+        assert!(Secret::new("a\r\nb").is_none() && Secret::new("ä").is_none());
+    }
+}
