@@ -19,6 +19,8 @@ pub struct Opened {
     pub clouds: Arc<Clouds>,
     /// The one whose machines a file describes, if it is among them.
     pub machines: Option<Arc<Cloudlycke>>,
+    /// Linode, if its token is to be checked again and again.
+    pub token_checked: Option<Arc<Linode>>,
 }
 
 /// Opens them. The variables of all clouds are read before any is used, so that whatever is wrong
@@ -49,13 +51,14 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
     }
     let mut clouds: Vec<Arc<dyn Instances>> = Vec::new();
     let mut machines = None;
+    let mut token_checked = None;
     let metrics = Metrics::register(registry);
     if let Some(config) = linode {
         let checks_token = config.flags.checks_token;
         let opened = Linode::new(config, flags.limits, metrics.clone())?;
         if checks_token {
-            let checked = opened.check_token().await;
-            checked.context("the token that --enable-token-health-checker asks to check")?;
+            opened.check_token().await.context(TOKEN_CHECK)?;
+            token_checked = Some(opened.clone());
         }
         clouds.push(Arc::new(Inventory::new(opened)));
     }
@@ -74,8 +77,21 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
     Ok(Opened {
         clouds: Arc::new(Clouds::new(clouds)),
         machines,
+        token_checked,
     })
 }
+
+impl Opened {
+    /// Ends if the token is refused that `--enable-token-health-checker` asks to check.
+    ///
+    /// # Errors
+    /// Always, with the cloud's words.
+    pub async fn until_token_is_refused(linode: Arc<Linode>) -> anyhow::Result<()> {
+        Err(linode.until_token_is_refused().await).context(TOKEN_CHECK)
+    }
+}
+
+const TOKEN_CHECK: &str = "the token that --enable-token-health-checker asks to check";
 
 fn list(faults: &[Fault]) -> String {
     let lines = faults.iter().map(|fault| format!("  * {fault}"));

@@ -185,6 +185,9 @@ impl Program {
                     .map_err(Into::into)
             });
         }
+        if let Some(linode) = self.opened.token_checked.clone() {
+            tasks.spawn(Opened::until_token_is_refused(linode));
+        }
         let with_services = self.with_services();
         tasks.spawn(never_ends(self.watched.clone().follow(
             self.client.clone(),

@@ -151,7 +151,7 @@ impl Instances for Cloudlycke {
 
     /// [`Cloudlycke::watch`] does, also on a replica that does not lead.
     async fn keep_fresh(&self, _: Duration) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

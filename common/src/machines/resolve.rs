@@ -165,7 +165,7 @@ pub fn resolve(machines: &Machines, identity: &Identity) -> Resolution {
         match verdict(entry, identity, own.as_ref()) {
             Verdict::Match => matching.push((index, entry)),
             Verdict::Undecided(needs) => undecided.push((entry, needs)),
-            Verdict::Contradicted(conflict) => contradicted = Some(conflict),
+            Verdict::Contradicted(conflict) => contradicted = Some(*conflict),
             Verdict::Other => {}
         }
     }

@@ -15,7 +15,7 @@ pub(super) enum Verdict {
     /// It might describe it; these keys cannot be compared.
     Undecided(Vec<&'static str>),
     /// It gives the very provider ID that the Node has, yet other hardware.
-    Contradicted(Resolution),
+    Contradicted(Box<Resolution>),
     /// It describes another machine.
     Other,
 }
@@ -84,12 +84,12 @@ pub(super) fn verdict(entry: &NodeEntry, identity: &Identity, own: Option<&Provi
             None | Some(Comparison::Same) => {}
             Some(Comparison::NotKnown) => needs.push(key),
             Some(Comparison::Differs { node, file }) if bound => {
-                return Verdict::Contradicted(Resolution::Conflict {
+                return Verdict::Contradicted(Box::new(Resolution::Conflict {
                     entry: entry.to_string(),
                     key,
                     node,
                     file,
-                });
+                }));
             }
             Some(Comparison::Differs { .. }) => return Verdict::Other,
         }
