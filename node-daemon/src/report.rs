@@ -123,7 +123,10 @@ impl Reporter {
                 Outcome::RetryAfter(self.period)
             }
             plan::Decision::Retry { after, note } => {
-                tracing::warn!(note, "the metadata source cannot be read, will ask again");
+                let node = &observed.node;
+                if self.writer.memories().is_news(&node.name, &node.uid, &note) {
+                    tracing::warn!(note, "the metadata source cannot be read, will ask again");
+                }
                 Outcome::RetryAfter(after)
             }
             plan::Decision::Refuse { reason, note } => {
