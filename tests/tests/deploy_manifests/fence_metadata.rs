@@ -227,6 +227,16 @@ async fn sec_08_label_keys_of_the_values_may_be_set_and_removed() {
     patch_node(&daemon, &node, &label("rack", None))
         .await
         .unwrap();
+    // What it has set it may note as its own, and nothing else: central takes off what is noted.
+    for value in [Some("rack=r1"), Some("rack=r2"), None] {
+        let patch = annotation(annotations::OWNED_LABELS, value);
+        patch_node(&daemon, &node, &patch).await.unwrap();
+    }
+    for value in ["team=red", "rack=r1,team=red", "rack2=r1"] {
+        let patch = annotation(annotations::OWNED_LABELS, Some(value));
+        let verdict = patch_node(&daemon, &node, &patch).await;
+        assert_denied(value, verdict, "may note as its own only labels");
+    }
     let verdict = patch_node(&daemon, &node, &label("row", Some("7"))).await;
     assert_denied(
         "a label not listed",
