@@ -1,6 +1,7 @@
 //! Nodes on Linode: the scenarios for every cloud, and its own.
 
 mod own;
+mod vpc;
 
 #[path = "../node_scenarios/address.rs"]
 mod address;
