@@ -32,6 +32,9 @@ pub enum Lookup {
     },
     /// A complete listing does not have it.
     Missing,
+    /// It knows no such machine and yet does not claim to know them all: nothing follows for the
+    /// Node, but another cloud may have it. The text says what to do if none has.
+    Unlisted(String),
     /// It cannot say, for the reason given; nothing follows from that.
     Unsure(String),
     /// The cloud could not be asked; nothing follows from that, and asking again will help.
@@ -54,9 +57,11 @@ impl Lookup {
         match self {
             Self::Known { presence, .. } => *presence,
             Self::Missing => Presence::Gone,
-            Self::Unsure(_) | Self::Unavailable { .. } | Self::Ambiguous(_) | Self::Foreign(_) => {
-                Presence::Unsure
-            }
+            Self::Unlisted(_)
+            | Self::Unsure(_)
+            | Self::Unavailable { .. }
+            | Self::Ambiguous(_)
+            | Self::Foreign(_) => Presence::Unsure,
         }
     }
 }

@@ -168,6 +168,7 @@ fn lookup(resolution: Resolution) -> Lookup {
         Resolution::Missing => Lookup::Missing,
         Resolution::Ambiguous { .. } => Lookup::Ambiguous(why),
         Resolution::Foreign { .. } | Resolution::Conflict { .. } => Lookup::Foreign(why),
-        Resolution::Undecided { .. } | Resolution::Unknown => Lookup::Unsure(why),
+        Resolution::Undecided { .. } => Lookup::Unsure(why),
+        Resolution::Unknown => Lookup::Unlisted(why),
     }
 }

@@ -69,9 +69,11 @@ fn decide(answers: Vec<(&'static str, Lookup)>) -> Lookup {
     let mut certain = Vec::new();
     let mut derived = Vec::new();
     let mut others = Vec::new();
+    let mut none = Lookup::Missing;
     for (provider, answer) in answers {
         match answer {
             Lookup::Missing => {}
+            Lookup::Unlisted(_) => none = answer,
             Lookup::Known {
                 presence: Presence::Unsure,
                 ..
@@ -92,10 +94,7 @@ fn decide(answers: Vec<(&'static str, Lookup)>) -> Lookup {
             providers.join(", ")
         ));
     }
-    known
-        .into_iter()
-        .next()
-        .map_or(Lookup::Missing, |(_, answer)| answer)
+    known.into_iter().next().map_or(none, |(_, answer)| answer)
 }
 
 #[async_trait]

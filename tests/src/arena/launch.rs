@@ -2,6 +2,7 @@
 
 use super::{Arena, SOON};
 use crate::api_proxy::ApiProxy;
+use crate::cloud_sim::world::World;
 use crate::machines_file::MachinesFile;
 use crate::process::Process;
 use crate::program::Program;
@@ -24,6 +25,7 @@ pub struct Launch<'a> {
     node: &'a str,
     proxy: Option<&'a ApiProxy>,
     flags: Vec<String>,
+    environment: Vec<(&'static str, String)>,
 }
 
 impl<'a> Launch<'a> {
@@ -50,12 +52,28 @@ impl<'a> Launch<'a> {
             node,
             proxy: None,
             flags: flags.iter().map(ToString::to_string).collect(),
+            environment: Vec::new(),
         }
     }
 
     /// With this machines file. Without one, central goes by what it has built in.
     pub fn machines(self, file: &MachinesFile) -> Self {
         self.flag(&file.flag())
+    }
+
+    /// Central for this simulated cloud, which it may ask as often as it likes.
+    pub fn cloud(self, world: &World) -> Self {
+        let provider = format!("--cloud-provider={}", world.cloud().name());
+        let launch = self.flag(&provider).and_cloud(world);
+        launch
+            .flag("--cloud-api-qps=1000")
+            .flag("--cloud-api-burst=1000")
+    }
+
+    /// With what central needs to reach this simulated cloud, too.
+    pub fn and_cloud(mut self, world: &World) -> Self {
+        self.environment.extend(world.environment());
+        self
     }
 
     /// Talking to the API server through a proxy.
@@ -93,6 +111,8 @@ impl<'a> Launch<'a> {
             .spec(self.arena.control_plane.folder(), self.flags)
             .expect("the programs are built")
             .args([format!("--kubeconfig={}", kubeconfig.display())]);
+        let environment = self.environment.into_iter();
+        let spec = environment.fold(spec, |spec, (name, value)| spec.env(name, value));
         let spec = match self.which {
             Initializer::Central => spec,
             Initializer::Daemon => spec.args([format!("--node-name={}", self.node)]),

@@ -134,3 +134,19 @@ async fn a_cloud_that_is_away_may_have_a_namesake_unless_its_last_listing_had_no
         assert_eq!(ask(with(unknown), None).await, unavailable());
     }
 }
+
+/// A file that does not list a Node leaves it to the cloud that does, and has the last word if none
+/// does.
+#[tokio::test]
+async fn a_cloud_that_does_not_claim_to_know_all_leaves_a_node_to_the_others() {
+    let unlisted = Lookup::Unlisted("add an entry".into());
+    let found = known("a://1", Presence::Running);
+    for (one, expected) in [
+        (found.clone(), found),
+        (Lookup::Missing, unlisted.clone()),
+        (unavailable(), unavailable()),
+    ] {
+        let clouds = vec![Fixed::cloud("a", one), Fixed::cloud("b", unlisted.clone())];
+        assert_eq!(ask(clouds, None).await, expected);
+    }
+}

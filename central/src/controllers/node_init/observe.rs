@@ -59,7 +59,7 @@ async fn look_up(context: &Context, node: &NodeView, seen_for: Duration) -> Look
         return instances.look_up(node, None).await;
     }
     match instances.look_up(node, ago(RECENT)).await {
-        Lookup::Missing | Lookup::Ambiguous(_) => {
+        Lookup::Missing | Lookup::Unlisted(_) | Lookup::Ambiguous(_) => {
             let age = (seen_for / 4).clamp(Duration::from_secs(1), Duration::from_secs(30));
             instances.look_up(node, ago(age)).await
         }

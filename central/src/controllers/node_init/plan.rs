@@ -108,7 +108,9 @@ fn facts<'a>(observed: &'a Observed, flags: &NodeFlags) -> Result<&'a NodeFacts,
             sooner,
         ),
         Lookup::Known { facts, .. } => return Ok(facts),
-        Lookup::Unsure(why) => refuse(reasons::INITIALIZATION_REFUSED, why, sooner),
+        Lookup::Unlisted(why) | Lookup::Unsure(why) => {
+            refuse(reasons::INITIALIZATION_REFUSED, why, sooner)
+        }
         Lookup::Unavailable { why, retry_after } => {
             let after = retry_after.unwrap_or(sooner).max(SOONEST);
             if observed.seen_for < PATIENCE {

@@ -62,6 +62,7 @@ pub(super) async fn observe(
             unmatched: matches!(
                 machine,
                 Lookup::Missing
+                    | Lookup::Unlisted(_)
                     | Lookup::Unsure(_)
                     | Lookup::Unavailable { .. }
                     | Lookup::Ambiguous(_)

@@ -61,7 +61,7 @@ async fn gate(Shared(state): Shared<Handle>, request: Request<Body>, next: Next)
         state.limits.count(is_listing)
     };
     match counted {
-        Err(refusal) => refusal,
+        Err(refusal) => *refusal,
         Ok(headers) => {
             let mut answer = next.run(request).await;
             answer.headers_mut().extend(headers);

@@ -41,7 +41,7 @@ impl Limits {
     }
 
     /// Counts one request. The headers that the answer shall have, or the refusal.
-    pub(super) fn count(&mut self, is_listing: bool) -> Result<HeaderMap, Response> {
+    pub(super) fn count(&mut self, is_listing: bool) -> Result<HeaderMap, Box<Response>> {
         let now = Instant::now();
         let general = self.all.count(now);
         let window = if is_listing {
@@ -63,7 +63,7 @@ impl Limits {
                 headers.extend(counted.headers(now));
                 let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-                Err(refusal)
+                Err(Box::new(refusal))
             }
         }
     }

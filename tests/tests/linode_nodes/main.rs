@@ -1,0 +1,26 @@
+//! Nodes on Linode: the scenarios for every cloud, and its own.
+
+mod own;
+mod vpc;
+
+#[path = "../node_scenarios/address.rs"]
+mod address;
+#[path = "../node_scenarios/bad_input.rs"]
+mod bad_input;
+#[path = "../node_scenarios/efficiency.rs"]
+mod efficiency;
+#[path = "../node_scenarios/hostile.rs"]
+mod hostile;
+#[path = "../node_scenarios/init.rs"]
+mod init;
+#[path = "../node_scenarios/labelling.rs"]
+mod labelling;
+#[path = "../node_scenarios/life.rs"]
+mod life;
+#[path = "../node_scenarios/stage.rs"]
+mod stage;
+
+use mooring_tests::cloud_sim::world::Cloud;
+
+/// The cloud that the scenarios are about.
+const CLOUD: Cloud = Cloud::Linode;
