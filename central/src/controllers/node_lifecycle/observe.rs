@@ -41,8 +41,9 @@ pub(super) async fn observe(
     monitor_period: Duration,
 ) -> Vec<Observed> {
     let mut nodes = context.nodes.all();
-    nodes.sort_by(|a, b| a.0.cmp(&b.0));
     let unready = |node: &NodeView| node.readiness != Readiness::Ready;
+    // Those that call for a new listing come first, so that the guard compares all with that one.
+    nodes.sort_by(|(a, one), (b, other)| (!unready(one), a).cmp(&(!unready(other), b)));
     let healthy = !nodes.iter().any(|(_, node)| unready(node));
     // The first that falls ill calls for a listing at once, further ones wait their turn.
     let oldest = memories
