@@ -7,6 +7,8 @@ mod vpc;
 mod address;
 #[path = "../node_scenarios/bad_input.rs"]
 mod bad_input;
+#[path = "../node_scenarios/doubt.rs"]
+mod doubt;
 #[path = "../node_scenarios/efficiency.rs"]
 mod efficiency;
 #[path = "../node_scenarios/hostile.rs"]

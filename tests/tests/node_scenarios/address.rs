@@ -212,16 +212,14 @@ async fn ad_15_two_addresses_of_one_type_are_not_written_again() {
 #[tokio::test]
 async fn ad_16_the_same_addresses_in_another_order_are_not_written_again() {
     left_alone(
+        // (Of the private ones the first is in an annotation of Linode's Nodes as well.)
         |server| {
-            server
-                .private("10.1.0.1")
-                .private("10.1.0.2")
-                .private("10.1.0.3")
+            let server = server.public("192.0.2.1").public("192.0.2.2");
+            server.public("192.0.2.3")
         },
         async |stage, name, id| {
-            // Linode's first private address is in an annotation of its Node as well.
-            let server = Server::named(name).private("10.1.0.1");
-            let server = server.private("10.1.0.3").private("10.1.0.2");
+            let server = Server::named(name).public("192.0.2.3");
+            let server = server.public("192.0.2.1").public("192.0.2.2");
             stage.world.readdress(id, server);
         },
     )
