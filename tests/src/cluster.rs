@@ -94,6 +94,11 @@ impl Cluster {
 
     /// Starts central beside the API server, with the arguments of the Deployment and these.
     pub async fn start_central(&self, flags: &[&str]) -> Result<Process> {
+        Process::start(&self.central_spec(flags).await?)
+    }
+
+    /// What [`Self::start_central`] starts.
+    pub async fn central_spec(&self, flags: &[&str]) -> Result<Spec> {
         let kubeconfig = self.shipped.central_kubeconfig(&self.control_plane).await?;
         let spec = Program::Central
             .spec(
@@ -106,7 +111,7 @@ impl Cluster {
             ])
             .args(flags.iter().copied())
             .env("POD_NAMESPACE", mooring_common::names::NAMESPACE);
-        Process::start(&spec)
+        Ok(spec)
     }
 
     /// Starts the daemon in a node's namespace, with the arguments of the DaemonSet and these. Its

@@ -27,6 +27,10 @@ impl Machine {
     /// A Linode with public, private, shared and IPv6 addresses, which follow from its number.
     pub fn linode(id: u32, label: &str) -> Self {
         let [high, low] = [id / 200 % 200, id % 200].map(|part| part + 1);
+        let suffix = match (id >> 16, id & 0xffff) {
+            (0, id) => format!("f03c:{id:x}"),
+            (above, below) => format!("f03c:{above:x}:{below:x}"),
+        };
         Self::Linode {
             instance: json!({
                 "id": id, "label": label, "region": "us-east", "type": "g6-standard-2",
@@ -44,8 +48,8 @@ impl Machine {
                     "shared": ["198.51.100.200/32"],
                 },
                 "ipv6": {
-                    "slaac": format!("2001:db8::f03c:{id:x}/128"),
-                    "link_local": format!("fe80::f03c:{id:x}/128"),
+                    "slaac": format!("2001:db8::{suffix}/128"),
+                    "link_local": format!("fe80::{suffix}/128"),
                     "ranges": [], "shared_ranges": [],
                 },
             }),

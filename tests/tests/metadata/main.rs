@@ -5,3 +5,4 @@ mod failures;
 mod scene;
 mod sources;
 mod upkeep;
+mod with_central;

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::Api;
 use mooring_common::names::{annotations, reasons, taints};
 use mooring_tests::arena::{has_taint, requests_about};
+use mooring_tests::cloud_sim::world::World;
 use mooring_tests::cluster::{Cluster, Kubelet};
 use mooring_tests::control_plane::AuditLog;
 use mooring_tests::metadata_sim::{Machine, MetadataSim};
@@ -57,6 +58,20 @@ impl Scene {
         daemon.unwrap()
     }
 
+    /// Central, for a simulated cloud and with a listing each second, which expects a daemon on
+    /// every Node.
+    pub(crate) async fn central(&self, cloud: &World, flags: &[&str]) -> Process {
+        let provider = format!("--cloud-provider={}", cloud.cloud().name());
+        let quick = [&*provider, "--node-status-update-frequency=1s"];
+        let flags = [&quick[..], flags].concat();
+        let spec = self.cluster.central_spec(&flags);
+        let mut spec = spec.await.unwrap();
+        for (key, value) in cloud.environment() {
+            spec = spec.env(key, value);
+        }
+        Process::start(&spec).unwrap()
+    }
+
     pub(crate) async fn node(&self, name: &str) -> Node {
         let nodes = Api::<Node>::all(self.cluster.admin());
         nodes.get(name).await.unwrap()
@@ -95,9 +110,14 @@ impl Scene {
 
     /// All Events about a Node that say why it is not initialised.
     pub(crate) async fn refusals(&self, node: &str) -> Vec<EventNote> {
+        self.events(node, reasons::INITIALIZATION_REFUSED).await
+    }
+
+    /// All Events about a Node with this reason.
+    pub(crate) async fn events(&self, node: &str, reason: &str) -> Vec<EventNote> {
         let events = events_for(&self.cluster.admin(), "Node", None, node).await;
         let mut events = events.unwrap();
-        events.retain(|event| event.reason == reasons::INITIALIZATION_REFUSED);
+        events.retain(|event| event.reason == reason);
         events
     }
 
