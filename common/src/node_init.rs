@@ -146,7 +146,10 @@ pub fn plan(node: &NodeView, facts: &NodeFacts) -> Result<Plan<NodeStep>, Refusa
         }
     }
     if !node.is_uninitialized() {
-        let description = Description::refreshed(node, facts);
+        let mut description = Description::refreshed(node, facts);
+        if node.annotation(annotations::KUBELET_ADDRESSES).is_none() {
+            note_kept(&mut description, node, facts, &kept);
+        }
         if node.provider_id.is_some() && !description.is_empty() {
             plan.push(NodeStep::Describe(description));
         }
@@ -162,10 +165,7 @@ pub fn plan(node: &NodeView, facts: &NodeFacts) -> Result<Plan<NodeStep>, Refusa
         node_addresses::wanted(&node.addresses, &node.addresses, node.provided_node_ip())?;
     }
     let mut description = Description::new(node, facts);
-    if facts.keeps_reported_internal_ips {
-        let kept: Vec<_> = kept.iter().map(|kept| kept.address.as_str()).collect();
-        description.annotate(node, annotations::KUBELET_ADDRESSES, Some(kept.join(",")));
-    }
+    note_kept(&mut description, node, facts, &kept);
     plan.push(NodeStep::Initialize(description));
     Ok(plan)
 }
@@ -230,8 +230,8 @@ fn refuse_other_machine(node: &NodeView, facts: &NodeFacts) -> Result<(), Refusa
 }
 
 /// The InternalIPs that the kubelet has reported and the cloud does not know. Which those were is
-/// written on the Node when it is initialised; on one that another controller has initialised, all
-/// that the cloud does not know count as the kubelet's.
+/// written on the Node when it is initialised; on one that another controller has initialised, when
+/// it is first seen, and all that the cloud does not know then count as the kubelet's.
 fn kept_addresses(node: &NodeView, facts: &NodeFacts) -> Vec<NodeAddress> {
     if !facts.keeps_reported_internal_ips {
         return Vec::new();
@@ -252,6 +252,18 @@ fn kept_addresses(node: &NodeView, facts: &NodeFacts) -> Vec<NodeAddress> {
         .filter(|a| is_kept(a))
         .cloned()
         .collect()
+}
+
+fn note_kept(
+    description: &mut Description,
+    node: &NodeView,
+    facts: &NodeFacts,
+    kept: &[NodeAddress],
+) {
+    if facts.keeps_reported_internal_ips {
+        let kept: Vec<_> = kept.iter().map(|kept| kept.address.as_str()).collect();
+        description.annotate(node, annotations::KUBELET_ADDRESSES, Some(kept.join(",")));
+    }
 }
 
 /// The kubelet's `--node-ip` says which address is the primary one, and so does the machine's own

@@ -87,14 +87,26 @@ fn decide(answers: Vec<(&'static str, Lookup)>) -> Lookup {
         return other;
     }
     if let [_, _, ..] = known.as_slice() {
-        let providers: Vec<_> = known.iter().map(|(provider, _)| *provider).collect();
+        let machines: Vec<_> = known
+            .iter()
+            .map(|(cloud, answer)| id(cloud, answer))
+            .collect();
         return Lookup::Ambiguous(format!(
-            "Several clouds ({}) have a machine of this Node's name, so none is chosen. Start the \
+            "Several clouds have a machine of this Node's name ({}), so none is chosen. Start the \
              kubelet with --provider-id, or rename one of the machines.",
-            providers.join(", ")
+            machines.join(", ")
         ));
     }
     known.into_iter().next().map_or(none, |(_, answer)| answer)
+}
+
+/// The machine's provider ID, or at least its cloud.
+fn id(provider: &str, answer: &Lookup) -> String {
+    match answer {
+        Lookup::Known { facts, .. } => facts.provider_id.as_ref().map(ToString::to_string),
+        _ => None,
+    }
+    .unwrap_or_else(|| provider.to_owned())
 }
 
 #[async_trait]

@@ -60,10 +60,14 @@ impl Listing {
         provider: &str,
     ) -> Lookup {
         if self.machines.is_empty() {
-            return Lookup::Unsure(format!(
+            let why = format!(
                 "{provider} lists no machine at all, which proves nothing: do the credentials \
                  belong to the project of this cluster?"
-            ));
+            );
+            return match id {
+                Some(_) => Lookup::Unsure(why),
+                None => Lookup::Unlisted(why),
+            };
         }
         if let Some(id) = id {
             return self.known(id, node);

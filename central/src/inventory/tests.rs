@@ -212,6 +212,11 @@ async fn without_a_word_from_the_cloud_failures_are_repeated_ever_more_slowly() 
 #[tokio::test(start_paused = true)]
 async fn an_empty_listing_proves_nothing() {
     let inventory = Inventory::new(Cloud::with(&[]));
+    let nameless = inventory.look_up(&named("n1"), None).await;
+    assert!(
+        matches!(&nameless, Lookup::Unlisted(_)),
+        "another cloud may have it: {nameless:?}"
+    );
     let node = node(&json!({"spec": {"providerID": "c://1"}}));
     let lookup = inventory.look_up(&node, None).await;
     assert!(

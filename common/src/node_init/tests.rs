@@ -231,6 +231,15 @@ fn what_the_kubelet_reported_is_kept_and_nothing_that_the_cloud_once_gave() {
     let noted = description.annotations.get("mooring.dev/kubelet-addresses");
     assert_eq!(noted, Some(&Some("172.16.0.9".to_owned())));
 
+    let taken_over =
+        initialised(&json!({"status": {"addresses": internal(&["10.0.0.1", "172.16.0.9"])}}));
+    let noted = super::plan(&taken_over, &linode).unwrap();
+    let [NodeStep::Describe(description)] = noted.steps() else {
+        panic!("{noted}")
+    };
+    let noted = description.annotations.get("mooring.dev/kubelet-addresses");
+    assert_eq!(noted, Some(&Some("172.16.0.9".to_owned())));
+
     let moved = initialised(&json!({
         "metadata": {"annotations": {"mooring.dev/kubelet-addresses": "172.16.0.9"}},
         "status": {"addresses": internal(&["10.0.0.7", "172.16.0.9"])},

@@ -115,7 +115,9 @@ async fn a_node_without_id_is_that_of_the_one_cloud_that_knows_its_name() {
         Fixed::cloud("a", known("a://1", Presence::Running)),
         Fixed::cloud("b", one),
     ];
-    assert!(matches!(ask(clouds, None).await, Lookup::Ambiguous(which) if which.contains("a, b")));
+    assert!(
+        matches!(ask(clouds, None).await, Lookup::Ambiguous(which) if which.contains("a://1, b://1"))
+    );
 }
 
 #[tokio::test]
