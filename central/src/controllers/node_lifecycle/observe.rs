@@ -29,11 +29,14 @@ pub(super) struct Observed {
     pub(super) seen_for: Duration,
     /// What was last done to it does not show yet.
     pub(super) settling: bool,
+    /// A second look has kept it a moment ago, though the listing lacks its machine.
+    pub(super) reprieved: bool,
 }
 
 /// The machines of Nodes that are not Ready are taken from a listing that is at most this many
-/// `--node-monitor-period`s old.
+/// `--node-monitor-period`s old; half of that if somebody has shortened the period to know sooner.
 const PERIODS: u32 = 6;
+const DEFAULT_PERIOD: Duration = Duration::from_secs(5);
 
 /// How long a cloud is waited for in one pass: one that hangs must not hold up what is to be done
 /// for the Nodes of another. Its listing goes on meanwhile, and a later pass finds it.
@@ -61,9 +64,14 @@ async fn look_at(
         .into_iter()
         .partition(|node| node.readiness == Readiness::Ready);
     // The first that falls ill calls for a listing at once, further ones wait their turn.
+    let periods = if monitor_period < DEFAULT_PERIOD {
+        PERIODS / 2
+    } else {
+        PERIODS
+    };
     let oldest = memories
         .unhealthy_since(unready.is_empty())
-        .max(Instant::now().checked_sub(monitor_period * PERIODS));
+        .max(Instant::now().checked_sub(monitor_period * periods));
     let mut observed = Vec::with_capacity(ready.len() + unready.len());
     for (nodes, since) in [(unready, oldest), (ready, None)] {
         let each = nodes.iter().map(|node| ask(instances, node, since));
@@ -114,6 +122,7 @@ impl Observed {
             },
             seen_for: memories.seen_for(&node),
             settling: memories.is_settling(&node),
+            reprieved: memories.is_reprieved(&node, presence),
             node,
         }
     }
