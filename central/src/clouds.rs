@@ -131,6 +131,10 @@ pub trait MachineSource: Send + Sync {
     /// of it.
     fn parse_id(&self, provider_id: &str) -> Result<ProviderId, String>;
 
+    /// Another number whenever other credentials are in use than before: what was listed with them
+    /// may be another project's.
+    fn credentials(&self) -> u64;
+
     /// All machines.
     ///
     /// # Errors

@@ -10,7 +10,8 @@
 //! **Guarantees.** However many ask at once, one listing is made; two listings begin at least
 //! [`GAP`] apart. After a failure nobody asks the cloud before the time that the cloud has named,
 //! or a backoff, is over, and what was known is kept. An answer "no such machine" comes only from a
-//! complete listing that has at least one machine: an empty one may be that of a wrong project.
+//! complete listing. An empty one may be that of a wrong project: it tells only of machines that
+//! were listed before with the same credentials.
 
 mod listing;
 
@@ -34,8 +35,14 @@ use listing::Listing;
 /// How far apart two listings begin at least.
 pub const GAP: Duration = Duration::from_secs(1);
 
-/// How long the cloud is left alone after a failure, unless it says itself.
+/// How long the cloud is left alone after a failure, unless it says itself. When it is back, nobody
+/// should wait for long.
 const AFTER_FAILURE: Backoff = Backoff {
+    first: Duration::from_secs(1),
+    most: Duration::from_secs(8),
+};
+/// The same where it refuses, which asking again will hardly change.
+const AFTER_REFUSAL: Backoff = Backoff {
     first: Duration::from_secs(1),
     most: Duration::from_secs(60),
 };
@@ -124,12 +131,15 @@ impl Shared {
         }
         let begun = Instant::now();
         attempts.begun = Some(begun);
+        let credentials = self.source.credentials();
         match self.source.list().await {
             Ok(machines) => {
                 attempts.failures = 0;
                 attempts.failed = None;
-                let listing = Arc::new(Listing::new(begun, machines));
-                let before = self.listing.swap(Some(listing.clone()));
+                let same = Some(credentials).filter(|before| *before == self.source.credentials());
+                let before = self.listing.load_full();
+                let listing = Arc::new(Listing::new(begun, machines, same, before.as_deref()));
+                self.listing.store(Some(listing.clone()));
                 if before.is_none_or(|before| !before.says_the_same_as(&listing)) {
                     self.changes.send_modify(|generation| *generation += 1);
                 }
@@ -137,7 +147,12 @@ impl Shared {
             }
             Err(error) => {
                 attempts.failures += 1;
-                let own = AFTER_FAILURE.after(attempts.failures);
+                let backoff = if error.is_retryable() {
+                    AFTER_FAILURE
+                } else {
+                    AFTER_REFUSAL
+                };
+                let own = backoff.after(attempts.failures);
                 let wait = error.retry_after.unwrap_or_default().max(own);
                 tracing::warn!(%error, ?wait, "the machines cannot be listed, what was known is kept");
                 attempts.failed = Some((error.clone(), Instant::now() + wait));

@@ -108,7 +108,9 @@ impl Watched {
             self.node_queue.add(other);
         }
         if node_lifecycle::concerns(old, new) {
-            self.lifecycle_queue.add(node_lifecycle::AllNodes);
+            // Together with what else changes meanwhile: a pass looks at all Nodes.
+            self.lifecycle_queue
+                .add_after(node_lifecycle::AllNodes, node_lifecycle::SOON);
         }
     }
 

@@ -145,6 +145,12 @@ impl Client {
         })
     }
 
+    /// Another number whenever another token is in use than before.
+    #[must_use]
+    pub fn credentials(&self) -> u64 {
+        self.connection.credentials.generation()
+    }
+
     /// Sends a request and reads its answer.
     ///
     /// # Errors
@@ -222,7 +228,7 @@ impl Client {
                 let mut error = self.error(
                     ErrorKind::RateLimited,
                     request,
-                    &format!("not asked, so as not to ask too much; again in {wait:.1?}"),
+                    "not asked, so as not to ask too much; it will be asked again",
                 );
                 error.retry_after = Some(wait);
                 return Err(error);
@@ -361,7 +367,8 @@ impl Client {
             ErrorKind::Unauthorized => self.connection.credentials.remedy(),
             ErrorKind::Forbidden => "give the token the right to do this".to_owned(),
             ErrorKind::RateLimited | ErrorKind::Busy | ErrorKind::Server => {
-                format!("again in {:.1?}", retry_after?)
+                // Not when: words that change each time would be news each time.
+                retry_after.map(|_| "it will be asked again".to_owned())?
             }
             ErrorKind::Malformed => match headers.get(LOCATION).and_then(|to| to.to_str().ok()) {
                 Some(to) => format!("it points to {}; is {host} the right address?", shorten(to)),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use reqwest::header::HeaderValue;
@@ -44,6 +45,7 @@ impl fmt::Debug for Secret {
 pub struct Credentials {
     source: Source,
     current: Mutex<Current>,
+    generation: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -132,6 +134,7 @@ impl Credentials {
                 secret,
                 read: Instant::now(),
             }),
+            generation: AtomicU64::new(0),
         }
     }
 
@@ -141,7 +144,7 @@ impl Credentials {
         if let Source::File(path, max_age) = &self.source
             && current.read.elapsed() >= *max_age
         {
-            reread(path, &mut current).await;
+            self.reread(path, &mut current).await;
         }
         current.secret.clone()
     }
@@ -152,9 +155,14 @@ impl Credentials {
         if let Source::File(path, _) = &self.source
             && current.secret == *refused
         {
-            reread(path, &mut current).await;
+            self.reread(path, &mut current).await;
         }
         (current.secret != *refused).then(|| current.secret.clone())
+    }
+
+    /// How many times another token was found in the place of the last one.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::SeqCst)
     }
 
     /// What to do if the token is refused.
@@ -164,23 +172,27 @@ impl Credentials {
             Source::File(path, _) => format!("put a valid token into {}", path.display()),
         }
     }
-}
 
-async fn reread(path: &Path, current: &mut Current) {
-    current.read = Instant::now();
-    match tokio::fs::read_to_string(path).await {
-        Ok(text) => match Secret::new(&text) {
-            Some(secret) => current.secret = secret,
-            None => tracing::warn!(
+    async fn reread(&self, path: &Path, current: &mut Current) {
+        current.read = Instant::now();
+        match tokio::fs::read_to_string(path).await {
+            Ok(text) => match Secret::new(&text) {
+                Some(secret) if secret == current.secret => {}
+                Some(secret) => {
+                    current.secret = secret;
+                    self.generation.fetch_add(1, Ordering::SeqCst);
+                }
+                None => tracing::warn!(
+                    path = %path.display(),
+                    "the file has no token in it any more; the last one stays in use"
+                ),
+            },
+            Err(error) => tracing::warn!(
                 path = %path.display(),
-                "the file has no token in it any more; the last one stays in use"
+                %error,
+                "the token cannot be read any more; the last one stays in use"
             ),
-        },
-        Err(error) => tracing::warn!(
-            path = %path.display(),
-            %error,
-            "the token cannot be read any more; the last one stays in use"
-        ),
+        }
     }
 }
 
@@ -208,9 +220,11 @@ mod tests {
         assert!(is("old").await);
         tokio::time::advance(Duration::from_secs(1)).await;
         assert!(is("new").await);
+        assert_eq!(credentials.generation(), 1);
         std::fs::write(file.path(), "").unwrap();
         tokio::time::advance(Duration::from_secs(3600)).await;
         assert!(is("new").await, "the last one stands");
+        assert_eq!(credentials.generation(), 1);
     }
 
     #[test]

@@ -53,6 +53,10 @@ impl MachineSource for Cloudscale {
         facts::parse_id(provider_id)
     }
 
+    fn credentials(&self) -> u64 {
+        self.client.credentials()
+    }
+
     async fn list(&self) -> Result<Vec<Machine>, CloudError> {
         let request = api::servers();
         let servers: Vec<Server> = self.client.fetch(&request).await?;

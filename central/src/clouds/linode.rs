@@ -119,6 +119,10 @@ impl MachineSource for Linode {
         facts::parse_id(provider_id)
     }
 
+    fn credentials(&self) -> u64 {
+        self.client.credentials()
+    }
+
     async fn list(&self) -> Result<Vec<Machine>, CloudError> {
         let mut vpcs = self.vpcs.read(&self.client).await?;
         let instances = pages::all(&self.client, &api::instances(self.tag.as_deref())).await?;

@@ -54,7 +54,7 @@ impl Clouds {
     ) -> (&'static str, Lookup) {
         let answer = match cloud.look_up(node, since).await {
             Lookup::Unavailable { why, retry_after } => match cloud.look_up(node, None).await {
-                Lookup::Missing => Lookup::Missing,
+                known @ (Lookup::Missing | Lookup::Unlisted(_)) => known,
                 _ => Lookup::Unavailable { why, retry_after },
             },
             answer => answer,

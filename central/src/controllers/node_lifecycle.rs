@@ -16,7 +16,9 @@ mod plan;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use futures::stream::{self, StreamExt as _};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use mooring_common::engine::Outcome;
@@ -37,6 +39,9 @@ use memory::Memories;
 
 /// There is one thing to look at: all Nodes.
 pub type Queue = WorkQueue<AllNodes>;
+
+/// How long a change of a Node waits for others. When thousands join, each changes several times.
+pub const SOON: Duration = Duration::from_millis(500);
 
 /// The one key of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -96,6 +101,9 @@ impl Metrics {
         metrics
     }
 }
+
+/// How many steps are taken at the same time.
+const SIDE_BY_SIDE: usize = 8;
 
 struct Controller {
     context: Context,
@@ -157,9 +165,15 @@ impl Controller {
             .set(i64::try_from(unmatched).unwrap_or(i64::MAX));
         let decisions = plan::plan(&observed, self.memories.deleted_lately(), &self.flags);
         self.tell_held(&decisions.held).await;
+        let steps = decisions.plan.steps().to_vec().into_iter();
+        let taken = steps.map(|step| async move {
+            let taken = self.take(&step).await;
+            (step, taken)
+        });
+        let mut ended = stream::iter(taken).buffer_unordered(SIDE_BY_SIDE);
         let mut failure = None;
-        for step in decisions.plan.steps() {
-            if let Err(error) = self.take(step).await {
+        while let Some((step, taken)) = ended.next().await {
+            if let Err(error) = taken {
                 let error_text = with_causes(&error);
                 tracing::warn!(error = error_text, "could not {step}");
                 failure = Some(error);

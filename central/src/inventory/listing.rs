@@ -19,10 +19,30 @@ pub(super) struct Listing {
     machines: HashMap<ProviderId, Machine>,
     by_name: HashMap<String, Vec<ProviderId>>,
     by_address: HashMap<IpAddr, Vec<ProviderId>>,
+    /// With which credentials it was made, by [`MachineSource::credentials`]; `None`: with several.
+    ///
+    /// [`MachineSource::credentials`]: crate::clouds::MachineSource::credentials
+    credentials: Option<u64>,
+    /// If it is empty: what was listed before that with the same credentials.
+    vanished: HashSet<ProviderId>,
 }
 
 impl Listing {
-    pub(super) fn new(begun: Instant, machines: Vec<Machine>) -> Self {
+    /// A listing that follows another one, if there is one.
+    pub(super) fn new(
+        begun: Instant,
+        machines: Vec<Machine>,
+        credentials: Option<u64>,
+        before: Option<&Self>,
+    ) -> Self {
+        let before = before.filter(|before| {
+            machines.is_empty() && credentials.is_some() && before.credentials == credentials
+        });
+        let listed = |before: &Self| {
+            let ids = before.machines.keys().chain(&before.vanished);
+            ids.cloned().collect()
+        };
+        let vanished = before.map(listed).unwrap_or_default();
         let mut by_name: HashMap<_, Vec<_>> = HashMap::new();
         let mut by_address: HashMap<_, Vec<_>> = HashMap::new();
         for machine in &machines {
@@ -44,6 +64,8 @@ impl Listing {
             machines: machines.into_iter().map(|m| (m.id.clone(), m)).collect(),
             by_name,
             by_address,
+            credentials,
+            vanished,
         }
     }
 
@@ -60,14 +82,13 @@ impl Listing {
         provider: &str,
     ) -> Lookup {
         if self.machines.is_empty() {
-            let why = format!(
+            if id.is_some_and(|id| self.vanished.contains(id)) {
+                return Lookup::Missing;
+            }
+            return Lookup::Unlisted(format!(
                 "{provider} lists no machine at all, which proves nothing: do the credentials \
                  belong to the project of this cluster?"
-            );
-            return match id {
-                Some(_) => Lookup::Unsure(why),
-                None => Lookup::Unlisted(why),
-            };
+            ));
         }
         if let Some(id) = id {
             return self.known(id, node);

@@ -1,5 +1,5 @@
 use std::sync::Mutex as StdMutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use mooring_common::k8s::Slim;
 use mooring_common::node_facts::NodeFacts;
@@ -15,6 +15,7 @@ struct Cloud {
     machines: StdMutex<Vec<Machine>>,
     failure: StdMutex<Option<CloudError>>,
     latency: Duration,
+    credentials: AtomicU64,
 }
 
 impl Cloud {
@@ -63,6 +64,10 @@ impl MachineSource for Cloud {
             .to_lowercase()
             .parse()
             .map_err(|_| "bad".to_owned())
+    }
+
+    fn credentials(&self) -> u64 {
+        self.credentials.load(Ordering::SeqCst)
     }
 
     async fn list(&self) -> Result<Vec<Machine>, CloudError> {
@@ -187,10 +192,10 @@ async fn a_failure_is_answered_without_asking_until_its_time_is_over() {
 
 #[tokio::test(start_paused = true)]
 async fn without_a_word_from_the_cloud_failures_are_repeated_ever_more_slowly() {
-    let cloud = Cloud::with(&[]);
-    cloud.fail(None);
-    let inventory = Inventory::new(cloud.clone());
-    let waits = async {
+    let waits = async |kind| {
+        let cloud = Cloud::with(&[]);
+        *cloud.failure.lock().unwrap() = Some(CloudError::new("c", kind, "down"));
+        let inventory = Inventory::new(cloud.clone());
         let mut waits = Vec::new();
         for _ in 0..8 {
             let lookup = inventory.look_up(&named("n1"), None).await;
@@ -206,7 +211,9 @@ async fn without_a_word_from_the_cloud_failures_are_repeated_ever_more_slowly() 
         }
         waits
     };
-    assert_eq!(waits.await, [1, 2, 4, 8, 16, 32, 60, 60]);
+    assert_eq!(waits(ErrorKind::Server).await, [1, 2, 4, 8, 8, 8, 8, 8]);
+    let refused = waits(ErrorKind::Unauthorized).await;
+    assert_eq!(refused, [1, 2, 4, 8, 16, 32, 60, 60]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -220,9 +227,30 @@ async fn an_empty_listing_proves_nothing() {
     let node = node(&json!({"spec": {"providerID": "c://1"}}));
     let lookup = inventory.look_up(&node, None).await;
     assert!(
-        matches!(&lookup, Lookup::Unsure(why) if why.contains("credentials")),
+        matches!(&lookup, Lookup::Unlisted(why) if why.contains("credentials")),
         "{lookup:?}"
     );
+}
+
+/// The last machine of a cloud can be deleted too. Other credentials may be another project's.
+#[tokio::test(start_paused = true)]
+async fn an_empty_listing_tells_of_what_was_listed_before_with_the_same_credentials() {
+    let cloud = Cloud::with(&[("1", "n1")]);
+    let inventory = Inventory::new(cloud.clone());
+    let bearing = |id: &str| node(&json!({"spec": {"providerID": id}}));
+    let ask = async |id: &str| {
+        let now = Some(Instant::now());
+        inventory.look_up(&bearing(id), now).await
+    };
+    assert!(found(&ask("c://1").await).is_some());
+    cloud.machines.lock().unwrap().clear();
+    assert_eq!(ask("c://1").await, Lookup::Missing);
+    assert_eq!(ask("c://1").await, Lookup::Missing, "and stays so");
+    let never_seen = ask("c://2").await;
+    assert!(matches!(never_seen, Lookup::Unlisted(_)), "{never_seen:?}");
+    cloud.credentials.fetch_add(1, Ordering::SeqCst);
+    let of_others = ask("c://1").await;
+    assert!(matches!(of_others, Lookup::Unlisted(_)), "{of_others:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use mooring_common::k8s::ObjectKey;
-use mooring_common::node_init::Memories;
+use mooring_common::node_init::{self, Memories};
 use mooring_common::node_view::NodeView;
 use tokio::time::Instant;
 
+use super::plan::patience;
 use crate::clouds::Lookup;
 use crate::controllers::Context;
 
@@ -51,16 +52,20 @@ pub(super) async fn observe_node(
 }
 
 /// An initialised Node is compared with the last listing. For a new one, a listing that lacks its
-/// machine is made anew: at once at first, and less and less often the longer it is lacking.
+/// machine, or what the Node needs of it, is made anew: at once at first, and less and less often
+/// the longer it is lacking.
 async fn look_up(context: &Context, node: &NodeView, seen_for: Duration) -> Lookup {
     let instances = &context.instances;
     let ago = |age| Instant::now().checked_sub(age);
     if !node.is_uninitialized() {
         return instances.look_up(node, None).await;
     }
-    match instances.look_up(node, ago(RECENT)).await {
+    let age = patience(seen_for);
+    match instances.look_up(node, ago(age.max(RECENT))).await {
         Lookup::Missing | Lookup::Unlisted(_) | Lookup::Ambiguous(_) => {
-            let age = (seen_for / 4).clamp(Duration::from_secs(1), Duration::from_secs(30));
+            instances.look_up(node, ago(age)).await
+        }
+        Lookup::Known { facts, .. } if node_init::plan(node, &facts).is_err() => {
             instances.look_up(node, ago(age)).await
         }
         found => found,

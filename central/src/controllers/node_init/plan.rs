@@ -66,6 +66,7 @@ pub(super) fn plan(observed: &Observed, flags: &NodeFlags) -> Decision {
             after: flags.address_period,
         };
     }
+    let later = flags.address_period;
     match node_init::plan(node, facts) {
         Ok(plan) if plan.is_empty() || uninitialized => Decision::Act(plan),
         Ok(plan) => {
@@ -80,7 +81,12 @@ pub(super) fn plan(observed: &Observed, flags: &NodeFlags) -> Decision {
         Err(refusal) => Decision::Refuse {
             reason: refusal.reason(),
             note: refusal.to_string(),
-            after: flags.address_period,
+            // A new machine may get its addresses a moment after it is listed.
+            after: if uninitialized {
+                patience(observed.seen_for).min(later)
+            } else {
+                later
+            },
         },
     }
 }
@@ -88,7 +94,7 @@ pub(super) fn plan(observed: &Observed, flags: &NodeFlags) -> Decision {
 /// What is known of the machine, or what to do where that is not enough.
 fn facts<'a>(observed: &'a Observed, flags: &NodeFlags) -> Result<&'a NodeFacts, Decision> {
     let later = flags.address_period;
-    let sooner = (observed.seen_for / 2).clamp(SOONEST, LATEST).min(later);
+    let sooner = patience(observed.seen_for).min(later);
     let refuse = |reason, note: &str, after| match observed.node.is_uninitialized() {
         true => Decision::Refuse {
             reason,
@@ -130,7 +136,13 @@ fn facts<'a>(observed: &'a Observed, flags: &NodeFlags) -> Result<&'a NodeFacts,
 
 /// How soon, and how late at the latest, a new Node is looked at again whose machine is lacking.
 const SOONEST: Duration = Duration::from_secs(1);
-const LATEST: Duration = Duration::from_secs(15);
+const LATEST: Duration = Duration::from_secs(60);
+
+/// After how long a new Node is looked at again that was first seen so long ago, and how old the
+/// listing may be then.
+pub(super) fn patience(seen_for: Duration) -> Duration {
+    (seen_for / 4).clamp(SOONEST, LATEST)
+}
 
 /// The plan that corrects what the Node's daemon wrote, with a note to it on the Node.
 pub(super) fn with_note(node: &NodeView, plan: &Plan<NodeStep>) -> Plan<NodeStep> {
@@ -264,7 +276,25 @@ mod tests {
             Decision::Refuse { after, .. } => after.as_secs(),
             other => panic!("{other:?}"),
         };
-        assert_eq!([0, 4, 10, 100].map(after), [1, 2, 5, 15]);
+        assert_eq!([0, 8, 40, 1000].map(after), [1, 2, 10, 60]);
+    }
+
+    /// A cloud may list a new machine a moment before its addresses.
+    #[test]
+    fn a_machine_without_addresses_is_looked_at_again_as_soon_as_one_that_is_lacking() {
+        let machine = Lookup::Known {
+            facts: NodeFacts {
+                provider_id: Some("cloudlycke://n1".parse().unwrap()),
+                ..NodeFacts::default()
+            },
+            presence: Presence::Running,
+        };
+        let decision = plan(&observed(true, machine, 8), &flags(0));
+        let soon = Duration::from_secs(2);
+        assert!(
+            matches!(decision, Decision::Refuse { after, .. } if after == soon),
+            "{decision:?}"
+        );
     }
 
     #[test]

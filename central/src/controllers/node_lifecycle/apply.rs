@@ -1,6 +1,7 @@
 //! Changes Nodes, or deletes them after a second look.
 
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use mooring_common::k8s::{ApiFailure, EventKind, Slim, classify};
@@ -11,6 +12,7 @@ use mooring_common::node_view::{NodeView, Readiness};
 use mooring_common::provider_id::ProviderId;
 use mooring_common::taints;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::Controller;
 use super::plan::LifecycleStep;
@@ -26,6 +28,10 @@ pub(super) enum Failure {
     #[error(transparent)]
     NotLeading(#[from] NotLeading),
 }
+
+/// How long a second look may take: a machine that the cloud does not answer for must not keep the
+/// other Nodes waiting.
+const LONGEST_LOOK: Duration = Duration::from_secs(10);
 
 impl Controller {
     pub(super) async fn take(&self, step: &LifecycleStep) -> Result<(), Failure> {
@@ -79,11 +85,13 @@ impl Controller {
     }
 
     async fn delete(&self, node: &Arc<NodeView>, machine: &ProviderId) -> Result<(), Failure> {
-        match self.context.instances.confirm(node).await {
+        let second = timeout(LONGEST_LOOK, self.context.instances.confirm(node)).await;
+        match second.unwrap_or(Presence::Unsure) {
             Presence::Gone => {}
             presence => {
                 let name = &node.name;
                 tracing::debug!(name, %machine, ?presence, "kept after a second look");
+                self.memories.reprieve(node, self.flags.monitor_period);
                 return Ok(());
             }
         }

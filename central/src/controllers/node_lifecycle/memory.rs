@@ -4,11 +4,16 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use mooring_common::node_facts::Presence;
 use mooring_common::node_view::NodeView;
+use mooring_common::work_queue::Backoff;
 use tokio::time::Instant;
 
 /// How long a write may take to come back by the watch before it is held for undone.
 const COMES_BACK_WITHIN: Duration = Duration::from_secs(10);
+
+/// The longest time until a machine that a second look did not find gone is looked at alone again.
+const LONGEST_REPRIEVE: Duration = Duration::from_secs(300);
 
 /// For how long a deletion counts for the guard against too many.
 pub(super) const LATELY: Duration = Duration::from_secs(600);
@@ -26,6 +31,8 @@ struct Memory {
     first_seen: Instant,
     /// The Node as it was when something was written on it last, and when that was.
     written: Option<(Arc<NodeView>, Instant)>,
+    /// How many second looks in a row have kept it, and until when there is no other.
+    reprieve: Option<(u32, Instant)>,
 }
 
 impl Memories {
@@ -49,6 +56,31 @@ impl Memories {
             .written
             .take_if(|(before, at)| shows(before, node) || at.elapsed() > COMES_BACK_WITHIN);
         memory.written.is_some()
+    }
+
+    /// A second look at its machine alone has not found it gone. The next one has time: first
+    /// `period`, and longer after each.
+    pub(super) fn reprieve(&self, node: &NodeView, period: Duration) {
+        let backoff = Backoff {
+            first: period,
+            most: LONGEST_REPRIEVE.max(period),
+        };
+        let mut nodes = self.lock();
+        let memory = of(&mut nodes, node);
+        let times = memory.reprieve.map_or(0, |(times, _)| times) + 1;
+        memory.reprieve = Some((times, Instant::now() + backoff.after(times)));
+    }
+
+    /// Whether the Node, whose machine is this present by the listing, needs no second look yet.
+    pub(super) fn is_reprieved(&self, node: &NodeView, presence: Presence) -> bool {
+        let mut nodes = self.lock();
+        let memory = of(&mut nodes, node);
+        if matches!(presence, Presence::Running | Presence::Stopped) {
+            memory.reprieve = None;
+        }
+        memory
+            .reprieve
+            .is_some_and(|(_, until)| Instant::now() < until)
     }
 
     /// Since when without a break some Node has not been Ready.
@@ -103,6 +135,7 @@ fn of<'a>(nodes: &'a mut HashMap<String, Memory>, node: &NodeView) -> &'a mut Me
     nodes.entry(node.uid.clone()).or_insert_with(|| Memory {
         first_seen: Instant::now(),
         written: None,
+        reprieve: None,
     })
 }
 
@@ -137,5 +170,29 @@ mod tests {
         tokio::time::advance(COMES_BACK_WITHIN * 2).await;
         assert!(!memories.is_settling(&before));
         assert_eq!(memories.seen_for(&before), COMES_BACK_WITHIN * 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn second_looks_are_ever_further_apart_until_the_machine_is_listed_again() {
+        let node = json!({"metadata": {"name": "n1", "uid": "u1"}});
+        let node = NodeView::slim(serde_json::from_value(node).unwrap());
+        let memories = Memories::default();
+        let period = Duration::from_secs(5);
+        let wait = async || {
+            let began = Instant::now();
+            memories.reprieve(&node, period);
+            while memories.is_reprieved(&node, Presence::Gone) {
+                tokio::time::advance(Duration::from_secs(1)).await;
+            }
+            began.elapsed().as_secs()
+        };
+        assert!(!memories.is_reprieved(&node, Presence::Gone));
+        assert_eq!([wait().await, wait().await, wait().await], [5, 10, 20]);
+        for _ in 0..10 {
+            wait().await;
+        }
+        assert_eq!(wait().await, LONGEST_REPRIEVE.as_secs());
+        memories.is_reprieved(&node, Presence::Running);
+        assert_eq!(wait().await, 5);
     }
 }

@@ -4,14 +4,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use mooring_common::node_facts::Presence;
 use mooring_common::node_view::{NodeView, Readiness};
 use mooring_common::provider_id::ProviderId;
-
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::memory::Memories;
-use crate::clouds::Lookup;
+use crate::clouds::{Instances, Lookup};
 use crate::controllers::Context;
 
 /// One Node with its machine.
@@ -29,36 +29,84 @@ pub(super) struct Observed {
     pub(super) seen_for: Duration,
     /// What was last done to it does not show yet.
     pub(super) settling: bool,
+    /// A second look has kept it a moment ago, though the listing lacks its machine.
+    pub(super) reprieved: bool,
 }
 
 /// The machines of Nodes that are not Ready are taken from a listing that is at most this many
-/// `--node-monitor-period`s old.
+/// `--node-monitor-period`s old; half of that if somebody has shortened the period to know sooner.
 const PERIODS: u32 = 6;
+const DEFAULT_PERIOD: Duration = Duration::from_secs(5);
+
+/// How long a cloud is waited for in one pass: one that hangs must not hold up what is to be done
+/// for the Nodes of another. Its listing goes on meanwhile, and a later pass finds it.
+const LONGEST_LOOK: Duration = Duration::from_secs(5);
 
 pub(super) async fn observe(
     context: &Context,
     memories: &Memories,
     monitor_period: Duration,
 ) -> Vec<Observed> {
-    let mut nodes = context.nodes.all();
-    let unready = |node: &NodeView| node.readiness != Readiness::Ready;
-    // Those that call for a new listing come first, so that the guard compares all with that one.
-    nodes.sort_by(|(a, one), (b, other)| (!unready(one), a).cmp(&(!unready(other), b)));
-    let healthy = !nodes.iter().any(|(_, node)| unready(node));
+    let mut nodes: Vec<_> = context.nodes.all().into_iter().map(|(_, n)| n).collect();
+    nodes.sort_by(|a, b| a.name.cmp(&b.name));
+    look_at(nodes, &*context.instances, memories, monitor_period).await
+}
+
+/// Nodes that are not Ready come first, because they may call for a listing. The others are then
+/// compared with that one too: what it lacks all at once shows only if nothing older is believed.
+async fn look_at(
+    nodes: Vec<Arc<NodeView>>,
+    instances: &dyn Instances,
+    memories: &Memories,
+    monitor_period: Duration,
+) -> Vec<Observed> {
+    let (ready, unready): (Vec<_>, Vec<_>) = nodes
+        .into_iter()
+        .partition(|node| node.readiness == Readiness::Ready);
     // The first that falls ill calls for a listing at once, further ones wait their turn.
+    let periods = if monitor_period < DEFAULT_PERIOD {
+        PERIODS / 2
+    } else {
+        PERIODS
+    };
     let oldest = memories
-        .unhealthy_since(healthy)
-        .max(Instant::now().checked_sub(monitor_period * PERIODS));
-    let mut observed = Vec::with_capacity(nodes.len());
-    for (_, node) in nodes {
-        let since = oldest.filter(|_| unready(&node));
-        let machine = context.instances.look_up(&node, since).await;
-        let ours = match machine {
-            Lookup::Foreign(_) => None,
-            _ => our_id(context, &node),
-        };
-        observed.push(Observed {
-            presence: machine.presence(),
+        .unhealthy_since(unready.is_empty())
+        .max(Instant::now().checked_sub(monitor_period * periods));
+    let mut observed = Vec::with_capacity(ready.len() + unready.len());
+    for (nodes, since) in [(unready, oldest), (ready, None)] {
+        let each = nodes.iter().map(|node| ask(instances, node, since));
+        let machines = join_all(each).await;
+        observed.extend(
+            nodes
+                .into_iter()
+                .zip(machines)
+                .map(|(node, machine)| Observed::new(node, &machine, instances, memories)),
+        );
+    }
+    let uids: HashSet<&str> = observed.iter().map(|o| o.node.uid.as_str()).collect();
+    memories.keep_only(&uids);
+    observed
+}
+
+async fn ask(instances: &dyn Instances, node: &NodeView, since: Option<Instant>) -> Lookup {
+    timeout(LONGEST_LOOK, instances.look_up(node, since))
+        .await
+        .unwrap_or_else(|_| Lookup::Unavailable {
+            why: format!("no answer within {LONGEST_LOOK:?}"),
+            retry_after: None,
+        })
+}
+
+impl Observed {
+    fn new(
+        node: Arc<NodeView>,
+        machine: &Lookup,
+        instances: &dyn Instances,
+        memories: &Memories,
+    ) -> Self {
+        let presence = machine.presence();
+        Self {
+            presence,
             foreign: matches!(machine, Lookup::Foreign(_)),
             unmatched: matches!(
                 machine,
@@ -68,18 +116,22 @@ pub(super) async fn observe(
                     | Lookup::Unavailable { .. }
                     | Lookup::Ambiguous(_)
             ),
+            ours: match machine {
+                Lookup::Foreign(_) => None,
+                _ => our_id(instances, &node),
+            },
             seen_for: memories.seen_for(&node),
             settling: memories.is_settling(&node),
+            reprieved: memories.is_reprieved(&node, presence),
             node,
-            ours,
-        });
+        }
     }
-    let uids: HashSet<&str> = observed.iter().map(|o| o.node.uid.as_str()).collect();
-    memories.keep_only(&uids);
-    observed
 }
 
-fn our_id(context: &Context, node: &NodeView) -> Option<ProviderId> {
-    let id = context.instances.read_id(node.provider_id.as_deref()?)?;
+fn our_id(instances: &dyn Instances, node: &NodeView) -> Option<ProviderId> {
+    let id = instances.read_id(node.provider_id.as_deref()?)?;
     id.ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -72,6 +72,7 @@ pub(super) fn plan(nodes: &[Observed], lately: usize, flags: &NodeFlags) -> Deci
     let too_many = (gone > 1 && share(gone, ours))
         || (gone + lately > ONE_BY_ONE && share(gone + lately, ours + lately));
     decisions.look_again = nodes.iter().any(|o| o.settling);
+    let mut deletions = Vec::new();
     let open = |o: &&Observed| !(o.node.deleting || o.settling || o.foreign);
     for observed in nodes.iter().filter(open) {
         let node = &observed.node;
@@ -95,12 +96,17 @@ pub(super) fn plan(nodes: &[Observed], lately: usize, flags: &NodeFlags) -> Deci
             (Presence::Gone, Some(_)) if too_many => {
                 decisions.held.push((node.clone(), gone, ours));
             }
-            (Presence::Gone, Some(machine)) => decisions.plan.push(LifecycleStep::Delete {
+            (Presence::Gone, Some(_)) if observed.reprieved => {}
+            (Presence::Gone, Some(machine)) => deletions.push(LifecycleStep::Delete {
                 node: node.clone(),
                 machine: machine.clone(),
             }),
             _ => {}
         }
+    }
+    // Last, because each asks the cloud once more, which may take its time.
+    for deletion in deletions {
+        decisions.plan.push(deletion);
     }
     decisions
 }

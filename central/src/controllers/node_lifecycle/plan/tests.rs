@@ -29,6 +29,7 @@ fn node(name: &str) -> Given {
         foreign: false,
         seen_for: Duration::from_secs(3600),
         settling: false,
+        reprieved: false,
     })
 }
 
@@ -166,6 +167,34 @@ fn what_has_been_done_is_not_done_again_before_it_shows() {
     given.0.settling = true;
     let decisions = plan(&[given.0], 0, &FLAGS);
     assert!(decisions.plan.is_empty() && decisions.look_again);
+}
+
+#[test]
+fn a_node_that_a_second_look_has_kept_is_not_looked_at_again_at_once() {
+    let mut kept = node("a")
+        .readiness(Readiness::NotReady)
+        .presence(Presence::Gone);
+    kept.0.reprieved = true;
+    let decisions = plan(&[kept.0], 0, &FLAGS);
+    assert!(decisions.plan.is_empty() && decisions.look_again);
+}
+
+#[test]
+fn what_may_take_long_comes_last() {
+    let gone = node("a").readiness(Readiness::Unknown);
+    let stopped = node("b").readiness(Readiness::Unknown);
+    let nodes = [
+        gone.presence(Presence::Gone).0,
+        stopped.presence(Presence::Stopped).0,
+    ];
+    let decisions = plan(&nodes, 0, &FLAGS);
+    assert!(matches!(
+        decisions.plan.steps(),
+        [
+            LifecycleStep::AddShutdownTaint(_),
+            LifecycleStep::Delete { .. }
+        ]
+    ));
 }
 
 /// One machine that vanishes every few seconds is many machines.
