@@ -12,11 +12,14 @@ use crate::node_view::NodeView;
 /// After how many overwritten writes in a row somebody is told.
 const CONTESTED_AFTER: u32 = 3;
 
+/// How long an API server keeps Events, unless it is told otherwise (`--event-ttl`).
+const EVENTS_LAST: Duration = Duration::from_secs(3600);
+
 #[derive(Debug)]
 struct Memory {
     uid: String,
     first_seen: Instant,
-    told: Option<String>,
+    told: Option<(String, Instant)>,
     written: Option<Vec<NodeAddress>>,
     overwritten: u32,
     contradicts_since: Option<Instant>,
@@ -54,11 +57,14 @@ impl Memories {
         self.with(name, uid, |memory| memory.first_seen)
     }
 
-    /// Whether this is news: the same is told once.
+    /// Whether this is news: the same is told once, and again when the Event about it is gone.
     pub fn is_news(&self, name: &str, uid: &str, note: &str) -> bool {
         self.with(name, uid, |memory| {
-            let news = memory.told.as_deref() != Some(note);
-            memory.told = Some(note.to_owned());
+            let told = memory.told.as_ref();
+            let news = told.is_none_or(|(told, at)| told != note || at.elapsed() >= EVENTS_LAST);
+            if news {
+                memory.told = Some((note.to_owned(), Instant::now()));
+            }
             news
         })
     }
@@ -130,10 +136,13 @@ mod tests {
     use crate::k8s::Slim;
     use crate::node_addresses::AddressType;
 
-    #[test]
-    fn the_same_is_told_once_and_a_new_node_starts_anew() {
+    #[tokio::test(start_paused = true)]
+    async fn the_same_is_told_once_and_a_new_node_starts_anew() {
         let memories = Memories::default();
         assert!(memories.is_news("n1", "u1", "a"));
+        assert!(!memories.is_news("n1", "u1", "a"));
+        tokio::time::advance(EVENTS_LAST).await;
+        assert!(memories.is_news("n1", "u1", "a"), "the Event is gone");
         assert!(!memories.is_news("n1", "u1", "a"));
         assert!(memories.is_news("n1", "u1", "b"));
         assert!(memories.is_news("n1", "u2", "b"));
