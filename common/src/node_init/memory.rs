@@ -15,11 +15,15 @@ const CONTESTED_AFTER: u32 = 3;
 /// How long an API server keeps Events, unless it is told otherwise (`--event-ttl`).
 const EVENTS_LAST: Duration = Duration::from_secs(3600);
 
+/// How many notes on one Node are remembered as told.
+const MOST_TOLD: usize = 8;
+
 #[derive(Debug)]
 struct Memory {
     uid: String,
     first_seen: Instant,
-    told: Option<(String, Instant)>,
+    /// What was told last, the newest at the end.
+    told: Vec<(String, Instant)>,
     written: Option<Vec<NodeAddress>>,
     overwritten: u32,
     contradicts_since: Option<Instant>,
@@ -39,7 +43,7 @@ impl Memories {
         let fresh = || Memory {
             uid: uid.to_owned(),
             first_seen: Instant::now(),
-            told: None,
+            told: Vec::new(),
             written: None,
             overwritten: 0,
             contradicts_since: None,
@@ -57,22 +61,26 @@ impl Memories {
         self.with(name, uid, |memory| memory.first_seen)
     }
 
-    /// Whether this is news: the same is told once, and again when the Event about it is gone.
+    /// Whether this is news: the same is told once, also where several take turns, as with a cloud
+    /// that is there and away again; and once more when the Event about it is gone.
     pub fn is_news(&self, name: &str, uid: &str, note: &str) -> bool {
         self.with(name, uid, |memory| {
-            let told = memory.told.as_ref();
-            let news = told.is_none_or(|(told, at)| told != note || at.elapsed() >= EVENTS_LAST);
-            if news {
-                memory.told = Some((note.to_owned(), Instant::now()));
+            memory.told.retain(|(_, at)| at.elapsed() < EVENTS_LAST);
+            if memory.told.iter().any(|(told, _)| told == note) {
+                return false;
             }
-            news
+            if memory.told.len() >= MOST_TOLD {
+                memory.told.remove(0);
+            }
+            memory.told.push((note.to_owned(), Instant::now()));
+            true
         })
     }
 
     /// All is well: a later fault is news again.
     pub fn well(&self, name: &str, uid: &str) {
         self.with(name, uid, |memory| {
-            memory.told = None;
+            memory.told.clear();
             memory.contradicts_since = None;
         });
     }
@@ -145,6 +153,7 @@ mod tests {
         assert!(memories.is_news("n1", "u1", "a"), "the Event is gone");
         assert!(!memories.is_news("n1", "u1", "a"));
         assert!(memories.is_news("n1", "u1", "b"));
+        assert!(!memories.is_news("n1", "u1", "a"), "they take turns");
         assert!(memories.is_news("n1", "u2", "b"));
         memories.well("n1", "u2");
         assert!(memories.is_news("n1", "u2", "b"));
