@@ -1,16 +1,11 @@
 //! What to write on the own Node. Pure.
 
-use std::time::Duration;
-
 use mooring_common::engine::Plan;
 use mooring_common::names::annotations;
 use mooring_common::node_init::{self, NodeStep};
 
 use super::observe::Observed;
 use crate::metadata::Completeness;
-
-/// How long until a source that could not be read is asked again.
-const ASK_AGAIN: Duration = Duration::from_secs(2);
 
 /// What a pass comes to.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,7 +18,7 @@ pub(super) enum Decision {
     /// what the source says may change without the Node changing.
     Leave(String),
     /// Ask the source again.
-    Retry { after: Duration, note: String },
+    Retry { note: String },
     /// Leave it alone, and say why.
     Refuse { reason: &'static str, note: String },
 }
@@ -37,7 +32,6 @@ pub(super) fn plan(observed: &Observed) -> Decision {
         Ok(answer) => answer,
         Err(error) if error.is_retryable() => {
             return Decision::Retry {
-                after: ASK_AGAIN,
                 note: error.to_string(),
             };
         }
@@ -146,7 +140,7 @@ mod tests {
         });
         let decision = plan(&observed(unreadable));
         assert!(
-            matches!(&decision, Decision::Retry { after: ASK_AGAIN, note } if note.contains("/x")),
+            matches!(&decision, Decision::Retry { note } if note.contains("/x")),
             "{decision:?}"
         );
     }
