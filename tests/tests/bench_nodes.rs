@@ -19,6 +19,9 @@ fn the_costs_of_a_cluster_that_can_be_counted_are_as_wanted() {
         };
         let report = run(&scale).await.unwrap();
         println!("{report}");
+        // A connection for each watch: of the Node (for its description), and five for announcing.
+        let mut programs = report.rows().iter().rev().filter(|row| row.id == "T15");
+        assert_eq!(programs.next().unwrap().measured, "18, 6.0 each");
         let missed = report.missed_counts();
         assert!(missed.is_empty(), "{missed:#?}");
         for id in ["T1", "T2", "T3", "T4", "T6", "T7", "T10", "T13", "T15"] {

@@ -77,10 +77,11 @@ impl Entry {
 
     /// The write that takes the taint off: taints are not among what the status holds.
     fn initialises(&self) -> bool {
-        self.who == Who::Daemon
+        self.who != Who::Other
             && self.is_write()
             && self.resource == "nodes"
             && self.subresource.is_empty()
+            && self.verb == "patch"
             && self.code == 200
     }
 

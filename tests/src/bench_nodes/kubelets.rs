@@ -1,14 +1,14 @@
-//! The kubelets of a large cluster: they register Nodes of a usual size, and post that they live.
+//! The kubelets of a large cluster: they register Nodes, which grow to their usual size of 10 KiB, and post that they live.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use futures::StreamExt as _;
+use futures::TryStreamExt as _;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
-use kube::api::{Api, PostParams};
+use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
@@ -19,8 +19,9 @@ use crate::objects::NodeBuilder;
 const POSTS_EVERY: Duration = Duration::from_secs(300);
 /// How long after its registration a Node is Ready.
 const READY_AFTER: Duration = Duration::from_secs(10);
-/// How many images a kubelet reports at most: most of what a Node is, in bytes.
-const IMAGES: usize = 50;
+/// How many images a new machine brings along, and how many its kubelet reports in the end, which is
+/// as many as it ever does. They are most of what a Node is, in bytes.
+const IMAGES: (usize, usize) = (5, 50);
 /// How many conditions are changed side by side.
 const AT_ONCE: usize = 64;
 
@@ -101,15 +102,33 @@ impl Kubelets {
     }
 
     async fn post_all(&self, indices: &[usize], ready: &str) -> Result<()> {
-        let posts = futures::stream::iter(indices.to_vec())
-            .map(|index| self.post(index, ready))
-            .buffer_unordered(AT_ONCE);
-        let ended: Vec<Result<()>> = posts.collect().await;
-        ended.into_iter().collect()
+        each(indices, async |index| self.post(index, ready).await).await
+    }
+
+    /// All machines have pulled images, and their kubelets say so.
+    pub(super) async fn pull_images(&self) -> Result<()> {
+        let images: Vec<Value> = (0..IMAGES.1).map(image).collect();
+        let patch = Patch::Merge(json!({ "status": { "images": images } }));
+        let nodes = Api::<Node>::all(self.admin.clone());
+        let all: Vec<usize> = (0..self.names.len()).collect();
+        each(&all, async |index| {
+            let name = &self.names[index];
+            nodes
+                .patch_status(name, &PatchParams::default(), &patch)
+                .await?;
+            Ok(())
+        })
+        .await
     }
 }
 
-/// A Node as large as usual: about 10 KiB.
+async fn each(indices: &[usize], act: impl AsyncFn(usize) -> Result<()>) -> Result<()> {
+    futures::stream::iter(indices.iter().map(|index| Ok(*index)))
+        .try_for_each_concurrent(AT_ONCE, |index| act(index))
+        .await
+}
+
+/// A Node as a kubelet registers it.
 fn node(name: &str) -> Result<Node> {
     let condition = |kind: &str, status: &str| {
         json!({
@@ -146,7 +165,7 @@ fn node(name: &str) -> Result<Node> {
                 "containerRuntimeVersion": "containerd://2.1.4", "kubeletVersion": "v1.36.0",
                 "kubeProxyVersion": "", "operatingSystem": "linux", "architecture": "amd64",
             },
-            "images": (0..IMAGES).map(image).collect::<Vec<_>>(),
+            "images": (0..IMAGES.0).map(image).collect::<Vec<_>>(),
             "daemonEndpoints": { "kubeletEndpoint": { "Port": 10250 } },
         },
     });

@@ -14,7 +14,7 @@ use super::daemons::{run_task, start_program};
 use super::report::{Kind, Report, Row};
 
 /// How often it is looked how far the Nodes are.
-const LOOK: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(cluster: &mut Cluster, report: &mut Report) -> Result<()> {
     let from = cluster.cp.now();
@@ -86,7 +86,7 @@ async fn all_initialised(cluster: &mut Cluster) -> Result<()> {
             cluster.tell("all Nodes are initialised");
             return Ok(());
         }
-        cluster.nothing_was_refused().await?;
+        cluster.tell(&format!("{done} Nodes are initialised"));
         ensure!(
             Instant::now() < deadline,
             "{done} of {all} Nodes are initialised after {LIMIT:?}"

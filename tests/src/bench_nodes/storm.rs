@@ -73,7 +73,7 @@ pub(super) async fn run(cluster: &mut Cluster, report: &mut Report) -> Result<()
 /// all machines are listed again.
 async fn storm(cluster: &Cluster, fault: Fault, span: Duration) -> Result<(Calls, Duration)> {
     let begun = Instant::now();
-    let injection = cluster.linode.faults().inject(When::any("**"), fault);
+    let injection = cluster.linode.faults().inject(When::any("**/*"), fault);
     let noticed = tokio::time::timeout(LIMIT, injection.struck(1)).await;
     ensure!(noticed.is_ok(), "the cloud is not asked at all");
     cluster.tell("the cloud refuses everything");
