@@ -276,12 +276,11 @@ fn start_central(
         "--bind-address=127.0.0.1".to_owned(),
         format!("--secure-port={port}"),
     ];
-    let mut spec = Program::Central
+    let spec = Program::Central
         .spec(cp.folder(), flags)?
         .env("LINODE_URL", linode.url())
         .env("LINODE_API_TOKEN", TOKEN)
         .env("LINODE_REGION", "us-east");
-    (_, spec.program) = Program::Central.release_or_own()?;
     Ok(Central {
         process: Process::start(&spec)?,
         endpoints: Endpoints::new(port)?,

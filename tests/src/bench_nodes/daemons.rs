@@ -117,7 +117,7 @@ pub(super) fn start_program(
 ) -> Result<Process> {
     let local = Ipv4Addr::LOCALHOST;
     let ports = [free_port(local.into())?, free_port(local.into())?];
-    let mut spec = Program::Node.spec(
+    let spec = Program::Node.spec(
         folder,
         [
             format!("--node-name={node}"),
@@ -128,7 +128,6 @@ pub(super) fn start_program(
             format!("--metrics-bind-address={local}:{}", ports[1]),
         ],
     )?;
-    (_, spec.program) = Program::Node.release_or_own()?;
     Process::start(&spec)
 }
 
