@@ -49,6 +49,13 @@ figures: programs ## Prints every figure that the docs speak of; memory is that 
 	@cargo test --locked -p mooring-tests --test figures --test announce --test livez \
 		--test leadership --test services_alone 2>&1 | grep '^FIGURE'
 
+.PHONY: bench-nodes
+bench-nodes: packages control-plane ## Measures 5,000 Nodes beside the targets; a quarter of an hour. NODES=, DAEMONS=, PER_SECOND=, SECONDS_STEADY= change it
+	$(call say,Release builds: memory and processor time are measured)
+	@cargo build --workspace --locked --release --bins
+	$(call say,The bench: its own small world of namespaces; nothing of this machine is touched)
+	@target/release/bench-nodes
+
 .PHONY: fmt
 fmt: ## The format is rustfmt's
 	@cargo fmt --all --check

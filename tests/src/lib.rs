@@ -5,6 +5,7 @@
 //! | [`arena`] | the cluster to oneself: one test at a time, with Mooring's manifests applied |
 //! | [`control_plane`] | a real etcd, kube-apiserver and kube-controller-manager, clients for any identity, the audit log |
 //! | [`netlab`] | nodes and clients as network namespaces on a bridge, with every frame captured |
+//! | [`bench_nodes`] | what `make bench-nodes` measures: thousands of Nodes |
 //! | [`cluster`] | a whole small cluster on a lab's bridge, with Mooring as it is shipped |
 //! | [`demo`] | what `make demo` shows |
 //! | [`program`] | `mooring-central` and `mooring-node`, started as users start them |
@@ -24,6 +25,7 @@
 
 pub mod api_proxy;
 pub mod arena;
+pub mod bench_nodes;
 pub mod cloud_sim;
 pub mod cluster;
 pub mod control_plane;

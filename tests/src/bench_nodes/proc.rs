@@ -1,0 +1,73 @@
+//! What the kernel says of programs: memory, processor time, connections.
+
+use std::fs;
+use std::net::SocketAddrV4;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+/// In which the kernel counts a process's time: `USER_HZ`, the same on every machine.
+const TICK: Duration = Duration::from_millis(10);
+
+/// A connection that is open, in `/proc/net/tcp`.
+const ESTABLISHED: &str = "01";
+
+/// Memory in KiB: what is resident now (`VmRSS`), or was at most (`VmHWM`).
+pub(super) fn memory_kib(pid: u32, what: &str) -> Result<u64> {
+    let path = format!("/proc/{pid}/status");
+    let status = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(what));
+    let number = line.and_then(|rest| rest.trim_matches([':', ' ', '\t', 'k', 'B']).parse().ok());
+    number.with_context(|| format!("{path} has no {what}"))
+}
+
+/// The processor time that a program has used since it started.
+pub(super) fn processor_time(pid: u32) -> Result<Duration> {
+    let path = format!("/proc/{pid}/stat");
+    let stat = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
+    // The name, in parentheses, may hold anything; behind it, user and system time are 12th and 13th.
+    let behind = stat.rsplit(')').next().unwrap_or_default();
+    let ticks = behind.split_whitespace().skip(11).take(2);
+    let ticks: u32 = ticks.filter_map(|text| text.parse::<u32>().ok()).sum();
+    Ok(TICK * ticks)
+}
+
+/// How many connections from here to this address are open.
+pub(super) fn connections_to(address: SocketAddrV4) -> Result<usize> {
+    let table = fs::read_to_string("/proc/net/tcp").context("reading /proc/net/tcp")?;
+    let ip = u32::from_ne_bytes(address.ip().octets());
+    let wanted = format!("{ip:08X}:{:04X}", address.port());
+    let is_open = |line: &&str| {
+        let mut columns = line.split_whitespace().skip(2);
+        columns.next() == Some(&wanted) && columns.next() == Some(ESTABLISHED)
+    };
+    Ok(table.lines().filter(is_open).count())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn this_program_is_read() {
+        let pid = std::process::id();
+        let resident = memory_kib(pid, "VmRSS").unwrap();
+        assert!(resident > 100 && memory_kib(pid, "VmHWM").unwrap() >= resident / 2);
+        assert!(memory_kib(pid, "VmNothing").is_err());
+        let began = processor_time(pid).unwrap();
+        while processor_time(pid).unwrap() < began + TICK * 2 {}
+    }
+
+    #[test]
+    fn connections_are_counted_at_the_side_that_made_them() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let SocketAddr::V4(address) = listener.local_addr().unwrap() else {
+            panic!("an IPv4 address was asked for")
+        };
+        assert_eq!(connections_to(address).unwrap(), 0);
+        let _connections = [(); 3].map(|()| TcpStream::connect(address).unwrap());
+        assert_eq!(connections_to(address).unwrap(), 3);
+    }
+}
