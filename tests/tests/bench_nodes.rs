@@ -19,7 +19,7 @@ fn the_costs_of_a_cluster_that_can_be_counted_are_as_wanted() {
         };
         let report = run(&scale).await.unwrap();
         println!("{report}");
-        // A connection for each watch: of the Node (for its description), and five for announcing.
+        // Not what is wanted, which is one: each watch has a connection of its own.
         let mut programs = report.rows().iter().rev().filter(|row| row.id == "T15");
         assert_eq!(programs.next().unwrap().measured, "18, 6.0 each");
         let missed = report.missed_counts();

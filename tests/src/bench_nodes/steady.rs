@@ -14,6 +14,10 @@ use super::report::{Kind, Report, Row};
 /// A connection that nobody uses is closed after 90 s.
 const IDLE_CONNECTIONS_END: Duration = Duration::from_secs(95);
 
+/// How many watches a daemon that announces has, and so connections, as long as it speaks HTTP/1.1: of
+/// its Node twice, of L2Networks, Services, EndpointSlices and Leases.
+const WATCHES: usize = 6;
+
 const MIB: f64 = 1024.0;
 
 pub(super) async fn run(cluster: &mut Cluster, report: &mut Report) -> Result<()> {
@@ -163,6 +167,7 @@ pub(super) async fn connections(cluster: &Cluster, report: &mut Report) -> Resul
     // What was needed at the start closes by itself.
     let _ = crate::wait::try_eventually(IDLE_CONNECTIONS_END, async || {
         count(TASKS_WAY).is_ok_and(|open| open <= tasks)
+            && count(PROGRAMS_WAY).is_ok_and(|open| open <= programs * WATCHES)
     })
     .await;
     let open = count(TASKS_WAY)?;
