@@ -70,7 +70,7 @@ impl Scale {
         Self {
             nodes: 5000,
             programs: 50,
-            per_second: 50,
+            per_second: 45,
             steady: Duration::from_secs(120),
             monitor_period: Duration::from_secs(5),
             retry_after: Duration::from_secs(20),
