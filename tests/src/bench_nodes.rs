@@ -149,11 +149,14 @@ pub async fn run(scale: &Scale) -> Result<Report> {
     let mut report = Report::default();
     let mut cluster = Cluster::build(scale).await?;
     start::run(&mut cluster, &mut report).await?;
-    steady::run(&mut cluster, &mut report).await?;
+    let connections_counted = steady::run(&mut cluster, &mut report).await?;
     unready::run(&mut cluster, &mut report).await?;
     restart::run(&mut cluster, &mut report).await?;
     storm::run(&mut cluster, &mut report).await?;
-    steady::connections(&cluster, &mut report).await?;
+    if !connections_counted {
+        let patience = steady::Patience::UntilIdleOnesEnd;
+        steady::connections(&cluster, &mut report, patience).await?;
+    }
     cluster.nothing_was_refused().await?;
     Ok(report)
 }
