@@ -11,7 +11,8 @@
 //! [`GAP`] apart. After a failure nobody asks the cloud before the time that the cloud has named,
 //! or a backoff, is over, and what was known is kept. An answer "no such machine" comes only from a
 //! complete listing. An empty one may be that of a wrong project: it tells only of machines that
-//! were listed before with the same credentials.
+//! were listed before with the same credentials, and a machine is confirmed to be gone only if all
+//! of those are, each asked for alone.
 
 mod listing;
 
@@ -82,6 +83,21 @@ impl Inventory {
                 changes: watch::Sender::new(0),
             }),
         }
+    }
+
+    /// Whether the last listing is empty although one of the machines that were listed before it
+    /// may still be there.
+    async fn empty_listing_lies(&self) -> bool {
+        let Some(listing) = self.shared.at_hand(None) else {
+            return false;
+        };
+        for id in &listing.vanished {
+            if !matches!(self.shared.source.get(id).await, Ok(None)) {
+                tracing::warn!(%id, "the listing is empty, and yet this machine may be there");
+                return true;
+            }
+        }
+        false
     }
 
     /// A complete listing that was begun at `since` or later; `None`: however long ago.
@@ -206,6 +222,7 @@ impl Instances for Inventory {
         };
         match self.shared.source.get(&id).await {
             Ok(Some(machine)) => machine.presence,
+            Ok(None) if self.empty_listing_lies().await => Presence::Unsure,
             Ok(None) => Presence::Gone,
             Err(error) => {
                 tracing::warn!(%error, %id, "whether the machine is gone cannot be confirmed");

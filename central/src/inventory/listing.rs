@@ -11,6 +11,9 @@ use tokio::time::Instant;
 use super::joined;
 use crate::clouds::{Lookup, Machine};
 
+/// Of how many machines at most an empty listing can be believed that they are gone.
+const MOST_VANISHED: usize = 10;
+
 /// All machines of a cloud at one time.
 #[derive(Debug)]
 pub(super) struct Listing {
@@ -23,8 +26,9 @@ pub(super) struct Listing {
     ///
     /// [`MachineSource::credentials`]: crate::clouds::MachineSource::credentials
     credentials: Option<u64>,
-    /// If it is empty: what was listed before that with the same credentials.
-    vanished: HashSet<ProviderId>,
+    /// If it is empty: what was listed before that with the same credentials, unless that is more
+    /// than can be asked for one by one.
+    pub(super) vanished: HashSet<ProviderId>,
 }
 
 impl Listing {
@@ -42,7 +46,10 @@ impl Listing {
             let ids = before.machines.keys().chain(&before.vanished);
             ids.cloned().collect()
         };
-        let vanished = before.map(listed).unwrap_or_default();
+        let mut vanished: HashSet<_> = before.map(listed).unwrap_or_default();
+        if vanished.len() > MOST_VANISHED {
+            vanished.clear();
+        }
         let mut by_name: HashMap<_, Vec<_>> = HashMap::new();
         let mut by_address: HashMap<_, Vec<_>> = HashMap::new();
         for machine in &machines {

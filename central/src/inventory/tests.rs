@@ -14,6 +14,8 @@ struct Cloud {
     listings: AtomicUsize,
     machines: StdMutex<Vec<Machine>>,
     failure: StdMutex<Option<CloudError>>,
+    /// Not listed, but there.
+    hidden: StdMutex<Vec<Machine>>,
     latency: Duration,
     credentials: AtomicU64,
 }
@@ -84,7 +86,9 @@ impl MachineSource for Cloud {
             return Err(error);
         }
         let machines = self.machines.lock().unwrap();
-        Ok(machines.iter().find(|m| m.id == *id).cloned())
+        let hidden = self.hidden.lock().unwrap();
+        let mut all = machines.iter().chain(hidden.iter());
+        Ok(all.find(|m| m.id == *id).cloned())
     }
 }
 
@@ -246,11 +250,39 @@ async fn an_empty_listing_tells_of_what_was_listed_before_with_the_same_credenti
     cloud.machines.lock().unwrap().clear();
     assert_eq!(ask("c://1").await, Lookup::Missing);
     assert_eq!(ask("c://1").await, Lookup::Missing, "and stays so");
+    assert_eq!(inventory.confirm(&bearing("c://1")).await, Presence::Gone);
     let never_seen = ask("c://2").await;
     assert!(matches!(never_seen, Lookup::Unlisted(_)), "{never_seen:?}");
     cloud.credentials.fetch_add(1, Ordering::SeqCst);
     let of_others = ask("c://1").await;
     assert!(matches!(of_others, Lookup::Unlisted(_)), "{of_others:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_listing_that_hides_a_machine_confirms_nothing_of_another() {
+    let cloud = Cloud::with(&[("1", "n1"), ("2", "n2")]);
+    let inventory = Inventory::new(cloud.clone());
+    let gone = node(&json!({"spec": {"providerID": "c://1"}}));
+    inventory.look_up(&gone, None).await;
+    cloud.machines.lock().unwrap().clear();
+    cloud.hidden.lock().unwrap().push(machine("2", "n2"));
+    inventory.look_up(&gone, Some(Instant::now())).await;
+    assert_eq!(inventory.confirm(&gone).await, Presence::Unsure);
+    cloud.hidden.lock().unwrap().clear();
+    assert_eq!(inventory.confirm(&gone).await, Presence::Gone);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_machines_an_empty_listing_tells_nothing() {
+    let names: Vec<_> = (0..11).map(|i| i.to_string()).collect();
+    let machines: Vec<_> = names.iter().map(|id| (id.as_str(), "n")).collect();
+    let cloud = Cloud::with(&machines);
+    let inventory = Inventory::new(cloud.clone());
+    let node = node(&json!({"spec": {"providerID": "c://1"}}));
+    inventory.look_up(&node, None).await;
+    cloud.machines.lock().unwrap().clear();
+    let lookup = inventory.look_up(&node, Some(Instant::now())).await;
+    assert!(matches!(lookup, Lookup::Unlisted(_)), "{lookup:?}");
 }
 
 #[tokio::test(start_paused = true)]
