@@ -36,6 +36,7 @@ use super::Context;
 use crate::flags::NodeFlags;
 use apply::Failure;
 use memory::Memories;
+pub use observe::oldest_listing;
 
 /// There is one thing to look at: all Nodes.
 pub type Queue = WorkQueue<AllNodes>;

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
+use mooring_central::controllers::node_lifecycle::oldest_listing;
 
 use super::cluster::{Cluster, about_one, most_within, refreshes};
 use super::report::{Kind, Report, Row};
@@ -21,7 +22,9 @@ pub(super) async fn run(cluster: &mut Cluster, report: &mut Report) -> Result<()
     let refreshes = refreshes(&calls);
     // Otherwise central has not even noticed.
     refreshes.first().context("no machine was looked for")?;
-    let most = most_within(&refreshes, cluster.scale.minute());
+    // A minute by default.
+    let span = oldest_listing(cluster.scale.monitor_period) * 2;
+    let most = most_within(&refreshes, span);
     let alone = about_one(&calls).len();
     let writes = cluster.writes_since(from).await?;
     report.add(Row {

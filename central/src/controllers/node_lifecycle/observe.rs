@@ -33,10 +33,18 @@ pub(super) struct Observed {
     pub(super) reprieved: bool,
 }
 
-/// The machines of Nodes that are not Ready are taken from a listing that is at most this many
-/// `--node-monitor-period`s old; half of that if somebody has shortened the period to know sooner.
-const PERIODS: u32 = 6;
-const DEFAULT_PERIOD: Duration = Duration::from_secs(5);
+/// How old a listing may be that has the machines of Nodes which are not Ready: six
+/// `--node-monitor-period`s, and half of that if somebody has shortened the period to know sooner.
+#[must_use]
+pub fn oldest_listing(monitor_period: Duration) -> Duration {
+    const DEFAULT_PERIOD: Duration = Duration::from_secs(5);
+    monitor_period
+        * if monitor_period < DEFAULT_PERIOD {
+            3
+        } else {
+            6
+        }
+}
 
 /// How long a cloud is waited for in one pass: one that hangs must not hold up what is to be done
 /// for the Nodes of another. Its listing goes on meanwhile, and a later pass finds it.
@@ -64,14 +72,9 @@ async fn look_at(
         .into_iter()
         .partition(|node| node.readiness == Readiness::Ready);
     // The first that falls ill calls for a listing at once, further ones wait their turn.
-    let periods = if monitor_period < DEFAULT_PERIOD {
-        PERIODS / 2
-    } else {
-        PERIODS
-    };
     let oldest = memories
         .unhealthy_since(unready.is_empty())
-        .max(Instant::now().checked_sub(monitor_period * periods));
+        .max(Instant::now().checked_sub(oldest_listing(monitor_period)));
     let mut observed = Vec::with_capacity(ready.len() + unready.len());
     for (nodes, since) in [(unready, oldest), (ready, None)] {
         let each = nodes.iter().map(|node| ask(instances, node, since));
