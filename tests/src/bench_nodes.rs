@@ -56,7 +56,7 @@ pub struct Scale {
     pub per_second: u32,
     /// How long nothing happens but heartbeats.
     pub steady: Duration,
-    /// Central's `--node-monitor-period`. What is wanted per minute is wanted per 12 of these, so
+    /// Central's `--node-monitor-period`. What is wanted per minute is wanted per so many of these, so
     /// that a test need not take minutes.
     pub monitor_period: Duration,
     /// What the cloud's `Retry-After` asks for in the storm. Whole seconds.
@@ -101,9 +101,16 @@ impl Scale {
         Ok(scale)
     }
 
-    /// What counts as a minute here: 12 of central's monitor periods, which is one by default.
+    /// What counts as a minute here, in which two listings are wanted at most while Nodes are not
+    /// Ready. Central then takes a listing that is 6 monitor periods old, or 3 where the period is
+    /// shorter than by default.
     const fn minute(&self) -> Duration {
-        self.monitor_period.saturating_mul(12)
+        let oldest = if self.monitor_period.as_secs() < 5 {
+            3
+        } else {
+            6
+        };
+        self.monitor_period.saturating_mul(2 * oldest)
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) async fn run(cluster: &mut Cluster, report: &mut Report) -> Result<()
         kind: Kind::Count,
     });
 
-    let span = cluster.scale.minute();
+    let span = cluster.scale.monitor_period * 12;
     let broken = Fault::status(StatusCode::SERVICE_UNAVAILABLE);
     let (refused, recovered) = storm(cluster, broken, span).await?;
     let pauses = pauses(&refused);
