@@ -25,6 +25,7 @@ pub mod verdict;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, ObjectReference};
+use kube::runtime::wait::await_condition;
 use kube::{Api, Client};
 use mooring_common::k8s::{EventKind, Events, Slim};
 use mooring_common::names::reasons;
@@ -36,7 +37,7 @@ use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use self::probe::Prober;
+use self::probe::{Prober, UNREGISTERED};
 use self::verdict::{Verdict, judge};
 
 /// How soon to look again at first: policies that were applied together with the daemon are in force
@@ -166,6 +167,7 @@ impl Test {
         let mut known = None;
         let mut missing = 0;
         let mut wait = SOON;
+        let mut registered = false;
         loop {
             let verdict = judge(&prober.all().await);
             let is_news = known.as_ref() != Some(&verdict);
@@ -200,10 +202,26 @@ impl Test {
                     PATIENTLY
                 }
             };
+            let unregistered = verdict.is_for(UNREGISTERED);
             known = Some(verdict);
+            // Once: who says that it is there and that it is not is asked ever more seldom.
+            if unregistered && !registered {
+                registered = self.registration().await;
+                if registered {
+                    continue;
+                }
+            }
             sleep(wait.min(longest)).await;
             wait = (wait * 2).min(SLOWLY);
         }
+    }
+
+    /// Waits until the Node registers, for which no time can be told. `false`: nothing can be said.
+    async fn registration(&self) -> bool {
+        let nodes = Api::<Node>::all(self.client.clone());
+        let there = |node: Option<&Node>| node.is_some();
+        let registered = await_condition(nodes, &self.node_name, there).await;
+        registered.is_ok_and(|node| node.is_some())
     }
 
     /// One Event is written, fence or no fence: a person must be told.

@@ -65,7 +65,7 @@ async fn ni_19_one_hundred_nodes_with_their_daemons_in_time_and_in_writes() {
 async fn initialise(arena: &Arena, machines: &MachinesFile, names: &[String]) {
     let start = async |name: &String| {
         let daemon = arena.daemon(name).machines(machines).start().await;
-        logged(&daemon, "the Node has not registered yet").await;
+        logged(&daemon, "the Node is not registered yet").await;
         daemon
     };
     let _daemons = join_all(names.iter().map(start)).await;

@@ -25,6 +25,9 @@ const LABEL: &str = "mooring.dev/fence-test";
 /// A Lease that is no daemon's. It is never made.
 const LEASE: &str = "mooring-fence-test";
 
+/// Why the own Node says nothing: there is none yet.
+pub const UNREGISTERED: &str = "the Node is not registered yet";
+
 /// Asks the API server.
 pub struct Prober {
     node_name: String,
@@ -91,7 +94,7 @@ fn read<T, E>(answer: Result<kube::Result<T>, E>, policy: &str, act: &str) -> An
     match &error {
         kube::Error::Api(status) if names(&status.message, policy) => Answer::Refused,
         error if classify(error) == ApiFailure::NotFound => {
-            Answer::Unknown("the Node is not registered yet".to_owned())
+            Answer::Unknown(UNREGISTERED.to_owned())
         }
         error => Answer::Unknown(format!("{policy} was not heard of: {error}")),
     }

@@ -206,9 +206,10 @@ async fn what_is_no_answer_of_the_policy_opens_nothing() {
         assert!(!bench.is_open(), "{message}");
         assert!(bench.is(State::Unknown), "{message}");
         let asked = bench.server.asked();
-        let looks = asked.len() / 2;
+        let writes = || asked.iter().filter(|line| !line.starts_with("GET"));
+        let looks = writes().count() / 2;
         assert!((30..=40).contains(&looks), "{looks} looks in 5 minutes");
-        assert!(asked.iter().all(|line| line.contains("dryRun=All")));
+        assert!(writes().all(|line| line.contains("dryRun=All")));
     }
 }
 

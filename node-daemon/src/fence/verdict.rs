@@ -22,6 +22,14 @@ pub enum Verdict {
     Unknown(Vec<String>),
 }
 
+impl Verdict {
+    /// Whether nothing could be found out, and this is one of the reasons.
+    #[must_use]
+    pub fn is_for(&self, fault: &str) -> bool {
+        matches!(self, Self::Unknown(faults) if faults.iter().any(|f| f == fault))
+    }
+}
+
 /// One act that is allowed is enough to know that there is no fence; that there is one takes a
 /// refusal of every act.
 #[must_use]
