@@ -20,3 +20,4 @@ pub mod inventory;
 pub mod providers;
 pub mod run;
 pub mod server;
+pub mod service_view;

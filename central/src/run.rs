@@ -17,12 +17,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clouds::{ForeignPool, Instances, cloudlycke};
 use crate::controllers::address_pool::{self, Allocations, NetworkView};
-use crate::controllers::service::{self, ServiceView};
+use crate::controllers::service;
 use crate::controllers::{Bearers, Context, canonical, node_init, node_lifecycle};
 use crate::election::{Elector, Leadership};
 use crate::flags::{Flags, TABLE};
 use crate::providers::{self, Opened};
 use crate::server::{self, Health};
+use crate::service_view::ServiceView;
 
 /// The whole program, from the command line to the exit code: 0 after SIGTERM, 1 after a failure or
 /// the loss of the leader's lease, 2 for a command line that cannot be read.

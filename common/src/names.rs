@@ -74,6 +74,14 @@ pub mod annotations {
         LINODE_PRIVATE_IP,
         LINODE_PUBLIC_IPV6,
     ];
+    /// How the keys of those begin that a cloud may read on Services.
+    pub const ON_SERVICES_PREFIXES: [&str; 2] = [
+        "k8s.cloudscale.ch/",
+        "service.beta.kubernetes.io/load-balancer-",
+    ];
+    /// Written by a person on a Service, from before `spec.loadBalancerSourceRanges`, which wins:
+    /// CIDRs of clients, separated by commas. Read by central.
+    pub const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
     /// Written by a person on a Service: the name of the L2Network that its addresses shall come
     /// from. Read by central.
     pub const L2_NETWORK_REQUEST: &str = "mooring.dev/l2-network";

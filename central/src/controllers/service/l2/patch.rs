@@ -5,8 +5,8 @@ use mooring_common::names::{annotations, finalizers};
 use serde_json::{Value, json};
 
 use super::plan::ServiceStep;
-use super::view::ServiceView;
 use crate::controllers::address_pool::Held;
+use crate::service_view::ServiceView;
 
 /// The operations of one step. The first tests that the Service is as it was planned for.
 pub(super) fn operations(service: &ServiceView, step: &ServiceStep) -> Vec<Value> {
@@ -95,7 +95,7 @@ fn annotation_path(key: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::service::view::tests::service;
+    use crate::service_view::tests::service;
 
     #[test]
     fn only_our_finalizer_goes() {

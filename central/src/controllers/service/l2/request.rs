@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use mooring_common::names::annotations;
 
-use super::view::ServiceView;
 use crate::controllers::address_pool::{Family, Request};
+use crate::service_view::ServiceView;
 
 /// Everything about a Service that cannot be read: each with key, value and remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -110,7 +110,7 @@ fn is_object_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::service::view::tests::service;
+    use crate::service_view::tests::service;
     use proptest::prelude::*;
 
     #[test]

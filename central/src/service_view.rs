@@ -1,12 +1,13 @@
 //! The part of a Service that is looked at.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use k8s_openapi::api::core::v1::{ObjectReference, Service};
+use k8s_openapi::api::core::v1::{
+    LoadBalancerIngress, ObjectReference, Service, ServicePort as ApiPort,
+};
 use mooring_common::k8s::{ObjectKey, Slim};
 use mooring_common::names::{annotations, finalizers};
-
-use crate::controllers::address_pool::Held;
 
 /// What is kept of a Service.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,6 +48,45 @@ pub struct ServiceView {
     pub status: Vec<IpAddr>,
     /// Whether an ingress has a host name.
     pub status_has_hostname: bool,
+    /// `status.loadBalancer.ingress`, as it is.
+    pub ingress: Vec<Ingress>,
+    /// Those of `metadata.annotations` that a cloud may read
+    /// ([`annotations::ON_SERVICES_PREFIXES`]).
+    pub annotations: BTreeMap<String, String>,
+    /// `spec.ports`, in order.
+    pub ports: Vec<ServicePort>,
+    /// Whether `spec.externalTrafficPolicy` is Local.
+    pub is_local: bool,
+    /// `spec.healthCheckNodePort`, 0 counting as absent.
+    pub health_check_node_port: Option<u16>,
+    /// `spec.loadBalancerSourceRanges`.
+    pub source_ranges: Vec<String>,
+    /// Whether `spec.sessionAffinity` is ClientIP.
+    pub wants_session_affinity: bool,
+}
+
+/// One of `spec.ports`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServicePort {
+    /// Its name, empty counting as absent.
+    pub name: Option<String>,
+    /// `TCP`, `UDP` or `SCTP`.
+    pub protocol: String,
+    /// The port that clients use.
+    pub port: u16,
+    /// The port on every Node; `None` if there is none.
+    pub node_port: Option<u16>,
+}
+
+/// One of `status.loadBalancer.ingress`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ingress {
+    /// Its address.
+    pub ip: Option<String>,
+    /// Its host name.
+    pub hostname: Option<String>,
+    /// `VIP` or `Proxy` (KEP-1860). `None`: not said, or the API server is older than the field.
+    pub ip_mode: Option<String>,
 }
 
 impl ServiceView {
@@ -65,20 +105,10 @@ impl ServiceView {
             .any(|name| name == finalizers::SERVICE)
     }
 
-    /// What our record on it says that it holds.
+    /// The value of an annotation that a cloud may read.
     #[must_use]
-    pub fn recorded(&self) -> Option<Held> {
-        let addresses = self.allocated_addresses.as_ref()?;
-        let addresses: Vec<IpAddr> = addresses
-            .split(',')
-            .map(str::trim)
-            .map(str::parse)
-            .collect::<Result<_, _>>()
-            .ok()?;
-        Some(Held {
-            pool: self.allocated_network.clone()?,
-            addresses,
-        })
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.annotations.get(key).map(String::as_str)
     }
 
     /// How Events refer to it.
@@ -135,6 +165,17 @@ impl Slim for ServiceView {
             addresses_request,
             allocated_network: given.remove(annotations::ALLOCATED_NETWORK),
             allocated_addresses: given.remove(annotations::ALLOCATED_ADDRESSES),
+            annotations: of_clouds(given),
+            ports: spec
+                .ports
+                .unwrap_or_default()
+                .into_iter()
+                .map(port)
+                .collect(),
+            is_local: spec.external_traffic_policy.as_deref() == Some("Local"),
+            health_check_node_port: spec.health_check_node_port.and_then(as_port),
+            source_ranges: spec.load_balancer_source_ranges.unwrap_or_default(),
+            wants_session_affinity: spec.session_affinity.as_deref() == Some("ClientIP"),
             load_balancer_ip: spec.load_balancer_ip.filter(|ip| !ip.is_empty()),
             ip_families: spec.ip_families.unwrap_or_default(),
             requires_dual_stack: spec.ip_family_policy.as_deref() == Some("RequireDualStack"),
@@ -143,16 +184,46 @@ impl Slim for ServiceView {
                 .filter_map(|entry| entry.ip.as_ref()?.parse().ok())
                 .collect(),
             status_has_hostname: ingress.iter().any(|entry| entry.hostname.is_some()),
+            ingress: ingress.into_iter().map(entry).collect(),
         }
     }
 }
 
+fn of_clouds(all: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let is_read = |key: &String| {
+        let mut prefixes = annotations::ON_SERVICES_PREFIXES.iter();
+        prefixes.any(|prefix| key.starts_with(prefix))
+    };
+    all.into_iter().filter(|(key, _)| is_read(key)).collect()
+}
+
+fn as_port(number: i32) -> Option<u16> {
+    u16::try_from(number).ok().filter(|port| *port != 0)
+}
+
+fn port(port: ApiPort) -> ServicePort {
+    ServicePort {
+        name: port.name.filter(|name| !name.is_empty()),
+        protocol: port.protocol.unwrap_or_else(|| "TCP".to_owned()),
+        port: as_port(port.port).unwrap_or_default(),
+        node_port: port.node_port.and_then(as_port),
+    }
+}
+
+fn entry(entry: LoadBalancerIngress) -> Ingress {
+    Ingress {
+        ip: entry.ip,
+        hostname: entry.hostname,
+        ip_mode: entry.ip_mode,
+    }
+}
+
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// A Service of type LoadBalancer that has just been created.
-    pub(in super::super) fn service() -> ServiceView {
+    pub(crate) fn service() -> ServiceView {
         let service: Service = serde_json::from_value(serde_json::json!({
             "metadata": {"namespace": "default", "name": "web", "uid": "u", "resourceVersion": "7"},
             "spec": {"type": "LoadBalancer", "ipFamilies": ["IPv4"]},
@@ -162,12 +233,14 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_record_is_read_only_whole() {
-        let mut recorded = service();
-        recorded.allocated_network = Some("lan".into());
-        recorded.allocated_addresses = Some("192.0.2.1, 2001:db8::1".into());
-        assert_eq!(recorded.recorded().unwrap().addresses.len(), 2);
-        recorded.allocated_addresses = Some("192.0.2.1,x".into());
-        assert_eq!(recorded.recorded(), None);
+    fn only_annotations_that_a_cloud_may_read_are_kept() {
+        let service: Service = serde_json::from_value(serde_json::json!({
+            "metadata": {"annotations": {"k8s.cloudscale.ch/x": "1", "example.com/y": "2"}},
+            "spec": {"ports": [{"port": 80, "nodePort": 0}]},
+        }))
+        .unwrap();
+        let view = ServiceView::slim(service);
+        assert_eq!(view.annotations.len(), 1);
+        assert_eq!(view.ports[0].node_port, None);
     }
 }

@@ -4,9 +4,9 @@ use std::fmt;
 
 use mooring_common::engine::{Impact, Plan, Step};
 
-use super::observe::{Allotted, Obstacle};
-use super::view::ServiceView;
+use super::observe::{Allotted, Obstacle, recorded};
 use crate::controllers::address_pool::Held;
+use crate::service_view::ServiceView;
 
 /// One write to a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub(super) fn plan(service: &ServiceView, allotted: &Allotted) -> Decision {
     if !service.has_finalizer() {
         plan.push(ServiceStep::AddFinalizer);
     }
-    if service.status != held.addresses || service.recorded().as_ref() != Some(held) {
+    if service.status != held.addresses || recorded(service).as_ref() != Some(held) {
         let before = service
             .status
             .iter()
@@ -98,7 +98,7 @@ pub(super) fn plan(service: &ServiceView, allotted: &Allotted) -> Decision {
 mod tests {
     use super::*;
     use crate::controllers::address_pool::Unavailable;
-    use crate::controllers::service::view::tests::service;
+    use crate::service_view::tests::service;
     use mooring_common::names::finalizers;
 
     fn held() -> Held {

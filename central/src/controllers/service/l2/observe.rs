@@ -1,8 +1,10 @@
 //! What a Service asks for, and what can be had.
 
+use std::net::IpAddr;
+
 use super::request::{InvalidRequest, request};
-use super::view::ServiceView;
 use crate::controllers::address_pool::{Allocations, Held, Unavailable};
+use crate::service_view::ServiceView;
 
 /// Why a Service cannot be given what it asks for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,9 +32,24 @@ pub(super) fn observe(service: &ServiceView, allocations: &Allocations) -> Allot
     Ok(allocations.allocate(&service.key, &request, claim.as_ref())?)
 }
 
+/// What our record on a Service says that it holds. It is read only whole.
+pub(super) fn recorded(service: &ServiceView) -> Option<Held> {
+    let addresses = service.allocated_addresses.as_ref()?;
+    let addresses: Vec<IpAddr> = addresses
+        .split(',')
+        .map(str::trim)
+        .map(str::parse)
+        .collect::<Result<_, _>>()
+        .ok()?;
+    Some(Held {
+        pool: service.allocated_network.clone()?,
+        addresses,
+    })
+}
+
 /// What it has already, by our record or by its status.
 fn claim(service: &ServiceView, allocations: &Allocations) -> Result<Option<Held>, Obstacle> {
-    let recorded = service.recorded();
+    let recorded = recorded(service);
     let is_filled = !service.status.is_empty() || service.status_has_hostname;
     if recorded.is_some() || !is_filled {
         return Ok(recorded);
@@ -52,7 +69,7 @@ fn claim(service: &ServiceView, allocations: &Allocations) -> Result<Option<Held
 mod tests {
     use super::*;
     use crate::controllers::address_pool::Pool;
-    use crate::controllers::service::view::tests::service;
+    use crate::service_view::tests::service;
     use std::collections::HashSet;
 
     fn allocations() -> Allocations {
@@ -85,6 +102,16 @@ mod tests {
             ..service()
         };
         assert_eq!(observe(&named, &all), Err(Obstacle::ServedByAnother));
+    }
+
+    #[test]
+    fn a_record_is_read_only_whole() {
+        let mut noted = service();
+        noted.allocated_network = Some("lan".into());
+        noted.allocated_addresses = Some("192.0.2.1, 2001:db8::1".into());
+        assert_eq!(recorded(&noted).unwrap().addresses.len(), 2);
+        noted.allocated_addresses = Some("192.0.2.1,x".into());
+        assert_eq!(recorded(&noted), None);
     }
 
     #[test]

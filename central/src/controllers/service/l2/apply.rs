@@ -8,17 +8,17 @@ use mooring_common::k8s::{ApiFailure, EventKind, Slim, classify};
 use mooring_common::names::reasons;
 use serde_json::Value;
 
-use super::Controller;
-use super::observe::{self, Obstacle};
+use super::L2Services;
+use super::observe::{self, Obstacle, recorded};
 use super::patch::operations;
 use super::plan::{self, Decision, ServiceStep};
-use super::view::ServiceView;
 use crate::controllers::address_pool::Unavailable;
 use crate::election::NotLeading;
+use crate::service_view::ServiceView;
 
 /// Why a pass failed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub(in super::super) enum Failure {
     #[error("the API server did not take the patch: {0}")]
     Api(#[from] kube::Error),
     #[error("the Service was changed meanwhile")]
@@ -34,7 +34,7 @@ pub(super) enum Failure {
 /// How often a Service that somebody else has changed is read and planned anew within one pass.
 const ATTEMPTS: u32 = 5;
 
-impl Controller {
+impl L2Services {
     pub(super) async fn apply(
         &self,
         mut service: ServiceView,
@@ -124,7 +124,7 @@ impl Controller {
         service: &mut ServiceView,
         plan: &Plan<ServiceStep>,
     ) -> Result<(), Failure> {
-        let held = self.allocations.held(&service.key).is_some() || service.recorded().is_some();
+        let held = self.allocations.held(&service.key).is_some() || recorded(service).is_some();
         if held {
             self.normal(
                 service,
