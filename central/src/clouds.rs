@@ -3,6 +3,7 @@
 pub mod cloudlycke;
 pub mod cloudscale;
 pub mod linode;
+pub mod load_balancers;
 mod several;
 
 pub use several::Clouds;
@@ -112,10 +113,22 @@ pub struct Machine {
     /// Addresses by which its Node may be found where neither provider ID nor name tells. Empty:
     /// the cloud's Nodes are not found by address.
     pub found_by: Vec<IpAddr>,
+    /// Its addresses in networks that load balancers reach, with the subnet of each, in the cloud's
+    /// order. Empty where the cloud's load balancers are not given addresses in subnets.
+    pub attachments: Vec<Attachment>,
     /// What is known of it, its provider ID among it.
     pub facts: NodeFacts,
     /// Whether it runs; never [`Presence::Gone`] or [`Presence::Unsure`].
     pub presence: Presence,
+}
+
+/// An address of a machine in a subnet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attachment {
+    /// The address.
+    pub address: IpAddr,
+    /// The cloud's own name for the subnet.
+    pub subnet: String,
 }
 
 /// A cloud that lists its machines.

@@ -107,6 +107,10 @@ pub enum Outcome<E> {
     RetryAfter(Duration),
     /// It failed: again after a delay that grows with each failure in a row.
     Backoff(E),
+    /// It failed after having come further than the time before: the delay begins anew.
+    BackoffAnew(E),
+    /// There is more to do, and others come first: again when nobody waits.
+    MakeWay,
     /// Nothing can be done until the object, or what it depends on, changes.
     WaitForChange(String),
     /// The object is somebody else's.

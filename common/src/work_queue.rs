@@ -2,7 +2,8 @@
 //!
 //! Guarantees: one key is never worked on twice at the same time; a key that is added while it is
 //! being worked on is looked at once more afterwards; keys added several times meanwhile cost one
-//! pass; failures in a row grow the delay of that key alone, and any success starts it anew.
+//! pass; failures in a row grow the delay of that key alone, and any success starts it anew. Keys
+//! that can wait are worked on when no other is ready.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt::Debug;
@@ -62,7 +63,10 @@ pub struct WorkQueue<K> {
 #[derive(Debug)]
 struct State<K> {
     ready: VecDeque<K>,
-    queued: HashSet<K>,
+    /// Ready, and worked on when `ready` is empty. May hold keys that are not in `queued` any more.
+    ready_later: VecDeque<K>,
+    /// In `ready` (true) or `ready_later` (false).
+    queued: HashMap<K, bool>,
     in_flight: HashSet<K>,
     again: HashSet<K>,
     delayed: BTreeMap<(Instant, u64), K>,
@@ -77,7 +81,8 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
     pub fn new(backoff: Backoff) -> Self {
         let state = State {
             ready: VecDeque::new(),
-            queued: HashSet::new(),
+            ready_later: VecDeque::new(),
+            queued: HashMap::new(),
             in_flight: HashSet::new(),
             again: HashSet::new(),
             delayed: BTreeMap::new(),
@@ -97,17 +102,36 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         let mut state = self.lock();
         if state.in_flight.contains(&key) {
             state.again.insert(key);
-        } else if state.queued.insert(key.clone()) {
+        } else if state.enqueue(&key) {
             state.forget_delay(&key);
-            state.ready.push_back(key);
             self.changed.notify_one();
         }
+    }
+
+    /// Asks for a pass over this key when no other is ready.
+    pub fn add_later(&self, key: K) {
+        let mut state = self.lock();
+        if state.in_flight.contains(&key) {
+            state.again.insert(key);
+        } else if !state.queued.contains_key(&key) {
+            state.forget_delay(&key);
+            state.queued.insert(key.clone(), false);
+            state.ready_later.push_back(key);
+            self.changed.notify_one();
+        }
+    }
+
+    /// Whether a key is ready that is not one of those that can wait.
+    pub fn is_busy(&self) -> bool {
+        let mut state = self.lock();
+        state.promote(Instant::now());
+        !state.ready.is_empty()
     }
 
     /// Asks for a pass over this key after a delay, or sooner if something else asks for it.
     pub fn add_after(&self, key: K, delay: Duration) {
         let mut state = self.lock();
-        if state.queued.contains(&key) {
+        if state.queued.contains_key(&key) {
             return;
         }
         let at = Instant::now() + delay;
@@ -132,10 +156,9 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
             let wake_at = {
                 let mut state = self.lock();
                 state.promote(Instant::now());
-                if let Some(key) = state.ready.pop_front() {
-                    state.queued.remove(&key);
+                if let Some(key) = state.dequeue() {
                     state.in_flight.insert(key.clone());
-                    if !state.ready.is_empty() {
+                    if !state.queued.is_empty() {
                         self.changed.notify_one();
                     }
                     return key;
@@ -165,6 +188,18 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
                     let failures = state.failures.entry(key.clone()).or_default();
                     *failures += 1;
                     Some(self.backoff.after(*failures))
+                }
+                Outcome::BackoffAnew(_) => {
+                    state.failures.insert(key.clone(), 1);
+                    Some(self.backoff.after(1))
+                }
+                Outcome::MakeWay => {
+                    drop(state);
+                    return if again {
+                        self.add(key)
+                    } else {
+                        self.add_later(key)
+                    };
                 }
                 Outcome::RetryAfter(delay) => {
                     state.failures.remove(&key);
@@ -205,10 +240,33 @@ impl<K: Clone + Eq + Hash> State<K> {
             self.delayed_until.remove(&key);
             if self.in_flight.contains(&key) {
                 self.again.insert(key);
-            } else if self.queued.insert(key.clone()) {
-                self.ready.push_back(key);
+            } else {
+                self.enqueue(&key);
             }
         }
+    }
+
+    /// Makes a key ready that does not wait for others; whether it was not.
+    fn enqueue(&mut self, key: &K) -> bool {
+        let is_news = self.queued.insert(key.clone(), true) != Some(true);
+        if is_news {
+            self.ready.push_back(key.clone());
+        }
+        is_news
+    }
+
+    fn dequeue(&mut self) -> Option<K> {
+        if let Some(key) = self.ready.pop_front() {
+            self.queued.remove(&key);
+            return Some(key);
+        }
+        while let Some(key) = self.ready_later.pop_front() {
+            if self.queued.get(&key) == Some(&false) {
+                self.queued.remove(&key);
+                return Some(key);
+            }
+        }
+        None
     }
 }
 
@@ -254,7 +312,8 @@ fn log<K: Debug, E: std::error::Error>(controller: &'static str, key: &K, outcom
     match outcome {
         Outcome::Done => tracing::debug!(controller, ?key, "done"),
         Outcome::RetryAfter(delay) => tracing::debug!(controller, ?key, ?delay, "again later"),
-        Outcome::Backoff(error) => {
+        Outcome::MakeWay => tracing::debug!(controller, ?key, "makes way"),
+        Outcome::Backoff(error) | Outcome::BackoffAnew(error) => {
             let error = with_causes(error);
             tracing::warn!(controller, ?key, error, "failed, will retry");
         }

@@ -5,6 +5,7 @@
 mod api;
 mod config;
 mod facts;
+mod load_balancers;
 
 use std::sync::Arc;
 

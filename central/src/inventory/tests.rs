@@ -50,6 +50,7 @@ fn machine(id: &str, name: &str) -> Machine {
         id: format!("c://{id}").parse().unwrap(),
         names: vec![name.to_owned()],
         found_by: vec!["192.0.2.1".parse().unwrap()],
+        attachments: Vec::new(),
         facts: NodeFacts::default(),
         presence: Presence::Running,
     }

@@ -56,6 +56,7 @@ pub(super) fn machine(server: &Server) -> Result<Machine, String> {
         id,
         names: name.into_iter().collect(),
         found_by: Vec::new(),
+        attachments: Vec::new(),
         facts,
         presence: match server.status.as_deref() {
             Some("stopped") => Presence::Stopped,

@@ -75,6 +75,7 @@ impl Describe {
             id,
             names: label.into_iter().collect(),
             found_by,
+            attachments: Vec::new(),
             facts,
             presence: match instance.status.as_deref() {
                 Some("offline" | "shutting_down") => Presence::Stopped,

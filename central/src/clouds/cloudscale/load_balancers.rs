@@ -1,0 +1,15 @@
+//! Load balancers of cloudscale.ch.
+//!
+//! ```text
+//!   annotations ─► desired ─┐
+//!                           ├─► plan: steps ─► apply ─► the API
+//!   listings ───► observed ─┘                    └────► observed, as it is after each step
+//! ```
+//!
+//! A Service has one load balancer; each of its ports a pool with members, one health monitor and
+//! one listener.
+
+mod desired;
+mod model;
+mod observed;
+mod step;

@@ -1,0 +1,108 @@
+//! The parts of a load balancer, as they are wanted and as they are.
+
+use std::collections::BTreeMap;
+
+/// Tags of a load balancer.
+pub(super) type Tags = BTreeMap<String, String>;
+
+/// A virtual address that is asked for. Both absent: any public ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+pub(super) struct VipRequest {
+    /// The subnet's UUID.
+    pub(super) subnet: Option<String>,
+    /// The address.
+    pub(super) address: Option<String>,
+}
+
+/// What of a pool cannot be changed but for its name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct PoolSpec {
+    /// `tcp`, `udp/dns`: the protocol of the Service's port, and its name if it has one.
+    pub(super) name: String,
+    /// `round_robin`, `least_connections` or `source_ip`.
+    pub(super) algorithm: String,
+    /// `tcp`, `udp`, `proxy` or `proxyv2`.
+    pub(super) protocol: String,
+}
+
+/// A member of a pool. Nothing of it can be changed in place.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct MemberSpec {
+    /// `10.0.0.1:30080`, `[fd00::1]:30080`.
+    pub(super) name: String,
+    /// Whether it is given traffic. Always true of what is wanted.
+    pub(super) enabled: bool,
+    /// Its address, in canonical form.
+    pub(super) address: String,
+    /// The UUID of the address' subnet.
+    pub(super) subnet: String,
+    /// The port that traffic goes to.
+    pub(super) protocol_port: u16,
+    /// The port that the health monitor asks. `None`: the cloud does not say.
+    pub(super) monitor_port: Option<u16>,
+}
+
+impl MemberSpec {
+    /// Where traffic goes: what users can tell apart.
+    pub(super) fn target(&self) -> (&str, u16) {
+        (&self.address, self.protocol_port)
+    }
+}
+
+/// How a health monitor speaks HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct HttpSpec {
+    /// `GET`.
+    pub(super) method: String,
+    /// `/livez`.
+    pub(super) url_path: String,
+    /// `1.0` or `1.1`; cannot be changed in place.
+    pub(super) version: String,
+    /// The `Host` header; `None`: none.
+    pub(super) host: Option<String>,
+    /// `200`, `200-204`.
+    pub(super) expected_codes: Vec<String>,
+}
+
+/// A pool's health monitor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct MonitorSpec {
+    /// `tcp`, `http`, `udp-connect`; cannot be changed in place.
+    pub(super) kind: String,
+    /// Seconds between two questions. `None`, here and below: the cloud does not say.
+    pub(super) delay_s: Option<u32>,
+    /// Seconds that an answer may take.
+    pub(super) timeout_s: Option<u32>,
+    /// Good answers in a row that make a member healthy.
+    pub(super) up_threshold: Option<u32>,
+    /// Bad ones that make it unhealthy.
+    pub(super) down_threshold: Option<u32>,
+    /// How it speaks HTTP, if it does.
+    pub(super) http: Option<HttpSpec>,
+}
+
+/// A listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ListenerSpec {
+    /// `tcp/80`.
+    pub(super) name: String,
+    /// `tcp` or `udp`; cannot be changed in place, nor can the port.
+    pub(super) protocol: String,
+    /// The port that clients use.
+    pub(super) port: u16,
+    /// Who may connect; empty: everybody. The order says nothing.
+    pub(super) allowed_cidrs: Vec<String>,
+    /// Milliseconds that a client may be silent. `None`, here and below: the cloud does not say.
+    pub(super) timeout_client_data_ms: Option<u32>,
+    /// Milliseconds that connecting to a member may take.
+    pub(super) timeout_member_connect_ms: Option<u32>,
+    /// Milliseconds that a member may be silent.
+    pub(super) timeout_member_data_ms: Option<u32>,
+}
+
+impl ListenerSpec {
+    /// What no two listeners of one load balancer share.
+    pub(super) fn place(&self) -> (&str, u16) {
+        (&self.protocol, self.port)
+    }
+}

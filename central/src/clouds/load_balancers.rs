@@ -1,0 +1,263 @@
+//! What central asks of a cloud that has load balancers.
+//!
+//! ```text
+//!   Demand ──► prepare: observe and plan ──► Prepared ──► shown: Events, `mooring-central plan`
+//!                                               └──────► carried out: Progress, or a Setback
+//! ```
+//!
+//! A pass is short. What takes its time in the cloud is waited for between passes
+//! ([`Progress::Wait`]), so that no worker is occupied, and each pass plans anew from what the
+//! cluster says then.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use mooring_common::engine::Impact;
+use mooring_common::node_view::NodeView;
+
+use crate::cloud_api::CloudError;
+use crate::election::NotLeading;
+use crate::service_view::{Ingress, ServiceView};
+
+/// A Service that is to have a load balancer, and all that its provider goes by.
+#[derive(Clone, Debug)]
+pub struct Demand {
+    /// The Service.
+    pub service: Arc<ServiceView>,
+    /// The Nodes that may carry its traffic, by name.
+    pub nodes: Vec<Arc<NodeView>>,
+    /// The other Services of the cluster that have, or are to have, a load balancer of this cloud:
+    /// what they claim is not this one's.
+    pub others: Vec<Arc<ServiceView>>,
+    /// What tells this cluster from others: the UID of the Service `default/kubernetes`, which
+    /// every API server makes. `None`: it is not known (yet), and marks go without it.
+    pub cluster: Option<String>,
+}
+
+/// One step of a plan, for people and for machines.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct PlannedStep {
+    /// What will be done, in words.
+    pub step: String,
+    /// What users will notice: `none`, `brief`, `considerable` or `major`.
+    #[serde(serialize_with = "as_text")]
+    pub impact: Impact,
+}
+
+fn as_text<S: serde::Serializer>(impact: &Impact, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(impact)
+}
+
+/// Something that a person should know although the plan can be carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+pub struct Notice {
+    /// The Event's reason.
+    pub reason: &'static str,
+    /// What it is, and what to do about it.
+    pub note: String,
+    /// Whether the provider reports it in its own name ([`LoadBalancers::component`]).
+    #[serde(skip)]
+    pub by_provider: bool,
+}
+
+/// A plan that can be shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Shown {
+    /// The steps in order. Empty: all is as wanted.
+    pub steps: Vec<PlannedStep>,
+    /// What a person should know.
+    pub notices: Vec<Notice>,
+}
+
+impl Shown {
+    /// The worst that users will notice of any step.
+    #[must_use]
+    pub fn impact(&self) -> Impact {
+        let impacts = self.steps.iter().map(|step| step.impact);
+        impacts.max().unwrap_or_default()
+    }
+}
+
+/// What a Service has when its load balancer is as wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Provided {
+    /// For `status.loadBalancer.ingress`.
+    pub ingress: Vec<Ingress>,
+    /// For its annotations: key and value.
+    pub annotations: Vec<(&'static str, String)>,
+}
+
+/// How far a pass has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// All is as wanted.
+    Provided(Provided),
+    /// Nothing is left of it in the cloud, by the cloud's own complete answer.
+    Removed,
+    /// All went well, and the cloud needs time.
+    Wait {
+        /// When to look again.
+        after: Duration,
+        /// What is waited for.
+        what: String,
+    },
+}
+
+/// One thing about a Service that cannot be understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {value:?} {remedy}")]
+pub struct InvalidField {
+    /// Where it stands: `annotation k8s.cloudscale.ch/…`, `spec.ports[1].protocol`.
+    pub place: String,
+    /// What stands there, shortened.
+    pub value: String,
+    /// What is wrong with it and what to write instead: "is no number; write …".
+    pub remedy: String,
+}
+
+/// Why a pass did not come to its end.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Setback {
+    /// The Service cannot be understood; everything that is wrong with it. What it has is kept.
+    #[error("{}; the load balancer stays as it is", joined(.0))]
+    Invalid(Vec<InvalidField>),
+    /// It can be understood, and is not done: why, and what to do about it.
+    #[error("{0}")]
+    Refused(String),
+    /// The cloud did not do what it was asked.
+    #[error(transparent)]
+    Cloud(#[from] CloudError),
+    /// The pass was to end.
+    #[error(transparent)]
+    Stopped(#[from] Stop),
+}
+
+/// Why a pass is to end before it is through.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Stop {
+    /// Another replica leads.
+    #[error(transparent)]
+    NotLeading(#[from] NotLeading),
+    /// The Service has changed, or is being deleted: plan anew.
+    #[error("the Service has changed meanwhile")]
+    Changed,
+    /// Other Services wait, or this one has had its time: go on later.
+    #[error("other Services wait")]
+    MakeWay,
+}
+
+fn joined(faults: &[InvalidField]) -> String {
+    let texts: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    texts.join("; ")
+}
+
+/// The engine's word on whether a plan may go on being carried out.
+#[async_trait]
+pub trait Gate: Send + Sync {
+    /// Asked before every write in the cloud.
+    ///
+    /// # Errors
+    /// [`Stop`] if it must not be made.
+    fn before_write(&self) -> Result<(), Stop>;
+
+    /// Asked besides before a load balancer is created: asks the API server itself whether the
+    /// Service is still wanted.
+    ///
+    /// # Errors
+    /// [`Stop`] if it must not be created.
+    async fn before_creation(&self) -> Result<(), Stop>;
+
+    /// Told after every write that the cloud has taken.
+    fn written(&self);
+}
+
+/// A plan, and what it takes to carry it out.
+#[async_trait]
+pub trait Prepared: Send + Sync {
+    /// What would be done.
+    fn shown(&self) -> &Shown;
+
+    /// Does it, as far as it can be done at once.
+    ///
+    /// # Errors
+    /// [`Setback`]; what has been done by then stays done, and the next pass goes on from there.
+    async fn carry_out(self: Box<Self>, gate: &dyn Gate) -> Result<Progress, Setback>;
+}
+
+/// A load balancer that bears this cluster's marks and those of a Service that is no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Orphan {
+    /// The cloud's own name for it: what [`LoadBalancers::remove_orphan`] takes.
+    pub id: String,
+    /// Its name, for people.
+    pub name: String,
+    /// The UID of the Service that it was made for.
+    pub service_uid: String,
+}
+
+/// The load balancers of a cloud. All methods may be called for several Services at once, but only
+/// once at a time for each of them.
+#[async_trait]
+pub trait LoadBalancers: Send + Sync {
+    /// The provider's name.
+    fn provider(&self) -> &'static str;
+
+    /// The name under which the provider itself reports Events, as its Go controller does.
+    fn component(&self) -> &'static str;
+
+    /// Observes what there is for a Service, and plans what it takes to give it what it asks for.
+    /// Changes nothing.
+    ///
+    /// # Errors
+    /// [`Setback`], never [`Setback::Stopped`].
+    async fn prepare(&self, demand: &Demand) -> Result<Box<dyn Prepared>, Setback>;
+
+    /// Observes what there is for a Service that is to have no load balancer (any more), and plans
+    /// its removal. Whatever the Service's annotations say, and however wrong they are: only what is
+    /// provably its own is removed. An empty plan, carried out, gives [`Progress::Removed`].
+    ///
+    /// # Errors
+    /// [`Setback`], never [`Setback::Stopped`] or [`Setback::Invalid`].
+    async fn prepare_removal(&self, demand: &Demand) -> Result<Box<dyn Prepared>, Setback>;
+
+    /// Lets go of what is remembered of a Service that is no more, by its UID.
+    fn forget(&self, service_uid: &str);
+
+    /// What is remembered is as old as this from now on: whatever is asked next is observed anew, by
+    /// one listing of each kind for all Services together.
+    fn observe_anew(&self);
+
+    /// How many requests observing everything anew takes, about: who does it regularly spaces it
+    /// out accordingly.
+    fn observation_cost(&self) -> usize;
+
+    /// Load balancers that bear the marks of this cluster and of a Service that is not among
+    /// `living` (UIDs), from a complete and fresh listing.
+    ///
+    /// # Errors
+    /// [`CloudError`] unless the listing is complete.
+    async fn orphans(
+        &self,
+        cluster: &str,
+        living: &HashSet<String>,
+    ) -> Result<Vec<Orphan>, CloudError>;
+
+    /// Deletes one, after having looked once more at its marks.
+    ///
+    /// # Errors
+    /// [`Setback`] unless it is gone or on its way.
+    async fn remove_orphan(&self, orphan: &Orphan, gate: &dyn Gate) -> Result<(), Setback>;
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, step) in self.steps.iter().enumerate() {
+            let number = index + 1;
+            writeln!(f, "{number}. {} (impact: {})", step.step, step.impact)?;
+        }
+        Ok(())
+    }
+}
