@@ -79,6 +79,8 @@ pub struct FlagTable {
     pub about: &'static str,
     /// The flags.
     pub flags: &'static [Flag],
+    /// What may stand there without hyphens, any number of times; empty: nothing.
+    pub operand: &'static str,
 }
 
 /// What a command line asks for.
@@ -94,6 +96,7 @@ pub enum Parsed {
 #[derive(Clone, Debug, Default)]
 pub struct Values {
     given: HashMap<&'static str, String>,
+    operands: Vec<String>,
 }
 
 /// Every fault of a command line, each with its remedy.
@@ -125,9 +128,14 @@ impl FlagTable {
     ) -> Result<Parsed, FlagFaults> {
         let mut faults = Vec::new();
         let mut given: HashMap<&'static str, String> = HashMap::new();
+        let mut operands = Vec::new();
         let mut arguments = arguments.into_iter().peekable();
         while let Some(argument) = arguments.next() {
             let Some(name) = argument.strip_prefix('-') else {
+                if !self.operand.is_empty() {
+                    operands.push(argument);
+                    continue;
+                }
                 faults.push(format!("{argument:?} is no flag; flags begin with --"));
                 continue;
             };
@@ -173,7 +181,7 @@ impl FlagTable {
         }
         given.retain(|_, value| !value.is_empty());
         if faults.is_empty() {
-            Ok(Parsed::Run(Values { given }))
+            Ok(Parsed::Run(Values { given, operands }))
         } else {
             Err(FlagFaults { faults })
         }
@@ -228,6 +236,9 @@ impl FlagTable {
                     .help(help)
                     .help_heading(flag.group),
             );
+        }
+        if !self.operand.is_empty() {
+            command = command.arg(clap::Arg::new(self.operand).num_args(0..));
         }
         command.render_long_help().to_string()
     }

@@ -18,6 +18,7 @@ pub const TABLE: FlagTable = FlagTable {
             segments that it is on, and answers health checks. It runs as a DaemonSet and holds no \
             cloud credentials.",
     flags: FLAGS,
+    operand: "",
 };
 
 const fn flag(

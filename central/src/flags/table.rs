@@ -12,6 +12,7 @@ pub const TABLE: FlagTable = FlagTable {
     about: "Mooring's cloud controller manager: looks after load balancers, service addresses and \
             the life of Nodes. It runs as a Deployment; one replica leads, the others stand by.",
     flags: FLAGS,
+    operand: "",
 };
 
 const fn flag(

@@ -38,6 +38,12 @@ impl<'a> Reader<'a> {
         Some(text.to_owned()).filter(|text| !text.is_empty())
     }
 
+    /// What stands there without hyphens.
+    #[must_use]
+    pub fn operands(&self) -> &[String] {
+        &self.values.operands
+    }
+
     /// The parts of a list.
     #[must_use]
     pub fn list(&self, name: &str) -> Vec<String> {

@@ -32,6 +32,7 @@ const TABLE: FlagTable = FlagTable {
         },
         flag("v", Kind::Integer, "2"),
     ],
+    operand: "",
 };
 
 fn parse(line: &str) -> Result<Parsed, FlagFaults> {
@@ -117,4 +118,20 @@ fn help_and_reference_name_every_flag() {
         assert!(help.contains(&format!("--{}", flag.name)), "{help}");
         assert!(TABLE.reference().contains(&format!("`--{}`", flag.name)));
     }
+}
+
+#[test]
+fn operands_are_read_where_there_may_be_some() {
+    let arguments = ["default/web", "--v=3", "default/api"].map(ToOwned::to_owned);
+    let table = FlagTable {
+        operand: "SERVICE",
+        ..TABLE
+    };
+    let Ok(Parsed::Run(values)) = table.parse(arguments.clone(), |_| None) else {
+        panic!()
+    };
+    let operands = Reader::new(&table, &values).operands().to_vec();
+    assert_eq!(operands, ["default/web", "default/api"]);
+    assert!(table.help().contains("[SERVICE]"));
+    assert!(TABLE.parse(arguments, |_| None).is_err());
 }

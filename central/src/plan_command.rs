@@ -1,0 +1,100 @@
+//! `mooring-central plan`: what would be done for Services, and what their users would notice of it.
+//!
+//! It reads the cluster and the cloud as the controller does, plans as the controller does, prints
+//! the plan, and changes nothing: neither in the cloud nor in the cluster.
+
+mod flags;
+mod print;
+mod services;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use kube::Client;
+use mooring_common::k8s::{ClientOptions, client};
+use mooring_common::program::{self, Threads};
+use prometheus_client::registry::Registry;
+
+use crate::clouds::load_balancers::{Demand, LoadBalancers, Setback, Shown};
+use crate::controllers::service::{Ours, demand};
+use crate::providers;
+use crate::service_view::ServiceView;
+use flags::{PlanFlags, long_names, table};
+use services::Snapshot;
+
+/// What is planned for one Service.
+struct Planned {
+    service: Arc<ServiceView>,
+    plan: Result<Shown, String>,
+}
+
+/// The whole command, from what stands behind `plan` to the exit code: 0 if every Service could be
+/// planned for, 1 if one is refused, or cluster or cloud cannot be asked, 2 for a command line that
+/// cannot be read.
+#[must_use]
+pub fn main(arguments: Vec<String>) -> ExitCode {
+    program::main(
+        &table(),
+        long_names(arguments),
+        PlanFlags::read,
+        |flags| (flags.common.verbosity, flags.common.log_format),
+        Threads::PerCore,
+        |flags| async { run(flags).await.map_err(|error| format!("{error:#}")) },
+    )
+}
+
+async fn run(flags: PlanFlags) -> anyhow::Result<()> {
+    let opened = providers::open(&flags.common, &mut Registry::default()).await?;
+    let Some(load_balancers) = opened.load_balancers else {
+        bail!("this provider has no load balancers; --cloud-provider names another one");
+    };
+    let client = connect(&flags).await?;
+    let ours = Ours::from(&flags.common);
+    let snapshot = Snapshot::take(client.clone()).await?;
+    let chosen = services::choose(&flags, client, &snapshot, &ours).await?;
+    let mut all = Vec::new();
+    for service in chosen {
+        let plan = plan(&*load_balancers, &snapshot, &service, &ours).await;
+        all.push(Planned { service, plan });
+    }
+    let text = if flags.as_json {
+        print::json(&all)?
+    } else {
+        print::table(&all)
+    };
+    writeln!(std::io::stdout(), "{text}").context("cannot print")?;
+    let refused = all.iter().filter(|planned| planned.plan.is_err()).count();
+    if refused > 0 {
+        bail!("{refused} of {} Services cannot be planned for", all.len());
+    }
+    Ok(())
+}
+
+async fn connect(flags: &PlanFlags) -> anyhow::Result<Client> {
+    let options = ClientOptions {
+        kubeconfig: flags.common.kubeconfig.clone(),
+        master: flags.common.master.clone(),
+        user_agent: "mooring-plan".to_owned(),
+    };
+    Ok(client(&options).await?)
+}
+
+async fn plan(
+    load_balancers: &dyn LoadBalancers,
+    snapshot: &Snapshot,
+    service: &Arc<ServiceView>,
+    ours: &Ours,
+) -> Result<Shown, String> {
+    let demand: Demand = demand(service, &snapshot.services, &snapshot.nodes, ours);
+    let prepared = if ours.wants(service) {
+        load_balancers.prepare(&demand).await
+    } else {
+        load_balancers.prepare_removal(&demand).await
+    };
+    let told = |setback: Setback| setback.to_string();
+    prepared
+        .map(|prepared| prepared.shown().clone())
+        .map_err(told)
+}
