@@ -4,6 +4,7 @@ mod client;
 mod cloudscale;
 mod failures;
 mod linode;
+mod load_balancers;
 mod program;
 mod speed;
 mod world;
