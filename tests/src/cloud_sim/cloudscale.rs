@@ -22,6 +22,7 @@ mod answers;
 mod api;
 mod behaviour;
 mod by_hand;
+mod control;
 mod floating_ips;
 mod in_flight;
 mod kind;
@@ -50,6 +51,7 @@ pub use traffic::{Lack, Moment, Outage, Served, Traffic};
 use super::door::Handles;
 use super::server::{Api, Server};
 use super::{Calls, Faults, Injection, When};
+use control::Control;
 use in_flight::InFlight;
 use state::State;
 
@@ -76,13 +78,19 @@ impl Cloudscale {
     pub async fn start_on(listen: SocketAddr) -> Result<Self> {
         let state = Arc::new(Mutex::new(State::new()));
         let in_flight = InFlight::of(state.clone());
+        let handles = Handles::default();
+        let control = Control {
+            state: state.clone(),
+            handles: handles.clone(),
+            in_flight: in_flight.clone(),
+        };
         let api = Api {
             router: api::router(state.clone()),
             error: answers::error,
             door: Some(Arc::new(in_flight.clone())),
-            control: None,
+            control: Some(control::router(control)),
         };
-        let server = Server::start(listen, api, Handles::default()).await?;
+        let server = Server::start(listen, api, handles).await?;
         lock(&state).url = server.url();
         Ok(Self {
             server,

@@ -7,4 +7,6 @@ mod linode;
 mod load_balancers;
 mod program;
 mod speed;
+mod states;
+mod strict;
 mod world;

@@ -145,6 +145,12 @@ impl History {
         let found = self.0.get(name).or_else(by_name);
         found.map(|(_, traffic)| traffic.clone())
     }
+
+    /// The load balancers that there are or were, with the names that they had last.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Traffic)> {
+        let all = self.0.values();
+        all.map(|(name, traffic)| (name.as_str(), traffic))
+    }
 }
 
 impl State {
