@@ -70,7 +70,7 @@ Of cloudscale, these can be asked without a token:
   DELETE /_sim/faults  nothing goes wrong any more
   POST /_sim/down      nobody is at home for a while: {\"seconds\": 5}";
 
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, ValueEnum)]
 enum Provider {
     Linode,
     Cloudscale,

@@ -16,6 +16,9 @@ pub(super) type Held = Box<dyn Any + Send>;
 
 /// Sees each request as it arrives, before any fault strikes.
 pub(super) trait Door: Send + Sync {
+    /// Whether a request meets another one that it must not meet.
+    fn is_taken(&self, asked: &Asked, body: &Option<Value>) -> bool;
+
     /// Lets a request in, or refuses it. What this gives is dropped when the request is answered, or
     /// when its connection ends.
     fn enter(&self, asked: &Asked, body: &Option<Value>) -> Result<Held, Box<Response>>;

@@ -95,10 +95,13 @@ impl State {
     }
 
     fn refresh_status(&mut self, uuid: &str) {
-        let forced = self.forced.get(uuid).map_or("running", String::as_str);
-        let busy = self.busy.contains_key(uuid);
-        let status = if busy { "changing" } else { forced };
-        self.show_status(uuid, &status.to_owned());
+        let status = if self.busy.contains_key(uuid) {
+            "changing".to_owned()
+        } else {
+            let forced = self.forced.get(uuid).cloned();
+            forced.unwrap_or_else(|| "running".to_owned())
+        };
+        self.show_status(uuid, &status);
     }
 
     /// Whether it is the turn of a write on this load balancer.

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::response::Response;
 use http::{Method, StatusCode};
@@ -44,19 +44,32 @@ impl InFlight {
     pub(super) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
+
+    /// The load balancer that a request writes on.
+    fn balancer(&self, asked: &Asked, body: &Option<Value>) -> Option<String> {
+        let body = body.as_ref().unwrap_or(&Value::Null);
+        let is_write = asked.method != Method::GET;
+        is_write
+            .then(|| written_on(&lock(&self.state), &asked.path, body))
+            .flatten()
+    }
+
+    fn written(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Door for InFlight {
+    fn is_taken(&self, asked: &Asked, body: &Option<Value>) -> bool {
+        let balancer = self.balancer(asked, body);
+        balancer.is_some_and(|balancer| self.written().contains(&balancer))
+    }
+
     fn enter(&self, asked: &Asked, body: &Option<Value>) -> Result<Held, Box<Response>> {
-        if asked.method == Method::GET {
-            return Ok(Box::new(()));
-        }
-        let body = body.as_ref().unwrap_or(&Value::Null);
-        let Some(balancer) = written_on(&lock(&self.state), &asked.path, body) else {
+        let Some(balancer) = self.balancer(asked, body) else {
             return Ok(Box::new(()));
         };
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        if !written.insert(balancer.clone()) {
+        if !self.written().insert(balancer.clone()) {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return Err(Box::new(detailed(
                 StatusCode::SERVICE_UNAVAILABLE,
