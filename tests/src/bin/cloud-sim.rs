@@ -62,7 +62,7 @@ Of cloudscale, these can be asked without a token:
   GET /_sim/state      what there is, without what differs from run to run
   GET /_sim/calls      what was asked so far
   GET /_sim/traffic    what is served, which listeners were down and for how long
-  POST /_sim/faults    what is to go wrong: {\"path\": \"/v1/servers\", \"method\": \"GET\",
+  POST /_sim/faults    what is to go wrong: {\"path\": \"**/listeners\", \"method\": \"POST\",
                        \"writes\": true, \"nth\": 2, \"times\": 1, \"status\": 429, \"retry_after\": 5,
                        \"fault\": \"status\", \"executed\": true, \"delay\": 1.5}, all of it optional;
                        fault: status, hang, html, cut, torn, dropped, slow; path: * is one segment,
