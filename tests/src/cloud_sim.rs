@@ -24,9 +24,11 @@
 //! | [`cloudscale`] | the API of cloudscale.ch |
 //! | [`world`] | either of them by one set of names, for scenarios that must hold on both |
 //!
-//! Nothing is kept that a test has not put there, and no body of a request is kept at all.
+//! Nothing is kept of a request's credentials. What a request of cloudscale.ch means to write is in the
+//! log; of Linode no body is kept at all.
 
 pub mod cloudscale;
+mod door;
 mod faults;
 pub mod linode;
 mod log;

@@ -1,32 +1,65 @@
-//! The API of cloudscale.ch, simulated: the side of the servers.
+//! The API of cloudscale.ch, simulated: servers, load balancers with their parts, floating IPs.
 //!
 //! | as the real one | |
 //! |---|---|
 //! | token | `Authorization: Bearer`, otherwise 401 |
 //! | listings | whole, without pages; `?tag:key` and `?tag:key=value` choose, several of them together |
-//! | errors | `{"detail": …}`, as Django REST does it |
+//! | writes | fields that are missing, unknown, wrong or constant, and more than one in a PATCH: 400 |
+//! | time | a new load balancer is `changing` for a while, and none takes two writes at once |
+//! | deletions | a load balancer takes its parts with it, a pool its members, monitor and listeners |
+//! | errors | `{"detail": …}` or `{"field": ["…"]}`, as Django REST does it |
+//!
+//! | what a test does | how |
+//! |---|---|
+//! | put something there | [`add`](Cloudscale::add) a server, [`put`](Cloudscale::put) anything, [`load`](Cloudscale::load) all |
+//! | change it by hand | [`set_in`](Cloudscale::set_in), [`change_in`](Cloudscale::change_in), [`take`](Cloudscale::take), [`set_status`](Cloudscale::set_status) |
+//! | look | [`all`](Cloudscale::all), [`get`](Cloudscale::get), [`named`](Cloudscale::named), [`members_of`](Cloudscale::members_of), [`snapshot`](Cloudscale::snapshot) |
+//! | say how it behaves | [`behave`](Cloudscale::behave), [`set_latency`](Cloudscale::set_latency), [`faults`](Cloudscale::faults), [`kill_switch`](Cloudscale::kill_switch), [`set_down`](Cloudscale::set_down) |
+//! | ask what was asked | [`calls`](Cloudscale::calls), [`concurrent_writes`](Cloudscale::concurrent_writes), [`member_posts`](Cloudscale::member_posts) |
+//! | ask what was served | [`traffic`](Cloudscale::traffic), [`outages`](Cloudscale::outages), [`gaps_in_calls`](Cloudscale::gaps_in_calls) |
 
 mod answers;
 mod api;
+mod behaviour;
+mod by_hand;
+mod control;
+mod floating_ips;
+mod in_flight;
+mod kind;
 mod machine;
+mod objects;
+mod parts;
+mod snapshot;
 mod state;
+mod strict;
+mod traffic;
+mod writes;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::Value;
 
-pub use machine::{Interface, Machine};
+pub use behaviour::Behaviour;
+pub use kind::Kind;
+pub use machine::{Interface, Machine, SUBNET};
+pub use snapshot::CloudState;
+pub use traffic::{Lack, Moment, Outage, Served, Traffic};
 
-use super::server::Server;
-use super::{Calls, Faults};
+use super::door::Handles;
+use super::server::{Api, Server};
+use super::{Calls, Faults, Injection, When};
+use control::Control;
+use in_flight::InFlight;
 use state::State;
 
 /// A simulated cloudscale.ch. It ends when it is dropped.
 pub struct Cloudscale {
     server: Server,
     state: Arc<Mutex<State>>,
+    in_flight: InFlight,
 }
 
 impl Cloudscale {
@@ -44,11 +77,26 @@ impl Cloudscale {
     /// If the address is taken.
     pub async fn start_on(listen: SocketAddr) -> Result<Self> {
         let state = Arc::new(Mutex::new(State::new()));
-        let api = api::router(state.clone());
-        let server = Server::start(listen, api, answers::error).await?;
-        let url = server.url();
-        lock(&state).url = url;
-        Ok(Self { server, state })
+        let in_flight = InFlight::of(state.clone());
+        let handles = Handles::default();
+        let control = Control {
+            state: state.clone(),
+            handles: handles.clone(),
+            in_flight: in_flight.clone(),
+        };
+        let api = Api {
+            router: api::router(state.clone()),
+            error: answers::error,
+            door: Some(Arc::new(in_flight.clone())),
+            control: Some(control::router(control)),
+        };
+        let server = Server::start(listen, api, handles).await?;
+        lock(&state).url = server.url();
+        Ok(Self {
+            server,
+            state,
+            in_flight,
+        })
     }
 
     /// What to give as `CLOUDSCALE_API_URL`: without `/v1`.
@@ -81,37 +129,37 @@ impl Cloudscale {
         token.clone_into(&mut self.state().token);
     }
 
-    /// A new server; gives its UUID.
-    pub fn add(&self, machine: Machine) -> String {
-        self.state().add_server(&machine.into_value())
+    /// Every answer comes so much later, whatever else befalls it.
+    pub fn set_latency(&self, latency: Duration) {
+        self.server.set_latency(latency);
     }
 
-    /// A server is deleted; whether it was there.
-    pub fn remove(&self, uuid: &str) -> bool {
-        self.state().servers.remove(uuid)
+    /// How load balancers behave from now on.
+    pub fn behave(&self, behaviour: Behaviour) {
+        self.state().behaviour = behaviour;
     }
 
-    /// Changes what the API shows of a server.
-    pub fn change(&self, uuid: &str, change: impl FnOnce(&mut Value)) {
-        let there = self.state().servers.change(uuid, change);
-        assert!(there, "there is no server {uuid}");
+    /// At the n-th of these requests, counted from now on and from 1, `hook` is called and the
+    /// connection is reset; `executed`: the request has taken effect by then.
+    pub fn kill_switch(
+        &self,
+        when: When,
+        n: u64,
+        executed: bool,
+        hook: impl Fn() + Send + Sync + 'static,
+    ) -> Injection {
+        self.faults().kill_switch(when, n, executed, hook)
     }
 
-    /// Changes one field of a server.
-    pub fn set(&self, uuid: &str, field: &str, value: impl Into<Value>) {
-        let value = value.into();
-        self.change(uuid, |server| server[field] = value);
+    /// How many writes came while another one on the same load balancer was under way: they were
+    /// refused. No client that is any good ever does it.
+    pub fn concurrent_writes(&self) -> u64 {
+        self.in_flight.refused()
     }
 
-    /// Puts a server back that was there before, under its old UUID and at the end of the listing.
-    pub fn restore(&self, uuid: &str, machine: Machine) {
-        let mut value = machine.into_value();
-        value["uuid"] = uuid.into();
-        self.state().add_server(&value);
-    }
-
-    /// Fills it from JSON: `{"servers": […]}`, each as the API shows it. What is absent is filled
-    /// in.
+    /// Fills it from JSON: `{"servers": […], "load_balancers": […], "pools": […], "members": […],
+    /// "listeners": […], "health_monitors": […], "floating_ips": […]}`, each as the API shows it.
+    /// What is absent is filled in; `load_balancer`, `pool` and `subnet` may be UUIDs.
     ///
     /// # Errors
     /// If it has another form.
@@ -120,7 +168,9 @@ impl Cloudscale {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+        let mut state = lock(&self.state);
+        state.settle();
+        state
     }
 }
 

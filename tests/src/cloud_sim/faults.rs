@@ -41,6 +41,11 @@ impl When {
         }
     }
 
+    /// All requests.
+    pub fn everything() -> Self {
+        Self::any("**/*")
+    }
+
     /// GET requests to a path.
     pub fn get(path: &str) -> Self {
         Self {
@@ -137,6 +142,7 @@ pub(super) enum Ending {
 pub struct Fault {
     pub(super) delay: Duration,
     pub(super) hook: Option<Arc<Hook>>,
+    pub(super) last: Option<Arc<Hook>>,
     /// Whether the request takes effect.
     pub(super) executed: bool,
     pub(super) retry_after: Option<RetryAfter>,
@@ -148,6 +154,7 @@ impl Fault {
         Self {
             delay: Duration::ZERO,
             hook: None,
+            last: None,
             executed,
             retry_after: None,
             ending,
@@ -212,6 +219,12 @@ impl Fault {
     /// Something happens before all else: that a program is killed at this very request, say.
     pub fn first(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// Something happens once the request has taken effect, or would have, and before its answer.
+    pub fn last(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.last = Some(Arc::new(hook));
         self
     }
 
@@ -281,6 +294,16 @@ struct Rule {
 pub struct Injection(Arc<Rule>);
 
 impl Injection {
+    fn new(when: When, fault: Fault) -> Self {
+        Self(Arc::new(Rule {
+            when,
+            fault,
+            seen: AtomicU64::new(0),
+            hits: watch::Sender::new(0),
+            lifted: watch::Sender::new(false),
+        }))
+    }
+
     /// How often it has struck.
     pub fn hits(&self) -> u64 {
         *self.0.hits.borrow()
@@ -318,14 +341,27 @@ pub struct Faults(Arc<Mutex<Vec<Injection>>>);
 impl Faults {
     /// From now on, this goes wrong with these requests.
     pub fn inject(&self, when: When, fault: Fault) -> Injection {
-        let injection = Injection(Arc::new(Rule {
-            when,
-            fault,
-            seen: AtomicU64::new(0),
-            hits: watch::Sender::new(0),
-            lifted: watch::Sender::new(false),
-        }));
+        let injection = Injection::new(when, fault);
         self.lock().push(injection.clone());
+        injection
+    }
+
+    /// At the n-th of these requests, counted from now on and from 1, this is done and the
+    /// connection is reset; `executed`: the request has taken effect by then. It strikes before all
+    /// other faults, and those that they strike count as well.
+    ///
+    /// For a controller that is killed at whichever of its calls.
+    pub fn kill_switch(
+        &self,
+        when: When,
+        n: u64,
+        executed: bool,
+        hook: impl Fn() + Send + Sync + 'static,
+    ) -> Injection {
+        let fault = Fault::reset().last(hook);
+        let fault = if executed { fault.executed() } else { fault };
+        let injection = Injection::new(when.nth(n), fault);
+        self.lock().insert(0, injection.clone());
         injection
     }
 

@@ -26,7 +26,8 @@ use serde_json::{Value, json};
 pub use instance::Instance;
 pub use limits::Limits;
 
-use super::server::Server;
+use super::door::Handles;
+use super::server::{Api, Server};
 use super::{Calls, Faults};
 use state::State;
 
@@ -52,7 +53,8 @@ impl Linode {
     pub async fn start_on(listen: SocketAddr) -> Result<Self> {
         let state = Arc::new(Mutex::new(State::new()));
         let api = api::router(state.clone());
-        let server = Server::start(listen, api, answers::error).await?;
+        let api = Api::plain(api, answers::error);
+        let server = Server::start(listen, api, Handles::default()).await?;
         Ok(Self { server, state })
     }
 

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, Method, StatusCode, header};
+use serde_json::Value;
 
 use super::request::{Asked, matches_path};
 
-/// One request, without its body and its credentials.
+/// One request, without its credentials.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// When it arrived.
@@ -23,6 +24,8 @@ pub struct Call {
     pub filter: Option<String>,
     /// Its `User-Agent` header.
     pub user_agent: String,
+    /// Its body, if it meant to change something of cloudscale.ch and was JSON.
+    pub body: Option<Value>,
     /// The status of the answer. `None`: there is none (yet).
     pub status: Option<StatusCode>,
     /// How long the answer took, up to its header.
@@ -32,7 +35,7 @@ pub struct Call {
 }
 
 impl Call {
-    fn new(asked: &Asked, headers: &HeaderMap) -> Self {
+    fn new(asked: &Asked, headers: &HeaderMap, body: &Option<Value>) -> Self {
         let text = |name: &str| Some(headers.get(name)?.to_str().ok()?.to_owned());
         Self {
             at: Instant::now(),
@@ -41,6 +44,7 @@ impl Call {
             query: asked.query.clone(),
             filter: text("x-filter"),
             user_agent: text(header::USER_AGENT.as_str()).unwrap_or_default(),
+            body: body.clone(),
             status: None,
             took: None,
             faulty: false,
@@ -114,6 +118,18 @@ impl Calls {
         self.filter(Call::is_write)
     }
 
+    /// Requests of this method.
+    #[must_use]
+    pub fn method(&self, method: &Method) -> Self {
+        self.filter(|call| call.method == *method)
+    }
+
+    /// The bodies that were sent, in order.
+    pub fn bodies(&self) -> Vec<Value> {
+        let bodies = self.0.iter().filter_map(|call| call.body.clone());
+        bodies.collect()
+    }
+
     /// Requests that were answered with this status.
     #[must_use]
     pub fn answered(&self, status: StatusCode) -> Self {
@@ -139,8 +155,13 @@ pub(super) struct Ticket {
 }
 
 impl Log {
-    pub(super) fn arrived(&self, asked: &Asked, headers: &HeaderMap) -> Ticket {
-        let call = Call::new(asked, headers);
+    pub(super) fn arrived(
+        &self,
+        asked: &Asked,
+        headers: &HeaderMap,
+        body: &Option<Value>,
+    ) -> Ticket {
+        let call = Call::new(asked, headers, body);
         let start = call.at;
         let mut calls = self.lock();
         calls.push(call);

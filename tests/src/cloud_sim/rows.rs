@@ -11,6 +11,10 @@ pub(super) struct Row {
 }
 
 impl Row {
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
     pub(super) const fn value(&self) -> &Value {
         &self.value
     }
@@ -37,6 +41,11 @@ impl Rows {
         self.0.iter().find(|row| row.key == key)
     }
 
+    /// An object, or `null`.
+    pub(super) fn value(&self, key: &str) -> &Value {
+        self.get(key).map_or(&Value::Null, Row::value)
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Row> {
         self.0.iter()
     }
@@ -51,11 +60,30 @@ impl Rows {
         true
     }
 
+    /// Changes every object of which this holds.
+    pub(super) fn change_where(
+        &mut self,
+        concerned: impl Fn(&Value) -> bool,
+        change: impl Fn(&mut Value),
+    ) {
+        for row in &mut self.0 {
+            if concerned(&row.value) {
+                change(&mut row.value);
+                row.text = row.value.to_string();
+            }
+        }
+    }
+
     /// Takes an object away; whether it was there.
     pub(super) fn remove(&mut self, key: &str) -> bool {
         let before = self.0.len();
         self.0.retain(|row| row.key != key);
         self.0.len() < before
+    }
+
+    /// Takes every object away of which this holds.
+    pub(super) fn remove_where(&mut self, gone: impl Fn(&Value) -> bool) {
+        self.0.retain(|row| !gone(&row.value));
     }
 
     pub(super) fn len(&self) -> usize {

@@ -12,35 +12,59 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::response::Response;
 use futures::stream;
-use http::{HeaderValue, Request, StatusCode, header};
+use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use serde_json::Value;
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tower::ServiceExt as _;
 
+use super::door::{Door, Handles};
 use super::faults::{Ending, Faults, Injection};
-use super::log::{Calls, Log};
+use super::log::Calls;
 use super::request::Asked;
 
 /// How long half an answer has to leave before the connection ends.
 const HALF_WAY: Duration = Duration::from_millis(20);
 
+/// How often others have their turn before a request is taken for one too many.
+const A_FEW_TURNS: usize = 8;
+
 /// An error in the shape of one API.
 pub(super) type ErrorShape = fn(StatusCode) -> Response;
 
+/// Where questions about the simulation itself go: past the log and all faults.
+const CONTROL: &str = "/_sim/";
+
+/// What a cloud answers.
+pub(super) struct Api {
+    pub(super) router: Router,
+    pub(super) error: ErrorShape,
+    /// Who sees each request as it arrives. Without one no body is looked at.
+    pub(super) door: Option<Arc<dyn Door>>,
+    /// What answers questions about the simulation itself.
+    pub(super) control: Option<Router>,
+}
+
+impl Api {
+    pub(super) const fn plain(router: Router, error: ErrorShape) -> Self {
+        Self {
+            router,
+            error,
+            door: None,
+            control: None,
+        }
+    }
+}
+
 struct Shared {
-    log: Log,
-    faults: Faults,
-    api: Router,
-    error: ErrorShape,
-    /// Whether nobody is at home.
-    down: watch::Sender<bool>,
+    handles: Handles,
+    api: Api,
     turned_away: AtomicU64,
 }
 
@@ -53,16 +77,13 @@ pub(super) struct Server {
 
 impl Server {
     /// Listens on this address; port 0 is a free one.
-    pub(super) async fn start(listen: SocketAddr, api: Router, error: ErrorShape) -> Result<Self> {
+    pub(super) async fn start(listen: SocketAddr, api: Api, handles: Handles) -> Result<Self> {
         let listener = TcpListener::bind(listen)
             .await
             .with_context(|| format!("listening on {listen}"))?;
         let shared = Arc::new(Shared {
-            log: Log::default(),
-            faults: Faults::default(),
+            handles,
             api,
-            error,
-            down: watch::Sender::new(false),
             turned_away: AtomicU64::new(0),
         });
         Ok(Self {
@@ -77,16 +98,21 @@ impl Server {
     }
 
     pub(super) fn faults(&self) -> &Faults {
-        &self.shared.faults
+        &self.shared.handles.faults
     }
 
     pub(super) fn calls(&self) -> Calls {
-        self.shared.log.calls()
+        self.shared.handles.log.calls()
     }
 
     /// Resets all connections, and every new one, until it is up again.
     pub(super) fn set_down(&self, down: bool) {
-        self.shared.down.send_replace(down);
+        self.shared.handles.down.send_replace(down);
+    }
+
+    /// Every answer comes so much later, whatever else befalls it.
+    pub(super) fn set_latency(&self, latency: Duration) {
+        self.shared.handles.latency.send_replace(latency);
     }
 
     /// How many connections were reset since the cloud was down.
@@ -126,7 +152,7 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     let Ok((stream, wire)) = split(stream) else {
         return;
     };
-    let (wire, mut down) = (Arc::new(wire), shared.down.subscribe());
+    let (wire, mut down) = (Arc::new(wire), shared.handles.down.subscribe());
     if *down.borrow_and_update() {
         shared.turned_away.fetch_add(1, Ordering::Relaxed);
         wire.reset();
@@ -156,17 +182,54 @@ async fn answer(
     request: Request<Incoming>,
 ) -> io::Result<Response> {
     let asked = Asked::of(&request);
-    let ticket = shared.log.arrived(&asked, request.headers());
     let request = request.map(Body::new);
-    let answer = match shared.faults.strike(&asked) {
-        None => call(&shared.api, request).await,
+    if let Some(control) = &shared.api.control
+        && asked.path.starts_with(CONTROL)
+    {
+        return Ok(call(control, request).await);
+    }
+    let (request, body) = opened(&shared.api, request).await?;
+    let ticket = shared.handles.log.arrived(&asked, request.headers(), &body);
+    let door = shared.api.door.as_ref();
+    if door.is_some_and(|door| door.is_taken(&asked, &body)) {
+        // A client that gave up and asks again has gone away from the other request, which is only
+        // seen when that one's turn comes.
+        for _ in 0..A_FEW_TURNS {
+            tokio::task::yield_now().await;
+        }
+    }
+    let held = match door.map(|door| door.enter(&asked, &body)).transpose() {
+        Ok(held) => held,
+        Err(refusal) => {
+            ticket.answered(refusal.status());
+            return Ok(*refusal);
+        }
+    };
+    let latency = *shared.handles.latency.borrow();
+    if !latency.is_zero() {
+        tokio::time::sleep(latency).await;
+    }
+    let answer = match shared.handles.faults.strike(&asked) {
+        None => call(&shared.api.router, request).await,
         Some(injection) => {
             ticket.faulty();
             fail(&shared, &injection, &wire, request).await?
         }
     };
+    drop(held);
     ticket.answered(answer.status());
     Ok(answer)
+}
+
+/// A request, and its body if that is JSON and there is somebody at the door to look at it.
+async fn opened(api: &Api, request: Request<Body>) -> io::Result<(Request<Body>, Option<Value>)> {
+    if api.door.is_none() || request.method() == Method::GET {
+        return Ok((request, None));
+    }
+    let (parts, body) = request.into_parts();
+    let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+    let value = serde_json::from_slice(&body).ok();
+    Ok((Request::from_parts(parts, Body::from(body)), value))
 }
 
 async fn call(api: &Router, request: Request<Body>) -> Response {
@@ -186,10 +249,13 @@ async fn fail(
     }
     tokio::time::sleep(fault.delay).await;
     let executed = if fault.executed {
-        Some(call(&shared.api, request).await)
+        Some(call(&shared.api.router, request).await)
     } else {
         None
     };
+    if let Some(last) = &fault.last {
+        last();
+    }
     let executed = executed.unwrap_or_default();
     let mut answer = match &fault.ending {
         Ending::Answer => executed,
@@ -206,7 +272,7 @@ async fn fail(
             injection.is_lifted().await;
             return Err(reset(wire));
         }
-        Ending::Status(status) => (shared.error)(*status),
+        Ending::Status(status) => (shared.api.error)(*status),
         Ending::Body(status, kind, body) => {
             let mut answer = Response::new(Body::from(body.clone()));
             *answer.status_mut() = *status;

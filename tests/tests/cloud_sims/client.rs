@@ -1,5 +1,6 @@
 //! A client that shows what comes over the wire, byte for byte.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -65,25 +66,58 @@ pub(crate) async fn filtered(url: &str, path: &str, filter: &str) -> Answer {
     ask(url, "GET", path, &headers).await.expect("an answer")
 }
 
+/// A write with the token. `None`: the connection was reset before any answer.
+pub(crate) async fn try_send(url: &str, method: &str, path: &str, body: &Value) -> Option<Answer> {
+    let token = format!("Bearer {TOKEN}");
+    let body = if body.is_null() {
+        String::new()
+    } else {
+        body.to_string()
+    };
+    let length = body.len().to_string();
+    let headers = [
+        ("Authorization", token.as_str()),
+        ("Content-Length", &length),
+    ];
+    let asked = tokio::time::timeout(LIMIT, exchange(url, method, path, &headers, &body));
+    asked.await.expect("the simulation answers in time")
+}
+
+/// A write with the token.
+pub(crate) async fn send(url: &str, method: &str, path: &str, body: &Value) -> Answer {
+    let answer = try_send(url, method, path, body).await;
+    answer.expect("an answer")
+}
+
 pub(crate) async fn ask(
     url: &str,
     method: &str,
     path: &str,
     headers: &[(&str, &str)],
 ) -> Option<Answer> {
-    let asked = tokio::time::timeout(LIMIT, exchange(url, method, path, headers));
+    let asked = tokio::time::timeout(LIMIT, exchange(url, method, path, headers, ""));
     asked.await.expect("the simulation answers in time")
 }
 
-async fn exchange(url: &str, method: &str, path: &str, headers: &[(&str, &str)]) -> Option<Answer> {
+async fn exchange(
+    url: &str,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Option<Answer> {
     let address = url.strip_prefix("http://").expect("an address");
-    let mut stream = TcpStream::connect(address).await.expect("a connection");
+    let mut stream = match TcpStream::connect(address).await {
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+        connected => connected.expect("a connection"),
+    };
     let headers: String = headers
         .iter()
         .map(|(k, v)| format!("{k}: {v}\r\n"))
         .collect();
-    let request =
-        format!("{method} {path} HTTP/1.1\r\nHost: sim\r\nConnection: close\r\n{headers}\r\n");
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: sim\r\nConnection: close\r\n{headers}\r\n{body}"
+    );
     // What was reset already is seen when reading.
     let _ = stream.write_all(request.as_bytes()).await;
     let (mut received, mut buffer, mut reset) = (Vec::new(), [0; 4096], false);
@@ -108,7 +142,9 @@ async fn exchange(url: &str, method: &str, path: &str, headers: &[(&str, &str)])
             (name, http::HeaderValue::try_from(value).unwrap())
         })
         .collect();
-    let length: usize = headers["content-length"].to_str().unwrap().parse().unwrap();
+    // An answer without a body has no length either.
+    let length = headers.get("content-length");
+    let length = length.map_or(0, |length| length.to_str().unwrap().parse().unwrap());
     let ended = match (reset, body.len() == length) {
         (true, _) => Ended::Reset,
         (false, true) => Ended::Whole,

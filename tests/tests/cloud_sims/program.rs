@@ -7,9 +7,9 @@ use mooring_tests::process::Process;
 use mooring_tests::program::Program;
 use mooring_tests::scratch::Scratch;
 use mooring_tests::wait::eventually;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::client::get;
+use crate::client::{ask, get, send, try_get};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -17,10 +17,7 @@ const SOON: Duration = Duration::from_secs(10);
 async fn started(scratch: &Scratch, provider: &str, state: &str) -> (Process, String) {
     let file = scratch.join("state.json");
     std::fs::write(&file, state).unwrap();
-    let flags = [
-        format!("--provider={provider}"),
-        format!("--state={}", file.display()),
-    ];
+    let flags = [provider.to_owned(), format!("--state={}", file.display())];
     let process = Program::CloudSim.start(scratch.path(), flags).unwrap();
     let url = eventually("it tells its address and its token", SOON, async || {
         let log = process.log();
@@ -59,8 +56,79 @@ async fn it_refuses_a_file_that_it_does_not_understand() {
     let file = scratch.join("state.json");
     std::fs::write(&file, r#"{"serverz": []}"#).unwrap();
     let state = format!("--state={}", file.display());
-    let flags = ["--provider=cloudscale".to_owned(), state];
+    let flags = ["cloudscale".to_owned(), state];
     let process = Program::CloudSim.start(scratch.path(), flags).unwrap();
     assert_eq!(process.wait_for_code(SOON).await, 1);
     assert!(process.log().contains("serverz"), "{}", process.log());
+}
+
+#[tokio::test]
+async fn a_controller_from_outside_meets_what_it_is_told_to() {
+    let scratch = Scratch::new("cloud-sim").unwrap();
+    let marker = scratch.join("died");
+    let flags = [
+        "cloudscale".to_owned(),
+        "--provisioning=0s".to_owned(),
+        "--die-at=3".to_owned(),
+        format!("--die-run=touch {}", marker.display()),
+    ];
+    let process = Program::CloudSim.start(scratch.path(), flags).unwrap();
+    let url = eventually("it tells its address", SOON, async || {
+        let log = process.log();
+        let url = log.split_once("_URL=")?.1.lines().next()?.to_owned();
+        log.contains(TOKEN).then_some(url)
+    })
+    .await;
+    // Without a token, as a script asks; and it does not count as a call.
+    let control = async |path: &str| ask(&url, "GET", path, &[]).await.unwrap().json();
+    assert_eq!(control("/_sim/state").await["load_balancers"], json!([]));
+    let body = json!({ "name": "lb", "flavor": "lb-standard", "vip_addresses": [] });
+    let path = "/v1/load-balancers";
+    let balancer = send(&url, "POST", path, &body).await.json();
+    assert_eq!(
+        control("/_sim/state").await["load_balancers"][0]["name"],
+        "lb"
+    );
+
+    let fault = json!({ "path": path, "method": "get", "status": 429, "retry_after": 5 });
+    assert_eq!(send(&url, "POST", "/_sim/faults", &fault).await.status, 204);
+    let busy = get(&url, path).await;
+    assert_eq!((busy.status, busy.header("retry-after")), (429, "5"));
+    let odd = json!({ "fault": "earthquake" });
+    assert_eq!(send(&url, "POST", "/_sim/faults", &odd).await.status, 400);
+    let calls = control("/_sim/calls").await;
+    assert_eq!(
+        (&calls[0]["body"], &calls[1]["status"]),
+        (&body, &json!(429))
+    );
+    assert!(!calls.to_string().contains(TOKEN));
+
+    assert!(try_get(&url, path).await.is_none(), "the third is the last");
+    eventually("what is to be run has run", SOON, async || marker.exists()).await;
+    assert_eq!(get(&url, path).await.json()[0]["uuid"], balancer["uuid"]);
+    let traffic = control("/_sim/traffic").await;
+    assert_eq!(
+        (
+            &traffic["concurrent_writes"],
+            &traffic["load_balancers"][0]["name"]
+        ),
+        (&json!(0), &json!("lb"))
+    );
+
+    let fault = json!({ "fault": "dropped", "times": 100 });
+    send(&url, "POST", "/_sim/faults", &fault).await;
+    assert!(try_get(&url, path).await.is_none());
+    let cleared = send(&url, "DELETE", "/_sim/faults", &Value::Null).await;
+    assert_eq!((cleared.status, get(&url, path).await.status), (204, 200));
+
+    let away = json!({ "seconds": 0.2 });
+    assert_eq!(send(&url, "POST", "/_sim/down", &away).await.status, 204);
+    eventually("nobody is at home", SOON, async || {
+        try_get(&url, path).await.is_none()
+    })
+    .await;
+    eventually("somebody is again", SOON, async || {
+        try_get(&url, path).await.is_some()
+    })
+    .await;
 }

@@ -1,13 +1,63 @@
 //! Answers in the shapes of this API.
 
 use axum::body::{Body, Bytes};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// An answer with this body.
 pub(super) fn ok(body: impl Into<Bytes>) -> Response {
     with_body(StatusCode::OK, body.into())
+}
+
+/// An answer about something new.
+pub(super) fn created(body: impl Into<Bytes>) -> Response {
+    with_body(StatusCode::CREATED, body.into())
+}
+
+/// An answer without anything in it.
+pub(super) fn done() -> Response {
+    let mut answer = with_body(StatusCode::NO_CONTENT, Bytes::new());
+    answer.headers_mut().remove(header::CONTENT_TYPE);
+    answer
+}
+
+/// A request that is not granted.
+#[derive(Debug, PartialEq)]
+pub(super) struct Refusal {
+    pub(super) status: StatusCode,
+    pub(super) body: Value,
+}
+
+impl Refusal {
+    /// 400 in words.
+    pub(super) fn detail(detail: &str) -> Self {
+        Self {
+            status: StatusCode::BAD_REQUEST,
+            body: json!({ "detail": detail }),
+        }
+    }
+
+    /// 400 about one field.
+    pub(super) fn field(field: &str, message: &str) -> Self {
+        Self {
+            status: StatusCode::BAD_REQUEST,
+            body: json!({ field: [message] }),
+        }
+    }
+
+    pub(super) fn not_found() -> Self {
+        Self {
+            status: StatusCode::NOT_FOUND,
+            body: json!({ "detail": "Not found." }),
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        with_body(self.status, self.body.to_string().into())
+    }
 }
 
 /// The error that goes with a status.

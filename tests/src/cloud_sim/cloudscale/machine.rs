@@ -2,6 +2,9 @@
 
 use serde_json::{Value, json};
 
+/// The subnet of private addresses, unless another is given.
+pub const SUBNET: &str = "11111111-2222-4333-8444-555555555555";
+
 /// A server about to be made.
 #[derive(Clone, Debug)]
 #[must_use]
@@ -12,7 +15,8 @@ pub struct Machine(Value);
 #[must_use]
 pub struct Interface {
     kind: &'static str,
-    addresses: Vec<Value>,
+    subnet: String,
+    addresses: Vec<String>,
 }
 
 impl Machine {
@@ -67,44 +71,55 @@ impl Machine {
 
 impl Interface {
     /// An interface to the public network, without an address.
-    pub const fn public() -> Self {
+    pub fn public() -> Self {
         Self::of("public")
     }
 
     /// An interface to a private network, without an address.
-    pub const fn private() -> Self {
+    pub fn private() -> Self {
         Self::of("private")
     }
 
-    const fn of(kind: &'static str) -> Self {
+    fn of(kind: &'static str) -> Self {
         Self {
             kind,
+            subnet: SUBNET.to_owned(),
             addresses: Vec::new(),
         }
     }
 
+    /// The subnet of its addresses, as far as they are private. Unless this is said, all private
+    /// addresses are in one and the same.
+    pub fn subnet(mut self, uuid: &str) -> Self {
+        uuid.clone_into(&mut self.subnet);
+        self
+    }
+
     /// One more address.
     pub fn address(mut self, address: &str) -> Self {
-        let subnet = json!({
-            "href": "https://api.cloudscale.ch/v1/subnets/11111111-2222-4333-8444-555555555555",
-            "uuid": "11111111-2222-4333-8444-555555555555",
-            "cidr": "10.0.0.0/8",
-        });
-        let (version, length) = if address.contains(':') {
-            (6, 128)
-        } else {
-            (4, 24)
-        };
-        self.addresses.push(json!({
-            "version": version, "address": address, "prefix_length": length,
-            "gateway": null, "reverse_ptr": null,
-            "subnet": if self.kind == "private" { subnet } else { Value::Null },
-        }));
+        self.addresses.push(address.to_owned());
         self
     }
 
     /// The interface as the API shows it.
     pub fn into_value(self) -> Value {
+        let subnet = if self.kind == "private" {
+            subnet(&self.subnet)
+        } else {
+            Value::Null
+        };
+        let addresses = self.addresses.iter().map(|address| {
+            let (version, length) = if address.contains(':') {
+                (6, 128)
+            } else {
+                (4, 24)
+            };
+            json!({
+                "version": version, "address": address, "prefix_length": length,
+                "gateway": null, "reverse_ptr": null, "subnet": subnet,
+            })
+        });
+        let addresses: Value = addresses.collect();
         json!({
             "type": self.kind,
             "network": {
@@ -112,9 +127,18 @@ impl Interface {
                 "uuid": "22222222-3333-4444-8555-666666666666",
                 "name": self.kind,
             },
-            "addresses": self.addresses,
+            "addresses": addresses,
         })
     }
+}
+
+/// A subnet as the API shows it.
+pub(super) fn subnet(uuid: &str) -> Value {
+    json!({
+        "href": format!("https://api.cloudscale.ch/v1/subnets/{uuid}"),
+        "uuid": uuid,
+        "cidr": "10.0.0.0/8",
+    })
 }
 
 /// A flavor as the API shows it.

@@ -1,0 +1,182 @@
+//! What there is, without what differs from run to run: so that two ends can be compared.
+
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+
+use super::kind::Kind;
+use super::state::State;
+
+/// All load balancers with their parts as a tree, sorted, without UUIDs, addresses on the internet,
+/// times and statuses; and the floating IPs that no load balancer has.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CloudState(Value);
+
+impl CloudState {
+    pub(super) fn of(state: &State) -> Self {
+        let balancers = state.rows(Kind::LoadBalancer).iter();
+        let balancers = sorted(balancers.map(|row| balancer(state, row.key(), row.value())));
+        let ips = state.rows(Kind::FloatingIp).iter().map(|row| row.value());
+        let idle = ips.filter(|ip| ip["load_balancer"].is_null());
+        let idle = sorted(idle.map(|ip| ip["network"].clone()));
+        Self(json!({ "load_balancers": balancers, "idle_floating_ips": idle }))
+    }
+
+    /// As JSON.
+    pub const fn value(&self) -> &Value {
+        &self.0
+    }
+
+    /// The load balancer of this name, as JSON, or `null`.
+    pub fn load_balancer(&self, name: &str) -> &Value {
+        let balancers = self.0["load_balancers"].as_array();
+        let mut balancers = balancers.into_iter().flatten();
+        let found = balancers.find(|balancer| balancer["name"] == name);
+        found.unwrap_or(&Value::Null)
+    }
+
+    /// The same without any tags: for controllers that set different ones.
+    #[must_use]
+    pub fn without_tags(mut self) -> Self {
+        strip(&mut self.0);
+        self
+    }
+
+    /// One line for each place where the other is different; none if they are equal.
+    pub fn diff(&self, other: &Self) -> Vec<String> {
+        let mut lines = Vec::new();
+        differences("", &self.0, &other.0, &mut lines);
+        lines
+    }
+}
+
+impl fmt::Debug for CloudState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#}", self.0)
+    }
+}
+
+fn balancer(state: &State, uuid: &str, value: &Value) -> Value {
+    let mut shown = fields(value, &["name", "tags"]);
+    shown["zone"] = value["zone"]["slug"].clone();
+    shown["flavor"] = value["flavor"]["slug"].clone();
+    let vips = value["vip_addresses"].as_array().into_iter().flatten();
+    shown["vip_addresses"] = vips.map(vip).collect();
+    let ips = state.referring(Kind::FloatingIp, "load_balancer", uuid);
+    shown["floating_ips"] = sorted(ips.map(|ip| ip["network"].clone()));
+    let pools = state.referring(Kind::Pool, "load_balancer", uuid);
+    shown["pools"] = sorted(pools.map(|value| pool(state, value)));
+    let listeners = state.referring(Kind::Listener, "load_balancer", uuid);
+    let loose = listeners.filter(|listener| listener["pool"].is_null());
+    shown["loose_listeners"] = sorted(loose.map(listener));
+    shown
+}
+
+/// A private address is chosen by whoever asks for it, a public one is not.
+fn vip(vip: &Value) -> Value {
+    match vip["subnet"]["uuid"].as_str() {
+        Some(subnet) => json!({ "subnet": subnet, "address": vip["address"] }),
+        None => json!({ "public": vip["version"] }),
+    }
+}
+
+fn pool(state: &State, value: &Value) -> Value {
+    let uuid = value["uuid"].as_str().unwrap_or_default();
+    let mut shown = fields(value, &["name", "algorithm", "protocol", "tags"]);
+    let members = state.referring(Kind::Member, "pool", uuid);
+    shown["members"] = sorted(members.map(member));
+    let listeners = state.referring(Kind::Listener, "pool", uuid);
+    shown["listeners"] = sorted(listeners.map(listener));
+    let mut monitors = state.referring(Kind::HealthMonitor, "pool", uuid);
+    shown["health_monitor"] = monitors.next().map_or(Value::Null, monitor);
+    shown
+}
+
+fn member(value: &Value) -> Value {
+    let mut shown = fields(
+        value,
+        &[
+            "name",
+            "enabled",
+            "address",
+            "protocol_port",
+            "monitor_port",
+            "tags",
+        ],
+    );
+    shown["subnet"] = value["subnet"]["uuid"].clone();
+    shown
+}
+
+fn listener(value: &Value) -> Value {
+    fields(
+        value,
+        &[
+            "name",
+            "protocol",
+            "protocol_port",
+            "allowed_cidrs",
+            "timeout_client_data_ms",
+            "timeout_member_connect_ms",
+            "timeout_member_data_ms",
+            "tags",
+        ],
+    )
+}
+
+fn monitor(value: &Value) -> Value {
+    fields(
+        value,
+        &[
+            "type",
+            "delay_s",
+            "timeout_s",
+            "up_threshold",
+            "down_threshold",
+            "http",
+            "tags",
+        ],
+    )
+}
+
+fn fields(value: &Value, names: &[&str]) -> Value {
+    let fields = names
+        .iter()
+        .map(|name| ((*name).to_owned(), value[*name].clone()));
+    Value::Object(fields.collect::<Map<_, _>>())
+}
+
+fn sorted(values: impl Iterator<Item = Value>) -> Value {
+    let mut values: Vec<Value> = values.collect();
+    values.sort_by_cached_key(|value| (value["name"].to_string(), value.to_string()));
+    Value::Array(values)
+}
+
+fn strip(value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            object.remove("tags");
+            object.values_mut().for_each(strip);
+        }
+        Value::Array(values) => values.iter_mut().for_each(strip),
+        _ => {}
+    }
+}
+
+fn differences(path: &str, one: &Value, other: &Value, lines: &mut Vec<String>) {
+    match (one, other) {
+        (Value::Object(a), Value::Object(b)) => {
+            for (key, value) in a {
+                let counterpart = b.get(key).unwrap_or(&Value::Null);
+                differences(&format!("{path}/{key}"), value, counterpart, lines);
+            }
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            for (index, (a, b)) in a.iter().zip(b).enumerate() {
+                differences(&format!("{path}/{index}"), a, b, lines);
+            }
+        }
+        _ if one == other => {}
+        _ => lines.push(format!("{path}: {one} and {other}")),
+    }
+}
