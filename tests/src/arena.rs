@@ -238,7 +238,11 @@ pub fn requests_about(log: &AuditLog, node: &str) -> AuditLog {
 pub fn event_writes(log: &AuditLog, node: &str) -> AuditLog {
     let is_about = |record: &Record| {
         let body = record.body.as_ref();
-        body.is_some_and(|body| body["regarding"]["name"] == node)
+        body.is_some_and(|body| body["involvedObject"]["name"] == node)
+            || record
+                .name
+                .rsplit_once('.')
+                .is_some_and(|(name, _)| name == node)
     };
     log.of("events")
         .writes()
