@@ -29,11 +29,14 @@ pub struct Opened {
 /// # Errors
 /// Whatever keeps one from being used, with what to do about it.
 pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Opened> {
+    let names = flags.choice.providers.iter().map(ToString::to_string);
+    let providers = names.collect::<Vec<_>>().join(",");
+    tracing::info!(providers, because = flags.choice.because, "chosen");
     let env = |variable: &str| std::env::var(variable).ok();
     let mut faults = Vec::new();
     let mut linode = None;
     let mut cloudscale = None;
-    for provider in &flags.providers {
+    for provider in &flags.choice.providers {
         match provider {
             Provider::Linode => {
                 let read = linode::Config::read(&env, flags.linode.clone());
@@ -55,7 +58,7 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
     let metrics = Metrics::register(registry);
     if let Some(config) = linode {
         let checks_token = config.flags.checks_token;
-        let opened = Linode::new(config, flags.limits, metrics.clone())?;
+        let opened = Linode::new(config, flags.limits.or(linode::LIMITS), metrics.clone())?;
         if checks_token {
             opened.check_token().await.context(TOKEN_CHECK)?;
             token_checked = Some(opened.clone());
@@ -63,13 +66,13 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
         clouds.push(Arc::new(Inventory::new(opened)));
     }
     if let Some(config) = cloudscale {
-        if flags.cloud_config.is_some() && !flags.providers.contains(&Provider::Cloudlycke) {
+        if flags.cloud_config.is_some() && !flags.choice.providers.contains(&Provider::Cloudlycke) {
             tracing::warn!("--cloud-config is ignored: cloudscale reads its environment alone");
         }
-        let opened = Cloudscale::new(config, flags.limits, metrics)?;
+        let opened = Cloudscale::new(config, flags.limits.or(cloudscale::LIMITS), metrics)?;
         clouds.push(Arc::new(Inventory::new(opened)));
     }
-    if flags.providers.contains(&Provider::Cloudlycke) {
+    if flags.choice.providers.contains(&Provider::Cloudlycke) {
         let opened = Arc::new(Cloudlycke::open(flags.cloud_config.clone()).await?);
         clouds.push(opened.clone());
         machines = Some(opened);

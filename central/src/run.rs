@@ -20,20 +20,22 @@ use crate::controllers::address_pool::{self, Allocations, NetworkView};
 use crate::controllers::service;
 use crate::controllers::{Bearers, Context, canonical, node_init, node_lifecycle};
 use crate::election::{Elector, Leadership};
-use crate::flags::{Flags, TABLE};
+use crate::flags::{Flags, Surroundings, TABLE};
 use crate::providers::{self, Opened};
 use crate::server::{self, Health};
 use crate::service_view::ServiceView;
 
-/// The whole program, from the command line to the exit code: 0 after SIGTERM, 1 after a failure or
+/// The whole program, from the name that it was started by and its arguments to the exit code: 0 after SIGTERM, 1 after a failure or
 /// the loss of the leader's lease, 2 for a command line that cannot be read.
 #[must_use]
-pub fn main(arguments: Vec<String>) -> ExitCode {
+pub fn main(program: &str, arguments: Vec<String>) -> ExitCode {
+    let env = |variable: &str| std::env::var(variable).ok();
+    let env = &env;
     let logging = |flags: &Flags| (flags.verbosity, flags.log_format);
     program::main(
         &TABLE,
         arguments,
-        Flags::read,
+        |values| Flags::read(values, Surroundings { program, env }),
         logging,
         Threads::PerCore,
         |flags| async { run(flags).await.map_err(|error| format!("{error:#}")) },

@@ -20,6 +20,13 @@ pub use config::Config;
 /// The provider's name, and the scheme of its IDs.
 pub const NAME: &str = "cloudscale";
 
+/// How often it is asked if the flags do not say. It documents no limit, and a change of many load
+/// balancers is many requests.
+pub const LIMITS: Limits = Limits {
+    qps: 20.0,
+    burst: 40,
+};
+
 /// The provider.
 #[derive(Debug)]
 pub struct Cloudscale {

@@ -48,10 +48,10 @@ const LEGACY: &str = "Taken from older manifests";
 /// One flag a line: a table to be read.
 #[rustfmt::skip]
 const FLAGS: &[Flag] = &[
-    flag(CLOUD, "cloud-provider", Text, "", Act, "The providers that the cluster has machines of, separated by commas: linode, cloudscale, cloudlycke (machines described in a file)."),
+    flag(CLOUD, "cloud-provider", Text, "", Act, "The providers that the cluster has machines of, separated by commas: linode, cloudscale, cloudlycke (machines described in a file). Absent: the one whose old controller the program is started as (cloudscale-cloud-controller-manager, linode-cloud-controller-manager), else the one whose token is in the environment."),
     flag(CLOUD, "cloud-config", Text, "", Act, "The provider's configuration; for cloudlycke the machines file. Absent: the machines that are built in."),
-    flag(CLOUD, "cloud-api-qps", Number, "5", Act, "How many requests per second all controllers together make to one cloud in the long run."),
-    flag(CLOUD, "cloud-api-burst", Integer, "20", Act, "How many requests they may make at once after a pause."),
+    flag(CLOUD, "cloud-api-qps", Number, "", Act, "How many requests per second all controllers together make to one cloud in the long run. Absent: 5 to linode, 20 to cloudscale."),
+    flag(CLOUD, "cloud-api-burst", Integer, "", Act, "How many requests they may make at once after a pause. Absent: 20 to linode, 40 to cloudscale."),
     flag(CLOUD, "cluster-name", Text, "kubernetes", Accept, "The cluster's name, part of the marks on what is created in a cloud; cloudlycke creates nothing."),
     flag(CLOUD, "controllers", List, "*", Act, "Which controllers run: * for all, -NAME to leave one out. Names: cloud-node-controller (cloud-node), cloud-node-lifecycle-controller (cloud-node-lifecycle), service-lb-controller (service), node-route-controller (route)."),
     flag(NODES, "node-daemon-grace", Duration, "0", Act, "How long a new Node's own mooring-node may take to initialise it before central does. 0: there is no node daemon, nobody is waited for."),
