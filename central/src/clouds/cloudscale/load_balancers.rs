@@ -9,7 +9,11 @@
 //! A Service has one load balancer; each of its ports a pool with members, one health monitor and
 //! one listener.
 
+mod annotations;
 mod desired;
 mod model;
+mod networks;
 mod observed;
+mod plan;
+mod selector;
 mod step;
