@@ -32,8 +32,8 @@ pub struct Flags {
     pub controllers: Controllers,
     /// How Nodes are looked after.
     pub nodes: NodeFlags,
-    /// `--concurrent-service-syncs`.
-    pub concurrent_service_syncs: usize,
+    /// Which Services are served, and how.
+    pub services: ServiceFlags,
     /// Leader election; `None` with `--leader-elect=false`.
     pub leader: Option<LeaderFlags>,
     /// `--kubeconfig`.
@@ -132,6 +132,21 @@ pub struct NodeFlags {
     pub concurrent_syncs: usize,
 }
 
+/// Which Services are served, and how.
+#[derive(Clone, Debug)]
+pub struct ServiceFlags {
+    /// `--concurrent-service-syncs`.
+    pub concurrent_syncs: usize,
+    /// `--load-balancer-class`.
+    pub own_class: Option<String>,
+    /// `--serve-classless-services`.
+    pub serves_classless: bool,
+    /// `--load-balancer-resync-period`; `None`: never.
+    pub resync_period: Option<Duration>,
+    /// `--delete-orphans`.
+    pub delete_orphans: bool,
+}
+
 /// Leader election.
 #[derive(Clone, Debug)]
 pub struct LeaderFlags {
@@ -162,6 +177,8 @@ pub struct ServingFlags {
 
 /// Anything done more often is a mistake.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(50);
+/// Clouds are not asked more often.
+const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
 const WHOLE_NUMBER: &str = "write a whole number";
 
 impl Flags {
@@ -178,7 +195,7 @@ impl Flags {
             cloud_config: reader.text("cloud-config").map(Into::into),
             controllers: read_controllers(&mut reader),
             nodes: read_nodes(&mut reader),
-            concurrent_service_syncs: reader.parsed("concurrent-service-syncs", WHOLE_NUMBER),
+            services: read_services(&mut reader),
             leader: read_leader(&mut reader),
             kubeconfig: reader.text("kubeconfig").map(Into::into),
             master: reader.text("master"),
@@ -285,6 +302,31 @@ fn read_nodes(reader: &mut Reader<'_>) -> NodeFlags {
         max_deletions_percent: percent,
         concurrent_syncs: reader.parsed("concurrent-node-syncs", WHOLE_NUMBER),
     }
+}
+
+fn read_services(reader: &mut Reader<'_>) -> ServiceFlags {
+    let period = reader.duration("load-balancer-resync-period");
+    if !period.is_zero() && period < SHORTEST_RESYNC {
+        reader.fault(
+            "load-balancer-resync-period",
+            format!("{period:?}"),
+            "must be at least 1s, or 0 for never",
+        );
+    }
+    let flags = ServiceFlags {
+        concurrent_syncs: reader.parsed("concurrent-service-syncs", WHOLE_NUMBER),
+        own_class: reader.text("load-balancer-class"),
+        serves_classless: reader.bool("serve-classless-services"),
+        resync_period: Some(period).filter(|period| !period.is_zero()),
+        delete_orphans: reader.bool("delete-orphans"),
+    };
+    if flags.own_class.is_none() && !flags.serves_classless {
+        reader.other_fault(
+            "--serve-classless-services=false without --load-balancer-class serves no Service; \
+             name a class, or leave the service controller out with --controllers=*,-service",
+        );
+    }
+    flags
 }
 
 fn read_leader(reader: &mut Reader<'_>) -> Option<LeaderFlags> {

@@ -9,6 +9,7 @@ use crate::cloud_api::{Fault, Metrics};
 use crate::clouds::cloudlycke::Cloudlycke;
 use crate::clouds::cloudscale::{self, Cloudscale};
 use crate::clouds::linode::{self, Linode};
+use crate::clouds::load_balancers::LoadBalancers;
 use crate::clouds::{Clouds, Instances};
 use crate::flags::{Flags, Provider};
 use crate::inventory::Inventory;
@@ -19,6 +20,8 @@ pub struct Opened {
     pub clouds: Arc<Clouds>,
     /// The one whose machines a file describes, if it is among them.
     pub machines: Option<Arc<Cloudlycke>>,
+    /// The load balancers of the cloud that has any.
+    pub load_balancers: Option<Arc<dyn LoadBalancers>>,
     /// Linode, if its token is to be checked again and again.
     pub token_checked: Option<Arc<Linode>>,
 }
@@ -80,6 +83,7 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
     Ok(Opened {
         clouds: Arc::new(Clouds::new(clouds)),
         machines,
+        load_balancers: None,
         token_checked,
     })
 }

@@ -225,6 +225,18 @@ pub mod reasons {
     pub const DELETING_LOAD_BALANCER: &str = "DeletingLoadBalancer";
     /// Service, Normal: its load balancer is gone.
     pub const DELETED_LOAD_BALANCER: &str = "DeletedLoadBalancer";
+    /// Service, Normal: its load balancer follows the Nodes again.
+    pub const UPDATED_LOAD_BALANCER: &str = "UpdatedLoadBalancer";
+    /// Service, Warning: its load balancer does not follow the Nodes; the note says why.
+    pub const UPDATE_LOAD_BALANCER_FAILED: &str = "UpdateLoadBalancerFailed";
+    /// Service, Warning: users will notice what is about to be done to its load balancer; the note
+    /// names the steps.
+    pub const DISRUPTIVE_CHANGE: &str = "DisruptiveChange";
+    /// Service `default/kubernetes`, Warning: a load balancer bears the marks of a Service that is no
+    /// more.
+    pub const ORPHANED_LOAD_BALANCER: &str = "OrphanedLoadBalancer";
+    /// Service `default/kubernetes`, Normal: such a load balancer was deleted.
+    pub const DELETED_ORPHAN: &str = "DeletedOrphanedLoadBalancer";
     /// L2Network, Warning: part of its ranges belongs to an older L2Network.
     pub const RANGE_CONFLICT: &str = "RangeConflict";
     /// L2Network, Warning: it cannot be read.

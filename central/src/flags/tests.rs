@@ -163,3 +163,25 @@ fn periods_of_nothing_are_refused() {
     assert_eq!(error.faults.len(), 3, "{error}");
     assert!(error.to_string().contains("at least 50ms"), "{error}");
 }
+
+#[test]
+fn sv_40_whose_services_are_served_can_be_chosen() {
+    let flags = read("--cloud-provider=cloudscale").unwrap().services;
+    assert!(flags.serves_classless && flags.own_class.is_none() && !flags.delete_orphans);
+    assert_eq!(flags.resync_period, Some(Duration::from_secs(600)));
+    let line = "--cloud-provider=cloudscale --load-balancer-class=example.com/x \
+                --serve-classless-services=false --load-balancer-resync-period=0 --delete-orphans";
+    let flags = read(line).unwrap().services;
+    assert_eq!(flags.own_class.as_deref(), Some("example.com/x"));
+    assert!(!flags.serves_classless && flags.delete_orphans && flags.resync_period.is_none());
+}
+
+#[test]
+fn serving_nobody_and_asking_all_the_time_are_refused() {
+    let error = read(
+        "--cloud-provider=cloudscale --serve-classless-services=false \
+         --load-balancer-resync-period=500ms",
+    )
+    .unwrap_err();
+    assert_eq!(error.faults.len(), 2, "{error}");
+}
