@@ -18,16 +18,21 @@ use crate::clouds::{ForeignPool, Instances as _, cloudlycke};
 use crate::controllers::{Context, address_pool, node_init, node_lifecycle, service};
 use crate::election::{Elector, Leadership};
 use crate::flags::{Flags, Surroundings, TABLE};
+use crate::plan_command;
 use crate::providers::{self, Opened};
 use crate::server::{self, Health};
 use watched::{Follows, Watched};
 
-/// The whole program, from the name that it was started by and its arguments to the exit code: 0 after SIGTERM, 1 after a failure or
-/// the loss of the leader's lease, 2 for a command line that cannot be read.
+/// The whole program, from the name that it was started by and its arguments to the exit code: 0
+/// after SIGTERM, 1 after a failure or the loss of the leader's lease, 2 for a command line that
+/// cannot be read. With `plan` in front, it shows what it would do, and does not do it.
 #[must_use]
-pub fn main(program: &str, arguments: Vec<String>) -> ExitCode {
+pub fn main(program: &str, mut arguments: Vec<String>) -> ExitCode {
     let env = |variable: &str| std::env::var(variable).ok();
     let env = &env;
+    if arguments.first().is_some_and(|first| first == "plan") {
+        return plan_command::main(Surroundings { program, env }, arguments.split_off(1));
+    }
     let logging = |flags: &Flags| (flags.verbosity, flags.log_format);
     program::main(
         &TABLE,

@@ -23,7 +23,7 @@ use super::Context;
 use super::address_pool::Allocations;
 use crate::service_view::ServiceView;
 use cloud::CloudServices;
-pub use cloud::{Cloud, Metrics, NodeChanges, Options};
+pub use cloud::{Cloud, Metrics, NodeChanges, Options, demand};
 use failure::Failure;
 use l2::L2Services;
 pub use routing::{Routing, Server};

@@ -30,6 +30,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ObjectReference;
 use mooring_common::engine::Outcome;
 use mooring_common::k8s::{Cache, EventKind, ObjectKey};
+use mooring_common::node_view::NodeView;
 use tokio::sync::watch;
 
 use super::routing::Routing;
@@ -186,8 +187,7 @@ impl CloudServices {
     fn served(&self) -> Vec<ObjectKey> {
         let all = self.cluster.services().into_iter();
         let served = all.filter(|service| {
-            self.routing.wants_of_cloud(service)
-                || (service.has_finalizer() && self.routing.is_ours(service))
+            self.routing.wants_of_cloud(service) || self.routing.leaves_to_cloud(service)
         });
         served.map(|service| service.key.clone()).collect()
     }
@@ -198,24 +198,9 @@ impl CloudServices {
         }
     }
 
-    /// What a pass over this Service goes by.
     fn demand(&self, service: &Arc<ServiceView>) -> Demand {
-        let mut nodes = self.cluster.nodes();
-        nodes.retain(|node| node.carries_traffic());
-        nodes.sort_by(|a, b| a.name.cmp(&b.name));
-        let all = self.cluster.services();
-        let is_other = |other: &&Arc<ServiceView>| {
-            other.uid != service.uid && self.routing.wants_of_cloud(other)
-        };
-        let mut others: Vec<_> = all.iter().filter(is_other).cloned().collect();
-        others.sort_by(|a, b| a.key.cmp(&b.key));
-        let cluster = all.iter().find(|service| service.key == cluster_service());
-        Demand {
-            service: service.clone(),
-            nodes,
-            others,
-            cluster: cluster.map(|service| service.uid.clone()),
-        }
+        let (nodes, services) = (self.cluster.nodes(), self.cluster.services());
+        demand(service, nodes, &services, &self.routing)
     }
 
     async fn normal(&self, about: &ObjectReference, reason: &'static str, note: &str) {
@@ -226,6 +211,30 @@ impl CloudServices {
     async fn warn(&self, about: &ObjectReference, reason: &'static str, note: &str) {
         let (by, kind) = (Reporter::Controller, EventKind::Warning);
         self.cluster.tell(by, about, kind, reason, note).await;
+    }
+}
+
+/// What a pass over a Service goes by, in a cluster with these Nodes and Services.
+#[must_use]
+pub fn demand(
+    service: &Arc<ServiceView>,
+    mut nodes: Vec<Arc<NodeView>>,
+    services: &[Arc<ServiceView>],
+    routing: &Routing,
+) -> Demand {
+    nodes.retain(|node| node.carries_traffic());
+    nodes.sort_by(|a, b| a.name.cmp(&b.name));
+    let is_other =
+        |other: &&Arc<ServiceView>| other.uid != service.uid && routing.wants_of_cloud(other);
+    let mut others: Vec<_> = services.iter().filter(is_other).cloned().collect();
+    others.sort_by(|a, b| a.key.cmp(&b.key));
+    let mut all = services.iter();
+    let cluster = all.find(|service| service.key == cluster_service());
+    Demand {
+        service: service.clone(),
+        nodes,
+        others,
+        cluster: cluster.map(|service| service.uid.clone()),
     }
 }
 

@@ -54,6 +54,12 @@ impl Routing {
         let wants = service.is_load_balancer && !service.deleting;
         wants && self.server(service) == Some(Server::Cloud)
     }
+
+    /// Whether a cloud may have to clean up after it.
+    #[must_use]
+    pub fn leaves_to_cloud(&self, service: &ServiceView) -> bool {
+        !self.wants_of_cloud(service) && service.has_finalizer() && self.is_ours(service)
+    }
 }
 
 #[cfg(test)]
