@@ -235,3 +235,6 @@ fn listener(options: &Options, port: &Port) -> ListenerSpec {
         timeout_member_data_ms: Some(asked.timeout_member_data_ms),
     }
 }
+
+#[cfg(test)]
+mod tests;
