@@ -70,10 +70,17 @@ fn is_pool_as_wanted(wanted: &DesiredPool, pool: &Pool) -> bool {
         names.sort();
         names
     };
-    let actual = pool
-        .members
-        .iter()
-        .map(|member| format!("{:?}", member.spec));
+    // What the cloud does not say is not wrong.
+    let said = |member: &Member| {
+        let mut spec = member.spec.clone();
+        let mut all = wanted.members.iter();
+        let same = all.find(|wanted| wanted.target() == spec.target());
+        spec.monitor_port = spec
+            .monitor_port
+            .or(same.and_then(|same| same.monitor_port));
+        format!("{spec:?}")
+    };
+    let actual = pool.members.iter().map(said);
     let members = wanted.members.iter().map(|member| format!("{member:?}"));
     let [monitor] = pool.monitors.as_slice() else {
         return false;
