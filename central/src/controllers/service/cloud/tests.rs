@@ -199,12 +199,19 @@ async fn st_05_an_api_server_without_ip_mode_is_not_patched_again_and_again() {
 #[tokio::test(start_paused = true)]
 async fn st_07_a_status_that_was_wiped_comes_back_and_conditions_stay() {
     let world = World::served().await;
+    let mine = json!({
+        "type": "Mine",
+        "status": "True",
+        "reason": "Mine",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    });
     world.cluster.edit(&key("web"), |service| {
-        service["status"] = json!({"loadBalancer": {}, "conditions": [{"type": "Mine"}]});
+        service["status"] = json!({"loadBalancer": {}, "conditions": [mine]});
     });
     assert_eq!(world.pass("web").await, Outcome::Done);
     let status = &world.cluster.json(&key("web"))["status"];
-    assert_eq!(status["conditions"], json!([{"type": "Mine"}]));
+    assert_eq!(status["conditions"], json!([mine]));
     assert_eq!(
         status["loadBalancer"]["ingress"][0]["ip"],
         json!("192.0.2.1")

@@ -113,7 +113,7 @@ async fn an_edit_in_the_middle_of_a_pass_makes_it_plan_anew() {
     let cluster = world.cluster.clone();
     world.cloud.state.lock().unwrap().before_write = Some(Box::new(move || {
         cluster.edit(&key("web"), |service| {
-            service["spec"]["ports"][0]["port"] = json!(81)
+            service["spec"]["ports"][0]["port"] = json!(81);
         });
     }));
     assert_eq!(world.pass("web").await, Outcome::RetryAfter(SOON));

@@ -128,7 +128,7 @@ impl Cluster for FakeCluster {
         raise_version(service);
         self.patches.fetch_add(1, Ordering::SeqCst);
         let written = view(service.clone());
-        if written.deleting && !written.has_finalizer() {
+        if written.deleting && written.finalizers.iter().flatten().next().is_none() {
             services.remove(key);
         }
         Ok(written)
