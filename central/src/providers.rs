@@ -9,6 +9,7 @@ use crate::cloud_api::{Fault, Metrics};
 use crate::clouds::cloudlycke::Cloudlycke;
 use crate::clouds::cloudscale::{self, Cloudscale};
 use crate::clouds::linode::{self, Linode};
+use crate::clouds::load_balancers::LoadBalancers;
 use crate::clouds::{Clouds, Instances};
 use crate::flags::{Flags, Provider};
 use crate::inventory::Inventory;
@@ -19,6 +20,8 @@ pub struct Opened {
     pub clouds: Arc<Clouds>,
     /// The one whose machines a file describes, if it is among them.
     pub machines: Option<Arc<Cloudlycke>>,
+    /// The load balancers of the cloud that has any.
+    pub load_balancers: Option<Arc<dyn LoadBalancers>>,
     /// Linode, if its token is to be checked again and again.
     pub token_checked: Option<Arc<Linode>>,
 }
@@ -52,6 +55,7 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
     let mut clouds: Vec<Arc<dyn Instances>> = Vec::new();
     let mut machines = None;
     let mut token_checked = None;
+    let mut load_balancers = None;
     let metrics = Metrics::register(registry);
     if let Some(config) = linode {
         let checks_token = config.flags.checks_token;
@@ -67,7 +71,9 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
             tracing::warn!("--cloud-config is ignored: cloudscale reads its environment alone");
         }
         let opened = Cloudscale::new(config, flags.limits, metrics)?;
-        clouds.push(Arc::new(Inventory::new(opened)));
+        let inventory = Arc::new(Inventory::new(opened.clone()));
+        load_balancers = Some(opened.load_balancers(inventory.clone()));
+        clouds.push(inventory);
     }
     if flags.providers.contains(&Provider::Cloudlycke) {
         let opened = Arc::new(Cloudlycke::open(flags.cloud_config.clone()).await?);
@@ -77,6 +83,7 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
     Ok(Opened {
         clouds: Arc::new(Clouds::new(clouds)),
         machines,
+        load_balancers,
         token_checked,
     })
 }
