@@ -58,6 +58,7 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
     let mut clouds: Vec<Arc<dyn Instances>> = Vec::new();
     let mut machines = None;
     let mut token_checked = None;
+    let mut load_balancers = None;
     let metrics = Metrics::register(registry);
     if let Some(config) = linode {
         let checks_token = config.flags.checks_token;
@@ -73,7 +74,9 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
             tracing::warn!("--cloud-config is ignored: cloudscale reads its environment alone");
         }
         let opened = Cloudscale::new(config, flags.limits.or(cloudscale::LIMITS), metrics)?;
-        clouds.push(Arc::new(Inventory::new(opened)));
+        let inventory = Arc::new(Inventory::new(opened.clone()));
+        load_balancers = Some(opened.load_balancers(inventory.clone()));
+        clouds.push(inventory);
     }
     if flags.choice.providers.contains(&Provider::Cloudlycke) {
         let opened = Arc::new(Cloudlycke::open(flags.cloud_config.clone()).await?);
@@ -83,7 +86,7 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
     Ok(Opened {
         clouds: Arc::new(Clouds::new(clouds)),
         machines,
-        load_balancers: None,
+        load_balancers,
         token_checked,
     })
 }

@@ -253,6 +253,11 @@ pub mod reasons {
     pub const ADDRESS_ANNOUNCED: &str = "AddressAnnounced";
     /// Service, Warning: a machine that is none of ours answers for one of its addresses.
     pub const ADDRESS_CONFLICT: &str = "AddressConflict";
+    /// Service, Warning: Nodes that are to carry its traffic have no machine in the cloud of its load
+    /// balancer.
+    pub const NODE_WITHOUT_SERVER: &str = "NodeWithoutServer";
+    /// Service, Warning: a load balancer that might be its own stays when it goes.
+    pub const LOAD_BALANCER_KEPT: &str = "LoadBalancerKept";
     /// Service, Warning: its node selector selects no Node. By the provider, as the Go controller of
     /// cloudscale.ch does.
     pub const NO_VALID_NODES: &str = "NoValidNodes";
