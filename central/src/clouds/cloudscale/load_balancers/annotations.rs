@@ -98,3 +98,6 @@ impl Options {
         read::options(service)
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -2,6 +2,10 @@
 
 mod notices;
 
+#[cfg_attr(
+    not(test),
+    expect(unused_imports, reason = "what asks for it comes next")
+)]
 pub(super) use notices::notices;
 
 use std::collections::BTreeSet;
@@ -235,3 +239,6 @@ fn listener(options: &Options, port: &Port) -> ListenerSpec {
         timeout_member_data_ms: Some(asked.timeout_member_data_ms),
     }
 }
+
+#[cfg(test)]
+mod tests;

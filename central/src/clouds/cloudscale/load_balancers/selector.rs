@@ -238,3 +238,6 @@ fn unexpected(found: Option<&str>, wanted: &str) -> SelectorError {
         },
     }
 }
+
+#[cfg(test)]
+mod tests;
