@@ -14,11 +14,6 @@
 //! was begun in the same pass, and nothing is changed that is not provably the Service's own
 //! ([`ownership`]). No two writes to one load balancer are under way at once.
 
-#![expect(
-    dead_code,
-    reason = "what asks for plans and carries them out comes next"
-)]
-
 mod annotations;
 mod apply;
 mod assembly;

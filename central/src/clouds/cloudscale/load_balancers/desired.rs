@@ -2,10 +2,6 @@
 
 mod notices;
 
-#[cfg_attr(
-    not(test),
-    expect(unused_imports, reason = "what asks for it comes next")
-)]
 pub(super) use notices::notices;
 
 use std::collections::BTreeSet;
