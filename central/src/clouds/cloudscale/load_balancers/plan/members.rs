@@ -80,7 +80,11 @@ impl<'a> Changes<'a> {
         let mut steps = Vec::new();
         for (old, new) in &self.replaced {
             let cuts = old.spec.enabled && enabled == 1;
-            let impact = if cuts { Impact::Brief } else { Impact::None };
+            let impact = if cuts {
+                Impact::Considerable
+            } else {
+                Impact::None
+            };
             steps.push(self.delete(old, impact));
             steps.push(self.create(new));
             enabled += usize::from(!old.spec.enabled);
@@ -146,5 +150,8 @@ fn would_strand(pair: &Pair<'_>, kept: &[&Member]) -> bool {
             .any(|port| port == member.spec.monitor_port)
     };
     !super::monitors::is_same(&monitor.spec, &pair.wanted.monitor)
-        && !kept.iter().all(is_asked_there)
+        && !kept
+            .iter()
+            .filter(|member| member.spec.enabled)
+            .all(is_asked_there)
 }
