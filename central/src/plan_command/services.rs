@@ -1,24 +1,22 @@
 //! Which Services are planned for, and what the cluster says.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail, ensure};
 use k8s_openapi::api::core::v1::{Node, Service};
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use mooring_common::k8s::{ObjectKey, Slim};
 use mooring_common::node_view::NodeView;
 use serde::Deserialize as _;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::flags::PlanFlags;
 use crate::controllers::service::Routing;
 use crate::service_view::ServiceView;
 
-const FIELD_MANAGER: &str = "mooring-plan";
 /// Where `kubectl apply` keeps what it has applied.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -132,41 +130,98 @@ async fn as_applied(client: Client, manifest: Value) -> anyhow::Result<ServiceVi
     );
     let key = ObjectKey::new(namespace, name);
     let api = Api::<Service>::namespaced(client, namespace);
-    let params = PatchParams::apply(FIELD_MANAGER).dry_run().force();
-    let applied = api.patch(name, &params, &Patch::Apply(&manifest)).await;
-    let mut applied = applied.with_context(|| {
+    let only = ListParams::default().fields(&format!("metadata.name={name}"));
+    let live = api.list(&only).await;
+    let live = live.with_context(|| format!("{key}: the cluster's Services cannot be listed"))?;
+    let applied = match live.items.first() {
+        Some(live) => {
+            let patch = as_patch(&manifest, live.annotations().get(LAST_APPLIED));
+            let params = PatchParams {
+                dry_run: true,
+                ..PatchParams::default()
+            };
+            api.patch(name, &params, &Patch::Strategic(&patch)).await
+        }
+        None => {
+            let service = serde_json::from_value(manifest.clone());
+            let service = service.with_context(|| format!("{key}: this is no Service"))?;
+            let params = PostParams {
+                dry_run: true,
+                ..PostParams::default()
+            };
+            api.create(&params, &service).await
+        }
+    };
+    let applied = applied.with_context(|| {
         format!("{key}: the API server does not take the manifest, asked by a dry run of an apply")
     })?;
-    for gone in annotations_gone(applied.annotations(), &manifest) {
-        applied.annotations_mut().remove(&gone);
-    }
     Ok(ServiceView::slim(applied))
 }
 
-/// Annotations that `kubectl apply` would take off: it has put them on, and they are not in the
-/// manifest any more.
-fn annotations_gone(now: &BTreeMap<String, String>, manifest: &Value) -> BTreeSet<String> {
-    let last = now.get(LAST_APPLIED);
-    let last: Value = last
+/// What `kubectl apply` would send: the manifest, and an end to what it has applied before and does
+/// not find in the manifest any more. Ports are told apart by their numbers, as in the API.
+fn as_patch(manifest: &Value, last_applied: Option<&String>) -> Value {
+    let last: Value = last_applied
         .and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default();
-    let keys = |object: &Value| -> BTreeSet<String> {
-        let annotations = object
-            .pointer("/metadata/annotations")
-            .and_then(Value::as_object);
-        annotations
-            .into_iter()
-            .flatten()
-            .map(|(key, _)| key.clone())
-            .collect()
+    let mut patch = manifest.clone();
+    for map in ["/metadata/annotations", "/metadata/labels", "/spec"] {
+        let before = last.pointer(map).and_then(Value::as_object);
+        for key in before.into_iter().flat_map(Map::keys) {
+            if manifest
+                .pointer(&format!("{map}/{}", escaped(key)))
+                .is_none()
+            {
+                put(&mut patch, map, key, Value::Null);
+            }
+        }
+    }
+    let ports = |object: &Value| -> Vec<Value> {
+        let ports = object.pointer("/spec/ports").and_then(Value::as_array);
+        ports.cloned().unwrap_or_default()
     };
-    &keys(&last) - &keys(manifest)
+    let number = |port: &Value| port.get("port").cloned();
+    let kept: Vec<_> = ports(manifest).iter().map(number).collect();
+    let gone = ports(&last).into_iter().map(|port| number(&port));
+    let gone = gone.filter(|number| !kept.contains(number));
+    let delete = |number| json!({"$patch": "delete", "port": number});
+    if let Some(all) = patch
+        .pointer_mut("/spec/ports")
+        .and_then(Value::as_array_mut)
+    {
+        all.extend(gone.map(delete));
+    }
+    patch
+}
+
+/// As part of a JSON pointer (RFC 6901, section 3).
+fn escaped(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+/// Sets a key in the map of this name below `metadata`, or in `spec`.
+fn put(object: &mut Value, map: &str, key: &str, value: Value) {
+    let mut place = object;
+    for part in map.split('/').filter(|part| !part.is_empty()) {
+        if place.get(part).is_none_or(|there| !there.is_object()) {
+            let Some(parent) = place.as_object_mut() else {
+                return;
+            };
+            parent.insert(part.to_owned(), json!({}));
+        }
+        let Some(next) = place.get_mut(part) else {
+            return;
+        };
+        place = next;
+    }
+    if let Some(place) = place.as_object_mut() {
+        place.insert(key.to_owned(), value);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn every_document_and_every_list_is_read() {
@@ -184,15 +239,28 @@ mod tests {
     }
 
     #[test]
-    fn what_apply_would_take_off_is_taken_off() {
-        let last = json!({"metadata": {"annotations": {"a": "1", "b": "2"}}}).to_string();
-        let now = [
-            (LAST_APPLIED.to_owned(), last),
-            ("c".to_owned(), "3".to_owned()),
-        ]
-        .into();
-        let manifest = json!({"metadata": {"annotations": {"b": "2"}}});
-        assert!(annotations_gone(&now, &manifest).into_iter().eq(["a"]));
-        assert!(annotations_gone(&BTreeMap::new(), &manifest).is_empty());
+    fn what_was_applied_before_and_is_gone_is_taken_off() {
+        let last = json!({
+            "metadata": {"annotations": {"example.com/a": "1", "b": "2"}},
+            "spec": {"loadBalancerSourceRanges": ["10.0.0.0/8"], "ports": [{"port": 80}, {"port": 443}]},
+        });
+        let manifest = json!({
+            "metadata": {"name": "web", "annotations": {"b": "2"}},
+            "spec": {"ports": [{"port": 443}, {"port": 8443}]},
+        });
+        let patch = as_patch(&manifest, Some(&last.to_string()));
+        assert_eq!(
+            patch,
+            json!({
+                "metadata": {"name": "web", "annotations": {"example.com/a": null, "b": "2"}},
+                "spec": {
+                    "loadBalancerSourceRanges": null,
+                    "ports": [
+                        {"port": 443}, {"port": 8443}, {"$patch": "delete", "port": 80},
+                    ],
+                },
+            })
+        );
+        assert_eq!(as_patch(&manifest, None), manifest);
     }
 }

@@ -87,7 +87,7 @@ impl CloudServices {
         match progress? {
             Progress::Provided(provided) => self.provided(service, pass, &provided).await,
             Progress::Wait { after, what } => {
-                tracing::debug!(?after, "waiting for {what}");
+                tracing::debug!(?after, what, "the cloud needs time");
                 Ok(Outcome::RetryAfter(after))
             }
             Progress::Removed => Ok(Outcome::RetryAfter(SOON)),
@@ -136,7 +136,7 @@ impl CloudServices {
         self.warn(&about, reason, note).await;
     }
 
-    async fn tell_notices(&self, service: &ServiceView, shown: &Shown) {
+    pub(super) async fn tell_notices(&self, service: &ServiceView, shown: &Shown) {
         for notice in self.memories.news(service, &shown.notices) {
             let by = match notice.by_provider {
                 true => Reporter::Provider,

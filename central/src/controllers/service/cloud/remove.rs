@@ -13,14 +13,33 @@ use crate::clouds::load_balancers::Progress;
 use crate::controllers::service::Failure;
 use crate::service_view::ServiceView;
 
+/// What has become of what a Service had in the cloud.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Removed {
+    /// Nothing is left.
+    Gone,
+    /// Something is there that may have been its, and is not provably so; it was told of.
+    Kept,
+}
+
+/// How far a removal has come.
+enum Attempted {
+    /// To its end.
+    Over(Removed),
+    /// It goes on.
+    Goes(Outcome<Failure>),
+}
+
 impl CloudServices {
     /// What it has in the cloud goes; then our finalizer does.
     pub(super) async fn remove(&self, service: Arc<ServiceView>) -> Outcome<Failure> {
-        if let Err(outcome) = self.take_back(&service).await {
-            return outcome;
-        }
+        let is_kept = match self.take_back(&service).await {
+            Ok(removed) => removed == Removed::Kept,
+            Err(outcome) => return outcome,
+        };
         let released = self.cluster.patch(&service.key, release(&service)).await;
         match released {
+            Ok(_) | Err(Failure::Gone) if is_kept => Outcome::Done,
             Ok(_) | Err(Failure::Gone) => {
                 let (about, reason) = (service.reference(), reasons::DELETED_LOAD_BALANCER);
                 self.normal(&about, reason, "Deleted load balancer").await;
@@ -37,16 +56,16 @@ impl CloudServices {
     pub(super) async fn take_back(
         &self,
         service: &Arc<ServiceView>,
-    ) -> Result<(), Outcome<Failure>> {
+    ) -> Result<Removed, Outcome<Failure>> {
         let mut attempt = Attempt::to_remove();
         match self.try_to_take_back(service, &mut attempt).await {
-            Ok(None) => {
+            Ok(Attempted::Over(removed)) => {
                 self.memories.removed(service);
                 self.look_at_refused();
                 self.cloud.forget(&service.uid);
-                Ok(())
+                Ok(removed)
             }
-            Ok(Some(outcome)) => Err(outcome),
+            Ok(Attempted::Goes(outcome)) => Err(outcome),
             Err(cause) => Err(self.set_back(service, cause, &attempt).await),
         }
     }
@@ -55,14 +74,15 @@ impl CloudServices {
         &self,
         service: &Arc<ServiceView>,
         attempt: &mut Attempt,
-    ) -> Result<Option<Outcome<Failure>>, Cause> {
+    ) -> Result<Attempted, Cause> {
         let demand = self.demand(service);
         let prepared = self.cloud.prepare_removal(&demand).await?;
-        let steps = prepared.shown().steps.clone();
-        for step in &steps {
+        let shown = prepared.shown().clone();
+        self.tell_notices(service, &shown).await;
+        for step in &shown.steps {
             tracing::info!(impact = %step.impact, "to do: {}", step.step);
         }
-        if !steps.is_empty() && self.memories.removes(service) {
+        if !shown.steps.is_empty() && self.memories.removes(service) {
             let (about, reason) = (service.reference(), reasons::DELETING_LOAD_BALANCER);
             self.normal(&about, reason, "Deleting load balancer").await;
         }
@@ -70,12 +90,13 @@ impl CloudServices {
         let progress = prepared.carry_out(&gate).await;
         attempt.has_written = gate.has_written();
         match progress? {
-            Progress::Removed => Ok(None),
+            Progress::Removed if shown.notices.is_empty() => Ok(Attempted::Over(Removed::Gone)),
+            Progress::Removed => Ok(Attempted::Over(Removed::Kept)),
             Progress::Wait { after, what } => {
-                tracing::debug!(?after, "waiting for {what}");
-                Ok(Some(Outcome::RetryAfter(after)))
+                tracing::debug!(?after, what, "the cloud needs time");
+                Ok(Attempted::Goes(Outcome::RetryAfter(after)))
             }
-            Progress::Provided(_) => Ok(Some(Outcome::RetryAfter(SOON))),
+            Progress::Provided(_) => Ok(Attempted::Goes(Outcome::RetryAfter(SOON))),
         }
     }
 }
