@@ -68,7 +68,8 @@ struct State<K> {
     /// In `ready` (true) or `ready_later` (false).
     queued: HashMap<K, bool>,
     in_flight: HashSet<K>,
-    again: HashSet<K>,
+    /// Asked for while in flight: at once (true), or when no other is ready.
+    again: HashMap<K, bool>,
     delayed: BTreeMap<(Instant, u64), K>,
     delayed_until: HashMap<K, (Instant, u64)>,
     failures: HashMap<K, u32>,
@@ -84,7 +85,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
             ready_later: VecDeque::new(),
             queued: HashMap::new(),
             in_flight: HashSet::new(),
-            again: HashSet::new(),
+            again: HashMap::new(),
             delayed: BTreeMap::new(),
             delayed_until: HashMap::new(),
             failures: HashMap::new(),
@@ -101,7 +102,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
     pub fn add(&self, key: K) {
         let mut state = self.lock();
         if state.in_flight.contains(&key) {
-            state.again.insert(key);
+            state.again.insert(key, true);
         } else if state.enqueue(&key) {
             state.forget_delay(&key);
             self.changed.notify_one();
@@ -113,7 +114,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
     pub fn add_later(&self, key: K) {
         let mut state = self.lock();
         if state.in_flight.contains(&key) {
-            state.again.insert(key);
+            state.again.entry(key).or_insert(false);
         } else if !state.queued.contains_key(&key) && !state.delayed_until.contains_key(&key) {
             state.queued.insert(key.clone(), false);
             state.ready_later.push_back(key);
@@ -193,14 +194,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
                     state.failures.insert(key.clone(), 1);
                     Some(self.backoff.after(1))
                 }
-                Outcome::MakeWay => {
-                    drop(state);
-                    return if again {
-                        self.add(key);
-                    } else {
-                        self.add_later(key);
-                    };
-                }
+                Outcome::MakeWay => None,
                 Outcome::RetryAfter(delay) => {
                     state.failures.remove(&key);
                     Some(*delay)
@@ -210,12 +204,14 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
                     None
                 }
             };
-            if again { Some(Duration::ZERO) } else { delay }
+            (again, delay)
         };
         match next {
-            None => {}
-            Some(Duration::ZERO) => self.add(key),
-            Some(delay) => self.add_after(key, delay),
+            (Some(true), _) | (_, Some(Duration::ZERO)) => self.add(key),
+            (_, Some(delay)) => self.add_after(key, delay),
+            (Some(false), None) => self.add_later(key),
+            (None, None) if matches!(outcome, Outcome::MakeWay) => self.add_later(key),
+            (None, None) => {}
         }
     }
 
@@ -239,7 +235,7 @@ impl<K: Clone + Eq + Hash> State<K> {
             let key = entry.remove();
             self.delayed_until.remove(&key);
             if self.in_flight.contains(&key) {
-                self.again.insert(key);
+                self.again.insert(key, true);
             } else {
                 self.enqueue(&key);
             }

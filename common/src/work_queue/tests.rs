@@ -193,3 +193,22 @@ async fn who_waits_for_its_time_is_not_hurried_by_what_can_wait() {
     let second = passes.recv().await.unwrap();
     assert!(second.1 - first.1 >= BACKOFF.first);
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_fails_is_not_hurried_by_what_could_wait_meanwhile() {
+    let queue = Arc::new(WorkQueue::new(BACKOFF));
+    queue.add("a");
+    let hurrying = queue.clone();
+    let (mut passes, _cancel) = worker(&queue, 1, move |n| {
+        if n > 0 {
+            return Outcome::Done;
+        }
+        hurrying.add_later("a");
+        Outcome::Backoff(std::fmt::Error)
+    });
+    let first = passes.recv().await.unwrap();
+    let second = passes.recv().await.unwrap();
+    assert!(second.1 - first.1 >= BACKOFF.first);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(passes.try_recv().is_err());
+}
