@@ -32,7 +32,9 @@ RUN set -e; \
         echo 'hosts: files dns' > "$root/etc/nsswitch.conf"; \
         printf '%s\n' 'root:x:0:0::/:/' 'nonroot:x:65532:65532::/:/' > "$root/etc/passwd"; \
         printf '%s\n' 'root:x:0:' 'nonroot:x:65532:' > "$root/etc/group"; \
-    done
+    done; \
+    # The name that the manifest of the Go controller of cloudscale.ch calls.
+    ln -s mooring-central /images/central/usr/bin/cloudscale-cloud-controller-manager
 
 FROM ${BASE} AS node
 ARG VERSION=dev
@@ -53,5 +55,6 @@ LABEL org.opencontainers.image.title="mooring-central" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}"
 COPY --from=build /images/central /
+ENV PATH=/usr/bin
 USER 65532:65532
 ENTRYPOINT ["/usr/bin/mooring-central"]

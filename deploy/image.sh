@@ -93,5 +93,11 @@ for program in central node; do
     user=$(buildah inspect --type image --format '{{.OCIv1.Config.User}}' "$image")
     echo "$image: $told, user $user, $((size / 1024)) KiB in $(find "$root" -type f | wc -l) files"
 done
+# The name that the manifest of the Go controller of cloudscale.ch calls, looked up in PATH.
+old=cloudscale-cloud-controller-manager
+container=$(buildah from --pull-never "localhost/mooring-central:$version")
+containers+=("$container")
+told=$(buildah run --isolation chroot "$container" -- "$old" --version)
+[[ $told == "mooring-central $version" ]] || die "$old --version in its image said: $told"
 buildah rmi --prune >/dev/null
 say "done"

@@ -1,13 +1,17 @@
 //! What the command line asks of `mooring-central`.
 
+mod choice;
 mod table;
 
+use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use mooring_common::flags::{FlagFaults, Reader, Values};
 use mooring_common::telemetry::LogFormat;
+
+pub use choice::{Choice, Surroundings, choose};
 pub use table::TABLE;
 
 use crate::cloud_api::Limits;
@@ -16,20 +20,20 @@ use crate::clouds::linode;
 /// The command line, read whole.
 #[derive(Clone, Debug)]
 pub struct Flags {
-    /// `--cloud-provider`: at least one, none twice.
-    pub providers: Vec<Provider>,
+    /// `--cloud-provider`, or what tells as much.
+    pub choice: Choice,
     /// `--cloud-config`.
     pub cloud_config: Option<PathBuf>,
     /// How much is asked of one cloud by all controllers together.
-    pub limits: Limits,
+    pub limits: LimitFlags,
     /// Linode's own.
     pub linode: linode::Flags,
     /// `--controllers`.
     pub controllers: Controllers,
     /// How Nodes are looked after.
     pub nodes: NodeFlags,
-    /// `--concurrent-service-syncs`.
-    pub concurrent_service_syncs: usize,
+    /// Which Services are served, and how.
+    pub services: ServiceFlags,
     /// Leader election; `None` with `--leader-elect=false`.
     pub leader: Option<LeaderFlags>,
     /// `--kubeconfig`.
@@ -57,6 +61,16 @@ pub enum Provider {
     Cloudlycke,
 }
 
+impl fmt::Display for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Linode => "linode",
+            Self::Cloudscale => "cloudscale",
+            Self::Cloudlycke => "cloudlycke",
+        })
+    }
+}
+
 impl std::str::FromStr for Provider {
     type Err = ();
 
@@ -66,6 +80,26 @@ impl std::str::FromStr for Provider {
             "cloudscale" => Ok(Self::Cloudscale),
             "cloudlycke" => Ok(Self::Cloudlycke),
             _ => Err(()),
+        }
+    }
+}
+
+/// `--cloud-api-qps` and `--cloud-api-burst`, as far as they are given.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LimitFlags {
+    /// `--cloud-api-qps`.
+    pub qps: Option<f64>,
+    /// `--cloud-api-burst`.
+    pub burst: Option<u32>,
+}
+
+impl LimitFlags {
+    /// For a cloud with these limits by default.
+    #[must_use]
+    pub fn or(self, default: Limits) -> Limits {
+        Limits {
+            qps: self.qps.unwrap_or(default.qps),
+            burst: self.burst.unwrap_or(default.burst),
         }
     }
 }
@@ -98,6 +132,21 @@ pub struct NodeFlags {
     pub concurrent_syncs: usize,
 }
 
+/// Which Services are served, and how.
+#[derive(Clone, Debug)]
+pub struct ServiceFlags {
+    /// `--concurrent-service-syncs`.
+    pub concurrent_syncs: usize,
+    /// `--load-balancer-class`.
+    pub own_class: Option<String>,
+    /// `--serve-classless-services`.
+    pub serves_classless: bool,
+    /// `--load-balancer-resync-period`; `None`: never.
+    pub resync_period: Option<Duration>,
+    /// `--delete-orphans`.
+    pub delete_orphans: bool,
+}
+
 /// Leader election.
 #[derive(Clone, Debug)]
 pub struct LeaderFlags {
@@ -128,23 +177,25 @@ pub struct ServingFlags {
 
 /// Anything done more often is a mistake.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(50);
+/// Clouds are not asked more often.
+const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
 const WHOLE_NUMBER: &str = "write a whole number";
 
 impl Flags {
-    /// Reads the values.
+    /// Reads the values, and where they do not name the provider, what else there is.
     ///
     /// # Errors
     /// [`FlagFaults`] with everything that is wrong.
-    pub fn read(values: &Values) -> Result<Self, FlagFaults> {
+    pub fn read(values: &Values, surroundings: Surroundings<'_>) -> Result<Self, FlagFaults> {
         let mut reader = Reader::new(&TABLE, values);
         let flags = Self {
-            providers: read_providers(&mut reader),
+            choice: read_choice(&mut reader, surroundings),
             limits: read_limits(&mut reader),
             linode: linode::Flags::read(&mut reader),
             cloud_config: reader.text("cloud-config").map(Into::into),
             controllers: read_controllers(&mut reader),
             nodes: read_nodes(&mut reader),
-            concurrent_service_syncs: reader.parsed("concurrent-service-syncs", WHOLE_NUMBER),
+            services: read_services(&mut reader),
             leader: read_leader(&mut reader),
             kubeconfig: reader.text("kubeconfig").map(Into::into),
             master: reader.text("master"),
@@ -160,42 +211,36 @@ impl Flags {
 const PROVIDERS: &str = "this version knows linode, cloudscale and cloudlycke; separate several by \
                          commas, and name each once";
 
-fn read_providers(reader: &mut Reader<'_>) -> Vec<Provider> {
-    let Some(text) = reader.text("cloud-provider") else {
-        reader.other_fault(
-            "--cloud-provider is missing; write for example --cloud-provider=cloudlycke",
-        );
-        return Vec::new();
-    };
+fn read_choice(reader: &mut Reader<'_>, surroundings: Surroundings<'_>) -> Choice {
     let mut providers = Vec::new();
+    let because = "--cloud-provider says so".to_owned();
+    let Some(text) = reader.text("cloud-provider") else {
+        return choose(surroundings).unwrap_or_else(|fault| {
+            reader.other_fault(fault);
+            Choice { providers, because }
+        });
+    };
     for name in text.split(',').map(str::trim) {
         match name.parse() {
             Ok(provider) if !providers.contains(&provider) => providers.push(provider),
             _ => reader.fault("cloud-provider", name, PROVIDERS),
         }
     }
-    providers
+    Choice { providers, because }
 }
 
-fn read_limits(reader: &mut Reader<'_>) -> Limits {
-    let mut positive = |name, remedy| match reader.optional::<f64>(name, remedy) {
-        Some(number) if number.is_finite() && number > 0.0 => number,
-        Some(number) => {
-            reader.fault(name, number, remedy);
-            1.0
-        }
-        None => 1.0,
-    };
-    let qps = positive("cloud-api-qps", "write a number above 0");
+fn read_limits(reader: &mut Reader<'_>) -> LimitFlags {
+    let remedy = "write a number above 0";
+    let qps = reader.optional::<f64>("cloud-api-qps", remedy);
+    if let Some(number) = qps.filter(|number| !number.is_finite() || *number <= 0.0) {
+        reader.fault("cloud-api-qps", number, remedy);
+    }
     let remedy = "write a whole number above 0";
     let burst = reader.optional("cloud-api-burst", remedy);
     if burst == Some(0) {
         reader.fault("cloud-api-burst", 0, remedy);
     }
-    Limits {
-        qps,
-        burst: burst.unwrap_or(1),
-    }
+    LimitFlags { qps, burst }
 }
 
 fn read_controllers(reader: &mut Reader<'_>) -> Controllers {
@@ -257,6 +302,31 @@ fn read_nodes(reader: &mut Reader<'_>) -> NodeFlags {
         max_deletions_percent: percent,
         concurrent_syncs: reader.parsed("concurrent-node-syncs", WHOLE_NUMBER),
     }
+}
+
+fn read_services(reader: &mut Reader<'_>) -> ServiceFlags {
+    let period = reader.duration("load-balancer-resync-period");
+    if !period.is_zero() && period < SHORTEST_RESYNC {
+        reader.fault(
+            "load-balancer-resync-period",
+            format!("{period:?}"),
+            "must be at least 1s, or 0 for never",
+        );
+    }
+    let flags = ServiceFlags {
+        concurrent_syncs: reader.parsed("concurrent-service-syncs", WHOLE_NUMBER),
+        own_class: reader.text("load-balancer-class"),
+        serves_classless: reader.bool("serve-classless-services"),
+        resync_period: Some(period).filter(|period| !period.is_zero()),
+        delete_orphans: reader.bool("delete-orphans"),
+    };
+    if flags.own_class.is_none() && !flags.serves_classless {
+        reader.other_fault(
+            "--serve-classless-services=false without --load-balancer-class serves no Service; \
+             name a class, or leave the service controller out with --controllers=*,-service",
+        );
+    }
+    flags
 }
 
 fn read_leader(reader: &mut Reader<'_>) -> Option<LeaderFlags> {

@@ -30,7 +30,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use tokio::time::{Instant, sleep_until};
 
 use crate::cloud_api::{CloudError, ErrorKind};
-use crate::clouds::{Instances, Lookup, MachineSource};
+use crate::clouds::{Attachment, Instances, Lookup, MachineSource};
 use listing::Listing;
 
 /// How far apart two listings begin at least.
@@ -82,6 +82,65 @@ impl Inventory {
                 attempts: Arc::default(),
                 changes: watch::Sender::new(0),
             }),
+        }
+    }
+
+    /// [`Instances::look_up`], and what load balancers need besides: the machine's addresses in
+    /// their networks. None unless the machine is known.
+    pub async fn attachments(
+        &self,
+        node: &NodeView,
+        since: Option<Instant>,
+    ) -> (Lookup, Vec<Attachment>) {
+        let (lookup, listing) = self.find(node, since).await;
+        let id = match &lookup {
+            Lookup::Known { .. } => self.id_of(node),
+            _ => None,
+        };
+        let attachments = listing
+            .zip(id)
+            .map(|(listing, id)| listing.attachments(&id));
+        (lookup, attachments.unwrap_or_default())
+    }
+
+    /// The ID that the Node bears, if it is this provider's.
+    fn id_of(&self, node: &NodeView) -> Option<ProviderId> {
+        self.read_id(node.provider_id.as_deref()?)?.ok()
+    }
+
+    /// What is known of the Node's machine, and the listing that says it.
+    async fn find(
+        &self,
+        node: &NodeView,
+        since: Option<Instant>,
+    ) -> (Lookup, Option<Arc<Listing>>) {
+        let id = match node.provider_id.as_deref() {
+            None => None,
+            Some(text) => match self.read_id(text) {
+                Some(Ok(id)) => Some(id),
+                Some(Err(why)) => return (Lookup::Foreign(why), None),
+                None => {
+                    let why = format!(
+                        "The provider ID {text} belongs to another provider than {}, so this Node \
+                         is left alone.",
+                        self.provider()
+                    );
+                    return (Lookup::Foreign(why), None);
+                }
+            },
+        };
+        match self.listing(since).await {
+            Ok(listing) => {
+                let lookup = listing.look_up(node, id.as_ref(), self.provider());
+                (lookup, Some(listing))
+            }
+            Err(error) => {
+                let unavailable = Lookup::Unavailable {
+                    why: error.to_string(),
+                    retry_after: error.retry_after,
+                };
+                (unavailable, None)
+            }
         }
     }
 
@@ -193,27 +252,7 @@ impl Instances for Inventory {
     }
 
     async fn look_up(&self, node: &NodeView, since: Option<Instant>) -> Lookup {
-        let id = match node.provider_id.as_deref() {
-            None => None,
-            Some(text) => match self.read_id(text) {
-                Some(Ok(id)) => Some(id),
-                Some(Err(why)) => return Lookup::Foreign(why),
-                None => {
-                    return Lookup::Foreign(format!(
-                        "The provider ID {text} belongs to another provider than {}, so this Node \
-                         is left alone.",
-                        self.provider()
-                    ));
-                }
-            },
-        };
-        match self.listing(since).await {
-            Ok(listing) => listing.look_up(node, id.as_ref(), self.provider()),
-            Err(error) => Lookup::Unavailable {
-                why: error.to_string(),
-                retry_after: error.retry_after,
-            },
-        }
+        self.find(node, since).await.0
     }
 
     async fn confirm(&self, node: &NodeView) -> Presence {

@@ -3,5 +3,7 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    mooring_central::run::main(std::env::args().skip(1).collect())
+    let mut arguments = std::env::args();
+    let program = arguments.next().unwrap_or_default();
+    mooring_central::run::main(&program, arguments.collect())
 }

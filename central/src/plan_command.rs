@@ -17,8 +17,9 @@ use mooring_common::k8s::{ClientOptions, client};
 use mooring_common::program::{self, Threads};
 use prometheus_client::registry::Registry;
 
-use crate::clouds::load_balancers::{Demand, LoadBalancers, Setback, Shown};
-use crate::controllers::service::{Ours, demand};
+use crate::clouds::load_balancers::{LoadBalancers, Setback, Shown};
+use crate::controllers::service::{Routing, demand};
+use crate::flags::Surroundings;
 use crate::providers;
 use crate::service_view::ServiceView;
 use flags::{PlanFlags, long_names, table};
@@ -34,11 +35,11 @@ struct Planned {
 /// planned for, 1 if one is refused, or cluster or cloud cannot be asked, 2 for a command line that
 /// cannot be read.
 #[must_use]
-pub fn main(arguments: Vec<String>) -> ExitCode {
+pub fn main(surroundings: Surroundings<'_>, arguments: Vec<String>) -> ExitCode {
     program::main(
         &table(),
         long_names(arguments),
-        PlanFlags::read,
+        |values| PlanFlags::read(values, surroundings),
         |flags| (flags.common.verbosity, flags.common.log_format),
         Threads::PerCore,
         |flags| async { run(flags).await.map_err(|error| format!("{error:#}")) },
@@ -51,12 +52,17 @@ async fn run(flags: PlanFlags) -> anyhow::Result<()> {
         bail!("this provider has no load balancers; --cloud-provider names another one");
     };
     let client = connect(&flags).await?;
-    let ours = Ours::from(&flags.common);
+    let routing = Routing {
+        own_class: flags.common.services.own_class.clone(),
+        serves_classless: flags.common.services.serves_classless,
+        l2_networks: opened.machines.is_some(),
+        cloud: true,
+    };
     let snapshot = Snapshot::take(client.clone()).await?;
-    let chosen = services::choose(&flags, client, &snapshot, &ours).await?;
+    let chosen = services::choose(&flags, client, &snapshot, &routing).await?;
     let mut all = Vec::new();
     for service in chosen {
-        let plan = plan(&*load_balancers, &snapshot, &service, &ours).await;
+        let plan = plan(&*load_balancers, &snapshot, &service, &routing).await;
         all.push(Planned { service, plan });
     }
     let text = if flags.as_json {
@@ -85,10 +91,10 @@ async fn plan(
     load_balancers: &dyn LoadBalancers,
     snapshot: &Snapshot,
     service: &Arc<ServiceView>,
-    ours: &Ours,
+    routing: &Routing,
 ) -> Result<Shown, String> {
-    let demand: Demand = demand(service, &snapshot.services, &snapshot.nodes, ours);
-    let prepared = if ours.wants(service) {
+    let demand = demand(service, snapshot.nodes.clone(), &snapshot.services, routing);
+    let prepared = if routing.wants_of_cloud(service) {
         load_balancers.prepare(&demand).await
     } else {
         load_balancers.prepare_removal(&demand).await

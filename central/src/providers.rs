@@ -9,6 +9,7 @@ use crate::cloud_api::{Fault, Metrics};
 use crate::clouds::cloudlycke::Cloudlycke;
 use crate::clouds::cloudscale::{self, Cloudscale};
 use crate::clouds::linode::{self, Linode};
+use crate::clouds::load_balancers::LoadBalancers;
 use crate::clouds::{Clouds, Instances};
 use crate::flags::{Flags, Provider};
 use crate::inventory::Inventory;
@@ -19,6 +20,8 @@ pub struct Opened {
     pub clouds: Arc<Clouds>,
     /// The one whose machines a file describes, if it is among them.
     pub machines: Option<Arc<Cloudlycke>>,
+    /// The load balancers of the cloud that has any.
+    pub load_balancers: Option<Arc<dyn LoadBalancers>>,
     /// Linode, if its token is to be checked again and again.
     pub token_checked: Option<Arc<Linode>>,
 }
@@ -29,11 +32,14 @@ pub struct Opened {
 /// # Errors
 /// Whatever keeps one from being used, with what to do about it.
 pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Opened> {
+    let names = flags.choice.providers.iter().map(ToString::to_string);
+    let providers = names.collect::<Vec<_>>().join(",");
+    tracing::info!(providers, because = flags.choice.because, "chosen");
     let env = |variable: &str| std::env::var(variable).ok();
     let mut faults = Vec::new();
     let mut linode = None;
     let mut cloudscale = None;
-    for provider in &flags.providers {
+    for provider in &flags.choice.providers {
         match provider {
             Provider::Linode => {
                 let read = linode::Config::read(&env, flags.linode.clone());
@@ -52,10 +58,11 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
     let mut clouds: Vec<Arc<dyn Instances>> = Vec::new();
     let mut machines = None;
     let mut token_checked = None;
+    let mut load_balancers = None;
     let metrics = Metrics::register(registry);
     if let Some(config) = linode {
         let checks_token = config.flags.checks_token;
-        let opened = Linode::new(config, flags.limits, metrics.clone())?;
+        let opened = Linode::new(config, flags.limits.or(linode::LIMITS), metrics.clone())?;
         if checks_token {
             opened.check_token().await.context(TOKEN_CHECK)?;
             token_checked = Some(opened.clone());
@@ -63,13 +70,15 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
         clouds.push(Arc::new(Inventory::new(opened)));
     }
     if let Some(config) = cloudscale {
-        if flags.cloud_config.is_some() && !flags.providers.contains(&Provider::Cloudlycke) {
+        if flags.cloud_config.is_some() && !flags.choice.providers.contains(&Provider::Cloudlycke) {
             tracing::warn!("--cloud-config is ignored: cloudscale reads its environment alone");
         }
-        let opened = Cloudscale::new(config, flags.limits, metrics)?;
-        clouds.push(Arc::new(Inventory::new(opened)));
+        let opened = Cloudscale::new(config, flags.limits.or(cloudscale::LIMITS), metrics)?;
+        let inventory = Arc::new(Inventory::new(opened.clone()));
+        load_balancers = Some(opened.load_balancers(inventory.clone()));
+        clouds.push(inventory);
     }
-    if flags.providers.contains(&Provider::Cloudlycke) {
+    if flags.choice.providers.contains(&Provider::Cloudlycke) {
         let opened = Arc::new(Cloudlycke::open(flags.cloud_config.clone()).await?);
         clouds.push(opened.clone());
         machines = Some(opened);
@@ -77,6 +86,7 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
     Ok(Opened {
         clouds: Arc::new(Clouds::new(clouds)),
         machines,
+        load_balancers,
         token_checked,
     })
 }

@@ -1,39 +1,43 @@
 //! Puts the program together, and takes it apart in the right order.
 
+mod watched;
+
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use kube::runtime::watcher;
-use kube::{Api, Client};
-use mooring_common::k8s::{Cache, Change, ClientOptions, client};
-use mooring_common::node_init::calls_for_a_look;
-use mooring_common::node_view::NodeView;
+use kube::Client;
+use mooring_common::k8s::{ClientOptions, client};
 use mooring_common::program::{self, Threads};
 use mooring_common::shutdown;
 use prometheus_client::registry::Registry;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::clouds::{ForeignPool, Instances, cloudlycke};
-use crate::controllers::address_pool::{self, Allocations, NetworkView};
-use crate::controllers::service;
-use crate::controllers::{Bearers, Context, canonical, node_init, node_lifecycle};
+use crate::clouds::{ForeignPool, Instances as _, cloudlycke};
+use crate::controllers::{Context, address_pool, node_init, node_lifecycle, service};
 use crate::election::{Elector, Leadership};
-use crate::flags::{Flags, TABLE};
+use crate::flags::{Flags, Surroundings, TABLE};
+use crate::plan_command;
 use crate::providers::{self, Opened};
 use crate::server::{self, Health};
-use crate::service_view::ServiceView;
+use watched::{Follows, Watched};
 
-/// The whole program, from the command line to the exit code: 0 after SIGTERM, 1 after a failure or
-/// the loss of the leader's lease, 2 for a command line that cannot be read.
+/// The whole program, from the name that it was started by and its arguments to the exit code: 0
+/// after SIGTERM, 1 after a failure or the loss of the leader's lease, 2 for a command line that
+/// cannot be read. With `plan` in front, it shows what it would do, and does not do it.
 #[must_use]
-pub fn main(arguments: Vec<String>) -> ExitCode {
+pub fn main(program: &str, mut arguments: Vec<String>) -> ExitCode {
+    let env = |variable: &str| std::env::var(variable).ok();
+    let env = &env;
+    if arguments.first().is_some_and(|first| first == "plan") {
+        return plan_command::main(Surroundings { program, env }, arguments.split_off(1));
+    }
     let logging = |flags: &Flags| (flags.verbosity, flags.log_format);
     program::main(
         &TABLE,
         arguments,
-        Flags::read,
+        |values| Flags::read(values, Surroundings { program, env }),
         logging,
         Threads::PerCore,
         |flags| async { run(flags).await.map_err(|error| format!("{error:#}")) },
@@ -62,87 +66,11 @@ struct Program {
     watched: Watched,
 }
 
-/// The caches, warm on the leader and on those that stand by, and the queues that they feed.
-#[derive(Clone)]
-struct Watched {
-    nodes: Arc<Cache<NodeView>>,
-    bearers: Arc<Bearers>,
-    services: Arc<Cache<ServiceView>>,
-    networks: Arc<Cache<NetworkView>>,
-    allocations: Arc<Allocations>,
-    node_queue: Arc<node_init::Queue>,
-    lifecycle_queue: Arc<node_lifecycle::Queue>,
-    service_queue: Arc<service::Queue>,
-    network_queue: Arc<address_pool::Queue>,
-}
-
-impl Watched {
-    fn new() -> Self {
-        Self {
-            nodes: Arc::default(),
-            bearers: Arc::default(),
-            services: Arc::default(),
-            networks: Arc::default(),
-            allocations: Arc::default(),
-            node_queue: node_init::queue(),
-            lifecycle_queue: node_lifecycle::queue(),
-            service_queue: service::queue(),
-            network_queue: address_pool::queue(),
-        }
-    }
-
-    fn node_changed(&self, change: &Change<NodeView>, instances: &dyn Instances) {
-        let (old, new) = (change.old.as_deref(), change.new.as_deref());
-        let name = &change.key.name;
-        if let Some(delay) = calls_for_a_look(old, new) {
-            self.node_queue.add_after(name.clone(), delay);
-        }
-        let id = |node: Option<&NodeView>| {
-            let id = node?.provider_id.as_deref()?;
-            Some(canonical(instances, id))
-        };
-        // Another Node may have been refused because this one had its machine.
-        let others = self
-            .bearers
-            .changed(name, id(old).as_deref(), id(new).as_deref());
-        for other in others {
-            self.node_queue.add(other);
-        }
-        if node_lifecycle::concerns(old, new) {
-            // Together with what else changes meanwhile: a pass looks at all Nodes.
-            self.lifecycle_queue
-                .add_after(node_lifecycle::AllNodes, node_lifecycle::SOON);
-        }
-    }
-
-    async fn follow(self, client: Client, instances: Arc<dyn Instances>, with_services: bool) {
-        let config = watcher::Config::default;
-        let nodes = self
-            .nodes
-            .follow(Api::all(client.clone()), config(), |change| {
-                self.node_changed(&change, &*instances);
-            });
-        if !with_services {
-            return nodes.await;
-        }
-        let services = self
-            .services
-            .follow(Api::all(client.clone()), config(), |change| {
-                self.service_queue.add(change.key);
-            });
-        let networks = self.networks.follow(Api::all(client), config(), |_| {
-            self.network_queue.add(address_pool::AllNetworks);
-        });
-        tokio::join!(nodes, services, networks);
-    }
-
-    async fn synced(&self, with_services: bool) {
-        self.nodes.synced().await;
-        if with_services {
-            self.services.synced().await;
-            self.networks.synced().await;
-        }
-    }
+/// What the controllers count.
+struct Metrics {
+    nodes: node_init::Metrics,
+    lifecycle: node_lifecycle::Metrics,
+    services: service::Metrics,
 }
 
 impl Program {
@@ -170,13 +98,16 @@ impl Program {
     async fn run(mut self) -> anyhow::Result<()> {
         let mut tasks = JoinSet::new();
         let health = Arc::new(Health::default());
-        let node_metrics = node_init::Metrics::register(&mut self.registry);
-        let lifecycle_metrics = node_lifecycle::Metrics::register(&mut self.registry);
+        let metrics = Metrics {
+            nodes: node_init::Metrics::register(&mut self.registry),
+            lifecycle: node_lifecycle::Metrics::register(&mut self.registry),
+            services: service::Metrics::register(&mut self.registry),
+        };
         if let Some(machines) = self.opened.machines.clone() {
-            let metrics = cloudlycke::Metrics::register(&mut self.registry);
+            let counted = cloudlycke::Metrics::register(&mut self.registry);
             let stop = self.stop.clone();
             tasks.spawn(never_ends(
-                async move { machines.watch(metrics, stop).await },
+                async move { machines.watch(counted, stop).await },
             ));
         }
         if let Some(serving) = self.flags.serving.clone() {
@@ -191,44 +122,44 @@ impl Program {
         if let Some(linode) = self.opened.token_checked.clone() {
             tasks.spawn(Opened::until_token_is_refused(linode));
         }
-        let with_services = self.with_services();
+        let follows = self.follows();
         tasks.spawn(never_ends(self.watched.clone().follow(
             self.client.clone(),
             self.opened.clouds.clone(),
-            with_services,
+            follows,
         )));
         let watched = self.watched.clone();
         tasks.spawn(never_ends(async move {
-            watched.synced(with_services).await;
+            watched.synced(follows).await;
             health.set_ready();
         }));
         let ended = tokio::select! {
             ended = failure_of(&mut tasks) => ended,
-            ended = self.lead(node_metrics, lifecycle_metrics) => ended,
+            ended = self.lead(metrics) => ended,
         };
         tasks.shutdown().await;
         ended
     }
 
-    /// The clouds of this version have no load balancers of their own; what L2Networks need is there
-    /// for machines that a file describes.
-    fn with_services(&self) -> bool {
-        self.flags.controllers.service && self.opened.machines.is_some()
+    /// Services are followed if anybody serves them; L2Networks, if there are machines that a file
+    /// describes.
+    fn follows(&self) -> Follows {
+        let serves = self.flags.controllers.service;
+        let networks = serves && self.opened.machines.is_some();
+        Follows {
+            services: networks || (serves && self.opened.load_balancers.is_some()),
+            networks,
+        }
     }
 
     /// Waits for the caches and for leadership, then works until stopped or deposed. The lease is
     /// given back when the controllers have ended.
-    async fn lead(
-        &self,
-        node_metrics: node_init::Metrics,
-        lifecycle_metrics: node_lifecycle::Metrics,
-    ) -> anyhow::Result<()> {
+    async fn lead(&self, metrics: Metrics) -> anyhow::Result<()> {
         // Nodes are looked after also where the L2Networks' CRD is missing.
         let synced = self.watched.nodes.synced();
         let Some(flags) = self.flags.leader.clone() else {
             if self.stop.run_until_cancelled(synced).await.is_some() {
-                self.control(Leadership::always(), node_metrics, lifecycle_metrics)
-                    .await;
+                self.control(Leadership::always(), metrics).await;
             }
             return Ok(());
         };
@@ -239,7 +170,7 @@ impl Program {
             elector.acquire().await;
         };
         if self.stop.run_until_cancelled(leading).await.is_some() {
-            let controllers = self.control(leadership, node_metrics, lifecycle_metrics);
+            let controllers = self.control(leadership, metrics);
             tokio::select! {
                 () = controllers => {}
                 loss = elector.hold() => return Err(loss).context("not the leader any more"),
@@ -250,12 +181,7 @@ impl Program {
     }
 
     /// Runs the controllers until stopped.
-    async fn control(
-        &self,
-        leadership: Leadership,
-        node_metrics: node_init::Metrics,
-        lifecycle_metrics: node_lifecycle::Metrics,
-    ) {
+    async fn control(&self, leadership: Leadership, metrics: Metrics) {
         let context = Context {
             client: self.client.clone(),
             leadership,
@@ -273,24 +199,23 @@ impl Program {
             controllers.spawn(node_init::run(
                 context.clone(),
                 nodes,
-                node_metrics,
+                metrics.nodes,
                 queue,
                 stop,
             ));
         }
         if chosen.node_lifecycle {
             let (queue, stop) = (watched.lifecycle_queue.clone(), self.stop.clone());
-            let metrics = lifecycle_metrics;
             controllers.spawn(node_lifecycle::run(
                 context.clone(),
                 nodes,
-                metrics,
+                metrics.lifecycle,
                 queue,
                 stop,
             ));
         }
-        if let Some(machines) = self.opened.machines.as_ref().filter(|_| chosen.service) {
-            self.control_services(&mut controllers, &context, machines.foreign_pool());
+        if self.follows().services {
+            self.control_services(&mut controllers, &context, metrics.services);
         } else if chosen.service {
             tracing::info!(
                 "this version has no load balancers of these clouds, Services are left alone"
@@ -306,34 +231,59 @@ impl Program {
         &self,
         controllers: &mut JoinSet<()>,
         context: &Context,
+        metrics: service::Metrics,
+    ) {
+        let watched = &self.watched;
+        let flags = &self.flags.services;
+        let machines = self.opened.machines.as_ref();
+        let l2 = machines.map(|machines| {
+            self.control_networks(controllers, context, machines.foreign_pool());
+            let queue = watched.network_queue.clone();
+            service::L2 {
+                allocations: watched.allocations.clone(),
+                changed: Box::new(move || queue.add(address_pool::AllNetworks)),
+            }
+        });
+        let load_balancers = self.opened.load_balancers.clone();
+        let cloud = load_balancers.map(|load_balancers| service::Cloud {
+            load_balancers,
+            options: service::Options {
+                resync: flags.resync_period,
+                delete_orphans: flags.delete_orphans,
+            },
+            node_changes: watched.node_changes.clone(),
+            metrics,
+        });
+        let work = service::Work {
+            concurrency: flags.concurrent_syncs,
+            services: watched.services.clone(),
+            queue: watched.service_queue.clone(),
+            own_class: flags.own_class.clone(),
+            serves_classless: flags.serves_classless,
+        };
+        let stop = self.stop.clone();
+        controllers.spawn(service::run(context.clone(), work, l2, cloud, stop));
+    }
+
+    fn control_networks(
+        &self,
+        controllers: &mut JoinSet<()>,
+        context: &Context,
         foreign: ForeignPool,
     ) {
         let watched = self.watched.clone();
-        let all_services = {
-            let (services, queue) = (watched.services.clone(), watched.service_queue.clone());
-            move || {
-                for (key, _) in services.all() {
-                    queue.add(key);
-                }
+        let all_services = move || {
+            for (key, _) in watched.services.all() {
+                watched.service_queue.add(key);
             }
         };
         controllers.spawn(address_pool::run(
             context.clone(),
-            watched.networks,
+            self.watched.networks.clone(),
             foreign,
-            watched.allocations.clone(),
-            watched.network_queue.clone(),
+            self.watched.allocations.clone(),
+            self.watched.network_queue.clone(),
             all_services,
-            self.stop.clone(),
-        ));
-        let network_queue = watched.network_queue;
-        controllers.spawn(service::run(
-            context.clone(),
-            self.flags.concurrent_service_syncs,
-            watched.services,
-            watched.allocations,
-            watched.service_queue,
-            move || network_queue.add(address_pool::AllNetworks),
             self.stop.clone(),
         ));
     }

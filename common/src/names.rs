@@ -100,6 +100,76 @@ pub mod annotations {
     pub const LEASE_SEGMENTS: &str = "mooring.dev/segments";
 }
 
+/// Annotations of Services whose load balancers are at cloudscale.ch: the Go controller's. Written by
+/// a person and read by central, unless said otherwise. Where one has a default, that is part of what
+/// the cloud is told, so that it can never change.
+pub mod cloudscale_annotations {
+    /// Written by central, as by the Go controller: the load balancer's UUID. Read by central, which
+    /// finds it by that.
+    pub const UUID: &str = "k8s.cloudscale.ch/loadbalancer-uuid";
+    /// Written by central, as by the Go controller: [`CONFIG_VERSION_VALUE`]. Not read.
+    pub const CONFIG_VERSION: &str = "k8s.cloudscale.ch/loadbalancer-config-version";
+    /// What [`CONFIG_VERSION`] says.
+    pub const CONFIG_VERSION_VALUE: &str = "1";
+    /// The load balancer's name; `k8s-service-` and the Service's UID unless given.
+    pub const NAME: &str = "k8s.cloudscale.ch/loadbalancer-name";
+    /// Its flavor.
+    pub const FLAVOR: &str = "k8s.cloudscale.ch/loadbalancer-flavor";
+    /// Its zone. Written by central too, as by the Go controller, once it is known.
+    pub const ZONE: &str = "k8s.cloudscale.ch/loadbalancer-zone";
+    /// Its private addresses: a JSON list of objects with `subnet` and `address`.
+    pub const VIP_ADDRESSES: &str = "k8s.cloudscale.ch/loadbalancer-vip-addresses";
+    /// Networks of floating IPs that are to lead to it: a JSON list.
+    pub const FLOATING_IPS: &str = "k8s.cloudscale.ch/loadbalancer-floating-ips";
+    /// How its pools distribute.
+    pub const POOL_ALGORITHM: &str = "k8s.cloudscale.ch/loadbalancer-pool-algorithm";
+    /// What its pools of TCP ports speak to their members.
+    pub const POOL_PROTOCOL: &str = "k8s.cloudscale.ch/loadbalancer-pool-protocol";
+    /// A host name for the status, instead of addresses.
+    pub const FORCE_HOSTNAME: &str = "k8s.cloudscale.ch/loadbalancer-force-hostname";
+    /// `ipMode` of the addresses in the status.
+    pub const IP_MODE: &str = "k8s.cloudscale.ch/loadbalancer-ip-mode";
+    /// Seconds between two questions of the health monitors.
+    pub const MONITOR_DELAY_S: &str = "k8s.cloudscale.ch/loadbalancer-health-monitor-delay-s";
+    /// Seconds that an answer may take.
+    pub const MONITOR_TIMEOUT_S: &str = "k8s.cloudscale.ch/loadbalancer-health-monitor-timeout-s";
+    /// Good answers in a row that make a member healthy.
+    pub const MONITOR_UP_THRESHOLD: &str =
+        "k8s.cloudscale.ch/loadbalancer-health-monitor-up-threshold";
+    /// Bad ones that make it unhealthy.
+    pub const MONITOR_DOWN_THRESHOLD: &str =
+        "k8s.cloudscale.ch/loadbalancer-health-monitor-down-threshold";
+    /// How the health monitors ask.
+    pub const MONITOR_TYPE: &str = "k8s.cloudscale.ch/loadbalancer-health-monitor-type";
+    /// How they speak HTTP: a JSON object.
+    pub const MONITOR_HTTP: &str = "k8s.cloudscale.ch/loadbalancer-health-monitor-http";
+    /// What listeners of TCP ports speak.
+    pub const LISTENER_PROTOCOL: &str = "k8s.cloudscale.ch/loadbalancer-listener-protocol";
+    /// Who may connect: a JSON list of CIDRs. Wins over `spec.loadBalancerSourceRanges`.
+    pub const ALLOWED_CIDRS: &str = "k8s.cloudscale.ch/loadbalancer-listener-allowed-cidrs";
+    /// The subnets that members are taken from: a JSON list of UUIDs.
+    pub const ALLOWED_SUBNETS: &str = "k8s.cloudscale.ch/loadbalancer-listener-allowed-subnets";
+    /// Milliseconds that a client may be silent.
+    pub const TIMEOUT_CLIENT_DATA_MS: &str =
+        "k8s.cloudscale.ch/loadbalancer-timeout-client-data-ms";
+    /// Milliseconds that connecting to a member may take.
+    pub const TIMEOUT_MEMBER_CONNECT_MS: &str =
+        "k8s.cloudscale.ch/loadbalancer-timeout-member-connect-ms";
+    /// Milliseconds that a member may be silent.
+    pub const TIMEOUT_MEMBER_DATA_MS: &str =
+        "k8s.cloudscale.ch/loadbalancer-timeout-member-data-ms";
+    /// Which Nodes carry the Service's traffic: a label selector.
+    pub const NODE_SELECTOR: &str = "k8s.cloudscale.ch/loadbalancer-node-selector";
+}
+
+/// Tags of load balancers at cloudscale.ch, written and read by central.
+pub mod cloudscale_tags {
+    /// The UID of the Service that it was made for.
+    pub const SERVICE_UID: &str = "mooring-service-uid";
+    /// The cluster that it was made for, by the UID of the Service `default/kubernetes`.
+    pub const CLUSTER: &str = "mooring-cluster";
+}
+
 /// Finalizers.
 pub mod finalizers {
     /// Set by central on a Service before anything is allocated for it, and taken off when all of
@@ -155,6 +225,18 @@ pub mod reasons {
     pub const DELETING_LOAD_BALANCER: &str = "DeletingLoadBalancer";
     /// Service, Normal: its load balancer is gone.
     pub const DELETED_LOAD_BALANCER: &str = "DeletedLoadBalancer";
+    /// Service, Normal: its load balancer follows the Nodes again.
+    pub const UPDATED_LOAD_BALANCER: &str = "UpdatedLoadBalancer";
+    /// Service, Warning: its load balancer does not follow the Nodes; the note says why.
+    pub const UPDATE_LOAD_BALANCER_FAILED: &str = "UpdateLoadBalancerFailed";
+    /// Service, Warning: users will notice what is about to be done to its load balancer; the note
+    /// names the steps.
+    pub const DISRUPTIVE_CHANGE: &str = "DisruptiveChange";
+    /// Service `default/kubernetes`, Warning: a load balancer bears the marks of a Service that is no
+    /// more.
+    pub const ORPHANED_LOAD_BALANCER: &str = "OrphanedLoadBalancer";
+    /// Service `default/kubernetes`, Normal: such a load balancer was deleted.
+    pub const DELETED_ORPHAN: &str = "DeletedOrphanedLoadBalancer";
     /// L2Network, Warning: part of its ranges belongs to an older L2Network.
     pub const RANGE_CONFLICT: &str = "RangeConflict";
     /// L2Network, Warning: it cannot be read.
@@ -171,6 +253,21 @@ pub mod reasons {
     pub const ADDRESS_ANNOUNCED: &str = "AddressAnnounced";
     /// Service, Warning: a machine that is none of ours answers for one of its addresses.
     pub const ADDRESS_CONFLICT: &str = "AddressConflict";
+    /// Service, Warning: Nodes that are to carry its traffic have no machine in the cloud of its load
+    /// balancer.
+    pub const NODE_WITHOUT_SERVER: &str = "NodeWithoutServer";
+    /// Service, Warning: a load balancer that might be its own stays when it goes.
+    pub const LOAD_BALANCER_KEPT: &str = "LoadBalancerKept";
+    /// Service, Warning: its node selector selects no Node. By the provider, as the Go controller of
+    /// cloudscale.ch does.
+    pub const NO_VALID_NODES: &str = "NoValidNodes";
+    /// Service, Warning: Nodes that are to carry its traffic have no address that the load balancer
+    /// could reach.
+    pub const NO_MEMBER_ADDRESS: &str = "NoMemberAddress";
+    /// Service, Warning: its health monitors will take good members for bad ones.
+    pub const HEALTH_MONITOR_UNFIT: &str = "HealthMonitorUnfit";
+    /// Service, Warning: it asks for something that its cloud's load balancers do not have.
+    pub const UNSUPPORTED_FIELD: &str = "UnsupportedField";
 }
 
 /// Admission policies of the chart. The node daemon makes sure at its start that they refuse it what

@@ -196,9 +196,9 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
                 Outcome::MakeWay => {
                     drop(state);
                     return if again {
-                        self.add(key)
+                        self.add(key);
                     } else {
-                        self.add_later(key)
+                        self.add_later(key);
                     };
                 }
                 Outcome::RetryAfter(delay) => {

@@ -12,7 +12,6 @@
 mod deploy;
 mod launch;
 
-use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,7 +25,7 @@ use tokio::sync::{Mutex, MutexGuard};
 
 pub use launch::{Initializer, Launch, logged};
 
-use crate::control_plane::{AuditLog, ControlPlane, Record, free_port};
+use crate::control_plane::{AuditLog, ControlPlane, Record};
 use crate::endpoints::Endpoints;
 use crate::objects::{EventNote, PodBuilder, events_for, unique};
 use crate::shipped::{CENTRAL_USER, NODE_USER};
@@ -103,8 +102,7 @@ impl Arena {
 
     /// Endpoints on a free port, for central to serve on.
     pub fn endpoints(&self) -> Endpoints {
-        let port = free_port(Ipv4Addr::LOCALHOST.into()).expect("a free port");
-        Endpoints::new(port).expect("a client")
+        Endpoints::on_free_port().expect("a free port")
     }
 
     async fn daemon_kubeconfig(&self, node: &str) -> PathBuf {
@@ -238,7 +236,11 @@ pub fn requests_about(log: &AuditLog, node: &str) -> AuditLog {
 pub fn event_writes(log: &AuditLog, node: &str) -> AuditLog {
     let is_about = |record: &Record| {
         let body = record.body.as_ref();
-        body.is_some_and(|body| body["regarding"]["name"] == node)
+        body.is_some_and(|body| body["involvedObject"]["name"] == node)
+            || record
+                .name
+                .rsplit_once('.')
+                .is_some_and(|(name, _)| name == node)
     };
     log.of("events")
         .writes()

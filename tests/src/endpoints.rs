@@ -1,8 +1,12 @@
 //! What `mooring-central` serves by HTTPS, asked as a kubelet or Prometheus would.
 
+use std::net::Ipv4Addr;
+
 use anyhow::{Context, Result};
 use http::{Request, header};
 use http_body_util::BodyExt as _;
+
+use crate::control_plane::free_port;
 
 /// The endpoints on one port of this machine. The certificate is not checked, since central makes
 /// its own.
@@ -28,6 +32,14 @@ impl Endpoints {
             client: kube::Client::try_from(config)?,
             port,
         })
+    }
+
+    /// A port that nobody listens on yet, for a program to serve on.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn on_free_port() -> Result<Self> {
+        Self::new(free_port(Ipv4Addr::LOCALHOST.into())?)
     }
 
     /// On which port.

@@ -29,15 +29,6 @@ pub struct Limits {
     pub burst: u32,
 }
 
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            qps: 5.0,
-            burst: 20,
-        }
-    }
-}
-
 /// How a cloud is reached.
 #[derive(Debug)]
 pub struct Connection {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use reqwest::Url;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::{Connection, Credentials, Environment, Metrics, Proxies, TokenVariables};
@@ -15,6 +15,8 @@ use super::{Connection, Credentials, Environment, Metrics, Proxies, TokenVariabl
 pub(crate) struct Seen {
     /// Method and target: `GET /v4/linode/instances?page=1`.
     pub(crate) line: String,
+    /// What was sent along, null if nothing was.
+    pub(crate) body: serde_json::Value,
     headers: Vec<(String, String)>,
 }
 
@@ -155,6 +157,10 @@ async fn serve(stream: TcpStream, decide: impl Fn(Seen) -> Reply) -> std::io::Re
             }
         }
     }
+    let length = request.header("content-length");
+    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+    stream.read_exact(&mut body).await?;
+    request.body = serde_json::from_slice(&body).unwrap_or_default();
     let reply = decide(request);
     if reply.never {
         tokio::time::sleep(Duration::from_secs(3600)).await;

@@ -12,13 +12,23 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use mooring_common::provider_id::ProviderId;
 
+use super::load_balancers::LoadBalancers;
 use super::{Machine, MachineSource};
 use crate::cloud_api::{Client, CloudError, ErrorKind, Limits, Metrics};
-use api::Server;
+use crate::inventory::Inventory;
+use api::servers::{self, Server};
 pub use config::Config;
+use load_balancers::Balancers;
 
 /// The provider's name, and the scheme of its IDs.
 pub const NAME: &str = "cloudscale";
+
+/// How often it is asked if the flags do not say. It documents no limit, and a change of many load
+/// balancers is many requests.
+pub const LIMITS: Limits = Limits {
+    qps: 20.0,
+    burst: 40,
+};
 
 /// The provider.
 #[derive(Debug)]
@@ -37,6 +47,12 @@ impl Cloudscale {
         }
         let client = Client::new(NAME, config.connection, &api::ErrorShape, limits, metrics)?;
         Ok(Arc::new(Self { client }))
+    }
+
+    /// The project's load balancers; `inventory`: its machines.
+    #[must_use]
+    pub fn load_balancers(self: &Arc<Self>, inventory: Arc<Inventory>) -> Arc<dyn LoadBalancers> {
+        Arc::new(Balancers::new(self.clone(), inventory))
     }
 }
 
@@ -59,7 +75,7 @@ impl MachineSource for Cloudscale {
     }
 
     async fn list(&self) -> Result<Vec<Machine>, CloudError> {
-        let request = api::servers();
+        let request = servers::all();
         let servers: Vec<Server> = self.client.fetch(&request).await?;
         let machines: Vec<Machine> = servers.iter().map(describe).collect::<Result<_, _>>()?;
         let mut ids: Vec<&ProviderId> = machines.iter().map(|machine| &machine.id).collect();
@@ -74,7 +90,7 @@ impl MachineSource for Cloudscale {
     }
 
     async fn get(&self, id: &ProviderId) -> Result<Option<Machine>, CloudError> {
-        let request = api::server(id.instance());
+        let request = servers::one(id.instance());
         match self.client.fetch(&request).await {
             Ok(server) => match describe(&server)? {
                 machine if machine.id == *id => Ok(Some(machine)),

@@ -28,6 +28,12 @@ use vpcs::{VpcAddresses, Vpcs};
 /// The provider's name, and the scheme of its IDs.
 pub const NAME: &str = "linode";
 
+/// How often it is asked if the flags do not say. Its own limits are shared by the whole account.
+pub const LIMITS: Limits = Limits {
+    qps: 5.0,
+    burst: 20,
+};
+
 const TOKEN_CHECK: Duration = Duration::from_secs(5 * 60);
 
 /// The provider.

@@ -144,6 +144,9 @@ pub enum Stop {
     /// The Service has changed, or is being deleted: plan anew.
     #[error("the Service has changed meanwhile")]
     Changed,
+    /// The API server cannot be asked whether the Service is still wanted.
+    #[error("the API server does not say whether it is still wanted: {0}")]
+    Unasked(String),
     /// Other Services wait, or this one has had its time: go on later.
     #[error("other Services wait")]
     MakeWay,

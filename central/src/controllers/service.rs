@@ -1,11 +1,18 @@
 //! Gives Services of type LoadBalancer their addresses, and takes them back.
 //!
-//! **Flow.** One key per Service for all work on it. A Service is looked at when it changes, when
-//! the L2Networks change, and, if it lacks an address, when another gives one back.
+//! **Flow.** One key per Service for all work on it. Who serves it is decided anew in each pass:
+//! L2Networks, a cloud, or somebody else. A Service is looked at when it changes, and when those who
+//! serve it have a reason to.
 
+mod api;
+mod cloud;
+mod failure;
 mod l2;
+mod patch;
+mod routing;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use mooring_common::engine::Outcome;
 use mooring_common::k8s::{Cache, ObjectKey};
@@ -15,7 +22,11 @@ use tokio_util::sync::CancellationToken;
 use super::Context;
 use super::address_pool::Allocations;
 use crate::service_view::ServiceView;
+use cloud::CloudServices;
+pub use cloud::{Cloud, Metrics, NodeChanges, Options, demand};
+use failure::Failure;
 use l2::L2Services;
+pub use routing::{Routing, Server};
 
 /// Services to look at.
 pub type Queue = WorkQueue<ObjectKey>;
@@ -26,42 +37,169 @@ pub fn queue() -> Arc<Queue> {
     Arc::new(WorkQueue::new(Backoff::SERVICES))
 }
 
-struct Controller {
-    services: Arc<Cache<ServiceView>>,
-    l2: L2Services,
+/// What Services need of L2Networks.
+pub struct L2 {
+    /// Who has which address.
+    pub allocations: Arc<Allocations>,
+    /// Called when an address was given out or came back.
+    pub changed: Box<dyn Fn() + Send + Sync>,
 }
 
-/// Runs until cancelled. `changed` is called when an address was given out or came back.
+/// What the controller works on.
+pub struct Work {
+    /// `--concurrent-service-syncs`.
+    pub concurrency: usize,
+    /// All Services.
+    pub services: Arc<Cache<ServiceView>>,
+    /// Those to look at.
+    pub queue: Arc<Queue>,
+    /// `--load-balancer-class`.
+    pub own_class: Option<String>,
+    /// `--serve-classless-services`.
+    pub serves_classless: bool,
+}
+
+struct Controller {
+    services: Arc<Cache<ServiceView>>,
+    queue: Arc<Queue>,
+    routing: Routing,
+    l2: Option<L2Services>,
+    /// Whether the L2Networks are known.
+    l2_ready: AtomicBool,
+    cloud: Option<CloudServices>,
+}
+
+/// Runs until cancelled.
 pub async fn run(
     context: Context,
-    concurrency: usize,
-    services: Arc<Cache<ServiceView>>,
-    allocations: Arc<Allocations>,
-    queue: Arc<Queue>,
-    changed: impl Fn() + Send + Sync + 'static,
+    to_do: Work,
+    l2: Option<L2>,
+    cloud: Option<Cloud>,
     cancel: CancellationToken,
 ) {
-    let controller = Arc::new(Controller {
-        services: services.clone(),
-        l2: L2Services::new(context, services, allocations, queue.clone(), changed),
+    let (services, queue) = (to_do.services, to_do.queue);
+    let routing = Routing {
+        own_class: to_do.own_class,
+        serves_classless: to_do.serves_classless,
+        l2_networks: l2.is_some(),
+        cloud: cloud.is_some(),
+    };
+    let machines = context.instances.changes();
+    let given = || (services.clone(), queue.clone(), routing.clone());
+    let l2 = l2.map(|l2| {
+        let (services, queue, routing) = given();
+        L2Services::new(
+            context.clone(),
+            services,
+            l2.allocations,
+            queue,
+            routing,
+            l2.changed,
+        )
     });
-    controller.l2.ready().await;
+    let cloud = cloud.map(|cloud| {
+        let (services, queue, routing) = given();
+        CloudServices::new(context.clone(), services, queue, routing, cloud)
+    });
+    let controller = Arc::new(Controller {
+        services,
+        queue: queue.clone(),
+        routing,
+        l2,
+        l2_ready: AtomicBool::new(false),
+        cloud,
+    });
     controller.services.synced().await;
-    controller.l2.seed().await;
+    if let Some(cloud) = &controller.cloud {
+        cloud.expect_first_passes();
+    }
     for (key, _) in controller.services.all() {
         queue.add(key);
     }
-    work("service", queue, concurrency, cancel, move |key| {
+    let followed = async {
+        if let Some(cloud) = &controller.cloud {
+            cloud.follow(machines).await;
+        }
+    };
+    let passes = work("service", queue, to_do.concurrency, cancel, {
         let controller = controller.clone();
-        async move { controller.pass(&key).await }
-    })
-    .await;
+        move |key| {
+            let controller = controller.clone();
+            async move { controller.pass(&key).await }
+        }
+    });
+    let beside = async {
+        tokio::join!(controller.prepare_l2(), followed);
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = passes => {}
+        () = beside => {}
+    }
 }
 
 impl Controller {
+    /// Waits until the L2Networks are known. A cloud serves its Services meanwhile.
+    async fn prepare_l2(&self) {
+        let Some(l2) = &self.l2 else { return };
+        l2.ready().await;
+        l2.seed().await;
+        self.l2_ready.store(true, Ordering::Release);
+        for (key, _) in self.services.all() {
+            self.queue.add(key);
+        }
+    }
+
     /// One look at one Service.
     #[tracing::instrument(name = "service", skip_all, fields(service = %key))]
-    async fn pass(&self, key: &ObjectKey) -> Outcome<l2::Failure> {
-        self.l2.pass(key).await
+    async fn pass(&self, key: &ObjectKey) -> Outcome<Failure> {
+        let Some(service) = self.services.get(key) else {
+            if let Some(cloud) = &self.cloud {
+                cloud.gone(key);
+            }
+            return self.by_l2(key).await;
+        };
+        match self.routing.server(&service) {
+            Some(Server::Cloud) => {
+                if let Some(l2) = self.ready_l2() {
+                    l2.let_go(key);
+                }
+                self.by_cloud(service).await
+            }
+            Some(Server::L2Networks) => match self.hand_over(&service).await {
+                Some(unfinished) => unfinished,
+                None => self.by_l2(key).await,
+            },
+            // What another has given it is not given out.
+            None if service.class.is_some() => {
+                self.by_cloud(service).await;
+                self.by_l2(key).await
+            }
+            None => self.by_cloud(service).await,
+        }
+    }
+
+    async fn by_l2(&self, key: &ObjectKey) -> Outcome<Failure> {
+        match self.ready_l2() {
+            Some(l2) => l2.pass(key).await,
+            None => Outcome::Done,
+        }
+    }
+
+    async fn by_cloud(&self, service: Arc<ServiceView>) -> Outcome<Failure> {
+        match &self.cloud {
+            Some(cloud) => cloud.pass(service).await,
+            None => Outcome::NotOurs("no cloud of ours has load balancers".to_owned()),
+        }
+    }
+
+    /// What it has in a cloud goes before an L2Network serves it.
+    async fn hand_over(&self, service: &Arc<ServiceView>) -> Option<Outcome<Failure>> {
+        self.cloud.as_ref()?.hand_over(service).await
+    }
+
+    fn ready_l2(&self) -> Option<&L2Services> {
+        let ready = self.l2_ready.load(Ordering::Acquire);
+        self.l2.as_ref().filter(|_| ready)
     }
 }

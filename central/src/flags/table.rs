@@ -48,10 +48,10 @@ const LEGACY: &str = "Taken from older manifests";
 /// One flag a line: a table to be read.
 #[rustfmt::skip]
 const FLAGS: &[Flag] = &[
-    flag(CLOUD, "cloud-provider", Text, "", Act, "The providers that the cluster has machines of, separated by commas: linode, cloudscale, cloudlycke (machines described in a file)."),
+    flag(CLOUD, "cloud-provider", Text, "", Act, "The providers that the cluster has machines of, separated by commas: linode, cloudscale, cloudlycke (machines described in a file). Absent: the one whose old controller the program is started as (cloudscale-cloud-controller-manager, linode-cloud-controller-manager), else the one whose token is in the environment."),
     flag(CLOUD, "cloud-config", Text, "", Act, "The provider's configuration; for cloudlycke the machines file. Absent: the machines that are built in."),
-    flag(CLOUD, "cloud-api-qps", Number, "5", Act, "How many requests per second all controllers together make to one cloud in the long run."),
-    flag(CLOUD, "cloud-api-burst", Integer, "20", Act, "How many requests they may make at once after a pause."),
+    flag(CLOUD, "cloud-api-qps", Number, "", Act, "How many requests per second all controllers together make to one cloud in the long run. Absent: 5 to linode, 20 to cloudscale."),
+    flag(CLOUD, "cloud-api-burst", Integer, "", Act, "How many requests they may make at once after a pause. Absent: 20 to linode, 40 to cloudscale."),
     flag(CLOUD, "cluster-name", Text, "kubernetes", Accept, "The cluster's name, part of the marks on what is created in a cloud; cloudlycke creates nothing."),
     flag(CLOUD, "controllers", List, "*", Act, "Which controllers run: * for all, -NAME to leave one out. Names: cloud-node-controller (cloud-node), cloud-node-lifecycle-controller (cloud-node-lifecycle), service-lb-controller (service), node-route-controller (route)."),
     flag(NODES, "node-daemon-grace", Duration, "0", Act, "How long a new Node's own mooring-node may take to initialise it before central does. 0: there is no node daemon, nobody is waited for."),
@@ -63,6 +63,10 @@ const FLAGS: &[Flag] = &[
     flag(NODES, "concurrent-node-status-updates", Integer, "0", Accept, "Addresses are updated by the same workers as all else."),
     flag(NODES, "concurrent-node-lifecycle-syncs", Integer, "1", Accept, "All Nodes are judged in one pass."),
     flag(SERVICES, "concurrent-service-syncs", Integer, "4", Act, "How many Services are worked on side by side."),
+    flag(SERVICES, "load-balancer-class", Text, "", Act, "The spec.loadBalancerClass that is ours: Services of this class get a load balancer of the cloud. Absent: those of any class are others'."),
+    flag(SERVICES, "serve-classless-services", Bool, "true", Act, "Serve Services without a spec.loadBalancerClass. false: only those of --load-balancer-class; the others' finalizers and load balancers are not touched."),
+    flag(SERVICES, "load-balancer-resync-period", Duration, "10m", Act, "How often the load balancers of a cloud are compared with what is wanted although nothing is known to have changed, so that changes by hand are undone; a tenth more or less, and less often where it takes many requests. 0: never."),
+    flag(SERVICES, "delete-orphans", Bool, "false", Act, "Delete load balancers that bear this cluster's marks and those of a Service that is no more. false: only tell of them, in Events about the Service default/kubernetes."),
     flag(ROUTES, "configure-cloud-routes", Bool, "true", Accept, "No provider of this version has routes."),
     flag(ROUTES, "route-reconciliation-period", Duration, "10s", Accept, "No provider of this version has routes."),
     flag(ROUTES, "cluster-cidr", Text, "", Accept, "No provider of this version has routes."),

@@ -5,7 +5,13 @@ use super::*;
 fn read(line: &str) -> Result<Flags, FlagFaults> {
     let arguments = line.split_whitespace().map(ToOwned::to_owned);
     match TABLE.parse(arguments, |_| None)? {
-        Parsed::Run(values) => Flags::read(&values),
+        Parsed::Run(values) => Flags::read(
+            &values,
+            Surroundings {
+                program: "mooring-central",
+                env: &|_| None,
+            },
+        ),
         Parsed::Print(text) => panic!("{text}"),
     }
 }
@@ -24,6 +30,79 @@ fn pr_11_every_flag_line_of_the_common_manifests_is_taken() {
     ] {
         read(line).unwrap();
     }
+}
+
+fn underscored(word: &str) -> String {
+    match word.strip_prefix("--") {
+        Some(name) => format!("--{}", name.replace('-', "_")),
+        None => word.to_owned(),
+    }
+}
+
+/// The Go controller of cloudscale.ch knows these flags. Some have to be given together.
+#[test]
+fn pr_11_every_flag_of_the_controller_of_cloudscale_is_taken() {
+    let lines = include_str!("tests/cloudscale-flags.txt").lines();
+    for line in lines.filter(|line| !line.is_empty()) {
+        let line = format!("--cloud-provider=cloudscale {line}");
+        read(&line).unwrap_or_else(|faults| panic!("{line}: {faults}"));
+        let words = line.split(' ').map(|word| match word.split_once('=') {
+            Some((name, value)) => format!("{}={value}", underscored(name)),
+            None => underscored(word),
+        });
+        let line = words.collect::<Vec<_>>().join(" ");
+        read(&line).unwrap_or_else(|faults| panic!("{line}: {faults}"));
+    }
+}
+
+#[test]
+fn an_unknown_flag_is_fatal_with_the_closest_name() {
+    for (misspelt, known) in [
+        ("--concurent-service-syncs=2", "--concurrent-service-syncs"),
+        ("--allow-untaged-cloud", "--allow-untagged-cloud"),
+        ("--webhooks-secure-port=0", "--webhook-secure-port"),
+    ] {
+        let told = read(&format!("--cloud-provider=cloudscale {misspelt}")).unwrap_err();
+        assert!(
+            told.to_string().contains(&format!("did you mean {known}?")),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn each_cloud_has_limits_of_its_own_unless_the_flags_say() {
+    let default = crate::clouds::cloudscale::LIMITS;
+    let limits = |line: &str| {
+        read(&format!("--cloud-provider=cloudscale {line}"))
+            .unwrap()
+            .limits
+            .or(default)
+    };
+    assert_eq!(limits(""), default);
+    assert_eq!(limits("--cloud-api-qps= --cloud-api-burst="), default);
+    assert_eq!(
+        limits("--cloud-api-qps=0.5"),
+        Limits {
+            qps: 0.5,
+            ..default
+        }
+    );
+    assert_eq!(
+        limits("--cloud-api-burst=7"),
+        Limits {
+            burst: 7,
+            ..default
+        }
+    );
+    let wrong = "--cloud-provider=cloudscale --cloud-api-qps=0 --cloud-api-burst=0";
+    assert_eq!(read(wrong).unwrap_err().faults.len(), 2);
+}
+
+#[test]
+fn an_empty_provider_counts_as_absent() {
+    let told = read("--cloud-provider=").unwrap_err().to_string();
+    assert!(told.contains("--cloud-provider is missing"), "{told}");
 }
 
 #[test]
@@ -83,4 +162,26 @@ fn periods_of_nothing_are_refused() {
     .unwrap_err();
     assert_eq!(error.faults.len(), 3, "{error}");
     assert!(error.to_string().contains("at least 50ms"), "{error}");
+}
+
+#[test]
+fn sv_40_whose_services_are_served_can_be_chosen() {
+    let flags = read("--cloud-provider=cloudscale").unwrap().services;
+    assert!(flags.serves_classless && flags.own_class.is_none() && !flags.delete_orphans);
+    assert_eq!(flags.resync_period, Some(Duration::from_secs(600)));
+    let line = "--cloud-provider=cloudscale --load-balancer-class=example.com/x \
+                --serve-classless-services=false --load-balancer-resync-period=0 --delete-orphans";
+    let flags = read(line).unwrap().services;
+    assert_eq!(flags.own_class.as_deref(), Some("example.com/x"));
+    assert!(!flags.serves_classless && flags.delete_orphans && flags.resync_period.is_none());
+}
+
+#[test]
+fn serving_nobody_and_asking_all_the_time_are_refused() {
+    let error = read(
+        "--cloud-provider=cloudscale --serve-classless-services=false \
+         --load-balancer-resync-period=500ms",
+    )
+    .unwrap_err();
+    assert_eq!(error.faults.len(), 2, "{error}");
 }

@@ -9,7 +9,7 @@ use mooring_common::provider_id::ProviderId;
 use tokio::time::Instant;
 
 use super::joined;
-use crate::clouds::{Lookup, Machine};
+use crate::clouds::{Attachment, Lookup, Machine};
 
 /// Of how many machines at most an empty listing can be believed that they are gone.
 const MOST_VANISHED: usize = 10;
@@ -78,6 +78,14 @@ impl Listing {
 
     pub(super) fn says_the_same_as(&self, other: &Self) -> bool {
         self.machines == other.machines
+    }
+
+    /// The addresses of a machine that load balancers reach.
+    pub(super) fn attachments(&self, id: &ProviderId) -> Vec<Attachment> {
+        let machine = self.machines.get(id);
+        machine
+            .map(|machine| machine.attachments.clone())
+            .unwrap_or_default()
     }
 
     /// The machine with this ID, if the Node bears one; else that of its name; else that of its

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use mooring_common::flags::Kind::{Bool, Text};
 use mooring_common::flags::{Action, Flag, FlagFaults, FlagTable, Kind, Reader, Values};
 
-use crate::flags::{Flags, TABLE};
+use crate::flags::{Flags, Surroundings, TABLE};
 
 /// What is to be planned, and for whom.
 #[derive(Clone, Debug)]
@@ -49,12 +49,7 @@ const OWN: [Flag; 3] = [
         "false",
         "All Services of the cluster that are served here.",
     ),
-    own(
-        "output",
-        Text,
-        "table",
-        "table, or json (-o for short).",
-    ),
+    own("output", Text, "table", "table, or json (-o for short)."),
 ];
 
 /// The plan's own flags, and all of the controller's: who has its command line can write `plan` in
@@ -88,7 +83,10 @@ pub(super) fn long_names(arguments: Vec<String>) -> Vec<String> {
 }
 
 impl PlanFlags {
-    pub(super) fn read(values: &Values) -> Result<Self, FlagFaults> {
+    pub(super) fn read(
+        values: &Values,
+        surroundings: Surroundings<'_>,
+    ) -> Result<Self, FlagFaults> {
         let table = table();
         let mut reader = Reader::new(&table, values);
         let filename: Option<PathBuf> = reader.text("filename").map(Into::into);
@@ -104,7 +102,7 @@ impl PlanFlags {
                 "write which Services: NAMESPACE/NAME, one or several, or -f FILE, or --all",
             );
         }
-        let common = Flags::read(values);
+        let common = Flags::read(values, surroundings);
         match (reader.finish(), common) {
             (Ok(()), Ok(common)) => Ok(Self {
                 common,
@@ -137,7 +135,10 @@ mod tests {
     fn read(line: &str) -> Result<PlanFlags, FlagFaults> {
         let arguments = line.split(' ').map(ToOwned::to_owned).collect();
         match table().parse(long_names(arguments), |_| None)? {
-            Parsed::Run(values) => PlanFlags::read(&values),
+            Parsed::Run(values) => {
+                let (program, env) = ("mooring-central", &|_: &str| None);
+                PlanFlags::read(&values, Surroundings { program, env })
+            }
             Parsed::Print(text) => panic!("{text}"),
         }
     }
@@ -146,9 +147,17 @@ mod tests {
     fn services_are_named_in_one_way() {
         let cloud = "--cloud-provider=cloudscale";
         let flags = read(&format!("web shop/api {cloud} -o json")).unwrap();
-        let named = flags.named.iter().map(|(ns, name)| (ns.as_str(), name.as_str()));
+        let named = flags
+            .named
+            .iter()
+            .map(|(ns, name)| (ns.as_str(), name.as_str()));
         assert!(named.eq([("default", "web"), ("shop", "api")]) && flags.as_json);
-        assert!(read(&format!("-f web.yaml {cloud}")).unwrap().filename.is_some());
+        assert!(
+            read(&format!("-f web.yaml {cloud}"))
+                .unwrap()
+                .filename
+                .is_some()
+        );
         assert!(read(&format!("--all {cloud} -ojson")).unwrap().all);
         for wrong in ["--v=2", "--all web", "-f x web"] {
             let told = read(&format!("{wrong} {cloud}")).unwrap_err().to_string();

@@ -51,7 +51,9 @@ fn steps(steps: &[PlannedStep]) -> String {
 }
 
 fn notes(notices: &[Notice]) -> String {
-    let lines = notices.iter().map(|notice| format!("  note: {}\n", notice.note));
+    let lines = notices
+        .iter()
+        .map(|notice| format!("  note: {}\n", notice.note));
     lines.collect()
 }
 
@@ -97,7 +99,10 @@ mod tests {
             impact,
         };
         Shown {
-            steps: vec![step("take a away", Impact::Brief), step("make b", Impact::None)],
+            steps: vec![
+                step("take a away", Impact::Brief),
+                step("make b", Impact::None),
+            ],
             notices: vec![Notice {
                 reason: "Reason",
                 note: "mind the gap".to_owned(),
@@ -123,7 +128,10 @@ mod tests {
         let text = json(&[planned(Ok(two_steps())), planned(Err("no".to_owned()))]).unwrap();
         let read: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(read[0]["impact"], "brief");
-        assert_eq!(read[0]["steps"][1], json!({"step": "make b", "impact": "none"}));
+        assert_eq!(
+            read[0]["steps"][1],
+            json!({"step": "make b", "impact": "none"})
+        );
         assert_eq!(read[1]["refused"], "no");
     }
 }

@@ -15,7 +15,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::flags::PlanFlags;
-use crate::controllers::service::Ours;
+use crate::controllers::service::Routing;
 use crate::service_view::ServiceView;
 
 const FIELD_MANAGER: &str = "mooring-plan";
@@ -54,7 +54,7 @@ pub(super) async fn choose(
     flags: &PlanFlags,
     client: Client,
     snapshot: &Snapshot,
-    ours: &Ours,
+    routing: &Routing,
 ) -> anyhow::Result<Vec<Arc<ServiceView>>> {
     let mut chosen = Vec::new();
     if let Some(path) = &flags.filename {
@@ -64,18 +64,22 @@ pub(super) async fn choose(
         ensure!(!chosen.is_empty(), "{} holds no Service", path.display());
     } else if flags.all {
         let mut all = snapshot.services.clone();
-        all.retain(|service| ours.wants(service) || ours.is_to_be_cleaned_up(service));
+        all.retain(|service| is_planned_for(service, routing));
         all.sort_by(|a, b| a.key.cmp(&b.key));
         return Ok(all);
     }
     for (namespace, name) in &flags.named {
         let key = ObjectKey::new(namespace, name);
         let found = snapshot.services.iter().find(|service| service.key == key);
-        chosen.push(found.with_context(|| format!("there is no Service {key}"))?.clone());
+        chosen.push(
+            found
+                .with_context(|| format!("there is no Service {key}"))?
+                .clone(),
+        );
     }
     if let Some(other) = chosen
         .iter()
-        .find(|service| !ours.wants(service) && !ours.is_to_be_cleaned_up(service))
+        .find(|service| !is_planned_for(service, routing))
     {
         bail!(
             "{}: no load balancer is made for it here: it is not of type LoadBalancer, or of a \
@@ -84,6 +88,10 @@ pub(super) async fn choose(
         );
     }
     Ok(chosen)
+}
+
+fn is_planned_for(service: &ServiceView, routing: &Routing) -> bool {
+    routing.wants_of_cloud(service) || routing.leaves_to_cloud(service)
 }
 
 /// The Services of a manifest, others left out.
@@ -111,9 +119,14 @@ fn read(path: &Path) -> anyhow::Result<Vec<Value>> {
 
 /// The Service as it would be after `kubectl apply`: the API server says so, by a dry run.
 async fn as_applied(client: Client, manifest: Value) -> anyhow::Result<ServiceView> {
-    let namespace = manifest["metadata"]["namespace"].as_str().unwrap_or("default");
+    let namespace = manifest["metadata"]["namespace"]
+        .as_str()
+        .unwrap_or("default");
     let name = manifest["metadata"]["name"].as_str().unwrap_or_default();
-    ensure!(!name.is_empty(), "a Service of the manifest has no metadata.name");
+    ensure!(
+        !name.is_empty(),
+        "a Service of the manifest has no metadata.name"
+    );
     let key = ObjectKey::new(namespace, name);
     let api = Api::<Service>::namespaced(client, namespace);
     let params = PatchParams::apply(FIELD_MANAGER).dry_run().force();
@@ -136,7 +149,11 @@ fn annotations_gone(now: &BTreeMap<String, String>, manifest: &Value) -> BTreeSe
         .unwrap_or_default();
     let keys = |object: &Value| -> BTreeSet<String> {
         let annotations = object["metadata"]["annotations"].as_object();
-        annotations.into_iter().flatten().map(|(key, _)| key.clone()).collect()
+        annotations
+            .into_iter()
+            .flatten()
+            .map(|(key, _)| key.clone())
+            .collect()
     };
     &keys(&last) - &keys(manifest)
 }
@@ -153,14 +170,22 @@ mod tests {
         let text = "kind: Service\nmetadata: {name: a}\n---\nkind: ConfigMap\n---\nkind: List\n\
                     items: [{kind: Service, metadata: {name: b}}]\n";
         std::fs::write(&path, text).unwrap();
-        let names: Vec<_> = read(&path).unwrap().iter().map(|s| s["metadata"]["name"].clone()).collect();
+        let names: Vec<_> = read(&path)
+            .unwrap()
+            .iter()
+            .map(|s| s["metadata"]["name"].clone())
+            .collect();
         assert_eq!(names, ["a", "b"]);
     }
 
     #[test]
     fn what_apply_would_take_off_is_taken_off() {
         let last = json!({"metadata": {"annotations": {"a": "1", "b": "2"}}}).to_string();
-        let now = [(LAST_APPLIED.to_owned(), last), ("c".to_owned(), "3".to_owned())].into();
+        let now = [
+            (LAST_APPLIED.to_owned(), last),
+            ("c".to_owned(), "3".to_owned()),
+        ]
+        .into();
         let manifest = json!({"metadata": {"annotations": {"b": "2"}}});
         assert!(annotations_gone(&now, &manifest).into_iter().eq(["a"]));
         assert!(annotations_gone(&BTreeMap::new(), &manifest).is_empty());

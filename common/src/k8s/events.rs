@@ -1,13 +1,27 @@
 //! Events: how a person learns, on the object itself, what was done and why not.
+//!
+//! They are those of the core API: the roles of the Go controllers grant these alone, and whoever
+//! reads `events.k8s.io` sees them too. An Event is told apart by its text, so that of two failures
+//! with one reason both can be read. There is no budget: what would be too often is for those who
+//! report not to say.
 
-use std::sync::Arc;
+mod memory;
 
-use k8s_openapi::api::core::v1::ObjectReference;
-use kube::Client;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::{Client, Error};
+use serde_json::json;
+
+use memory::{Memory, Told, Written};
 
 /// Normal, or something that a person should look at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventKind {
     /// For information.
     Normal,
@@ -15,26 +29,45 @@ pub enum EventKind {
     Warning,
 }
 
-/// Reports Events as one component. The same Event again raises the count of the first.
+impl fmt::Display for EventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        })
+    }
+}
+
+/// Reports Events as one component. The same Event again, about the same object in the same words,
+/// raises the count of the first.
 #[derive(Clone)]
 pub struct Events {
-    recorder: Recorder,
+    client: Client,
+    component: String,
+    instance: String,
+    memory: Arc<Mutex<Memory>>,
     permitted: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
-/// The longest note that the API server takes, in bytes (events.k8s.io/v1 `note`).
+/// The longest note that readers of events.k8s.io/v1 reckon with, in bytes. The core API sets no
+/// limit to Events without `eventTime`.
 const LONGEST_NOTE: usize = 1024;
+/// The same for `reportingInstance`; a Node's name can be longer.
+const LONGEST_INSTANCE: usize = 128;
+/// Where Events about cluster-wide objects are.
+const CLUSTER_WIDE: &str = "default";
+/// Nobody's work waits for longer.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Events {
     /// Reports as this component (see [`crate::names::components`]), from this instance.
     #[must_use]
     pub fn new(client: Client, component: &str, instance: &str) -> Self {
-        let reporter = Reporter {
-            controller: component.to_owned(),
-            instance: Some(instance.to_owned()),
-        };
         Self {
-            recorder: Recorder::new(client, reporter),
+            client,
+            component: component.to_owned(),
+            instance: shortened(instance.to_owned(), LONGEST_INSTANCE),
+            memory: Arc::default(),
             permitted: Arc::new(|| true),
         }
     }
@@ -48,8 +81,8 @@ impl Events {
         }
     }
 
-    /// Reports one Event about an object. A failure is logged and otherwise let go: an Event that
-    /// cannot be written must not keep the work from being done.
+    /// Reports one Event about an object. A failure is logged and otherwise let go, after a few
+    /// seconds at most: an Event that cannot be written must not keep the work from being done.
     pub async fn report(
         &self,
         about: &ObjectReference,
@@ -60,43 +93,89 @@ impl Events {
         if !(self.permitted)() {
             return;
         }
-        let event = Event {
-            type_: match kind {
-                EventKind::Normal => EventType::Normal,
-                EventKind::Warning => EventType::Warning,
-            },
+        let told = Told {
+            about: about.clone(),
+            kind,
             reason: reason.to_owned(),
-            note: Some(shortened(note.into())),
-            action: reason.to_owned(),
-            secondary: None,
+            note: shortened(note.into(), LONGEST_NOTE),
         };
-        if let Err(error) = self.recorder.publish(&event, about).await {
-            let name = about.name.as_deref().unwrap_or_default();
-            tracing::warn!(%error, reason, name, "cannot write an Event");
+        let now = Timestamp::now();
+        let written = {
+            let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+            memory.once_more(&told, now)
+        };
+        let name = about.name.as_deref().unwrap_or_default();
+        let note = &told.note;
+        match tokio::time::timeout(PATIENCE, self.write(&told, &written, now)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, reason, name, note, "cannot write an Event"),
+            Err(_) => tracing::warn!(reason, name, note, "no time to write an Event"),
+        }
+    }
+
+    /// An Event that is gone, or was never taken, is made with the count that it would have.
+    async fn write(&self, told: &Told, written: &Written, now: Timestamp) -> Result<(), Error> {
+        let namespace = told.about.namespace.as_deref();
+        let namespace = namespace.filter(|name| !name.is_empty());
+        let namespace = namespace.unwrap_or(CLUSTER_WIDE);
+        let api = Api::<Event>::namespaced(self.client.clone(), namespace);
+        if written.count > 1 {
+            let raised = json!({ "count": written.count, "lastTimestamp": Time(now) });
+            let (params, raised) = (PatchParams::default(), Patch::Merge(raised));
+            match api.patch(&written.name, &params, &raised).await {
+                Err(error) if has_code(&error, 404) => {}
+                other => return other.map(drop),
+            }
+        }
+        let event = self.event(told, written, namespace, now);
+        match api.create(&PostParams::default(), &event).await {
+            // Somebody else reported the same at the same time, and was faster.
+            Err(error) if has_code(&error, 409) => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    fn event(&self, told: &Told, written: &Written, namespace: &str, now: Timestamp) -> Event {
+        Event {
+            metadata: ObjectMeta {
+                name: Some(written.name.clone()),
+                namespace: Some(namespace.to_owned()),
+                ..ObjectMeta::default()
+            },
+            involved_object: told.about.clone(),
+            type_: Some(told.kind.to_string()),
+            reason: Some(told.reason.clone()),
+            action: Some(told.reason.clone()),
+            message: Some(told.note.clone()),
+            count: Some(written.count),
+            first_timestamp: Some(Time(written.first)),
+            last_timestamp: Some(Time(now)),
+            source: Some(EventSource {
+                component: Some(self.component.clone()),
+                host: None,
+            }),
+            reporting_component: Some(self.component.clone()),
+            reporting_instance: Some(self.instance.clone()),
+            ..Event::default()
         }
     }
 }
 
-fn shortened(mut note: String) -> String {
-    if note.len() > LONGEST_NOTE {
-        let mut end = LONGEST_NOTE - '…'.len_utf8();
-        while !note.is_char_boundary(end) {
+fn has_code(error: &Error, code: u16) -> bool {
+    matches!(error, Error::Api(status) if status.code == code)
+}
+
+fn shortened(mut text: String, longest: usize) -> String {
+    if text.len() > longest {
+        let mut end = longest - '…'.len_utf8();
+        while !text.is_char_boundary(end) {
             end -= 1;
         }
-        note.truncate(end);
-        note.push('…');
+        text.truncate(end);
+        text.push('…');
     }
-    note
+    text
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_notes_are_cut_between_characters() {
-        assert_eq!(shortened("short".into()), "short");
-        let long = shortened("ä".repeat(2000));
-        assert!(long.len() <= LONGEST_NOTE && long.ends_with('…'));
-    }
-}
+mod tests;

@@ -116,3 +116,65 @@ async fn a_pass_that_never_ends_is_dropped_and_tried_again() {
     let second = passes.recv().await.unwrap();
     assert_eq!(second - first, LONGEST_PASS + BACKOFF.first);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_can_wait_comes_after_all_else_unless_it_is_asked_for_meanwhile() {
+    let queue = Arc::new(WorkQueue::new(BACKOFF));
+    for key in ["later", "sooner"] {
+        queue.add_later(key);
+    }
+    assert!(!queue.is_busy());
+    queue.add("first");
+    queue.add("sooner");
+    assert!(queue.is_busy());
+    let (mut passes, _cancel) = worker(&queue, 1, |_| Outcome::Done);
+    let mut order = Vec::new();
+    for _ in 0..3 {
+        order.push(passes.recv().await.unwrap().0);
+    }
+    assert_eq!(order, ["first", "sooner", "later"]);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(passes.try_recv().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_makes_way_goes_on_when_nobody_waits() {
+    let queue = Arc::new(WorkQueue::new(BACKOFF));
+    queue.add("long");
+    let (mut passes, _cancel) = worker(&queue, 1, |n| match n {
+        0 => Outcome::MakeWay,
+        _ => Outcome::Done,
+    });
+    let first = passes.recv().await.unwrap();
+    queue.add("waiting");
+    let second = passes.recv().await.unwrap();
+    let third = passes.recv().await.unwrap();
+    assert_eq!((first.0, second.0, third.0), ("long", "waiting", "long"));
+    assert!(third.1 - first.1 < Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_came_further_begins_with_the_first_delay() {
+    let queue = Arc::new(WorkQueue::new(BACKOFF));
+    queue.add("a");
+    let (mut passes, _cancel) = worker(&queue, 1, |n| match n {
+        0 | 1 | 3 => Outcome::Backoff(std::fmt::Error),
+        2 => Outcome::BackoffAnew(std::fmt::Error),
+        _ => Outcome::Done,
+    });
+    let mut at = Vec::new();
+    for _ in 0..5 {
+        at.push(passes.recv().await.unwrap().1);
+    }
+    let gaps: Vec<u64> = at.windows(2).map(|w| (w[1] - w[0]).as_secs()).collect();
+    assert_eq!(gaps, [5, 10, 5, 10]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_that_is_over_makes_busy() {
+    let queue = WorkQueue::new(BACKOFF);
+    queue.add_after("a", Duration::from_secs(1));
+    assert!(!queue.is_busy());
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert!(queue.is_busy());
+}

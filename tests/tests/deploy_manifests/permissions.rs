@@ -75,7 +75,7 @@ const CENTRAL: [&str; 9] = [
     "patch /services/status",
     "list,watch mooring.dev/l2networks",
     "patch mooring.dev/l2networks/status",
-    "create,patch events.k8s.io/events",
+    "create,patch /events",
     "create authentication.k8s.io/tokenreviews",
     "create authorization.k8s.io/subjectaccessreviews",
 ];
@@ -87,7 +87,7 @@ const NODE: [&str; 7] = [
     "list,watch mooring.dev/l2networks",
     "patch mooring.dev/l2networks/status",
     "list,watch discovery.k8s.io/endpointslices",
-    "create,patch events.k8s.io/events",
+    "create,patch /events",
 ];
 
 #[tokio::test]

@@ -29,8 +29,13 @@ impl Dialect for Plain {
     }
 }
 
+const LIMITS: Limits = Limits {
+    qps: 5.0,
+    burst: 20,
+};
+
 fn client_of(connection: Connection) -> Client {
-    Client::new("plain", connection, &Plain, Limits::default(), metrics()).unwrap()
+    Client::new("plain", connection, &Plain, LIMITS, metrics()).unwrap()
 }
 
 fn client(cloud: &Cloud) -> Client {
@@ -318,7 +323,7 @@ async fn requests_are_counted_by_what_came_of_them() {
     .await;
     let mut registry = Registry::default();
     let counted = Metrics::register(&mut registry);
-    let limits = Limits::default();
+    let limits = LIMITS;
     let client = Client::new("plain", connection(&cloud.base), &Plain, limits, counted).unwrap();
     for _ in 0..4 {
         let _ = client.fetch::<Value>(&things()).await;

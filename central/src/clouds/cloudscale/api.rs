@@ -1,33 +1,19 @@
 //! The endpoints of cloudscale.ch's API v1, and the shapes of what they answer.
+//!
+//! Of each object only what it cannot be told apart without is insisted on: a new or missing field
+//! of one must not hide all others.
+
+pub(super) mod balancers;
+pub(super) mod floating_ips;
+pub(super) mod parts;
+pub(super) mod servers;
 
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::cloud_api::{Dialect, ErrorKind, Refusal, Request, lenient};
-
-/// One server. Only its UUID is needed.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct Server {
-    /// Its UUID.
-    pub(super) uuid: String,
-    /// Its name; several may have the same.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) name: Option<String>,
-    /// `running`, `stopped` or `changing`.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) status: Option<String>,
-    /// Where it stands.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) zone: Option<Slug>,
-    /// Its size.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) flavor: Option<Slug>,
-    /// Its network cards.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) interfaces: Option<Vec<Interface>>,
-}
+use crate::cloud_api::{Dialect, ErrorKind, Refusal};
 
 /// Something of the catalogue.
 #[derive(Clone, Debug, Deserialize)]
@@ -36,31 +22,11 @@ pub(super) struct Slug {
     pub(super) slug: String,
 }
 
-/// One network card.
+/// Another object.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Interface {
-    /// `public` or `private`.
-    #[serde(rename = "type")]
-    pub(super) kind: String,
-    /// Its addresses.
-    pub(super) addresses: Vec<Address>,
-}
-
-/// One address of a network card.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct Address {
-    /// The address.
-    pub(super) address: String,
-}
-
-/// All servers.
-pub(super) fn servers() -> Request {
-    Request::get("list_servers", "servers")
-}
-
-/// One server.
-pub(super) fn server(uuid: &str) -> Request {
-    Request::get("get_server", format!("servers/{uuid}"))
+pub(super) struct Reference {
+    /// Its UUID.
+    pub(super) uuid: String,
 }
 
 /// cloudscale.ch's errors: `{"detail": "Not found."}`, or a text or several for each field.

@@ -9,8 +9,8 @@ use mooring_common::provider_id::ProviderId;
 use uuid::Uuid;
 
 use super::NAME;
-use super::api::{Interface, Server};
-use crate::clouds::Machine;
+use super::api::servers::{Interface, Server};
+use crate::clouds::{Attachment, Machine};
 
 /// The ID in the form in which the Go controller wrote it: lower case, with hyphens. Read is any
 /// form of a UUID.
@@ -56,7 +56,7 @@ pub(super) fn machine(server: &Server) -> Result<Machine, String> {
         id,
         names: name.into_iter().collect(),
         found_by: Vec::new(),
-        attachments: Vec::new(),
+        attachments: attachments(server.interfaces.as_deref()).unwrap_or_default(),
         facts,
         presence: match server.status.as_deref() {
             Some("stopped") => Presence::Stopped,
@@ -84,6 +84,22 @@ fn addresses(name: Option<&str>, interfaces: Option<&[Interface]>) -> Option<Vec
     }
     let hostname = name.map(|name| NodeAddress::new(AddressType::Hostname, name));
     Some(hostname.into_iter().chain(addresses).collect())
+}
+
+/// What load balancers reach: whatever is not public and in a subnet, in the API's order. None if
+/// an address cannot be read, as with [`addresses`].
+fn attachments(interfaces: Option<&[Interface]>) -> Option<Vec<Attachment>> {
+    let interfaces = interfaces?.iter().filter(|card| card.kind != "public");
+    let mut attachments = Vec::new();
+    for entry in interfaces.flat_map(|card| &card.addresses) {
+        let address: IpAddr = entry.address.parse().ok()?;
+        let subnet = entry.subnet.as_ref();
+        attachments.extend(subnet.map(|subnet| Attachment {
+            address,
+            subnet: subnet.uuid.clone(),
+        }));
+    }
+    Some(attachments)
 }
 
 #[cfg(test)]

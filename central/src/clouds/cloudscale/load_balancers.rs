@@ -8,8 +8,254 @@
 //!
 //! A Service has one load balancer; each of its ports a pool with members, one health monitor and
 //! one listener.
+//!
+//! **Guarantees.** What was observed and done is remembered, so that a Service of which nothing
+//! changes costs no request. Nothing is made or adopted but on the word of a complete listing that
+//! was begun in the same pass, and nothing is changed that is not provably the Service's own
+//! ([`ownership`]). No two writes to one load balancer are under way at once.
 
+mod annotations;
+mod apply;
+mod assembly;
 mod desired;
+mod floating_ips;
+mod listings;
+mod machines;
+mod memory;
 mod model;
+mod networks;
+mod observe;
 mod observed;
+mod orphans;
+mod ownership;
+mod plan;
+mod removal;
+mod requests;
+mod selector;
 mod step;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use mooring_common::engine::{Plan, Step as _};
+use mooring_common::names::cloudscale_annotations as keys;
+use tokio::time::Instant;
+
+use super::{Cloudscale, NAME};
+use crate::cloud_api::CloudError;
+use crate::clouds::load_balancers::{
+    Demand, Gate, LoadBalancers, Orphan, PlannedStep, Prepared, Progress, Provided, Setback, Shown,
+};
+use crate::inventory::Inventory;
+use crate::service_view::Ingress;
+use annotations::Options;
+use apply::Work;
+use listings::Listings;
+use machines::Finder;
+use memory::{Known, Memory};
+use observe::{Found, Question};
+use removal::Removal;
+use step::Step;
+
+/// The name of the Go controller, under which it reports Events.
+const COMPONENT: &str = "cloudscale-cloud-controller-manager";
+/// Load balancers, pools, listeners, health monitors, floating IPs.
+const KINDS: usize = 5;
+
+/// The load balancers of a project.
+pub(super) struct Balancers {
+    shared: Arc<Shared>,
+}
+
+/// What all passes share.
+struct Shared {
+    cloud: Arc<Cloudscale>,
+    machines: Finder,
+    listings: Listings,
+    memory: Memory,
+}
+
+impl Balancers {
+    /// Nothing is known of them yet. `inventory`: the machines of the same project.
+    pub(super) fn new(cloud: Arc<Cloudscale>, inventory: Arc<Inventory>) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                machines: Finder::new(inventory),
+                listings: Listings::new(cloud.clone()),
+                memory: Memory::new(),
+                cloud,
+            }),
+        }
+    }
+}
+
+/// A plan for a Service that is to have a load balancer.
+struct Ensurance {
+    shared: Arc<Shared>,
+    uid: String,
+    options: Options,
+    /// What there is; `None`: nothing.
+    known: Option<Known>,
+    /// When the listing was begun that says so.
+    as_of: Instant,
+    steps: Vec<Step>,
+    shown: Shown,
+}
+
+impl Ensurance {
+    async fn prepare(shared: Arc<Shared>, demand: &Demand) -> Result<Self, Setback> {
+        let options = Options::read(&demand.service).map_err(Setback::Invalid)?;
+        let question = Question::of(demand);
+        let nodes = desired::selected(&demand.nodes, &options);
+        let (machines, mut notices) = shared.machines.find(&nodes).await;
+        let desired = desired::desired(demand, &options, &machines);
+        let (known, as_of) = match shared.find(&question, &desired).await? {
+            Found::Nothing(begun) => (None, begun),
+            Found::One(known) => (Some(*known), question.asked),
+            Found::Refused(why) => return Err(Setback::Refused(why)),
+        };
+        let observed = known.as_ref().map(|known| &known.observed);
+        shared
+            .check_floating_ips(demand, &question, &desired, observed)
+            .await?;
+        let is_changing = observed.is_some_and(|observed| observed.balancer.is_changing);
+        let plan = match plan::plan(&desired, observed) {
+            // Nothing is done until the cloud is, and then all of it can be told.
+            Err(_) if is_changing => Plan::default(),
+            plan => plan?,
+        };
+        let mut steps = plan.steps().to_vec();
+        let surplus = known.iter().flat_map(|known| &known.surplus);
+        steps.extend(surplus.map(|(uuid, name)| Step::DeleteBalancer {
+            uuid: uuid.clone(),
+            name: name.clone(),
+        }));
+        notices.extend(desired::notices(
+            demand, &options, &desired, &machines, observed,
+        ));
+        let shown = Shown {
+            steps: steps.iter().map(planned).collect(),
+            notices,
+        };
+        Ok(Self {
+            shared,
+            uid: question.uid,
+            options,
+            known,
+            as_of,
+            steps,
+            shown,
+        })
+    }
+}
+
+/// For people.
+fn planned(step: &Step) -> PlannedStep {
+    PlannedStep {
+        step: step.to_string(),
+        impact: step.impact(),
+    }
+}
+
+#[async_trait]
+impl Prepared for Ensurance {
+    fn shown(&self) -> &Shown {
+        &self.shown
+    }
+
+    async fn carry_out(self: Box<Self>, gate: &dyn Gate) -> Result<Progress, Setback> {
+        let shared = &self.shared;
+        let _turn = shared.memory.turn(&self.uid).lock_owned().await;
+        let balancer = self.known.as_ref().map(|known| &known.observed.balancer);
+        if let Some(changing) = balancer.filter(|balancer| balancer.is_changing) {
+            return Ok(shared.wait(&self.uid, &changing.name));
+        }
+        shared.memory.rested(&self.uid);
+        let mut work = Work::new(shared, gate, &self.uid, self.known, self.as_of);
+        if let Some(wait) = work.run(&self.steps).await? {
+            return Ok(wait);
+        }
+        let provided = work
+            .into_known()
+            .map(|known| provided(&known, &self.options));
+        Ok(Progress::Provided(provided.unwrap_or_default()))
+    }
+}
+
+/// What the Service has.
+fn provided(known: &Known, options: &Options) -> Provided {
+    let balancer = &known.observed.balancer;
+    let ingress = match &options.force_hostname {
+        Some(hostname) => vec![Ingress {
+            hostname: Some(hostname.clone()),
+            ..Ingress::default()
+        }],
+        None => balancer
+            .vips
+            .iter()
+            .map(|vip| Ingress {
+                ip: Some(vip.address.clone()),
+                hostname: None,
+                ip_mode: Some(options.ip_mode.to_owned()),
+            })
+            .collect(),
+    };
+    let mut annotations = vec![
+        (keys::UUID, balancer.uuid.clone()),
+        (keys::CONFIG_VERSION, keys::CONFIG_VERSION_VALUE.to_owned()),
+    ];
+    annotations.extend(balancer.zone.clone().map(|zone| (keys::ZONE, zone)));
+    Provided {
+        ingress,
+        annotations,
+    }
+}
+
+#[async_trait]
+impl LoadBalancers for Balancers {
+    fn provider(&self) -> &'static str {
+        NAME
+    }
+
+    fn component(&self) -> &'static str {
+        COMPONENT
+    }
+
+    async fn prepare(&self, demand: &Demand) -> Result<Box<dyn Prepared>, Setback> {
+        let prepared = Ensurance::prepare(self.shared.clone(), demand).await?;
+        Ok(Box::new(prepared))
+    }
+
+    async fn prepare_removal(&self, demand: &Demand) -> Result<Box<dyn Prepared>, Setback> {
+        let prepared = Removal::prepare(self.shared.clone(), demand).await?;
+        Ok(Box::new(prepared))
+    }
+
+    fn forget(&self, service_uid: &str) {
+        self.shared.memory.forget(service_uid);
+    }
+
+    fn observe_anew(&self) {
+        self.shared.memory.observe_anew();
+    }
+
+    fn observation_cost(&self) -> usize {
+        KINDS + self.shared.memory.pools()
+    }
+
+    async fn orphans(
+        &self,
+        cluster: &str,
+        living: &HashSet<String>,
+    ) -> Result<Vec<Orphan>, CloudError> {
+        self.shared.orphans(cluster, living).await
+    }
+
+    async fn remove_orphan(&self, orphan: &Orphan, gate: &dyn Gate) -> Result<(), Setback> {
+        self.shared.remove_orphan(orphan, gate).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

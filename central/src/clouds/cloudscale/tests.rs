@@ -11,7 +11,7 @@ fn cloudscale(cloud: &Cloud) -> Arc<Cloudscale> {
         connection: connection(&cloud.base.join("v1/").unwrap()),
         notices: Vec::new(),
     };
-    Cloudscale::new(config, Limits::default(), metrics()).unwrap()
+    Cloudscale::new(config, LIMITS, metrics()).unwrap()
 }
 
 async fn answering(reply: Reply) -> (Cloud, Arc<Cloudscale>) {

@@ -18,18 +18,16 @@ mod request;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Service;
-use kube::Api;
-use kube::api::ListParams;
 use mooring_common::engine::Outcome;
-use mooring_common::k8s::{Cache, Events, ObjectKey, Slim};
+use mooring_common::k8s::{Cache, Events, ObjectKey};
 use mooring_common::names::components;
 
-use super::Queue;
+use super::api::{fresh, fresh_all};
+use super::routing::{Routing, Server};
+use super::{Failure, Queue};
 use crate::controllers::Context;
 use crate::controllers::address_pool::{Allocations, Claim};
 use crate::service_view::ServiceView;
-pub(super) use apply::Failure;
 
 /// Gives Services addresses of L2Networks, and takes them back.
 pub(super) struct L2Services {
@@ -37,7 +35,7 @@ pub(super) struct L2Services {
     services: Arc<Cache<ServiceView>>,
     allocations: Arc<Allocations>,
     queue: Arc<Queue>,
-    api: Api<Service>,
+    routing: Routing,
     events: Events,
     /// Called when an address was given out or came back.
     changed: Box<dyn Fn() + Send + Sync>,
@@ -50,16 +48,17 @@ impl L2Services {
         services: Arc<Cache<ServiceView>>,
         allocations: Arc<Allocations>,
         queue: Arc<Queue>,
-        changed: impl Fn() + Send + Sync + 'static,
+        routing: Routing,
+        changed: Box<dyn Fn() + Send + Sync>,
     ) -> Self {
         Self {
             events: context.events(components::SERVICE),
-            api: Api::all(context.client.clone()),
             services,
             allocations,
             queue,
+            routing,
             context,
-            changed: Box::new(changed),
+            changed,
         }
     }
 
@@ -72,15 +71,13 @@ impl L2Services {
     /// Reads all Services from the API server itself, not from a cache that may lag, before the
     /// first address is given out: the leader before us may have just given out one.
     pub(super) async fn seed(&self) {
-        let listed = loop {
-            match self.api.list(&ListParams::default()).await {
+        let mut services = loop {
+            match fresh_all(&self.context.client).await {
                 Ok(listed) => break listed,
                 Err(error) => tracing::warn!(%error, "cannot list Services, will retry"),
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
         };
-        let mut services: Vec<ServiceView> =
-            listed.items.into_iter().map(ServiceView::slim).collect();
         services.sort_by(|a, b| (a.created, &a.key).cmp(&(b.created, &b.key)));
         let claims: Vec<Claim> = services.into_iter().map(claim_of).collect();
         self.allocations.seed(&claims);
@@ -92,9 +89,7 @@ impl L2Services {
         let service = match self.look(key).await {
             Ok(Some(service)) => service,
             Ok(None) => {
-                if self.allocations.release(key) {
-                    self.address_came_back();
-                }
+                self.let_go(key);
                 return Outcome::Done;
             }
             Err(error) => return Outcome::Backoff(error.into()),
@@ -104,14 +99,20 @@ impl L2Services {
         self.apply(service, decision).await
     }
 
+    /// The Service is gone, or another serves it: what it holds goes to others.
+    pub(super) fn let_go(&self, key: &ObjectKey) {
+        if self.allocations.release(key) {
+            self.address_came_back();
+        }
+    }
+
     /// The Service, from the cache; but from the API server itself before anything that it holds is
     /// taken for free: a cache may lag behind what the last leader did.
     async fn look(&self, key: &ObjectKey) -> Result<Option<ServiceView>, kube::Error> {
         let cached = self.services.get(key);
         let wants_nothing = cached.as_ref().is_none_or(|s| !s.wants_load_balancer());
         if wants_nothing && self.allocations.held(key).is_some() {
-            let api = Api::<Service>::namespaced(self.context.client.clone(), &key.namespace);
-            return Ok(api.get_opt(&key.name).await?.map(ServiceView::slim));
+            return fresh(&self.context.client, key).await;
         }
         Ok(cached.map(|service| (*service).clone()))
     }
@@ -120,7 +121,8 @@ impl L2Services {
     fn address_came_back(&self) {
         (self.changed)();
         for (key, service) in self.services.all() {
-            if service.wants_load_balancer() && self.allocations.held(&key).is_none() {
+            let is_served = self.routing.server(&service) == Some(Server::L2Networks);
+            if is_served && service.wants_load_balancer() && self.allocations.held(&key).is_none() {
                 self.queue.add(key);
             }
         }

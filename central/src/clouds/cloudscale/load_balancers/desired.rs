@@ -1,8 +1,42 @@
 //! The load balancer that a Service is to have.
 
-use std::collections::BTreeSet;
+mod notices;
 
-use super::model::{ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, Tags, VipRequest};
+pub(super) use notices::notices;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use mooring_common::names::cloudscale_tags;
+use mooring_common::node_view::NodeView;
+
+use super::annotations::{Options, Port};
+use super::model::{HttpSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, Tags, VipRequest};
+use super::networks::{canonical_network, canonical_uuid};
+use crate::clouds::Attachment;
+use crate::clouds::load_balancers::Demand;
+use crate::service_view::ServiceView;
+
+/// The machines of the Nodes that are selected.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Machines {
+    /// Those that are known, in the order of their Nodes.
+    pub(super) found: Vec<MachineOf>,
+    /// Whether nothing can be missing: every selected Node's machine is here, or certainly none of
+    /// this cloud's.
+    pub(super) are_complete: bool,
+}
+
+/// What is known of a Node's machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct MachineOf {
+    /// The Node's name.
+    pub(super) node: String,
+    /// The zone's slug, if the cloud says it.
+    pub(super) zone: Option<String>,
+    /// Its addresses in private networks, in the cloud's order.
+    pub(super) attachments: Vec<Attachment>,
+}
 
 /// A load balancer as it is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +61,9 @@ pub(super) struct Desired {
     pub(super) members_are_complete: bool,
     /// Networks of floating IPs that are to lead to it, in canonical form.
     pub(super) floating_ips: BTreeSet<String>,
+    /// `spec.loadBalancerIP`, if neither a virtual address nor a floating IP that is asked for is
+    /// the same: a new load balancer would get another one.
+    pub(super) unmet_address: Option<String>,
 }
 
 /// A pool as it is wanted, with its parts.
@@ -41,3 +78,163 @@ pub(super) struct DesiredPool {
     /// Its listener.
     pub(super) listener: ListenerSpec,
 }
+
+/// The Nodes that are to carry the Service's traffic.
+pub(super) fn selected(nodes: &[Arc<NodeView>], options: &Options) -> Vec<Arc<NodeView>> {
+    let selector = &options.node_selector;
+    let chosen = nodes.iter().filter(|node| selector.matches(node));
+    chosen.cloned().collect()
+}
+
+/// The load balancer that a Service is to have. `machines`: those of the [`selected`] Nodes.
+pub(super) fn desired(demand: &Demand, options: &Options, machines: &Machines) -> Desired {
+    let service = &demand.service;
+    let pool = |port| pool(service, options, machines, port);
+    // A cloud that knows none of them is more likely to be wrong about that than right.
+    let none_is_known = machines.found.is_empty() && !selected(&demand.nodes, options).is_empty();
+    Desired {
+        name: options.name.clone(),
+        flavor: options.flavor.clone(),
+        zone: options.zone.clone(),
+        zone_of_nodes: common_zone(&machines.found),
+        vips: options.vips.clone(),
+        tags: tags(demand),
+        pools: options.ports.iter().map(pool).collect(),
+        members_are_complete: machines.are_complete && !none_is_known,
+        floating_ips: options.floating_ips.clone(),
+        unmet_address: unmet_address(service, options),
+    }
+}
+
+fn tags(demand: &Demand) -> Tags {
+    let uid = (cloudscale_tags::SERVICE_UID, Some(&demand.service.uid));
+    let cluster = (cloudscale_tags::CLUSTER, demand.cluster.as_ref());
+    let known = |(key, value): (&str, Option<&String>)| Some((key.to_owned(), value?.clone()));
+    [uid, cluster].into_iter().filter_map(known).collect()
+}
+
+fn common_zone(machines: &[MachineOf]) -> Option<String> {
+    let mut zones = machines.iter().filter_map(|machine| machine.zone.as_ref());
+    let first = zones.next()?;
+    zones.all(|zone| zone == first).then(|| first.clone())
+}
+
+fn unmet_address(service: &ServiceView, options: &Options) -> Option<String> {
+    let text = service.load_balancer_ip.as_ref()?;
+    let wanted = canonical_network(text);
+    let vips = options.vips.iter().filter_map(|vip| vip.address.as_ref());
+    let of_vips: BTreeSet<_> = vips.filter_map(|vip| canonical_network(vip)).collect();
+    let is_met = wanted
+        .is_some_and(|wanted| of_vips.contains(&wanted) || options.floating_ips.contains(&wanted));
+    (!is_met).then(|| text.clone())
+}
+
+fn pool(service: &ServiceView, options: &Options, machines: &Machines, port: &Port) -> DesiredPool {
+    DesiredPool {
+        spec: PoolSpec {
+            name: pool_name(port),
+            algorithm: options.pool_algorithm.clone(),
+            protocol: protocol(port, &options.pool_protocol),
+        },
+        members: members(service, options, machines, port),
+        monitor: monitor(service, options),
+        listener: listener(options, port),
+    }
+}
+
+fn protocol(port: &Port, of_tcp: &str) -> String {
+    if port.is_udp { "udp" } else { of_tcp }.to_owned()
+}
+
+fn pool_name(port: &Port) -> String {
+    let protocol = if port.is_udp { "udp" } else { "tcp" };
+    match &port.name {
+        Some(name) => format!("{protocol}/{name}"),
+        None => protocol.to_owned(),
+    }
+}
+
+fn members(
+    service: &ServiceView,
+    options: &Options,
+    machines: &Machines,
+    port: &Port,
+) -> Vec<MemberSpec> {
+    let health_port = service.health_check_node_port.filter(|_| service.is_local);
+    let monitor_port = Some(health_port.unwrap_or(port.node_port));
+    let mut members = Vec::new();
+    for attachment in machines.found.iter().flat_map(|m| reachable(m, options)) {
+        let member = MemberSpec {
+            name: std::net::SocketAddr::new(attachment.address, port.node_port).to_string(),
+            enabled: true,
+            address: attachment.address.to_string(),
+            subnet: canonical_uuid(&attachment.subnet),
+            protocol_port: port.node_port,
+            monitor_port,
+        };
+        if !members.contains(&member) {
+            members.push(member);
+        }
+    }
+    members
+}
+
+/// The addresses of a machine that may become members.
+fn reachable<'a>(
+    machine: &'a MachineOf,
+    options: &'a Options,
+) -> impl Iterator<Item = &'a Attachment> {
+    let subnets = &options.allowed_subnets;
+    let is_allowed =
+        |a: &&Attachment| subnets.is_empty() || subnets.contains(&canonical_uuid(&a.subnet));
+    machine.attachments.iter().filter(is_allowed)
+}
+
+fn monitor(service: &ServiceView, options: &Options) -> MonitorSpec {
+    let asked = &options.monitor;
+    let kind = if service.is_local {
+        "http"
+    } else {
+        &asked.kind
+    };
+    let speaks_http = matches!(kind, "http" | "https");
+    let unsaid = || match (service.is_local, speaks_http) {
+        (true, _) => Some(of_kube_proxy()),
+        (false, true) => Some(HttpSpec::default()),
+        (false, false) => None,
+    };
+    MonitorSpec {
+        kind: kind.to_owned(),
+        delay_s: Some(asked.delay_s),
+        timeout_s: Some(asked.timeout_s),
+        up_threshold: Some(asked.up_threshold),
+        down_threshold: Some(asked.down_threshold),
+        http: asked.http.clone().or_else(unsaid),
+    }
+}
+
+/// How kube-proxy is asked whether a Node has endpoints of the Service.
+fn of_kube_proxy() -> HttpSpec {
+    HttpSpec {
+        url_path: "/livez".to_owned(),
+        version: "1.0".to_owned(),
+        ..HttpSpec::default()
+    }
+}
+
+fn listener(options: &Options, port: &Port) -> ListenerSpec {
+    let asked = &options.listener;
+    let protocol = protocol(port, &asked.protocol);
+    ListenerSpec {
+        name: format!("{protocol}/{}", port.port),
+        protocol,
+        port: port.port,
+        allowed_cidrs: asked.allowed_cidrs.clone(),
+        timeout_client_data_ms: Some(asked.timeout_client_data_ms),
+        timeout_member_connect_ms: Some(asked.timeout_member_connect_ms),
+        timeout_member_data_ms: Some(asked.timeout_member_data_ms),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -64,6 +64,19 @@ pub(super) struct HttpSpec {
     pub(super) expected_codes: Vec<String>,
 }
 
+/// What the cloud does where nothing is said.
+impl Default for HttpSpec {
+    fn default() -> Self {
+        Self {
+            method: "GET".to_owned(),
+            url_path: "/".to_owned(),
+            version: "1.1".to_owned(),
+            host: None,
+            expected_codes: vec!["200".to_owned()],
+        }
+    }
+}
+
 /// A pool's health monitor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MonitorSpec {

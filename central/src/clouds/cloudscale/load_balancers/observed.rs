@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::model::{ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, Tags};
+use super::model::{HttpSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, Tags, VipRequest};
+use super::step::{ListenerChange, MonitorChange, PoolRef, Step};
 
 /// A load balancer with all its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,4 +86,158 @@ pub(super) struct Listener {
     pub(super) uuid: String,
     /// What it is.
     pub(super) spec: ListenerSpec,
+}
+
+impl Observed {
+    /// What there is once a [`Step::CreateBalancer`] is taken: `uuid` is the new load balancer's.
+    /// `None`: it is another step.
+    pub(super) fn made(step: &Step, uuid: &str) -> Option<Self> {
+        let Step::CreateBalancer {
+            name,
+            flavor,
+            zone,
+            vips,
+            tags,
+        } = step
+        else {
+            return None;
+        };
+        let vip = |request: &VipRequest| Vip {
+            address: request.address.clone().unwrap_or_default(),
+            subnet: request.subnet.clone(),
+        };
+        Some(Self {
+            balancer: Balancer {
+                uuid: uuid.to_owned(),
+                name: name.clone(),
+                is_changing: true,
+                zone: zone.clone(),
+                flavor: Some(flavor.clone()),
+                vips: vips.iter().map(vip).collect(),
+                tags: tags.clone(),
+            },
+            pools: Vec::new(),
+            loose_listeners: Vec::new(),
+            floating_ips: BTreeSet::new(),
+        })
+    }
+
+    /// Takes up what a step has changed. `created`: the UUID of what it has made, if it makes
+    /// something. `planned`: the UUIDs of the pools that the plan has made so far, for
+    /// [`PoolRef::Planned`].
+    ///
+    /// Nothing is left to take up of the load balancer's own creation ([`Self::made`]) and deletion.
+    pub(super) fn take(&mut self, step: &Step, created: &str, planned: &mut Vec<String>) {
+        match step {
+            Step::CreateBalancer { .. } | Step::DeleteBalancer { .. } => {}
+            Step::RenameBalancer { name, .. } => self.balancer.name.clone_from(name),
+            Step::TagBalancer { tags } => self.balancer.tags.clone_from(tags),
+            Step::AssignFloatingIp { network } => {
+                self.floating_ips.insert(network.clone());
+            }
+            Step::CreatePool(spec) => {
+                planned.push(created.to_owned());
+                self.pools.push(Pool {
+                    uuid: created.to_owned(),
+                    spec: spec.clone(),
+                    members: Vec::new(),
+                    monitors: Vec::new(),
+                    listeners: Vec::new(),
+                });
+            }
+            Step::DeletePool { uuid, .. } => self.pools.retain(|pool| pool.uuid != *uuid),
+            Step::DeleteListener { uuid, .. } => {
+                self.loose_listeners
+                    .retain(|listener| listener.uuid != *uuid);
+                for pool in &mut self.pools {
+                    pool.listeners.retain(|listener| listener.uuid != *uuid);
+                }
+            }
+            Step::PatchListener { uuid, change } => {
+                let listeners = self.pools.iter_mut().flat_map(|pool| &mut pool.listeners);
+                for listener in listeners.filter(|listener| listener.uuid == *uuid) {
+                    listener.spec.take(change);
+                }
+            }
+            Step::RenamePool { pool, .. }
+            | Step::CreateMember { pool, .. }
+            | Step::DeleteMember { pool, .. }
+            | Step::CreateMonitor { pool, .. }
+            | Step::DeleteMonitor { pool, .. }
+            | Step::PatchMonitor { pool, .. }
+            | Step::CreateListener { pool, .. } => {
+                if let Some(pool) = self.pool(pool, planned) {
+                    pool.take(step, created);
+                }
+            }
+        }
+    }
+
+    fn pool(&mut self, pool: &PoolRef, planned: &[String]) -> Option<&mut Pool> {
+        let uuid = pool.uuid(planned)?;
+        self.pools.iter_mut().find(|pool| pool.uuid == uuid)
+    }
+}
+
+impl Pool {
+    /// Takes up a step that is about this pool's parts.
+    fn take(&mut self, step: &Step, created: &str) {
+        let uuid = created.to_owned();
+        match step {
+            Step::RenamePool { name, .. } => self.spec.name.clone_from(name),
+            Step::CreateMember { member: spec, .. } => self.members.push(Member {
+                uuid,
+                spec: spec.clone(),
+            }),
+            Step::DeleteMember { uuid, .. } => self.members.retain(|m| m.uuid != *uuid),
+            Step::CreateMonitor { monitor: spec, .. } => self.monitors.push(Monitor {
+                uuid,
+                spec: spec.clone(),
+            }),
+            Step::DeleteMonitor { uuid, .. } => self.monitors.retain(|m| m.uuid != *uuid),
+            Step::PatchMonitor { uuid, change, .. } => {
+                for monitor in self.monitors.iter_mut().filter(|m| m.uuid == *uuid) {
+                    monitor.spec.take(change);
+                }
+            }
+            Step::CreateListener { listener: spec, .. } => self.listeners.push(Listener {
+                uuid,
+                spec: spec.clone(),
+            }),
+            _ => {}
+        }
+    }
+}
+
+impl MonitorSpec {
+    fn take(&mut self, change: &MonitorChange) {
+        match change {
+            MonitorChange::DelayS(number) => self.delay_s = Some(*number),
+            MonitorChange::TimeoutS(number) => self.timeout_s = Some(*number),
+            MonitorChange::UpThreshold(number) => self.up_threshold = Some(*number),
+            MonitorChange::DownThreshold(number) => self.down_threshold = Some(*number),
+            MonitorChange::HttpHost(host) => self.speaking().host.clone_from(host),
+            MonitorChange::HttpPath(path) => self.speaking().url_path.clone_from(path),
+            MonitorChange::HttpMethod(method) => self.speaking().method.clone_from(method),
+            MonitorChange::HttpExpectedCodes(codes) => {
+                self.speaking().expected_codes.clone_from(codes);
+            }
+        }
+    }
+
+    fn speaking(&mut self) -> &mut HttpSpec {
+        self.http.get_or_insert_default()
+    }
+}
+
+impl ListenerSpec {
+    fn take(&mut self, change: &ListenerChange) {
+        match change {
+            ListenerChange::Name(name) => self.name.clone_from(name),
+            ListenerChange::AllowedCidrs(cidrs) => self.allowed_cidrs.clone_from(cidrs),
+            ListenerChange::ClientDataMs(ms) => self.timeout_client_data_ms = Some(*ms),
+            ListenerChange::MemberConnectMs(ms) => self.timeout_member_connect_ms = Some(*ms),
+            ListenerChange::MemberDataMs(ms) => self.timeout_member_data_ms = Some(*ms),
+        }
+    }
 }

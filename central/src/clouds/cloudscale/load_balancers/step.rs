@@ -1,6 +1,11 @@
 //! What can be done to a load balancer: each step is one request.
+//!
+//! A step's impact is what those notice who use what is still wanted. A port that nobody asks for any
+//! more, and clients that are to be kept out, are not disturbed by that: it is what was asked for.
 
-use mooring_common::engine::Impact;
+use std::fmt;
+
+use mooring_common::engine::{self, Impact};
 
 use super::model::{ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, Tags, VipRequest};
 
@@ -11,6 +16,16 @@ pub(super) enum PoolRef {
     Known(String),
     /// The one that the n-th [`Step::CreatePool`] of this plan makes, counted from 0.
     Planned(usize),
+}
+
+impl PoolRef {
+    /// Its UUID, where `planned` are those of the pools that the plan has made so far.
+    pub(super) fn uuid<'a>(&'a self, planned: &'a [String]) -> Option<&'a str> {
+        match self {
+            Self::Known(uuid) => Some(uuid),
+            Self::Planned(index) => planned.get(*index).map(String::as_str),
+        }
+    }
 }
 
 /// One request that changes something.
@@ -105,4 +120,116 @@ pub(super) enum ListenerChange {
     ClientDataMs(u32),
     MemberConnectMs(u32),
     MemberDataMs(u32),
+}
+
+impl engine::Step for Step {
+    fn impact(&self) -> Impact {
+        match self {
+            Self::DeleteBalancer { .. } => Impact::Major,
+            Self::DeleteMember { impact, .. } | Self::DeleteListener { impact, .. } => *impact,
+            // Whatever it leads to now loses it.
+            Self::AssignFloatingIp { .. } => Impact::Brief,
+            _ => Impact::None,
+        }
+    }
+}
+
+impl fmt::Display for PoolRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(uuid) => write!(f, "pool {uuid}"),
+            Self::Planned(index) => write!(f, "new pool {}", index + 1),
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CreateBalancer {
+                name, flavor, zone, ..
+            } => {
+                write!(f, "create load balancer {name} of flavor {flavor}")?;
+                match zone {
+                    Some(zone) => write!(f, " in zone {zone}"),
+                    None => Ok(()),
+                }
+            }
+            Self::RenameBalancer { from, name } => {
+                write!(f, "rename load balancer {from} to {name}")
+            }
+            Self::TagBalancer { tags } => {
+                let tags: Vec<_> = tags.iter().map(|(k, v)| format!("{k}={v}")).collect();
+                write!(f, "tag load balancer with {}", tags.join(", "))
+            }
+            Self::DeleteBalancer { uuid, name } => {
+                write!(f, "delete load balancer {name} ({uuid}) with all its parts")
+            }
+            Self::CreatePool(spec) => write!(
+                f,
+                "create pool {} ({}, {})",
+                spec.name, spec.algorithm, spec.protocol
+            ),
+            Self::RenamePool { pool, from, name } => {
+                write!(f, "rename {pool} from {from} to {name}")
+            }
+            Self::DeletePool { uuid, name } => write!(f, "delete pool {name} ({uuid})"),
+            Self::CreateMember { pool, member } => {
+                write!(f, "add member {} to {pool}", member.name)
+            }
+            Self::DeleteMember {
+                pool, uuid, member, ..
+            } => write!(f, "take member {} ({uuid}) out of {pool}", member.name),
+            Self::CreateMonitor { pool, monitor } => {
+                write!(f, "create health monitor {} for {pool}", monitor.kind)
+            }
+            Self::DeleteMonitor { pool, uuid, kind } => {
+                write!(f, "delete health monitor {kind} ({uuid}) of {pool}")
+            }
+            Self::PatchMonitor { pool, uuid, change } => {
+                write!(f, "set {change} of health monitor {uuid} of {pool}")
+            }
+            Self::CreateListener { pool, listener } => {
+                write!(f, "create listener {} for {pool}", listener.name)
+            }
+            Self::DeleteListener { uuid, listener, .. } => {
+                write!(f, "delete listener {} ({uuid})", listener.name)
+            }
+            Self::PatchListener { uuid, change } => write!(f, "set {change} of listener {uuid}"),
+            Self::AssignFloatingIp { network } => write!(f, "assign floating IP {network}"),
+        }
+    }
+}
+
+impl fmt::Display for MonitorChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DelayS(seconds) => write!(f, "delay to {seconds} s"),
+            Self::TimeoutS(seconds) => write!(f, "timeout to {seconds} s"),
+            Self::UpThreshold(count) => write!(f, "up threshold to {count}"),
+            Self::DownThreshold(count) => write!(f, "down threshold to {count}"),
+            Self::HttpHost(Some(host)) => write!(f, "HTTP host to {host}"),
+            Self::HttpHost(None) => f.write_str("HTTP host to none"),
+            Self::HttpPath(path) => write!(f, "HTTP path to {path}"),
+            Self::HttpMethod(method) => write!(f, "HTTP method to {method}"),
+            Self::HttpExpectedCodes(codes) => {
+                write!(f, "expected HTTP codes to {}", codes.join(", "))
+            }
+        }
+    }
+}
+
+impl fmt::Display for ListenerChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => write!(f, "name to {name}"),
+            Self::AllowedCidrs(cidrs) if cidrs.is_empty() => {
+                f.write_str("allowed clients to everybody")
+            }
+            Self::AllowedCidrs(cidrs) => write!(f, "allowed clients to {}", cidrs.join(", ")),
+            Self::ClientDataMs(ms) => write!(f, "client data timeout to {ms} ms"),
+            Self::MemberConnectMs(ms) => write!(f, "member connect timeout to {ms} ms"),
+            Self::MemberDataMs(ms) => write!(f, "member data timeout to {ms} ms"),
+        }
+    }
 }

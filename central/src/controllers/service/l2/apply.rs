@@ -1,35 +1,16 @@
 //! Writes on a Service, and says so.
 
-use k8s_openapi::api::core::v1::Service;
-use kube::Api;
-use kube::api::{Patch, PatchParams};
 use mooring_common::engine::{Outcome, Plan};
-use mooring_common::k8s::{ApiFailure, EventKind, Slim, classify};
+use mooring_common::k8s::EventKind;
 use mooring_common::names::reasons;
-use serde_json::Value;
 
 use super::L2Services;
 use super::observe::{self, Obstacle, recorded};
 use super::patch::operations;
 use super::plan::{self, Decision, ServiceStep};
-use crate::controllers::address_pool::Unavailable;
-use crate::election::NotLeading;
+use crate::controllers::service::Failure;
+use crate::controllers::service::api::{fresh, patch};
 use crate::service_view::ServiceView;
-
-/// Why a pass failed.
-#[derive(Debug, thiserror::Error)]
-pub(in super::super) enum Failure {
-    #[error("the API server did not take the patch: {0}")]
-    Api(#[from] kube::Error),
-    #[error("the Service was changed meanwhile")]
-    Conflict,
-    #[error("a patch cannot be written")]
-    Patch(#[from] serde_json::Error),
-    #[error(transparent)]
-    NotLeading(#[from] NotLeading),
-    #[error(transparent)]
-    Unavailable(#[from] Unavailable),
-}
 
 /// How often a Service that somebody else has changed is read and planned anew within one pass.
 const ATTEMPTS: u32 = 5;
@@ -40,7 +21,6 @@ impl L2Services {
         mut service: ServiceView,
         mut decision: Decision,
     ) -> Outcome<Failure> {
-        let api = Api::<Service>::namespaced(self.context.client.clone(), &service.key.namespace);
         for _ in 0..ATTEMPTS {
             let outcome = match decision {
                 Decision::Leave(why) => {
@@ -50,8 +30,8 @@ impl L2Services {
                     return Outcome::NotOurs(why.to_owned());
                 }
                 Decision::Refuse(obstacle) => return self.refuse(&service, obstacle).await,
-                Decision::Provide(plan) => self.provide(&api, &mut service, &plan).await,
-                Decision::CleanUp(plan) => self.clean_up(&api, &mut service, &plan).await,
+                Decision::Provide(plan) => self.provide(&mut service, &plan).await,
+                Decision::CleanUp(plan) => self.clean_up(&mut service, &plan).await,
             };
             match outcome {
                 Ok(()) => return Outcome::Done,
@@ -59,8 +39,8 @@ impl L2Services {
                 Err(Failure::NotLeading(error)) => return Outcome::Backoff(error.into()),
                 Err(error) => return self.failed(&service, error).await,
             }
-            match api.get_opt(&service.key.name).await {
-                Ok(Some(fresh)) => service = ServiceView::slim(fresh),
+            match fresh(&self.context.client, &service.key).await {
+                Ok(Some(read)) => service = read,
                 Ok(None) => return Outcome::Done,
                 Err(error) => return self.failed(&service, error.into()).await,
             }
@@ -72,7 +52,6 @@ impl L2Services {
 
     async fn provide(
         &self,
-        api: &Api<Service>,
         service: &mut ServiceView,
         plan: &Plan<ServiceStep>,
     ) -> Result<(), Failure> {
@@ -87,7 +66,7 @@ impl L2Services {
         )
         .await;
         for step in plan.steps() {
-            self.take(api, service, step).await?;
+            self.take(service, step).await?;
         }
         self.settle(service);
         if !self
@@ -120,7 +99,6 @@ impl L2Services {
 
     async fn clean_up(
         &self,
-        api: &Api<Service>,
         service: &mut ServiceView,
         plan: &Plan<ServiceStep>,
     ) -> Result<(), Failure> {
@@ -134,7 +112,7 @@ impl L2Services {
             .await;
         }
         for step in plan.steps() {
-            self.take(api, service, step).await?;
+            self.take(service, step).await?;
         }
         self.allocations.release(&service.key);
         self.address_came_back();
@@ -149,29 +127,22 @@ impl L2Services {
         Ok(())
     }
 
-    async fn take(
-        &self,
-        api: &Api<Service>,
-        service: &mut ServiceView,
-        step: &ServiceStep,
-    ) -> Result<(), Failure> {
+    async fn take(&self, service: &mut ServiceView, step: &ServiceStep) -> Result<(), Failure> {
         self.context.leadership.check()?;
-        let operations = Value::Array(operations(service, step));
-        let patch: Patch<()> = Patch::Json(serde_json::from_value(operations)?);
-        match api
-            .patch_status(&service.key.name, &PatchParams::default(), &patch)
-            .await
+        match patch(
+            &self.context.client,
+            &service.key,
+            operations(service, step),
+        )
+        .await
         {
             Ok(written) => {
                 tracing::info!("{step}");
-                *service = ServiceView::slim(written);
+                *service = written;
                 Ok(())
             }
-            Err(error) => match classify(&error) {
-                ApiFailure::NotFound => Ok(()),
-                ApiFailure::Conflict => Err(Failure::Conflict),
-                ApiFailure::Refused | ApiFailure::Transient => Err(error.into()),
-            },
+            Err(Failure::Gone) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 

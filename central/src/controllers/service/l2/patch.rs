@@ -1,35 +1,22 @@
-//! Steps as JSON patches of `services/status`: that subresource is enough for finalizers,
-//! annotations and status, so that central needs no right to write Services themselves.
+//! Steps as JSON patches of `services/status`.
 
-use mooring_common::names::{annotations, finalizers};
+use mooring_common::names::annotations;
 use serde_json::{Value, json};
 
+use super::super::patch::{add_finalizer, annotation_path, guard, remove_finalizer};
 use super::plan::ServiceStep;
 use crate::controllers::address_pool::Held;
 use crate::service_view::ServiceView;
 
 /// The operations of one step. The first tests that the Service is as it was planned for.
 pub(super) fn operations(service: &ServiceView, step: &ServiceStep) -> Vec<Value> {
-    let version = &service.resource_version;
-    let mut operations =
-        vec![json!({"op": "test", "path": "/metadata/resourceVersion", "value": version})];
+    let mut operations = vec![guard(service)];
     match step {
         ServiceStep::AddFinalizer => operations.push(add_finalizer(service)),
         ServiceStep::WriteStatus { held, .. } => operations.extend(write(service, held)),
         ServiceStep::Release => operations.extend(release(service)),
     }
     operations
-}
-
-fn add_finalizer(service: &ServiceView) -> Value {
-    match service.finalizers {
-        None => {
-            json!({"op": "add", "path": "/metadata/finalizers", "value": [finalizers::SERVICE]})
-        }
-        Some(_) => {
-            json!({"op": "add", "path": "/metadata/finalizers/-", "value": finalizers::SERVICE})
-        }
-    }
 }
 
 fn write(service: &ServiceView, held: &Held) -> Vec<Value> {
@@ -69,33 +56,15 @@ fn release(service: &ServiceView) -> Vec<Value> {
     if !service.status.is_empty() && service.is_load_balancer {
         operations.push(json!({"op": "add", "path": "/status/loadBalancer", "value": {}}));
     }
-    let ours = |(_, name): &(usize, &String)| *name == finalizers::SERVICE;
-    let positions: Vec<usize> = service
-        .finalizers
-        .iter()
-        .flatten()
-        .enumerate()
-        .filter(ours)
-        .map(|(i, _)| i)
-        .collect();
-    for index in positions.into_iter().rev() {
-        operations.push(json!({"op": "remove", "path": format!("/metadata/finalizers/{index}")}));
-    }
+    operations.extend(remove_finalizer(service));
     operations
-}
-
-/// An annotation's place as a JSON pointer (RFC 6901, section 3).
-fn annotation_path(key: &str) -> String {
-    format!(
-        "/metadata/annotations/{}",
-        key.replace('~', "~0").replace('/', "~1")
-    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::service_view::tests::service;
+    use mooring_common::names::finalizers;
 
     #[test]
     fn only_our_finalizer_goes() {

@@ -1,0 +1,58 @@
+//! Servers.
+
+use serde::Deserialize;
+
+use super::{Reference, Slug};
+use crate::cloud_api::{Request, lenient};
+
+/// One server. Only its UUID is needed.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Server {
+    /// Its UUID.
+    pub(crate) uuid: String,
+    /// Its name; several may have the same.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(crate) name: Option<String>,
+    /// `running`, `stopped` or `changing`.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(crate) status: Option<String>,
+    /// Where it stands.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(crate) zone: Option<Slug>,
+    /// Its size.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(crate) flavor: Option<Slug>,
+    /// Its network cards.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(crate) interfaces: Option<Vec<Interface>>,
+}
+
+/// One network card.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Interface {
+    /// `public` or `private`.
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    /// Its addresses.
+    pub(crate) addresses: Vec<Address>,
+}
+
+/// One address of a network card.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Address {
+    /// The address.
+    pub(crate) address: String,
+    /// The subnet that it is in; absent for a public one.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(crate) subnet: Option<Reference>,
+}
+
+/// All servers.
+pub(crate) fn all() -> Request {
+    Request::get("list_servers", "servers")
+}
+
+/// One server.
+pub(crate) fn one(uuid: &str) -> Request {
+    Request::get("get_server", format!("servers/{uuid}"))
+}

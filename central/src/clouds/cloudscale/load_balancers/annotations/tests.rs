@@ -1,0 +1,339 @@
+use k8s_openapi::api::core::v1::Service;
+use mooring_common::k8s::Slim;
+use mooring_common::names::cloudscale_annotations as keys;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A Service with one TCP port, these annotations, and more in its spec.
+pub(in super::super) fn service(annotations: &[(&str, &str)], spec: &Value) -> ServiceView {
+    let annotations: serde_json::Map<_, _> = annotations
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), json!(value)))
+        .collect();
+    let mut all = json!({
+        "metadata": {
+            "namespace": "default", "name": "web", "uid": "deadbeef", "annotations": annotations,
+        },
+        "spec": {
+            "type": "LoadBalancer",
+            "ports": [{"protocol": "TCP", "port": 80, "nodePort": 30080}],
+        },
+    });
+    for (key, value) in spec.as_object().unwrap() {
+        all["spec"][key] = value.clone();
+    }
+    ServiceView::slim(serde_json::from_value::<Service>(all).unwrap())
+}
+
+fn read(key: &str, value: &str) -> Result<Options, Vec<InvalidField>> {
+    Options::read(&service(&[(key, value)], &json!({})))
+}
+
+fn faults(annotations: &[(&str, &str)], spec: &Value) -> Vec<String> {
+    let faults = Options::read(&service(annotations, spec)).unwrap_err();
+    faults.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn the_defaults_are_those_of_the_go_controller() {
+    let options = Options::read(&service(&[], &json!({}))).unwrap();
+    assert_eq!(
+        options,
+        Options {
+            uuid: None,
+            name: "k8s-service-deadbeef".to_owned(),
+            flavor: "lb-standard".to_owned(),
+            zone: None,
+            vips: Vec::new(),
+            floating_ips: BTreeSet::new(),
+            force_hostname: None,
+            ip_mode: "Proxy",
+            pool_algorithm: "round_robin".to_owned(),
+            pool_protocol: "tcp".to_owned(),
+            monitor: MonitorOptions {
+                kind: "tcp".to_owned(),
+                delay_s: 2,
+                timeout_s: 1,
+                up_threshold: 2,
+                down_threshold: 3,
+                http: None,
+            },
+            listener: ListenerOptions {
+                protocol: "tcp".to_owned(),
+                allowed_cidrs: Vec::new(),
+                timeout_client_data_ms: 50_000,
+                timeout_member_connect_ms: 5_000,
+                timeout_member_data_ms: 50_000,
+            },
+            allowed_subnets: BTreeSet::new(),
+            node_selector: Selector::default(),
+            ports: vec![Port {
+                name: None,
+                is_udp: false,
+                port: 80,
+                node_port: 30080,
+            }],
+        }
+    );
+}
+
+#[test]
+fn each_annotation_is_taken_up() {
+    let uuid = "2db69ba3-1864-4608-853a-0771b6885a3a";
+    let vips = format!(
+        r#"[{{"subnet": "{}", "address": "FD00::0:9"}}]"#,
+        uuid.to_uppercase()
+    );
+    let subnets = format!("\n\t[\"{uuid}\"]");
+    let all = [
+        (keys::UUID, uuid),
+        (keys::NAME, "foo"),
+        (keys::FLAVOR, "lb-large"),
+        (keys::ZONE, "rma1"),
+        (keys::VIP_ADDRESSES, vips.as_str()),
+        (keys::FLOATING_IPS, r#"["203.0.113.9", "2001:DB8::7/128"]"#),
+        (keys::POOL_ALGORITHM, "least_connections"),
+        (keys::POOL_PROTOCOL, "proxyv2"),
+        (keys::IP_MODE, "VIP"),
+        (keys::MONITOR_DELAY_S, "+3"),
+        (keys::MONITOR_TIMEOUT_S, "2"),
+        (keys::MONITOR_UP_THRESHOLD, "4"),
+        (keys::MONITOR_DOWN_THRESHOLD, "5"),
+        (keys::MONITOR_TYPE, "https"),
+        (
+            keys::MONITOR_HTTP,
+            r#"{"host": "example.com", "expected_codes": ["200-204"]}"#,
+        ),
+        (keys::LISTENER_PROTOCOL, "tcp"),
+        (keys::ALLOWED_CIDRS, r#"["10.1.2.3/8", "10.0.0.0/8"]"#),
+        (keys::ALLOWED_SUBNETS, subnets.as_str()),
+        (keys::TIMEOUT_CLIENT_DATA_MS, "1"),
+        (keys::TIMEOUT_MEMBER_CONNECT_MS, "2"),
+        (keys::TIMEOUT_MEMBER_DATA_MS, "3"),
+        (keys::NODE_SELECTOR, "env=prod"),
+    ];
+    let options = Options::read(&service(&all, &json!({}))).unwrap();
+    let own = |text: &str| text.to_owned();
+    assert_eq!(options.uuid, Some(own(uuid)));
+    assert_eq!(
+        (options.name, options.flavor),
+        (own("foo"), own("lb-large"))
+    );
+    assert_eq!((options.zone, options.ip_mode), (Some(own("rma1")), "VIP"));
+    assert_eq!(options.vips[0].subnet, Some(own(uuid)));
+    assert_eq!(options.vips[0].address, Some(own("fd00::9")));
+    let floating: Vec<_> = options.floating_ips.into_iter().collect();
+    assert_eq!(floating, ["2001:db8::7/128", "203.0.113.9/32"]);
+    assert_eq!(options.pool_algorithm, "least_connections");
+    assert_eq!(options.pool_protocol, "proxyv2");
+    let monitor = options.monitor;
+    let numbers = [
+        monitor.delay_s,
+        monitor.timeout_s,
+        monitor.up_threshold,
+        monitor.down_threshold,
+    ];
+    assert_eq!((monitor.kind, numbers), (own("https"), [3, 2, 4, 5]));
+    let http = HttpSpec {
+        host: Some(own("example.com")),
+        expected_codes: vec![own("200-204")],
+        ..HttpSpec::default()
+    };
+    assert_eq!(monitor.http, Some(http));
+    let listener = options.listener;
+    assert_eq!(listener.allowed_cidrs, ["10.0.0.0/8"]);
+    assert_eq!(listener.timeout_client_data_ms, 1);
+    assert_eq!(listener.timeout_member_connect_ms, 2);
+    assert_eq!(listener.timeout_member_data_ms, 3);
+    assert!(options.allowed_subnets.contains(uuid));
+    assert_eq!(options.node_selector.to_string(), "env=prod");
+}
+
+#[test]
+fn what_is_empty_means_what_it_meant() {
+    for (key, value) in [
+        (keys::UUID, ""),
+        (keys::ZONE, ""),
+        (keys::FORCE_HOSTNAME, ""),
+        (keys::NODE_SELECTOR, ""),
+        (keys::FLOATING_IPS, ""),
+        (keys::ALLOWED_CIDRS, " \n"),
+        (keys::ALLOWED_CIDRS, "null"),
+        (keys::ALLOWED_SUBNETS, "[]"),
+        (keys::VIP_ADDRESSES, "[]"),
+        (keys::VIP_ADDRESSES, "null"),
+        (keys::MONITOR_HTTP, "{}"),
+        (keys::MONITOR_HTTP, "null"),
+    ] {
+        let empty = Options::read(&service(&[], &json!({}))).unwrap();
+        assert_eq!(read(key, value).unwrap(), empty, "{key} {value:?}");
+    }
+    // These happen to be the defaults, and are sent.
+    let http = read(keys::MONITOR_HTTP, "{ }").unwrap().monitor.http;
+    assert_eq!(http, Some(HttpSpec::default()));
+    // Nobody uses it then.
+    let hidden = [(keys::FORCE_HOSTNAME, "a.example"), (keys::IP_MODE, "vip")];
+    assert!(Options::read(&service(&hidden, &json!({}))).is_ok());
+}
+
+#[test]
+fn what_cannot_be_understood_is_told_with_key_value_and_remedy() {
+    for (key, value, remedy) in [
+        (keys::UUID, "../servers", "remove the annotation"),
+        (keys::NAME, " ", "remove the annotation"),
+        (keys::FLAVOR, "", "lb-standard"),
+        (keys::VIP_ADDRESSES, "", "write it like"),
+        (keys::VIP_ADDRESSES, "[{}]", "write it like"),
+        (keys::VIP_ADDRESSES, r#"[{"address": "x"}]"#, "10.0.0.9"),
+        (
+            keys::VIP_ADDRESSES,
+            r#"{"address": "10.0.0.1"}"#,
+            "write it like",
+        ),
+        (keys::FLOATING_IPS, r#"["203.0.113.9""#, "write it like"),
+        (keys::FLOATING_IPS, r#""203.0.113.9""#, "write it like"),
+        (keys::FLOATING_IPS, r#"["203.0.113"]"#, "no network"),
+        (keys::ALLOWED_CIDRS, "[1]", "write it like"),
+        (keys::ALLOWED_CIDRS, "[null]", "write it like"),
+        (keys::ALLOWED_CIDRS, "10.0.0.0/8", "write it like"),
+        (keys::ALLOWED_SUBNETS, "{}", "write it like"),
+        (
+            keys::POOL_ALGORITHM,
+            "random",
+            "round_robin, least_connections or source_ip",
+        ),
+        (keys::POOL_PROTOCOL, "", "tcp, proxy or proxyv2"),
+        (keys::IP_MODE, "vip", "Proxy or VIP"),
+        (keys::LISTENER_PROTOCOL, "udp", "write tcp"),
+        (keys::MONITOR_TYPE, "TCP", "udp-connect"),
+        (keys::MONITOR_DELAY_S, "", "from 1 to"),
+        (keys::MONITOR_DELAY_S, "0", "from 1 to"),
+        (keys::MONITOR_TIMEOUT_S, "-1", "from 1 to"),
+        (keys::MONITOR_TIMEOUT_S, " 1", "from 1 to"),
+        (keys::MONITOR_UP_THRESHOLD, "1.5", "from 1 to"),
+        (
+            keys::MONITOR_DOWN_THRESHOLD,
+            "99999999999999999999",
+            "from 1 to",
+        ),
+        (keys::TIMEOUT_CLIENT_DATA_MS, "4294967295", "from 1 to"),
+        (keys::MONITOR_HTTP, "", "write it like"),
+        (keys::MONITOR_HTTP, "[]", "write it like"),
+        (keys::MONITOR_HTTP, r#"{"method": 1}"#, "write it like"),
+        (keys::MONITOR_HTTP, r#"{"method": "get"}"#, "GET"),
+        (keys::MONITOR_HTTP, r#"{"url_path": "x"}"#, "/livez"),
+        (keys::MONITOR_HTTP, r#"{"version": "2"}"#, "1.1 or 1.0"),
+        (
+            keys::MONITOR_HTTP,
+            r#"{"version": "1.0", "host": "h"}"#,
+            "version 1.1",
+        ),
+        (
+            keys::MONITOR_HTTP,
+            r#"{"expected_codes": ["ok"]}"#,
+            "200-204",
+        ),
+        (
+            keys::MONITOR_HTTP,
+            r#"{"expected_codes": "200"}"#,
+            "write it like",
+        ),
+        (
+            keys::NODE_SELECTOR,
+            "invalid===syntax",
+            "unable to parse selector",
+        ),
+    ] {
+        let text = faults(&[(key, value)], &json!({})).concat();
+        assert!(
+            text.contains(key) && text.contains(remedy),
+            "{key} {value:?}: {text}"
+        );
+    }
+}
+
+#[test]
+fn everything_that_is_wrong_is_told_at_once() {
+    let ports = json!({"ports": [
+        {"name": "a", "protocol": "SCTP", "port": 1, "nodePort": 30001},
+        {"name": "b", "protocol": "UDP", "port": 2},
+    ]});
+    let bad = [(keys::MONITOR_DELAY_S, "x"), (keys::IP_MODE, "y")];
+    let all = faults(&bad, &ports).join("\n");
+    for part in [
+        keys::MONITOR_DELAY_S,
+        keys::IP_MODE,
+        r#"spec.ports[0].protocol: "SCTP""#,
+        "spec.ports[1].nodePort",
+        "allocateLoadBalancerNodePorts",
+    ] {
+        assert!(all.contains(part), "{all}");
+    }
+}
+
+#[test]
+fn values_are_cited_in_short_and_on_one_line() {
+    let long = format!("a\n\u{1b}{}", "ü".repeat(200));
+    let fault = faults(&[(keys::POOL_ALGORITHM, &long)], &json!({})).concat();
+    assert!(!fault.contains('\n') && !fault.contains('\u{1b}') && fault.len() < 400);
+}
+
+#[test]
+fn who_may_connect_is_said_in_one_of_three_places() {
+    let legacy = (
+        mooring_common::names::annotations::SOURCE_RANGES,
+        "10.3.0.0/16, 10.4.0.0/16,",
+    );
+    let spec = json!({"loadBalancerSourceRanges": [" 10.2.0.0/16"]});
+    let of = |annotations: &[(&str, &str)], spec: &Value| {
+        let options = Options::read(&service(annotations, spec)).unwrap();
+        options.listener.allowed_cidrs
+    };
+    let own = (keys::ALLOWED_CIDRS, r#"["10.1.0.0/16"]"#);
+    assert_eq!(of(&[own, legacy], &spec), ["10.1.0.0/16"]);
+    assert!(of(&[(keys::ALLOWED_CIDRS, "[]"), legacy], &spec).is_empty());
+    assert_eq!(of(&[legacy], &spec), ["10.2.0.0/16"]);
+    assert_eq!(of(&[legacy], &json!({})), ["10.3.0.0/16", "10.4.0.0/16"]);
+    assert!(
+        faults(&[(legacy.0, "x")], &json!({}))
+            .concat()
+            .contains("source-ranges")
+    );
+}
+
+#[test]
+fn a_value_as_long_as_can_be_is_read_to_its_end() {
+    for value in
+        ["[", "{\"a\":", "\"", "(", "a,", "1", "!"].map(|part| part.repeat(262_144 / part.len()))
+    {
+        for key in [
+            keys::VIP_ADDRESSES,
+            keys::MONITOR_HTTP,
+            keys::NODE_SELECTOR,
+            keys::UUID,
+        ] {
+            let told = read(key, &value).map_err(|faults| faults.len());
+            assert!(told.is_ok() || told == Err(1));
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_taken_or_refused(text in "\\PC{0,60}|[\\[\\]{}\":,a-z0-9./]{0,40}", key in 0..24_usize) {
+        let all = [
+            keys::UUID, keys::NAME, keys::FLAVOR, keys::ZONE, keys::VIP_ADDRESSES, keys::FLOATING_IPS,
+            keys::POOL_ALGORITHM, keys::POOL_PROTOCOL, keys::FORCE_HOSTNAME, keys::IP_MODE,
+            keys::MONITOR_DELAY_S, keys::MONITOR_TIMEOUT_S, keys::MONITOR_UP_THRESHOLD,
+            keys::MONITOR_DOWN_THRESHOLD, keys::MONITOR_TYPE, keys::MONITOR_HTTP,
+            keys::LISTENER_PROTOCOL, keys::ALLOWED_CIDRS, keys::ALLOWED_SUBNETS,
+            keys::TIMEOUT_CLIENT_DATA_MS, keys::TIMEOUT_MEMBER_CONNECT_MS,
+            keys::TIMEOUT_MEMBER_DATA_MS, keys::NODE_SELECTOR, keys::CONFIG_VERSION,
+        ];
+        if let Err(faults) = read(all[key], &text) {
+            prop_assert!(faults.iter().all(|fault| fault.place.contains(all[key])));
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Carries out the steps of a plan, one after the other.
+//!
+//! What has been done is remembered step by step, so that the next pass goes on from there. A step
+//! of which nobody knows how it ended ends the pass, and the load balancer is observed anew.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::super::api::Reference;
+use super::super::api::balancers::{self, Balancer};
+use super::memory::{Known, Write};
+use super::observed::Observed;
+use super::step::{PoolRef, Step};
+use super::{Shared, assembly, requests};
+use crate::cloud_api::{CloudError, ErrorKind};
+use crate::clouds::load_balancers::{Gate, Progress, Setback, Stop};
+use mooring_common::engine::Impact;
+
+/// When a load balancer is looked at again that has just been made.
+const AFTER_CREATION: Duration = Duration::from_secs(2);
+/// Between two looks at one that the cloud is at work on: at first, and at most.
+const AT_WORK: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(5));
+/// When to try again what puts back what has just been taken away: every moment counts.
+const IN_CUT: [Duration; 5] = [
+    Duration::from_millis(250),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+];
+
+/// A plan that is being carried out.
+pub(super) struct Work<'a> {
+    shared: &'a Shared,
+    gate: &'a dyn Gate,
+    uid: &'a str,
+    known: Option<Known>,
+    /// When the listing was begun that shows no load balancer, if there is none.
+    as_of: Instant,
+    /// The pools that this plan has made.
+    planned: Vec<String>,
+    /// The first member that was refused. From then on nothing is taken away.
+    refused: Option<CloudError>,
+}
+
+/// How a step ended.
+enum Made {
+    /// As wanted.
+    Done,
+    /// It was refused, and the cloud is not at work on the load balancer.
+    Refused(CloudError),
+    /// It was refused since the cloud is at work on the load balancer.
+    Wait(Progress),
+}
+
+impl<'a> Work<'a> {
+    /// A plan for what is known, or for what a listing that was begun at `as_of` does not show.
+    pub(super) fn new(
+        shared: &'a Shared,
+        gate: &'a dyn Gate,
+        uid: &'a str,
+        known: Option<Known>,
+        as_of: Instant,
+    ) -> Self {
+        Self {
+            shared,
+            gate,
+            uid,
+            known,
+            as_of,
+            planned: Vec::new(),
+            refused: None,
+        }
+    }
+
+    /// Takes the steps. `None`: all of them are done.
+    ///
+    /// # Errors
+    /// [`Setback`].
+    pub(super) async fn run(&mut self, steps: &[Step]) -> Result<Option<Progress>, Setback> {
+        let mut before: Option<(&Step, bool)> = None;
+        for step in steps {
+            let puts_back = before.filter(|(before, _)| is_cut(before, step));
+            let is_left = self.refused.is_some()
+                && (takes_away(step) || puts_back.is_some_and(|(_, was_left)| was_left));
+            before = Some((step, is_left));
+            if is_left {
+                continue;
+            }
+            match self.make(step, puts_back.is_some()).await? {
+                Made::Done => {}
+                Made::Wait(wait) => return Ok(Some(wait)),
+                Made::Refused(error) => self.after_refusal(step, error).await?,
+            }
+            if matches!(step, Step::CreateBalancer { .. }) {
+                return Ok(Some(Progress::Wait {
+                    after: AFTER_CREATION,
+                    what: "the load balancer is being created".to_owned(),
+                }));
+            }
+        }
+        self.refused
+            .take()
+            .map_or(Ok(None), |error| Err(error.into()))
+    }
+
+    /// The load balancer as it is after the steps.
+    pub(super) fn into_known(self) -> Option<Known> {
+        self.known
+    }
+
+    /// A member that is refused keeps nobody else from being served; a pool that is not empty is
+    /// emptied first.
+    async fn after_refusal(&mut self, step: &Step, error: CloudError) -> Result<(), Setback> {
+        match step {
+            Step::CreateMember { .. } if error.kind == ErrorKind::Invalid => {
+                self.refused.get_or_insert(error);
+                Ok(())
+            }
+            Step::DeletePool { uuid, .. } => {
+                for part in self.parts_of(uuid) {
+                    self.insist(&part).await?;
+                }
+                self.insist(step).await
+            }
+            _ => Err(error.into()),
+        }
+    }
+
+    async fn insist(&mut self, step: &Step) -> Result<(), Setback> {
+        match self.make(step, false).await? {
+            Made::Done => Ok(()),
+            Made::Refused(error) => Err(error.into()),
+            Made::Wait(_) => Err(Setback::Refused(format!(
+                "{step}: the cloud is at work on the load balancer; it will be tried again"
+            ))),
+        }
+    }
+
+    /// What takes away all that is in a pool.
+    fn parts_of(&self, pool: &str) -> Vec<Step> {
+        let pools = self.known.iter().flat_map(|known| &known.observed.pools);
+        let mut steps = Vec::new();
+        for of in pools.filter(|of| of.uuid == pool) {
+            let known = || PoolRef::Known(pool.to_owned());
+            steps.extend(of.members.iter().map(|member| Step::DeleteMember {
+                pool: known(),
+                uuid: member.uuid.clone(),
+                member: member.spec.clone(),
+                impact: Impact::None,
+            }));
+            steps.extend(of.monitors.iter().map(|monitor| Step::DeleteMonitor {
+                pool: known(),
+                uuid: monitor.uuid.clone(),
+                kind: monitor.spec.kind.clone(),
+            }));
+        }
+        steps
+    }
+
+    /// Makes one step. `in_cut`: traffic stands still until it is done.
+    async fn make(&mut self, step: &Step, in_cut: bool) -> Result<Made, Setback> {
+        self.admit(in_cut)?;
+        if matches!(step, Step::CreateBalancer { .. }) {
+            self.gate.before_creation().await?;
+        }
+        let shared = self.shared;
+        let write = shared.memory.begin_write(self.uid);
+        let mut pauses = IN_CUT.iter().filter(|_| in_cut);
+        let error = loop {
+            let error = match self.send(step).await {
+                Ok(known) => {
+                    tracing::info!(step = %step, "changed a load balancer");
+                    write.end(known);
+                    return Ok(Made::Done);
+                }
+                Err(error) => error,
+            };
+            match pauses.next().filter(|_| is_refusal(&error)) {
+                Some(pause) => sleep(*pause).await,
+                None => break error,
+            }
+            self.admit(in_cut)?;
+        };
+        if is_refusal(&error) {
+            return self.weigh(step, error, write).await;
+        }
+        Err(error.into())
+    }
+
+    /// In a cut nobody else is let in: that would prolong it.
+    fn admit(&self, in_cut: bool) -> Result<(), Stop> {
+        match self.gate.before_write() {
+            Err(Stop::MakeWay) if in_cut => Ok(()),
+            admitted => admitted,
+        }
+    }
+
+    /// Sends the request, and gives what is known then.
+    async fn send(&mut self, step: &Step) -> Result<Option<Known>, CloudError> {
+        let cloud = &self.shared.cloud;
+        let own = self
+            .known
+            .as_ref()
+            .map(|known| &known.observed.balancer.uuid);
+        let own = own.cloned().unwrap_or_default();
+        let Some(request) = requests::request(step, &own, &self.planned) else {
+            let what = format!("{step}: the pool that it is about was not made");
+            return Err(CloudError::new(
+                super::super::NAME,
+                ErrorKind::Malformed,
+                what,
+            ));
+        };
+        let created = if makes(step) {
+            let made: Reference = cloud.client.fetch(&request).await?;
+            made.uuid
+        } else {
+            match cloud.client.call(&request).await {
+                Err(error) if error.is_not_found() && takes_away(step) => {}
+                answer => answer?,
+            }
+            String::new()
+        };
+        self.take(step, &created);
+        self.gate.written();
+        Ok(self.known.clone())
+    }
+
+    fn take(&mut self, step: &Step, created: &str) {
+        if let Some(observed) = Observed::made(step, created) {
+            self.known = Some(Known {
+                observed,
+                surplus: Vec::new(),
+                as_of: self.as_of,
+                written: Instant::now(),
+            });
+        }
+        let Some(known) = &mut self.known else {
+            return;
+        };
+        known.written = Instant::now();
+        match step {
+            Step::DeleteBalancer { uuid, .. } => known.surplus.retain(|(other, _)| other != uuid),
+            _ => known.observed.take(step, created, &mut self.planned),
+        }
+        if let Step::AssignFloatingIp { network } = step {
+            self.shared.memory.moved(self.uid, network);
+        }
+    }
+
+    /// Whether a refusal means no more than that the cloud is at work.
+    async fn weigh(
+        &mut self,
+        step: &Step,
+        error: CloudError,
+        write: Write<'_>,
+    ) -> Result<Made, Setback> {
+        let subject = match (step, &self.known) {
+            (Step::DeleteBalancer { uuid, .. }, _) => uuid.clone(),
+            (_, Some(known)) => known.observed.balancer.uuid.clone(),
+            (_, None) => return Err(error.into()),
+        };
+        let client = &self.shared.cloud.client;
+        let listed: Balancer = match client.fetch(&balancers::one(&subject)).await {
+            Ok(listed) => listed,
+            Err(_) => return Err(error.into()),
+        };
+        if !assembly::balancer(&listed).is_changing {
+            if error.may_have_been_done() {
+                return Err(error.into());
+            }
+            return Ok(Made::Refused(error));
+        }
+        if let Some(known) = &mut self.known
+            && known.observed.balancer.uuid == subject
+        {
+            known.observed.balancer.is_changing = true;
+        }
+        if !error.may_have_been_done() {
+            write.end(self.known.clone());
+        }
+        Ok(Made::Wait(self.shared.wait(self.uid, listed.name())))
+    }
+}
+
+impl Shared {
+    /// Waits for the cloud's work on a load balancer to end.
+    pub(super) fn wait(&self, uid: &str, name: &str) -> Progress {
+        let waits = self.memory.count_wait(uid);
+        let (first, most) = AT_WORK;
+        let after = first + Duration::from_secs(u64::from(waits.saturating_sub(1)));
+        Progress::Wait {
+            after: after.min(most),
+            what: format!("cloudscale.ch is at work on the load balancer {name}"),
+        }
+    }
+}
+
+/// Whether the cloud has looked at the request and not taken it, which may be because it is at work.
+pub(super) fn is_refusal(error: &CloudError) -> bool {
+    matches!(error.kind, ErrorKind::Invalid | ErrorKind::Busy) || error.status == Some(503)
+}
+
+/// Whether the second step puts back what the first has taken away.
+fn is_cut(first: &Step, second: &Step) -> bool {
+    matches!(
+        (first, second),
+        (Step::DeleteListener { .. }, Step::CreateListener { .. })
+            | (Step::DeleteMember { .. }, Step::CreateMember { .. })
+    )
+}
+
+fn takes_away(step: &Step) -> bool {
+    matches!(
+        step,
+        Step::DeleteBalancer { .. }
+            | Step::DeletePool { .. }
+            | Step::DeleteMember { .. }
+            | Step::DeleteMonitor { .. }
+            | Step::DeleteListener { .. }
+    )
+}
+
+fn makes(step: &Step) -> bool {
+    matches!(
+        step,
+        Step::CreateBalancer { .. }
+            | Step::CreatePool(_)
+            | Step::CreateMember { .. }
+            | Step::CreateMonitor { .. }
+            | Step::CreateListener { .. }
+    )
+}

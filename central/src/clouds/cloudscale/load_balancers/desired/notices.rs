@@ -1,0 +1,164 @@
+//! What a person should know of a load balancer that is wanted.
+
+use mooring_common::names::cloudscale_annotations as keys;
+use mooring_common::names::reasons;
+
+use super::super::annotations::Options;
+use super::super::observed::Observed;
+use super::{Desired, Machines, reachable, selected};
+use crate::clouds::load_balancers::{Demand, Notice};
+
+/// How many Nodes are named.
+const NAMED: usize = 5;
+
+/// Everything that a person should know although it can be carried out. `observed`: the load
+/// balancer as it is, if there is one.
+pub(in super::super) fn notices(
+    demand: &Demand,
+    options: &Options,
+    desired: &Desired,
+    machines: &Machines,
+    observed: Option<&Observed>,
+) -> Vec<Notice> {
+    let service = &demand.service;
+    let all = [
+        no_nodes(demand, options),
+        no_addresses(options, machines),
+        unfit_for_udp(desired),
+        unfit_for_local(service.is_local, options),
+        service
+            .wants_session_affinity
+            .then(|| affinity(options))
+            .flatten(),
+        unmet_address(desired, observed),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+fn no_nodes(demand: &Demand, options: &Options) -> Option<Notice> {
+    if !selected(&demand.nodes, options).is_empty() {
+        return None;
+    }
+    let key = keys::NODE_SELECTOR;
+    let selector = options.node_selector.to_string();
+    let note = if selector.trim().is_empty() {
+        format!(
+            "No Node can carry traffic, so that the load balancer has no members. Annotation {key} \
+             is {selector:?}, which selects all; see that a Node is neither excluded nor being \
+             deleted."
+        )
+    } else {
+        format!(
+            "No Node matches annotation {key}: {selector:?}, so that the load balancer has no \
+             members. Correct the selector, or label Nodes."
+        )
+    };
+    Some(Notice {
+        reason: reasons::NO_VALID_NODES,
+        note,
+        by_provider: true,
+    })
+}
+
+fn no_addresses(options: &Options, machines: &Machines) -> Option<Notice> {
+    let without: Vec<&str> = machines
+        .found
+        .iter()
+        .filter(|machine| reachable(machine, options).next().is_none())
+        .map(|machine| machine.node.as_str())
+        .collect();
+    let named = without.get(..NAMED).unwrap_or(&without).join(", ");
+    let more = match without.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let remedy = if options.allowed_subnets.is_empty() {
+        "Attach their servers to a private network.".to_owned()
+    } else {
+        format!(
+            "Attach their servers to one of the subnets in annotation {}, or add theirs to it.",
+            keys::ALLOWED_SUBNETS
+        )
+    };
+    (!without.is_empty()).then(|| {
+        notice(
+            reasons::NO_MEMBER_ADDRESS,
+            format!(
+                "The load balancer cannot reach these Nodes, which have no address in a private \
+                 network that it may use: {named}{more}. {remedy}"
+            ),
+        )
+    })
+}
+
+fn unfit_for_udp(desired: &Desired) -> Option<Notice> {
+    let is_unfit = desired
+        .pools
+        .iter()
+        .any(|pool| pool.spec.protocol == "udp" && pool.monitor.kind == "tcp");
+    is_unfit.then(|| {
+        notice(
+            reasons::HEALTH_MONITOR_UNFIT,
+            format!(
+                "The health monitors of UDP ports ask over TCP, and take Nodes on which nothing \
+                 answers there for bad ones. Set annotation {} to udp-connect, {} to 3 and {} to 2.",
+                keys::MONITOR_TYPE,
+                keys::MONITOR_DELAY_S,
+                keys::MONITOR_TIMEOUT_S
+            ),
+        )
+    })
+}
+
+fn unfit_for_local(is_local: bool, options: &Options) -> Option<Notice> {
+    let is_custom = is_local && options.monitor.http.is_some();
+    is_custom.then(|| {
+        notice(
+            reasons::HEALTH_MONITOR_UNFIT,
+            format!(
+                "With spec.externalTrafficPolicy Local, the health monitors ask the Service's \
+                 healthCheckNodePort, with the options of annotation {} instead of those that fit. \
+                 Remove the annotation, unless something else than kube-proxy answers there.",
+                keys::MONITOR_HTTP
+            ),
+        )
+    })
+}
+
+fn affinity(options: &Options) -> Option<Notice> {
+    let algorithm = "source_ip";
+    (options.pool_algorithm != algorithm).then(|| {
+        notice(
+            reasons::UNSUPPORTED_FIELD,
+            format!(
+                "The load balancer does not know spec.sessionAffinity ClientIP. For the same \
+                 effect, set annotation {} to {algorithm}.",
+                keys::POOL_ALGORITHM
+            ),
+        )
+    })
+}
+
+fn unmet_address(desired: &Desired, observed: Option<&Observed>) -> Option<Notice> {
+    let address = desired.unmet_address.as_ref()?;
+    let vips = observed.map(|observed| &observed.balancer.vips)?;
+    let has_it = vips.iter().any(|vip| vip.address == *address);
+    (!has_it).then(|| {
+        notice(
+            reasons::UNSUPPORTED_FIELD,
+            format!(
+                "The load balancer does not have spec.loadBalancerIP {address:?}, and cannot get \
+                 it. Remove the field; a floating IP is asked for with annotation {}.",
+                keys::FLOATING_IPS
+            ),
+        )
+    })
+}
+
+fn notice(reason: &'static str, note: String) -> Notice {
+    Notice {
+        reason,
+        note,
+        by_provider: false,
+    }
+}

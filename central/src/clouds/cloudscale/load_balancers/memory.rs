@@ -1,0 +1,187 @@
+//! What is remembered of each Service's load balancer, so that it need not be observed again.
+//!
+//! What was observed is kept up to date by every write that the cloud has taken. A write whose end
+//! is not known, or that was refused, shows that something is not as it was thought to be: the
+//! load balancer is observed anew before anything else is done to it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::time::Instant;
+
+use super::observed::Observed;
+
+/// A load balancer as it is known.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    /// The load balancer.
+    pub(super) observed: Observed,
+    /// Others that bear the same Service's mark, by UUID and name.
+    pub(super) surplus: Vec<(String, String)>,
+    /// When it was observed; what we have done since then is in it.
+    pub(super) as_of: Instant,
+    /// When we have changed it last; what is listed from then on shows that.
+    pub(super) written: Instant,
+}
+
+/// What is remembered of all of them.
+#[derive(Debug)]
+pub(super) struct Memory {
+    /// Nothing that was observed before is believed.
+    anew: Mutex<Instant>,
+    entries: Mutex<HashMap<String, Entry>>,
+}
+
+/// What is remembered of one Service, by its UID.
+#[derive(Debug, Default)]
+struct Entry {
+    known: Option<Known>,
+    /// Nothing about this one that was observed before is believed.
+    doubted: Option<Instant>,
+    /// The UUID that it had last.
+    uuid: Option<String>,
+    /// How often in a row the cloud was found at work on it.
+    waits: u32,
+    /// Held by whoever writes.
+    turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Memory {
+    pub(super) fn new() -> Self {
+        Self {
+            anew: Mutex::new(Instant::now()),
+            entries: Mutex::default(),
+        }
+    }
+
+    fn entries(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<T>(&self, uid: &str, change: impl FnOnce(&mut Entry) -> T) -> T {
+        change(self.entries().entry(uid.to_owned()).or_default())
+    }
+
+    /// Since when an observation of this Service's load balancer must have been made.
+    pub(super) fn since(&self, uid: &str) -> Instant {
+        let anew = *self.anew.lock().unwrap_or_else(PoisonError::into_inner);
+        let doubted = self.entries().get(uid).and_then(|entry| entry.doubted);
+        doubted.map_or(anew, |doubted| anew.max(doubted))
+    }
+
+    /// What is known, if it can be believed.
+    pub(super) fn known(&self, uid: &str) -> Option<Known> {
+        let since = self.since(uid);
+        let known = self.entries().get(uid)?.known.clone()?;
+        Some(known).filter(|known| known.as_of >= since)
+    }
+
+    /// Remembers.
+    pub(super) fn keep(&self, uid: &str, known: Known) {
+        self.with(uid, |entry| {
+            entry.uuid = Some(known.observed.balancer.uuid.clone());
+            entry.known = Some(known);
+        });
+    }
+
+    /// Believes nothing that was observed of this one until now.
+    pub(super) fn doubt(&self, uid: &str) {
+        self.with(uid, |entry| {
+            entry.known = None;
+            entry.doubted = Some(Instant::now());
+        });
+    }
+
+    /// What is known is in doubt from now on, for good unless the write turns out well.
+    pub(super) fn begin_write(&self, uid: &str) -> Write<'_> {
+        self.with(uid, |entry| entry.known = None);
+        Write {
+            memory: self,
+            uid: uid.to_owned(),
+            is_over: false,
+        }
+    }
+
+    /// It is gone, by the cloud's complete answer.
+    pub(super) fn removed(&self, uid: &str) {
+        self.doubt(uid);
+        self.with(uid, |entry| entry.uuid = None);
+    }
+
+    /// Lets go of one.
+    pub(super) fn forget(&self, uid: &str) {
+        self.entries().remove(uid);
+    }
+
+    /// Believes nothing that was observed until now.
+    pub(super) fn observe_anew(&self) {
+        *self.anew.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// How many pools are known.
+    pub(super) fn pools(&self) -> usize {
+        let entries = self.entries();
+        let known = entries.values().filter_map(|entry| entry.known.as_ref());
+        known.map(|known| known.observed.pools.len()).sum()
+    }
+
+    /// The UUID that this one had last.
+    pub(super) fn last_uuid(&self, uid: &str) -> Option<String> {
+        self.entries().get(uid)?.uuid.clone()
+    }
+
+    /// Counts that the cloud is at work on it once more; how often in a row it was.
+    pub(super) fn count_wait(&self, uid: &str) -> u32 {
+        self.with(uid, |entry| {
+            entry.waits += 1;
+            entry.waits
+        })
+    }
+
+    /// It is at rest.
+    pub(super) fn rested(&self, uid: &str) {
+        self.with(uid, |entry| entry.waits = 0);
+    }
+
+    /// A floating IP leads to this one now, and so to no other.
+    pub(super) fn moved(&self, uid: &str, network: &str) {
+        for (other, entry) in self.entries().iter_mut() {
+            if other != uid
+                && let Some(known) = &mut entry.known
+            {
+                known.observed.floating_ips.remove(network);
+            }
+        }
+    }
+
+    /// What whoever writes to this one holds.
+    pub(super) fn turn(&self, uid: &str) -> Arc<tokio::sync::Mutex<()>> {
+        self.with(uid, |entry| entry.turn.clone())
+    }
+}
+
+/// A write of which nobody knows yet how it ends. Dropped, the load balancer is observed anew.
+#[must_use]
+pub(super) struct Write<'a> {
+    memory: &'a Memory,
+    uid: String,
+    is_over: bool,
+}
+
+impl Write<'_> {
+    /// The cloud has answered, and this is how things are.
+    pub(super) fn end(mut self, known: Option<Known>) {
+        self.is_over = true;
+        if let Some(known) = known {
+            self.memory.keep(&self.uid, known);
+        }
+    }
+}
+
+impl Drop for Write<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.memory.doubt(&self.uid);
+        }
+    }
+}

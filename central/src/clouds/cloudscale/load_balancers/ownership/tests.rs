@@ -1,0 +1,164 @@
+use mooring_common::k8s::Slim;
+use serde_json::{Value, json};
+
+use super::*;
+
+const OWN: &str = "00000000-0000-4000-8000-000000000001";
+const OTHER: &str = "00000000-0000-4000-8000-000000000002";
+const A: &str = "c2e4aaaa-0000-4000-8000-00000000000a";
+const B: &str = "096caaaa-0000-4000-8000-00000000000b";
+const C: &str = "85dfaaaa-0000-4000-8000-00000000000c";
+const ZERO: &str = "00000000-0000-0000-0000-000000000000";
+
+fn claim(uid: &str, age: &str, name: Option<&str>, uuid: Option<&str>, ip: Option<&str>) -> Claim {
+    let mut annotations = json!({});
+    if let Some(name) = name {
+        annotations[keys::NAME] = json!(name);
+    }
+    if let Some(uuid) = uuid {
+        annotations[keys::UUID] = json!(uuid);
+    }
+    let ingress: Vec<Value> = ip.iter().map(|ip| json!({"ip": ip})).collect();
+    let service = json!({
+        "metadata": {
+            "namespace": "ns", "name": format!("of-{uid}"), "uid": uid,
+            "creationTimestamp": format!("2026-01-{age}T00:00:00Z"), "annotations": annotations,
+        },
+        "spec": {"type": "LoadBalancer"},
+        "status": {"loadBalancer": {"ingress": ingress}},
+    });
+    Claim::of(&Arc::new(ServiceView::slim(
+        serde_json::from_value(service).unwrap(),
+    )))
+}
+
+fn balancer(uuid: &str, name: &str, tag: Option<&str>) -> Balancer {
+    let tags = tag.map_or_else(|| json!({}), |uid| json!({tags::SERVICE_UID: uid}));
+    let balancer = json!({
+        "uuid": uuid, "name": name, "tags": tags, "vip_addresses": [{"address": "203.0.113.7"}],
+    });
+    serde_json::from_value(balancer).unwrap()
+}
+
+fn shown(selection: &Selection<'_>) -> String {
+    match selection {
+        Selection::Nothing => "nothing".to_owned(),
+        Selection::Own { balancer, surplus } => format!("own {} +{}", balancer.uuid, surplus.len()),
+        Selection::Adopted(balancer) => format!("adopted {}", balancer.uuid),
+        Selection::ByName(balancer) => format!("by name {}", balancer.uuid),
+        Selection::Refused(_) => "refused".to_owned(),
+    }
+}
+
+/// cloudscale.md 7.2, TestFindLoadBalancer.
+#[test]
+fn what_the_go_controller_finds_is_found() {
+    let all = [
+        balancer(A, "foo", None),
+        balancer(B, "clone", None),
+        balancer(C, "clone", None),
+    ];
+    for (name, uuid, expected) in [
+        (None, None, "nothing".to_owned()),
+        (Some("foo"), None, format!("by name {A}")),
+        (Some("clone"), None, "refused".to_owned()),
+        (Some("foo"), Some(C), "refused".to_owned()),
+        (Some("foo"), Some(ZERO), format!("by name {A}")),
+        (Some("foo"), Some(A), format!("adopted {A}")),
+        (Some("new"), Some(A), format!("adopted {A}")),
+    ] {
+        let claim = claim(OWN, "02", name, uuid, None);
+        assert_eq!(
+            shown(&select(&all, &claim, &[])),
+            expected,
+            "{name:?} {uuid:?}"
+        );
+    }
+}
+
+#[test]
+fn marks_and_names_of_others_are_never_ours() {
+    let own = format!("k8s-service-{OWN}");
+    let other = format!("k8s-service-{OTHER}");
+    let tagged = |name: &str| balancer(A, name, Some(OTHER));
+    for (listed, name, uuid, expected) in [
+        (
+            balancer(A, "foo", Some(OWN)),
+            None,
+            None,
+            format!("own {A} +0"),
+        ),
+        (balancer(A, &own, None), None, None, format!("own {A} +0")),
+        (
+            balancer(A, &own, None),
+            Some("renamed"),
+            Some(A),
+            format!("own {A} +0"),
+        ),
+        (tagged("foo"), Some("foo"), None, "refused".to_owned()),
+        (tagged("foo"), None, Some(A), "refused".to_owned()),
+        (tagged(&own), None, None, "refused".to_owned()),
+        (
+            balancer(A, &other, None),
+            None,
+            Some(A),
+            "refused".to_owned(),
+        ),
+        (tagged("foo"), None, None, "nothing".to_owned()),
+    ] {
+        let claim = claim(OWN, "02", name, uuid, Some("203.0.113.7"));
+        let all = [listed];
+        assert_eq!(
+            shown(&select(&all, &claim, &[])),
+            expected,
+            "{name:?} {uuid:?} {all:?}"
+        );
+    }
+}
+
+#[test]
+fn of_several_with_our_mark_the_noted_one_stays() {
+    let mut all = vec![balancer(A, "foo", Some(OWN)), balancer(B, "foo", Some(OWN))];
+    let noted = claim(OWN, "02", None, Some(B), None);
+    assert_eq!(shown(&select(&all, &noted, &[])), format!("own {B} +1"));
+    all[1].created_at = Some("2026-01-01T00:00:00Z".to_owned());
+    all[0].created_at = Some("2026-01-02T00:00:00Z".to_owned());
+    let bare = claim(OWN, "02", None, None, None);
+    assert_eq!(shown(&select(&all, &bare, &[])), format!("own {B} +1"));
+}
+
+#[test]
+fn whoever_uses_it_or_is_older_has_the_better_right() {
+    let all = [balancer(A, "foo", None)];
+    let vip = Some("203.0.113.7");
+    for (own_age, own_ip, other_age, other_ip, expected) in [
+        ("02", None, "01", None, "refused".to_owned()),
+        ("01", None, "02", None, format!("adopted {A}")),
+        ("01", None, "02", vip, "refused".to_owned()),
+        ("02", vip, "01", None, format!("adopted {A}")),
+        ("01", None, "01", None, format!("adopted {A}")),
+    ] {
+        let own = claim(OWN, own_age, None, Some(A), own_ip);
+        let other = claim(OTHER, other_age, Some("foo"), None, other_ip);
+        let selected = select(&all, &own, &[other]);
+        assert_eq!(
+            shown(&selected),
+            expected,
+            "{own_age} {other_age} {other_ip:?}"
+        );
+    }
+}
+
+#[test]
+fn a_refusal_says_whose_it_is_and_what_to_do() {
+    let all = [balancer(A, "foo", Some(OTHER))];
+    let own = claim(OWN, "02", None, Some(A), None);
+    let other = claim(OTHER, "01", None, None, None);
+    let Selection::Refused(why) = select(&all, &own, &[other]) else {
+        panic!()
+    };
+    assert!(
+        why.contains(&format!("ns/of-{OTHER}")) && why.contains(keys::UUID),
+        "{why}"
+    );
+}

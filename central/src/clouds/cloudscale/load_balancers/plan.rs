@@ -1,0 +1,96 @@
+//! From what is to what should be, without a moment in which a listener has nothing behind it.
+//!
+//! What is new comes first, and what is old goes last. Only three things cut a port off for a
+//! moment, since the cloud takes no two things in one place: a listener that moves to another pool,
+//! a listener whose place another one holds, and a member that is replaced where it is the only one.
+//! Each is taken away and made again at once, one after the other.
+
+mod listeners;
+mod members;
+mod monitors;
+mod pools;
+mod refusal;
+
+use mooring_common::engine::Plan;
+use mooring_common::names::cloudscale_tags;
+
+use super::desired::Desired;
+use super::observed::Observed;
+use super::step::Step;
+use crate::clouds::load_balancers::Setback;
+use pools::Pools;
+
+/// The steps in order. Where there is no load balancer yet, it shows all that will follow on its
+/// creation. Whether the cloud is at work is not asked here.
+///
+/// # Errors
+/// [`Setback::Refused`] if it cannot be done: all the reasons.
+pub(super) fn plan(desired: &Desired, observed: Option<&Observed>) -> Result<Plan<Step>, Setback> {
+    match observed {
+        Some(observed) => {
+            refusal::of_changes(desired, observed)?;
+            Ok(changes(desired, observed).into_iter().collect())
+        }
+        None => {
+            refusal::of_creation(desired)?;
+            let create = Step::CreateBalancer {
+                name: desired.name.clone(),
+                flavor: desired.flavor.clone(),
+                zone: desired
+                    .zone
+                    .clone()
+                    .or_else(|| desired.zone_of_nodes.clone()),
+                vips: desired.vips.clone(),
+                tags: desired.tags.clone(),
+            };
+            let made = Observed::made(&create, "");
+            let parts = made.map(|made| changes(desired, &made)).unwrap_or_default();
+            Ok(std::iter::once(create).chain(parts).collect())
+        }
+    }
+}
+
+fn changes(desired: &Desired, observed: &Observed) -> Vec<Step> {
+    let pools = Pools::of(desired, observed);
+    let members = members::all(desired, &pools);
+    let mut steps = Vec::new();
+    let name = &observed.balancer.name;
+    if *name != desired.name {
+        steps.push(Step::RenameBalancer {
+            from: name.clone(),
+            name: desired.name.clone(),
+        });
+    }
+    steps.extend(pools.renamed());
+    for (pair, members) in pools.pairs.iter().zip(&members) {
+        steps.extend(pair.created());
+        steps.extend(monitors::around(pair, members));
+    }
+    let listeners = listeners::all(&pools, observed);
+    steps.extend(listeners.steps());
+    steps.extend(members.iter().flat_map(members::Changes::leaves));
+    steps.extend(pools.deleted());
+    let missing = desired.floating_ips.difference(&observed.floating_ips);
+    steps.extend(missing.map(|network| Step::AssignFloatingIp {
+        network: network.clone(),
+    }));
+    if !steps.is_empty() {
+        steps.extend(marked(desired, observed));
+    }
+    steps
+}
+
+/// Marks a load balancer that was made by the Go controller, or by hand, once there is something to
+/// do about it anyway: taking over what is right already writes nothing.
+fn marked(desired: &Desired, observed: &Observed) -> Option<Step> {
+    let (wanted, actual) = (&desired.tags, &observed.balancer.tags);
+    let uid = cloudscale_tags::SERVICE_UID;
+    (wanted.get(uid) != actual.get(uid)).then(|| {
+        let mut tags = actual.clone();
+        tags.extend(wanted.clone());
+        Step::TagBalancer { tags }
+    })
+}
+
+#[cfg(test)]
+mod tests;

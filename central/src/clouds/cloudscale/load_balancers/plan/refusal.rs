@@ -1,0 +1,98 @@
+//! What cannot be done at all.
+
+use mooring_common::names::cloudscale_annotations as keys;
+
+use crate::clouds::cloudscale::load_balancers::desired::Desired;
+use crate::clouds::cloudscale::load_balancers::model::VipRequest;
+use crate::clouds::cloudscale::load_balancers::observed::{Observed, Vip};
+use crate::clouds::load_balancers::Setback;
+
+/// What would have to change of a load balancer, and cannot.
+pub(super) fn of_changes(desired: &Desired, observed: &Observed) -> Result<(), Setback> {
+    let balancer = &observed.balancer;
+    let differs = |wanted: Option<&String>, actual: Option<&String>| match (wanted, actual) {
+        (Some(wanted), Some(actual)) if wanted != actual => {
+            Some((format!("{actual:?}"), format!("{wanted:?}")))
+        }
+        _ => None,
+    };
+    let flavor = differs(Some(&desired.flavor), balancer.flavor.as_ref());
+    let zone = differs(desired.zone.as_ref(), balancer.zone.as_ref());
+    let vips = (!desired.vips.is_empty() && !fit(&desired.vips, &balancer.vips)).then(|| {
+        let actual: Vec<_> = balancer.vips.iter().map(vip).collect();
+        let wanted: Vec<_> = desired.vips.iter().map(vip_request).collect();
+        (actual.join(", "), wanted.join(", "))
+    });
+    let all = [
+        ("flavor", keys::FLAVOR, flavor),
+        ("zone", keys::ZONE, zone),
+        ("virtual addresses", keys::VIP_ADDRESSES, vips),
+    ];
+    let reasons = all.into_iter().filter_map(|(what, key, difference)| {
+        let (actual, wanted) = difference?;
+        Some(format!(
+            "its {what} cannot be changed from {actual} to {wanted} (annotation {key})"
+        ))
+    });
+    refused(reasons.collect(), |reasons| {
+        format!(
+            "the load balancer stays as it is: {reasons}; undo that, or delete the Service and \
+             create it anew"
+        )
+    })
+}
+
+/// What keeps a load balancer from being made.
+pub(super) fn of_creation(desired: &Desired) -> Result<(), Setback> {
+    let mut reasons = Vec::new();
+    if desired.zone.is_none() && desired.zone_of_nodes.is_none() {
+        reasons.push(format!(
+            "its zone is not known, since there is no Node to take it from, or Nodes stand in \
+             several; set annotation {}",
+            keys::ZONE
+        ));
+    }
+    if let Some(address) = &desired.unmet_address {
+        reasons.push(format!(
+            "it would not get spec.loadBalancerIP {address:?}; remove the field, or ask for the \
+             address with annotation {} or {}",
+            keys::VIP_ADDRESSES,
+            keys::FLOATING_IPS
+        ));
+    }
+    refused(reasons, |reasons| {
+        format!("no load balancer is made: {reasons}")
+    })
+}
+
+fn refused(reasons: Vec<String>, text: impl FnOnce(String) -> String) -> Result<(), Setback> {
+    if reasons.is_empty() {
+        Ok(())
+    } else {
+        Err(Setback::Refused(text(reasons.join("; "))))
+    }
+}
+
+/// Whether each address is as it is asked for, as far as it is said.
+fn fit(wanted: &[VipRequest], actual: &[Vip]) -> bool {
+    let is_right = |(wanted, actual): (&VipRequest, &Vip)| {
+        let is_address_right = wanted.address.as_ref().is_none_or(|a| *a == actual.address);
+        is_address_right && (wanted.subnet.is_none() || wanted.subnet == actual.subnet)
+    };
+    wanted.len() == actual.len() && wanted.iter().zip(actual).all(is_right)
+}
+
+fn vip(vip: &Vip) -> String {
+    match &vip.subnet {
+        Some(subnet) => format!("{} in subnet {subnet}", vip.address),
+        None => vip.address.clone(),
+    }
+}
+
+fn vip_request(vip: &VipRequest) -> String {
+    let address = vip.address.as_deref().unwrap_or("any address");
+    match &vip.subnet {
+        Some(subnet) => format!("{address} in subnet {subnet}"),
+        None => address.to_owned(),
+    }
+}

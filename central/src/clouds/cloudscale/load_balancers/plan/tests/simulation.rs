@@ -1,0 +1,195 @@
+//! A load balancer that takes steps, and holds every step against what the cloud permits.
+
+use std::collections::BTreeSet;
+
+use uuid::Uuid;
+
+use crate::clouds::cloudscale::load_balancers::desired::{Desired, DesiredPool};
+use crate::clouds::cloudscale::load_balancers::model::MonitorSpec;
+use crate::clouds::cloudscale::load_balancers::observed::{
+    Balancer, Listener, Member, Monitor, Observed, Pool,
+};
+use crate::clouds::cloudscale::load_balancers::step::{PoolRef, Step};
+
+/// The load balancer that is as wanted: pool `p-0` with members `m-0-0`, monitor `h-0`, listener
+/// `l-0`.
+pub(super) fn built(desired: &Desired) -> Observed {
+    let pools = desired.pools.iter().enumerate().map(|(index, pool)| {
+        let members = pool.members.iter().enumerate().map(|(nth, spec)| Member {
+            uuid: format!("m-{index}-{nth}"),
+            spec: spec.clone(),
+        });
+        Pool {
+            uuid: format!("p-{index}"),
+            spec: pool.spec.clone(),
+            members: members.collect(),
+            monitors: vec![Monitor {
+                uuid: format!("h-{index}"),
+                spec: pool.monitor.clone(),
+            }],
+            listeners: vec![Listener {
+                uuid: format!("l-{index}"),
+                spec: pool.listener.clone(),
+            }],
+        }
+    });
+    Observed {
+        balancer: Balancer {
+            uuid: "lb".to_owned(),
+            name: desired.name.clone(),
+            is_changing: false,
+            zone: desired.zone.clone(),
+            flavor: Some(desired.flavor.clone()),
+            vips: Vec::new(),
+            tags: desired.tags.clone(),
+        },
+        pools: pools.collect(),
+        loose_listeners: Vec::new(),
+        floating_ips: desired.floating_ips.clone(),
+    }
+}
+
+/// Whether all is as wanted, told by other means than the plan's.
+pub(super) fn is_as_wanted(desired: &Desired, observed: &Observed) -> bool {
+    let all = desired.pools.iter().all(|wanted| {
+        let mut same = observed
+            .pools
+            .iter()
+            .filter(|pool| pool.spec == wanted.spec);
+        same.next()
+            .is_some_and(|pool| is_pool_as_wanted(wanted, pool))
+            && same.next().is_none()
+    });
+    all && observed.pools.len() == desired.pools.len()
+        && observed.balancer.name == desired.name
+        && desired.floating_ips.is_subset(&observed.floating_ips)
+}
+
+fn is_pool_as_wanted(wanted: &DesiredPool, pool: &Pool) -> bool {
+    let sorted = |mut names: Vec<String>| {
+        names.sort();
+        names
+    };
+    // What the cloud does not say is not wrong.
+    let said = |member: &Member| {
+        let mut spec = member.spec.clone();
+        let mut all = wanted.members.iter();
+        let same = all.find(|wanted| wanted.target() == spec.target());
+        spec.monitor_port = spec
+            .monitor_port
+            .or(same.and_then(|same| same.monitor_port));
+        format!("{spec:?}")
+    };
+    let actual = pool.members.iter().map(said);
+    let members = wanted.members.iter().map(|member| format!("{member:?}"));
+    let [monitor] = pool.monitors.as_slice() else {
+        return false;
+    };
+    let [listener] = pool.listeners.as_slice() else {
+        return false;
+    };
+    let spec = &listener.spec;
+    sorted(actual.collect()) == sorted(members.collect())
+        && is_monitor_as_wanted(&wanted.monitor, &monitor.spec)
+        && (&spec.name, spec.place()) == (&wanted.listener.name, wanted.listener.place())
+        && spec.allowed_cidrs.len() == wanted.listener.allowed_cidrs.len()
+        && spec
+            .timeout_client_data_ms
+            .is_none_or(|ms| Some(ms) == wanted.listener.timeout_client_data_ms)
+}
+
+fn is_monitor_as_wanted(wanted: &MonitorSpec, actual: &MonitorSpec) -> bool {
+    let is_http_right = wanted.http.is_none() || wanted.http == actual.http;
+    let numbers = |spec: &MonitorSpec| {
+        [
+            spec.delay_s,
+            spec.timeout_s,
+            spec.up_threshold,
+            spec.down_threshold,
+        ]
+    };
+    wanted.kind == actual.kind && is_http_right && numbers(wanted) == numbers(actual)
+}
+
+/// What the cloud has, and how far a plan has come.
+pub(super) struct Simulation {
+    pub(super) observed: Observed,
+    planned: Vec<String>,
+}
+
+impl Simulation {
+    pub(super) fn of(observed: Observed) -> Self {
+        Self {
+            observed,
+            planned: Vec::new(),
+        }
+    }
+
+    /// Takes a step, which must be possible.
+    pub(super) fn take(&mut self, step: &Step) {
+        assert!(self.permits(step), "{step} of {:#?}", self.observed);
+        let created = Uuid::new_v4().to_string();
+        self.observed.take(step, &created, &mut self.planned);
+    }
+
+    fn pool(&self, pool: &PoolRef) -> Option<&Pool> {
+        let uuid = pool.uuid(&self.planned)?;
+        self.observed.pools.iter().find(|pool| pool.uuid == uuid)
+    }
+
+    fn listeners(&self) -> impl Iterator<Item = &Listener> {
+        let pools = self.observed.pools.iter().flat_map(|pool| &pool.listeners);
+        pools.chain(&self.observed.loose_listeners)
+    }
+
+    fn permits(&self, step: &Step) -> bool {
+        let is_listener = |uuid: &str| self.listeners().any(|listener| listener.uuid == uuid);
+        let has_monitor = |pool: &PoolRef, uuid: &str| {
+            self.pool(pool)
+                .is_some_and(|pool| pool.monitors.iter().any(|m| m.uuid == uuid))
+        };
+        match step {
+            Step::CreateBalancer { .. } | Step::DeleteBalancer { .. } => false,
+            Step::RenameBalancer { from, .. } => *from == self.observed.balancer.name,
+            Step::TagBalancer { .. } | Step::CreatePool(_) | Step::AssignFloatingIp { .. } => true,
+            Step::RenamePool { pool, from, .. } => {
+                self.pool(pool).is_some_and(|pool| pool.spec.name == *from)
+            }
+            Step::DeletePool { uuid, .. } => {
+                let pool = PoolRef::Known(uuid.clone());
+                self.pool(&pool)
+                    .is_some_and(|pool| pool.listeners.is_empty())
+            }
+            Step::CreateMember { pool, member } => self.pool(pool).is_some_and(|pool| {
+                pool.members
+                    .iter()
+                    .all(|m| m.spec.target() != member.target())
+            }),
+            Step::DeleteMember { pool, uuid, .. } => self
+                .pool(pool)
+                .is_some_and(|pool| pool.members.iter().any(|m| m.uuid == *uuid)),
+            Step::CreateMonitor { pool, .. } => {
+                self.pool(pool).is_some_and(|pool| pool.monitors.is_empty())
+            }
+            Step::DeleteMonitor { pool, uuid, .. } | Step::PatchMonitor { pool, uuid, .. } => {
+                has_monitor(pool, uuid)
+            }
+            Step::CreateListener { pool, listener } => {
+                let is_free = |other: &Listener| other.spec.place() != listener.place();
+                self.pool(pool).is_some() && self.listeners().all(is_free)
+            }
+            Step::DeleteListener { uuid, .. } | Step::PatchListener { uuid, .. } => {
+                is_listener(uuid)
+            }
+        }
+    }
+}
+
+/// Where the traffic of a port goes: the targets that are given traffic. `None`: there is no
+/// listener.
+pub(super) fn targets(observed: &Observed, place: (&str, u16)) -> Option<BTreeSet<String>> {
+    let serves = |pool: &&Pool| pool.listeners.iter().any(|l| l.spec.place() == place);
+    let pool = observed.pools.iter().find(serves)?;
+    let enabled = pool.members.iter().filter(|member| member.spec.enabled);
+    Some(enabled.map(|m| format!("{:?}", m.spec.target())).collect())
+}

@@ -1,0 +1,223 @@
+//! The request that each step is.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::super::api::{balancers, floating_ips, parts};
+use super::model::{HttpSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, VipRequest};
+use super::step::{ListenerChange, MonitorChange, PoolRef, Step};
+use crate::cloud_api::Request;
+
+/// The request for a step about the load balancer with this UUID (nobody has one yet when it is
+/// created). `planned`: the pools that were made in this plan. None: the step needs a pool that was
+/// not made.
+pub(super) fn request(step: &Step, balancer: &str, planned: &[String]) -> Option<Request> {
+    let pool = |pool: &PoolRef| pool.uuid(planned).map(ToOwned::to_owned);
+    let of_pool = |path: &PoolRef| Some(format!("{}/{}", parts::POOLS, pool(path)?));
+    let listener = |uuid: &String| format!("{}/{uuid}", parts::LISTENERS);
+    let monitor = |uuid: &String| format!("{}/{uuid}", parts::MONITORS);
+    Some(match step {
+        Step::CreateBalancer {
+            name,
+            flavor,
+            zone,
+            vips,
+            tags,
+        } => {
+            let vips: Vec<Value> = vips.iter().map(vip).collect();
+            let mut body =
+                json!({"name": name, "flavor": flavor, "vip_addresses": vips, "tags": tags});
+            if let Some(zone) = zone {
+                body["zone"] = json!(zone);
+            }
+            post("create_load_balancer", "load-balancers".to_owned(), body)
+        }
+        Step::RenameBalancer { name, .. } => {
+            let path = balancers::path(balancer);
+            patch("rename_load_balancer", path, json!({"name": name}))
+        }
+        Step::TagBalancer { tags } => {
+            let path = balancers::path(balancer);
+            patch("tag_load_balancer", path, json!({"tags": tags}))
+        }
+        Step::DeleteBalancer { uuid, .. } => delete_balancer(uuid),
+        Step::CreatePool(spec) => post(
+            "create_pool",
+            parts::POOLS.to_owned(),
+            pool_body(spec, balancer),
+        ),
+        Step::RenamePool { pool, name, .. } => {
+            patch("rename_pool", of_pool(pool)?, json!({"name": name}))
+        }
+        Step::DeletePool { uuid, .. } => delete("delete_pool", format!("{}/{uuid}", parts::POOLS)),
+        Step::CreateMember { pool: to, member } => post(
+            "create_member",
+            parts::members_path(&pool(to)?),
+            member_body(member),
+        ),
+        Step::DeleteMember {
+            pool: from, uuid, ..
+        } => {
+            let members = parts::members_path(&pool(from)?);
+            delete("delete_member", format!("{members}/{uuid}"))
+        }
+        Step::CreateMonitor { pool: to, monitor } => post(
+            "create_health_monitor",
+            parts::MONITORS.to_owned(),
+            monitor_body(monitor, &pool(to)?),
+        ),
+        Step::DeleteMonitor { uuid, .. } => delete("delete_health_monitor", monitor(uuid)),
+        Step::PatchMonitor { uuid, change, .. } => patch(
+            "change_health_monitor",
+            monitor(uuid),
+            monitor_change(change),
+        ),
+        Step::CreateListener { pool: of, listener } => post(
+            "create_listener",
+            parts::LISTENERS.to_owned(),
+            listener_body(listener, &pool(of)?),
+        ),
+        Step::DeleteListener { uuid, .. } => delete("delete_listener", listener(uuid)),
+        Step::PatchListener { uuid, change } => {
+            patch("change_listener", listener(uuid), listener_change(change))
+        }
+        Step::AssignFloatingIp { network } => {
+            let path = floating_ips::path(network);
+            patch(
+                "assign_floating_ip",
+                path,
+                json!({"load_balancer": balancer}),
+            )
+        }
+    })
+}
+
+/// Takes a load balancer away with all its parts.
+pub(super) fn delete_balancer(uuid: &str) -> Request {
+    delete("delete_load_balancer", balancers::path(uuid))
+}
+
+fn post(operation: &'static str, path: String, body: Value) -> Request {
+    Request::new(operation, Method::POST, path).json(body)
+}
+
+fn patch(operation: &'static str, path: String, body: Value) -> Request {
+    Request::new(operation, Method::PATCH, path).json(body)
+}
+
+fn delete(operation: &'static str, path: String) -> Request {
+    Request::new(operation, Method::DELETE, path)
+}
+
+fn vip(vip: &VipRequest) -> Value {
+    let mut body = json!({});
+    if let Some(address) = &vip.address {
+        body["address"] = json!(address);
+    }
+    if let Some(subnet) = &vip.subnet {
+        body["subnet"] = json!(subnet);
+    }
+    body
+}
+
+fn pool_body(spec: &PoolSpec, balancer: &str) -> Value {
+    json!({
+        "name": spec.name,
+        "load_balancer": balancer,
+        "algorithm": spec.algorithm,
+        "protocol": spec.protocol,
+    })
+}
+
+fn member_body(member: &MemberSpec) -> Value {
+    let mut body = json!({
+        "name": member.name,
+        "protocol_port": member.protocol_port,
+        "address": member.address,
+        "subnet": member.subnet,
+    });
+    put(
+        &mut body,
+        "monitor_port",
+        member.monitor_port.map(u32::from),
+    );
+    body
+}
+
+fn monitor_body(monitor: &MonitorSpec, pool: &str) -> Value {
+    let mut body = json!({
+        "pool": pool,
+        "type": monitor.kind,
+        "http": monitor.http.as_ref().map_or_else(|| json!({}), http_body),
+    });
+    put(&mut body, "delay_s", monitor.delay_s);
+    put(&mut body, "timeout_s", monitor.timeout_s);
+    put(&mut body, "up_threshold", monitor.up_threshold);
+    put(&mut body, "down_threshold", monitor.down_threshold);
+    body
+}
+
+fn http_body(http: &HttpSpec) -> Value {
+    let mut body = json!({
+        "expected_codes": http.expected_codes,
+        "method": http.method,
+        "url_path": http.url_path,
+        "version": http.version,
+    });
+    if let Some(host) = &http.host {
+        body["host"] = json!(host);
+    }
+    body
+}
+
+fn listener_body(listener: &ListenerSpec, pool: &str) -> Value {
+    let mut body = json!({
+        "pool": pool,
+        "name": listener.name,
+        "protocol": listener.protocol,
+        "protocol_port": listener.port,
+        "allowed_cidrs": listener.allowed_cidrs,
+    });
+    let listener_timeouts = [
+        ("timeout_client_data_ms", listener.timeout_client_data_ms),
+        (
+            "timeout_member_connect_ms",
+            listener.timeout_member_connect_ms,
+        ),
+        ("timeout_member_data_ms", listener.timeout_member_data_ms),
+    ];
+    for (key, timeout) in listener_timeouts {
+        put(&mut body, key, timeout);
+    }
+    body
+}
+
+/// Leaves out what is not said.
+fn put(body: &mut Value, key: &str, number: Option<u32>) {
+    if let Some(number) = number {
+        body[key] = json!(number);
+    }
+}
+
+fn monitor_change(change: &MonitorChange) -> Value {
+    match change {
+        MonitorChange::DelayS(seconds) => json!({"delay_s": seconds}),
+        MonitorChange::TimeoutS(seconds) => json!({"timeout_s": seconds}),
+        MonitorChange::UpThreshold(count) => json!({"up_threshold": count}),
+        MonitorChange::DownThreshold(count) => json!({"down_threshold": count}),
+        MonitorChange::HttpHost(host) => json!({"http": {"host": host}}),
+        MonitorChange::HttpPath(path) => json!({"http": {"url_path": path}}),
+        MonitorChange::HttpMethod(method) => json!({"http": {"method": method}}),
+        MonitorChange::HttpExpectedCodes(codes) => json!({"http": {"expected_codes": codes}}),
+    }
+}
+
+fn listener_change(change: &ListenerChange) -> Value {
+    match change {
+        ListenerChange::Name(name) => json!({"name": name}),
+        ListenerChange::AllowedCidrs(cidrs) => json!({"allowed_cidrs": cidrs}),
+        ListenerChange::ClientDataMs(ms) => json!({"timeout_client_data_ms": ms}),
+        ListenerChange::MemberConnectMs(ms) => json!({"timeout_member_connect_ms": ms}),
+        ListenerChange::MemberDataMs(ms) => json!({"timeout_member_data_ms": ms}),
+    }
+}

@@ -1,0 +1,460 @@
+mod project;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures::future::join_all;
+use mooring_common::k8s::Slim;
+use mooring_common::node_view::NodeView;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::cloud_api::testing::{Cloud, Reply, connection, metrics};
+use crate::cloud_api::{ErrorKind, Limits};
+use crate::clouds::cloudscale::Config;
+use crate::clouds::load_balancers::Stop;
+use crate::service_view::ServiceView;
+use project::Project;
+
+const BALANCERS: &str = "load-balancers";
+const POOLS: &str = "load-balancers/pools";
+
+/// Lets everything through, and counts.
+#[derive(Default)]
+struct Open {
+    written: AtomicUsize,
+    creations: AtomicUsize,
+}
+
+#[async_trait]
+impl Gate for Open {
+    fn before_write(&self) -> Result<(), Stop> {
+        Ok(())
+    }
+
+    async fn before_creation(&self) -> Result<(), Stop> {
+        self.creations.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn written(&self) {
+        self.written.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Lets nothing through.
+struct Shut;
+
+#[async_trait]
+impl Gate for Shut {
+    fn before_write(&self) -> Result<(), Stop> {
+        Err(Stop::Changed)
+    }
+
+    async fn before_creation(&self) -> Result<(), Stop> {
+        Err(Stop::Changed)
+    }
+
+    fn written(&self) {}
+}
+
+fn balancers(cloud: &Cloud) -> Arc<dyn LoadBalancers> {
+    let config = Config {
+        connection: connection(&cloud.base.join("v1/").unwrap()),
+        notices: Vec::new(),
+    };
+    let limits = Limits {
+        qps: 10_000.0,
+        burst: 10_000,
+    };
+    let cloudscale = Cloudscale::new(config, limits, metrics()).unwrap();
+    let inventory = Arc::new(Inventory::new(cloudscale.clone()));
+    cloudscale.load_balancers(inventory)
+}
+
+fn uid(number: usize) -> String {
+    format!("00000000-0000-4000-8000-{number:012}")
+}
+
+fn service(number: usize, more: &Value) -> Arc<ServiceView> {
+    let mut service = json!({
+        "metadata": {
+            "namespace": "default", "name": format!("web-{number}"), "uid": uid(number),
+            "resourceVersion": "7",
+        },
+        "spec": {"type": "LoadBalancer", "ports": [
+            {"name": "http", "port": 80, "nodePort": 30080, "protocol": "TCP"},
+            {"name": "https", "port": 443, "nodePort": 30443, "protocol": "TCP"},
+        ]},
+    });
+    if !more.is_null() {
+        service["metadata"]["annotations"] = more.clone();
+    }
+    Arc::new(ServiceView::slim(serde_json::from_value(service).unwrap()))
+}
+
+fn node(number: usize) -> Arc<NodeView> {
+    let node = json!({
+        "metadata": {"name": format!("node-{number}")},
+        "spec": {"providerID": format!("cloudscale://{}", uid(900 + number))},
+    });
+    Arc::new(NodeView::slim(serde_json::from_value(node).unwrap()))
+}
+
+fn server(number: usize) -> Value {
+    json!({
+        "uuid": uid(900 + number), "name": format!("node-{number}"), "zone": {"slug": "rma1"},
+        "interfaces": [{"type": "private", "addresses": [
+            {"address": format!("10.0.0.{number}"), "subnet": {"uuid": uid(800)}},
+        ]}],
+    })
+}
+
+fn demand(number: usize, nodes: usize) -> Demand {
+    Demand {
+        service: service(number, &Value::Null),
+        nodes: (1..=nodes).map(node).collect(),
+        others: Vec::new(),
+        cluster: Some("cluster".to_owned()),
+    }
+}
+
+async fn project(servers: usize) -> (Project, Cloud) {
+    let project = Project::default();
+    for number in 1..=servers {
+        project.put("servers", server(number));
+    }
+    let cloud = project.start().await;
+    (project, cloud)
+}
+
+async fn ensure(
+    balancers: &Arc<dyn LoadBalancers>,
+    demand: &Demand,
+    gate: &dyn Gate,
+) -> Result<Progress, Setback> {
+    balancers.prepare(demand).await?.carry_out(gate).await
+}
+
+async fn remove(balancers: &Arc<dyn LoadBalancers>, demand: &Demand) -> Result<Progress, Setback> {
+    let prepared = balancers.prepare_removal(demand).await?;
+    prepared.carry_out(&Open::default()).await
+}
+
+/// Makes it, and lets the cloud finish.
+async fn made(project: &Project, balancers: &Arc<dyn LoadBalancers>, demand: &Demand) -> String {
+    let creation = ensure(balancers, demand, &Open::default()).await.unwrap();
+    assert!(matches!(creation, Progress::Wait { .. }), "{creation:?}");
+    let uuid = project.of(BALANCERS).pop().unwrap()["uuid"].clone();
+    let uuid = uuid.as_str().unwrap().to_owned();
+    project.set(&uuid, "status", json!("running"));
+    let end = ensure(balancers, demand, &Open::default()).await.unwrap();
+    assert!(matches!(end, Progress::Provided(_)), "{end:?}");
+    uuid
+}
+
+fn since(cloud: &Cloud, before: usize) -> Vec<String> {
+    cloud.lines().split_off(before)
+}
+
+#[tokio::test]
+async fn a_service_gets_a_load_balancer_and_then_costs_nothing() {
+    let (project, cloud) = project(2).await;
+    let balancers = balancers(&cloud);
+    let gate = Open::default();
+    let demand = demand(1, 2);
+    let creation = ensure(&balancers, &demand, &gate).await.unwrap();
+    assert!(matches!(creation, Progress::Wait { .. }), "{creation:?}");
+    assert_eq!(gate.creations.load(Ordering::SeqCst), 1);
+    let expected = [
+        "GET /v1/servers",
+        "GET /v1/load-balancers",
+        "POST /v1/load-balancers",
+    ];
+    assert_eq!(cloud.lines(), expected);
+    let sent = cloud.seen().pop().unwrap().body;
+    let name = format!("k8s-service-{}", uid(1));
+    let tags = json!({"mooring-service-uid": uid(1), "mooring-cluster": "cluster"});
+    let body = json!({
+        "name": name, "flavor": "lb-standard", "zone": "rma1", "vip_addresses": [], "tags": tags,
+    });
+    assert_eq!(sent, body);
+
+    let before = cloud.lines().len();
+    let waiting = ensure(&balancers, &demand, &gate).await.unwrap();
+    assert!(matches!(waiting, Progress::Wait { .. }), "{waiting:?}");
+    assert_eq!(since(&cloud, before), ["GET /v1/load-balancers"]);
+
+    let uuid = project.of(BALANCERS)[0]["uuid"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    project.set(&uuid, "status", json!("running"));
+    let mut end = waiting;
+    while matches!(end, Progress::Wait { .. }) {
+        end = ensure(&balancers, &demand, &gate).await.unwrap();
+        tokio::task::yield_now().await;
+    }
+    let Progress::Provided(provided) = end else {
+        panic!("{end:?}")
+    };
+    assert_eq!(provided.ingress[0].ip.as_deref(), Some("203.0.113.7"));
+    assert_eq!(provided.ingress[0].ip_mode.as_deref(), Some("Proxy"));
+    let annotations = [
+        (keys::UUID, uuid),
+        (keys::CONFIG_VERSION, "1".to_owned()),
+        (keys::ZONE, "rma1".to_owned()),
+    ];
+    assert_eq!(provided.annotations, annotations);
+    // The load balancer; of each of two pools: itself, two members, a monitor, a listener.
+    assert_eq!(gate.written.load(Ordering::SeqCst), 1 + 2 * 5);
+
+    let before = cloud.lines().len();
+    let again = ensure(&balancers, &demand, &gate).await.unwrap();
+    assert_eq!(again, Progress::Provided(provided));
+    assert_eq!(since(&cloud, before), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_node_that_joins_costs_its_members_and_nothing_else() {
+    let (project, cloud) = project(2).await;
+    let balancers = balancers(&cloud);
+    made(&project, &balancers, &demand(1, 1)).await;
+    let before = cloud.lines().len();
+    let joined = ensure(&balancers, &demand(1, 2), &Open::default()).await;
+    assert!(matches!(joined, Ok(Progress::Provided(_))), "{joined:?}");
+    let lines = since(&cloud, before);
+    assert!(
+        lines
+            .iter()
+            .all(|line| line.starts_with("POST /v1/load-balancers/pools/"))
+    );
+    assert_eq!(lines.len(), 2, "{lines:?}");
+}
+
+#[tokio::test]
+async fn after_a_restart_everything_is_listed_once_for_all() {
+    let (project, cloud) = project(1).await;
+    for number in 1..=20 {
+        let uuid = uid(100 + number);
+        let tags = json!({"mooring-service-uid": uid(number), "mooring-cluster": "cluster"});
+        let name = format!("k8s-service-{}", uid(number));
+        project.put(BALANCERS, json!({"uuid": uuid, "name": name, "tags": tags}));
+        for of in [200, 300] {
+            let pool = json!({
+                "uuid": uid(of + number), "name": "tcp/http", "algorithm": "round_robin",
+                "protocol": "tcp", "load_balancer": {"uuid": uuid},
+            });
+            project.put(POOLS, pool);
+        }
+    }
+    let balancers = balancers(&cloud);
+    let demands: Vec<Demand> = (1..=20).map(|number| demand(number, 1)).collect();
+    let prepared = join_all(demands.iter().map(|demand| balancers.prepare(demand))).await;
+    assert!(prepared.iter().all(Result::is_ok));
+    let lines = cloud.lines();
+    let of_members = lines.iter().filter(|line| line.ends_with("/members"));
+    assert_eq!((of_members.count(), lines.len()), (40, 40 + 5 + 1));
+    assert_eq!(balancers.observation_cost(), 45);
+
+    balancers.observe_anew();
+    let before = cloud.lines().len();
+    let prepared = join_all(demands.iter().map(|demand| balancers.prepare(demand))).await;
+    assert!(prepared.iter().all(Result::is_ok));
+    assert_eq!(since(&cloud, before).len(), 40 + 5);
+}
+
+#[tokio::test]
+async fn a_write_whose_end_nobody_knows_makes_it_observed_anew() {
+    let (project, cloud) = project(2).await;
+    let balancers = balancers(&cloud);
+    let uuid = made(&project, &balancers, &demand(1, 1)).await;
+    for reply in [Reply::json("").status(500), Reply::json("").status(400)] {
+        project.fail_once("POST", reply);
+        let failed = ensure(&balancers, &demand(1, 2), &Open::default()).await;
+        assert!(matches!(failed, Err(Setback::Cloud(_))), "{failed:?}");
+        let before = cloud.lines().len();
+        let prepared = balancers.prepare(&demand(1, 2)).await.unwrap();
+        assert!(since(&cloud, before).contains(&format!("GET /v1/{BALANCERS}")));
+        assert!(!prepared.shown().steps.is_empty());
+    }
+    // What is refused while the cloud is at work is tried later, and nothing was done.
+    project.set(&uuid, "status", json!("changing"));
+    project.fail_once("POST", Reply::json("").status(409));
+    let waits = ensure(&balancers, &demand(1, 2), &Open::default()).await;
+    assert!(matches!(waits, Ok(Progress::Wait { .. })), "{waits:?}");
+}
+
+#[tokio::test]
+async fn a_creation_that_was_made_nevertheless_is_found_and_not_made_twice() {
+    let (project, cloud) = project(1).await;
+    let balancers = balancers(&cloud);
+    let tags = json!({"mooring-service-uid": uid(1)});
+    project.fail_once("POST", Reply::html().status(504));
+    let failed = ensure(&balancers, &demand(1, 1), &Open::default()).await;
+    assert!(matches!(failed, Err(Setback::Cloud(_))), "{failed:?}");
+    project.put(
+        BALANCERS,
+        json!({"uuid": uid(5), "name": "x", "tags": tags, "zone": {"slug": "rma1"},
+        "flavor": {"slug": "lb-standard"}, "status": "running"}),
+    );
+    let end = ensure(&balancers, &demand(1, 1), &Open::default()).await;
+    assert!(matches!(end, Ok(Progress::Provided(_))), "{end:?}");
+    assert_eq!(project.of(BALANCERS).len(), 1);
+}
+
+#[tokio::test]
+async fn nothing_is_written_against_the_gate() {
+    let (project, cloud) = project(1).await;
+    let balancers = balancers(&cloud);
+    let stopped = ensure(&balancers, &demand(1, 1), &Shut).await;
+    assert!(matches!(stopped, Err(Setback::Stopped(Stop::Changed))));
+    assert!(project.of(BALANCERS).is_empty());
+}
+
+#[tokio::test]
+async fn what_is_no_complete_listing_neither_makes_nor_removes() {
+    for reply in [
+        Reply::json("{}").status(401),
+        Reply::json("{}").status(500),
+        Reply::html(),
+        Reply::html().status(404),
+        Reply::json("[]").cut(1),
+    ] {
+        let (project, cloud) = project(1).await;
+        let balancers = balancers(&cloud);
+        project.fail_once("GET /v1/load-balancers", reply.clone());
+        let ensured = ensure(&balancers, &demand(1, 1), &Open::default()).await;
+        assert!(
+            matches!(ensured, Err(Setback::Cloud(_))),
+            "{reply:?}: {ensured:?}"
+        );
+        project.fail_once("GET /v1/load-balancers", reply.clone());
+        let removed = remove(&balancers, &demand(1, 1)).await;
+        assert!(
+            matches!(removed, Err(Setback::Cloud(_))),
+            "{reply:?}: {removed:?}"
+        );
+        assert!(cloud.lines().iter().all(|line| line.starts_with("GET")));
+    }
+}
+
+#[tokio::test]
+async fn it_is_removed_once_a_complete_listing_lacks_it() {
+    let (project, cloud) = project(1).await;
+    let balancers = balancers(&cloud);
+    let uuid = made(&project, &balancers, &demand(1, 1)).await;
+    project.fail_once("DELETE", Reply::json("{}").status(503));
+    let failed = remove(&balancers, &demand(1, 1)).await;
+    assert!(matches!(failed, Err(Setback::Cloud(_))), "{failed:?}");
+    project.set(&uuid, "status", json!("changing"));
+    project.fail_once("DELETE", Reply::json("{}").status(400));
+    let waits = remove(&balancers, &demand(1, 1)).await;
+    assert!(matches!(waits, Ok(Progress::Wait { .. })), "{waits:?}");
+    assert_eq!(
+        remove(&balancers, &demand(1, 1)).await.unwrap(),
+        Progress::Removed
+    );
+    assert!(project.of(BALANCERS).is_empty());
+    let before = cloud.lines().len();
+    assert_eq!(
+        remove(&balancers, &demand(1, 1)).await.unwrap(),
+        Progress::Removed
+    );
+    assert_eq!(since(&cloud, before), ["GET /v1/load-balancers"]);
+}
+
+/// Its UUID is noted on the Service, and the listing lacks what is there: it is no proof.
+#[tokio::test]
+async fn a_listing_without_what_is_there_proves_nothing() {
+    let (project, cloud) = project(1).await;
+    project.put(BALANCERS, json!({"uuid": uid(5), "name": "x"}));
+    let balancers = balancers(&cloud);
+    let mut demand = demand(1, 1);
+    demand.service = service(1, &json!({keys::UUID: uid(5)}));
+    project.fail_once("GET /v1/load-balancers", Reply::json("[]"));
+    let removed = remove(&balancers, &demand).await;
+    let is_wrong = matches!(&removed, Err(Setback::Cloud(e)) if e.kind == ErrorKind::Malformed);
+    assert!(is_wrong, "{removed:?}");
+    assert_eq!(project.of(BALANCERS).len(), 1);
+}
+
+#[tokio::test]
+async fn orphans_are_deleted_by_their_marks_alone() {
+    let (project, cloud) = project(1).await;
+    let balancers = balancers(&cloud);
+    let tags =
+        |uid: &str, cluster: &str| json!({"mooring-service-uid": uid, "mooring-cluster": cluster});
+    for (uuid, tags) in [
+        (1, tags("dead", "cluster")),
+        (2, tags("alive", "cluster")),
+        (3, tags("dead", "elsewhere")),
+        (4, json!({"mooring-service-uid": "dead"})),
+    ] {
+        project.put(
+            BALANCERS,
+            json!({"uuid": uid(uuid), "name": "x", "tags": tags}),
+        );
+    }
+    let living = HashSet::from(["alive".to_owned()]);
+    let orphans = balancers.orphans("cluster", &living).await.unwrap();
+    let ids: Vec<_> = orphans.iter().map(|orphan| orphan.id.clone()).collect();
+    assert_eq!(ids, [uid(1)]);
+    project.set(&uid(1), "tags", tags("alive", "cluster"));
+    let kept = balancers.remove_orphan(&orphans[0], &Open::default()).await;
+    assert!(matches!(kept, Err(Setback::Refused(_))));
+    project.set(&uid(1), "tags", tags("dead", "cluster"));
+    balancers
+        .remove_orphan(&orphans[0], &Open::default())
+        .await
+        .unwrap();
+    assert_eq!(project.of(BALANCERS).len(), 3);
+    project.clear();
+    balancers
+        .remove_orphan(&orphans[0], &Open::default())
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_floating_ip_is_not_taken_from_another_service() {
+    let (project, cloud) = project(1).await;
+    project.put(
+        "floating-ips",
+        json!({"network": "203.0.113.9/32", "address": "203.0.113.9"}),
+    );
+    let balancers = balancers(&cloud);
+    let asks = json!({keys::FLOATING_IPS: r#"["203.0.113.9/32"]"#});
+    let (mut first, mut second) = (demand(1, 1), demand(2, 1));
+    first.service = service(1, &asks);
+    second.service = service(2, &asks);
+    first.others = vec![second.service.clone()];
+    second.others = vec![first.service.clone()];
+    made(&project, &balancers, &first).await;
+    let refused = ensure(&balancers, &second, &Open::default()).await;
+    let Err(Setback::Refused(why)) = refused else {
+        panic!("{refused:?}")
+    };
+    assert!(why.contains("assigned to another service"), "{why}");
+    assert!(why.contains("203.0.113.9/32->default/web-1"), "{why}");
+    let lines = cloud.lines();
+    assert!(lines.contains(&"PATCH /v1/floating-ips/203.0.113.9".to_owned()));
+}
+
+#[tokio::test]
+async fn a_node_without_a_server_keeps_nobody_from_being_served() {
+    let (project, cloud) = project(1).await;
+    let balancers = balancers(&cloud);
+    made(&project, &balancers, &demand(1, 1)).await;
+    let before = cloud.lines().len();
+    for _ in 0..3 {
+        let prepared = balancers.prepare(&demand(1, 2)).await.unwrap();
+        let notices = &prepared.shown().notices;
+        assert!(
+            notices.iter().any(|n| n.note.contains("node-2")),
+            "{notices:?}"
+        );
+        assert!(prepared.shown().steps.is_empty());
+    }
+    // One look for the sake of the Node, not one at each pass.
+    assert_eq!(since(&cloud, before), ["GET /v1/servers"]);
+}

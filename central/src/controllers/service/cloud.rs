@@ -1,0 +1,247 @@
+//! Services that a cloud gives load balancers.
+//!
+//! **Flow.** A Service is looked at when it changes; when Nodes have changed in a way that matters,
+//! together with all others, and after whatever does not wait for Nodes; and regularly, for somebody
+//! may have changed what is in the cloud. A pass asks the provider for a plan and has it carried
+//! out; what takes its time in the cloud is waited for between passes.
+//!
+//! **Guarantees.** The finalizer is on before the first write in the cloud, and goes when the
+//! provider says that nothing is left. Every write has asked first whether this process leads and
+//! the Service is still the same; nothing is created that the API server itself does not want.
+//! Events tell what is news.
+//!
+//! **Assumptions.** Services of other classes are others', their finalizers too.
+
+mod cluster;
+mod gate;
+mod memory;
+mod metrics;
+mod node_rounds;
+mod orphans;
+mod provide;
+mod remove;
+mod resync;
+mod setback;
+mod status;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use mooring_common::engine::Outcome;
+use mooring_common::k8s::{Cache, EventKind, ObjectKey};
+use mooring_common::node_view::NodeView;
+use tokio::sync::watch;
+
+use super::routing::Routing;
+use super::{Failure, Queue};
+use crate::clouds::load_balancers::{Demand, LoadBalancers};
+use crate::controllers::Context;
+use crate::service_view::ServiceView;
+use cluster::{Cluster, RealCluster, Reporter};
+use memory::{Gone, Memories};
+pub use metrics::Metrics;
+pub use node_rounds::NodeChanges;
+use orphans::Orphans;
+use status::Status;
+
+/// What the flags say.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// `--load-balancer-resync-period`; `None`: never.
+    pub resync: Option<Duration>,
+    /// `--delete-orphans`.
+    pub delete_orphans: bool,
+}
+
+/// What Services need of a cloud.
+#[derive(Clone)]
+pub struct Cloud {
+    /// Its load balancers.
+    pub load_balancers: Arc<dyn LoadBalancers>,
+    /// What the flags say.
+    pub options: Options,
+    /// Where changes of Nodes are counted.
+    pub node_changes: Arc<NodeChanges>,
+    /// What is counted.
+    pub metrics: Metrics,
+}
+
+/// After how long is looked again at a Service that has just changed, unless its change is told
+/// before.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Gives Services load balancers of a cloud, and takes them back.
+pub(super) struct CloudServices {
+    cloud: Arc<dyn LoadBalancers>,
+    cluster: Arc<dyn Cluster>,
+    queue: Arc<Queue>,
+    routing: Routing,
+    options: Options,
+    node_changes: Arc<NodeChanges>,
+    metrics: Metrics,
+    memories: Memories,
+    status: Status,
+    orphans: Orphans,
+}
+
+impl CloudServices {
+    pub(super) fn new(
+        context: Context,
+        services: Arc<Cache<ServiceView>>,
+        queue: Arc<Queue>,
+        routing: Routing,
+        cloud: Cloud,
+    ) -> Self {
+        let component = cloud.load_balancers.component();
+        let cluster = Arc::new(RealCluster::new(context, services, component));
+        Self::of(cluster, queue, routing, cloud)
+    }
+
+    fn of(cluster: Arc<dyn Cluster>, queue: Arc<Queue>, routing: Routing, cloud: Cloud) -> Self {
+        Self {
+            cluster,
+            queue,
+            routing,
+            cloud: cloud.load_balancers,
+            options: cloud.options,
+            node_changes: cloud.node_changes,
+            metrics: cloud.metrics,
+            memories: Memories::default(),
+            status: Status::default(),
+            orphans: Orphans::default(),
+        }
+    }
+
+    /// From now on, all Services are looked at. Before each has been, nothing is an orphan.
+    pub(super) fn expect_first_passes(&self) {
+        self.orphans.expect_first_passes(self.served());
+    }
+
+    /// Follows Nodes and machines, and looks for what nobody tells, for as long as it is polled.
+    pub(super) async fn follow(&self, mut machines: watch::Receiver<u64>) {
+        let addresses = async {
+            while machines.changed().await.is_ok() {
+                self.node_changes.bump();
+            }
+        };
+        let rounds = self.node_changes.rounds(|| self.all_later());
+        let cost = || self.cloud.observation_cost();
+        let resyncs = resync::regularly(self.options.resync, cost, || {
+            self.cloud.observe_anew();
+            self.all_later();
+            self.orphans.look();
+        });
+        tokio::join!(addresses, rounds, resyncs, self.sweep_orphans());
+    }
+
+    /// One look at one Service.
+    pub(super) async fn pass(&self, service: Arc<ServiceView>) -> Outcome<Failure> {
+        let outcome = self.look_at(&service).await;
+        self.orphans.passed(&service.key);
+        outcome
+    }
+
+    async fn look_at(&self, service: &Arc<ServiceView>) -> Outcome<Failure> {
+        if !service.is_load_balancer && !service.has_finalizer() {
+            return Outcome::NotOurs("it wants no load balancer".to_owned());
+        }
+        let is_ours = self.routing.is_ours(service);
+        self.forget(self.memories.looks_at(service, is_ours));
+        if !is_ours || self.memories.is_foreign(service) {
+            return Outcome::NotOurs("its loadBalancerClass is another's".to_owned());
+        }
+        if self.routing.wants_of_cloud(service) {
+            self.provide(service.clone()).await
+        } else if service.has_finalizer() {
+            self.remove(service.clone()).await
+        } else {
+            Outcome::NotOurs("it wants no load balancer".to_owned())
+        }
+    }
+
+    /// The Service is another's to serve from now on, or was all the time. What it has here goes.
+    pub(super) async fn hand_over(&self, service: &Arc<ServiceView>) -> Option<Outcome<Failure>> {
+        self.orphans.passed(&service.key);
+        if !self.memories.may_hold(service) {
+            return None;
+        }
+        self.take_back(service).await.err()
+    }
+
+    /// The Service is gone.
+    pub(super) fn gone(&self, key: &ObjectKey) {
+        self.forget(self.memories.gone(key));
+        self.orphans.passed(key);
+    }
+
+    fn forget(&self, gone: Option<Gone>) {
+        let Some(gone) = gone else { return };
+        self.cloud.forget(&gone.uid);
+        if gone.left_something {
+            self.orphans.look();
+        }
+    }
+
+    /// All Services that a cloud serves, or has to clean up after.
+    fn served(&self) -> Vec<ObjectKey> {
+        let all = self.cluster.services().into_iter();
+        let served = all.filter(|service| {
+            self.routing.wants_of_cloud(service) || self.routing.leaves_to_cloud(service)
+        });
+        served.map(|service| service.key.clone()).collect()
+    }
+
+    fn all_later(&self) {
+        for key in self.served() {
+            self.queue.add_later(key);
+        }
+    }
+
+    fn demand(&self, service: &Arc<ServiceView>) -> Demand {
+        let (nodes, services) = (self.cluster.nodes(), self.cluster.services());
+        demand(service, nodes, &services, &self.routing)
+    }
+
+    async fn normal(&self, about: &ObjectReference, reason: &'static str, note: &str) {
+        let (by, kind) = (Reporter::Controller, EventKind::Normal);
+        self.cluster.tell(by, about, kind, reason, note).await;
+    }
+
+    async fn warn(&self, about: &ObjectReference, reason: &'static str, note: &str) {
+        let (by, kind) = (Reporter::Controller, EventKind::Warning);
+        self.cluster.tell(by, about, kind, reason, note).await;
+    }
+}
+
+/// What a pass over a Service goes by, in a cluster with these Nodes and Services.
+#[must_use]
+pub fn demand(
+    service: &Arc<ServiceView>,
+    mut nodes: Vec<Arc<NodeView>>,
+    services: &[Arc<ServiceView>],
+    routing: &Routing,
+) -> Demand {
+    nodes.retain(|node| node.carries_traffic());
+    nodes.sort_by(|a, b| a.name.cmp(&b.name));
+    let is_other =
+        |other: &&Arc<ServiceView>| other.uid != service.uid && routing.wants_of_cloud(other);
+    let mut others: Vec<_> = services.iter().filter(is_other).cloned().collect();
+    others.sort_by(|a, b| a.key.cmp(&b.key));
+    let mut all = services.iter();
+    let cluster = all.find(|service| service.key == cluster_service());
+    Demand {
+        service: service.clone(),
+        nodes,
+        others,
+        cluster: cluster.map(|service| service.uid.clone()),
+    }
+}
+
+/// The Service that every API server makes, and whose UID tells clusters apart.
+fn cluster_service() -> ObjectKey {
+    ObjectKey::new("default", "kubernetes")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+//! What is remembered of each Service while this process leads: so that Events tell news.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use mooring_common::k8s::ObjectKey;
+use tokio::time::Instant;
+
+use crate::clouds::load_balancers::Notice;
+use crate::service_view::ServiceView;
+
+/// After how long a notice is reported again that still holds.
+const NOTICE_AGAIN: Duration = Duration::from_secs(3600);
+
+/// Why there may be something to do for a Service. The later, the more it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Cause {
+    /// Nodes have changed since its load balancer was last as wanted.
+    Nodes,
+    /// Neither has changed: somebody has changed what is in the cloud.
+    Drift,
+    /// It is new, or has changed.
+    Service,
+}
+
+/// A Service that is no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Gone {
+    pub(super) uid: String,
+    /// Whether its load balancer was not removed before, as far as is known.
+    pub(super) left_something: bool,
+}
+
+/// All Services that have been looked at.
+#[derive(Debug, Default)]
+pub(super) struct Memories {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    by_uid: HashMap<String, Memory>,
+    uids: HashMap<ObjectKey, String>,
+    /// Annotations that we write: a change of them is no change of what is wanted.
+    written: HashSet<&'static str>,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    /// For what it last was as wanted, and how many changes of Nodes there had been by then.
+    ensured: Option<(Arc<ServiceView>, u64)>,
+    /// What was begun and has not come to its end.
+    begun: Option<(Arc<ServiceView>, Cause)>,
+    /// The disruptive steps that were told of.
+    disruption: Option<String>,
+    /// Whether its removal was told of.
+    removing: bool,
+    told: HashMap<Notice, Instant>,
+    /// Nothing in the cloud is its any more although it lives on.
+    elsewhere: bool,
+    /// Its class was another's: the finalizer is too.
+    foreign: bool,
+}
+
+impl Memories {
+    /// This Service is looked at. Returns what was known of another that had its name.
+    pub(super) fn looks_at(&self, service: &ServiceView, is_ours: bool) -> Option<Gone> {
+        let mut state = self.lock();
+        let memory = state.by_uid.entry(service.uid.clone()).or_default();
+        // The class goes when the type changes.
+        if service.is_load_balancer {
+            memory.foreign = !is_ours;
+        }
+        let before = state.uids.insert(service.key.clone(), service.uid.clone());
+        state.forget(before.filter(|uid| *uid != service.uid)?)
+    }
+
+    /// The Service of this name is gone. Returns what was known of it.
+    pub(super) fn gone(&self, key: &ObjectKey) -> Option<Gone> {
+        let mut state = self.lock();
+        let uid = state.uids.remove(key)?;
+        state.forget(uid)
+    }
+
+    /// Whether another's class was on it.
+    pub(super) fn is_foreign(&self, service: &ServiceView) -> bool {
+        let state = self.lock();
+        let memory = state.by_uid.get(&service.uid);
+        memory.is_some_and(|memory| memory.foreign)
+    }
+
+    /// Why there may be something to do, with this many changes of Nodes by now.
+    pub(super) fn cause(&self, service: &ServiceView, node_changes: u64) -> Cause {
+        let state = self.lock();
+        let memory = state.by_uid.get(&service.uid);
+        match memory.and_then(|memory| memory.ensured.as_ref()) {
+            Some((before, changes)) if state.alike(before, service) => {
+                if *changes == node_changes {
+                    Cause::Drift
+                } else {
+                    Cause::Nodes
+                }
+            }
+            _ => Cause::Service,
+        }
+    }
+
+    /// Whether this process has provided it before.
+    pub(super) fn was_ensured(&self, service: &ServiceView) -> bool {
+        let state = self.lock();
+        let memory = state.by_uid.get(&service.uid);
+        memory.is_some_and(|memory| memory.ensured.is_some())
+    }
+
+    /// Whether the same is wanted by both.
+    pub(super) fn alike(&self, one: &ServiceView, other: &ServiceView) -> bool {
+        self.lock().alike(one, other)
+    }
+
+    /// What was begun for it, if it is not through.
+    pub(super) fn begun(&self, service: &ServiceView) -> Option<Cause> {
+        let state = self.lock();
+        let (begun, cause) = state.by_uid.get(&service.uid)?.begun.as_ref()?;
+        state.alike(begun, service).then_some(*cause)
+    }
+
+    /// Something is begun for it. Whether that is news, or has a graver cause than before.
+    pub(super) fn begin(&self, service: &Arc<ServiceView>, cause: Cause) -> bool {
+        let is_news = self.begun(service).is_none_or(|before| before < cause);
+        if is_news {
+            let mut state = self.lock();
+            let memory = state.by_uid.entry(service.uid.clone()).or_default();
+            memory.begun = Some((service.clone(), cause));
+            memory.elsewhere = false;
+        }
+        is_news
+    }
+
+    /// All is as this Service wants it; these annotations are ours.
+    pub(super) fn ensured(
+        &self,
+        service: &Arc<ServiceView>,
+        node_changes: u64,
+        annotations: impl Iterator<Item = &'static str>,
+    ) {
+        let mut state = self.lock();
+        state.written.extend(annotations);
+        let memory = state.by_uid.entry(service.uid.clone()).or_default();
+        memory.ensured = Some((service.clone(), node_changes));
+        memory.begun = None;
+        memory.disruption = None;
+        memory.removing = false;
+    }
+
+    /// Whether these steps were not told of yet.
+    pub(super) fn is_news_to_disrupt(&self, service: &ServiceView, steps: &str) -> bool {
+        let mut state = self.lock();
+        let memory = state.by_uid.entry(service.uid.clone()).or_default();
+        let before = memory.disruption.replace(steps.to_owned());
+        before.as_deref() != Some(steps)
+    }
+
+    /// Those of the notices that were not told of within the last hour.
+    pub(super) fn news(&self, service: &ServiceView, notices: &[Notice]) -> Vec<Notice> {
+        let now = Instant::now();
+        let mut state = self.lock();
+        let told = &mut state.by_uid.entry(service.uid.clone()).or_default().told;
+        told.retain(|notice, at| notices.contains(notice) && now - *at < NOTICE_AGAIN);
+        let is_news = |notice: &&Notice| !told.contains_key(notice);
+        let news: Vec<Notice> = notices.iter().filter(is_news).cloned().collect();
+        told.extend(news.iter().map(|notice| (notice.clone(), now)));
+        news
+    }
+
+    /// Its removal begins. Whether that is news.
+    pub(super) fn removes(&self, service: &ServiceView) -> bool {
+        let mut state = self.lock();
+        let memory = state.by_uid.entry(service.uid.clone()).or_default();
+        !std::mem::replace(&mut memory.removing, true)
+    }
+
+    /// Nothing in the cloud is its any more.
+    pub(super) fn removed(&self, service: &ServiceView) {
+        let removed = Memory {
+            elsewhere: true,
+            ..Memory::default()
+        };
+        self.lock().by_uid.insert(service.uid.clone(), removed);
+    }
+
+    /// Whether something in the cloud may be its: this process, or one before it, has provided it.
+    pub(super) fn may_hold(&self, service: &ServiceView) -> bool {
+        let state = self.lock();
+        match state.by_uid.get(&service.uid) {
+            Some(memory) if memory.elsewhere => false,
+            Some(memory) if memory.begun.is_some() || memory.ensured.is_some() => true,
+            _ => service.has_finalizer() && !service.annotations.is_empty(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn forget(&mut self, uid: String) -> Option<Gone> {
+        let memory = self.by_uid.remove(&uid)?;
+        let left_something = memory.ensured.is_some() || memory.begun.is_some();
+        Some(Gone {
+            uid,
+            left_something,
+        })
+    }
+
+    fn alike(&self, one: &ServiceView, other: &ServiceView) -> bool {
+        let own = |key: &String| self.written.contains(key.as_str());
+        let annotations = |service: &'_ ServiceView| -> Vec<(String, String)> {
+            let all = service.annotations.iter().filter(|(key, _)| !own(key));
+            all.map(|(key, value)| (key.clone(), value.clone()))
+                .collect()
+        };
+        one.uid == other.uid
+            && one.is_load_balancer == other.is_load_balancer
+            && one.class == other.class
+            && one.ports == other.ports
+            && one.source_ranges == other.source_ranges
+            && one.wants_session_affinity == other.wants_session_affinity
+            && one.load_balancer_ip == other.load_balancer_ip
+            && one.is_local == other.is_local
+            && one.health_check_node_port == other.health_check_node_port
+            && one.ip_families == other.ip_families
+            && one.requires_dual_stack == other.requires_dual_stack
+            && annotations(one) == annotations(other)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+use super::*;
+use crate::service_view::tests::service;
+
+fn notice() -> Notice {
+    Notice {
+        reason: "Odd",
+        note: "odd".to_owned(),
+        by_provider: false,
+    }
+}
+
+fn annotated(key: &str) -> Arc<ServiceView> {
+    let mut service = service();
+    service.annotations.insert(key.to_owned(), "x".to_owned());
+    Arc::new(service)
+}
+
+#[test]
+fn what_we_write_ourselves_is_no_change_of_what_is_wanted() {
+    let memories = Memories::default();
+    let before = Arc::new(service());
+    assert_eq!(memories.cause(&before, 0), Cause::Service);
+    memories.ensured(&before, 0, ["k8s.cloudscale.ch/ours"].into_iter());
+    assert_eq!(memories.cause(&before, 0), Cause::Drift);
+    assert_eq!(memories.cause(&before, 1), Cause::Nodes);
+    let ours = annotated("k8s.cloudscale.ch/ours");
+    assert_eq!(memories.cause(&ours, 0), Cause::Drift);
+    let theirs = annotated("k8s.cloudscale.ch/theirs");
+    assert_eq!(memories.cause(&theirs, 1), Cause::Service);
+}
+
+#[test]
+fn what_takes_several_passes_is_begun_once_unless_the_cause_grows_graver() {
+    let memories = Memories::default();
+    let wanted = Arc::new(service());
+    assert!(memories.begin(&wanted, Cause::Nodes));
+    assert!(!memories.begin(&wanted, Cause::Nodes));
+    assert!(memories.begin(&wanted, Cause::Service));
+    assert!(!memories.begin(&wanted, Cause::Nodes));
+    assert_eq!(memories.begun(&wanted), Some(Cause::Service));
+    let changed = annotated("k8s.cloudscale.ch/theirs");
+    assert!(memories.begin(&changed, Cause::Service));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_notice_is_told_when_new_and_hourly() {
+    let memories = Memories::default();
+    let service = service();
+    assert_eq!(memories.news(&service, &[notice()]).len(), 1);
+    assert!(memories.news(&service, &[notice()]).is_empty());
+    tokio::time::advance(NOTICE_AGAIN).await;
+    assert_eq!(memories.news(&service, &[notice()]).len(), 1);
+    assert!(memories.news(&service, &[]).is_empty());
+    assert_eq!(memories.news(&service, &[notice()]).len(), 1);
+}
+
+#[test]
+fn nothing_is_kept_of_a_service_that_is_no_more() {
+    let memories = Memories::default();
+    let service = Arc::new(service());
+    assert_eq!(memories.looks_at(&service, true), None);
+    memories.ensured(&service, 0, std::iter::empty());
+    let gone = memories.gone(&service.key).unwrap();
+    assert!(gone.left_something);
+    assert!(memories.lock().by_uid.is_empty() && memories.lock().uids.is_empty());
+    memories.looks_at(&service, true);
+    memories.removed(&service);
+    assert!(!memories.gone(&service.key).unwrap().left_something);
+}
+
+#[test]
+fn another_service_of_the_same_name_is_not_taken_for_the_one_before() {
+    let memories = Memories::default();
+    let before = Arc::new(service());
+    memories.looks_at(&before, true);
+    memories.ensured(&before, 0, std::iter::empty());
+    let again = ServiceView {
+        uid: "v".to_owned(),
+        ..service()
+    };
+    let gone = memories.looks_at(&again, true).unwrap();
+    assert_eq!((gone.uid.as_str(), gone.left_something), ("u", true));
+    assert_eq!(memories.cause(&again, 0), Cause::Service);
+}

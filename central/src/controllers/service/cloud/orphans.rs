@@ -1,0 +1,215 @@
+//! Load balancers of Services that are no more.
+//!
+//! **Guarantees.** One is told of only if the API server itself does not have its Service, asked
+//! both before and after the cloud; it is deleted only if `--delete-orphans` says so, and if this
+//! was so twice, [`APART`] apart.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use mooring_common::k8s::ObjectKey;
+use mooring_common::names::reasons;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
+
+use super::cluster::Cluster;
+use super::{CloudServices, cluster_service};
+use crate::clouds::load_balancers::{Gate, Orphan, Setback, Stop};
+use crate::service_view::ServiceView;
+
+/// How far apart the two looks are between which nothing may have changed.
+const APART: Duration = Duration::from_secs(30);
+/// When to look again if the API server or the cloud did not answer.
+const AFTER_FAILURE: Duration = Duration::from_secs(60);
+/// After how long an orphan is told of again.
+const TELL_AGAIN: Duration = Duration::from_secs(3600);
+
+/// What is known of them.
+#[derive(Debug, Default)]
+pub(super) struct Orphans {
+    wanted: Notify,
+    /// Services that have not been looked at since this process leads: before, nobody is an orphan.
+    unseen: Mutex<HashSet<ObjectKey>>,
+    known: Mutex<HashMap<String, Known>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    since: Instant,
+    told: Instant,
+}
+
+/// One that was found.
+#[derive(Debug, PartialEq, Eq)]
+struct Found {
+    orphan: Orphan,
+    is_news: bool,
+    is_certain: bool,
+}
+
+impl Orphans {
+    /// Looks for them when each of these Services has been looked at once.
+    pub(super) fn expect_first_passes(&self, keys: Vec<ObjectKey>) {
+        let mut unseen = lock(&self.unseen);
+        unseen.extend(keys);
+        if unseen.is_empty() {
+            self.look();
+        }
+    }
+
+    /// This Service has been looked at, or is gone.
+    pub(super) fn passed(&self, key: &ObjectKey) {
+        let mut unseen = lock(&self.unseen);
+        if unseen.remove(key) && unseen.is_empty() {
+            self.look();
+        }
+    }
+
+    /// Asks for a look.
+    pub(super) fn look(&self) {
+        self.wanted.notify_one();
+    }
+
+    /// These were found now, and no others.
+    fn found(&self, orphans: Vec<Orphan>) -> Vec<Found> {
+        let now = Instant::now();
+        let mut known = lock(&self.known);
+        known.retain(|id, _| orphans.iter().any(|orphan| orphan.id == *id));
+        let judge = |orphan: Orphan| {
+            let before = known.get(&orphan.id).copied();
+            let is_news = before.is_none_or(|before| now - before.told >= TELL_AGAIN);
+            let since = before.map_or(now, |before| before.since);
+            let told = before
+                .filter(|_| !is_news)
+                .map_or(now, |before| before.told);
+            known.insert(orphan.id.clone(), Known { since, told });
+            Found {
+                orphan,
+                is_news,
+                is_certain: now - since >= APART,
+            }
+        };
+        orphans.into_iter().map(judge).collect()
+    }
+}
+
+impl CloudServices {
+    /// Looks whenever asked to, for as long as it is polled.
+    pub(super) async fn sweep_orphans(&self) {
+        loop {
+            self.orphans.wanted.notified().await;
+            while let Some(delay) = self.sweep().await {
+                tokio::select! {
+                    () = sleep(delay) => {}
+                    () = self.orphans.wanted.notified() => {}
+                }
+            }
+        }
+    }
+
+    /// One look; when to look again of its own accord.
+    async fn sweep(&self) -> Option<Duration> {
+        let (orphans, cluster) = match self.orphans_now().await {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(error, "cannot look for orphaned load balancers, will retry");
+                return Some(AFTER_FAILURE);
+            }
+        };
+        let count = i64::try_from(orphans.len()).unwrap_or(i64::MAX);
+        self.metrics.orphans.set(count);
+        let mut again = None;
+        for found in self.orphans.found(orphans) {
+            if found.is_news {
+                self.tell_orphan(&found.orphan, &cluster).await;
+            }
+            if !self.options.delete_orphans {
+                continue;
+            }
+            if !found.is_certain {
+                again = again.or(Some(APART));
+            } else if let Err(error) = self.delete_orphan(&found.orphan, &cluster).await {
+                let name = &found.orphan.name;
+                tracing::warn!(%error, name, "cannot delete an orphaned load balancer");
+                again = Some(AFTER_FAILURE);
+            }
+        }
+        again
+    }
+
+    async fn orphans_now(&self) -> Result<(Vec<Orphan>, ServiceView), String> {
+        let list = async || {
+            let listed = self.cluster.fresh_all().await;
+            listed.map_err(|error| error.to_string())
+        };
+        let before = list().await?;
+        let cluster = before
+            .iter()
+            .find(|service| service.key == cluster_service());
+        let Some(cluster) = cluster.cloned() else {
+            return Err("there is no Service default/kubernetes to tell the cluster by".to_owned());
+        };
+        let living = before.into_iter().map(|service| service.uid).collect();
+        let found = self.cloud.orphans(&cluster.uid, &living).await;
+        let mut found = found.map_err(|error| error.to_string())?;
+        if !found.is_empty() {
+            // One may have been created, and given its load balancer, meanwhile.
+            let after: HashSet<String> = list().await?.into_iter().map(|s| s.uid).collect();
+            found.retain(|orphan| !after.contains(&orphan.service_uid));
+        }
+        Ok((found, cluster))
+    }
+
+    async fn tell_orphan(&self, orphan: &Orphan, cluster: &ServiceView) {
+        let Orphan {
+            id,
+            name,
+            service_uid,
+        } = orphan;
+        let what = if self.options.delete_orphans {
+            "It is about to be deleted."
+        } else {
+            "Delete it by hand, or start mooring-central with --delete-orphans."
+        };
+        let note = format!(
+            "The load balancer {name} ({id}) was made for a Service of this cluster that is no \
+             more (UID {service_uid}). {what}"
+        );
+        tracing::warn!(name, id, service_uid, "a load balancer is orphaned");
+        let (about, reason) = (cluster.reference(), reasons::ORPHANED_LOAD_BALANCER);
+        self.warn(&about, reason, &note).await;
+    }
+
+    async fn delete_orphan(&self, orphan: &Orphan, cluster: &ServiceView) -> Result<(), Setback> {
+        let gate = LeaderGate(&*self.cluster);
+        self.cloud.remove_orphan(orphan, &gate).await?;
+        let Orphan { id, name, .. } = orphan;
+        tracing::info!(name, id, "deleted an orphaned load balancer");
+        let note = format!("Deleted the orphaned load balancer {name} ({id})");
+        let (about, reason) = (cluster.reference(), reasons::DELETED_ORPHAN);
+        self.normal(&about, reason, &note).await;
+        Ok(())
+    }
+}
+
+/// Deletions that no Service asks for.
+struct LeaderGate<'a>(&'a dyn Cluster);
+
+#[async_trait]
+impl Gate for LeaderGate<'_> {
+    fn before_write(&self) -> Result<(), Stop> {
+        Ok(self.0.leads()?)
+    }
+
+    async fn before_creation(&self) -> Result<(), Stop> {
+        Err(Stop::Changed)
+    }
+
+    fn written(&self) {}
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,184 @@
+//! One pass over a Service that is to have a load balancer.
+
+use std::sync::Arc;
+
+use mooring_common::engine::{Impact, Outcome};
+use mooring_common::k8s::EventKind;
+use mooring_common::names::reasons;
+use tokio::time::Instant;
+
+use super::cluster::Reporter;
+use super::gate::{Aim, PassGate};
+use super::memory::Cause;
+use super::setback::Attempt;
+use super::{CloudServices, SOON};
+use crate::clouds::load_balancers::{Demand, Progress, Provided, Shown};
+use crate::controllers::service::Failure;
+use crate::controllers::service::patch::{add_finalizer, guard};
+use crate::service_view::ServiceView;
+
+/// A pass as it begins.
+struct Pass {
+    cause: Cause,
+    /// How many changes of Nodes there had been.
+    node_changes: u64,
+    begun: Instant,
+}
+
+impl CloudServices {
+    pub(super) async fn provide(&self, service: Arc<ServiceView>) -> Outcome<Failure> {
+        // Counted before they are read: a Node that comes in between is news once more.
+        let node_changes = self.node_changes.count();
+        let cause = self.memories.cause(&service, node_changes);
+        let pass = Pass {
+            cause,
+            node_changes,
+            begun: Instant::now(),
+        };
+        let mut attempt = Attempt::to(pass.cause);
+        match self
+            .try_to_provide(service.clone(), &pass, &mut attempt)
+            .await
+        {
+            Ok(outcome) => outcome,
+            Err(setback) => {
+                if pass.cause == Cause::Nodes {
+                    self.metrics.update_errors.inc();
+                }
+                self.set_back(&service, setback, &attempt).await
+            }
+        }
+    }
+
+    async fn try_to_provide(
+        &self,
+        mut service: Arc<ServiceView>,
+        pass: &Pass,
+        attempt: &mut Attempt,
+    ) -> Result<Outcome<Failure>, super::setback::Cause> {
+        let demand = self.demand(&service);
+        let prepared = self.cloud.prepare(&demand).await?;
+        let shown = prepared.shown().clone();
+        let has_finalizer = service.has_finalizer();
+        if !has_finalizer {
+            let operations = vec![guard(&service), add_finalizer(&service)];
+            service = Arc::new(self.cluster.patch(&service.key, operations).await?);
+        }
+        let is_changed = pass.cause == Cause::Service && self.memories.was_ensured(&service);
+        if !shown.steps.is_empty() || !has_finalizer || is_changed {
+            self.begin(&service, pass.cause, &demand, &shown).await;
+        }
+        self.tell_notices(&service, &shown).await;
+        let aim = match pass.cause {
+            Cause::Nodes => Aim::FollowNodes,
+            Cause::Drift | Cause::Service => Aim::Provide,
+        };
+        let gate = PassGate::new(self, service.clone(), aim);
+        let progress = prepared.carry_out(&gate).await;
+        attempt.has_written = gate.has_written();
+        match progress? {
+            Progress::Provided(provided) => self.provided(service, pass, &provided).await,
+            Progress::Wait { after, what } => {
+                tracing::debug!(?after, "waiting for {what}");
+                Ok(Outcome::RetryAfter(after))
+            }
+            Progress::Removed => Ok(Outcome::RetryAfter(SOON)),
+        }
+    }
+
+    /// There is something to do, and it is told once: not by each of the passes that it takes.
+    async fn begin(
+        &self,
+        service: &Arc<ServiceView>,
+        cause: Cause,
+        demand: &Demand,
+        shown: &Shown,
+    ) {
+        for step in &shown.steps {
+            tracing::info!(impact = %step.impact, "to do: {}", step.step);
+        }
+        let about = service.reference();
+        if self.memories.begin(service, cause) {
+            if cause != Cause::Nodes {
+                let reason = reasons::ENSURING_LOAD_BALANCER;
+                self.normal(&about, reason, "Ensuring load balancer").await;
+            }
+            if demand.nodes.is_empty() {
+                let note = "There are no available nodes for LoadBalancer";
+                self.warn(&about, reasons::UNAVAILABLE_LOAD_BALANCER, note)
+                    .await;
+            }
+        }
+        let disruptive = shown
+            .steps
+            .iter()
+            .filter(|s| s.impact >= Impact::Considerable);
+        let steps: Vec<String> = disruptive
+            .map(|step| format!("{} (impact: {})", step.step, step.impact))
+            .collect();
+        if !steps.is_empty() {
+            let note = format!("Users will notice what is done now: {}", steps.join("; "));
+            if self.memories.is_news_to_disrupt(service, &note) {
+                self.warn(&about, reasons::DISRUPTIVE_CHANGE, &note).await;
+            }
+        }
+    }
+
+    async fn tell_notices(&self, service: &ServiceView, shown: &Shown) {
+        for notice in self.memories.news(service, &shown.notices) {
+            let by = match notice.by_provider {
+                true => Reporter::Provider,
+                false => Reporter::Controller,
+            };
+            let (about, kind) = (service.reference(), EventKind::Warning);
+            self.cluster
+                .tell(by, &about, kind, notice.reason, &notice.note)
+                .await;
+        }
+    }
+
+    /// The load balancer is as wanted: the Service says so.
+    async fn provided(
+        &self,
+        mut service: Arc<ServiceView>,
+        pass: &Pass,
+        provided: &Provided,
+    ) -> Result<Outcome<Failure>, super::setback::Cause> {
+        let begun = self.memories.begun(&service);
+        let operations = self.status.operations(&service, provided);
+        let is_written = !operations.is_empty();
+        if is_written {
+            let written = self.cluster.patch(&service.key, operations).await?;
+            self.status.learn(&written, provided);
+            service = Arc::new(written);
+        }
+        let annotations = provided.annotations.iter().map(|(key, _)| *key);
+        self.memories
+            .ensured(&service, pass.node_changes, annotations);
+        match begun {
+            Some(Cause::Nodes) => self.followed(&service, pass).await,
+            Some(_) => self.ensured(&service).await,
+            None if is_written => self.ensured(&service).await,
+            None => {}
+        }
+        Ok(Outcome::Done)
+    }
+
+    async fn ensured(&self, service: &ServiceView) {
+        let (about, reason) = (service.reference(), reasons::ENSURED_LOAD_BALANCER);
+        self.normal(&about, reason, "Ensured load balancer").await;
+    }
+
+    async fn followed(&self, service: &ServiceView, pass: &Pass) {
+        self.metrics.updates.inc();
+        self.metrics
+            .update
+            .observe(pass.begun.elapsed().as_secs_f64());
+        if let Some(round) = self.node_changes.last_round() {
+            self.metrics.round.observe(round.elapsed().as_secs_f64());
+        }
+        let (about, reason) = (service.reference(), reasons::UPDATED_LOAD_BALANCER);
+        let note = "Updated load balancer with new hosts";
+        self.normal(&about, reason, note).await;
+    }
+}

@@ -1,0 +1,118 @@
+//! A pass that did not come to its end: what is told, and when the next one is.
+
+use mooring_common::engine::Outcome;
+use mooring_common::names::reasons;
+
+use super::{CloudServices, SOON, memory};
+use crate::clouds::load_balancers::{Setback, Stop};
+use crate::controllers::service::Failure;
+use crate::service_view::ServiceView;
+
+/// What did not work.
+#[derive(Debug)]
+pub(super) enum Cause {
+    /// In the cloud.
+    Cloud(Setback),
+    /// On the Service.
+    Service(Failure),
+}
+
+impl From<Setback> for Cause {
+    fn from(setback: Setback) -> Self {
+        Self::Cloud(setback)
+    }
+}
+
+impl From<Failure> for Cause {
+    fn from(failure: Failure) -> Self {
+        Self::Service(failure)
+    }
+}
+
+/// What was tried, and how far it came.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    reason: &'static str,
+    words: &'static str,
+    /// Whether the cloud has taken a write.
+    pub(super) has_written: bool,
+}
+
+impl Attempt {
+    /// To provide a load balancer for this cause.
+    pub(super) fn to(cause: memory::Cause) -> Self {
+        let (reason, words) = match cause {
+            memory::Cause::Nodes => (
+                reasons::UPDATE_LOAD_BALANCER_FAILED,
+                "Error updating load balancer with new hosts",
+            ),
+            memory::Cause::Drift | memory::Cause::Service => (
+                reasons::SYNC_LOAD_BALANCER_FAILED,
+                "Error syncing load balancer",
+            ),
+        };
+        Self {
+            reason,
+            words,
+            has_written: false,
+        }
+    }
+
+    /// To remove one.
+    pub(super) fn to_remove() -> Self {
+        Self::to(memory::Cause::Service)
+    }
+}
+
+impl CloudServices {
+    pub(super) async fn set_back(
+        &self,
+        service: &ServiceView,
+        cause: Cause,
+        attempt: &Attempt,
+    ) -> Outcome<Failure> {
+        match cause {
+            Cause::Cloud(Setback::Stopped(stop)) => stopped(stop),
+            Cause::Cloud(Setback::Cloud(error)) => {
+                self.tell_failure(service, attempt, &error.to_string())
+                    .await;
+                match error.retry_after {
+                    Some(after) => {
+                        tracing::warn!(%error, ?after, "failed, will retry");
+                        Outcome::RetryAfter(after)
+                    }
+                    None if attempt.has_written => Outcome::BackoffAnew(error.into()),
+                    None => Outcome::Backoff(error.into()),
+                }
+            }
+            Cause::Cloud(refusal @ (Setback::Invalid(_) | Setback::Refused(_))) => {
+                let text = refusal.to_string();
+                self.tell_failure(service, attempt, &text).await;
+                Outcome::WaitForChange(text)
+            }
+            Cause::Service(Failure::Gone) => Outcome::Done,
+            // Its change is about to be told.
+            Cause::Service(Failure::Conflict) => Outcome::RetryAfter(SOON),
+            Cause::Service(error @ Failure::NotLeading(_)) => Outcome::Backoff(error),
+            Cause::Service(error) => {
+                self.tell_failure(service, attempt, &error.to_string())
+                    .await;
+                Outcome::Backoff(error)
+            }
+        }
+    }
+
+    async fn tell_failure(&self, service: &ServiceView, attempt: &Attempt, text: &str) {
+        let note = format!("{}: {text}", attempt.words);
+        self.warn(&service.reference(), attempt.reason, &note).await;
+    }
+}
+
+fn stopped(stop: Stop) -> Outcome<Failure> {
+    match stop {
+        // Where the cache knows of the change already, the next pass is asked for.
+        Stop::Changed => Outcome::RetryAfter(SOON),
+        Stop::MakeWay => Outcome::MakeWay,
+        Stop::NotLeading(_) | Stop::Unasked(_) => Outcome::Backoff(stop.into()),
+    }
+}

@@ -1,0 +1,86 @@
+//! What a Service says that it has.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Map, Value, json};
+
+use crate::clouds::load_balancers::Provided;
+use crate::controllers::service::patch::{annotation_path, guard, remove_finalizer};
+use crate::service_view::{Ingress, ServiceView};
+
+/// Status and annotations, as far as this API server keeps them.
+#[derive(Debug, Default)]
+pub(super) struct Status {
+    /// It is older than the field.
+    drops_ip_mode: AtomicBool,
+}
+
+impl Status {
+    /// What is to be patched so that the Service says what it has; nothing if it does.
+    pub(super) fn operations(&self, service: &ServiceView, provided: &Provided) -> Vec<Value> {
+        let missing = provided.annotations.iter().filter(|(key, value)| {
+            let there = service.annotation(key);
+            there != Some(value.as_str())
+        });
+        let missing: Vec<_> = missing.collect();
+        let mut operations = Vec::new();
+        if !missing.is_empty() && !service.has_annotations {
+            operations.push(json!({"op": "add", "path": "/metadata/annotations", "value": {}}));
+        }
+        for (key, value) in missing {
+            operations.push(json!({"op": "add", "path": annotation_path(key), "value": value}));
+        }
+        if self.kept(&service.ingress) != self.kept(&provided.ingress) {
+            let ingress: Vec<Value> = provided.ingress.iter().map(entry).collect();
+            let value = json!({"ingress": ingress});
+            operations.push(json!({"op": "add", "path": "/status/loadBalancer", "value": value}));
+        }
+        if !operations.is_empty() {
+            operations.insert(0, guard(service));
+        }
+        operations
+    }
+
+    /// The Service came back like this after that was written.
+    pub(super) fn learn(&self, written: &ServiceView, provided: &Provided) {
+        let has_mode = |all: &[Ingress]| all.iter().any(|entry| entry.ip_mode.is_some());
+        if has_mode(&provided.ingress)
+            && !has_mode(&written.ingress)
+            && !written.ingress.is_empty()
+            && !self.drops_ip_mode.swap(true, Ordering::Relaxed)
+        {
+            tracing::info!("this API server does not keep ipMode, so it is not compared");
+        }
+    }
+
+    fn kept(&self, ingress: &[Ingress]) -> Vec<Ingress> {
+        let mut kept = ingress.to_vec();
+        if self.drops_ip_mode.load(Ordering::Relaxed) {
+            kept.iter_mut().for_each(|entry| entry.ip_mode = None);
+        }
+        kept
+    }
+}
+
+/// Takes our finalizer off, and the status away that says what is no more.
+pub(super) fn release(service: &ServiceView) -> Vec<Value> {
+    let mut operations = vec![guard(service)];
+    if !service.ingress.is_empty() && service.is_load_balancer {
+        operations.push(json!({"op": "add", "path": "/status/loadBalancer", "value": {}}));
+    }
+    operations.extend(remove_finalizer(service));
+    operations
+}
+
+fn entry(entry: &Ingress) -> Value {
+    let fields = [
+        ("ip", &entry.ip),
+        ("hostname", &entry.hostname),
+        ("ipMode", &entry.ip_mode),
+    ];
+    let given = fields.into_iter().filter_map(|(name, value)| {
+        let value = value.clone()?;
+        Some((name.to_owned(), Value::String(value)))
+    });
+    Value::Object(given.collect::<Map<_, _>>())
+}

@@ -1,0 +1,288 @@
+mod failures;
+mod fakes;
+mod orphans;
+mod removal;
+mod rounds;
+
+use std::sync::atomic::Ordering;
+
+use mooring_common::engine::Impact;
+use mooring_common::names::{finalizers, reasons};
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::clouds::load_balancers::Notice;
+use fakes::{FakeCloud, FakeCluster};
+
+const ENSURED: [&str; 2] = [
+    reasons::ENSURING_LOAD_BALANCER,
+    reasons::ENSURED_LOAD_BALANCER,
+];
+
+/// A cluster of two Nodes whose Services a cloud serves.
+struct World {
+    cluster: Arc<FakeCluster>,
+    cloud: FakeCloud,
+    services: CloudServices,
+}
+
+impl World {
+    fn new() -> Self {
+        Self::with(Options {
+            resync: None,
+            delete_orphans: false,
+        })
+    }
+
+    fn with(options: Options) -> Self {
+        let cluster = Arc::new(FakeCluster::default());
+        cluster.put(service("default", "kubernetes", "cluster", "ClusterIP"));
+        cluster.join("a");
+        cluster.join("b");
+        let cloud = FakeCloud::default();
+        let services = restarted(&cluster, &cloud, options);
+        Self {
+            cluster,
+            cloud,
+            services,
+        }
+    }
+
+    /// A world in which the Service `default/web` has its load balancer.
+    async fn served() -> Self {
+        let world = Self::new();
+        world.add("web");
+        assert_eq!(world.pass("web").await, Outcome::Done);
+        world.cluster.reasons();
+        world
+    }
+
+    fn add(&self, name: &str) {
+        self.cluster
+            .put(service("default", name, name, "LoadBalancer"));
+    }
+
+    async fn pass(&self, name: &str) -> Outcome<Told> {
+        let service = self.cluster.service(&key(name)).unwrap();
+        told(self.services.pass(service).await)
+    }
+
+    fn writes(&self) -> usize {
+        self.cloud.writes.load(Ordering::SeqCst)
+    }
+
+    fn patches(&self) -> usize {
+        self.cluster.patches.load(Ordering::SeqCst)
+    }
+}
+
+/// A failure as it is told.
+type Told = String;
+
+fn told(outcome: Outcome<Failure>) -> Outcome<Told> {
+    match outcome {
+        Outcome::Done => Outcome::Done,
+        Outcome::RetryAfter(delay) => Outcome::RetryAfter(delay),
+        Outcome::Backoff(error) => Outcome::Backoff(error.to_string()),
+        Outcome::BackoffAnew(error) => Outcome::BackoffAnew(error.to_string()),
+        Outcome::MakeWay => Outcome::MakeWay,
+        Outcome::WaitForChange(why) => Outcome::WaitForChange(why),
+        Outcome::NotOurs(why) => Outcome::NotOurs(why),
+    }
+}
+
+/// The controller, knowing nothing of what was before.
+fn restarted(cluster: &Arc<FakeCluster>, cloud: &FakeCloud, options: Options) -> CloudServices {
+    let routing = Routing {
+        own_class: None,
+        serves_classless: true,
+        l2_networks: true,
+        cloud: true,
+    };
+    let cloud = Cloud {
+        load_balancers: Arc::new(cloud.clone()),
+        options,
+        node_changes: Arc::default(),
+        metrics: Metrics::register(&mut Registry::default()),
+    };
+    CloudServices::of(cluster.clone(), super::super::queue(), routing, cloud)
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new("default", name)
+}
+
+fn service(namespace: &str, name: &str, uid: &str, kind: &str) -> Value {
+    json!({
+        "metadata": {"namespace": namespace, "name": name, "uid": uid, "resourceVersion": "1"},
+        "spec": {"type": kind, "ports": [{"port": 80, "nodePort": 30080}]},
+        "status": {"loadBalancer": {}},
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn sv_01_a_new_service_gets_finalizer_load_balancer_status_and_events() {
+    let world = World::new();
+    world.add("web");
+    assert_eq!(world.pass("web").await, Outcome::Done);
+    assert_eq!(world.cloud.members("web").unwrap(), ["a", "b"]);
+    let service = world.cluster.json(&key("web"));
+    assert_eq!(
+        service["metadata"]["finalizers"],
+        json!([finalizers::SERVICE])
+    );
+    let ingress = &service["status"]["loadBalancer"]["ingress"];
+    assert_eq!(*ingress, json!([{"ip": "192.0.2.1", "ipMode": "VIP"}]));
+    let annotation = &service["metadata"]["annotations"]["k8s.cloudscale.ch/loadbalancer-uuid"];
+    assert_eq!(*annotation, json!("lb"));
+    assert_eq!(world.cluster.reasons(), ENSURED);
+    assert_eq!(world.patches(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_as_wanted_costs_no_write_and_no_event_also_after_a_restart() {
+    let world = World::served().await;
+    let before = (world.writes(), world.patches());
+    assert_eq!(world.pass("web").await, Outcome::Done);
+    let options = world.services.options;
+    let services = restarted(&world.cluster, &world.cloud, options);
+    let service = world.cluster.service(&key("web")).unwrap();
+    assert_eq!(told(services.pass(service).await), Outcome::Done);
+    assert_eq!((world.writes(), world.patches()), before);
+    assert!(world.cluster.reasons().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn sv_14_a_changed_service_is_ensured_though_nothing_is_to_be_done() {
+    let world = World::served().await;
+    world.cluster.edit(&key("web"), |service| {
+        service["metadata"]["annotations"]["k8s.cloudscale.ch/x"] = json!("1");
+    });
+    assert_eq!(world.pass("web").await, Outcome::Done);
+    assert_eq!(world.cluster.reasons(), ENSURED);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sv_35_what_was_deleted_by_hand_is_made_again() {
+    let world = World::served().await;
+    world.cloud.state.lock().unwrap().balancers.clear();
+    assert_eq!(world.pass("web").await, Outcome::Done);
+    assert_eq!(world.cloud.members("web").unwrap(), ["a", "b"]);
+    assert_eq!(world.cluster.reasons(), ENSURED);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sv_26_waiting_for_the_cloud_occupies_nobody_and_is_told_once() {
+    let world = World::new();
+    world.add("web");
+    world.cloud.state.lock().unwrap().waits = 3;
+    for _ in 0..3 {
+        let waiting = Outcome::RetryAfter(Duration::from_secs(2));
+        assert_eq!(world.pass("web").await, waiting);
+    }
+    assert_eq!(world.pass("web").await, Outcome::Done);
+    assert_eq!(world.cluster.reasons(), ENSURED);
+}
+
+#[tokio::test(start_paused = true)]
+async fn st_05_an_api_server_without_ip_mode_is_not_patched_again_and_again() {
+    let world = World::new();
+    world.cluster.drops_ip_mode.store(true, Ordering::SeqCst);
+    world.add("web");
+    assert_eq!(world.pass("web").await, Outcome::Done);
+    let patches = world.patches();
+    assert_eq!(world.pass("web").await, Outcome::Done);
+    assert_eq!(world.patches(), patches);
+}
+
+#[tokio::test(start_paused = true)]
+async fn st_07_a_status_that_was_wiped_comes_back_and_conditions_stay() {
+    let world = World::served().await;
+    let mine = json!({
+        "type": "Mine",
+        "status": "True",
+        "reason": "Mine",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    });
+    world.cluster.edit(&key("web"), |service| {
+        service["status"] = json!({"loadBalancer": {}, "conditions": [mine]});
+    });
+    assert_eq!(world.pass("web").await, Outcome::Done);
+    let status = &world.cluster.json(&key("web"))["status"];
+    assert_eq!(status["conditions"], json!([mine]));
+    assert_eq!(
+        status["loadBalancer"]["ingress"][0]["ip"],
+        json!("192.0.2.1")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn want_of_nodes_is_told_when_it_is_news() {
+    let world = World::new();
+    world.cluster.nodes.lock().unwrap().clear();
+    world.add("web");
+    assert_eq!(world.pass("web").await, Outcome::Done);
+    assert_eq!(world.pass("web").await, Outcome::Done);
+    let told = world.cluster.reasons();
+    let unavailable = reasons::UNAVAILABLE_LOAD_BALANCER;
+    assert_eq!(told, [ENSURED[0], unavailable, ENSURED[1]]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_users_will_notice_is_told_before_it_is_done() {
+    let world = World::new();
+    world.add("web");
+    world.cloud.state.lock().unwrap().impact = Impact::Major;
+    let cluster = world.cluster.clone();
+    world.cloud.state.lock().unwrap().before_write = Some(Box::new(move || {
+        let told = cluster.reasons();
+        assert_eq!(told, [ENSURED[0], reasons::DISRUPTIVE_CHANGE]);
+    }));
+    assert_eq!(world.pass("web").await, Outcome::Done);
+    assert_eq!(world.cluster.reasons(), ENSURED[1..]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn notices_are_told_once_and_in_the_name_that_they_are_given() {
+    let world = World::served().await;
+    let notice = |reason, by_provider| Notice {
+        reason,
+        note: "odd".to_owned(),
+        by_provider,
+    };
+    let notices = vec![notice("NoValidNodes", true), notice("Odd", false)];
+    world.cloud.state.lock().unwrap().notices = notices;
+    world.pass("web").await;
+    world.pass("web").await;
+    let told = std::mem::take(&mut *world.cluster.events.lock().unwrap());
+    let told: Vec<_> = told
+        .into_iter()
+        .map(|(by, reason, _)| (by, reason))
+        .collect();
+    let expected = [
+        (Reporter::Provider, "NoValidNodes"),
+        (Reporter::Controller, "Odd"),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sd_13_ns_14_of_another_class_nothing_is_touched_nor_asked() {
+    let world = World::new();
+    world.add("web");
+    world.cluster.edit(&key("web"), |service| {
+        service["spec"]["loadBalancerClass"] = json!("example.com/x");
+        service["metadata"]["finalizers"] = json!([finalizers::SERVICE]);
+        service["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    });
+    assert!(matches!(world.pass("web").await, Outcome::NotOurs(_)));
+    world.cluster.edit(&key("web"), |service| {
+        // The API server takes the class away when the type changes.
+        service["spec"] = json!({"type": "ClusterIP"});
+    });
+    assert!(matches!(world.pass("web").await, Outcome::NotOurs(_)));
+    assert_eq!(world.patches(), 0);
+    assert_eq!(world.cloud.plans.load(Ordering::SeqCst), 0);
+}

@@ -1,0 +1,145 @@
+//! What goes wrong, and what happens meanwhile.
+
+use std::sync::atomic::Ordering;
+
+use mooring_common::engine::Outcome;
+use mooring_common::names::reasons;
+use serde_json::json;
+
+use super::*;
+use crate::cloud_api::{CloudError, ErrorKind};
+use crate::clouds::load_balancers::{InvalidField, Setback};
+
+fn error() -> CloudError {
+    CloudError::new("fake", ErrorKind::Server, "out of order")
+}
+
+#[tokio::test(start_paused = true)]
+async fn sv_06_a_failure_is_told_and_tried_again() {
+    let world = World::new();
+    world.add("web");
+    world.cloud.state.lock().unwrap().failures = vec![error().into()];
+    let failed = Outcome::Backoff("fake: out of order".to_owned());
+    assert_eq!(world.pass("web").await, failed);
+    let told = world.cluster.events.lock().unwrap().pop().unwrap();
+    assert_eq!(told.1, reasons::SYNC_LOAD_BALANCER_FAILED);
+    assert_eq!(told.2, "Error syncing load balancer: fake: out of order");
+    assert_eq!(world.pass("web").await, Outcome::Done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sv_30_the_cloud_says_when_to_come_back() {
+    let world = World::new();
+    world.add("web");
+    let after = Duration::from_secs(20);
+    let later = CloudError {
+        retry_after: Some(after),
+        ..error()
+    };
+    world.cloud.state.lock().unwrap().failures = vec![later.into()];
+    assert_eq!(world.pass("web").await, Outcome::RetryAfter(after));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_came_further_does_not_wait_longer() {
+    let world = World::new();
+    world.add("web");
+    world.cloud.state.lock().unwrap().fails_late = Some(error());
+    assert!(matches!(world.pass("web").await, Outcome::BackoffAnew(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_understood_or_done_waits_for_a_change() {
+    let world = World::served().await;
+    let field = InvalidField {
+        place: "annotation x".to_owned(),
+        value: "y".to_owned(),
+        remedy: "is no number; write one".to_owned(),
+    };
+    let refused = Setback::Refused("there is no such flavor".to_owned());
+    let failures = vec![Setback::Invalid(vec![field]), refused];
+    world.cloud.state.lock().unwrap().failures = failures;
+    for words in ["flavor", "stays as it is"] {
+        match world.pass("web").await {
+            Outcome::WaitForChange(why) => assert!(why.contains(words), "{why}"),
+            other => panic!("{other:?}"),
+        }
+        let told = world.cluster.reasons();
+        assert_eq!(told, [reasons::SYNC_LOAD_BALANCER_FAILED]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sd_09_a_deletion_stops_a_creation() {
+    let world = World::new();
+    world.add("web");
+    let cluster = world.cluster.clone();
+    world.cloud.state.lock().unwrap().before_write = Some(Box::new(move || {
+        cluster.edit(&key("web"), |service| {
+            service["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        });
+    }));
+    assert_eq!(world.pass("web").await, Outcome::RetryAfter(SOON));
+    assert!(world.cloud.members("web").is_none());
+    assert_eq!(world.pass("web").await, Outcome::Done);
+    assert!(world.cluster.service(&key("web")).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_created_for_a_service_that_only_the_cache_still_has() {
+    let world = World::new();
+    world.add("web");
+    world.cluster.edit(&key("web"), |service| {
+        service["metadata"]["finalizers"] = json!([mooring_common::names::finalizers::SERVICE]);
+    });
+    let before = world.cluster.json(&key("web"));
+    world
+        .cluster
+        .stale
+        .lock()
+        .unwrap()
+        .insert(key("web"), before);
+    world.cluster.edit(&key("web"), |service| {
+        service["metadata"]["uid"] = json!("another");
+    });
+    assert_eq!(world.pass("web").await, Outcome::RetryAfter(SOON));
+    assert_eq!(world.writes(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edit_in_the_middle_of_a_pass_makes_it_plan_anew() {
+    let world = World::new();
+    world.add("web");
+    let cluster = world.cluster.clone();
+    world.cloud.state.lock().unwrap().before_write = Some(Box::new(move || {
+        cluster.edit(&key("web"), |service| {
+            service["spec"]["ports"][0]["port"] = json!(81);
+        });
+    }));
+    assert_eq!(world.pass("web").await, Outcome::RetryAfter(SOON));
+    assert_eq!(world.writes(), 0);
+    assert_eq!(world.pass("web").await, Outcome::Done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_lead_any_more_writes_nothing() {
+    let world = World::served().await;
+    world.cluster.join("c");
+    world.cluster.deposed.store(true, Ordering::SeqCst);
+    let writes = world.writes();
+    assert!(matches!(world.pass("web").await, Outcome::Backoff(_)));
+    assert_eq!(world.writes(), writes);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pass_that_has_had_its_time_makes_way_after_a_write() {
+    let world = World::new();
+    world.add("web");
+    let service = world.cluster.service(&key("web")).unwrap();
+    let gate = gate::PassGate::new(&world.services, service, gate::Aim::Provide);
+    tokio::time::advance(gate::BUDGET).await;
+    use crate::clouds::load_balancers::{Gate as _, Stop};
+    gate.before_write().unwrap();
+    gate.written();
+    assert!(matches!(gate.before_write(), Err(Stop::MakeWay)));
+}

@@ -1,0 +1,341 @@
+//! A cluster and a cloud without servers.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::{Node, Service};
+use mooring_common::k8s::Slim;
+use mooring_common::node_view::NodeView;
+use serde_json::{Value, json};
+
+use super::super::*;
+use crate::cloud_api::CloudError;
+use crate::clouds::load_balancers::{
+    Gate, Notice, Orphan, PlannedStep, Prepared, Progress, Provided, Setback, Shown, Stop,
+};
+use crate::election::NotLeading;
+use crate::service_view::Ingress;
+
+/// An API server: Services as JSON.
+#[derive(Default)]
+pub(super) struct FakeCluster {
+    pub(super) services: Mutex<BTreeMap<ObjectKey, Value>>,
+    /// What the cache says although the API server says otherwise.
+    pub(super) stale: Mutex<HashMap<ObjectKey, Value>>,
+    pub(super) nodes: Mutex<Vec<Arc<NodeView>>>,
+    pub(super) deposed: AtomicBool,
+    pub(super) drops_ip_mode: AtomicBool,
+    pub(super) patches: AtomicUsize,
+    pub(super) events: Mutex<Vec<(Reporter, &'static str, String)>>,
+}
+
+impl FakeCluster {
+    pub(super) fn put(&self, service: Value) {
+        self.services
+            .lock()
+            .unwrap()
+            .insert(key_of(&service), service);
+    }
+
+    /// Changes a Service as a user does.
+    pub(super) fn edit(&self, key: &ObjectKey, change: impl Fn(&mut Value)) {
+        let mut services = self.services.lock().unwrap();
+        let service = services.get_mut(key).unwrap();
+        change(service);
+        raise_version(service);
+    }
+
+    pub(super) fn json(&self, key: &ObjectKey) -> Value {
+        self.services.lock().unwrap()[key].clone()
+    }
+
+    pub(super) fn join(&self, name: &str) {
+        let node = json!({"metadata": {"name": name, "uid": name}});
+        let node: Node = serde_json::from_value(node).unwrap();
+        let node = Arc::new(NodeView::slim(node));
+        self.nodes.lock().unwrap().push(node);
+    }
+
+    /// The reasons of the Events since the last call.
+    pub(super) fn reasons(&self) -> Vec<&'static str> {
+        let events = std::mem::take(&mut *self.events.lock().unwrap());
+        events.into_iter().map(|(_, reason, _)| reason).collect()
+    }
+}
+
+fn key_of(service: &Value) -> ObjectKey {
+    let text = |name: &str| service["metadata"][name].as_str().unwrap().to_owned();
+    ObjectKey::new(text("namespace"), text("name"))
+}
+
+fn raise_version(service: &mut Value) {
+    let version = &mut service["metadata"]["resourceVersion"];
+    let number: u64 = version.as_str().unwrap().parse().unwrap();
+    *version = json!((number + 1).to_string());
+}
+
+fn view(service: Value) -> ServiceView {
+    ServiceView::slim(serde_json::from_value::<Service>(service).unwrap())
+}
+
+#[async_trait]
+impl Cluster for FakeCluster {
+    fn service(&self, key: &ObjectKey) -> Option<Arc<ServiceView>> {
+        let stale = self.stale.lock().unwrap().get(key).cloned();
+        let service = stale.or_else(|| self.services.lock().unwrap().get(key).cloned());
+        service.map(|service| Arc::new(view(service)))
+    }
+
+    fn services(&self) -> Vec<Arc<ServiceView>> {
+        let keys: Vec<_> = self.services.lock().unwrap().keys().cloned().collect();
+        keys.iter().filter_map(|key| self.service(key)).collect()
+    }
+
+    fn nodes(&self) -> Vec<Arc<NodeView>> {
+        self.nodes.lock().unwrap().clone()
+    }
+
+    fn leads(&self) -> Result<(), NotLeading> {
+        match self.deposed.load(Ordering::SeqCst) {
+            true => Err(NotLeading),
+            false => Ok(()),
+        }
+    }
+
+    async fn fresh(&self, key: &ObjectKey) -> Result<Option<ServiceView>, kube::Error> {
+        Ok(self.services.lock().unwrap().get(key).cloned().map(view))
+    }
+
+    async fn fresh_all(&self) -> Result<Vec<ServiceView>, kube::Error> {
+        let services = self.services.lock().unwrap();
+        Ok(services.values().cloned().map(view).collect())
+    }
+
+    async fn patch(&self, key: &ObjectKey, operations: Vec<Value>) -> Result<ServiceView, Failure> {
+        let mut services = self.services.lock().unwrap();
+        let service = services.get_mut(key).ok_or(Failure::Gone)?;
+        let patch: json_patch::Patch = serde_json::from_value(Value::Array(operations)).unwrap();
+        json_patch::patch(service, &patch).map_err(|_| Failure::Conflict)?;
+        if self.drops_ip_mode.load(Ordering::SeqCst)
+            && let Some(ingress) = service["status"]["loadBalancer"]["ingress"].as_array_mut()
+        {
+            for entry in ingress {
+                entry.as_object_mut().unwrap().remove("ipMode");
+            }
+        }
+        raise_version(service);
+        self.patches.fetch_add(1, Ordering::SeqCst);
+        let written = view(service.clone());
+        if written.deleting && written.finalizers.iter().flatten().next().is_none() {
+            services.remove(key);
+        }
+        Ok(written)
+    }
+
+    async fn tell(
+        &self,
+        by: Reporter,
+        _: &ObjectReference,
+        _: EventKind,
+        reason: &'static str,
+        note: &str,
+    ) {
+        self.events
+            .lock()
+            .unwrap()
+            .push((by, reason, note.to_owned()));
+    }
+}
+
+/// What happens at one write, before it is made.
+pub(super) type Interruption = Box<dyn Fn() + Send + Sync>;
+
+#[derive(Default)]
+pub(super) struct CloudState {
+    /// By the Service's UID: the members of its load balancer.
+    pub(super) balancers: HashMap<String, Vec<String>>,
+    /// Failures of the next plans, the last first.
+    pub(super) failures: Vec<Setback>,
+    pub(super) notices: Vec<Notice>,
+    pub(super) impact: mooring_common::engine::Impact,
+    /// How often creation says that it takes more time.
+    pub(super) waits: usize,
+    pub(super) before_write: Option<Interruption>,
+    pub(super) forgotten: Vec<String>,
+    pub(super) fails_late: Option<CloudError>,
+}
+
+/// A cloud whose load balancers are lists of members: one write for each.
+#[derive(Clone, Default)]
+pub(super) struct FakeCloud {
+    pub(super) state: Arc<Mutex<CloudState>>,
+    pub(super) writes: Arc<AtomicUsize>,
+    pub(super) plans: Arc<AtomicUsize>,
+    pub(super) anew: Arc<AtomicUsize>,
+}
+
+struct FakePlan {
+    cloud: FakeCloud,
+    uid: String,
+    /// Empty for a removal.
+    wanted: Option<Vec<String>>,
+    shown: Shown,
+}
+
+impl FakeCloud {
+    pub(super) fn members(&self, uid: &str) -> Option<Vec<String>> {
+        self.state.lock().unwrap().balancers.get(uid).cloned()
+    }
+
+    fn plan(
+        &self,
+        demand: &Demand,
+        wanted: Option<Vec<String>>,
+    ) -> Result<Box<dyn Prepared>, Setback> {
+        self.plans.fetch_add(1, Ordering::SeqCst);
+        let mut state = self.state.lock().unwrap();
+        if let Some(failure) = state.failures.pop() {
+            return Err(failure);
+        }
+        let uid = demand.service.uid.clone();
+        let is_as_wanted = state.balancers.get(&uid) == wanted.as_ref();
+        let step = PlannedStep {
+            step: format!("make it {wanted:?}"),
+            impact: state.impact,
+        };
+        let shown = Shown {
+            steps: if is_as_wanted { vec![] } else { vec![step] },
+            notices: state.notices.clone(),
+        };
+        Ok(Box::new(FakePlan {
+            cloud: self.clone(),
+            uid,
+            wanted,
+            shown,
+        }))
+    }
+
+    fn write(&self, gate: &dyn Gate, change: impl FnOnce(&mut CloudState)) -> Result<(), Stop> {
+        let interruption = self.state.lock().unwrap().before_write.take();
+        if let Some(interrupt) = interruption {
+            interrupt();
+        }
+        gate.before_write()?;
+        change(&mut self.state.lock().unwrap());
+        self.writes.fetch_add(1, Ordering::SeqCst);
+        gate.written();
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Prepared for FakePlan {
+    fn shown(&self) -> &Shown {
+        &self.shown
+    }
+
+    async fn carry_out(self: Box<Self>, gate: &dyn Gate) -> Result<Progress, Setback> {
+        let uid = self.uid;
+        let Some(wanted) = self.wanted else {
+            if self.cloud.members(&uid).is_some() {
+                self.cloud.write(gate, |state| {
+                    state.balancers.remove(&uid);
+                })?;
+            }
+            return Ok(Progress::Removed);
+        };
+        if self.cloud.members(&uid).is_none() {
+            gate.before_creation().await?;
+            self.cloud.write(gate, |state| {
+                state.balancers.insert(uid.clone(), Vec::new());
+            })?;
+        }
+        {
+            let mut state = self.cloud.state.lock().unwrap();
+            if let Some(error) = state.fails_late.take() {
+                return Err(error.into());
+            }
+            if state.waits > 0 {
+                state.waits -= 1;
+                return Ok(Progress::Wait {
+                    after: Duration::from_secs(2),
+                    what: "the cloud".to_owned(),
+                });
+            }
+        }
+        let there = self.cloud.members(&uid).unwrap_or_default();
+        for member in wanted.iter().filter(|member| !there.contains(member)) {
+            self.cloud.write(gate, |state| {
+                let members = state.balancers.get_mut(&uid).unwrap();
+                members.push(member.clone());
+            })?;
+        }
+        self.cloud
+            .state
+            .lock()
+            .unwrap()
+            .balancers
+            .insert(uid, wanted);
+        let ingress = Ingress {
+            ip: Some("192.0.2.1".to_owned()),
+            hostname: None,
+            ip_mode: Some("VIP".to_owned()),
+        };
+        Ok(Progress::Provided(Provided {
+            ingress: vec![ingress],
+            annotations: vec![("k8s.cloudscale.ch/loadbalancer-uuid", "lb".to_owned())],
+        }))
+    }
+}
+
+#[async_trait]
+impl LoadBalancers for FakeCloud {
+    fn provider(&self) -> &'static str {
+        "fake"
+    }
+
+    fn component(&self) -> &'static str {
+        "fake-controller"
+    }
+
+    async fn prepare(&self, demand: &Demand) -> Result<Box<dyn Prepared>, Setback> {
+        let nodes = demand.nodes.iter().map(|node| node.name.clone());
+        self.plan(demand, Some(nodes.collect()))
+    }
+
+    async fn prepare_removal(&self, demand: &Demand) -> Result<Box<dyn Prepared>, Setback> {
+        self.plan(demand, None)
+    }
+
+    fn forget(&self, service_uid: &str) {
+        let mut state = self.state.lock().unwrap();
+        state.forgotten.push(service_uid.to_owned());
+    }
+
+    fn observe_anew(&self) {
+        self.anew.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn observation_cost(&self) -> usize {
+        1
+    }
+
+    async fn orphans(&self, _: &str, living: &HashSet<String>) -> Result<Vec<Orphan>, CloudError> {
+        let state = self.state.lock().unwrap();
+        let uids = state.balancers.keys().filter(|uid| !living.contains(*uid));
+        let orphan = |uid: &String| Orphan {
+            id: uid.clone(),
+            name: format!("of {uid}"),
+            service_uid: uid.clone(),
+        };
+        Ok(uids.map(orphan).collect())
+    }
+
+    async fn remove_orphan(&self, orphan: &Orphan, gate: &dyn Gate) -> Result<(), Setback> {
+        Ok(self.write(gate, |state| {
+            state.balancers.remove(&orphan.id);
+        })?)
+    }
+}

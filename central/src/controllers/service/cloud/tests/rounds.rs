@@ -1,0 +1,106 @@
+//! Nodes that come and go.
+
+use std::sync::atomic::Ordering;
+
+use mooring_common::engine::Outcome;
+use mooring_common::names::reasons;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::cloud_api::{CloudError, ErrorKind};
+
+fn join(world: &World, name: &str) {
+    world.cluster.join(name);
+    world.services.node_changes.bump();
+}
+
+#[tokio::test(start_paused = true)]
+async fn ns_01_a_new_node_becomes_a_member() {
+    let world = World::served().await;
+    join(&world, "c");
+    assert_eq!(world.pass("web").await, Outcome::Done);
+    assert_eq!(world.cloud.members("web").unwrap(), ["a", "b", "c"]);
+    assert_eq!(world.cluster.reasons(), [reasons::UPDATED_LOAD_BALANCER]);
+    assert_eq!(world.services.metrics.updates.get(), 1);
+    assert_eq!(world.pass("web").await, Outcome::Done);
+    assert!(world.cluster.reasons().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn ns_12_a_failure_to_follow_is_told_as_such_and_repaired() {
+    let world = World::served().await;
+    join(&world, "c");
+    let error = CloudError::new("fake", ErrorKind::Server, "out of order");
+    world.cloud.state.lock().unwrap().failures = vec![error.into()];
+    assert!(matches!(world.pass("web").await, Outcome::Backoff(_)));
+    assert_eq!(
+        world.cluster.reasons(),
+        [reasons::UPDATE_LOAD_BALANCER_FAILED]
+    );
+    assert_eq!(world.services.metrics.update_errors.get(), 1);
+    assert_eq!(world.pass("web").await, Outcome::Done);
+    assert_eq!(world.cluster.reasons(), [reasons::UPDATED_LOAD_BALANCER]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn t9_a_round_makes_way_for_a_service_that_has_changed() {
+    let world = World::served().await;
+    join(&world, "c");
+    join(&world, "d");
+    world.services.queue.add(key("other"));
+    assert_eq!(world.pass("web").await, Outcome::MakeWay);
+    assert_eq!(world.cloud.members("web").unwrap(), ["a", "b", "c"]);
+    assert_eq!(world.pass("web").await, Outcome::Done);
+    assert_eq!(world.cloud.members("web").unwrap(), ["a", "b", "c", "d"]);
+    assert_eq!(world.cluster.reasons(), [reasons::UPDATED_LOAD_BALANCER]);
+}
+
+/// Runs as the controller does, for this long.
+async fn work(world: &Arc<World>, time: Duration) {
+    let (_told, machines) = watch::channel(0);
+    let (queue, stop) = (world.services.queue.clone(), CancellationToken::new());
+    let passes = mooring_common::work_queue::work("test", queue, 2, stop.clone(), {
+        let world = world.clone();
+        move |key| {
+            let world = world.clone();
+            async move {
+                match world.cluster.service(&key) {
+                    Some(service) => world.services.pass(service).await,
+                    None => Outcome::Done,
+                }
+            }
+        }
+    });
+    let all = async { tokio::join!(world.services.follow(machines), passes) };
+    let _ = tokio::time::timeout(time, all).await;
+    stop.cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_of_nodes_reach_services_that_the_cloud_serves_and_no_others() {
+    let world = Arc::new(World::served().await);
+    let plans = world.cloud.plans.load(Ordering::SeqCst);
+    let joins = async {
+        for number in 0..10 {
+            join(&world, &format!("n{number}"));
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::join!(work(&world, Duration::from_secs(5)), joins);
+    assert_eq!(world.cloud.members("web").unwrap().len(), 12);
+    assert_eq!(world.cloud.plans.load(Ordering::SeqCst), plans + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn drift_is_looked_for_regularly_and_afresh() {
+    let world = Arc::new(World::with(Options {
+        resync: Some(Duration::from_secs(600)),
+        delete_orphans: false,
+    }));
+    world.add("web");
+    world.pass("web").await;
+    world.cloud.state.lock().unwrap().balancers.clear();
+    work(&world, Duration::from_secs(700)).await;
+    assert_eq!(world.cloud.anew.load(Ordering::SeqCst), 1);
+    assert_eq!(world.cloud.members("web").unwrap(), ["a", "b"]);
+}

@@ -1,0 +1,117 @@
+//! What of the cluster is followed.
+
+use std::sync::Arc;
+
+use kube::runtime::watcher;
+use kube::{Api, Client};
+use mooring_common::k8s::{Cache, Change};
+use mooring_common::node_init::calls_for_a_look;
+use mooring_common::node_view::NodeView;
+
+use crate::clouds::Instances;
+use crate::controllers::address_pool::{self, Allocations, NetworkView};
+use crate::controllers::{Bearers, canonical, node_init, node_lifecycle, service};
+use crate::service_view::ServiceView;
+
+/// What is followed beside Nodes: only what the controllers need, for nothing else may be permitted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Follows {
+    pub(super) services: bool,
+    pub(super) networks: bool,
+}
+
+/// The caches, warm on the leader and on those that stand by, and the queues that they feed.
+#[derive(Clone)]
+pub(super) struct Watched {
+    pub(super) nodes: Arc<Cache<NodeView>>,
+    pub(super) bearers: Arc<Bearers>,
+    pub(super) services: Arc<Cache<ServiceView>>,
+    pub(super) node_changes: Arc<service::NodeChanges>,
+    pub(super) networks: Arc<Cache<NetworkView>>,
+    pub(super) allocations: Arc<Allocations>,
+    pub(super) node_queue: Arc<node_init::Queue>,
+    pub(super) lifecycle_queue: Arc<node_lifecycle::Queue>,
+    pub(super) service_queue: Arc<service::Queue>,
+    pub(super) network_queue: Arc<address_pool::Queue>,
+}
+
+impl Watched {
+    pub(super) fn new() -> Self {
+        Self {
+            nodes: Arc::default(),
+            bearers: Arc::default(),
+            services: Arc::default(),
+            node_changes: Arc::default(),
+            networks: Arc::default(),
+            allocations: Arc::default(),
+            node_queue: node_init::queue(),
+            lifecycle_queue: node_lifecycle::queue(),
+            service_queue: service::queue(),
+            network_queue: address_pool::queue(),
+        }
+    }
+
+    fn node_changed(&self, change: &Change<NodeView>, instances: &dyn Instances) {
+        let (old, new) = (change.old.as_deref(), change.new.as_deref());
+        let name = &change.key.name;
+        self.node_changes.node(old, new);
+        if let Some(delay) = calls_for_a_look(old, new) {
+            self.node_queue.add_after(name.clone(), delay);
+        }
+        let id = |node: Option<&NodeView>| {
+            let id = node?.provider_id.as_deref()?;
+            Some(canonical(instances, id))
+        };
+        // Another Node may have been refused because this one had its machine.
+        let others = self
+            .bearers
+            .changed(name, id(old).as_deref(), id(new).as_deref());
+        for other in others {
+            self.node_queue.add(other);
+        }
+        if node_lifecycle::concerns(old, new) {
+            // Together with what else changes meanwhile: a pass looks at all Nodes.
+            self.lifecycle_queue
+                .add_after(node_lifecycle::AllNodes, node_lifecycle::SOON);
+        }
+    }
+
+    pub(super) async fn follow(
+        self,
+        client: Client,
+        instances: Arc<dyn Instances>,
+        follows: Follows,
+    ) {
+        let config = watcher::Config::default;
+        let nodes = self
+            .nodes
+            .follow(Api::all(client.clone()), config(), |change| {
+                self.node_changed(&change, &*instances);
+            });
+        let services = async {
+            if follows.services {
+                let tell = |change: Change<ServiceView>| self.service_queue.add(change.key);
+                let api = Api::all(client.clone());
+                self.services.follow(api, config(), tell).await;
+            }
+        };
+        let networks = async {
+            if follows.networks {
+                let tell = |_| self.network_queue.add(address_pool::AllNetworks);
+                let api = Api::all(client.clone());
+                self.networks.follow(api, config(), tell).await;
+            }
+        };
+        tokio::join!(nodes, services, networks);
+    }
+
+    pub(super) async fn synced(&self, follows: Follows) {
+        self.nodes.synced().await;
+        if follows.services {
+            self.services.synced().await;
+        }
+        if follows.networks {
+            self.networks.synced().await;
+        }
+    }
+}

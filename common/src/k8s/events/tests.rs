@@ -1,0 +1,238 @@
+use std::convert::Infallible;
+
+use http::{Method, Request, Response, StatusCode};
+use kube::client::Body;
+use serde_json::Value;
+
+use super::*;
+
+/// An API server that answers with these codes, one after the other, and then with 201.
+#[derive(Clone, Default)]
+struct ApiServer {
+    codes: Arc<Mutex<Vec<u16>>>,
+    asked: Arc<Mutex<Vec<(Method, String, Value)>>>,
+}
+
+impl ApiServer {
+    fn answering(codes: &[u16]) -> Self {
+        let server = Self::default();
+        *server.codes.lock().unwrap() = codes.to_vec();
+        server
+    }
+
+    fn client(&self) -> Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let server = server.clone();
+            async move { Ok::<_, Infallible>(server.answer(request).await) }
+        });
+        Client::new(service, "default")
+    }
+
+    async fn answer(&self, request: Request<Body>) -> Response<Body> {
+        let (parts, body) = request.into_parts();
+        let body = body.collect_bytes().await.unwrap();
+        let body = serde_json::from_slice(&body).unwrap();
+        let path = parts.uri.path().to_owned();
+        self.asked.lock().unwrap().push((parts.method, path, body));
+        let code = {
+            let mut codes = self.codes.lock().unwrap();
+            if codes.is_empty() {
+                201
+            } else {
+                codes.remove(0)
+            }
+        };
+        let status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": "no", "reason": "No", "code": code,
+        });
+        let object = json!({ "metadata": { "name": "e" }, "involvedObject": {} });
+        let body = if code < 300 { object } else { status };
+        let mut response = Response::new(Body::from(body.to_string().into_bytes()));
+        *response.status_mut() = StatusCode::from_u16(code).unwrap();
+        response
+    }
+
+    fn events(&self) -> Events {
+        Events::new(self.client(), "some-controller", "host_1")
+    }
+
+    /// Verb and count of each request.
+    fn counts(&self) -> Vec<(Method, i64)> {
+        let asked = self.asked.lock().unwrap();
+        let count = |(verb, _, body): &(Method, String, Value)| {
+            (verb.clone(), body["count"].as_i64().unwrap())
+        };
+        asked.iter().map(count).collect()
+    }
+}
+
+fn service(name: &str) -> ObjectReference {
+    ObjectReference {
+        kind: Some("Service".to_owned()),
+        namespace: Some("shop".to_owned()),
+        name: Some(name.to_owned()),
+        uid: Some(format!("uid-{name}")),
+        ..ObjectReference::default()
+    }
+}
+
+const WARNING: EventKind = EventKind::Warning;
+
+#[tokio::test]
+async fn an_event_of_the_core_api_has_all_that_readers_of_either_api_look_at() {
+    let server = ApiServer::default();
+    server
+        .events()
+        .report(&service("web"), WARNING, "Failed", "no room")
+        .await;
+    let (verb, path, body) = server.asked.lock().unwrap().remove(0);
+    assert_eq!(
+        (verb, &*path),
+        (Method::POST, "/api/v1/namespaces/shop/events")
+    );
+    for (pointer, expected) in [
+        ("/metadata/namespace", "shop"),
+        ("/involvedObject/kind", "Service"),
+        ("/involvedObject/uid", "uid-web"),
+        ("/type", "Warning"),
+        ("/reason", "Failed"),
+        ("/action", "Failed"),
+        ("/message", "no room"),
+        ("/source/component", "some-controller"),
+        ("/reportingComponent", "some-controller"),
+        ("/reportingInstance", "host_1"),
+    ] {
+        assert_eq!(body.pointer(pointer), Some(&json!(expected)), "{pointer}");
+    }
+    assert!(
+        body["metadata"]["name"]
+            .as_str()
+            .unwrap()
+            .starts_with("web.")
+    );
+    assert_eq!(body["firstTimestamp"], body["lastTimestamp"]);
+    assert_eq!(body["count"], 1);
+}
+
+#[tokio::test]
+async fn what_is_about_no_namespace_goes_to_default() {
+    let server = ApiServer::default();
+    let node = ObjectReference {
+        kind: Some("Node".to_owned()),
+        name: Some("a".to_owned()),
+        ..ObjectReference::default()
+    };
+    server.events().report(&node, WARNING, "Failed", "").await;
+    let asked = server.asked.lock().unwrap();
+    assert_eq!(asked[0].1, "/api/v1/namespaces/default/events");
+}
+
+#[tokio::test]
+async fn the_same_again_raises_the_count_and_other_words_are_another_event() {
+    let server = ApiServer::default();
+    let events = server.events();
+    let again = events.clone().only_while(|| true);
+    events
+        .report(&service("web"), WARNING, "Failed", "no room")
+        .await;
+    again
+        .report(&service("web"), WARNING, "Failed", "no room")
+        .await;
+    events
+        .report(&service("web"), WARNING, "Failed", "no token")
+        .await;
+    events
+        .report(&service("web"), EventKind::Normal, "Failed", "no room")
+        .await;
+    events
+        .report(&service("web"), WARNING, "Fell", "no room")
+        .await;
+    events
+        .report(&service("wiki"), WARNING, "Failed", "no room")
+        .await;
+    events
+        .report(&service("web"), WARNING, "Failed", "no room")
+        .await;
+    let (post, patch) = (Method::POST, Method::PATCH);
+    assert_eq!(
+        server.counts(),
+        [
+            (post.clone(), 1),
+            (patch.clone(), 2),
+            (post.clone(), 1),
+            (post.clone(), 1),
+            (post.clone(), 1),
+            (post, 1),
+            (patch, 3)
+        ]
+    );
+    let asked = server.asked.lock().unwrap();
+    let name = asked[0].2["metadata"]["name"].as_str().unwrap();
+    assert_eq!(asked[1].1, format!("/api/v1/namespaces/shop/events/{name}"));
+}
+
+#[tokio::test]
+async fn an_event_that_is_gone_is_made_anew_and_has_counted_on() {
+    let server = ApiServer::answering(&[201, 404]);
+    let events = server.events();
+    for _ in 0..3 {
+        events
+            .report(&service("web"), WARNING, "Failed", "no room")
+            .await;
+    }
+    let (post, patch) = (Method::POST, Method::PATCH);
+    assert_eq!(
+        server.counts(),
+        [(post.clone(), 1), (patch.clone(), 2), (post, 2), (patch, 3)]
+    );
+    let asked = server.asked.lock().unwrap();
+    assert_eq!(
+        asked[0].2["metadata"]["name"],
+        asked[2].2["metadata"]["name"]
+    );
+    assert_eq!(asked[0].2["firstTimestamp"], asked[2].2["firstTimestamp"]);
+}
+
+#[tokio::test]
+async fn an_event_that_was_not_taken_is_told_with_the_next() {
+    let server = ApiServer::answering(&[500, 404]);
+    let events = server.events();
+    events
+        .report(&service("web"), WARNING, "Failed", "no room")
+        .await;
+    events
+        .report(&service("web"), WARNING, "Failed", "no room")
+        .await;
+    let (post, patch) = (Method::POST, Method::PATCH);
+    assert_eq!(server.counts(), [(post.clone(), 1), (patch, 2), (post, 2)]);
+}
+
+#[tokio::test]
+async fn who_does_not_lead_reports_nothing() {
+    let server = ApiServer::default();
+    let events = server.events().only_while(|| false);
+    events
+        .report(&service("web"), WARNING, "Failed", "no room")
+        .await;
+    assert!(server.asked.lock().unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_does_not_answer_delays_nobody_for_long() {
+    let silent = tower::service_fn(|_: Request<Body>| {
+        std::future::pending::<Result<Response<Body>, Infallible>>()
+    });
+    let events = Events::new(Client::new(silent, "default"), "c", "i");
+    let began = tokio::time::Instant::now();
+    events.report(&service("web"), WARNING, "Failed", "").await;
+    assert_eq!(began.elapsed(), PATIENCE);
+}
+
+#[test]
+fn long_notes_are_cut_between_characters() {
+    assert_eq!(shortened("short".into(), LONGEST_NOTE), "short");
+    let long = shortened("ä".repeat(2000), LONGEST_NOTE);
+    assert!(long.len() <= LONGEST_NOTE && long.ends_with('…'));
+}
