@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Service;
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
-use mooring_common::names::{NAMESPACE, annotations, finalizers};
+use mooring_common::names::{NAMESPACE, annotations, cloudscale_annotations, finalizers};
 use mooring_tests::control_plane::ControlPlane;
 use mooring_tests::objects::{ServiceBuilder, create_namespace, unique};
 use serde_json::{Value, json};
@@ -51,6 +51,9 @@ async fn central_gives_and_takes_addresses() {
             "annotations": {
                 annotations::ALLOCATED_NETWORK: "lan",
                 annotations::ALLOCATED_ADDRESSES: "192.0.2.7",
+                cloudscale_annotations::UUID: "00000000-0000-4000-8000-000000000001",
+                cloudscale_annotations::CONFIG_VERSION: "1",
+                cloudscale_annotations::ZONE: "rma1",
             },
         },
         "status": { "loadBalancer": { "ingress": [{ "ip": "192.0.2.7", "ipMode": "VIP" }] } },
@@ -105,8 +108,10 @@ async fn what_others_wrote_on_a_service_stays() {
         .await
         .unwrap();
 
-    let words = "annotations under mooring.dev/ only";
-    for (key, value) in [("team", Some("blue")), ("team", None), ("new", Some("x"))] {
+    let words = "annotations under mooring.dev/, and those of its clouds, only";
+    for (key, value) in [("team", Some("blue")), ("team", None), ("new", Some("x")),
+        ("k8s.cloudscale.ch/loadbalancer-name", Some("x")),
+    ] {
         let patch = json!({ "metadata": { "annotations": { key: value } } });
         let verdict = patch_status(&central, &namespace, "web", &patch).await;
         assert_denied(key, verdict, words);
@@ -141,7 +146,7 @@ async fn a_service_of_a_foreign_class_is_not_touched() {
     assert_denied(
         "the finalizer",
         verdict,
-        "a Service with a loadBalancerClass is another controller's",
+        "a Service with another loadBalancerClass is another controller's",
     );
 }
 

@@ -71,7 +71,7 @@ fn expected(lines: &[&str]) -> BTreeSet<String> {
 const CENTRAL: [&str; 9] = [
     "get,list,watch,patch,delete /nodes",
     "patch /nodes/status",
-    "get,list,watch /services",
+    "list,watch /services",
     "patch /services/status",
     "list,watch mooring.dev/l2networks",
     "patch mooring.dev/l2networks/status",

@@ -27,9 +27,7 @@ pub(super) fn request(step: &Step, balancer: &str, planned: &[String]) -> Option
             let vips: Vec<Value> = vips.iter().map(vip).collect();
             let mut body =
                 json!({"name": name, "flavor": flavor, "vip_addresses": vips, "tags": tags});
-            if let Some(zone) = zone {
-                body["zone"] = json!(zone);
-            }
+            put(&mut body, "zone", zone.as_ref());
             post("create_load_balancer", "load-balancers".to_owned(), body)
         }
         Step::RenameBalancer { name, .. } => {
@@ -111,12 +109,8 @@ fn delete(operation: &'static str, path: String) -> Request {
 
 fn vip(vip: &VipRequest) -> Value {
     let mut body = json!({});
-    if let Some(address) = &vip.address {
-        body["address"] = json!(address);
-    }
-    if let Some(subnet) = &vip.subnet {
-        body["subnet"] = json!(subnet);
-    }
+    put(&mut body, "address", vip.address.as_ref());
+    put(&mut body, "subnet", vip.subnet.as_ref());
     body
 }
 
@@ -136,11 +130,7 @@ fn member_body(member: &MemberSpec) -> Value {
         "address": member.address,
         "subnet": member.subnet,
     });
-    put(
-        &mut body,
-        "monitor_port",
-        member.monitor_port.map(u32::from),
-    );
+    put(&mut body, "monitor_port", member.monitor_port);
     body
 }
 
@@ -164,9 +154,7 @@ fn http_body(http: &HttpSpec) -> Value {
         "url_path": http.url_path,
         "version": http.version,
     });
-    if let Some(host) = &http.host {
-        body["host"] = json!(host);
-    }
+    put(&mut body, "host", http.host.as_ref());
     body
 }
 
@@ -193,9 +181,9 @@ fn listener_body(listener: &ListenerSpec, pool: &str) -> Value {
 }
 
 /// Leaves out what is not said.
-fn put(body: &mut Value, key: &str, number: Option<u32>) {
-    if let Some(number) = number {
-        body[key] = json!(number);
+fn put<T: serde::Serialize>(body: &mut Value, key: &str, value: Option<T>) {
+    if let (Some(fields), Some(value)) = (body.as_object_mut(), value) {
+        fields.insert(key.to_owned(), json!(value));
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) fn of_changes(desired: &Desired, observed: &Observed) -> Result<(), S
             "its {what} cannot be changed from {actual} to {wanted} (annotation {key})"
         ))
     });
-    refused(reasons.collect(), |reasons| {
+    refused(&reasons.collect::<Vec<_>>(), |reasons| {
         format!(
             "the load balancer stays as it is: {reasons}; undo that, or delete the Service and \
              create it anew"
@@ -60,12 +60,12 @@ pub(super) fn of_creation(desired: &Desired) -> Result<(), Setback> {
             keys::FLOATING_IPS
         ));
     }
-    refused(reasons, |reasons| {
+    refused(&reasons, |reasons| {
         format!("no load balancer is made: {reasons}")
     })
 }
 
-fn refused(reasons: Vec<String>, text: impl FnOnce(String) -> String) -> Result<(), Setback> {
+fn refused(reasons: &[String], text: impl FnOnce(String) -> String) -> Result<(), Setback> {
     if reasons.is_empty() {
         Ok(())
     } else {
