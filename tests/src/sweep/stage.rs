@@ -12,7 +12,7 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::cluster::{CASE_LABEL, Cluster, NODES, SHARED, machine};
+use super::cluster::{CASE_LABEL, Cluster, NODES, SHARED, class, machine};
 use super::disturbance::Armed;
 use super::reference::Reference;
 use crate::cloud_sim::TOKEN;
@@ -259,10 +259,6 @@ impl Stage {
 fn balancer_name(service: &Service) -> String {
     let uid = service.metadata.uid.as_deref().unwrap_or_default();
     format!("k8s-service-{uid}")
-}
-
-fn class(name: &str) -> String {
-    format!("sweep.example.com/{name}")
 }
 
 fn central(cluster: &Cluster, sim: &Cloudscale, name: &str, patience: Patience) -> Result<Spec> {

@@ -109,7 +109,10 @@ async fn what_others_wrote_on_a_service_stays() {
         .unwrap();
 
     let words = "annotations under mooring.dev/, and those of its clouds, only";
-    for (key, value) in [("team", Some("blue")), ("team", None), ("new", Some("x")),
+    for (key, value) in [
+        ("team", Some("blue")),
+        ("team", None),
+        ("new", Some("x")),
         ("k8s.cloudscale.ch/loadbalancer-name", Some("x")),
     ] {
         let patch = json!({ "metadata": { "annotations": { key: value } } });

@@ -1,5 +1,6 @@
 //! How a case ended.
 
+use std::net::IpAddr;
 use std::sync::PoisonError;
 
 use anyhow::{Result, anyhow, ensure};
@@ -137,7 +138,8 @@ impl Stage {
         }
         let vips = balancer["vip_addresses"].as_array().into_iter().flatten();
         let vips: Value = vips
-            .map(|vip| json!({ "ip": vip["address"], "ipMode": "Proxy" }))
+            .filter_map(|vip| vip["address"].as_str()?.parse::<IpAddr>().ok())
+            .map(|address| json!({ "ip": address, "ipMode": "Proxy" }))
             .collect();
         let status = serde_json::to_value(&service.status).unwrap_or_default();
         let ingress = &status["loadBalancer"]["ingress"];
