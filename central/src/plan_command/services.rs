@@ -108,21 +108,24 @@ fn read(path: &Path) -> anyhow::Result<Vec<Value>> {
     for document in serde_norway::Deserializer::from_str(&text) {
         let document = Value::deserialize(document);
         let document = document.with_context(|| format!("{shown} is no YAML"))?;
-        let items = match document["items"].as_array() {
+        let items = match document.get("items").and_then(Value::as_array) {
             Some(items) => items.clone(),
             None => vec![document],
         };
-        services.extend(items.into_iter().filter(|item| item["kind"] == "Service"));
+        services.extend(items.into_iter().filter(is_service));
     }
     Ok(services)
 }
 
+fn is_service(object: &Value) -> bool {
+    object.get("kind").and_then(Value::as_str) == Some("Service")
+}
+
 /// The Service as it would be after `kubectl apply`: the API server says so, by a dry run.
 async fn as_applied(client: Client, manifest: Value) -> anyhow::Result<ServiceView> {
-    let namespace = manifest["metadata"]["namespace"]
-        .as_str()
-        .unwrap_or("default");
-    let name = manifest["metadata"]["name"].as_str().unwrap_or_default();
+    let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str);
+    let namespace = text("/metadata/namespace").unwrap_or("default");
+    let name = text("/metadata/name").unwrap_or_default();
     ensure!(
         !name.is_empty(),
         "a Service of the manifest has no metadata.name"
@@ -148,7 +151,9 @@ fn annotations_gone(now: &BTreeMap<String, String>, manifest: &Value) -> BTreeSe
         .and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default();
     let keys = |object: &Value| -> BTreeSet<String> {
-        let annotations = object["metadata"]["annotations"].as_object();
+        let annotations = object
+            .pointer("/metadata/annotations")
+            .and_then(Value::as_object);
         annotations
             .into_iter()
             .flatten()

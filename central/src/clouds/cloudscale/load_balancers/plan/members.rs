@@ -146,5 +146,8 @@ fn would_strand(pair: &Pair<'_>, kept: &[&Member]) -> bool {
             .any(|port| port == member.spec.monitor_port)
     };
     !super::monitors::is_same(&monitor.spec, &pair.wanted.monitor)
-        && !kept.iter().all(is_asked_there)
+        && !kept
+            .iter()
+            .filter(|member| member.spec.enabled)
+            .all(is_asked_there)
 }

@@ -123,8 +123,8 @@ fn waiting<'a>(
     actual: Option<&Pool>,
     observed: &'a Observed,
 ) -> Vec<&'a str> {
-    let has_members =
-        actual.is_some_and(|pool| !(pool.members.is_empty() && wanted.members.is_empty()));
+    let is_served = |pool: &Pool| pool.members.iter().any(|member| member.spec.enabled);
+    let has_members = actual.is_some_and(|pool| is_served(pool) || !wanted.members.is_empty());
     if has_members {
         return Vec::new();
     }

@@ -566,7 +566,7 @@ fn what_is_not_known_to_be_wrong_stays_while_members_are_missing() {
     assert!(is_kept(&desired, wanted([pool("tcp/a", 80, 1)])));
     // A listener does not move to a pool with fewer members.
     let other = with(pool("tcp/a", 80, 1), |p| {
-        "source_ip".clone_into(&mut p.spec.algorithm)
+        "source_ip".clone_into(&mut p.spec.algorithm);
     });
     assert!(is_kept(&desired, wanted([other])));
     // Members that are kept are not asked where nothing answers.

@@ -281,7 +281,7 @@ fn the_second_of_two_pools_that_are_the_same_is_kept_if_it_serves() {
     let desired = wanted([super::pool("tcp", 80, 1)]);
     let mut observed = built(&desired);
     let mut empty = built(&wanted([with(super::pool("tcp", 80, 1), |p| {
-        p.members.clear()
+        p.members.clear();
     })]));
     let mut empty = empty.pools.remove(0);
     empty.uuid = "p-again".to_owned();
