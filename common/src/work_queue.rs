@@ -108,13 +108,13 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         }
     }
 
-    /// Asks for a pass over this key when no other is ready.
+    /// Asks for a pass over this key when no other is ready. One that waits for its time already is
+    /// left to that.
     pub fn add_later(&self, key: K) {
         let mut state = self.lock();
         if state.in_flight.contains(&key) {
             state.again.insert(key);
-        } else if !state.queued.contains_key(&key) {
-            state.forget_delay(&key);
+        } else if !state.queued.contains_key(&key) && !state.delayed_until.contains_key(&key) {
             state.queued.insert(key.clone(), false);
             state.ready_later.push_back(key);
             self.changed.notify_one();

@@ -52,7 +52,7 @@ const FLAGS: &[Flag] = &[
     flag(CLOUD, "cloud-config", Text, "", Act, "The provider's configuration; for cloudlycke the machines file. Absent: the machines that are built in."),
     flag(CLOUD, "cloud-api-qps", Number, "", Act, "How many requests per second all controllers together make to one cloud in the long run. Absent: 5 to linode, 20 to cloudscale."),
     flag(CLOUD, "cloud-api-burst", Integer, "", Act, "How many requests they may make at once after a pause. Absent: 20 to linode, 40 to cloudscale."),
-    flag(CLOUD, "cluster-name", Text, "kubernetes", Accept, "The cluster's name, part of the marks on what is created in a cloud; cloudlycke creates nothing."),
+    flag(CLOUD, "cluster-name", Text, "kubernetes", Accept, "Load balancers of cloudscale.ch are marked with the UID of the Service default/kubernetes, which no two clusters share."),
     flag(CLOUD, "controllers", List, "*", Act, "Which controllers run: * for all, -NAME to leave one out. Names: cloud-node-controller (cloud-node), cloud-node-lifecycle-controller (cloud-node-lifecycle), service-lb-controller (service), node-route-controller (route)."),
     flag(NODES, "node-daemon-grace", Duration, "0", Act, "How long a new Node's own mooring-node may take to initialise it before central does. 0: there is no node daemon, nobody is waited for."),
     flag(NODES, "node-status-update-frequency", Duration, "5m", Act, "How often a cloud's machines are listed, and every Node is compared with its machine: addresses and labels."),

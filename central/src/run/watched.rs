@@ -90,7 +90,12 @@ impl Watched {
             });
         let services = async {
             if follows.services {
-                let tell = |change: Change<ServiceView>| self.service_queue.add(change.key);
+                let tell = |change: Change<ServiceView>| {
+                    // Whoever has just failed waits for its time, not for its own mark.
+                    if !is_only_our_finalizer(change.old.as_deref(), change.new.as_deref()) {
+                        self.service_queue.add(change.key);
+                    }
+                };
                 let api = Api::all(client.clone());
                 self.services.follow(api, config(), tell).await;
             }
@@ -113,5 +118,43 @@ impl Watched {
         if follows.networks {
             self.networks.synced().await;
         }
+    }
+}
+
+/// Whether all that has changed about a Service is that it bears our finalizer now.
+fn is_only_our_finalizer(old: Option<&ServiceView>, new: Option<&ServiceView>) -> bool {
+    let (Some(old), Some(new)) = (old, new) else {
+        return false;
+    };
+    let marked = ServiceView {
+        finalizers: new.finalizers.clone(),
+        resource_version: new.resource_version.clone(),
+        ..old.clone()
+    };
+    !old.has_finalizer() && new.has_finalizer() && marked == *new
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service_view::tests::service;
+    use mooring_common::names::finalizers;
+
+    #[test]
+    fn our_own_finalizer_is_no_news_and_all_else_is() {
+        let bare = service();
+        let marked = ServiceView {
+            finalizers: Some(vec![finalizers::SERVICE.to_owned()]),
+            resource_version: "8".to_owned(),
+            ..service()
+        };
+        assert!(is_only_our_finalizer(Some(&bare), Some(&marked)));
+        assert!(!is_only_our_finalizer(Some(&marked), Some(&bare)));
+        assert!(!is_only_our_finalizer(None, Some(&marked)));
+        let changed = ServiceView {
+            deleting: true,
+            ..marked
+        };
+        assert!(!is_only_our_finalizer(Some(&bare), Some(&changed)));
     }
 }

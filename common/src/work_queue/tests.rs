@@ -178,3 +178,18 @@ async fn a_delay_that_is_over_makes_busy() {
     tokio::time::advance(Duration::from_secs(1)).await;
     assert!(queue.is_busy());
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_its_time_is_not_hurried_by_what_can_wait() {
+    let queue = Arc::new(WorkQueue::new(BACKOFF));
+    queue.add("a");
+    let (mut passes, _cancel) = worker(&queue, 1, |n| match n {
+        0 => Outcome::Backoff(std::fmt::Error),
+        _ => Outcome::Done,
+    });
+    let first = passes.recv().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    queue.add_later("a");
+    let second = passes.recv().await.unwrap();
+    assert!(second.1 - first.1 >= BACKOFF.first);
+}

@@ -177,6 +177,7 @@ impl CloudServices {
 
     fn forget(&self, gone: Option<Gone>) {
         let Some(gone) = gone else { return };
+        self.look_at_refused();
         self.cloud.forget(&gone.uid);
         if gone.left_something {
             self.orphans.look();
@@ -194,6 +195,13 @@ impl CloudServices {
 
     fn all_later(&self) {
         for key in self.served() {
+            self.queue.add_later(key);
+        }
+    }
+
+    /// What another Service had may be free now.
+    fn look_at_refused(&self) {
+        for key in self.memories.take_refused() {
             self.queue.add_later(key);
         }
     }

@@ -122,7 +122,10 @@ pub(super) fn select<'a>(all: &'a [Balancer], claim: &Claim, others: &[Claim]) -
     }
     let (candidates, strange): (Vec<&Balancer>, Vec<&Balancer>) = all
         .iter()
-        .filter(|balancer| claim.names(balancer) || claim.points_to(balancer))
+        .filter(|balancer| {
+            let is_made_for_it = balancer.name() == default_name(uid);
+            is_made_for_it || claim.names(balancer) || claim.points_to(balancer)
+        })
         .partition(|balancer| marked_for_another(balancer, uid).is_none());
     match (candidates.as_slice(), strange.first()) {
         ([], None) => Selection::Nothing,

@@ -12,7 +12,6 @@ mod pools;
 mod refusal;
 
 use mooring_common::engine::Plan;
-use mooring_common::names::cloudscale_tags;
 
 use super::desired::Desired;
 use super::observed::Observed;
@@ -84,8 +83,8 @@ fn changes(desired: &Desired, observed: &Observed) -> Vec<Step> {
 /// do about it anyway: taking over what is right already writes nothing.
 fn marked(desired: &Desired, observed: &Observed) -> Option<Step> {
     let (wanted, actual) = (&desired.tags, &observed.balancer.tags);
-    let uid = cloudscale_tags::SERVICE_UID;
-    (wanted.get(uid) != actual.get(uid)).then(|| {
+    let is_marked = |(key, value): (&String, &String)| actual.get(key) == Some(value);
+    (!wanted.iter().all(is_marked)).then(|| {
         let mut tags = actual.clone();
         tags.extend(wanted.clone());
         Step::TagBalancer { tags }

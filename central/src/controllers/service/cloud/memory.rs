@@ -42,6 +42,8 @@ pub(super) struct Memories {
 struct State {
     by_uid: HashMap<String, Memory>,
     uids: HashMap<ObjectKey, String>,
+    /// Those that could not be given what they ask for: another one may have it.
+    refused: HashSet<ObjectKey>,
     /// Annotations that we write: a change of them is no change of what is wanted.
     written: HashSet<&'static str>,
 }
@@ -178,6 +180,16 @@ impl Memories {
         let mut state = self.lock();
         let memory = state.by_uid.entry(service.uid.clone()).or_default();
         !std::mem::replace(&mut memory.removing, true)
+    }
+
+    /// It cannot be given what it asks for as things are.
+    pub(super) fn refused(&self, key: &ObjectKey) {
+        self.lock().refused.insert(key.clone());
+    }
+
+    /// Those that were refused since this was asked last.
+    pub(super) fn take_refused(&self) -> HashSet<ObjectKey> {
+        std::mem::take(&mut self.lock().refused)
     }
 
     /// Nothing in the cloud is its any more.

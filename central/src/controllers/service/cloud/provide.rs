@@ -57,7 +57,15 @@ impl CloudServices {
         attempt: &mut Attempt,
     ) -> Result<Outcome<Failure>, super::setback::Cause> {
         let demand = self.demand(&service);
-        let prepared = self.cloud.prepare(&demand).await?;
+        let prepared = match self.cloud.prepare(&demand).await {
+            Ok(prepared) => prepared,
+            Err(setback) => {
+                if demand.nodes.is_empty() {
+                    self.tell_unavailable(&service).await;
+                }
+                return Err(setback.into());
+            }
+        };
         let shown = prepared.shown().clone();
         let has_finalizer = service.has_finalizer();
         if !has_finalizer {
@@ -94,19 +102,17 @@ impl CloudServices {
         demand: &Demand,
         shown: &Shown,
     ) {
-        for step in &shown.steps {
-            tracing::info!(impact = %step.impact, "to do: {}", step.step);
-        }
         let about = service.reference();
         if self.memories.begin(service, cause) {
+            for step in &shown.steps {
+                tracing::info!(impact = %step.impact, "to do: {}", step.step);
+            }
             if cause != Cause::Nodes {
                 let reason = reasons::ENSURING_LOAD_BALANCER;
                 self.normal(&about, reason, "Ensuring load balancer").await;
             }
             if demand.nodes.is_empty() {
-                let note = "There are no available nodes for LoadBalancer";
-                self.warn(&about, reasons::UNAVAILABLE_LOAD_BALANCER, note)
-                    .await;
+                self.tell_unavailable(service).await;
             }
         }
         let disruptive = shown
@@ -122,6 +128,12 @@ impl CloudServices {
                 self.warn(&about, reasons::DISRUPTIVE_CHANGE, &note).await;
             }
         }
+    }
+
+    async fn tell_unavailable(&self, service: &ServiceView) {
+        let (about, reason) = (service.reference(), reasons::UNAVAILABLE_LOAD_BALANCER);
+        let note = "There are no available nodes for LoadBalancer";
+        self.warn(&about, reason, note).await;
     }
 
     async fn tell_notices(&self, service: &ServiceView, shown: &Shown) {
@@ -157,7 +169,10 @@ impl CloudServices {
             .ensured(&service, pass.node_changes, annotations);
         match begun {
             Some(Cause::Nodes) => self.followed(&service, pass).await,
-            Some(_) => self.ensured(&service).await,
+            Some(_) => {
+                self.ensured(&service).await;
+                self.look_at_refused();
+            }
             None if is_written => self.ensured(&service).await,
             None => {}
         }

@@ -42,6 +42,7 @@ impl CloudServices {
         match self.try_to_take_back(service, &mut attempt).await {
             Ok(None) => {
                 self.memories.removed(service);
+                self.look_at_refused();
                 self.cloud.forget(&service.uid);
                 Ok(())
             }

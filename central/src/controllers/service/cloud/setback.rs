@@ -88,6 +88,7 @@ impl CloudServices {
             Cause::Cloud(refusal @ (Setback::Invalid(_) | Setback::Refused(_))) => {
                 let text = refusal.to_string();
                 self.tell_failure(service, attempt, &text).await;
+                self.memories.refused(&service.key);
                 Outcome::WaitForChange(text)
             }
             Cause::Service(Failure::Gone) => Outcome::Done,

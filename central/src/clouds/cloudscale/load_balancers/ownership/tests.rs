@@ -95,6 +95,12 @@ fn marks_and_names_of_others_are_never_ours() {
             Some(A),
             format!("own {A} +0"),
         ),
+        (
+            balancer(A, &own, None),
+            Some("renamed"),
+            None,
+            format!("own {A} +0"),
+        ),
         (tagged("foo"), Some("foo"), None, "refused".to_owned()),
         (tagged("foo"), None, Some(A), "refused".to_owned()),
         (tagged(&own), None, None, "refused".to_owned()),

@@ -67,7 +67,7 @@ pub(super) fn all(pools: &Pools<'_>, observed: &Observed) -> Changes {
             .extend(loose.iter().map(|l| delete(l, Impact::None)));
         changes
             .moving
-            .extend(in_pools.iter().map(|l| delete(l, Impact::Brief)));
+            .extend(in_pools.iter().map(|l| delete(l, Impact::Considerable)));
         changes.moving.push(create);
         done.extend(in_pools.iter().map(|l| l.uuid.as_str()));
     }

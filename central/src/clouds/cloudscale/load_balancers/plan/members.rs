@@ -80,7 +80,11 @@ impl<'a> Changes<'a> {
         let mut steps = Vec::new();
         for (old, new) in &self.replaced {
             let cuts = old.spec.enabled && enabled == 1;
-            let impact = if cuts { Impact::Brief } else { Impact::None };
+            let impact = if cuts {
+                Impact::Considerable
+            } else {
+                Impact::None
+            };
             steps.push(self.delete(old, impact));
             steps.push(self.create(new));
             enabled += usize::from(!old.spec.enabled);

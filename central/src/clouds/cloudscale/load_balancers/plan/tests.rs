@@ -254,7 +254,7 @@ fn pools_come_before_they_go() {
                 "add member 10.0.0.1:1 to new pool 1",
                 "add member 10.0.0.2:1 to new pool 1",
                 "create health monitor tcp for new pool 1",
-                "delete listener tcp/80 (l-0): brief",
+                "delete listener tcp/80 (l-0): considerable",
                 "create listener tcp/80 for new pool 1",
                 "delete pool tcp/a (p-0)",
             ],
@@ -300,7 +300,7 @@ fn members_are_replaced_without_an_empty_moment() {
             of(&[moved(1)]),
             of(&[member(1, 1)]),
             &[
-                "take member 10.0.0.1:1 (m-0-0) out of pool p-0: brief",
+                "take member 10.0.0.1:1 (m-0-0) out of pool p-0: considerable",
                 "add member 10.0.0.1:1 to pool p-0",
             ],
         ),
@@ -421,9 +421,9 @@ fn ports_that_are_swapped_come_out_swapped() {
     assert_eq!(
         steps(&desired, &built(&actual)),
         [
-            "delete listener tcp/80 (l-1): brief",
+            "delete listener tcp/80 (l-1): considerable",
             "create listener tcp/80 for pool p-0",
-            "delete listener tcp/443 (l-0): brief",
+            "delete listener tcp/443 (l-0): considerable",
             "create listener tcp/443 for pool p-1",
         ]
     );
