@@ -27,7 +27,8 @@
 //! | `dropped` | the call is done, and its answer is lost |
 //! | `late-early`, `late` | there is no answer, and the call is done only afterwards: before central tries again, or when it has |
 //!
-//! All cases share one API server, each with its own simulated cloud, namespace and central.
+//! All cases share one API server, each with its own simulated cloud, namespace and central. Those
+//! in which a Node joins come last, one after the other.
 //! `CASE=create/kill-after/7` does one alone, `SEED=` chooses the order of all, and the sample that
 //! `make test` does; `AT_ONCE=` says how many run side by side.
 
@@ -101,23 +102,29 @@ pub async fn run(scale: &Scale) -> Result<Report> {
     println!("{} cases, SEED={}", cases.len(), scale.seed);
     let mut report = Report::default();
     let count = cases.len();
-    let mut verdicts = stream::iter(cases)
-        .map(|case| {
-            let (cluster, reference) = (&cluster, references.get(&case.operation));
-            async move {
-                let reference = reference.context("each operation was done undisturbed")?;
-                Ok::<_, anyhow::Error>(case.run(cluster, reference).await)
-            }
-        })
-        .buffer_unordered(scale.at_once);
-    while let Some(verdict) = verdicts.next().await {
-        let verdict = verdict?;
-        report.add(verdict.clone());
-        println!(
-            "[{:4} s] {}/{count} {verdict}",
-            began.elapsed().as_secs(),
-            report.len()
-        );
+    // Centrals look again when any Node comes or goes, which would hide what they have forgotten.
+    let (joins, others): (Vec<_>, Vec<_>) = cases
+        .into_iter()
+        .partition(|case| case.operation == Operation::Join);
+    for (cases, at_once) in [(others, scale.at_once), (joins, 1)] {
+        let mut verdicts = stream::iter(cases)
+            .map(|case| {
+                let (cluster, reference) = (&cluster, references.get(&case.operation));
+                async move {
+                    let reference = reference.context("each operation was done undisturbed")?;
+                    Ok::<_, anyhow::Error>(case.run(cluster, reference).await)
+                }
+            })
+            .buffer_unordered(at_once);
+        while let Some(verdict) = verdicts.next().await {
+            let verdict = verdict?;
+            report.add(verdict.clone());
+            println!(
+                "[{:4} s] {}/{count} {verdict}",
+                began.elapsed().as_secs(),
+                report.len()
+            );
+        }
     }
     cluster.shipped.assert_no_forbidden(&cluster.cp).await;
     Ok(report)

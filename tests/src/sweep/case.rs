@@ -80,6 +80,7 @@ impl Case {
             self.is_settled(stage, &armed, reference).await
         });
         settled.await.map_err(|reason| anyhow!("{reason}"))?;
+        armed.lift();
         stage.marker().await.context("the marker")?;
         let wrong = stage.wrong(reference).await?;
         ensure!(wrong.is_empty(), "after the marker: {}", wrong.join("; "));
