@@ -56,6 +56,20 @@ bench-nodes: packages control-plane ## Measures 5,000 Nodes beside the targets; 
 	$(call say,The bench: its own small world of namespaces; nothing of this machine is touched)
 	@target/release/bench-nodes
 
+.PHONY: bench-cloudscale
+bench-cloudscale: control-plane ## Measures load balancers of cloudscale.ch beside the Go controller. SERVICES=, NODES=, CROWD=, LATENCY_MS=, CHANGE_MS=, QPS= change it
+	$(call say,Release builds: memory is measured)
+	@cargo build --workspace --locked --release --bins
+	$(call say,The bench: an API server and a simulated cloud)
+	@target/release/bench-cloudscale
+
+.PHONY: sweep-cloudscale
+sweep-cloudscale: control-plane ## Lets something go wrong at each single call to cloudscale.ch; up to half an hour. CASE=, SEED=, AT_ONCE= change it
+	$(call say,Building the programs)
+	@cargo build --workspace --locked
+	$(call say,The sweep: one API server, and for each case a simulated cloud and a central)
+	@target/debug/sweep
+
 .PHONY: fmt
 fmt: ## The format is rustfmt's
 	@cargo fmt --all --check

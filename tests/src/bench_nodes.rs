@@ -23,7 +23,7 @@ mod audit;
 mod cluster;
 mod daemons;
 mod kubelets;
-mod proc;
+pub(crate) mod proc;
 mod report;
 mod restart;
 mod start;

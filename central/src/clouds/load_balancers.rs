@@ -88,6 +88,9 @@ pub struct Provided {
     pub ingress: Vec<Ingress>,
     /// For its annotations: key and value.
     pub annotations: Vec<(&'static str, String)>,
+    /// When to look again although all is as wanted as far as that is known: something could not
+    /// be asked. `None`: nothing was left open.
+    pub again: Option<Duration>,
 }
 
 /// How far a pass has come.

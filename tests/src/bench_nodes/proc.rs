@@ -13,7 +13,7 @@ const TICK: Duration = Duration::from_millis(10);
 const ESTABLISHED: &str = "01";
 
 /// Memory in KiB: what is resident now (`VmRSS`), or was at most (`VmHWM`).
-pub(super) fn memory_kib(pid: u32, what: &str) -> Result<u64> {
+pub(crate) fn memory_kib(pid: u32, what: &str) -> Result<u64> {
     let path = format!("/proc/{pid}/status");
     let status = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
     let line = status.lines().find_map(|line| line.strip_prefix(what));
@@ -22,7 +22,7 @@ pub(super) fn memory_kib(pid: u32, what: &str) -> Result<u64> {
 }
 
 /// The processor time that a program has used since it started.
-pub(super) fn processor_time(pid: u32) -> Result<Duration> {
+pub(crate) fn processor_time(pid: u32) -> Result<Duration> {
     let path = format!("/proc/{pid}/stat");
     let stat = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
     // The name, in parentheses, may hold anything; behind it, user and system time are 12th and 13th.

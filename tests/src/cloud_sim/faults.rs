@@ -145,6 +145,8 @@ pub struct Fault {
     pub(super) last: Option<Arc<Hook>>,
     /// Whether the request takes effect.
     pub(super) executed: bool,
+    /// After what time it takes effect although nobody waits for it any more.
+    pub(super) later: Option<Duration>,
     pub(super) retry_after: Option<RetryAfter>,
     pub(super) ending: Ending,
 }
@@ -156,6 +158,7 @@ impl Fault {
             hook: None,
             last: None,
             executed,
+            later: None,
             retry_after: None,
             ending,
         }
@@ -169,6 +172,14 @@ impl Fault {
     /// There is no answer until the fault is lifted, and the request has no effect.
     pub const fn hang() -> Self {
         Self::ending(Ending::Hang, false)
+    }
+
+    /// There is no answer until the fault is lifted, and the request takes effect after a while,
+    /// when its client may long have given up.
+    pub const fn late(after: Duration) -> Self {
+        let mut fault = Self::hang();
+        fault.later = Some(after);
+        fault
     }
 
     /// An error in the API's own shape, and the request has no effect.

@@ -248,6 +248,19 @@ async fn fail(
         hook();
     }
     tokio::time::sleep(fault.delay).await;
+    if let Some(after) = fault.later {
+        // The client's going away ends this function, and must not end that.
+        let (router, last) = (shared.api.router.clone(), fault.last.clone());
+        tokio::spawn(async move {
+            tokio::time::sleep(after).await;
+            call(&router, request).await;
+            if let Some(last) = last {
+                last();
+            }
+        });
+        injection.is_lifted().await;
+        return Err(reset(wire));
+    }
     let executed = if fault.executed {
         Some(call(&shared.api.router, request).await)
     } else {

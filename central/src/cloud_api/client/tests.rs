@@ -123,6 +123,21 @@ async fn what_is_no_whole_answer_of_the_cloud_is_an_error() {
     }
 }
 
+/// SC-07 for changes, whose answers are empty.
+#[tokio::test]
+async fn a_page_with_status_200_does_not_prove_that_a_change_was_made() {
+    for (reply, kind) in [
+        (Reply::html(), Some(ErrorKind::Malformed)),
+        (Reply::json(""), None),
+        (Reply::json("{}"), None),
+    ] {
+        let shown = format!("{reply:?}");
+        let cloud = Cloud::start(move |_, _| reply.clone()).await;
+        let answer = client(&cloud).call(&things()).await;
+        assert_eq!(answer.err().map(|error| error.kind), kind, "{shown}");
+    }
+}
+
 #[tokio::test]
 async fn a_redirect_is_told_and_not_followed() {
     let reply = Reply::json("{}")

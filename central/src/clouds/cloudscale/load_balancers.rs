@@ -36,6 +36,7 @@ mod step;
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use mooring_common::engine::{Plan, Step as _};
@@ -101,6 +102,8 @@ struct Ensurance {
     as_of: Instant,
     steps: Vec<Step>,
     shown: Shown,
+    /// When to look again, if not all of the Nodes' machines could be asked for.
+    again: Option<Duration>,
 }
 
 impl Ensurance {
@@ -108,7 +111,11 @@ impl Ensurance {
         let options = Options::read(&demand.service).map_err(Setback::Invalid)?;
         let question = Question::of(demand);
         let nodes = desired::selected(&demand.nodes, &options);
-        let (machines, mut notices) = shared.machines.find(&nodes).await;
+        let machines::Found {
+            machines,
+            mut notices,
+            again,
+        } = shared.machines.find(&nodes).await;
         let desired = desired::desired(demand, &options, &machines);
         let (known, as_of) = match shared.find(&question, &desired).await? {
             Found::Nothing(begun) => (None, begun),
@@ -122,7 +129,7 @@ impl Ensurance {
         let is_changing = observed.is_some_and(|observed| observed.balancer.is_changing);
         let plan = match plan::plan(&desired, observed) {
             // Nothing is done until the cloud is, and then all of it can be told.
-            Err(_) if is_changing => Plan::default(),
+            Err(_) if is_changing || (observed.is_none() && again.is_some()) => Plan::default(),
             plan => plan?,
         };
         let mut steps = plan.steps().to_vec();
@@ -146,6 +153,7 @@ impl Ensurance {
             as_of,
             steps,
             shown,
+            again,
         })
     }
 }
@@ -176,10 +184,17 @@ impl Prepared for Ensurance {
         if let Some(wait) = work.run(&self.steps).await? {
             return Ok(wait);
         }
-        let provided = work
-            .into_known()
-            .map(|known| provided(&known, &self.options));
-        Ok(Progress::Provided(provided.unwrap_or_default()))
+        match (work.into_known(), self.again) {
+            (Some(known), again) => Ok(Progress::Provided(Provided {
+                again,
+                ..provided(&known, &self.options)
+            })),
+            (None, Some(after)) => Ok(Progress::Wait {
+                after,
+                what: "the servers of the Nodes cannot be listed".to_owned(),
+            }),
+            (None, None) => Ok(Progress::Provided(Provided::default())),
+        }
     }
 }
 
@@ -209,6 +224,7 @@ fn provided(known: &Known, options: &Options) -> Provided {
     Provided {
         ingress,
         annotations,
+        again: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! What there is, without what differs from run to run: so that two ends can be compared.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::{Map, Value, json};
@@ -39,6 +40,29 @@ impl CloudState {
     #[must_use]
     pub fn without_tags(mut self) -> Self {
         strip(&mut self.0);
+        self
+    }
+
+    /// The same without the load balancer of this name.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        if let Some(balancers) = self.0["load_balancers"].as_array_mut() {
+            balancers.retain(|balancer| balancer["name"] != name);
+        }
+        self
+    }
+
+    /// The same with other words, inside of texts and for whole numbers, long ones first: for what
+    /// differs from run to run although a test has not chosen it, such as node ports.
+    #[must_use]
+    pub fn renamed(mut self, words: &BTreeMap<String, String>) -> Self {
+        let mut in_order: Vec<_> = words.iter().collect();
+        in_order.sort_by_key(|(found, _)| std::cmp::Reverse(found.len()));
+        rename(&mut self.0, &in_order);
+        if let Some(balancers) = self.0["load_balancers"].as_array_mut() {
+            let all = std::mem::take(balancers);
+            self.0["load_balancers"] = sorted(all.into_iter());
+        }
         self
     }
 
@@ -160,6 +184,25 @@ fn strip(value: &mut Value) {
         }
         Value::Array(values) => values.iter_mut().for_each(strip),
         _ => {}
+    }
+}
+
+fn rename(value: &mut Value, words: &[(&String, &String)]) {
+    match value {
+        Value::Object(object) => object.values_mut().for_each(|value| rename(value, words)),
+        Value::Array(values) => values.iter_mut().for_each(|value| rename(value, words)),
+        Value::String(text) => {
+            for (found, word) in words {
+                *text = text.replace(found.as_str(), word);
+            }
+        }
+        Value::Number(number) => {
+            let number = number.to_string();
+            if let Some((_, word)) = words.iter().find(|(found, _)| **found == number) {
+                *value = Value::String((*word).clone());
+            }
+        }
+        Value::Null | Value::Bool(_) => {}
     }
 }
 

@@ -20,10 +20,23 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// How many Nodes are named.
 const NAMED: usize = 5;
 
+/// How long the cloud is left alone at least if it could not be asked.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// What was found.
+pub(super) struct Found {
+    /// The machines.
+    pub(super) machines: Machines,
+    /// What a person should know about the others.
+    pub(super) notices: Vec<Notice>,
+    /// When to look again, if the cloud could not be asked about some.
+    pub(super) again: Option<Duration>,
+}
+
 /// Finds machines.
 pub(super) struct Finder {
     inventory: Arc<Inventory>,
-    /// When a listing was made last for the sake of a Node, by its provider ID.
+    /// When a Node's machine was looked for first that was not listed, by its provider ID.
     looked: Mutex<HashMap<String, Instant>>,
 }
 
@@ -36,11 +49,16 @@ impl Finder {
     }
 
     /// The machines of these Nodes. A Node without provider ID has none yet.
-    pub(super) async fn find(&self, nodes: &[Arc<NodeView>]) -> (Machines, Vec<Notice>) {
-        let mut machines = Machines {
-            found: Vec::new(),
-            are_complete: true,
+    pub(super) async fn find(&self, nodes: &[Arc<NodeView>]) -> Found {
+        let mut found = Found {
+            machines: Machines {
+                found: Vec::new(),
+                are_complete: true,
+            },
+            notices: Vec::new(),
+            again: None,
         };
+        let machines = &mut found.machines;
         let mut without = Vec::new();
         for node in nodes {
             let Some(id) = &node.provider_id else {
@@ -57,32 +75,39 @@ impl Finder {
                     });
                 }
                 (Lookup::Missing | Lookup::Foreign(_), _) => without.push(node.name.as_str()),
+                (Lookup::Unavailable { retry_after, .. }, _) => {
+                    machines.are_complete = false;
+                    let wait = retry_after.unwrap_or_default().max(ASK_AGAIN);
+                    found.again = found.again.max(Some(wait));
+                }
                 _ => machines.are_complete = false,
             }
         }
-        let notices = (!without.is_empty()).then(|| left_out(&without));
-        (machines, notices.into_iter().collect())
+        found
+            .notices
+            .extend((!without.is_empty()).then(|| left_out(&without)));
+        found
     }
 
+    /// A machine that the listing at hand does not have is looked for in one that is made for the
+    /// purpose, by all who look for it within a minute in the same.
     async fn look_up(&self, node: &NodeView, id: &str) -> (Lookup, Vec<Attachment>) {
         let found = self.inventory.attachments(node, None).await;
         match found.0 {
-            Lookup::Missing if self.may_look_again(id) => {
-                self.inventory.attachments(node, Some(Instant::now())).await
+            Lookup::Missing | Lookup::Unlisted(_) => {
+                let since = self.first_looked_for(id);
+                self.inventory.attachments(node, Some(since)).await
             }
             _ => found,
         }
     }
 
-    fn may_look_again(&self, id: &str) -> bool {
+    /// When this machine was looked for first, within the last minute.
+    fn first_looked_for(&self, id: &str) -> Instant {
         let now = Instant::now();
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
-        looked.retain(|_, last| now.saturating_duration_since(*last) < LOOK_AGAIN);
-        looked.insert(id.to_owned(), now).is_none_or(|last| {
-            // Still within the minute: it stays as it was.
-            looked.insert(id.to_owned(), last);
-            false
-        })
+        looked.retain(|_, first| now.saturating_duration_since(*first) < LOOK_AGAIN);
+        *looked.entry(id.to_owned()).or_insert(now)
     }
 }
 

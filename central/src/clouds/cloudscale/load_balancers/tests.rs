@@ -214,6 +214,63 @@ async fn a_service_gets_a_load_balancer_and_then_costs_nothing() {
     assert_eq!(since(&cloud, before), [""; 0]);
 }
 
+/// Nobody tells when the cloud answers again.
+#[tokio::test]
+async fn a_node_that_could_not_be_asked_for_is_asked_for_again() {
+    let (project, cloud) = project(1).await;
+    let balancers = balancers(&cloud);
+    made(&project, &balancers, &demand(1, 1)).await;
+    project.put("servers", server(2));
+    project.fail_once("GET /v1/servers", Reply::json("{}").status(500));
+    let demand = demand(1, 2);
+    let before = cloud.lines().len();
+    let joined = ensure(&balancers, &demand, &Open::default()).await.unwrap();
+    let Progress::Provided(Provided { again, .. }) = joined else {
+        panic!("{joined:?}")
+    };
+    assert_eq!(since(&cloud, before), ["GET /v1/servers"]);
+    tokio::time::sleep(again.expect("a time to look again")).await;
+    let joined = ensure(&balancers, &demand, &Open::default()).await.unwrap();
+    assert!(matches!(
+        joined,
+        Progress::Provided(Provided { again: None, .. })
+    ));
+    assert_eq!(project.of(POOLS).len(), 2);
+    let lines = since(&cloud, before).join("\n");
+    assert_eq!(lines.matches("POST").count(), 2, "{lines}");
+}
+
+#[tokio::test]
+async fn a_new_load_balancer_waits_for_servers_that_cannot_be_listed() {
+    let (project, cloud) = project(1).await;
+    let balancers = balancers(&cloud);
+    project.fail_once("GET /v1/servers", Reply::json("{}").status(500));
+    let waits = ensure(&balancers, &demand(1, 1), &Open::default()).await;
+    assert!(matches!(waits, Ok(Progress::Wait { .. })), "{waits:?}");
+    assert!(project.of(BALANCERS).is_empty());
+}
+
+#[tokio::test]
+async fn all_who_look_for_a_new_node_share_one_listing() {
+    let (project, cloud) = project(1).await;
+    let balancers = balancers(&cloud);
+    for number in 1..=3 {
+        made(&project, &balancers, &demand(number, 1)).await;
+    }
+    project.put("servers", server(2));
+    let before = cloud.lines().len();
+    let joining = (1..=3).map(|number| {
+        let balancers = balancers.clone();
+        async move { ensure(&balancers, &demand(number, 2), &Open::default()).await }
+    });
+    for joined in join_all(joining).await {
+        assert!(matches!(joined, Ok(Progress::Provided(_))), "{joined:?}");
+    }
+    let lines = since(&cloud, before).join("\n");
+    assert_eq!(lines.matches("GET").count(), 1, "{lines}");
+    assert_eq!(lines.matches("POST").count(), 6, "{lines}");
+}
+
 #[tokio::test]
 async fn a_node_that_joins_costs_its_members_and_nothing_else() {
     let (project, cloud) = project(2).await;

@@ -176,7 +176,7 @@ impl CloudServices {
             None if is_written => self.ensured(&service).await,
             None => {}
         }
-        Ok(Outcome::Done)
+        Ok(provided.again.map_or(Outcome::Done, Outcome::RetryAfter))
     }
 
     async fn ensured(&self, service: &ServiceView) {

@@ -286,6 +286,7 @@ impl Prepared for FakePlan {
         Ok(Progress::Provided(Provided {
             ingress: vec![ingress],
             annotations: vec![("k8s.cloudscale.ch/loadbalancer-uuid", "lb".to_owned())],
+            again: None,
         }))
     }
 }

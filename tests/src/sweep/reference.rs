@@ -1,0 +1,68 @@
+//! An operation that nothing disturbs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+
+use super::cluster::Cluster;
+use super::disturbance::Disturbance;
+use super::operation::Operation;
+use super::stage::{Patience, Stage};
+use crate::cloud_sim::cloudscale::CloudState;
+use crate::wait::try_eventually;
+
+/// How long an operation may take.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// How an operation ends, and what it takes.
+pub struct Reference {
+    /// How many calls.
+    pub(super) calls: u64,
+    /// How many of them are writes.
+    pub(super) writes: u64,
+    /// What there is in the end.
+    pub(super) end: CloudState,
+}
+
+impl Reference {
+    /// Does an operation undisturbed.
+    ///
+    /// # Errors
+    /// If it does not work.
+    pub(super) async fn take(cluster: &Arc<Cluster>, operation: Operation) -> Result<Self> {
+        let stage = Stage::enter(cluster, Patience::Usual).await?;
+        let reference = Self::taken(&stage, operation).await;
+        if reference.is_err() {
+            eprintln!("{}", stage.traces());
+        }
+        stage.leave().await;
+        reference
+    }
+
+    async fn taken(stage: &Stage, operation: Operation) -> Result<Self> {
+        operation.prepare(stage).await.context("preparing")?;
+        let before = stage.sim.calls().len();
+        operation.begin(stage).await?;
+        let settled = try_eventually(LIMIT, async || -> Result<()> {
+            if let Some(missing) = operation.missing(stage) {
+                bail!("{missing}");
+            }
+            let wrong = stage.wrong_services().await?;
+            ensure!(wrong.is_empty(), "{}", wrong.join("; "));
+            Ok(())
+        });
+        settled.await.map_err(|reason| anyhow!("{reason}"))?;
+        let calls = stage.sim.calls();
+        let since: Vec<_> = calls.iter().skip(before).collect();
+        let writes = since.iter().filter(|call| call.is_write()).count();
+        stage.marker().await.context("the marker")?;
+        let end = stage.end();
+        stage.was_careful(operation, Disturbance::KillBefore)?;
+        Ok(Self {
+            calls: u64::try_from(since.len())?,
+            writes: u64::try_from(writes)?,
+            end,
+        })
+    }
+}
