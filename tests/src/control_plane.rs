@@ -232,12 +232,26 @@ impl ControlPlane {
 
     /// What the API server has been asked so far.
     pub fn audit(&self) -> AuditLog {
-        AuditLog::read(&self.audit_log).expect("the API server's audit log must be readable")
+        self.audit_from(0)
+    }
+
+    /// Where the audit log ends now, to be given to [`Self::audit_settled_from`].
+    pub fn audit_mark(&self) -> u64 {
+        std::fs::metadata(&self.audit_log).map_or(0, |file| file.len())
+    }
+
+    fn audit_from(&self, mark: u64) -> AuditLog {
+        AuditLog::read(&self.audit_log, mark).expect("the API server's audit log must be readable")
     }
 
     /// Like [`Self::audit`], but certain to hold all that was answered before this call: the
     /// API server writes an entry just after its answer.
     pub async fn audit_settled(&self) -> AuditLog {
+        self.audit_settled_from(0).await
+    }
+
+    /// Like [`Self::audit_settled`], without what was before the mark: a log grows long.
+    pub async fn audit_settled_from(&self, start: u64) -> AuditLog {
         let mark = format!("/version?mark={}", Uuid::new_v4());
         let client = self.admin();
         eventually(
@@ -246,7 +260,7 @@ impl ControlPlane {
             async || -> Result<AuditLog> {
                 let request = http_get(&mark)?;
                 client.request_text(request).await?;
-                let log = self.audit();
+                let log = self.audit_from(start);
                 if log.iter().all(|record| record.uri != mark) {
                     bail!("the mark is not there yet");
                 }

@@ -17,6 +17,7 @@
 //! | [`shipped`] | the shipped manifests in force, and central under its ServiceAccount |
 //! | [`cloud_sim`] | the APIs of real clouds, simulated: machines that a test changes, failures that it chooses, a log |
 //! | [`endpoints`] | what central serves by HTTPS |
+//! | [`places`] | a cluster to oneself, of as many as tests run at once |
 //! | [`turn`] | central to oneself: one test after the other on one control plane |
 //! | [`stage`] | Services and L2Networks of one test, and what has become of them |
 //! | [`objects`] | short ways to make Nodes, Services, Pods and to read Events |
@@ -39,6 +40,7 @@ pub mod machines_file;
 pub mod metadata_sim;
 pub mod netlab;
 pub mod objects;
+pub mod places;
 pub mod process;
 pub mod program;
 pub mod scratch;

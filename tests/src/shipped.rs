@@ -28,6 +28,7 @@ use mooring_common::names::NAMESPACE;
 use serde_json::json;
 
 use crate::api_proxy::ApiProxy;
+use crate::cloud_sim::world::World;
 use crate::control_plane::{AuditLog, ControlPlane, free_port};
 use crate::endpoints::Endpoints;
 use crate::objects::{NodeBuilder, PodBuilder, apply_manifests, unique};
@@ -168,6 +169,7 @@ impl Shipped {
 #[derive(Clone, Debug)]
 pub struct CentralFlags {
     flags: Vec<String>,
+    environment: Vec<(&'static str, String)>,
     serving: bool,
     program: Option<PathBuf>,
 }
@@ -178,6 +180,7 @@ impl CentralFlags {
     pub fn alone() -> Self {
         Self {
             flags: vec!["--leader-elect=false".to_owned()],
+            environment: Vec::new(),
             serving: true,
             program: None,
         }
@@ -193,6 +196,7 @@ impl CentralFlags {
         ];
         Self {
             flags: flags.map(ToOwned::to_owned).to_vec(),
+            environment: Vec::new(),
             serving: true,
             program: None,
         }
@@ -203,6 +207,15 @@ impl CentralFlags {
     pub fn with(mut self, flag: impl Into<String>) -> Self {
         self.flags.push(flag.into());
         self
+    }
+
+    /// For this simulated cloud, which it may ask as often as it likes.
+    #[must_use]
+    pub fn cloud(mut self, world: &World) -> Self {
+        self.environment.extend(world.environment());
+        self.with(format!("--cloud-provider={}", world.cloud().name()))
+            .with("--cloud-api-qps=1000")
+            .with("--cloud-api-burst=1000")
     }
 
     /// With `--secure-port=0`.
@@ -228,7 +241,9 @@ impl CentralFlags {
             format!("--secure-port={port}"),
         ];
         flags.extend(self.flags);
-        let mut spec = Program::Central.spec(cp.folder(), flags)?;
+        let spec = Program::Central.spec(cp.folder(), flags)?;
+        let environment = self.environment.into_iter();
+        let mut spec = environment.fold(spec, |spec, (name, value)| spec.env(name, value));
         if let Some(program) = self.program {
             spec.program = program;
         }

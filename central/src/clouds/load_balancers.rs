@@ -130,6 +130,14 @@ pub enum Setback {
     /// It can be understood, and is not done: why, and what to do about it.
     #[error("{0}")]
     Refused(String),
+    /// It is set back, and a person should know this besides.
+    #[error("{why}")]
+    Noted {
+        /// What sets it back.
+        why: Box<Setback>,
+        /// What a person should know.
+        notices: Vec<Notice>,
+    },
     /// The cloud did not do what it was asked.
     #[error(transparent)]
     Cloud(#[from] CloudError),

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::ops::Deref;
 use std::path::Path;
 
@@ -107,12 +108,17 @@ impl Deref for AuditLog {
 }
 
 impl AuditLog {
-    /// Reads the log. A last line that is only half written is left out.
-    pub(super) fn read(path: &Path) -> Result<Self> {
-        let bytes = match fs::read(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-            other => other.with_context(|| format!("reading {}", path.display()))?,
-        };
+    /// Reads the log from this byte on. A last line that is only half written is left out.
+    pub(super) fn read(path: &Path, from: u64) -> Result<Self> {
+        let mut bytes = Vec::new();
+        match fs::File::open(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            opened => {
+                let mut file = opened.with_context(|| format!("reading {}", path.display()))?;
+                file.seek(SeekFrom::Start(from))?;
+                file.read_to_end(&mut bytes)?;
+            }
+        }
         let text = String::from_utf8_lossy(&bytes);
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         let mut records: Vec<Record> = Vec::new();

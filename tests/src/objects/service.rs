@@ -63,6 +63,17 @@ impl ServiceBuilder {
         self
     }
 
+    /// Adds a TCP port without a name, which only one port may be.
+    #[must_use]
+    pub fn unnamed_port(self, port: u16, target: u16) -> Self {
+        let mut this = self.port(port, target);
+        let ports = this.spec().ports.as_mut();
+        if let Some(port) = ports.and_then(|ports| ports.last_mut()) {
+            port.name = None;
+        }
+        this
+    }
+
     /// Selects Pods by a label.
     #[must_use]
     pub fn selector(mut self, key: &str, value: &str) -> Self {

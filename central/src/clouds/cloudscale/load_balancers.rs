@@ -127,10 +127,18 @@ impl Ensurance {
             .check_floating_ips(demand, &question, &desired, observed)
             .await?;
         let is_changing = observed.is_some_and(|observed| observed.balancer.is_changing);
+        notices.extend(desired::notices(
+            demand, &options, &desired, &machines, observed,
+        ));
         let plan = match plan::plan(&desired, observed) {
             // Nothing is done until the cloud is, and then all of it can be told.
             Err(_) if is_changing || (observed.is_none() && again.is_some()) => Plan::default(),
-            plan => plan?,
+            Err(why) if notices.is_empty() => return Err(why),
+            Err(why) => {
+                let why = Box::new(why);
+                return Err(Setback::Noted { why, notices });
+            }
+            Ok(plan) => plan,
         };
         let mut steps = plan.steps().to_vec();
         let surplus = known.iter().flat_map(|known| &known.surplus);
@@ -138,9 +146,6 @@ impl Ensurance {
             uuid: uuid.clone(),
             name: name.clone(),
         }));
-        notices.extend(desired::notices(
-            demand, &options, &desired, &machines, observed,
-        ));
         let shown = Shown {
             steps: steps.iter().map(planned).collect(),
             notices,

@@ -135,7 +135,7 @@ impl<'a> Parser<'a> {
         let key = self.word("a label's key")?;
         if !label::is_key(key) {
             return Err(SelectorError {
-                why: format!("{key:?} is no label's key"),
+                why: format!("{:?} is no label's key", cited(key)),
             });
         }
         let test = match self.peek() {
@@ -201,7 +201,7 @@ impl<'a> Parser<'a> {
             Ok(word.to_owned())
         } else {
             Err(SelectorError {
-                why: format!("{word:?} is no label's value"),
+                why: format!("{:?} is no label's value", cited(word)),
             })
         }
     }
@@ -230,10 +230,16 @@ impl<'a> Parser<'a> {
     }
 }
 
+/// Its begin: a label's key or value is never longer than this, and a text in an annotation may be
+/// very long.
+fn cited(token: &str) -> String {
+    token.chars().take(80).collect()
+}
+
 fn unexpected(found: Option<&str>, wanted: &str) -> SelectorError {
     SelectorError {
         why: match found {
-            Some(token) => format!("found {token:?} instead of {wanted}"),
+            Some(token) => format!("found {:?} instead of {wanted}", cited(token)),
             None => format!("it ends where {wanted} is due"),
         },
     }

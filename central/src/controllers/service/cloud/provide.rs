@@ -12,7 +12,7 @@ use super::gate::{Aim, PassGate};
 use super::memory::Cause;
 use super::setback::Attempt;
 use super::{CloudServices, SOON};
-use crate::clouds::load_balancers::{Demand, Progress, Provided, Shown};
+use crate::clouds::load_balancers::{Demand, Notice, Progress, Provided, Setback, Shown};
 use crate::controllers::service::Failure;
 use crate::controllers::service::patch::{add_finalizer, guard};
 use crate::service_view::ServiceView;
@@ -63,7 +63,11 @@ impl CloudServices {
                 if demand.nodes.is_empty() {
                     self.tell_unavailable(&service).await;
                 }
-                return Err(setback.into());
+                let Setback::Noted { why, notices } = setback else {
+                    return Err(setback.into());
+                };
+                self.tell_notices(&service, &notices).await;
+                return Err((*why).into());
             }
         };
         let shown = prepared.shown().clone();
@@ -76,7 +80,7 @@ impl CloudServices {
         if !shown.steps.is_empty() || !has_finalizer || is_changed {
             self.begin(&service, pass.cause, &demand, &shown).await;
         }
-        self.tell_notices(&service, &shown).await;
+        self.tell_notices(&service, &shown.notices).await;
         let aim = match pass.cause {
             Cause::Nodes => Aim::FollowNodes,
             Cause::Drift | Cause::Service => Aim::Provide,
@@ -136,8 +140,8 @@ impl CloudServices {
         self.warn(&about, reason, note).await;
     }
 
-    pub(super) async fn tell_notices(&self, service: &ServiceView, shown: &Shown) {
-        for notice in self.memories.news(service, &shown.notices) {
+    pub(super) async fn tell_notices(&self, service: &ServiceView, notices: &[Notice]) {
+        for notice in self.memories.news(service, notices) {
             let by = match notice.by_provider {
                 true => Reporter::Provider,
                 false => Reporter::Controller,

@@ -78,7 +78,7 @@ impl CloudServices {
         let demand = self.demand(service);
         let prepared = self.cloud.prepare_removal(&demand).await?;
         let shown = prepared.shown().clone();
-        self.tell_notices(service, &shown).await;
+        self.tell_notices(service, &shown.notices).await;
         for step in &shown.steps {
             tracing::info!(impact = %step.impact, "to do: {}", step.step);
         }

@@ -91,6 +91,9 @@ impl CloudServices {
                 self.memories.refused(&service.key);
                 Outcome::WaitForChange(text)
             }
+            Cause::Cloud(Setback::Noted { why, .. }) => {
+                Box::pin(self.set_back(service, Cause::Cloud(*why), attempt)).await
+            }
             Cause::Service(Failure::Gone) => Outcome::Done,
             // Its change is about to be told.
             Cause::Service(Failure::Conflict) => Outcome::RetryAfter(SOON),

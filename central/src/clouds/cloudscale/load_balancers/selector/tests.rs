@@ -84,6 +84,20 @@ fn what_is_no_selector_is_refused_with_a_remedy() {
     }
 }
 
+#[test]
+fn what_is_very_long_is_not_repeated_whole() {
+    let long = "x".repeat(100_000);
+    for text in [
+        long.clone(),
+        format!("a={long}"),
+        "[".repeat(100_000),
+        format!("a>{long}"),
+    ] {
+        let error = text.parse::<Selector>().unwrap_err().to_string();
+        assert!(error.len() < 500, "{} bytes", error.len());
+    }
+}
+
 proptest! {
     #[test]
     fn any_text_is_taken_or_refused(text in "[a-c=!<>(), \\t]{0,24}|\\PC{0,40}") {

@@ -1,0 +1,174 @@
+//! `mooring-central plan`: what it prints is what is done, and it does nothing itself.
+
+use std::time::Instant;
+
+use mooring_tests::program::Program;
+use serde_json::{Value, json};
+
+use crate::cloud::{self, CLOUD};
+use crate::stage::{Stage, node_port, ports};
+
+/// What the command has said.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// Its exit code.
+    pub(crate) code: i32,
+    /// What it has printed.
+    pub(crate) text: String,
+    /// What it has complained about.
+    pub(crate) complaint: String,
+}
+
+impl Answer {
+    /// What is planned for this Service.
+    pub(crate) fn of(&self, name: &str) -> Value {
+        let all: Vec<Value> = serde_json::from_str(&self.text).expect("a list");
+        let mut all = all.into_iter();
+        let is_it = |planned: &Value| {
+            let key = planned["service"].as_str().unwrap_or_default();
+            key.rsplit('/').next() == Some(name)
+        };
+        all.find(is_it).expect("a plan for it")
+    }
+
+    /// How many steps are planned for this Service.
+    pub(crate) fn steps(&self, name: &str) -> usize {
+        let plan = self.of(name);
+        plan["steps"].as_array().map_or(0, Vec::len)
+    }
+}
+
+impl Stage {
+    /// Runs `mooring-central plan` with these arguments, separated by spaces.
+    pub(crate) async fn plan(&self, arguments: &str) -> Answer {
+        let kubeconfig = self.cp.admin_kubeconfig();
+        let mut command = std::process::Command::new(Program::Central.path().unwrap());
+        command
+            .arg("plan")
+            .args(arguments.split(' '))
+            .arg(format!("--kubeconfig={}", kubeconfig.display()))
+            .arg(format!("--cloud-provider={}", CLOUD.name()))
+            .envs(self.world.environment());
+        let run = tokio::task::spawn_blocking(move || command.output());
+        let output = run.await.unwrap().unwrap();
+        Answer {
+            code: output.status.code().unwrap_or(-1),
+            text: String::from_utf8_lossy(&output.stdout).into_owned(),
+            complaint: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("{}/{name}", self.namespace)
+    }
+}
+
+#[tokio::test]
+async fn a_plan_for_a_new_service_touches_nothing_and_is_what_is_then_done() {
+    let stage = Stage::enter().await;
+    stage.create("web").await;
+    let since = stage.cp.now();
+    let plan = stage.plan(&format!("{} -o json", stage.key("web"))).await;
+    assert_eq!(plan.code, 0, "{plan:?}");
+    assert!(plan.steps("web") >= 5, "{plan:?}");
+    let table = stage.plan(&stage.key("web")).await;
+    assert!(table.text.contains("IMPACT"), "{table:?}");
+    assert!(stage.writes().is_empty());
+    let audit = stage.audit().await.since(since);
+    let by_plan = audit.filter(|record| record.user_agent.starts_with("mooring-plan"));
+    assert!(!by_plan.is_empty());
+    assert!(by_plan.writes().is_empty(), "{}", by_plan.summary());
+
+    let _central = stage.central().await;
+    stage.provided("web").await;
+    let writes = stage.writes();
+    assert_eq!(writes.len(), plan.steps("web"), "{}", writes.summary());
+    let after = stage.plan(&format!("{} -o json", stage.key("web"))).await;
+    assert_eq!(after.steps("web"), 0, "{after:?}");
+    stage.leave().await;
+}
+
+#[tokio::test]
+async fn a_plan_for_a_change_is_what_is_then_done() {
+    let stage = Stage::enter().await;
+    let central = stage.central().await;
+    let service = stage.provide("web").await;
+    stage.serves("web", &[1, 2]).await;
+    drop(central);
+    let mut port = json!(ports(&service)[0]);
+    let other = if node_port(&service) == 30200 {
+        30201
+    } else {
+        30200
+    };
+    port["nodePort"] = json!(other);
+    port["port"] = json!(81);
+    stage.respecify("web", json!({ "ports": [port] })).await;
+    let start = Instant::now();
+    let plan = stage.plan(&format!("{} -o json", stage.key("web"))).await;
+    assert_eq!(plan.code, 0, "{plan:?}");
+    assert!(stage.writes().since(start).is_empty());
+
+    let _central = stage.central().await;
+    stage.serves("web", &[1, 2]).await;
+    stage.marker().await;
+    let id = stage.serves("web", &[1, 2]).await.id;
+    let marker = cloud::balancers(&stage.world);
+    let marker = marker.iter().find(|other| other.id != id).unwrap();
+    let of_marker = cloud::writes_on(&stage.world, &marker.id)
+        .since(start)
+        .len()
+        + 1;
+    let done = stage.writes().since(start);
+    let done_here = done.len() - of_marker;
+    assert_eq!(done_here, plan.steps("web"), "{plan:?}\n{}", done.summary());
+    stage.leave().await;
+}
+
+#[tokio::test]
+async fn a_plan_for_all_has_each_service_and_one_for_a_file_need_not_be_applied() {
+    let stage = Stage::enter().await;
+    let central = stage.central().await;
+    stage.provide("one").await;
+    stage.provide("two").await;
+    let start = Instant::now();
+    let all = stage.plan("--all -o json").await;
+    assert_eq!((all.steps("one"), all.steps("two")), (0, 0), "{all:?}");
+    let nothing = stage.plan(&stage.key("one")).await;
+    assert!(nothing.text.contains("nothing to do"), "{nothing:?}");
+
+    let manifest = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": { "name": "three", "namespace": stage.namespace },
+        "spec": {
+            "type": "LoadBalancer",
+            "ports": [{ "port": 80, "nodePort": 30300, "protocol": "TCP" }],
+        },
+    });
+    let file = stage.cp.folder().join(format!("{}.json", stage.namespace));
+    std::fs::write(&file, manifest.to_string()).unwrap();
+    let planned = stage.plan(&format!("-f {} -o json", file.display())).await;
+    assert_eq!(planned.code, 0, "{planned:?}");
+    assert!(planned.steps("three") >= 5, "{planned:?}");
+    assert!(stage.services().get_opt("three").await.unwrap().is_none());
+    assert!(stage.writes().since(start).is_empty());
+    drop(central);
+    stage.leave().await;
+}
+
+#[tokio::test]
+async fn a_plan_for_a_service_that_cannot_be_understood_is_refused() {
+    let stage = Stage::enter().await;
+    let (key, value) = cloud::BAD_SOURCES;
+    stage
+        .make(stage.service("web").annotation(key, value))
+        .await;
+    let plan = stage.plan(&format!("{} -o json", stage.key("web"))).await;
+    assert_eq!(plan.code, 1, "{plan:?}");
+    let refused = plan.of("web")["refused"].to_string();
+    assert!(refused.contains(key), "{refused}");
+    assert!(!plan.complaint.is_empty());
+    let nobody = stage.plan(&stage.key("nobody")).await;
+    assert_eq!(nobody.code, 1, "{nobody:?}");
+    stage.leave().await;
+}

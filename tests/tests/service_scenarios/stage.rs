@@ -1,0 +1,392 @@
+//! A cluster of one's own whose Services of type LoadBalancer are served by one simulated cloud.
+
+mod facts;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Service};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use mooring_common::names::reasons;
+use mooring_tests::cloud_sim::Calls;
+use mooring_tests::cloud_sim::world::{Server, World};
+use mooring_tests::control_plane::AuditLog;
+use mooring_tests::objects::{
+    EventNote, NodeBuilder, ServiceBuilder, create_namespace, events_for, unique,
+};
+use mooring_tests::places::Place;
+use mooring_tests::shipped::{CENTRAL_USER, Central, CentralFlags};
+use mooring_tests::wait::eventually;
+use serde_json::{Value, json};
+
+use crate::cloud::{self, CLOUD};
+pub(crate) use facts::{
+    annotation, assert_none, has_finalizer, ingress, node_port, ports, uid, wanted,
+};
+
+/// What "eventually" means to these suites.
+pub(crate) const SOON: Duration = Duration::from_secs(15);
+
+/// How long to wait for what comes after several retries.
+pub(crate) const AFTER_RETRIES: Duration = Duration::from_secs(45);
+
+/// What the names of markers begin with.
+const MARKER: &str = "marker";
+
+/// What a load balancer serves: `tcp/80` to `10.0.0.1:30080`.
+pub(crate) type Served = BTreeMap<String, BTreeSet<String>>;
+
+/// A load balancer, whatever its cloud calls its parts.
+#[derive(Clone, Debug)]
+pub(crate) struct Balancer {
+    /// The cloud's own name for it.
+    pub(crate) id: String,
+    /// The members behind each listener.
+    pub(crate) served: Served,
+    /// How members are checked: `tcp 30080`, `http 31000`.
+    pub(crate) checks: BTreeSet<String>,
+    /// Who may connect; empty: everybody.
+    pub(crate) sources: BTreeSet<String>,
+}
+
+/// One test's cluster and its cloud.
+pub(crate) struct Stage {
+    place: Place,
+    /// Where its Services are.
+    pub(crate) namespace: String,
+    /// The cloud.
+    pub(crate) world: World,
+}
+
+impl Deref for Stage {
+    type Target = Place;
+
+    fn deref(&self) -> &Place {
+        &self.place
+    }
+}
+
+/// The address of the n-th Node, counted from 1.
+pub(crate) fn address(n: usize) -> String {
+    format!("10.0.{}.{}", n / 250, n % 250)
+}
+
+impl Stage {
+    /// A cluster of two Nodes, `n1` and `n2`. Their cloud has one more machine, which is no Node.
+    pub(crate) async fn enter() -> Self {
+        let stage = Self::without_nodes().await;
+        stage.join(1).await;
+        stage.join(2).await;
+        stage
+    }
+
+    pub(crate) async fn without_nodes() -> Self {
+        let stage = Self {
+            place: Place::take().await,
+            namespace: unique("services"),
+            world: World::start(CLOUD).await,
+        };
+        create_namespace(&stage.admin, &stage.namespace)
+            .await
+            .unwrap();
+        // What takes its time is for the tests that are about that.
+        cloud::provision_in(&stage.world, Duration::ZERO);
+        let other = Server::named("somebody-elses").private("10.250.0.1");
+        stage.world.add(other);
+        stage
+    }
+
+    /// Asserts that central was not refused anything by the API server.
+    pub(crate) async fn leave(self) {
+        self.place.leave().await;
+    }
+
+    // --- Nodes --------------------------------------------------------------------------------
+
+    /// The machine of the n-th Node: `n1` at 10.0.0.1. Gives its provider ID.
+    pub(crate) fn machine(&self, n: usize) -> String {
+        let server = Server::named(&format!("n{n}")).private(&address(n));
+        self.world.add(server)
+    }
+
+    /// The n-th Node, which is not in the cluster yet.
+    pub(crate) fn node(&self, n: usize) -> NodeBuilder {
+        let id = self.machine(n);
+        NodeBuilder::new(&format!("n{n}")).provider_id(&id).ready()
+    }
+
+    /// The n-th Node joins.
+    pub(crate) async fn join(&self, n: usize) {
+        self.node(n).create(&self.admin).await.unwrap();
+    }
+
+    /// A merge patch on a Node, by somebody else than Mooring.
+    pub(crate) async fn patch_node(&self, name: &str, patch: &Value) {
+        let nodes = Api::<Node>::all(self.admin.clone());
+        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+        nodes.patch(name, &params, &patch).await.unwrap();
+    }
+
+    /// Sets a label of a Node, or takes it off.
+    pub(crate) async fn label_node(&self, name: &str, key: &str, value: Option<&str>) {
+        let patch = json!({ "metadata": { "labels": { key: value } } });
+        self.patch_node(name, &patch).await;
+    }
+
+    /// A Node is deleted.
+    pub(crate) async fn remove_node(&self, name: &str) {
+        let nodes = Api::<Node>::all(self.admin.clone());
+        nodes.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    // --- central ------------------------------------------------------------------------------
+
+    /// Central as a user starts it for Services in this cloud.
+    pub(crate) fn flags(&self) -> CentralFlags {
+        let flags = CentralFlags::alone().cloud(&self.world);
+        flags.without_endpoints().with("--controllers=service")
+    }
+
+    /// The same, with so many passes over Services side by side.
+    pub(crate) fn workers(&self, count: usize) -> CentralFlags {
+        self.flags()
+            .with(format!("--concurrent-service-syncs={count}"))
+    }
+
+    pub(crate) async fn central(&self) -> Central {
+        self.central_with(self.flags()).await
+    }
+
+    pub(crate) async fn central_with(&self, flags: CentralFlags) -> Central {
+        let started = self.shipped.start_central(self.cp, flags).await;
+        started.unwrap()
+    }
+
+    // --- Services -----------------------------------------------------------------------------
+
+    /// A Service of type LoadBalancer with one port, 80, that is not in the cluster yet.
+    pub(crate) fn service(&self, name: &str) -> ServiceBuilder {
+        ServiceBuilder::load_balancer(&self.namespace, name).port(80, 8080)
+    }
+
+    /// Makes such a Service.
+    pub(crate) async fn create(&self, name: &str) -> Service {
+        self.make(self.service(name)).await
+    }
+
+    pub(crate) async fn make(&self, service: ServiceBuilder) -> Service {
+        service.create(&self.admin).await.unwrap()
+    }
+
+    /// Makes such a Service, and waits until it is served.
+    pub(crate) async fn provide(&self, name: &str) -> Service {
+        self.create(name).await;
+        self.provided(name).await
+    }
+
+    pub(crate) fn services(&self) -> Api<Service> {
+        Api::namespaced(self.admin.clone(), &self.namespace)
+    }
+
+    pub(crate) async fn get(&self, name: &str) -> Service {
+        self.services().get(name).await.unwrap()
+    }
+
+    /// Waits until a Service is as wanted.
+    pub(crate) async fn is(
+        &self,
+        name: &str,
+        what: &str,
+        wanted: impl Fn(&Service) -> bool,
+    ) -> Service {
+        eventually(&format!("{name} {what}"), SOON, async || {
+            let service = self.services().get(name).await;
+            let service = service.map_err(|error| error.to_string())?;
+            if wanted(&service) {
+                Ok(service)
+            } else {
+                Err(format!("{service:?}; told: {:?}", self.events(name).await))
+            }
+        })
+        .await
+    }
+
+    /// Waits until a Service has its finalizer and an address, and its load balancer all members.
+    pub(crate) async fn provided(&self, name: &str) -> Service {
+        self.is(name, "has an address", |service| {
+            has_finalizer(service) && !ingress(service).is_empty()
+        })
+        .await
+    }
+
+    /// The same, after several attempts.
+    pub(crate) async fn provided_at_last(&self, name: &str) -> Service {
+        eventually(
+            &format!("{name} has an address"),
+            AFTER_RETRIES,
+            async || {
+                let service = self.get(name).await;
+                (!ingress(&service).is_empty()).then_some(service)
+            },
+        )
+        .await
+    }
+
+    /// Writes on a Service as a user does, with a merge patch.
+    pub(crate) async fn patch(&self, name: &str, patch: &Value) -> Service {
+        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+        self.services().patch(name, &params, &patch).await.unwrap()
+    }
+
+    /// Changes the specification of a Service.
+    pub(crate) async fn respecify(&self, name: &str, spec: Value) -> Service {
+        self.patch(name, &json!({ "spec": spec })).await
+    }
+
+    /// Sets an annotation, or takes it off.
+    pub(crate) async fn annotate(&self, name: &str, key: &str, value: Option<&str>) {
+        let patch = json!({ "metadata": { "annotations": { key: value } } });
+        self.patch(name, &patch).await;
+    }
+
+    /// Asks for the deletion of a Service.
+    pub(crate) async fn delete(&self, name: &str) {
+        let params = DeleteParams::default();
+        self.services().delete(name, &params).await.unwrap();
+    }
+
+    /// Waits until a Service is gone.
+    pub(crate) async fn gone(&self, name: &str) {
+        self.gone_within(name, SOON).await;
+    }
+
+    pub(crate) async fn gone_within(&self, name: &str, limit: Duration) {
+        eventually(&format!("{name} is gone"), limit, async || {
+            let found = self.services().get_opt(name).await.unwrap();
+            match found {
+                None => Ok(()),
+                Some(service) => Err(format!("{service:?}; {:?}", self.events(name).await)),
+            }
+        })
+        .await;
+    }
+
+    /// Another Service is made and served: what was there before has had its turn.
+    pub(crate) async fn marker(&self) {
+        let name = unique(MARKER);
+        self.provide(&name).await;
+    }
+
+    /// Takes all markers away again.
+    pub(crate) async fn delete_markers(&self) {
+        let all = self.services().list(&ListParams::default()).await.unwrap();
+        let names = all.into_iter().filter_map(|service| service.metadata.name);
+        for name in names.filter(|name| name.starts_with(MARKER)) {
+            self.delete(&name).await;
+            self.gone(&name).await;
+        }
+    }
+
+    /// What Events say of a Service, by central. The API server writes some itself.
+    pub(crate) async fn events(&self, name: &str) -> Vec<EventNote> {
+        let events = events_for(&self.admin, "Service", Some(&self.namespace), name).await;
+        let mut events = events.unwrap();
+        let ours = [mooring_common::names::components::SERVICE, cloud::COMPONENT];
+        events.retain(|event| ours.contains(&event.reporter.as_str()));
+        events
+    }
+
+    pub(crate) async fn reasons(&self, name: &str) -> BTreeSet<String> {
+        let events = self.events(name).await.into_iter();
+        events.map(|event| event.reason).collect()
+    }
+
+    pub(crate) async fn warnings(&self, name: &str) -> Vec<EventNote> {
+        let mut events = self.events(name).await;
+        events.retain(|event| event.kind == "Warning");
+        events
+    }
+
+    /// Waits for an Event about a Service with this reason and these words.
+    pub(crate) async fn told(&self, name: &str, reason: &str, words: &str) -> EventNote {
+        eventually(&format!("{name}: {reason} ({words})"), SOON, async || {
+            let events = self.events(name).await;
+            let found = events
+                .iter()
+                .find(|event| event.reason == reason && event.note.contains(words));
+            found.cloned().ok_or(events)
+        })
+        .await
+    }
+
+    /// Waits until an attempt has failed.
+    pub(crate) async fn failed(&self, name: &str) -> EventNote {
+        self.told(name, reasons::SYNC_LOAD_BALANCER_FAILED, "")
+            .await
+    }
+
+    /// The notes about load balancers of Services that are no more.
+    pub(crate) async fn orphans_told(&self) -> Vec<String> {
+        let about = events_for(&self.admin, "Service", Some("default"), "kubernetes").await;
+        let mut events = about.unwrap();
+        events.retain(|event| event.reason == reasons::ORPHANED_LOAD_BALANCER);
+        events.into_iter().map(|event| event.note).collect()
+    }
+
+    /// What central wrote on a Service, in order.
+    pub(crate) async fn written(&self, name: &str) -> AuditLog {
+        let log = self.audit().await.writes_by(CENTRAL_USER).of("services");
+        log.in_namespace(&self.namespace).named(name)
+    }
+
+    // --- the cloud ----------------------------------------------------------------------------
+
+    /// What was asked of the cloud to change something.
+    pub(crate) fn writes(&self) -> Calls {
+        self.world.calls().writes()
+    }
+
+    /// The load balancer of a Service, if it has one.
+    pub(crate) fn balancer(&self, service: &Service) -> Option<Balancer> {
+        cloud::balancer_of(&self.world, &uid(service))
+    }
+
+    /// Waits until the load balancer of a Service is as wanted.
+    pub(crate) async fn balanced(
+        &self,
+        service: &Service,
+        what: &str,
+        wanted: impl Fn(&Balancer) -> bool,
+    ) -> Balancer {
+        eventually(what, SOON, async || {
+            let found = self.balancer(service);
+            let found = found.ok_or_else(|| "no load balancer".to_owned())?;
+            if wanted(&found) {
+                Ok(found)
+            } else {
+                Err(format!("{found:?}"))
+            }
+        })
+        .await
+    }
+
+    /// Waits until a Service's load balancer has a listener for each of its ports, and before each
+    /// of these Nodes, and nothing else.
+    pub(crate) async fn serves(&self, name: &str, nodes: &[usize]) -> Balancer {
+        let service = self.get(name).await;
+        let wanted = wanted(&service, nodes);
+        let what = format!("{name} is served as {wanted:?}");
+        self.balanced(&service, &what, |balancer| balancer.served == wanted)
+            .await
+    }
+
+    /// Waits until there is no load balancer (of Mooring's) at all.
+    pub(crate) async fn nothing_is_left(&self) {
+        eventually("no load balancer is left", SOON, async || {
+            let left = cloud::balancers(&self.world);
+            if left.is_empty() { Ok(()) } else { Err(left) }
+        })
+        .await;
+    }
+}
