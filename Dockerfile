@@ -20,7 +20,8 @@ RUN --mount=type=cache,id=mooring-crates,target=/usr/local/cargo/registry \
     cargo build --release --locked --package mooring-central --package mooring-node \
     && install -D --target-directory /programs \
         target/release/mooring-central target/release/mooring-node
-# The libraries under the very paths at which the programs look for them.
+# The libraries under the very paths at which the programs look for them, and the name that the
+# manifest of the Go controller of cloudscale.ch calls.
 RUN set -e; \
     for program in central node; do \
         root=/images/$program; \
@@ -33,7 +34,6 @@ RUN set -e; \
         printf '%s\n' 'root:x:0:0::/:/' 'nonroot:x:65532:65532::/:/' > "$root/etc/passwd"; \
         printf '%s\n' 'root:x:0:' 'nonroot:x:65532:' > "$root/etc/group"; \
     done; \
-    # The name that the manifest of the Go controller of cloudscale.ch calls.
     ln -s mooring-central /images/central/usr/bin/cloudscale-cloud-controller-manager
 
 FROM ${BASE} AS node
