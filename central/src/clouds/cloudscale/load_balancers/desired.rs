@@ -2,7 +2,7 @@
 
 mod notices;
 
-pub(super) use notices::notices;
+pub(super) use notices::{notices, some_of};
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -6,20 +6,17 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use mooring_common::names::reasons;
+use mooring_common::names::{labels, reasons};
 use mooring_common::node_view::NodeView;
 use tokio::time::Instant;
 
-use super::desired::{MachineOf, Machines};
+use super::desired::{MachineOf, Machines, some_of};
 use crate::clouds::load_balancers::Notice;
 use crate::clouds::{Attachment, Lookup};
 use crate::inventory::Inventory;
 
 /// How often at most the machines are listed afresh for the sake of one Node.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
-/// How many Nodes are named.
-const NAMED: usize = 5;
-
 /// How long the cloud is left alone at least if it could not be asked.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -112,17 +109,14 @@ impl Finder {
 }
 
 fn left_out(nodes: &[&str]) -> Notice {
-    let named = nodes.get(..NAMED).unwrap_or(nodes).join(", ");
-    let more = match nodes.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let named = some_of(nodes);
+    let label = labels::EXCLUDE_FROM_LOAD_BALANCERS;
     Notice {
         reason: reasons::NODE_WITHOUT_SERVER,
         note: format!(
             "cloudscale.ch has no server for these Nodes, so that they carry no traffic of this \
-             load balancer: {named}{more}. If they are elsewhere on purpose, exclude them with the \
-             label node.kubernetes.io/exclude-from-external-load-balancers."
+             load balancer: {named}. If they are elsewhere on purpose, exclude them with the \
+             label {label}."
         ),
         by_provider: false,
     }

@@ -60,6 +60,15 @@ fn no_nodes(demand: &Demand, options: &Options) -> Option<Notice> {
     })
 }
 
+/// The first of these Nodes by name, and how many more there are.
+pub(in super::super) fn some_of(nodes: &[&str]) -> String {
+    let named = nodes.get(..NAMED).unwrap_or(nodes).join(", ");
+    match nodes.len().saturating_sub(NAMED) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
+
 fn no_addresses(options: &Options, machines: &Machines) -> Option<Notice> {
     let without: Vec<&str> = machines
         .found
@@ -67,11 +76,7 @@ fn no_addresses(options: &Options, machines: &Machines) -> Option<Notice> {
         .filter(|machine| reachable(machine, options).next().is_none())
         .map(|machine| machine.node.as_str())
         .collect();
-    let named = without.get(..NAMED).unwrap_or(&without).join(", ");
-    let more = match without.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let named = some_of(&without);
     let remedy = if options.allowed_subnets.is_empty() {
         "Attach their servers to a private network.".to_owned()
     } else {
@@ -85,7 +90,7 @@ fn no_addresses(options: &Options, machines: &Machines) -> Option<Notice> {
             reasons::NO_MEMBER_ADDRESS,
             format!(
                 "The load balancer cannot reach these Nodes, which have no address in a private \
-                 network that it may use: {named}{more}. {remedy}"
+                 network that it may use: {named}. {remedy}"
             ),
         )
     })
