@@ -48,6 +48,7 @@ pub mod members;
 pub mod metrics;
 pub mod observe;
 pub mod plan;
+pub mod protocol;
 pub mod rendezvous;
 pub mod segments;
 pub mod speaker;
