@@ -21,10 +21,10 @@ use super::mac::Mac;
 use super::members::Members;
 use super::metrics::Metrics;
 use super::observe::Snapshot;
+use super::old_speaker::Notice;
+use super::old_station::{Orders, Report, Setup, Station};
 use super::plan::{Assignment, assign};
 use super::segments::{Step, footing, orders, steps};
-use super::speaker::Notice;
-use super::station::{Orders, Report, Setup, Station};
 
 /// How many reports may wait: a burst of notices about a thousand addresses, several times.
 const REPORTS: usize = 4096;

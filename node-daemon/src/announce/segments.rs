@@ -13,9 +13,9 @@ use super::frames::solicited_node;
 use super::links::{Link, choose};
 use super::members::Members;
 use super::observe::Snapshot;
+use super::old_speaker::{Standing, View};
+use super::old_station::{Attachment, Orders};
 use super::plan::Assignment;
-use super::speaker::{Standing, View};
-use super::station::{Attachment, Orders};
 
 /// The segments that this Node is on: for each the interface, or why there is none.
 ///
