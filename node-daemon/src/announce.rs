@@ -37,6 +37,7 @@
 //! faster and stricter protocol goes.
 
 pub mod apply;
+pub mod codec;
 pub mod entries;
 pub mod frames;
 pub mod groups;
