@@ -232,7 +232,7 @@ impl<E: EventSink> Work<E> {
                 self.go_by(state, ending);
             }
             self.apply(&mut inherited, ending).await;
-            self.teller.tell(&self.desk.snapshot.load(), &self.assignment, &self.names);
+            self.teller.tell(&self.desk.snapshot.load(), &self.assignment);
             if farewell.is_some_and(|end| now >= end || self.has_ended()) {
                 return None;
             }
@@ -510,6 +510,7 @@ impl<E: EventSink> Work<E> {
             Report::Ask(request, asked) => self.ask(segment, request, asked),
             Report::Members(members) => self.heed_members(segment, members),
             Report::Noted(transition) => self.teller.noted(segment, transition, &self.names),
+            Report::NodeNetwork(fault) => self.teller.node_network(segment, fault.as_deref()),
             Report::Ended => {
                 self.ended.insert(segment.to_owned());
             }

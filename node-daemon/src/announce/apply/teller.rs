@@ -15,7 +15,7 @@ use super::super::EventSink;
 use super::super::entries::Standing;
 use super::super::mac::Mac;
 use super::super::metrics::{
-    AddressLabels, CauseLabels, Metrics, PeerLabels, SegmentLabels, TransitionLabels,
+    AddressLabels, CauseLabels, Metrics, PeerLabels, TransitionLabels,
 };
 use super::super::observe::Snapshot;
 use super::super::plan::Assignment;
@@ -97,6 +97,14 @@ impl<E: EventSink> Teller<E> {
         }
     }
 
+    /// Heartbeats cannot go over the node network, and why; or they can again.
+    pub(super) fn node_network(&self, segment: &str, fault: Option<&str>) {
+        match fault {
+            Some(fault) => tracing::warn!(segment, fault, "no heartbeats over the node network"),
+            None => tracing::info!(segment, "heartbeats go over the node network again"),
+        }
+    }
+
     /// The members of a segment, this one among them.
     pub(super) fn members(&mut self, segment: &str, members: Arc<Vec<Member>>, own: NodeId) {
         for (path, state, count) in counts(&members) {
@@ -161,9 +169,6 @@ impl<E: EventSink> Teller<E> {
             reason,
         };
         self.metrics.takeovers.get_or_create(&labels).inc();
-        if let Some(dark_for) = change.dark_for {
-            self.metrics.takeover_seconds.observe(dark_for.as_secs_f64());
-        }
         let now = Timestamp::now();
         let spoken_for = SpokenFor {
             address: address.to_string(),
@@ -220,10 +225,6 @@ impl<E: EventSink> Teller<E> {
             transition: name,
         };
         self.metrics.transitions.get_or_create(&labels).inc();
-        if transition == Transition::Lapsed {
-            let labels = SegmentLabels::new(segment);
-            self.metrics.lapses.get_or_create(&labels).inc();
-        }
         tracing::debug!(segment, transition = name, node, "protocol");
     }
 

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use super::super::mac::Mac;
 
@@ -14,12 +15,39 @@ use super::super::mac::Mac;
 )]
 pub struct NodeId(pub u64);
 
+impl NodeId {
+    /// That of the Node of this name.
+    #[must_use]
+    pub fn of(name: &str) -> Self {
+        Self(hash(&[name.as_bytes()]))
+    }
+}
+
 /// A group of addresses that are on one node, by a hash of the segment's name and the lowest
 /// address.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct Key(pub u64);
+
+impl Key {
+    /// That of the group of addresses on the segment of which this is the lowest.
+    #[must_use]
+    pub fn of(segment: &str, lowest: IpAddr) -> Self {
+        let address = lowest.to_string();
+        Self(hash(&[segment.as_bytes(), b"/", address.as_bytes()]))
+    }
+}
+
+/// The first eight bytes of a SHA-256.
+fn hash(parts: &[&[u8]]) -> u64 {
+    let mut sha = Sha256::new();
+    for part in parts {
+        sha.update(part);
+    }
+    let [a, b, c, d, e, f, g, h, ..] = <[u8; 32]>::from(sha.finalize());
+    u64::from_be_bytes([a, b, c, d, e, f, g, h])
+}
 
 /// One run of a daemon, told from others by a random number.
 #[derive(
@@ -94,6 +122,11 @@ pub struct Message {
     pub generation: u64,
     /// What it says.
     pub body: Body,
+}
+
+impl Message {
+    /// The most keys in one body, so that it fits a frame.
+    pub const MOST_KEYS: usize = 64;
 }
 
 /// What is said.
@@ -185,6 +218,15 @@ pub struct Heartbeat {
     pub contact: Contact,
 }
 
+impl Heartbeat {
+    /// The most echoes in one, so that it fits a frame.
+    pub const MOST_ECHOES: usize = 24;
+    /// The most suspects in one.
+    pub const MOST_SUSPECTS: usize = 16;
+    /// The most secrets in one.
+    pub const MOST_SECRETS: usize = 8;
+}
+
 /// How a member is reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Contact {
@@ -250,6 +292,11 @@ pub struct Owned {
     pub released: Vec<(Key, Option<NodeId>)>,
     /// Whether it was let go because the right to it had run out.
     pub lapsed: bool,
+}
+
+impl Owned {
+    /// The most entries of `released` in one part, so that it fits a frame.
+    pub const MOST_RELEASED: usize = 40;
 }
 
 /// Wanting keys.
