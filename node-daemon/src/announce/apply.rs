@@ -116,8 +116,9 @@ impl<E: EventSink> Conductor<E> {
             ended: BTreeSet::new(),
         };
         let mut published = self.published;
+        let node_name = work.desk.node_name.clone();
         let inherited = tokio::select! {
-            inherited = work.stand_by(&self.folder, &mut published) => inherited,
+            inherited = work.stand_by(&mut published) => inherited,
             // The other process goes on, or has ended; nothing of this one is known to anybody.
             () = cancel.cancelled() => return,
         };
@@ -132,7 +133,7 @@ impl<E: EventSink> Conductor<E> {
         };
         tokio::select! {
             () = conducting => {}
-            () = door.keep(self.folder.clone()) => {}
+            () = door.keep(&node_name) => {}
         }
     }
 }
@@ -190,10 +191,9 @@ impl<E: EventSink> Work<E> {
     /// Meanwhile everything is made ready.
     async fn stand_by(
         &mut self,
-        folder: &Path,
         published: &mut watch::Receiver<u64>,
     ) -> Option<Inheritance> {
-        let predecessor = Predecessor::find(folder).await?;
+        let predecessor = Predecessor::find(&self.desk.node_name)?;
         let ended = predecessor.ended();
         tokio::pin!(ended);
         loop {

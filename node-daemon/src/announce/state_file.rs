@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write as _};
 use std::net::IpAddr;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -115,18 +115,20 @@ impl State {
 }
 
 /// Where a Node's daemon keeps what outlives it: several daemons may run on one machine, each in
-/// network namespaces of its own.
+/// a network namespace of its own.
 #[must_use]
 pub fn folder(state_dir: &Path, node: &str) -> PathBuf {
+    let namespace = std::fs::metadata("/proc/self/ns/net").map_or(0, |meta| meta.ino());
     // Names of Nodes are DNS names, so that they are names of files as well.
-    state_dir.join(node.replace('/', "_"))
+    let node = node.replace('/', "_");
+    state_dir.join(format!("{node}.{namespace}"))
 }
 
 /// Makes the folder, which nobody else may look into.
 ///
 /// # Errors
 /// If it cannot be made.
-pub fn make_folder(folder: &Path) -> io::Result<()> {
+fn make_folder(folder: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)

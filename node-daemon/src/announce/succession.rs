@@ -1,12 +1,16 @@
 //! From one process to the next on the same node.
 //!
-//! In a rolling update the new daemon starts while the old one still runs. It finds the old one's
-//! socket, and waits. When the old one is told to end, it falls silent and passes on what it knows, and
+//! In a rolling update the new daemon starts while the old one still runs. It finds the old one by a
+//! socket whose name is the Node's in their network namespace, and waits. When the old one is told to end, it falls silent and passes on what it knows, and
 //! the new one goes on as the same member of each segment: nothing moves, and no neighbour notices.
 //! Where the old one dies without a word, the new one starts as any other.
+//!
+//! The socket's name is an abstract one: it goes with the process, and is found in no other network
+//! namespace. Only processes of the same user are talked to.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,10 +19,9 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
 use super::inheritance::Inheritance;
-use super::state_file::make_folder;
 
-/// The socket's name in the folder of its Node.
-const NAME: &str = "successor.sock";
+/// How the socket's name begins; the Node's name follows.
+const NAME: &str = "mooring-node/";
 /// How long it may take to pass on what is known.
 const LIMIT: Duration = Duration::from_secs(1);
 /// How long to look whether a successor is still there.
@@ -32,8 +35,8 @@ pub struct Predecessor(UnixStream);
 
 impl Predecessor {
     /// Finds it; `None` if there is none.
-    pub async fn find(folder: &Path) -> Option<Self> {
-        let stream = UnixStream::connect(folder.join(NAME)).await.ok()?;
+    pub fn find(node: &str) -> Option<Self> {
+        let stream = connect(node).ok()?;
         tracing::info!("another daemon runs on this node: waiting until it ends");
         Some(Self(stream))
     }
@@ -62,25 +65,47 @@ impl Predecessor {
     }
 }
 
+fn address(node: &str) -> io::Result<net::SocketAddr> {
+    net::SocketAddr::from_abstract_name(format!("{NAME}{node}"))
+}
+
+fn connect(node: &str) -> io::Result<UnixStream> {
+    // A socket of this machine takes it at once or not at all.
+    let stream = net::UnixStream::connect_addr(&address(node)?)?;
+    stream.set_nonblocking(true)?;
+    of_same_user(UnixStream::from_std(stream)?)
+}
+
+fn of_same_user(stream: UnixStream) -> io::Result<UnixStream> {
+    let (theirs, ours) = (stream.peer_cred()?.uid(), nix::unistd::geteuid().as_raw());
+    if theirs == ours {
+        Ok(stream)
+    } else {
+        let fault = format!("it is a process of the user {theirs}, not of {ours}");
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, fault))
+    }
+}
+
 /// Where a successor waits.
 #[derive(Clone, Debug, Default)]
 pub struct Door(Arc<Mutex<Option<UnixStream>>>);
 
 impl Door {
-    /// Lets a successor wait, for as long as the future is polled. Of several the last counts.
-    pub async fn keep(self, folder: PathBuf) {
-        let listener = match listen(&folder) {
+    /// Lets a successor of this Node's daemon wait, for as long as the future is polled. Of several
+    /// the last counts.
+    pub async fn keep(self, node: &str) {
+        let listener = match listen(node) {
             Ok(listener) => listener,
             Err(error) => {
-                let folder = folder.display();
-                tracing::warn!(%folder, %error, "no successor can take over from this process: an \
-                    update of the daemon moves its addresses to other nodes");
+                tracing::warn!(%error, "no successor can take over from this process: an update of \
+                    the daemon moves its addresses to other nodes");
                 return std::future::pending().await;
             }
         };
         loop {
-            match listener.accept().await {
-                Ok((stream, _)) => {
+            let accepted = listener.accept().await;
+            match accepted.and_then(|(stream, _)| of_same_user(stream)) {
+                Ok(stream) => {
                     tracing::info!("a successor waits for this daemon's end");
                     *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(stream);
                 }
@@ -103,13 +128,10 @@ impl Door {
     }
 }
 
-fn listen(folder: &Path) -> io::Result<UnixListener> {
-    make_folder(folder)?;
-    let path = folder.join(NAME);
-    match std::fs::remove_file(&path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => UnixListener::bind(path),
-    }
+fn listen(node: &str) -> io::Result<UnixListener> {
+    let listener = net::UnixListener::bind_addr(&address(node)?)?;
+    listener.set_nonblocking(true)?;
+    UnixListener::from_std(listener)
 }
 
 /// A process that goes on after this one.
@@ -151,13 +173,25 @@ mod tests {
         }
     }
 
-    async fn opened(folder: &Path) -> Door {
+    /// A name that no other test has.
+    fn a_node(test: &str) -> String {
+        format!("{test}-{}", std::process::id())
+    }
+
+    async fn opened(node: &str) -> Door {
         let door = Door::default();
-        tokio::spawn(door.clone().keep(folder.to_owned()));
-        while !folder.join(NAME).exists() {
-            tokio::task::yield_now().await;
-        }
+        let (keeping, name) = (door.clone(), node.to_owned());
+        tokio::spawn(async move { keeping.keep(&name).await });
         door
+    }
+
+    async fn waiting(node: &str) -> Predecessor {
+        loop {
+            match Predecessor::find(node) {
+                Some(found) => return found,
+                None => tokio::task::yield_now().await,
+            }
+        }
     }
 
     /// Waits until somebody has come in.
@@ -170,47 +204,29 @@ mod tests {
 
     #[tokio::test]
     async fn a_successor_waits_and_gets_everything() {
-        let folder = tempfile::tempdir().unwrap();
-        assert!(Predecessor::find(folder.path()).await.is_none());
-        let door = opened(folder.path()).await;
-        assert!(door.successor().await.is_none());
-        let waiting = Predecessor::find(folder.path()).await.unwrap();
+        let node = a_node("gets-everything");
+        assert!(Predecessor::find(&node).is_none());
+        let door = opened(&node).await;
+        let waiting = waiting(&node).await;
         successor(&door).await.unwrap().inherit(&inheritance()).await;
         assert_eq!(waiting.ended().await, Some(inheritance()));
+        assert!(door.successor().await.is_none(), "it was the only one");
     }
 
     #[tokio::test]
     async fn a_predecessor_that_dies_leaves_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let door = opened(folder.path()).await;
-        let waiting = Predecessor::find(folder.path()).await.unwrap();
+        let node = a_node("leaves-nothing");
+        let door = opened(&node).await;
+        let waiting = waiting(&node).await;
         drop(successor(&door).await);
         assert_eq!(waiting.ended().await, None);
     }
 
     #[tokio::test]
     async fn a_successor_that_has_gone_is_none() {
-        let folder = tempfile::tempdir().unwrap();
-        let door = opened(folder.path()).await;
-        drop(Predecessor::find(folder.path()).await.unwrap());
+        let node = a_node("has-gone");
+        let door = opened(&node).await;
+        drop(waiting(&node).await);
         assert!(successor(&door).await.is_none());
-    }
-
-    #[tokio::test]
-    async fn a_socket_that_a_dead_process_has_left_is_replaced() {
-        let folder = tempfile::tempdir().unwrap();
-        drop(UnixListener::bind(folder.path().join(NAME)).unwrap());
-        assert!(Predecessor::find(folder.path()).await.is_none());
-        let door = Door::default();
-        tokio::spawn(door.clone().keep(folder.path().to_owned()));
-        let found = async {
-            loop {
-                match Predecessor::find(folder.path()).await {
-                    Some(found) => return found,
-                    None => tokio::task::yield_now().await,
-                }
-            }
-        };
-        timeout(Duration::from_secs(10), found).await.unwrap();
     }
 }
