@@ -53,6 +53,7 @@ pub mod metrics;
 pub mod observe;
 pub mod plan;
 pub mod protocol;
+pub mod random;
 pub mod registry;
 pub mod rendezvous;
 pub mod secrets;
