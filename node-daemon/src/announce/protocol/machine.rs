@@ -19,7 +19,24 @@ pub struct Machine {
     incarnation: Incarnation,
 }
 
+/// Stub.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Inheritance(NodeId, Incarnation);
+
 impl Machine {
+    /// Stub.
+    #[must_use]
+    pub fn export(&self) -> Inheritance {
+        Inheritance(self.node, self.incarnation)
+    }
+    /// Stub.
+    #[must_use]
+    pub fn inherit(i: Inheritance, _now: Moment) -> Self {
+        Self {
+            node: i.0,
+            incarnation: i.1,
+        }
+    }
     /// A member that has just started. `seed` sets everything random.
     #[must_use]
     pub fn new(
