@@ -40,6 +40,7 @@
 //! right had still to run.
 
 pub mod apply;
+pub mod clock;
 pub mod codec;
 pub mod entries;
 pub mod frames;
@@ -50,6 +51,7 @@ pub mod lease;
 pub mod links;
 pub mod mac;
 pub mod metrics;
+pub mod node_network;
 pub mod observe;
 pub mod plan;
 pub mod protocol;
@@ -60,6 +62,7 @@ pub mod secrets;
 pub mod segments;
 pub mod service_proxy;
 pub mod state_file;
+pub mod speaker;
 pub mod station;
 pub mod succession;
 pub mod watches;

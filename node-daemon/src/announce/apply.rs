@@ -509,7 +509,8 @@ impl<E: EventSink> Work<E> {
             }
             Report::Ask(request, asked) => self.ask(segment, request, asked),
             Report::Members(members) => self.heed_members(segment, members),
-            Report::Noted(transition) => self.teller.noted(segment, transition, &self.names),
+            // The station has counted it.
+            Report::Noted(transition) => tracing::debug!(segment, ?transition, "protocol"),
             Report::NodeNetwork(fault) => self.teller.node_network(segment, fault.as_deref()),
             Report::Ended => {
                 self.ended.insert(segment.to_owned());

@@ -1,5 +1,7 @@
 //! What is counted about announcing.
 
+mod station;
+
 use std::net::IpAddr;
 use std::sync::atomic::AtomicU64;
 
@@ -9,6 +11,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+
+pub use self::station::{DropLabels, MemberLabels, PathLabels, StationMetrics, TransitionLabels};
 
 /// One address on one segment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -48,15 +52,6 @@ pub struct CauseLabels {
     pub segment: String,
     /// Why.
     pub reason: &'static str,
-}
-
-/// Something that happened in the protocol of a segment.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct TransitionLabels {
-    /// The L2Network's name.
-    pub segment: String,
-    /// What.
-    pub transition: &'static str,
 }
 
 /// One segment.
@@ -115,8 +110,6 @@ pub struct Metrics {
     pub owner: Family<AddressLabels, Gauge>,
     /// How often this node began to announce an address.
     pub takeovers: Family<CauseLabels, Counter>,
-    /// What happened in the protocol.
-    pub transitions: Family<TransitionLabels, Counter>,
     /// Claims of addresses of ours by stations that are none of ours.
     pub conflicts: Family<AddressLabels, Counter>,
     /// Daemons by segment, path and state, this one included.
@@ -129,6 +122,8 @@ pub struct Metrics {
     pub send_errors: Family<SegmentLabels, Counter>,
     /// How late a segment's thread woke up, in seconds, where that was 50 ms or more.
     pub stalls: Histogram,
+    /// What the thread of the segments counts besides.
+    pub station: StationMetrics,
     /// Renewals of the own Lease that failed.
     pub lease_renew_failures: Counter,
     /// 0 while the service proxy says that it does not work.
@@ -142,13 +137,13 @@ impl Default for Metrics {
         Self {
             owner: Family::default(),
             takeovers: Family::default(),
-            transitions: Family::default(),
             conflicts: Family::default(),
             peers: Family::default(),
             arp: ProtocolMetrics::default(),
             ndp: ProtocolMetrics::default(),
             send_errors: Family::default(),
             stalls: Histogram::new([0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0]),
+            station: StationMetrics::default(),
             lease_renew_failures: Counter::default(),
             service_proxy: Gauge::default(),
             view_age: Gauge::default(),
@@ -170,11 +165,6 @@ impl Metrics {
             "l2_takeovers",
             "How often this node began to announce an address, by reason",
             metrics.takeovers.clone(),
-        );
-        registry.register(
-            "l2_transitions",
-            "What happened in the protocol by which the daemons settle who speaks",
-            metrics.transitions.clone(),
         );
         registry.register(
             "l2_conflicts",
@@ -204,6 +194,7 @@ impl Metrics {
             "How late a segment's thread woke up, where that was 50 ms or more",
             metrics.stalls.clone(),
         );
+        metrics.station.register(registry);
         registry.register(
             "l2_lease_renew_failures",
             "Renewals of this node's Lease that failed",

@@ -169,7 +169,7 @@ mod tests {
         Inheritance {
             node: NodeId::of("n1"),
             incarnation: Incarnation(7),
-            segments: [("lan".to_owned(), Default::default())].into(),
+            segments: Default::default(),
         }
     }
 
@@ -209,7 +209,8 @@ mod tests {
         let door = opened(&node).await;
         let waiting = waiting(&node).await;
         successor(&door).await.unwrap().inherit(&inheritance()).await;
-        assert_eq!(waiting.ended().await, Some(inheritance()));
+        let inherited = waiting.ended().await.unwrap();
+        assert_eq!(inherited.incarnation, inheritance().incarnation);
         assert!(door.successor().await.is_none(), "it was the only one");
     }
 
@@ -219,7 +220,7 @@ mod tests {
         let door = opened(&node).await;
         let waiting = waiting(&node).await;
         drop(successor(&door).await);
-        assert_eq!(waiting.ended().await, None);
+        assert!(waiting.ended().await.is_none());
     }
 
     #[tokio::test]

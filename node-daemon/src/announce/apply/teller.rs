@@ -14,14 +14,11 @@ use mooring_common::names::{reasons, segment_notices, speaking_reasons};
 use super::super::EventSink;
 use super::super::entries::Standing;
 use super::super::mac::Mac;
-use super::super::metrics::{
-    AddressLabels, CauseLabels, Metrics, PeerLabels, TransitionLabels,
-};
+use super::super::metrics::{AddressLabels, CauseLabels, Metrics, PeerLabels};
 use super::super::observe::Snapshot;
 use super::super::plan::Assignment;
-use super::super::protocol::{Cause, NodeId, Transition};
+use super::super::protocol::{Cause, NodeId};
 use super::super::station::Member;
-use super::name_of;
 
 /// For how long a majority must be lost until it is told: a daemon that starts has not heard it yet.
 const BELIEVED: Duration = Duration::from_secs(3);
@@ -208,26 +205,6 @@ impl<E: EventSink> Teller<E> {
         }
     }
 
-    /// Something happened in the protocol.
-    pub(super) fn noted(
-        &self,
-        segment: &str,
-        transition: Transition,
-        names: &BTreeMap<NodeId, String>,
-    ) {
-        let node = match transition {
-            Transition::Suspected(node) => Some(name_of(names, node)),
-            _ => None,
-        };
-        let name = name_of_transition(transition);
-        let labels = TransitionLabels {
-            segment: segment.to_owned(),
-            transition: name,
-        };
-        self.metrics.transitions.get_or_create(&labels).inc();
-        tracing::debug!(segment, transition = name, node, "protocol");
-    }
-
     /// Tells each Service, once, of all its addresses that we have begun to announce.
     pub(super) fn tell(&mut self, snapshot: &Snapshot, assignment: &Assignment) {
         for (segment, changes) in std::mem::take(&mut self.begun) {
@@ -366,32 +343,4 @@ fn counts(members: &[Member]) -> [(&'static str, &'static str, i64); 4] {
         ("node-network", "heard", count(|member| member.on_node_network)),
         ("node-network", "silent", count(|member| !member.on_node_network)),
     ]
-}
-
-const fn name_of_transition(transition: Transition) -> &'static str {
-    match transition {
-        Transition::Joined => "joined",
-        Transition::Lapsed => "lapsed",
-        Transition::SegmentLost => "segment-lost",
-        Transition::Suspected(_) => "suspected",
-        Transition::Claimed => "claimed",
-        Transition::Granted => "granted",
-        Transition::Refused => "refused",
-        Transition::ClaimWon => "claim-won",
-        Transition::ClaimLost => "claim-lost",
-        Transition::HandOverBegun => "hand-over-begun",
-        Transition::HandOverDone => "hand-over-done",
-        Transition::HandOverFailed => "hand-over-failed",
-        Transition::VoterAwake => "voter-awake",
-        Transition::GenerationAdopted => "generation-adopted",
-        Transition::Proposed => "proposed",
-        Transition::PrimaryAlone => "primary-alone",
-        Transition::SurvivedViaApi => "survived-via-api",
-        Transition::KeysDropped => "keys-dropped",
-        Transition::GivenBack => "given-back",
-        Transition::Rebalanced => "rebalanced",
-        Transition::MessageDropped => "message-dropped",
-        Transition::SpokeLate => "spoke-late",
-        Transition::Damped => "damped",
-    }
 }
