@@ -53,6 +53,7 @@ pub mod old_speaker;
 pub mod old_station;
 pub mod plan;
 pub mod protocol;
+pub mod random;
 pub mod rendezvous;
 pub mod secrets;
 pub mod segments;
