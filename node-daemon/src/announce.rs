@@ -37,6 +37,7 @@
 //! faster and stricter protocol goes.
 
 pub mod apply;
+pub mod clock;
 pub mod codec;
 pub mod entries;
 pub mod frames;
@@ -48,6 +49,7 @@ pub mod links;
 pub mod mac;
 pub mod members;
 pub mod metrics;
+pub mod node_network;
 pub mod observe;
 pub mod old_speaker;
 pub mod old_station;
@@ -57,6 +59,7 @@ pub mod random;
 pub mod rendezvous;
 pub mod secrets;
 pub mod segments;
+pub mod speaker;
 pub mod station;
 pub mod watches;
 pub mod wire;

@@ -1,13 +1,14 @@
-//! What a daemon leaves to the process that takes its place on the same node.
+//! What a daemon leaves to the process that takes its place on the same node: all that it needs in
+//! order to go on as the same member, so that nothing is handed over and nobody notices.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::protocol::{Incarnation, NodeId};
+use super::protocol::{self, Incarnation, Key, NodeId};
 
-/// The state of all segments, for the successor.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The state of all segments.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Inheritance {
     /// Who it is.
     pub node: NodeId,
@@ -18,5 +19,12 @@ pub struct Inheritance {
 }
 
 /// The state of one segment.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Estate {}
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Estate {
+    /// The protocol's.
+    pub machine: protocol::Inheritance,
+    /// The keys that are spoken for quietly.
+    pub quiet: BTreeSet<Key>,
+    /// The keys of which not everybody has been told yet.
+    pub unfinished: BTreeSet<Key>,
+}

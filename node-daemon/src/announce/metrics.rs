@@ -1,5 +1,7 @@
 //! What is counted about announcing.
 
+mod station;
+
 use std::net::IpAddr;
 use std::sync::atomic::AtomicU64;
 
@@ -9,6 +11,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+
+pub use self::station::{DropLabels, MemberLabels, PathLabels, StationMetrics, TransitionLabels};
 
 /// One address on one segment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -109,6 +113,8 @@ pub struct Metrics {
     pub send_errors: Family<SegmentLabels, Counter>,
     /// How late a segment's thread woke up, in seconds, where that was 50 ms or more.
     pub stalls: Histogram,
+    /// What the thread of the segments counts besides.
+    pub station: StationMetrics,
     /// Renewals of the own Lease that failed.
     pub lease_renew_failures: Counter,
     /// Seconds since the API server was last heard of.
@@ -127,6 +133,7 @@ impl Default for Metrics {
             ndp: ProtocolMetrics::default(),
             send_errors: Family::default(),
             stalls: Histogram::new([0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0]),
+            station: StationMetrics::default(),
             lease_renew_failures: Counter::default(),
             view_age: Gauge::default(),
         }
@@ -181,6 +188,7 @@ impl Metrics {
             "How late a segment's thread woke up, where that was 50 ms or more",
             metrics.stalls.clone(),
         );
+        metrics.station.register(registry);
         registry.register(
             "l2_lease_renew_failures",
             "Renewals of this node's Lease that failed",

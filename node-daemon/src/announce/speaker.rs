@@ -158,8 +158,10 @@ impl Speaker {
             .flat_map(|(key, group)| group.keys().map(|address| (*address, *key)))
             .collect();
         self.addresses = addresses;
-        let gone: Vec<_> = self.speaking.iter().copied();
-        let gone: Vec<_> = gone.filter(|address| self.voice(*address).is_none()).collect();
+        let speaking = self.speaking.iter().copied();
+        let gone: Vec<_> = speaking
+            .filter(|address| self.voice(*address).is_none())
+            .collect();
         for address in gone {
             self.stop_address(address, Cause::Withdrawn);
         }
@@ -339,6 +341,7 @@ impl Speaker {
         occasion: Occasion,
         now: Moment,
     ) {
+        self.agenda.stop(address);
         if self.own.is_some() && beginning.voice == Voice::Loud {
             self.agenda.start(address, occasion, now);
         }
@@ -408,11 +411,7 @@ impl Speaker {
     }
 }
 
-fn router(
-    addresses: &Addresses,
-    keys: &BTreeMap<IpAddr, Key>,
-    address: IpAddr,
-) -> Option<IpAddr> {
+fn router(addresses: &Addresses, keys: &BTreeMap<IpAddr, Key>, address: IpAddr) -> Option<IpAddr> {
     let group = addresses.get(keys.get(&address)?)?;
     group.get(&address).copied().flatten()
 }

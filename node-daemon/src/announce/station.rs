@@ -6,6 +6,8 @@
 //! from a slot that always holds the newest, so that there is nothing to queue and nothing to
 //! overflow, and is woken through a socket pair.
 
+mod roster;
+mod segment;
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,8 +26,8 @@ use super::inheritance::Inheritance;
 use super::mac::Mac;
 use super::metrics::Metrics;
 use super::protocol::{
-    ApiAnswer, Cause, Contact, Flags, Incarnation, Key, KeyId, Moment, NodeId, Parameters, Request,
-    Transition, View,
+    ApiAnswer, Cause, Contact, Epoch, Flags, Incarnation, Key, KeyId, Moment, NodeId, Parameters,
+    Request, Transition, View,
 };
 use super::secrets::Ring;
 
@@ -133,10 +135,12 @@ pub enum Report {
     },
     /// The API server is to be asked; the answer goes to [`Station::answer`] with this moment.
     Ask(Request, Moment),
-    /// The members, after a change.
+    /// The members, this one included, after a change.
     Members(Arc<Vec<Member>>),
     /// Something happened that is logged.
     Noted(Transition),
+    /// Messages cannot be exchanged over the node network, and why; or (`None`) they can again.
+    NodeNetwork(Option<String>),
     /// After [`Orders::ending`]: nothing is held any more, or there is nobody to take it.
     Ended,
 }
@@ -146,6 +150,8 @@ pub enum Report {
 pub struct Member {
     /// Who.
     pub node: NodeId,
+    /// Under which epoch it is there.
+    pub epoch: Epoch,
     /// Whether it has been heard within the last second.
     pub alive: bool,
     /// Whether that was on the segment itself.
@@ -310,4 +316,15 @@ impl Station {
         // If it cannot be written, a wake-up is already waiting there.
         let _ = (&self.waker).write(&[1]);
     }
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
 }

@@ -147,8 +147,8 @@ impl<'a> Reader<'a> {
             part: self.u16("part")?,
             parts: self.u16("parts")?,
             lapsed: self.bool("lapsed")?,
-            keys: self.keys()?,
-            released: self.list("released", Owned::MOST_RELEASED, |reader| {
+            keys: self.list("keys", usize::from(u8::MAX), Self::key)?,
+            released: self.list("released", usize::from(u8::MAX), |reader| {
                 let key = reader.key()?;
                 let target = reader.optional("target", |reader| reader.node("target"))?;
                 Ok((key, target))
@@ -171,14 +171,27 @@ impl<'a> Reader<'a> {
     }
 
     fn grant(&mut self) -> Result<Grant> {
+        let (to, incarnation) = (self.node("to")?, self.incarnation()?);
+        let nonce = self.u32("nonce")?;
+        let granted = self.keys()?;
+        let count = usize::from(self.u8("refused")?);
+        if granted.len() + count > Message::MOST_KEYS {
+            return Err(Malformed::TooMany("refused"));
+        }
+        let holders = self.list("holders", Message::MOST_KEYS, |reader| {
+            reader.node("holder")
+        })?;
+        let refused = (0..count).map(|_| {
+            let key = self.key()?;
+            let holder = holders.get(usize::from(self.u8("holder")?));
+            Ok((key, *holder.ok_or(Malformed::Value("holder"))?))
+        });
         Ok(Grant {
-            to: self.node("to")?,
-            incarnation: self.incarnation()?,
-            nonce: self.u32("nonce")?,
-            granted: self.keys()?,
-            refused: self.list("refused", Message::MOST_KEYS, |reader| {
-                Ok((reader.key()?, reader.node("holder")?))
-            })?,
+            to,
+            incarnation,
+            nonce,
+            refused: refused.collect::<Result<_>>()?,
+            granted,
         })
     }
 

@@ -124,9 +124,9 @@ prop_compose! {
 fn body() -> impl Strategy<Value = Body> {
     let released = prop::collection::vec(
         (any::<u64>().prop_map(Key), prop::option::of(node())),
-        0..=Owned::MOST_RELEASED,
+        0..=(Owned::MOST_BYTES - 60 * 8) / 17,
     );
-    let owned = (any::<(u64, u16, u16, bool)>(), keys(64), released).prop_map(
+    let owned = (any::<(u64, u16, u16, bool)>(), keys(60), released).prop_map(
         |((revision, part, parts, lapsed), keys, released)| {
             Body::Owned(Arc::new(Owned {
                 revision,
@@ -139,15 +139,16 @@ fn body() -> impl Strategy<Value = Body> {
         },
     );
     let proof = prop::option::of((node(), incarnation(), any::<u64>()));
-    let claim = (any::<u32>(), keys(64), proof).prop_map(|(nonce, keys, released_by)| {
+    let claim = (any::<u32>(), keys(128), proof).prop_map(|(nonce, keys, released_by)| {
         Body::Claim(Claim {
             nonce,
             keys,
             released_by,
         })
     });
-    let refused = prop::collection::vec((any::<u64>().prop_map(Key), node()), 0..=32);
-    let grant = (node(), incarnation(), any::<u32>(), keys(32), refused).prop_map(
+    let holder = (0..8_u64).prop_map(NodeId);
+    let refused = prop::collection::vec((any::<u64>().prop_map(Key), holder), 0..=64);
+    let grant = (node(), incarnation(), any::<u32>(), keys(64), refused).prop_map(
         |(to, incarnation, nonce, granted, refused)| {
             Body::Grant(Grant {
                 to,
@@ -159,7 +160,7 @@ fn body() -> impl Strategy<Value = Body> {
         },
     );
     let hand_over =
-        (any::<u32>(), node(), keys(64), any::<bool>()).prop_map(|(nonce, target, keys, loud)| {
+        (any::<u32>(), node(), keys(128), any::<bool>()).prop_map(|(nonce, target, keys, loud)| {
             Body::HandOver {
                 nonce,
                 target,
@@ -167,12 +168,12 @@ fn body() -> impl Strategy<Value = Body> {
                 loud,
             }
         });
-    let ready = (any::<u32>(), node(), keys(64)).prop_map(|(nonce, to, keys)| Body::Ready {
+    let ready = (any::<u32>(), node(), keys(128)).prop_map(|(nonce, to, keys)| Body::Ready {
         nonce,
         to,
         keys,
     });
-    let late = keys(64).prop_map(|keys| Body::SpokeLate { keys });
+    let late = keys(128).prop_map(|keys| Body::SpokeLate { keys });
     prop_oneof![heartbeat(), owned, claim, grant, hand_over, ready, late]
 }
 
@@ -319,15 +320,48 @@ fn another_version_is_refused_as_such() {
 
 #[test]
 fn what_does_not_fit_is_not_written() {
-    let error = encode(SegmentId::of(HERE), &late(65), None).unwrap_err();
+    let error = encode(SegmentId::of(HERE), &late(129), None).unwrap_err();
     assert_eq!(
         error,
         EncodeError::TooMany {
             field: "keys",
-            count: 65,
-            most: 64
+            count: 129,
+            most: 128
         }
     );
+}
+
+#[test]
+fn the_fullest_parts_of_a_set_and_grants_fit() {
+    let released = vec![(Key(1), Some(NodeId(1))); Owned::MOST_BYTES / 17];
+    let keys = vec![Key(1); Owned::MOST_BYTES / 8];
+    let secret = secret("a secret of twenty bytes");
+    let fits = |body| {
+        let message = Message { body, ..late(0) };
+        let bytes = encode(SegmentId::of(HERE), &message, Some(&secret)).unwrap();
+        let read = decode(SegmentId::of(HERE), &bytes, &Ring::default()).unwrap();
+        assert_eq!(read.message, message);
+    };
+    for owned in [
+        Owned {
+            released,
+            ..Owned::default()
+        },
+        Owned {
+            keys,
+            ..Owned::default()
+        },
+    ] {
+        fits(Body::Owned(Arc::new(owned)));
+    }
+    let refused = (0..128).map(|n| (Key(n), NodeId(n % 8))).collect();
+    fits(Body::Grant(Grant {
+        to: NodeId(1),
+        incarnation: Incarnation(1),
+        nonce: 1,
+        granted: Vec::new(),
+        refused,
+    }));
 }
 
 #[test]

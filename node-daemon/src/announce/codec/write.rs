@@ -1,5 +1,6 @@
 //! Writing.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
 use super::super::protocol::{
@@ -156,9 +157,9 @@ impl Writer {
         self.u16(owned.part);
         self.u16(owned.parts);
         self.bool(owned.lapsed);
-        self.keys(&owned.keys)?;
+        self.list_of_keys(&owned.keys, usize::from(u8::MAX))?;
         let released = &owned.released;
-        self.count("released", released.len(), Owned::MOST_RELEASED)?;
+        self.count("released", released.len(), usize::from(u8::MAX))?;
         for (key, target) in released {
             self.u64(key.0);
             self.optional(*target, |writer, NodeId(id)| writer.u64(id));
@@ -183,15 +184,26 @@ impl Writer {
         self.keys(&grant.granted)?;
         let left = Message::MOST_KEYS.saturating_sub(grant.granted.len());
         self.count("refused", grant.refused.len(), left)?;
-        for (key, holder) in &grant.refused {
-            self.u64(key.0);
+        // There are few holders, so each is written once.
+        let holders: BTreeSet<_> = grant.refused.iter().map(|(_, holder)| *holder).collect();
+        self.count("holders", holders.len(), Message::MOST_KEYS)?;
+        for holder in &holders {
             self.u64(holder.0);
+        }
+        for (key, holder) in &grant.refused {
+            let index = holders.range(..holder).count();
+            self.u64(key.0);
+            self.u8(u8::try_from(index).unwrap_or(u8::MAX));
         }
         Ok(())
     }
 
     fn keys(&mut self, keys: &[Key]) -> Result<(), EncodeError> {
-        self.count("keys", keys.len(), Message::MOST_KEYS)?;
+        self.list_of_keys(keys, Message::MOST_KEYS)
+    }
+
+    fn list_of_keys(&mut self, keys: &[Key], most: usize) -> Result<(), EncodeError> {
+        self.count("keys", keys.len(), most)?;
         for key in keys {
             self.u64(key.0);
         }

@@ -73,9 +73,10 @@ impl Digest {
     #[must_use]
     pub fn of<'a>(keys: impl IntoIterator<Item = &'a Key>) -> Self {
         // The sum of well mixed keys does not depend on their order.
-        Self(keys.into_iter().fold(0, |sum: u64, key| {
-            sum.wrapping_add(mix(key.0))
-        }))
+        Self(
+            keys.into_iter()
+                .fold(0, |sum: u64, key| sum.wrapping_add(mix(key.0))),
+        )
     }
 
     /// The digest of the set with this key too.
@@ -135,8 +136,9 @@ pub struct Message {
 }
 
 impl Message {
-    /// The most keys in one body, so that it fits a frame.
-    pub const MOST_KEYS: usize = 64;
+    /// The most keys in one body, so that it fits a frame. Of a grant, this is what it grants and
+    /// refuses together. A part of a set may have as many again, if it fits.
+    pub const MOST_KEYS: usize = 128;
 }
 
 /// What is said.
@@ -305,8 +307,9 @@ pub struct Owned {
 }
 
 impl Owned {
-    /// The most entries of `released` in one part, so that it fits a frame.
-    pub const MOST_RELEASED: usize = 40;
+    /// The most bytes of keys (8 each) and of what was released (17 each) in one part, so that it
+    /// fits a frame.
+    pub const MOST_BYTES: usize = 1300;
 }
 
 /// Wanting keys.

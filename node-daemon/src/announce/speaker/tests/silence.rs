@@ -1,0 +1,244 @@
+//! When nothing is said: what is not ours any more, what others claim, and what is to be quiet.
+
+use super::*;
+
+/// Somebody wants to know where the address is.
+fn who_has(address: &str) -> Vec<u8> {
+    frames::prime(FOREIGN, ip("192.0.2.99"), ip(address)).unwrap()
+}
+
+#[test]
+fn what_is_stopped_falls_silent_at_once() {
+    let mut bench = Bench::new(&[(V4, None)]);
+    bench.run(ms(100));
+    bench.sent.clear();
+    // A question came just before, and a round of the burst is to come.
+    assert!(
+        bench
+            .speaker
+            .frame_received(&who_has(V4), &bench.rights, bench.now)
+            .asked
+    );
+    bench.stop(0, Cause::HandedOver);
+    bench.hear(&who_has(V4));
+    bench.run(Duration::from_secs(600));
+    assert_eq!(bench.sent, []);
+    assert_eq!(
+        bench.notices,
+        [
+            began(V4, Cause::Unclaimed),
+            Notice::Stopped(ip(V4), Cause::HandedOver)
+        ]
+    );
+}
+
+#[test]
+fn nothing_leaves_once_the_right_has_run_out_though_nobody_has_said_stop() {
+    let mut bench = Bench::new(&[(V4, Some("192.0.2.1")), (V6, None)]);
+    bench.rights.0.insert(key(0), START + ms(600));
+    bench.run(ms(599));
+    bench.sent.clear();
+    bench.now = START + ms(600);
+    assert!(!bench.hear(&who_has(V4)).asked);
+    bench.run(ms(3000));
+    assert!(bench.sent.iter().all(|(_, t)| t.address == ip(V6)));
+    assert_eq!(bench.times(TransmitKind::Announcement), [600, 1100, 2000]);
+}
+
+#[test]
+fn an_answer_that_waits_is_not_sent_after_the_right_has_run_out() {
+    let mut bench = Bench::new(&[(V4, None)]);
+    bench.run(ms(3000));
+    bench.sent.clear();
+    assert!(
+        bench
+            .speaker
+            .frame_received(&who_has(V4), &bench.rights, bench.now)
+            .asked
+    );
+    bench.rights.0.insert(key(0), bench.now);
+    bench.collect();
+    assert_eq!(bench.sent, []);
+}
+
+#[test]
+fn a_quiet_voice_answers_and_announces_nothing() {
+    let mut bench = Bench::silent(&[(V4, Some("192.0.2.1"))]);
+    bench.begin(0, Voice::Quiet, Cause::TakenOver);
+    bench.run(Duration::from_secs(600));
+    assert_eq!(bench.sent, []);
+    assert!(bench.hear(&who_has(V4)).asked);
+    assert_eq!(bench.times(TransmitKind::Answer).len(), 1);
+    assert_eq!(bench.notices, [began(V4, Cause::TakenOver)]);
+}
+
+#[test]
+fn a_quiet_voice_becomes_loud_by_a_burst() {
+    let mut bench = Bench::silent(&[(V4, Some("192.0.2.1"))]);
+    bench.begin(0, Voice::Quiet, Cause::TakenOver);
+    bench.run(ms(1000));
+    bench.start = bench.now;
+    bench.speaker.burst(key(0), bench.now);
+    bench.run(Duration::from_secs(300));
+    let times = bench.times(TransmitKind::Announcement);
+    let burst = [0, 0, 50, 50, 200, 200, 600, 600, 1100, 1100, 2000, 2000];
+    assert_eq!(times[..12], burst);
+    assert!(times.len() >= 16, "refreshes follow: {times:?}");
+    assert_eq!(bench.notices.len(), 1, "it has begun once");
+}
+
+#[test]
+fn a_burst_of_what_is_not_ours_is_none() {
+    let mut bench = Bench::silent(&[(V4, None)]);
+    bench.speaker.burst(key(0), bench.now);
+    bench.run(ms(3000));
+    assert_eq!(bench.sent, []);
+}
+
+/// Nothing has changed for neighbours, but switches forget.
+#[test]
+fn what_the_process_before_spoke_for_is_only_refreshed() {
+    let mut bench = Bench::silent(&[(V4, Some("192.0.2.1"))]);
+    bench.begin(0, Voice::Loud, Cause::Inherited);
+    assert!(bench.hear(&who_has(V4)).asked);
+    bench.sent.clear();
+    bench.run(ms(59_000));
+    assert_eq!(bench.sent, []);
+    bench.run(ms(62_000));
+    assert_eq!(bench.times(TransmitKind::Announcement).len(), 2);
+    assert_eq!(bench.times(TransmitKind::Prime).len(), 0);
+}
+
+#[test]
+fn what_is_left_of_a_burst_is_known() {
+    let mut bench = Bench::new(&[(V4, None), (V6, None)]);
+    assert_eq!(bench.speaker.unfinished(), [key(0), key(1)].into());
+    bench.stop(1, Cause::Withdrawn);
+    assert_eq!(bench.speaker.unfinished(), [key(0)].into());
+    bench.run(ms(2001));
+    assert_eq!(bench.speaker.unfinished(), BTreeSet::new());
+}
+
+#[test]
+fn a_foreign_claim_is_defended_once_in_ten_seconds() {
+    let mut bench = Bench::new(&[(V4, None)]);
+    bench.run(ms(3000));
+    bench.sent.clear();
+    bench.notices.clear();
+    for _ in 0..25 {
+        bench.announced_by(FOREIGN, V4);
+        bench.run(ms(1000));
+    }
+    assert_eq!(
+        bench.times(TransmitKind::Announcement),
+        [3000, 3000, 13_000, 13_000, 23_000, 23_000]
+    );
+    assert_eq!(bench.notices, vec![Notice::Conflict(ip(V4), FOREIGN); 3]);
+}
+
+#[test]
+fn the_claim_of_a_member_is_corrected_and_is_no_conflict() {
+    let mut bench = Bench::new(&[(V4, None)]);
+    bench.run(ms(3000));
+    bench.sent.clear();
+    bench.notices.clear();
+    for _ in 0..11 {
+        bench.announced_by(PEER, V4);
+        bench.run(ms(1000));
+    }
+    let times = bench.times(TransmitKind::Announcement);
+    assert_eq!(times, [3000, 3000, 13_000, 13_000]);
+    assert_eq!(bench.notices, []);
+}
+
+/// The former speaker's node forwards on: its frames are right for those who have them.
+#[test]
+fn a_quiet_voice_does_not_correct_a_member() {
+    let mut bench = Bench::silent(&[(V4, None)]);
+    bench.begin(0, Voice::Quiet, Cause::TakenOver);
+    bench.announced_by(PEER, V4);
+    bench.run(ms(1000));
+    assert_eq!(bench.sent, []);
+    bench.announced_by(FOREIGN, V4);
+    assert_eq!(bench.times(TransmitKind::Announcement).len(), 2);
+    assert_eq!(
+        bench.notices.last(),
+        Some(&Notice::Conflict(ip(V4), FOREIGN))
+    );
+}
+
+#[test]
+fn claims_of_ours_or_about_others_are_no_conflict() {
+    let mut bench = Bench::new(&[(V4, None), (V6, None)]);
+    bench.run(ms(3000));
+    bench.notices.clear();
+    bench.announced_by(OWN, V4);
+    bench.announced_by(FOREIGN, "192.0.2.11");
+    bench.announced_by(PEER, "2001:db8::11");
+    bench.stop(0, Cause::Lapsed);
+    bench.notices.clear();
+    bench.announced_by(FOREIGN, V4);
+    assert_eq!(bench.notices, []);
+}
+
+#[test]
+fn without_a_link_nothing_is_said() {
+    let mut bench = Bench::new(&[(V4, Some("192.0.2.1"))]);
+    bench.run(ms(3000));
+    bench.sent.clear();
+    bench.speaker.set_link(None, bench.now);
+    bench.hear(&who_has(V4));
+    bench.run(Duration::from_secs(300));
+    assert_eq!(bench.sent, []);
+}
+
+#[test]
+fn rounds_repeat_when_the_mac_address_changes() {
+    let mut bench = Bench::new(&[(V4, Some("192.0.2.1"))]);
+    bench.run(ms(3000));
+    bench.sent.clear();
+    let moved = Mac::new([2, 0, 0, 0, 0, 0x77]);
+    bench.start = bench.now;
+    bench.speaker.set_link(Some(moved), bench.now);
+    bench.run(ms(3000));
+    assert_eq!(
+        bench.times(TransmitKind::Announcement),
+        [0, 0, 200, 200, 1100, 1100]
+    );
+    assert_eq!(bench.times(TransmitKind::Prime), [0, 200, 1100]);
+    let source = |(_, t): &(Duration, Transmit)| t.frame[6..12] == [2, 0, 0, 0, 0, 0x77];
+    assert!(bench.sent.iter().all(source));
+}
+
+#[test]
+fn addresses_come_to_and_leave_a_key_that_is_spoken_for() {
+    let mut bench = Bench::new(&[(V4, None)]);
+    bench.run(ms(3000));
+    bench.sent.clear();
+    bench.notices.clear();
+    bench.addresses.insert(key(0), [(ip(V6), None)].into());
+    bench.view();
+    bench.run(ms(3000));
+    assert_eq!(
+        bench.notices,
+        [
+            Notice::Stopped(ip(V4), Cause::Withdrawn),
+            began(V6, Cause::Unclaimed)
+        ]
+    );
+    assert_eq!(bench.times(TransmitKind::Announcement).len(), 6);
+    assert!(bench.sent.iter().all(|(_, t)| t.address == ip(V6)));
+}
+
+#[test]
+fn a_key_that_stands_for_nothing_any_more_is_silent_and_its_end_is_told_once() {
+    let mut bench = Bench::new(&[(V4, None)]);
+    bench.addresses.clear();
+    bench.view();
+    bench.stop(0, Cause::Withdrawn);
+    bench.sent.clear();
+    bench.run(ms(3000));
+    assert_eq!(bench.sent, []);
+    let stopped = Notice::Stopped(ip(V4), Cause::Withdrawn);
+    assert_eq!(bench.notices, [began(V4, Cause::Unclaimed), stopped]);
+}
