@@ -14,7 +14,7 @@ use super::super::time::Moment;
 use super::Machine;
 
 /// Echoes of one heartbeat.
-const ECHOES: usize = 56;
+const ECHOES: usize = Heartbeat::MOST_ECHOES;
 /// How much a part of a set holds: a key is one, a release two.
 const PART: usize = 150;
 /// The least time between two heartbeats, and between two statements of a set.
@@ -222,7 +222,7 @@ impl Machine {
                 .iter()
                 .filter(|(_, peer)| peer.suspected && peer.last_heard() >= oldest)
                 .map(|(node, _)| *node)
-                .take(ECHOES)
+                .take(Heartbeat::MOST_SUSPECTS)
                 .collect(),
             secrets: self.local.secrets.clone(),
             contact: self.local.contact.clone(),
