@@ -5,8 +5,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use super::super::mac::Mac;
+use super::super::random::mix;
 
 /// A Node, by the first eight bytes of the SHA-256 of its name.
 #[derive(
@@ -14,12 +16,39 @@ use super::super::mac::Mac;
 )]
 pub struct NodeId(pub u64);
 
+impl NodeId {
+    /// That of the Node of this name.
+    #[must_use]
+    pub fn of(name: &str) -> Self {
+        Self(hash(&[name.as_bytes()]))
+    }
+}
+
 /// A group of addresses that are on one node, by a hash of the segment's name and the lowest
 /// address.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct Key(pub u64);
+
+impl Key {
+    /// That of the group of addresses on the segment of which this is the lowest.
+    #[must_use]
+    pub fn of(segment: &str, lowest: IpAddr) -> Self {
+        let address = lowest.to_string();
+        Self(hash(&[segment.as_bytes(), b"/", address.as_bytes()]))
+    }
+}
+
+/// The first eight bytes of a SHA-256.
+fn hash(parts: &[&[u8]]) -> u64 {
+    let mut sha = Sha256::new();
+    for part in parts {
+        sha.update(part);
+    }
+    let [a, b, c, d, e, f, g, h, ..] = <[u8; 32]>::from(sha.finalize());
+    u64::from_be_bytes([a, b, c, d, e, f, g, h])
+}
 
 /// One run of a daemon, told from others by a random number.
 #[derive(
@@ -44,12 +73,22 @@ impl Digest {
     #[must_use]
     pub fn of<'a>(keys: impl IntoIterator<Item = &'a Key>) -> Self {
         // The sum of well mixed keys does not depend on their order.
-        Self(keys.into_iter().fold(0, |sum: u64, key| {
-            let mut z = key.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            sum.wrapping_add(z ^ (z >> 31))
-        }))
+        Self(
+            keys.into_iter()
+                .fold(0, |sum: u64, key| sum.wrapping_add(mix(key.0))),
+        )
+    }
+
+    /// The digest of the set with this key too.
+    #[must_use]
+    pub const fn with(self, key: Key) -> Self {
+        Self(self.0.wrapping_add(mix(key.0)))
+    }
+
+    /// The digest of the set without this key.
+    #[must_use]
+    pub const fn without(self, key: Key) -> Self {
+        Self(self.0.wrapping_sub(mix(key.0)))
     }
 }
 
@@ -94,6 +133,12 @@ pub struct Message {
     pub generation: u64,
     /// What it says.
     pub body: Body,
+}
+
+impl Message {
+    /// The most keys in one body, so that it fits a frame. Of a grant, this is what it grants and
+    /// refuses together. A part of a set may have as many again, if it fits.
+    pub const MOST_KEYS: usize = 128;
 }
 
 /// What is said.
@@ -159,7 +204,7 @@ pub struct Flags {
 }
 
 /// I live.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Heartbeat {
     /// What it says of itself.
     pub flags: Flags,
@@ -185,6 +230,15 @@ pub struct Heartbeat {
     pub contact: Contact,
 }
 
+impl Heartbeat {
+    /// The most echoes in one, so that it fits a frame.
+    pub const MOST_ECHOES: usize = 24;
+    /// The most suspects in one.
+    pub const MOST_SUSPECTS: usize = 16;
+    /// The most secrets in one.
+    pub const MOST_SECRETS: usize = 8;
+}
+
 /// How a member is reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Contact {
@@ -200,7 +254,7 @@ pub struct Contact {
 }
 
 /// What a voter has last heard of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Echo {
     /// Of whom.
     pub node: NodeId,
@@ -215,7 +269,7 @@ pub struct Echo {
 }
 
 /// What a voter promises about a node's heartbeats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Answer {
     /// Nothing: it has heard nothing within the promise, or is not awake yet.
     None,
@@ -250,6 +304,12 @@ pub struct Owned {
     pub released: Vec<(Key, Option<NodeId>)>,
     /// Whether it was let go because the right to it had run out.
     pub lapsed: bool,
+}
+
+impl Owned {
+    /// The most bytes of keys (8 each) and of what was released (17 each) in one part, so that it
+    /// fits a frame.
+    pub const MOST_BYTES: usize = 1300;
 }
 
 /// Wanting keys.
