@@ -49,6 +49,7 @@ pub mod metrics;
 pub mod observe;
 pub mod plan;
 pub mod protocol;
+pub mod random;
 pub mod rendezvous;
 pub mod segments;
 pub mod speaker;

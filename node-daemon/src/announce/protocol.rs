@@ -20,7 +20,7 @@ pub mod view;
 pub use self::decision::{
     Cause, Decision, Destination, Path, Request, Transition, Transmit, Voice,
 };
-pub use self::machine::Machine;
+pub use self::machine::{Inheritance, Machine};
 pub use self::message::{
     Answer, Body, Claim, Contact, Digest, Echo, Epoch, Flags, Grant, Heartbeat, Incarnation, Key,
     KeyId, Message, NodeId, Owned, VoterSet,

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use serde::{Deserialize, Serialize};
+
 use super::message::{Key, Message, NodeId, VoterSet};
 use super::time::Moment;
 
@@ -33,7 +35,7 @@ pub enum Destination {
 }
 
 /// How to begin to speak.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Voice {
     /// Tell everybody.
     Loud,
@@ -42,7 +44,9 @@ pub enum Voice {
 }
 
 /// Why an address is spoken for here, or no more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub enum Cause {
     /// Nobody spoke for it.
     Unclaimed,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::super::mac::Mac;
+use super::super::random::mix;
 
 /// A Node, by the first eight bytes of the SHA-256 of its name.
 #[derive(
@@ -45,11 +46,20 @@ impl Digest {
     pub fn of<'a>(keys: impl IntoIterator<Item = &'a Key>) -> Self {
         // The sum of well mixed keys does not depend on their order.
         Self(keys.into_iter().fold(0, |sum: u64, key| {
-            let mut z = key.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            sum.wrapping_add(z ^ (z >> 31))
+            sum.wrapping_add(mix(key.0))
         }))
+    }
+
+    /// The digest of the set with this key too.
+    #[must_use]
+    pub const fn with(self, key: Key) -> Self {
+        Self(self.0.wrapping_add(mix(key.0)))
+    }
+
+    /// The digest of the set without this key.
+    #[must_use]
+    pub const fn without(self, key: Key) -> Self {
+        Self(self.0.wrapping_sub(mix(key.0)))
     }
 }
 
@@ -159,7 +169,7 @@ pub struct Flags {
 }
 
 /// I live.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Heartbeat {
     /// What it says of itself.
     pub flags: Flags,
@@ -200,7 +210,7 @@ pub struct Contact {
 }
 
 /// What a voter has last heard of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Echo {
     /// Of whom.
     pub node: NodeId,
@@ -215,7 +225,7 @@ pub struct Echo {
 }
 
 /// What a voter promises about a node's heartbeats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Answer {
     /// Nothing: it has heard nothing within the promise, or is not awake yet.
     None,

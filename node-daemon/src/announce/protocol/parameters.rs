@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// The times of the protocol. All members of a segment have the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parameters {
     /// Between two heartbeats.
     pub heartbeat: Duration,
@@ -35,7 +37,7 @@ impl Default for Parameters {
 
 /// The rules that keep two members from speaking for one key, each by itself. All are in force;
 /// the simulator switches them off one by one, to show that it would notice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a rule by itself")]
 pub struct Rules {
     /// A: a voter echoes only sets that it holds and of which nothing is promised to another.

@@ -40,7 +40,7 @@ impl Candidates {
 }
 
 /// The state of this node, as far as the protocol looks at it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "they are independent facts")]
 pub struct Local {
     /// The interface of the segment is up and can be spoken on. Never so for a witness.

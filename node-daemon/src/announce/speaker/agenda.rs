@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use super::super::random::SplitMix;
 use super::pace::Pace;
 
 /// The rounds of a burst, counted from its start. The last two are more than a second after the
@@ -85,7 +86,7 @@ pub(super) struct Agenda {
     ready: BTreeSet<(Turn, IpAddr)>,
     bursts: Pace,
     refreshes: Pace,
-    jitter: Jitter,
+    jitter: SplitMix,
 }
 
 impl Agenda {
@@ -96,7 +97,7 @@ impl Agenda {
             ready: BTreeSet::new(),
             bursts: Pace::new(BURST_PACE.0, BURST_PACE.1),
             refreshes: Pace::new(REFRESH_PACE.0, REFRESH_PACE.1),
-            jitter: Jitter(seed),
+            jitter: SplitMix::new(seed),
         }
     }
 
@@ -203,22 +204,5 @@ impl Agenda {
             };
             self.due.insert((course.due, address));
         }
-    }
-}
-
-/// Random delays, the same for the same seed (SplitMix64).
-#[derive(Debug)]
-struct Jitter(u64);
-
-impl Jitter {
-    fn up_to(&mut self, limit: Duration) -> Duration {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
-        // 32 bits of it, as a fraction of the limit.
-        let fraction = f64::from(u32::try_from(z >> 32).unwrap_or(u32::MAX)) / f64::from(u32::MAX);
-        limit.mul_f64(fraction)
     }
 }
