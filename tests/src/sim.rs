@@ -29,6 +29,7 @@ pub mod report;
 pub mod schedule;
 pub mod search;
 pub mod steps;
+pub mod stories;
 pub mod tally;
 pub mod trace;
 pub mod world;

@@ -1,9 +1,10 @@
 //! The two paths between the nodes of the world: who reaches whom, how fast, and how surely.
 
 use fastrand::Rng;
-use mooring_node::announce::protocol::Path;
+use mooring_node::announce::protocol::{Body, Path};
 
 use super::clock::{Instant, MICROSECOND, MILLISECOND};
+use super::steps::Kind;
 
 /// The largest number of nodes in one world.
 pub const MOST_NODES: usize = 12;
@@ -68,6 +69,7 @@ pub struct Network {
     lossy: [u16; MOST_NODES],
     slow: [Instant; MOST_NODES],
     extra: Vec<(usize, usize, Path, Instant)>,
+    drops: Vec<(Nodes, Nodes, Kind)>,
     chance: Rng,
 }
 
@@ -102,6 +104,7 @@ impl Network {
             lossy: Default::default(),
             slow: Default::default(),
             extra: Vec::new(),
+            drops: Vec::new(),
             chance,
         }
     }
@@ -185,6 +188,21 @@ impl Network {
         }
     }
 
+    /// Loses messages of one kind between these, or no more.
+    pub fn drop_kind(&mut self, from: Nodes, to: Nodes, kind: Kind, on: bool) {
+        self.drops.retain(|drop| *drop != (from, to, kind));
+        if on {
+            self.drops.push((from, to, kind));
+        }
+    }
+
+    /// Whether messages of this kind are lost between two.
+    #[must_use]
+    pub fn drops(&self, from: usize, to: usize, body: &Body) -> bool {
+        let mut drops = self.drops.iter();
+        drops.any(|(these, those, kind)| has(*these, from) && has(*those, to) && kind.is(body))
+    }
+
     /// Whether a node's link is up, as its kernel sees it.
     #[must_use]
     pub const fn link_is_up(&self, node: usize) -> bool {
@@ -248,6 +266,9 @@ impl Network {
             && quiet(one)
             && quiet(other)
             && !self.extra.iter().any(slowed)
+            && !self.drops.iter().any(|(from, to, _)| {
+                (has(*from, one) && has(*to, other)) || (has(*from, other) && has(*to, one))
+            })
     }
 
     /// What becomes of a message that is sent now.

@@ -1,6 +1,6 @@
 //! What happens to the world from outside, one thing at one instant.
 
-use mooring_node::announce::protocol::Path;
+use mooring_node::announce::protocol::{Body, Path};
 
 use super::clock::Instant;
 use super::network::Nodes;
@@ -55,6 +55,13 @@ pub enum Step {
         path: Path,
         delay: Instant,
     },
+    /// Messages of one kind that `from` send do not reach `to`, on either path.
+    Drop {
+        from: Nodes,
+        to: Nodes,
+        kind: Kind,
+        on: bool,
+    },
     /// The daemon is gone at once; its node goes on, or not. Counted: see [`Step::Up`].
     Down { node: usize, power: bool },
     /// One cause less for the daemon to be gone. It starts when there is none left.
@@ -97,5 +104,22 @@ impl Step {
             self,
             Self::Replay { .. } | Self::PlayBack { .. } | Self::Weight { .. }
         )
+    }
+}
+
+/// A kind of messages that can be lost by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Statements of whole sets.
+    Owned,
+}
+
+impl Kind {
+    /// Whether a message is of this kind.
+    #[must_use]
+    pub const fn is(self, body: &Body) -> bool {
+        match self {
+            Self::Owned => matches!(body, Body::Owned(_)),
+        }
     }
 }

@@ -197,7 +197,7 @@ impl World {
             Decision::Note(transition) => {
                 self.tally.transition(transition);
                 match transition {
-                    Transition::SurvivedViaApi => self.survived = true,
+                    Transition::SurvivedViaApi => self.survived |= self.are_alone(node),
                     Transition::Damped => {
                         self.nodes[node].damped_until = self.now + 61 * SECOND;
                         self.recheck = true;
@@ -206,6 +206,21 @@ impl World {
                 }
             }
         }
+    }
+
+    /// Whether no node that could speak for something is heard on the segment by one that goes on
+    /// after the majority is lost, save those that it agrees with.
+    fn are_alone(&self, node: usize) -> bool {
+        let both = |other: usize| {
+            self.network.reaches(node, other, Path::Segment)
+                && self.network.reaches(other, node, Path::Segment)
+        };
+        (0..self.nodes.len()).all(|other| {
+            other == node
+                || !self.nodes[other].runs()
+                || !self.network.reaches(other, node, Path::Segment)
+                || both(other)
+        })
     }
 
     /// The responder asks, sends, and tells the machine that it has.
@@ -257,10 +272,10 @@ impl World {
     }
 
     fn send(&mut self, node: usize, to: usize, path: Path, message: &Arc<Message>) {
-        if self.nodes[to].unpowered > 0 {
+        self.tally.messages += 1;
+        if self.nodes[to].unpowered > 0 || self.network.drops(node, to, &message.body) {
             return;
         }
-        self.tally.messages += 1;
         for at in self
             .network
             .send(node, to, path, self.now)

@@ -51,6 +51,7 @@ impl World {
                 path,
                 delay,
             } => self.network.delay(from, to, path, delay),
+            Step::Drop { from, to, kind, on } => self.network.drop_kind(from, to, kind, on),
             _ => self.step_of_a_node(step),
         }
         self.find_out_who_is_heard();
@@ -291,6 +292,10 @@ impl World {
             return;
         }
         self.find_out_who_is_heard();
+        let upgrading = |process: &Process| process.upgrading;
+        if self.nodes[node].process.as_deref().is_some_and(upgrading) {
+            self.inherit(node);
+        }
         if let Some(process) = &mut self.nodes[node].process
             && let Some(key) = process.frame_in_hand.take()
         {
@@ -346,7 +351,21 @@ impl World {
             let step = self.steps.len() - 1;
             self.push(self.now + gap, What::Step(step));
             self.pause(node, false);
+            if let Some(process) = &mut self.nodes[node].process {
+                process.upgrading = true;
+            }
         }
+    }
+
+    /// The new process goes on as the same member.
+    fn inherit(&mut self, node: usize) {
+        let now = self.nodes[node].clock.shows(self.now);
+        let Some(mut process) = self.nodes[node].process.take() else {
+            return;
+        };
+        process.upgrading = false;
+        process.machine = Machine::inherit(process.machine.export(), now);
+        self.finish(node, process);
     }
 
     fn join(&mut self, node: usize) {

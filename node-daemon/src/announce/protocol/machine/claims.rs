@@ -6,9 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::super::decision::{Cause, Transition, Voice};
-use super::super::message::{
-    Answer, Body, Claim, Grant, Incarnation, Key, Message, NodeId,
-};
+use super::super::message::{Answer, Body, Claim, Grant, Incarnation, Key, Message, NodeId};
 use super::super::time::Moment;
 use super::Machine;
 use super::estate::Holding;
@@ -133,10 +131,7 @@ impl Claims {
 
     fn reschedule(&mut self) {
         let repeats = self.attempts.iter().map(|attempt| attempt.next);
-        self.due = repeats
-            .chain(self.plan_due)
-            .min()
-            .unwrap_or(Moment::NEVER);
+        self.due = repeats.chain(self.plan_due).min().unwrap_or(Moment::NEVER);
     }
 }
 
@@ -557,7 +552,10 @@ impl Machine {
         let refused = voters - lasting.min(voters) < self.registry.current.majority();
         let ends_soon = !refusals.is_empty()
             && self.estate.speaks()
-            && self.mandate.end().is_some_and(|end| end <= now + LAST_CHANCE);
+            && self
+                .mandate
+                .end()
+                .is_some_and(|end| end <= now + LAST_CHANCE);
         let late = |holding: &Holding| holding.since + UNCONFIRMED <= now;
         let hopeless: Vec<Key> = self
             .estate

@@ -67,7 +67,12 @@ impl Estate {
     }
 
     /// Lets a key go, for somebody or for anybody.
-    pub(super) fn remove(&mut self, key: Key, target: Option<NodeId>, now: Moment) -> Option<Holding> {
+    pub(super) fn remove(
+        &mut self,
+        key: Key,
+        target: Option<NodeId>,
+        now: Moment,
+    ) -> Option<Holding> {
         let holding = self.keys.remove(&key)?;
         self.digest = self.digest.without(key);
         self.unconfirmed.remove(&key);

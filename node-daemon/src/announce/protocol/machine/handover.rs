@@ -88,10 +88,7 @@ impl HandOvers {
 
     fn reschedule(&mut self) {
         let repeats = self.under_way.iter().map(|hand_over| hand_over.next);
-        self.due = repeats
-            .chain(self.plan_due)
-            .min()
-            .unwrap_or(Moment::NEVER);
+        self.due = repeats.chain(self.plan_due).min().unwrap_or(Moment::NEVER);
     }
 }
 
@@ -276,7 +273,10 @@ impl Machine {
             return None;
         };
         let since = *self.handovers.imbalanced_since.get_or_insert(now);
-        let last = self.handovers.last_evened.map_or(since, |last| last + ONE_KEY);
+        let last = self
+            .handovers
+            .last_evened
+            .map_or(since, |last| last + ONE_KEY);
         let at = last.max(since + IMBALANCE_LASTS);
         if now < at {
             self.wake_handovers(at.since(now));
@@ -409,9 +409,7 @@ impl Machine {
             }
         }
         if moved < hand_over.keys.len() {
-            self.handovers
-                .shunned
-                .insert(from, self.now + SHUNNED);
+            self.handovers.shunned.insert(from, self.now + SHUNNED);
         }
         self.note(if moved == 0 {
             Transition::HandOverFailed

@@ -61,9 +61,7 @@ impl Machine {
                 let mut peer = Peer::new(message.incarnation, now);
                 let first = peer.mark(path, message.seq, now);
                 self.peers.insert(message.from, peer);
-                self.silence_check = self
-                    .silence_check
-                    .min(now + self.parameters.suspicion);
+                self.silence_check = self.silence_check.min(now + self.parameters.suspicion);
                 first
             }
         };
@@ -151,7 +149,13 @@ impl Machine {
             self.beat.hurry = true;
         }
         if let Some(keys) = let_go {
-            self.disown(node, &keys, &Vec::new(), heartbeat.flags.released, message.seq);
+            self.disown(
+                node,
+                &keys,
+                &Vec::new(),
+                heartbeat.flags.released,
+                message.seq,
+            );
         }
         if suspects_changed {
             self.count_suspicions();

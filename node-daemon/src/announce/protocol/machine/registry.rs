@@ -388,9 +388,10 @@ impl Machine {
             return;
         }
         self.registry.due = now + LOOK / 4;
-        let fallen_silent = self.peers.get(&other).is_some_and(|peer| {
-            peer.suspected && peer.last_heard() >= self.registry.adopted_at
-        });
+        let fallen_silent = self
+            .peers
+            .get(&other)
+            .is_some_and(|peer| peer.suspected && peer.last_heard() >= self.registry.adopted_at);
         let asked = self.registry.asked.is_some_and(|at| now < at + ANSWER);
         if fallen_silent && !asked && now >= self.registry.next_try && self.is_heard_on_segment() {
             let both = self.registry.current.voters.clone();

@@ -267,10 +267,9 @@ impl Voter {
             ballot.answer = State::Unknown;
         }
         match (before, ballot.answer) {
-            (
-                Some(State::Accepted { digest: old, .. }),
-                State::Accepted { digest: new, .. },
-            ) => old != new,
+            (Some(State::Accepted { digest: old, .. }), State::Accepted { digest: new, .. }) => {
+                old != new
+            }
             (before, after) => before != Some(after),
         }
     }

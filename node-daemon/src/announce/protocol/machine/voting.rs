@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::super::decision::Transition;
-use super::super::message::{
-    Body, Claim, Epoch, Grant, Incarnation, Key, Message, NodeId,
-};
+use super::super::message::{Body, Claim, Epoch, Grant, Incarnation, Key, Message, NodeId};
 use super::super::time::Moment;
 use super::Machine;
 use super::peers::Released;
