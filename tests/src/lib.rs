@@ -18,6 +18,7 @@
 //! | [`cloud_sim`] | the APIs of real clouds, simulated: machines that a test changes, failures that it chooses, a log |
 //! | [`endpoints`] | what central serves by HTTPS |
 //! | [`places`] | a cluster to oneself, of as many as tests run at once |
+//! | [`sim`] | what `make sim` does: the fail-over protocol in a simulated world |
 //! | [`turn`] | central to oneself: one test after the other on one control plane |
 //! | [`stage`] | Services and L2Networks of one test, and what has become of them |
 //! | [`objects`] | short ways to make Nodes, Services, Pods and to read Events |
@@ -45,6 +46,7 @@ pub mod process;
 pub mod program;
 pub mod scratch;
 pub mod shipped;
+pub mod sim;
 pub mod stage;
 pub mod sweep;
 pub mod turn;

@@ -1,0 +1,132 @@
+//! The fail-over protocol in a simulated world: the same [`Machine`] that a daemon runs, several of
+//! it, with simulated clocks, paths, kernels and an API server, while things go wrong.
+//!
+//! ```text
+//!   seed ──► Schedule ──► steps ─────┐
+//!             (shape, faults)        ▼
+//!                      World: events by true time ──► Machine × n
+//!                        │  clocks, network, API  ◄── messages, decisions, rights
+//!                        ▼
+//!                      Watch: the invariants ──► Violation, dark times
+//! ```
+//!
+//! One seed gives one schedule, and one schedule always happens in the same way. `make sim` runs
+//! many; `SEED=` tells what happens in one. The directed schedules of [`stories`] show, rule by
+//! rule, what would go wrong without it.
+//!
+//! Docs: `docs/explanation/fail-over-simulated.md`.
+//!
+//! [`Machine`]: mooring_node::announce::protocol::Machine
+
+pub mod api;
+pub mod clock;
+pub mod faults;
+pub mod invariants;
+pub mod mutations;
+pub mod network;
+pub mod node;
+pub mod report;
+pub mod schedule;
+pub mod search;
+pub mod steps;
+pub mod stories;
+pub mod tally;
+pub mod trace;
+pub mod world;
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use mooring_node::announce::protocol::Parameters;
+
+use report::Report;
+use schedule::Schedule;
+use search::Search;
+use trace::Trace;
+
+/// `make sim`. Fails if anything is that must never be, or if something has never happened.
+pub fn main() -> ExitCode {
+    let done = match variable("SEED") {
+        Some(_) => replay(),
+        None => search(),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("sim: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs `SCHEDULES=` schedules, of the seeds from `FROM=` on.
+fn search() -> Result<bool> {
+    let search = Search {
+        first: number("FROM")?.unwrap_or(1),
+        schedules: number("SCHEDULES")?.unwrap_or(200_000),
+        parameters: parameters()?,
+        enough: usize::try_from(number("ENOUGH")?.unwrap_or(3))?,
+        threads: None,
+    };
+    let (tally, found, took) = search.run();
+    let report = Report { tally, found, took };
+    println!("{report}");
+    Ok(report.is_good())
+}
+
+/// Tells what happens in the schedule of `SEED=`, `WITHOUT=` some of its faults.
+fn replay() -> Result<bool> {
+    let seed = number("SEED")?.context("SEED is empty")?;
+    let mut schedule = Schedule::random(seed, parameters()?);
+    if let Some(without) = variable("WITHOUT") {
+        let mut without = without
+            .split(',')
+            .map(|number| number.trim().parse::<usize>())
+            .collect::<Result<Vec<_>, _>>()
+            .with_context(|| format!("WITHOUT is {without:?}, and not like 1,4"))?;
+        without.sort_unstable();
+        for fault in without.into_iter().rev() {
+            if (1..=schedule.faults.len()).contains(&fault) {
+                schedule = schedule.without(fault - 1);
+            }
+        }
+    }
+    let mut trace = Trace::default();
+    trace.verbose = variable("VERBOSE").is_some();
+    println!("{}", report::describe(&schedule));
+    let outcome = world::run(&schedule, Some(trace));
+    if let Some(trace) = &outcome.trace {
+        println!("{trace}");
+    }
+    match &outcome.violation {
+        Some(violation) => println!("seed {seed}: {violation}"),
+        None => println!("seed {seed}: all is well"),
+    }
+    Ok(outcome.violation.is_none())
+}
+
+/// The parameters, with the rule that `RULE_OFF=` names switched off.
+fn parameters() -> Result<Parameters> {
+    let mut parameters = Parameters::default();
+    if let Some(name) = variable("RULE_OFF") {
+        let rule = mutations::Mutation::named(&name)
+            .with_context(|| format!("RULE_OFF is {name:?}: no such rule"))?;
+        rule.apply(&mut parameters);
+    }
+    Ok(parameters)
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn number(name: &str) -> Result<Option<u64>> {
+    let Some(value) = variable(name) else {
+        return Ok(None);
+    };
+    let number = value
+        .parse()
+        .with_context(|| format!("{name} is {value:?}, and not a whole number"))?;
+    Ok(Some(number))
+}

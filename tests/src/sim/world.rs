@@ -1,0 +1,456 @@
+//! A world of nodes: machines, driven by what happens in it, in the order in which it happens.
+//!
+//! Events lie in a heap, by true time. Whatever a machine is told, all that it then wants done is
+//! done at once: what takes time in a daemon is in the delays of messages, in late ticks, and in
+//! processes that are stopped.
+
+mod assurance;
+mod drive;
+mod happen;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use fastrand::Rng;
+use mooring_node::announce::protocol::{
+    ApiAnswer, Candidates, Key, Local, Message, Moment, NodeId, Request, View, VoterSet,
+};
+
+use super::api::Api;
+use super::clock::{Clock, Instant, MILLISECOND, SECOND};
+use super::invariants::{DarkTime, Violation, Watch};
+use super::network::{Network, has};
+use super::node::{Input, Node};
+use super::schedule::{SETTLING, Schedule, Shape};
+use super::steps::Step;
+use super::tally::{Tally, take_overs};
+use super::trace::{Names, Trace};
+
+/// What happens next.
+#[derive(Debug)]
+enum What {
+    /// Something for the process that runs on a node then.
+    Arrives { node: usize, input: Input },
+    /// Something for this very process.
+    Answers { node: usize, run: u32, input: Input },
+    /// A process looks at its machine's deadline.
+    Tick { node: usize, run: u32 },
+    /// A request reaches the API server.
+    Request {
+        node: usize,
+        run: u32,
+        request: Request,
+        asked: Moment,
+    },
+    /// A node's Lease is due.
+    Renew { node: usize },
+    /// A watch tells a node of the API's objects.
+    View { node: usize },
+    /// A node's daemon notices the state of its node.
+    Local { node: usize },
+    /// A step of the schedule.
+    Step(usize),
+    /// A process that is ending has had its time.
+    Grace { node: usize, run: u32 },
+    /// What is assured may have changed by time alone.
+    Recheck,
+    /// A message that was recorded is delivered again.
+    Again { node: usize, message: Arc<Message> },
+}
+
+#[derive(Debug)]
+struct Event {
+    at: Instant,
+    order: u64,
+    what: What,
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, self.order) == (other.at, other.order)
+    }
+}
+
+impl Eq for Event {}
+
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Event {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
+
+/// How a schedule ended.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What must never be, and was.
+    pub violation: Option<Violation>,
+    /// When it ended.
+    pub ended_at: Instant,
+    /// What was counted.
+    pub tally: Tally,
+    /// When nobody could be heard, by key.
+    pub dark_times: Vec<DarkTime>,
+    /// What happened, if it was to be told.
+    pub trace: Option<Trace>,
+}
+
+/// A world in the middle of its schedule.
+#[derive(Debug)]
+pub struct World {
+    shape: Shape,
+    steps: Vec<Step>,
+    healed_at: Instant,
+    ends_at: Instant,
+    now: Instant,
+    queue: BinaryHeap<Reverse<Event>>,
+    order: u64,
+    runs: u32,
+    nodes: Vec<Node>,
+    keys: Vec<Key>,
+    ids: Vec<NodeId>,
+    network: Network,
+    api: Api,
+    watch: Watch,
+    chance: Rng,
+    tally: Tally,
+    trace: Option<Trace>,
+    names: Names,
+    /// Some of the messages that were sent, to be replayed.
+    recorded: Vec<Arc<Message>>,
+    /// All of them, with when they were sent, if the schedule plays any back.
+    record: Option<Vec<(Instant, usize, Arc<Message>)>>,
+    /// What is assured is to be found out anew.
+    recheck: bool,
+    /// Whether any survivors of a lost majority went on.
+    survived: bool,
+    /// When parts of the segment were joined.
+    joined_at: Instant,
+}
+
+/// The largest number of messages that are kept for replays.
+const RECORDED: usize = 300;
+
+impl World {
+    /// A world in which nothing has happened yet.
+    #[must_use]
+    pub fn new(schedule: &Schedule, trace: Option<Trace>) -> Self {
+        let shape = schedule.shape.clone();
+        let mut chance = Rng::with_seed(schedule.seed ^ 0x5eed_0f_c4a0_5);
+        let ids: Vec<NodeId> = (0..shape.total()).map(|_| NodeId(chance.u64(..))).collect();
+        let keys: Vec<Key> = shape.keys.iter().map(|_| Key(chance.u64(..))).collect();
+        let voters = shape.voters.map(|voters| {
+            let named = (0..ids.len()).filter(|node| has(voters, *node));
+            let voters: std::collections::BTreeSet<NodeId> = named.map(|node| ids[node]).collect();
+            VoterSet {
+                generation: 1,
+                primary: (voters.len() == 2)
+                    .then(|| voters.first().copied())
+                    .flatten(),
+                voters,
+            }
+        });
+        let api = Api::new(&shape.keys, voters);
+        let nodes = (0..ids.len()).map(|number| {
+            let clock = Self::clock(&shape, &mut chance, 0);
+            Node::new(number, ids[number], clock, shape.is_on_segment(number))
+        });
+        let nodes = nodes.collect();
+        let network = Network::new(shape.manners, chance.fork());
+        let steps = schedule.all_steps();
+        let plays_back = steps
+            .iter()
+            .any(|(_, step)| matches!(step, Step::PlayBack { .. }));
+        let mut world = Self {
+            watch: Watch::new(keys.len(), schedule.healed_at, schedule.ends_at),
+            names: Names {
+                nodes: ids.clone(),
+                keys: keys.clone(),
+            },
+            steps: steps.iter().map(|(_, step)| step.clone()).collect(),
+            healed_at: schedule.healed_at,
+            ends_at: schedule.ends_at,
+            now: 0,
+            queue: BinaryHeap::new(),
+            order: 0,
+            runs: 0,
+            nodes,
+            keys,
+            ids,
+            network,
+            api,
+            chance,
+            tally: Tally::default(),
+            trace,
+            recorded: Vec::new(),
+            record: plays_back.then(Vec::new),
+            recheck: true,
+            survived: false,
+            joined_at: 0,
+            shape,
+        };
+        for (number, (at, _)) in steps.iter().enumerate() {
+            world.push(*at, What::Step(number));
+        }
+        world.push(schedule.healed_at + SETTLING, What::Recheck);
+        world.begin();
+        world
+    }
+
+    fn clock(shape: &Shape, chance: &mut Rng, now: Instant) -> Clock {
+        let drift = shape.drift_ppb;
+        let drift = if drift > 0 {
+            chance.i64(-drift..=drift)
+        } else {
+            0
+        };
+        // Up for a few minutes to a year: a promise must not be held for older than the boot.
+        Clock::new(now, chance.u64(60 * SECOND..30_000_000 * SECOND), drift)
+    }
+
+    fn begin(&mut self) {
+        for (node, weight) in self.shape.weights.clone() {
+            self.nodes[node].weight = weight;
+        }
+        for node in 0..self.nodes.len() {
+            if node >= self.shape.first() {
+                self.nodes[node].present = false;
+                self.nodes[node].down = 1;
+                continue;
+            }
+            let at = self.chance.u64(0..=self.shape.lateness.max(1) * 50);
+            let renew = self.chance.u64(0..10 * SECOND);
+            self.push(renew, What::Renew { node });
+            self.nodes[node].down = 1;
+            self.steps.push(Step::Up { node, memory: true });
+            let step = self.steps.len() - 1;
+            self.push(at, What::Step(step));
+        }
+        self.find_out_who_is_heard();
+    }
+
+    /// Lets all happen that the schedule says, until its end or until something is that must
+    /// never be.
+    #[must_use]
+    pub fn run(mut self) -> Outcome {
+        while let Some(Reverse(event)) = self.queue.pop() {
+            if event.at > self.ends_at || self.watch.violation.is_some() {
+                break;
+            }
+            self.now = event.at;
+            self.tally.events += 1;
+            self.happen(event.what);
+            if self.recheck {
+                self.recheck = false;
+                self.find_out_what_is_assured();
+            }
+        }
+        if self.watch.violation.is_none() {
+            self.now = self.ends_at;
+            self.watch.end(self.ends_at);
+        }
+        self.tally.late_frames += self.watch.late_frames;
+        Outcome {
+            violation: self.watch.violation,
+            ended_at: self.now,
+            tally: self.tally,
+            dark_times: self.watch.dark_times,
+            trace: self.trace,
+        }
+    }
+
+    fn push(&mut self, at: Instant, what: What) {
+        self.order += 1;
+        self.queue.push(Reverse(Event {
+            at,
+            order: self.order,
+            what,
+        }));
+    }
+
+    fn happen(&mut self, what: What) {
+        match what {
+            What::Arrives { node, input } => self.tell(node, input),
+            What::Answers { node, run, input } => {
+                if self.is_run(node, run) {
+                    self.tell(node, input);
+                }
+            }
+            What::Tick { node, run } => {
+                if self.is_run(node, run) {
+                    self.tick(node);
+                }
+            }
+            What::Request {
+                node,
+                run,
+                request,
+                asked,
+            } => self.request(node, run, &request, asked),
+            What::Renew { node } => {
+                let alive = self.nodes[node].runs() && self.api.is_reached_by(node);
+                if alive {
+                    self.api.renew(node, self.now);
+                }
+                let next = self.now + if alive { 10 * SECOND } else { SECOND };
+                self.push(next, What::Renew { node });
+            }
+            What::View { node } => self.show_view(node),
+            What::Local { node } => self.tell(node, Input::Local),
+            What::Step(step) => {
+                let step = self.steps[step].clone();
+                self.step(&step);
+            }
+            What::Grace { node, run } => {
+                if self.is_run(node, run) {
+                    self.end_process(node, false);
+                }
+            }
+            What::Recheck => {
+                self.recheck = true;
+                let network = &self.network;
+                self.watch.judge_late_frames(self.now, |one, other| {
+                    network.is_good(one, other, mooring_node::announce::protocol::Path::Segment)
+                });
+            }
+            What::Again { node, message } => {
+                let path = if self.chance.bool() {
+                    mooring_node::announce::protocol::Path::Segment
+                } else {
+                    mooring_node::announce::protocol::Path::NodeNetwork
+                };
+                self.tell(node, Input::Message(message, path));
+            }
+        }
+    }
+
+    fn is_run(&self, node: usize, run: u32) -> bool {
+        let process = self.nodes[node].process.as_ref();
+        process.is_some_and(|process| process.run == run)
+    }
+
+    /// A request has reached the API server: it is executed, and the answer travels.
+    fn request(&mut self, node: usize, run: u32, request: &Request, asked: Moment) {
+        let latency = self.api_latency();
+        let (answer, later) = if self.api.is_reached_by(node) {
+            let (answer, changed) = self.api.execute(request, node, &self.ids, self.now);
+            if changed {
+                self.objects_changed();
+            }
+            // A written answer may be lost on its way: the asker cannot know.
+            if self.shape.drift_ppb > 0 && self.chance.u8(0..100) == 0 {
+                (ApiAnswer::Unreachable, 2 * SECOND)
+            } else {
+                (answer, latency)
+            }
+        } else {
+            let refused = self.chance.bool();
+            let later = if refused { MILLISECOND } else { 2 * SECOND };
+            (ApiAnswer::Unreachable, later)
+        };
+        self.say(|| format!("API   {request:?} of n{} gives {answer:?}", node + 1));
+        let input = Input::Answer(answer, asked);
+        self.push(self.now + later, What::Answers { node, run, input });
+    }
+
+    fn api_latency(&mut self) -> Instant {
+        if self.shape.drift_ppb == 0 {
+            return 2 * MILLISECOND;
+        }
+        if self.chance.u8(0..50) == 0 {
+            self.chance.u64(5 * MILLISECOND..800 * MILLISECOND)
+        } else {
+            self.chance.u64(MILLISECOND / 2..8 * MILLISECOND)
+        }
+    }
+
+    /// The API's objects have changed: watches tell everybody, sooner or later.
+    fn objects_changed(&mut self) {
+        self.recheck = true;
+        for node in 0..self.nodes.len() {
+            self.view_changes(node);
+        }
+    }
+
+    fn view_changes(&mut self, node: usize) {
+        let latency = self.api_latency() + self.chance.u64(0..30 * MILLISECOND);
+        self.push(self.now + latency, What::View { node });
+    }
+
+    fn show_view(&mut self, node: usize) {
+        let told = self.api.is_reached_by(node) && self.nodes[node].stale == 0;
+        if !told || self.nodes[node].version == self.api.version || !self.nodes[node].runs() {
+            return;
+        }
+        let view = Arc::new(self.view());
+        self.nodes[node].version = self.api.version;
+        self.nodes[node].memory = Some(Arc::clone(&view));
+        self.recheck = true;
+        self.tell(node, Input::View(view));
+    }
+
+    /// What the API server shows.
+    fn view(&self) -> View {
+        let there = self.api.keys.iter().enumerate();
+        let there = there.filter(|(_, state)| state.absent == 0);
+        let keys = there.map(|(key, state)| {
+            let candidates = match state.candidates {
+                None => Candidates::All,
+                Some(nodes) => {
+                    let named = self.ids.iter().enumerate();
+                    let named = named.filter(|(node, _)| has(nodes, *node));
+                    Candidates::Only(named.map(|(_, id)| *id).collect())
+                }
+            };
+            (self.keys[key], candidates)
+        });
+        let present = self.nodes.iter().filter(|node| node.present);
+        let voters = self.api.voters();
+        View {
+            keys: keys.collect(),
+            voters: (voters.generation > 0).then_some(voters),
+            known: present
+                .map(|node| (node.id, node.contact.clone()))
+                .collect(),
+        }
+    }
+
+    fn local(&self, node: usize) -> Local {
+        let state = &self.nodes[node];
+        let ending = state.process.as_ref().is_some_and(|process| process.ending);
+        Local {
+            link_up: state.is_on_segment() && self.network.link_is_up(node),
+            draining: state.sees_draining,
+            ending,
+            service_proxy_works: state.unfit == 0,
+            weight: state.weight,
+            contact: state.contact.clone(),
+            secrets: Vec::new(),
+            has_gateway: self.shape.gateway,
+        }
+    }
+
+    fn say(&mut self, line: impl FnOnce() -> String) {
+        if let Some(trace) = &mut self.trace {
+            trace.add(self.now, self.names.readable(&line()));
+        }
+    }
+}
+
+/// Lets a schedule happen.
+#[must_use]
+pub fn run(schedule: &Schedule, trace: Option<Trace>) -> Outcome {
+    let mut outcome = World::new(schedule, trace).run();
+    for fault in &schedule.faults {
+        *outcome.tally.faults.entry(fault.kind).or_default() += 1;
+    }
+    outcome.tally.schedules += 1;
+    outcome.tally.take_overs = take_overs(schedule, &outcome.dark_times);
+    outcome
+}

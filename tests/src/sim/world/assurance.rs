@@ -1,0 +1,207 @@
+//! What makes sure, at this instant, that somebody speaks.
+
+use mooring_node::announce::protocol::Path;
+
+use super::World;
+use crate::sim::clock::{NEVER, SECOND};
+use crate::sim::network::{Nodes, each, has};
+use crate::sim::schedule::SETTLING;
+
+/// What is known of all nodes at one instant.
+struct Picture {
+    /// Those that run well, and have for long enough to be members.
+    settled: Nodes,
+    /// Of these, whom each hears well and is heard well by.
+    near: Vec<Nodes>,
+    /// The voters of the newest generation that anybody serves.
+    voters: Nodes,
+    /// Of the settled, those that serve it.
+    serving: Nodes,
+    /// Whether all that run know the API's objects as they are.
+    all_know: bool,
+}
+
+impl World {
+    /// Finds out who can be heard by clients.
+    pub(super) fn find_out_who_is_heard(&mut self) {
+        let nodes = 0..self.nodes.len();
+        let audible = nodes
+            .filter(|node| self.is_audible(*node))
+            .fold(0, |nodes: Nodes, node| nodes | (1 << node));
+        self.watch.set_audible(audible, self.now);
+    }
+
+    /// Whether clients hear what a node's daemon says: most clients, or those who share a part of
+    /// the segment with this node and another.
+    fn is_audible(&self, node: usize) -> bool {
+        let state = &self.nodes[node];
+        if !state.runs() || !state.is_on_segment() || !self.network.is_heard(node) {
+            return false;
+        }
+        !self.network.is_far(node)
+            || (0..self.nodes.len()).any(|other| {
+                other != node
+                    && self.nodes[other].is_on_segment()
+                    && self.nodes[other].unpowered == 0
+                    && self.network.is_whole(node, other)
+            })
+    }
+
+    /// Finds out what assures that keys are spoken for.
+    pub(super) fn find_out_what_is_assured(&mut self) {
+        let picture = self.picture();
+        for key in 0..self.keys.len() {
+            let assured = [
+                self.majority_is_connected(&picture, key),
+                self.one_of_two_can(&picture, key),
+                self.survivors_can(&picture, key),
+                self.all_can(&picture, key),
+            ];
+            self.watch.assure(key, assured, self.now);
+        }
+    }
+
+    fn picture(&self) -> Picture {
+        let count = self.nodes.len();
+        let mut settled = 0;
+        let mut all_know = true;
+        for (node, state) in self.nodes.iter().enumerate() {
+            let since = state.runs_since();
+            let ending = state.process.as_ref().is_some_and(|process| process.ending);
+            if since != NEVER && since + SECOND <= self.now && !ending && state.present {
+                settled |= 1 << node;
+            }
+            all_know &= !state.runs() || state.version == self.api.version;
+        }
+        let near = (0..count).map(|one| {
+            let good = |other: &usize| {
+                let path = if self.nodes[one].is_on_segment() && self.nodes[*other].is_on_segment()
+                {
+                    Path::Segment
+                } else {
+                    Path::NodeNetwork
+                };
+                has(settled, one)
+                    && has(settled, *other)
+                    && (*other == one || self.network.is_good(one, *other, path))
+            };
+            let others = (0..count).filter(good);
+            others.fold(0, |nodes: Nodes, node| nodes | (1 << node))
+        });
+        let near = near.collect();
+        let newest = self.nodes.iter().filter(|node| node.runs());
+        let newest = newest.map(|node| node.generation).max().unwrap_or(0);
+        let voters = self.api.history.get(&newest).map_or(0, |set| {
+            let named = (0..count).filter(|node| set.voters.contains(&self.ids[*node]));
+            named.fold(0, |nodes: Nodes, node| nodes | (1 << node))
+        });
+        let serving = each(settled)
+            .filter(|node| self.nodes[*node].generation == newest && newest > 0)
+            .fold(0, |nodes: Nodes, node| nodes | (1 << node));
+        Picture {
+            settled,
+            near,
+            voters,
+            serving,
+            all_know,
+        }
+    }
+
+    /// Whether a node may hold a key, and can do so.
+    fn is_eligible(&self, node: usize, key: usize) -> bool {
+        let state = &self.nodes[node];
+        let candidates = self.api.keys[key].candidates;
+        state.is_on_segment()
+            && candidates.is_none_or(|nodes| has(nodes, node))
+            && state.draining == 0
+            && !state.sees_draining
+            && state.unfit == 0
+            && self.network.link_is_up(node)
+            && self.network.is_heard(node)
+            && self.network.hears(node)
+            && state.damped_until <= self.now
+    }
+
+    /// Whether a majority of the voters, and one who may hold the key, all hear each other.
+    fn majority_is_connected(&self, picture: &Picture, key: usize) -> bool {
+        let majority = picture.voters.count_ones() / 2 + 1;
+        if !self.is_settled(picture, key) || picture.voters == 0 {
+            return false;
+        }
+        each(picture.serving).any(|candidate| {
+            if !self.is_eligible(candidate, key) || self.network.is_far(candidate) {
+                return false;
+            }
+            let around = picture.near[candidate] & picture.voters & picture.serving;
+            subsets(around)
+                .any(|some| some.count_ones() == majority && self.hear_each_other(picture, some))
+        })
+    }
+
+    fn hear_each_other(&self, picture: &Picture, nodes: Nodes) -> bool {
+        each(nodes).all(|node| picture.near[node] & nodes == nodes)
+    }
+
+    /// Whether a key is there, and all know of it and of who may hold it.
+    fn is_settled(&self, picture: &Picture, key: usize) -> bool {
+        self.api.keys[key].absent == 0 && picture.all_know
+    }
+
+    /// Whether of two voters one can hold the key and reaches the API server, and the other's node
+    /// is gone altogether.
+    fn one_of_two_can(&self, picture: &Picture, key: usize) -> bool {
+        picture.voters.count_ones() == 2
+            && self.is_settled(picture, key)
+            && each(picture.voters & picture.serving).any(|node| {
+                let other = picture.voters & !(1 << node);
+                let gone = each(other).all(|other| self.nodes[other].process.is_none());
+                gone && self.is_eligible(node, key)
+                    && !self.network.is_far(node)
+                    && self.network.gateway_answers(node)
+                    && self.api.is_reached_by(node)
+            })
+    }
+
+    /// Whether all that live hear each other and reach the API server and the gateway, and all
+    /// others have no power.
+    fn survivors_can(&self, picture: &Picture, key: usize) -> bool {
+        let alive = picture.settled;
+        let others_are_dead = self
+            .nodes
+            .iter()
+            .enumerate()
+            .all(|(node, state)| has(alive, node) || state.process.is_none());
+        others_are_dead
+            && self.shape.parameters.survive_via_api
+            && self.is_settled(picture, key)
+            && picture.voters & picture.serving != 0
+            && self.hear_each_other(picture, alive)
+            && each(alive).all(|node| {
+                self.api.is_reached_by(node)
+                    && !self.network.is_far(node)
+                    && (!self.nodes[node].is_on_segment() || self.network.gateway_answers(node))
+            })
+            && each(alive).any(|node| self.is_eligible(node, key))
+    }
+
+    /// Whether nothing is wrong any more, and has not been for a while: whatever the machines say of
+    /// voters, if the API server has named some, a majority of them lives.
+    fn all_can(&self, picture: &Picture, key: usize) -> bool {
+        let named = self.api.voters().voters;
+        let alive = each(picture.settled).filter(|node| named.contains(&self.ids[*node]));
+        self.now >= self.healed_at + SETTLING
+            && self.is_settled(picture, key)
+            && (named.is_empty() || alive.count() > named.len() / 2)
+            && each(picture.settled).any(|node| self.is_eligible(node, key))
+    }
+}
+
+/// All subsets of a set.
+fn subsets(nodes: Nodes) -> impl Iterator<Item = Nodes> {
+    let mut next = Some(nodes);
+    std::iter::from_fn(move || {
+        let this = next?;
+        next = (this != 0).then(|| (this - 1) & nodes);
+        Some(this)
+    })
+}
