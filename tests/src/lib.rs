@@ -9,6 +9,7 @@
 //! | [`bench_cloudscale`] | what `make bench-cloudscale` measures: load balancers of cloudscale.ch |
 //! | [`sweep`] | what `make sweep-cloudscale` does: something goes wrong at each single call |
 //! | [`cluster`] | a whole small cluster on a lab's bridge, with Mooring as it is shipped |
+//! | [`failover`] | what users of an address notice when something fails |
 //! | [`demo`] | what `make demo` shows |
 //! | [`program`] | `mooring-central` and `mooring-node`, started as users start them |
 //! | [`machines_file`] | the provider's file, and its changes |
@@ -35,6 +36,7 @@ pub mod cluster;
 pub mod control_plane;
 pub mod demo;
 pub mod endpoints;
+pub mod failover;
 pub mod figures;
 pub mod machines_file;
 pub mod metadata_sim;

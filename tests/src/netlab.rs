@@ -31,13 +31,21 @@
 //! ```
 
 mod capture;
+pub mod claims;
+mod filters;
+mod flow;
 mod frame;
 mod host;
 mod http;
 mod kubernetes;
 mod namespace;
 mod packages;
+mod port;
+mod prober;
+mod quota;
 pub mod raw;
+mod segment;
+mod watchdog;
 mod world;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -47,10 +55,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, Result, bail};
 
 pub use capture::Capture;
+pub use flow::{Echo, Outage, TcpFlows, UdpFlow};
 pub use frame::{Arp, Frame, Mac, NeighbourAdvertisement};
 pub use host::{Host, Neighbour};
 pub use http::Answer;
 pub use packages::check_packages;
+pub use port::{Direction, Port};
+pub use prober::{Answers, Prober, SPACING};
+pub use quota::Quota;
+pub use segment::Segment;
+pub use watchdog::{TOLERABLE, Watchdog};
 pub use world::{TEMPORARY, enter_world, enter_world_with, in_world, is_world, way_in};
 
 use crate::scratch::Scratch;
@@ -165,6 +179,16 @@ impl Lab {
     /// Starts to keep every frame that crosses the bridge from now on.
     pub fn capture(&self) -> Result<Capture> {
         Capture::start(None, BRIDGE)
+    }
+
+    /// Starts to keep ARP, ICMPv6 and heartbeats from now on, and none of what clients send.
+    pub fn capture_control(&self) -> Result<Capture> {
+        Capture::start_filtered(None, BRIDGE, &filters::control())
+    }
+
+    /// After how long the bridge forgets behind which port a host is. (By default 300 s.)
+    pub fn forget_after(&self, age: std::time::Duration) -> Result<()> {
+        port::forget_after(BRIDGE, age)
     }
 
     /// The folder for logs and captures.
