@@ -12,10 +12,12 @@
 //! that nobody answers, or two do. The fault cases of `tests/failover` and `make bench-failover` use
 //! the same scene and the same measure.
 
+pub mod faults;
 mod scene;
 mod seen;
 mod watch;
 
-pub use scene::{Layout, Scene};
+pub use faults::repeat;
+pub use scene::{APP, Layout, Scene, has_flag};
 pub use seen::{Seen, millis};
 pub use watch::Watch;

@@ -44,6 +44,7 @@ mod port;
 mod prober;
 mod quota;
 pub mod raw;
+mod relay;
 mod segment;
 mod watchdog;
 mod world;
@@ -63,9 +64,13 @@ pub use packages::check_packages;
 pub use port::{Direction, Port};
 pub use prober::{Answers, Prober, SPACING};
 pub use quota::Quota;
+pub use relay::{Mischief, Relay};
 pub use segment::Segment;
 pub use watchdog::{TOLERABLE, Watchdog};
-pub use world::{TEMPORARY, enter_world, enter_world_with, in_world, is_world, way_in};
+pub use world::{
+    TEMPORARY, clear_world, enter_world, enter_world_with, in_world, is_world, run_test_in_world,
+    way_in,
+};
 
 use crate::scratch::Scratch;
 
@@ -184,11 +189,6 @@ impl Lab {
     /// Starts to keep ARP, ICMPv6 and heartbeats from now on, and none of what clients send.
     pub fn capture_control(&self) -> Result<Capture> {
         Capture::start_filtered(None, BRIDGE, &filters::control())
-    }
-
-    /// After how long the bridge forgets behind which port a host is. (By default 300 s.)
-    pub fn forget_after(&self, age: std::time::Duration) -> Result<()> {
-        port::forget_after(BRIDGE, age)
     }
 
     /// The folder for logs and captures.

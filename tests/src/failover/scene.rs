@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
+use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::{Node, Service};
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
-use mooring_common::names::annotations;
+use mooring_common::names::{annotations, labels};
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, Kubelet, NETWORK, Network};
@@ -79,9 +80,10 @@ pub struct Scene {
     pub asker: Host,
     /// The segment's own bridge, where it has one.
     pub segment: Option<Segment>,
-    _echoes: Vec<Echo>,
+    echoes: Vec<Echo>,
     _kubelets: BTreeMap<String, Kubelet>,
     central: Process,
+    changed: Vec<(String, Value)>,
     layout: Layout,
     /// Everything else.
     pub cluster: Cluster,
@@ -90,6 +92,9 @@ pub struct Scene {
 impl Scene {
     /// The Service's port, for UDP and TCP.
     pub const PORT: u16 = 7;
+
+    /// The number of the addresses that are watched.
+    pub const FIRST: u8 = 100;
 
     /// Builds it all, and waits until the first Service's addresses are answered for.
     ///
@@ -125,9 +130,10 @@ impl Scene {
             tcp,
             asker,
             segment,
-            _echoes: Vec::new(),
+            echoes: Vec::new(),
             _kubelets: kubelets,
             central,
+            changed: Vec::new(),
             layout,
             cluster,
         };
@@ -162,11 +168,14 @@ impl Scene {
         self.proxies.extend(proxies);
         self.start_backend().await?;
         self.network().create(&self.cluster).await?;
-        self.service("web", 100).await?;
-        for number in 0..self.layout.more_services {
-            self.service(&format!("more-{number}"), 101 + number)
-                .await?;
-        }
+        self.service("web", Self::FIRST, false).await?;
+        let this = &*self;
+        let more = (0..self.layout.more_services).map(async |number| {
+            let (name, number) = (format!("more-{number}"), Self::FIRST + 1 + number);
+            this.service(&name, number, false).await
+        });
+        let more: Vec<Result<()>> = stream::iter(more).buffer_unordered(10).collect().await;
+        more.into_iter().collect::<Result<()>>()?;
         self.settled().await
     }
 
@@ -200,14 +209,23 @@ impl Scene {
     }
 
     async fn start_backend(&mut self) -> Result<()> {
-        let backend = self.cluster.node(BACKEND);
-        let (v4, v6) = backend.add_pod(5)?;
-        let echoes = [IpAddr::from(v4), v6.into()]
-            .map(|address| backend.echo(SocketAddr::new(address, Self::PORT)));
-        self._echoes = echoes.into_iter().collect::<Result<_>>()?;
-        PodBuilder::new(APP, "web-1")
-            .node(BACKEND)
-            .label("app", "web")
+        self.backend("web", BACKEND, 5).await
+    }
+
+    /// Starts a backend on a node, and makes its Pod, `<app>-<node>`, whose number on its node is free.
+    ///
+    /// # Errors
+    /// If the Pod's addresses are taken, or the API server does not take it.
+    pub async fn backend(&mut self, app: &str, node: &str, number: u8) -> Result<()> {
+        let host = self.cluster.node(node);
+        let (v4, v6) = host.add_pod(number)?;
+        for address in [IpAddr::from(v4), v6.into()] {
+            self.echoes
+                .push(host.echo(SocketAddr::new(address, Self::PORT))?);
+        }
+        PodBuilder::new(APP, &format!("{app}-{node}"))
+            .node(node)
+            .label("app", app)
             .running(&[&v4.to_string(), &v6.to_string()])
             .create(&self.cluster.admin())
             .await?;
@@ -235,21 +253,23 @@ impl Scene {
         if self.layout.second_network { 78 } else { 77 }
     }
 
-    /// Makes a Service for the backend, with the addresses of this number: `10.77.0.<number>` and
-    /// `fd77::<number>`, in which 100 is 0x100.
+    /// Makes a Service for the Pods of its name, or `web`'s, with the addresses of this number: `10.77.0.<number>` and
+    /// `fd77::<number>`, in which 100 is 0x100. With `externalTrafficPolicy: Local`, or not.
     ///
     /// # Errors
     /// If it has not its addresses in time.
-    pub async fn service(&self, name: &str, number: u8) -> Result<()> {
+    pub async fn service(&self, name: &str, number: u8, local: bool) -> Result<()> {
         let [v4, v6] = self.numbered(number);
-        ServiceBuilder::load_balancer(APP, name)
+        let mut service = ServiceBuilder::load_balancer(APP, name)
             .port_of("UDP", Self::PORT, Self::PORT)
             .port_of("TCP", Self::PORT, Self::PORT)
-            .selector("app", "web")
+            .selector("app", if local { name } else { "web" })
             .families(&["IPv4", "IPv6"])
-            .annotation(annotations::ADDRESSES_REQUEST, &format!("{v4},{v6}"))
-            .create(&self.cluster.admin())
-            .await?;
+            .annotation(annotations::ADDRESSES_REQUEST, &format!("{v4},{v6}"));
+        if local {
+            service = service.local();
+        }
+        service.create(&self.cluster.admin()).await?;
         let services = Api::<Service>::namespaced(self.cluster.admin(), APP);
         try_eventually(SOON, async || {
             let status = services.get(name).await?.status.unwrap_or_default();
@@ -281,7 +301,7 @@ impl Scene {
 
     /// The addresses that are watched: of IPv4, of IPv6.
     pub fn addresses(&self) -> [IpAddr; 2] {
-        self.numbered(100)
+        self.numbered(Self::FIRST)
     }
 
     /// The interface of all hosts on the segment.
@@ -451,6 +471,10 @@ impl Scene {
                 self.start_daemon(name)?;
             }
         }
+        if !self.cluster.control_plane.is_up() {
+            self.cluster.control_plane.start_api_server().await?;
+        }
+        self.include_all().await?;
         if !self.central.is_running() {
             self.central = self
                 .cluster
@@ -458,6 +482,37 @@ impl Scene {
                 .await?;
         }
         self.settled().await
+    }
+
+    /// Changes a Node until the next [`Self::restore`], by merge patches: this one, and one that ends
+    /// it.
+    ///
+    /// # Errors
+    /// If the API server does not take it.
+    pub async fn change_node(&mut self, node: &str, patch: Value, back: Value) -> Result<()> {
+        self.changed.push((node.to_owned(), back));
+        self.patch_node(node, patch).await
+    }
+
+    /// Ends what [`Self::change_node`] and [`Self::exclude`] have begun.
+    ///
+    /// # Errors
+    /// If the API server does not take it.
+    pub async fn include_all(&mut self) -> Result<()> {
+        for (node, back) in std::mem::take(&mut self.changed) {
+            self.patch_node(&node, back).await?;
+        }
+        Ok(())
+    }
+
+    /// Excludes a node from load balancers by its label, until the next [`Self::restore`].
+    ///
+    /// # Errors
+    /// If the API server does not take it.
+    pub async fn exclude(&mut self, node: &str) -> Result<()> {
+        let label = |value: Value| json!({ "metadata": { "labels": { labels::EXCLUDE_FROM_LOAD_BALANCERS: value } } });
+        self.change_node(node, label("true".into()), label(Value::Null))
+            .await
     }
 
     /// Changes labels of a Node, as a person would.
@@ -517,7 +572,10 @@ impl Scene {
     }
 
     /// Waits until each member's daemon speaks to the others, and all are voters.
-    async fn members_take_part(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// If it does not come to be in time.
+    pub async fn members_take_part(&self) -> Result<()> {
         let members: Vec<_> = self.members().collect();
         if has_flag("state-dir") {
             let start = Instant::now();
@@ -556,6 +614,32 @@ impl Scene {
         })
         .await
         .map_err(anyhow::Error::msg)
+    }
+
+    /// What was said on the wire about the watched addresses since then, line by line: for failures.
+    pub fn story(&self, since: Instant) -> String {
+        let frames = self.capture.since(since);
+        let mut lines: Vec<(Instant, String)> = Vec::new();
+        for address in self.addresses() {
+            // Of many equal ones in a row, the first.
+            let mut last = None;
+            for claim in claims::claims(&frames, address) {
+                if last.replace((claim.mac, claim.unasked)) == Some((claim.mac, claim.unasked)) {
+                    continue;
+                }
+                let after = claim.at.duration_since(since).as_millis();
+                let how = if claim.unasked {
+                    "announces"
+                } else {
+                    "answers for"
+                };
+                let who = self.name_of(claim.mac);
+                lines.push((claim.at, format!("{after:6} ms {who} {how} {address}")));
+            }
+        }
+        lines.sort();
+        let lines: Vec<String> = lines.into_iter().map(|(_, line)| line).collect();
+        lines.join("\n")
     }
 
     /// Asks once where the watched IPv4 address is, as the client's kernel would.

@@ -27,6 +27,7 @@ const START: Duration = Duration::from_secs(15);
 
 /// Clients of a service address, at work until the end.
 pub struct Watch {
+    addresses: [IpAddr; 2],
     flows: [UdpFlow; 2],
     connections: TcpFlows,
     probers: [Prober; 2],
@@ -39,13 +40,23 @@ impl Scene {
     /// # Errors
     /// If it is not so within 15 s.
     pub async fn watch(&self) -> Result<Watch> {
-        let [v4, v6] = self.addresses();
+        self.watch_number(Self::FIRST).await
+    }
+
+    /// [`Self::watch`] of the Service with these addresses.
+    ///
+    /// # Errors
+    /// If all is not well within 15 s.
+    pub async fn watch_number(&self, number: u8) -> Result<Watch> {
+        let addresses = self.numbered(number);
+        let [v4, v6] = addresses;
         let at = |address: IpAddr| SocketAddr::new(address, Self::PORT);
         let connections = try_eventually(START, async || self.tcp.tcp_flows(at(v4), CONNECTIONS))
             .await
             .map_err(anyhow::Error::msg)?;
         let client = &self.cluster.client;
         let watch = Watch {
+            addresses,
             flows: [
                 client.udp_flow(at(v4), RATE_V4)?,
                 client.udp_flow(at(v6), RATE_V6)?,
@@ -63,10 +74,9 @@ impl Scene {
 }
 
 impl Watch {
-    /// From now on is counted. Gives who speaks.
-    pub fn begin(&mut self) -> Option<Mac> {
+    /// From now on is counted.
+    pub fn begin(&mut self) {
         self.began = Instant::now();
-        self.probers[0].only_speaker(WELL / 2)
     }
 
     /// When the count began.
@@ -74,7 +84,7 @@ impl Watch {
         self.began
     }
 
-    /// Who answers new neighbours over IPv4, if it is one who has answered all for so long.
+    /// Who answers new neighbours over IPv4, if it is one and has answered all for so long.
     pub fn speaker(&self, span: Duration) -> Option<Mac> {
         self.probers[0].only_speaker(span)
     }
@@ -131,7 +141,7 @@ impl Watch {
             span: Some((began, ended)),
             ..Seen::default()
         };
-        for (answers, address) in answers.iter().zip(scene.addresses()) {
+        for (answers, address) in answers.iter().zip(self.addresses) {
             seen.dark = seen.dark.max(answers.dark());
             seen.two = seen.two.max(answers.two());
             seen.late += answers.late().len();

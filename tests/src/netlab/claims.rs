@@ -99,6 +99,11 @@ pub fn is_heartbeat(frame: &Frame) -> bool {
     }
 }
 
+/// Whether the frame is a heartbeat on the segment.
+pub fn is_segment_heartbeat(frame: &Frame) -> bool {
+    frame.bytes.get(12..14) == Some(&HEARTBEAT.to_be_bytes())
+}
+
 /// Frames per second.
 pub fn rate(count: usize, span: Duration) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX)) / span.as_secs_f64()

@@ -96,6 +96,18 @@ impl Port {
         ))
     }
 
+    /// The hardware address at the other end.
+    pub(super) fn host_mac(&self) -> Result<Mac> {
+        // Both of them end in the host's number, and so does no other entry of this port.
+        let table = run("bridge", &["fdb", "show", "dev", &self.0])?;
+        let learned = table.lines().filter(|line| !line.contains("permanent"));
+        let macs = learned.filter_map(|line| line.split(' ').next()?.parse().ok());
+        let ours = |mac: &Mac| mac.0[..4] == [0x02, 0x4d, 0x6f, 0x6f];
+        macs.into_iter()
+            .find(ours)
+            .with_context(|| format!("nobody has been heard at {}", self.0))
+    }
+
     /// Whether the switch knows where the host with this address is: behind this port.
     pub fn has_learned(&self, mac: Mac) -> Result<bool> {
         let table = run("bridge", &["fdb", "show", "dev", &self.0])?;

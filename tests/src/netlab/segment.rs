@@ -7,6 +7,7 @@
 //! ```
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
 use anyhow::Result;
 
@@ -15,7 +16,7 @@ use super::filters;
 use super::frame::Mac;
 use super::host::Host;
 use super::ip;
-use super::port::Port;
+use super::port::{Port, forget_after};
 
 /// The second bridge's name.
 const BRIDGE: &str = "br1";
@@ -60,6 +61,11 @@ impl Segment {
     /// The hardware address of a host here.
     pub fn mac(&self, host: &Host) -> Mac {
         mac(host)
+    }
+
+    /// After how long the bridge forgets behind which port a host is. (By default 300 s.)
+    pub fn forget_after(&self, age: Duration) -> Result<()> {
+        forget_after(BRIDGE, age)
     }
 
     /// Starts to keep ARP, ICMPv6 and heartbeats from now on.
