@@ -128,6 +128,8 @@ impl Watch {
     pub fn end(self, scene: &Scene) -> Seen {
         let (began, ended) = (self.began, Instant::now());
         let broken = self.connections.broken();
+        self.flows.iter().for_each(UdpFlow::stop);
+        self.probers.iter().for_each(Prober::stop);
         let outages = self.flows.map(|flow| flow.end(began));
         let answers = self.probers.map(|prober| prober.end(began));
         let mut frames = scene.capture.since(began);

@@ -235,6 +235,11 @@ impl UdpFlow {
                 .all(|packet| packet.answered.is_some())
     }
 
+    /// Sends no more.
+    pub fn stop(&self) {
+        self.threads.stop.store(true, Ordering::Relaxed);
+    }
+
     /// Stops, waits for what is on its way, and says what has been missed of what was sent since.
     pub fn end(mut self, since: Instant) -> Outage {
         self.threads.end();

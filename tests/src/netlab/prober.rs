@@ -299,7 +299,7 @@ impl Prober {
 
     /// Stops, waits for what is on its way, and says what was seen since.
     pub fn end(mut self, since: Instant) -> Answers {
-        self.stop();
+        self.join();
         let questions = lock(&self.questions);
         let within = |question: &&Question| question.at >= since;
         Answers {
@@ -307,8 +307,13 @@ impl Prober {
         }
     }
 
-    fn stop(&mut self) {
+    /// Asks no more.
+    pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+    }
+
+    fn join(&mut self) {
+        self.stop();
         for thread in self.threads.drain(..) {
             // A panic in it has been reported already.
             let _ = thread.join();
@@ -318,7 +323,7 @@ impl Prober {
 
 impl Drop for Prober {
     fn drop(&mut self) {
-        self.stop();
+        self.join();
     }
 }
 

@@ -209,6 +209,8 @@ pub async fn play(world: &str, layout: Layout) {
 async fn attempt(scene: &mut Option<Scene>, layout: &Layout, case: Case) {
     let start = Instant::now();
     if scene.is_none() {
+        // Of one that could not be built, or was not whole again.
+        clear_world().expect("the world can be cleared");
         let built = Scene::build(layout.clone()).await;
         *scene = Some(built.unwrap_or_else(|error| panic!("the scene cannot be built: {error:#}")));
         println!("the scene stands after {:?}", start.elapsed());
@@ -226,7 +228,6 @@ async fn attempt(scene: &mut Option<Scene>, layout: &Layout, case: Case) {
         println!("the scene is not whole again: {error:#}");
         tell(set, began);
         *scene = None;
-        clear_world().expect("the world can be cleared");
     }
     match played {
         Err(panic) => std::panic::resume_unwind(panic),
