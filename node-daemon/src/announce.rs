@@ -76,6 +76,7 @@ pub use self::metrics::Metrics;
 pub use self::observe::Snapshot;
 use self::watches::Watches;
 use crate::fence::Gate;
+use crate::vlan;
 
 /// Takes Events. It must not wait: it is called between decisions.
 pub trait EventSink: Send + Sync + 'static {
@@ -97,6 +98,10 @@ pub struct Announcer<E> {
     pub events: E,
     /// Where to count.
     pub metrics: Metrics,
+    /// How VLAN interfaces are made.
+    pub vlan: vlan::Options,
+    /// Where to count what is done about VLAN interfaces.
+    pub vlan_metrics: vlan::Metrics,
     /// Where the snapshot goes, which also answers `/livez`.
     pub snapshot: Arc<ArcSwap<Snapshot>>,
     /// Opens once anything may be written or announced. Watches run before that.
@@ -117,6 +122,8 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         lease_duration,
         events,
         metrics,
+        vlan: vlan_options,
+        vlan_metrics,
         snapshot,
         gate,
         cancel,
@@ -127,6 +134,14 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
     let (wish, wishes) = watch::channel(lease::Wish::None);
     let (entries, wanted_entries) = watch::channel(BTreeMap::new());
     let renew_now = Arc::new(Notify::new());
+    let vlan_faults = vlan::Faults::default();
+    let (vlan_segments, vlans) = watch::channel(None);
+    let tell_vlans = follow_vlans(
+        Arc::clone(&snapshot),
+        publications.clone(),
+        vlan_segments,
+    );
+    let keep_vlans = vlan::keep(vlan_options, vlans, vlan_faults.clone(), vlan_metrics);
     let watches = Watches {
         client: client.clone(),
         node_name: node_name.clone(),
@@ -134,6 +149,7 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         snapshot: Arc::clone(&snapshot),
         published,
         gate,
+        vlan_faults,
     };
     let herald = Herald::new(client.clone(), &node_name);
     let keeper = Keeper::new(
@@ -174,5 +190,26 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         () = tell => {}
         () = watches.follow() => {}
         () = links::follow(links_sender) => {}
+        () = tell_vlans => {}
+        () = keep_vlans => {}
+    }
+}
+
+/// Keeps `segments` as the snapshot has them, for as long as the future is polled.
+async fn follow_vlans(
+    snapshot: Arc<ArcSwap<Snapshot>>,
+    mut published: watch::Receiver<u64>,
+    segments: watch::Sender<vlan::keeper::Segments>,
+) {
+    loop {
+        let now = segments::with_vlan(&snapshot.load());
+        segments.send_if_modified(|known| {
+            let changed = *known != now;
+            *known = now;
+            changed
+        });
+        if published.changed().await.is_err() {
+            return std::future::pending().await;
+        }
     }
 }

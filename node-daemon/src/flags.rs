@@ -10,6 +10,7 @@ use mooring_common::flags::{Action, Flag, FlagFaults, FlagTable, Kind, Reader, V
 use mooring_common::telemetry::LogFormat;
 
 use crate::metadata::{self, HostPaths, SourceChoice};
+use crate::vlan;
 
 /// Every flag of `mooring-node`.
 pub const TABLE: FlagTable = FlagTable {
@@ -64,6 +65,9 @@ const FLAGS: &[Flag] = &[
     flag(SEGMENTS, "announce", Bool, "true", "Announce service addresses on the segments of L2Networks."),
     Flag { env: Some("POD_NAMESPACE"), ..flag(SEGMENTS, "lease-namespace", Text, "mooring-system", "Where the daemons' Leases are.") },
     flag(SEGMENTS, "lease-duration", GoDuration, "6s", "How long the others wait for a silent daemon before one of them speaks in its place. The Lease is renewed three times as often."),
+    flag(SEGMENTS, "return-path-mark-mask", Text, "0xf0", "The bits of packet and connection marks by which answers leave by the VLAN that the request came in by: adjacent ones that nothing else on the node uses. kube-proxy has 0xc000, Cilium 0x0f00 and the upper half, Calico the upper half."),
+    flag(SEGMENTS, "host-proc-sys-net", Text, "/proc/sys/net", "Where the host's /proc/sys/net is mounted, writable, for the IPv6 settings of VLAN interfaces."),
+    flag(SEGMENTS, "clean-up", Bool, "false", "Take away what Mooring has made on this node (VLAN interfaces with its mark, its routes and rules, its nftables table), and end. For when Mooring is removed; the daemon must not run any more."),
     flag(SERVING, "livez-bind-address", Text, "[::]:10266", "Where /livez, /healthz and /services/<namespace>/<name> answer health checks, by HTTP."),
     flag(SERVING, "livez", Bool, "true", "Answer health checks."),
     flag(SERVING, "metrics-bind-address", Text, "127.0.0.1:10267", "Where /metrics is served, by HTTP."),
@@ -85,6 +89,8 @@ pub struct Flags {
     pub allow_unfenced: bool,
     /// How addresses are announced; `None` with `--announce=false`.
     pub announce: Option<AnnounceFlags>,
+    /// `--clean-up`.
+    pub clean_up: bool,
     /// `--livez-bind-address`; `None` with `--livez=false`.
     pub livez: Option<SocketAddr>,
     /// `--metrics-bind-address`; `None` with `--metrics=false`.
@@ -117,6 +123,8 @@ pub struct AnnounceFlags {
     pub namespace: String,
     /// `--lease-duration`.
     pub lease_duration: Duration,
+    /// How VLAN interfaces are made.
+    pub vlan: vlan::Options,
 }
 
 impl Flags {
@@ -126,11 +134,14 @@ impl Flags {
     /// [`FlagFaults`] with everything that is wrong.
     pub fn read(values: &Values) -> Result<Self, FlagFaults> {
         let mut reader = Reader::new(&TABLE, values);
+        let clean_up = reader.bool("clean-up");
         let node_name = reader.text("node-name").unwrap_or_else(|| {
-            reader.other_fault(
-                "--node-name is missing; name the Node that this machine is, or set NODE_NAME \
-                 (in a Pod: from spec.nodeName)",
-            );
+            if !clean_up {
+                reader.other_fault(
+                    "--node-name is missing; name the Node that this machine is, or set NODE_NAME \
+                     (in a Pod: from spec.nodeName)",
+                );
+            }
             String::new()
         });
         let flags = Self {
@@ -138,6 +149,7 @@ impl Flags {
             report: read_report(&mut reader),
             allow_unfenced: reader.bool("allow-unfenced"),
             announce: read_announce(&mut reader),
+            clean_up,
             livez: read_address(&mut reader, "livez", "livez-bind-address"),
             metrics: read_address(&mut reader, "metrics", "metrics-bind-address"),
             kubeconfig: reader.text("kubeconfig").map(Into::into),
@@ -191,6 +203,10 @@ fn read_announce(reader: &mut Reader<'_>) -> Option<AnnounceFlags> {
     let flags = AnnounceFlags {
         namespace: reader.text("lease-namespace").unwrap_or_default(),
         lease_duration: reader.duration("lease-duration"),
+        vlan: vlan::Options {
+            mask: reader.parsed("return-path-mark-mask", "write adjacent bits, like 0xf0"),
+            proc_sys_net: reader.text("host-proc-sys-net").unwrap_or_default().into(),
+        },
     };
     if flags.lease_duration < Duration::from_secs(1) {
         reader.other_fault("--lease-duration must be at least 1s");

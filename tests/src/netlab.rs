@@ -51,6 +51,7 @@ pub use frame::{Arp, Frame, Mac, NeighbourAdvertisement};
 pub use host::{Host, Neighbour};
 pub use http::Answer;
 pub use packages::check_packages;
+pub(crate) use world::test_name;
 pub use world::{TEMPORARY, enter_world, enter_world_with, in_world, is_world, way_in};
 
 use crate::scratch::Scratch;

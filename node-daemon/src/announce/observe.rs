@@ -18,6 +18,7 @@ use mooring_common::node_view::NodeView;
 use mooring_common::taints;
 
 use super::mac::Mac;
+use crate::vlan;
 
 /// Everything that was observed, as of one moment. Cloning it is cheap.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +39,8 @@ pub struct Snapshot {
     pub may_write: bool,
     /// When the API server was last heard of.
     pub heard: Option<std::time::Instant>,
+    /// What hinders the VLANs of segments: always as it is now.
+    pub vlan_faults: vlan::Faults,
 }
 
 /// Which kinds have been listed whole. Before that, an absence means nothing.

@@ -10,7 +10,7 @@ use mooring_common::engine::{self, Impact, Plan};
 use mooring_common::l2_network::Segment;
 
 use super::frames::solicited_node;
-use super::links::{Link, choose};
+use super::links::{Link, Vlan, choose, choose_parent};
 use super::members::Members;
 use super::observe::Snapshot;
 use super::plan::Assignment;
@@ -36,19 +36,49 @@ pub fn footing<'a>(
             let segment = network.segment.as_ref().ok()?;
             segment
                 .includes(&labels)
-                .then(|| (key.name.clone(), interface(segment, links)))
+                .then(|| (key.name.clone(), interface(segment, links, snapshot)))
         })
         .collect()
 }
 
-fn interface<'a>(segment: &Segment, links: &'a [Link]) -> Result<&'a Link, String> {
-    if let Some(vlan) = segment.vlan {
-        return Err(format!(
-            "VLANs are not configured yet by this version, so VLAN {vlan} is not announced on; \
-             make the VLAN interface on the node, name it in spec.parent, and leave out spec.vlan"
-        ));
+fn interface<'a>(
+    segment: &Segment,
+    links: &'a [Link],
+    snapshot: &Snapshot,
+) -> Result<&'a Link, String> {
+    let Some(id) = segment.vlan else {
+        return choose(segment, links).map_err(|error| error.to_string());
+    };
+    let parent = choose_parent(segment, links).map_err(|error| error.to_string())?;
+    let vlan = Some(Vlan {
+        parent: parent.index,
+        id,
+    });
+    let link = links.iter().find(|link| link.stack.vlan == vlan);
+    link.ok_or_else(|| {
+        let fault = snapshot.vlan_faults.of(&segment.name);
+        fault.unwrap_or_else(|| {
+            format!(
+                "the interface for VLAN {id} on {:?} is not there yet; it is being made",
+                parent.name
+            )
+        })
+    })
+}
+
+/// The segments with a VLAN that this Node is on; `None` as long as that is not known, or nothing
+/// may be done.
+#[must_use]
+pub fn with_vlan(snapshot: &Snapshot) -> Option<Vec<Segment>> {
+    let synced = snapshot.synced;
+    if !(snapshot.may_write && synced.networks && synced.node) {
+        return None;
     }
-    choose(segment, links).map_err(|error| error.to_string())
+    let labels = snapshot.node.as_ref()?.labels.clone().unwrap_or_default();
+    let segments = snapshot.networks.values();
+    let segments = segments.filter_map(|network| network.segment.as_ref().ok());
+    let here = segments.filter(|segment| segment.vlan.is_some() && segment.includes(&labels));
+    Some(here.cloned().collect())
 }
 
 /// What the station of each segment is to do.

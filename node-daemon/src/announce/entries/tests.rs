@@ -17,6 +17,7 @@ fn link(up: bool) -> Link {
         up,
         addresses: Vec::new(),
         default_route: None,
+        stack: crate::announce::links::Stack::default(),
     }
 }
 

@@ -53,6 +53,7 @@ fn eth(up: bool) -> Vec<Link> {
         up,
         addresses: vec!["192.0.2.5/24".parse().unwrap()],
         default_route: None,
+        stack: crate::announce::links::Stack::default(),
     }]
 }
 
@@ -73,18 +74,45 @@ fn a_segment_is_where_the_selector_says_and_the_interface_is() {
 }
 
 #[test]
-fn a_vlan_is_refused_with_a_remedy() {
-    let links = eth(true);
-    let found = footing(&snapshot(network(|spec| spec.vlan = Some(100))), &links);
-    let fault = found["public"].as_ref().unwrap_err();
-    assert!(
-        fault.contains("VLANs are not configured yet by this version"),
-        "{fault}"
-    );
-    assert!(
-        fault.contains("VLAN 100") && fault.contains("spec.parent"),
-        "{fault}"
-    );
+fn a_segment_with_a_vlan_is_on_its_interface_once_that_is_there() {
+    let mut links = eth(true);
+    let snapshot = snapshot(network(|spec| spec.vlan = Some(100)));
+    let told = |links: &[Link]| {
+        let found = footing(&snapshot, links);
+        found["public"].clone().map(|link| link.name.clone())
+    };
+    let waiting = told(&links).unwrap_err();
+    assert!(waiting.contains("VLAN 100 on \"eth0\" is not there yet"), "{waiting}");
+    let fault = "the kernel has no VLANs".to_owned();
+    snapshot.vlan_faults.set([("public".to_owned(), fault.clone())].into());
+    assert_eq!(told(&links), Err(fault));
+    let mut vlan = links[0].clone();
+    vlan.name = "moor100".into();
+    vlan.index = 3;
+    vlan.stack.vlan = Some(Vlan { parent: 2, id: 100 });
+    vlan.addresses.clear();
+    links.push(vlan);
+    assert_eq!(told(&links), Ok("moor100".to_owned()));
+    links[1].stack.vlan = Some(Vlan { parent: 2, id: 101 });
+    assert!(told(&links).is_err());
+}
+
+#[test]
+fn vlans_are_made_for_the_segments_of_this_node_once_all_is_known() {
+    let mut snapshot = snapshot(network(|spec| spec.vlan = Some(100)));
+    assert_eq!(with_vlan(&snapshot), None);
+    snapshot.may_write = true;
+    snapshot.synced.networks = true;
+    snapshot.synced.node = true;
+    let ids = |snapshot: &Snapshot| -> Vec<Option<u16>> {
+        let segments = with_vlan(snapshot).unwrap();
+        segments.iter().map(|segment| segment.vlan).collect()
+    };
+    assert_eq!(ids(&snapshot), [Some(100)]);
+    snapshot.networks = Arc::new(BTreeMap::new());
+    assert_eq!(ids(&snapshot), []);
+    snapshot.node = None;
+    assert_eq!(with_vlan(&snapshot), None);
 }
 
 #[test]
