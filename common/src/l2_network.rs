@@ -68,6 +68,22 @@ pub struct L2NetworkSpec {
     /// Which Nodes are on the segment. Absent: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<LabelSelector>,
+    /// How a Node has the addresses that it speaks for. `Responder` (absent: the same): on no
+    /// interface; the daemon answers for them. `Kernel`: on the segment's interface, for programs of
+    /// the Node that need them there; two Nodes may then have an address for up to 2.4 s after a
+    /// Node has failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address_mode: Option<AddressMode>,
+}
+
+/// How a Node has the addresses that it speaks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum AddressMode {
+    /// On no interface: the daemon answers for them.
+    #[default]
+    Responder,
+    /// On the segment's interface, with a lifetime that the daemon renews: the kernel answers.
+    Kernel,
 }
 
 /// One subnet of a segment.
@@ -168,6 +184,8 @@ pub struct Segment {
     pub ranges: Vec<AddressRange>,
     /// Which Nodes are on the segment.
     pub node_selector: kube::core::Selector,
+    /// How a Node has the addresses that it speaks for.
+    pub address_mode: AddressMode,
 }
 
 impl Segment {
@@ -227,6 +245,7 @@ impl TryFrom<&L2Network> for Segment {
                 subnets,
                 ranges,
                 node_selector,
+                address_mode: spec.address_mode.unwrap_or_default(),
             })
         } else {
             Err(InvalidL2Network { name, faults })

@@ -136,11 +136,7 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
     let renew_now = Arc::new(Notify::new());
     let vlan_faults = vlan::Faults::default();
     let (vlan_segments, vlans) = watch::channel(None);
-    let tell_vlans = follow_vlans(
-        Arc::clone(&snapshot),
-        publications.clone(),
-        vlan_segments,
-    );
+    let tell_vlans = follow_vlans(Arc::clone(&snapshot), publications.clone(), vlan_segments);
     let keep_vlans = vlan::keep(vlan_options, vlans, vlan_faults.clone(), vlan_metrics);
     let watches = Watches {
         client: client.clone(),

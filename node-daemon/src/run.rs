@@ -118,7 +118,10 @@ async fn clean_up() -> anyhow::Result<()> {
     for step in &done {
         tracing::info!(%step, "clean-up");
     }
-    tracing::info!(steps = done.len(), "nothing of Mooring's is left on this node");
+    tracing::info!(
+        steps = done.len(),
+        "nothing of Mooring's is left on this node"
+    );
     Ok(())
 }
 

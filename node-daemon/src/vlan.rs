@@ -29,8 +29,8 @@
 pub mod apply;
 pub mod clean_up;
 pub mod interest;
-pub mod kernel_address;
 pub mod keeper;
+pub mod kernel_address;
 pub mod marks;
 pub mod memory;
 pub mod metrics;

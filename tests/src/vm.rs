@@ -51,7 +51,14 @@ impl Default for Machine {
     fn default() -> Self {
         Self {
             memory: 1024,
-            modules: &["8021q", "dummy", "veth", "nf_tables", "nft_ct", "nft_chain_nat"],
+            modules: &[
+                "8021q",
+                "dummy",
+                "veth",
+                "nf_tables",
+                "nft_ct",
+                "nft_chain_nat",
+            ],
             without: &[],
             limit: LIMIT,
         }
@@ -99,8 +106,9 @@ fn run_test(machine: Machine, test: &str) -> Result<()> {
         "--test-threads=1",
         "--include-ignored",
     ];
-    let ended = run::run(machine, &arguments)?;
-    if !ended.shared.join(PROOF).exists() {
+    let began = |shared: &Path| shared.join(PROOF).exists();
+    let ended = run::run(machine, &arguments, began)?;
+    if !began(ended.shared.path()) {
         bail!("the test {test} did not run in its VM; see above");
     }
     if ended.code != 0 {

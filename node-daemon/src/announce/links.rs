@@ -10,8 +10,7 @@ use ipnet::IpNet;
 use mooring_common::l2_network::Segment;
 use netlink_packet_route::address::AddressAttribute;
 use netlink_packet_route::link::{
-    AfSpecInet, AfSpecUnspec, InfoData, InfoVlan, LinkAttribute, LinkFlags, LinkInfo,
-    LinkLayerType,
+    AfSpecInet, AfSpecUnspec, InfoData, InfoVlan, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType,
 };
 use netlink_packet_route::route::RouteAttribute;
 use rtnetlink::{Handle, MulticastGroup, RouteMessageBuilder, new_multicast_connection};
@@ -270,9 +269,7 @@ pub(crate) async fn read(handle: &Handle) -> Result<Vec<Link>, rtnetlink::Error>
                 _ => {}
             }
         }
-        link.stack.vlan = below
-            .zip(id)
-            .map(|(parent, id)| Vlan { parent, id });
+        link.stack.vlan = below.zip(id).map(|(parent, id)| Vlan { parent, id });
         links.insert(link.index, link);
     }
     read_addresses(handle, &mut links).await?;

@@ -11,9 +11,7 @@ use netlink_packet_route::route::{RouteMessage, RouteProtocol, RouteScope};
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use netlink_packet_route::{AddressFamily, route::RouteHeader};
 use nix::errno::Errno;
-use rtnetlink::{
-    Handle, LinkUnspec, LinkVlan, RouteMessageBuilder,
-};
+use rtnetlink::{Handle, LinkUnspec, LinkVlan, RouteMessageBuilder};
 
 use super::nft::{self, NftError};
 use super::observe::{Route, Rule, errno};
@@ -106,10 +104,21 @@ pub async fn apply(handle: &Handle, proc_sys_net: &Path, step: &Step) -> Result<
         }
         Step::AddLinkLocal(device, address) => {
             let address = IpAddr::V6(*address);
-            handle.address().add(device.index, address, 64).execute().await
+            handle
+                .address()
+                .add(device.index, address, 64)
+                .execute()
+                .await
         }
         Step::Delete(device) => handle.link().del(device.index).execute().await,
-        Step::AddRoute(_, route) => handle.route().add(route_message(route)).replace().execute().await,
+        Step::AddRoute(_, route) => {
+            handle
+                .route()
+                .add(route_message(route))
+                .replace()
+                .execute()
+                .await
+        }
         Step::DeleteRoute(route) => handle.route().del(route_message(route)).execute().await,
         Step::AddRule(rule) => {
             let mut request = handle.rule().add();

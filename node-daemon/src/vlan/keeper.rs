@@ -249,12 +249,17 @@ impl Keeper {
         };
         if self.memory.settled.remove(&subject) {
             let what = subject.what;
-            self.metrics.repairs.get_or_create(&RepairLabels { what }).inc();
+            self.metrics
+                .repairs
+                .get_or_create(&RepairLabels { what })
+                .inc();
             tracing::warn!(%step, "repaired what somebody else has changed");
         }
         if let Step::Create { vlan, .. } = step {
             // What goes with the interface is not missed for itself.
-            self.memory.settled.retain(|other| other.vlan != Some(*vlan));
+            self.memory
+                .settled
+                .retain(|other| other.vlan != Some(*vlan));
         }
     }
 

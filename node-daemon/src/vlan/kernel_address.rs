@@ -169,6 +169,8 @@ fn message((index, address): Placed) -> AddressMessage {
     lifetimes.ifa_valid = LIFETIME;
     lifetimes.ifa_preferred = 0;
     message.attributes.push(AddressAttribute::Flags(flags));
-    message.attributes.push(AddressAttribute::CacheInfo(lifetimes));
+    message
+        .attributes
+        .push(AddressAttribute::CacheInfo(lifetimes));
     message
 }

@@ -38,7 +38,11 @@ impl FromStr for MarkMask {
         let adjacent = bits
             .checked_shr(bits.trailing_zeros())
             .is_some_and(|low| low.trailing_ones() == width);
-        if adjacent { Ok(Self(bits)) } else { Err(no_mask()) }
+        if adjacent {
+            Ok(Self(bits))
+        } else {
+            Err(no_mask())
+        }
     }
 }
 
@@ -82,7 +86,10 @@ mod tests {
     fn a_mask_has_adjacent_bits() {
         let mask: MarkMask = "0xf0".parse().unwrap();
         assert_eq!(mask, MarkMask::default());
-        assert_eq!((mask.room(), mask.mark(3), mask.number(0x4030)), (15, 0x30, 3));
+        assert_eq!(
+            (mask.room(), mask.mark(3), mask.number(0x4030)),
+            (15, 0x30, 3)
+        );
         assert_eq!("16".parse::<MarkMask>().unwrap().room(), 1);
         assert_eq!("0xffffffff".parse::<MarkMask>().unwrap().room(), u32::MAX);
         for wrong in ["0", "0x", "0x101", "red", "0x1ffffffff"] {

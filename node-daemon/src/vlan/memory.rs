@@ -29,7 +29,10 @@ impl Memory {
     pub fn note(&mut self, wanted: &Wanted, observed: &Observed, now: Instant) {
         let is_there = |index: u32| observed.links.iter().any(|link| link.index == index);
         self.ours.retain(|index| is_there(*index));
-        let marked = observed.links.iter().filter(|link| link.stack.alias == ALIAS);
+        let marked = observed
+            .links
+            .iter()
+            .filter(|link| link.stack.alias == ALIAS);
         let marked = marked.filter(|link| link.stack.vlan.is_some());
         self.ours.extend(marked.map(|link| link.index));
         let mut unwanted = BTreeMap::new();

@@ -156,14 +156,26 @@ impl fmt::Display for Step {
                 }
             }
             Self::DeleteRoute(route) => {
-                write!(f, "delete the route to {} in table {}", route.destination, route.table)
+                write!(
+                    f,
+                    "delete the route to {} in table {}",
+                    route.destination, route.table
+                )
             }
             Self::AddRule(rule) => {
-                write!(f, "send packets with mark {:#x} to table {}", rule.mark, rule.table)
+                write!(
+                    f,
+                    "send packets with mark {:#x} to table {}",
+                    rule.mark, rule.table
+                )
             }
             Self::DeleteRule(rule) => write!(f, "delete the rule for mark {:#x}", rule.mark),
             Self::ReplaceTable(rules) => {
-                write!(f, "make the nftables table anew, with {} rules", rules.len())
+                write!(
+                    f,
+                    "make the nftables table anew, with {} rules",
+                    rules.len()
+                )
             }
             Self::DeleteTable => f.write_str("delete the nftables table"),
         }

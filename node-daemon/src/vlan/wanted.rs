@@ -41,7 +41,9 @@ pub fn resolve<'a>(segments: impl IntoIterator<Item = &'a Segment>, links: &[Lin
         let parent = match choose_parent(segment, links) {
             Ok(parent) => parent,
             Err(error) => {
-                wanted.faults.insert(segment.name.clone(), error.to_string());
+                wanted
+                    .faults
+                    .insert(segment.name.clone(), error.to_string());
                 continue;
             }
         };

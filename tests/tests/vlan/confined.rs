@@ -15,7 +15,7 @@ fn confined(command: &str) -> tokio::process::Command {
          mount --bind /proc/sys/net /run/host/proc/sys/net
          mount --bind /proc/sys /proc/sys
          mount -o remount,bind,ro /proc/sys
-         mount -o remount,ro /
+         mount -o remount,bind,ro /
          exec setpriv --bounding-set=-all,+net_admin,+net_raw --inh-caps=-all --no-new-privs \
              {command}"
     );
@@ -51,7 +51,12 @@ fn the_shipped_container_can_make_and_take_away_all() {
         let mut cleaned = cleaned;
         let status = cleaned.status().await.unwrap();
         assert!(status.success(), "{status}");
-        assert_eq!(sh("nft list tables; ip -o link show type vlan; ip route show table 5210001 2>/dev/null || true"), "");
+        assert_eq!(
+            sh(
+                "nft list tables; ip -o link show type vlan; ip route show table 5210001 2>/dev/null || true"
+            ),
+            ""
+        );
         assert!(!sh("ip rule").contains("5210"));
     });
 }

@@ -18,7 +18,10 @@ fn an_interface_is_made_with_its_settings_and_stays_when_the_daemon_ends() {
         let device = link("moor100");
         assert_eq!(device["linkinfo"]["info_kind"], "vlan");
         assert_eq!(device["linkinfo"]["info_data"]["id"], 100);
-        assert_eq!((&device["link"], &device["mtu"]), (&"eth0".into(), &1500.into()));
+        assert_eq!(
+            (&device["link"], &device["mtu"]),
+            (&"eth0".into(), &1500.into())
+        );
         for (name, value) in [
             ("ipv4/conf/moor100/rp_filter", "2"),
             ("ipv4/conf/moor100/arp_ignore", "1"),
@@ -29,7 +32,10 @@ fn an_interface_is_made_with_its_settings_and_stays_when_the_daemon_ends() {
             ("ipv6/conf/moor100/forwarding", "1"),
             ("ipv6/conf/moor100/disable_ipv6", "0"),
         ] {
-            eventually(&format!("{name} is {value}"), LIMIT, async || setting(name) == value).await;
+            eventually(&format!("{name} is {value}"), LIMIT, async || {
+                setting(name) == value
+            })
+            .await;
         }
         let has_link_local = || link("moor100").to_string().contains("\"fe80::");
         eventually("a link-local address", LIMIT, async || has_link_local()).await;
@@ -41,7 +47,10 @@ fn an_interface_is_made_with_its_settings_and_stays_when_the_daemon_ends() {
         scene.stop().await;
         // The next daemon finds it and keeps it.
         let scene = Scene::start(&[segment("public", 100, |_| ())]);
-        scene.set(&[segment("public", 100, |_| ()), segment("other", 101, |_| ())]);
+        scene.set(&[
+            segment("public", 100, |_| ()),
+            segment("other", 101, |_| ()),
+        ]);
         made(&["moor101"]).await;
         assert_eq!(link("moor100")["ifindex"], index);
         let done = clean_up_after(scene).await;
@@ -65,14 +74,21 @@ async fn clean_up_after(scene: Scene) -> Vec<String> {
 fn a_strangers_interface_is_used_as_it_is_and_never_touched() {
     in_vm(async || {
         cable();
-        sh("ip link add link eth0 name eth0.100 mtu 1400 type vlan id 100
+        sh(
+            "ip link add link eth0 name eth0.100 mtu 1400 type vlan id 100
             ip link set eth0.100 up
-            ip link add moor200 type dummy");
-        let before = link("eth0.100");
-        let scene = Scene::start(&[
-            segment("theirs", 100, |_| ()),
-            segment("ours", 200, |_| ()),
-        ]);
+            ip link add moor200 type dummy",
+        );
+        let stranger = || {
+            let link = ip("link show dev eth0.100").expect("it is there");
+            let link = ["ifindex", "mtu", "ifalias", "address", "operstate"]
+                .map(|key| link[0][key].clone());
+            let settings = ["rp_filter", "arp_ignore", "forwarding"]
+                .map(|name| setting(&format!("ipv4/conf/eth0.100/{name}")));
+            (link, settings, setting("ipv6/conf/eth0.100/accept_ra"))
+        };
+        let before = stranger();
+        let scene = Scene::start(&[segment("theirs", 100, |_| ()), segment("ours", 200, |_| ())]);
         // Its name is taken by a stranger.
         let index = link("eth0")["ifindex"].clone();
         let other = format!("moor200p{index}");
@@ -86,7 +102,7 @@ fn a_strangers_interface_is_used_as_it_is_and_never_touched() {
         clean_up().await.expect("all can be taken away");
         assert_eq!(link("moor201"), serde_json::Value::Null);
         assert_eq!(link(&other), serde_json::Value::Null);
-        assert_eq!(link("eth0.100"), before);
+        assert_eq!(stranger(), before);
         assert_eq!(link("moor200")["linkinfo"]["info_kind"], "dummy");
     });
 }
@@ -106,8 +122,10 @@ async fn read_links() -> Vec<Link> {
 fn two_networks_share_an_interface_and_the_parent_limits_its_mtu() {
     in_vm(async || {
         cable();
-        let big = |mtu| move |spec: &mut mooring_common::l2_network::L2NetworkSpec| {
-            spec.mtu = Some(mtu);
+        let big = |mtu| {
+            move |spec: &mut mooring_common::l2_network::L2NetworkSpec| {
+                spec.mtu = Some(mtu);
+            }
         };
         let (a, b) = (segment("a", 100, big(9000)), segment("b", 100, big(1400)));
         let scene = Scene::start(&[a.clone(), b.clone()]);
@@ -172,7 +190,10 @@ fn a_kernel_without_vlans_is_told_of_with_a_remedy() {
         cable();
         let scene = Scene::start(&[segment("public", 100, |_| ())]);
         let fault = eventually("a fault", LIMIT, async || scene.faults.of("public")).await;
-        assert!(fault.contains("the kernel has no VLANs (8021q); load the module"), "{fault}");
+        assert!(
+            fault.contains("the kernel has no VLANs (8021q); load the module"),
+            "{fault}"
+        );
     });
 }
 
@@ -197,7 +218,11 @@ fn case_15_a_parent_that_goes_down_takes_the_link_down_at_once_and_back() {
         };
         until(true).await;
         for (what, down, up) in [
-            ("cable", "ip -n switch link set trunk down", "ip -n switch link set trunk up"),
+            (
+                "cable",
+                "ip -n switch link set trunk down",
+                "ip -n switch link set trunk up",
+            ),
             ("parent", "ip link set eth0 down", "ip link set eth0 up"),
             ("VLAN interface", "ip link set moor100 down", "true"),
         ] {
@@ -209,7 +234,9 @@ fn case_15_a_parent_that_goes_down_takes_the_link_down_at_once_and_back() {
             until(true).await;
         }
         // Routes by the interface went with it.
-        let routes = || ip("route show table 5210001").is_ok_and(|r| r.as_array().is_some_and(|r| r.len() == 2));
+        let routes = || {
+            ip("route show table 5210001").is_ok_and(|r| r.as_array().is_some_and(|r| r.len() == 2))
+        };
         eventually("the routes are there again", LIMIT, async || routes()).await;
         follow.abort();
         drop(scene);

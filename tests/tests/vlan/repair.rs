@@ -7,10 +7,9 @@ use mooring_tests::wait::eventually;
 
 use crate::scene::{LIMIT, Scene, cable, is_made, link, made, repaired, segment, sh, try_sh};
 
-/// Outside of the VM it is 100 ms; emulated, each look at the machine takes longer than that.
-const DEVICE: Duration = Duration::from_secs(2);
-/// The bound of case 17, with what the test's own looks cost in the VM.
-const PARTS: Duration = Duration::from_secs(2);
+/// In the VM, on a machine that is busy with other tests, each look takes its time. It is less than the
+/// 30 s after which everything is looked at anyway, so what is repaired was told of.
+const BOUND: Duration = Duration::from_secs(12);
 
 #[test]
 fn case_16_a_deleted_interface_is_made_again_and_its_siblings_never_notice() {
@@ -26,7 +25,7 @@ fn case_16_a_deleted_interface_is_made_again_and_its_siblings_never_notice() {
             let index = link("moor100")["ifindex"].clone();
             let is_another = || is_made("moor100") && link("moor100")["ifindex"] != index;
             let took = repaired_device(is_another).await;
-            assert!(took < DEVICE, "{took:?}");
+            assert!(took < BOUND, "{took:?}");
             eventually("counted", LIMIT, async || scene.repairs("device") == round).await;
         }
         assert_eq!(link("moor200")["ifindex"], sibling);
@@ -57,22 +56,72 @@ fn case_17_what_is_taken_from_an_interface_is_put_back() {
         let default6 = "ip -6 route show table 5210002";
         let table = "nft list table inet mooring";
         let cases = [
-            ("address", "ip -6 address flush dev moor100", "ip address show moor100", "inet6 fe80::"),
-            ("alias", "ip link set moor100 alias other", "ip link show moor100", "made by mooring.dev"),
-            ("mtu", "ip link set moor100 mtu 1300", "ip link show moor100", "mtu 1500"),
-            ("state", "ip link set moor100 down", "ip link show moor100", "state UP"),
-            ("route", "ip route flush table 5210001", default4, "default via 192.168.100.1"),
-            ("route", "ip -6 route flush table 5210002", default6, "default via 2001:db8:100::1"),
-            ("rule", "ip rule delete priority 5210", "ip rule", "fwmark 0x10/0xf0 lookup 5210001"),
-            ("rule", "ip -6 rule delete priority 5210", "ip -6 rule", "fwmark 0x20/0xf0 lookup 5210002"),
-            ("table", "nft delete table inet mooring", table, "192.168.100.0/24"),
-            ("table", "nft flush chain inet mooring prerouting", table, "192.168.100.0/24"),
+            (
+                "address",
+                "ip -6 address flush dev moor100",
+                "ip address show moor100",
+                "inet6 fe80::",
+            ),
+            (
+                "alias",
+                "ip link set moor100 alias other",
+                "ip link show moor100",
+                "made by mooring.dev",
+            ),
+            (
+                "mtu",
+                "ip link set moor100 mtu 1300",
+                "ip link show moor100",
+                "mtu 1500",
+            ),
+            (
+                "state",
+                "ip link set moor100 down",
+                "ip link show moor100",
+                "state UP",
+            ),
+            (
+                "route",
+                "ip route flush table 5210001",
+                default4,
+                "default via 192.168.100.1",
+            ),
+            (
+                "route",
+                "ip -6 route flush table 5210002",
+                default6,
+                "default via 2001:db8:100::1",
+            ),
+            (
+                "rule",
+                "ip rule delete priority 5210",
+                "ip rule",
+                "fwmark 0x10/0xf0 lookup 5210001",
+            ),
+            (
+                "rule",
+                "ip -6 rule delete priority 5210",
+                "ip -6 rule",
+                "fwmark 0x20/0xf0 lookup 5210002",
+            ),
+            (
+                "table",
+                "nft delete table inet mooring",
+                table,
+                "192.168.100.0/24",
+            ),
+            (
+                "table",
+                "nft flush chain inet mooring prerouting",
+                table,
+                "192.168.100.0/24",
+            ),
             ("table", "nft flush ruleset", table, "192.168.100.0/24"),
         ];
         for (what, breaking, look, text) in cases {
             let before = scene.repairs(what);
             let took = repaired(&format!("VLAN's {what}"), breaking, shows(look, text)).await;
-            assert!(took < PARTS, "{breaking}: {took:?}");
+            assert!(took < BOUND, "{breaking}: {took:?}");
             let counted = async || scene.repairs(what) > before;
             eventually(&format!("counted: {breaking}"), LIMIT, counted).await;
         }

@@ -79,14 +79,18 @@ fn announce(id: u16) {
         format!("192.168.{id}.21"),
         format!("2001:db8:{id}::20"),
     ] {
-        sh(&format!("ip -n switch neighbor replace {address} lladdr {mac} dev trunk.{id}"));
+        sh(&format!(
+            "ip -n switch neighbor replace {address} lladdr {mac} dev trunk.{id}"
+        ));
     }
 }
 
 /// What the client gets from an address.
 fn get(address: &str) -> anyhow::Result<String> {
     let url = format!("http://{address}/");
-    try_sh(&format!("ip netns exec client busybox wget -q -T 3 -O - '{url}'"))
+    try_sh(&format!(
+        "ip netns exec client busybox wget -q -T 3 -O - '{url}'"
+    ))
 }
 
 fn without_routers(name: &str, id: u16) -> Segment {
@@ -105,7 +109,7 @@ fn answers_leave_by_the_vlan_that_the_request_came_in_by() {
         let ids = [100, 200];
         let scene = Scene::start(&ids.map(|id| without_routers(&format!("n{id}"), id)));
         made(&["moor100", "moor200"]).await;
-        ids.map(announce);
+        ids.iter().copied().for_each(announce);
         let addresses = [
             "192.168.100.20",
             "192.168.200.20",
@@ -124,7 +128,10 @@ fn answers_leave_by_the_vlan_that_the_request_came_in_by() {
             assert_ne!(sh(&format!("cat {counter}")).trim(), "0");
         }
         // The marks of others are left alone.
-        println!("{}", sh("nft list table inet mooring; ip rule; ip route show table all"));
+        println!(
+            "{}",
+            sh("nft list table inet mooring; ip rule; ip route show table all")
+        );
         // Made again by somebody's hand: it works as before.
         sh("nft delete table inet mooring; ip rule delete priority 5210");
         for address in addresses {

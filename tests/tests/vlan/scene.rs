@@ -25,7 +25,11 @@ pub(crate) fn sh(script: &str) -> String {
 pub(crate) fn try_sh(script: &str) -> Result<String> {
     let output = Command::new("sh").args(["-ec", script]).output()?;
     if !output.status.success() {
-        bail!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+        bail!(
+            "{}: {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
     Ok(String::from_utf8(output.stdout)?)
 }
@@ -45,7 +49,9 @@ pub(crate) fn link(name: &str) -> Value {
 /// Whether an interface is up and ready, with the mark of Mooring.
 pub(crate) fn is_made(name: &str) -> bool {
     let link = link(name);
-    let up = link["flags"].as_array().is_some_and(|f| f.contains(&"UP".into()));
+    let up = link["flags"]
+        .as_array()
+        .is_some_and(|f| f.contains(&"UP".into()));
     up && link["ifalias"] == mooring_node::vlan::ALIAS
 }
 
@@ -66,8 +72,14 @@ pub(crate) fn segment(name: &str, vlan: u16, edit: impl FnOnce(&mut L2NetworkSpe
         vlan: Some(vlan),
         parent: Some("eth0".to_owned()),
         subnets: vec![
-            subnet(format!("192.168.{third}.0/24"), format!("192.168.{third}.1")),
-            subnet(format!("2001:db8:{third}::/64"), format!("2001:db8:{third}::1")),
+            subnet(
+                format!("192.168.{third}.0/24"),
+                format!("192.168.{third}.1"),
+            ),
+            subnet(
+                format!("2001:db8:{third}::/64"),
+                format!("2001:db8:{third}::1"),
+            ),
         ],
         ranges: vec![format!("192.168.{third}.16/28")],
         ..L2NetworkSpec::default()
@@ -142,8 +154,14 @@ where
     eventually(&format!("{what} is there"), LIMIT, async || is_whole()).await;
     sh(breaking);
     let start = Instant::now();
-    eventually(&format!("{what} is there again"), LIMIT, async || is_whole()).await;
+    eventually(&format!("{what} is there again"), LIMIT, async || {
+        is_whole()
+    })
+    .await;
     let took = start.elapsed();
-    figure_time(&format!("{what} removed by somebody, there again (emulated)"), took);
+    figure_time(
+        &format!("{what} removed by somebody, there again (emulated)"),
+        took,
+    );
     took
 }

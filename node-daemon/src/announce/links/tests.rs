@@ -112,8 +112,15 @@ fn a_vlans_parent_is_bare_and_whole() {
     ];
     assert_eq!(parent(None, &links), Ok(1));
     assert_eq!(parent(Some("eth2"), &links), Ok(1));
-    assert_eq!(parent(Some("eth3"), &links), Ok(3), "a VLAN in a VLAN, if it is asked for");
-    assert_eq!(parent(Some("eth9"), &links), Err(NoLink::Missing("eth9".into())));
+    assert_eq!(
+        parent(Some("eth3"), &links),
+        Ok(3),
+        "a VLAN in a VLAN, if it is asked for"
+    );
+    assert_eq!(
+        parent(Some("eth9"), &links),
+        Err(NoLink::Missing("eth9".into()))
+    );
     // What is no whole with Ethernet (a VRF, say) does not count.
     let mut links = links;
     links[0].mac = None;

@@ -82,9 +82,14 @@ fn a_segment_with_a_vlan_is_on_its_interface_once_that_is_there() {
         found["public"].clone().map(|link| link.name.clone())
     };
     let waiting = told(&links).unwrap_err();
-    assert!(waiting.contains("VLAN 100 on \"eth0\" is not there yet"), "{waiting}");
+    assert!(
+        waiting.contains("VLAN 100 on \"eth0\" is not there yet"),
+        "{waiting}"
+    );
     let fault = "the kernel has no VLANs".to_owned();
-    snapshot.vlan_faults.set([("public".to_owned(), fault.clone())].into());
+    snapshot
+        .vlan_faults
+        .set([("public".to_owned(), fault.clone())].into());
     assert_eq!(told(&links), Err(fault));
     let mut vlan = links[0].clone();
     vlan.name = "moor100".into();

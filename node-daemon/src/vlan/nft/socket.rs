@@ -181,7 +181,9 @@ impl Watch {
             socket.socket_mut().add_membership(GROUP)?;
             Ok::<_, io::Error>(socket)
         };
-        Self { socket: open().ok() }
+        Self {
+            socket: open().ok(),
+        }
     }
 
     /// Waits for a change of our table, or for the loss of messages.

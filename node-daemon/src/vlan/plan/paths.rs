@@ -26,7 +26,9 @@ pub struct ReturnPath {
 pub(super) fn plan(wanted: &Wanted, observed: &Observed, mask: MarkMask, planned: &mut Planned) {
     let there = match &observed.firewall {
         // Nobody would set the marks that rules look for.
-        Firewall::Unsupported => return remove(observed, &BTreeSet::new(), &BTreeSet::new(), planned),
+        Firewall::Unsupported => {
+            return remove(observed, &BTreeSet::new(), &BTreeSet::new(), planned);
+        }
         Firewall::Absent => None,
         Firewall::Table(rules) => Some(rules),
     };
@@ -106,7 +108,11 @@ fn remove(
             planned.plan.push(Step::DeleteRule(rule.clone()));
         }
     }
-    for route in observed.routes.iter().filter(|route| !routes.contains(route)) {
+    for route in observed
+        .routes
+        .iter()
+        .filter(|route| !routes.contains(route))
+    {
         planned.plan.push(Step::DeleteRoute(route.clone()));
     }
 }

@@ -91,12 +91,23 @@ impl Machine {
     fn plan(&mut self, segments: &[Segment]) -> Planned {
         let wanted = resolve(segments, &self.observed.links);
         self.memory.note(&wanted, &self.observed, self.now);
-        plan(&wanted, &self.observed, &self.memory, MarkMask::default(), self.now)
+        plan(
+            &wanted,
+            &self.observed,
+            &self.memory,
+            MarkMask::default(),
+            self.now,
+        )
     }
 
     fn told(&mut self, segments: &[Segment]) -> Vec<String> {
         let planned = self.plan(segments);
-        planned.plan.steps().iter().map(ToString::to_string).collect()
+        planned
+            .plan
+            .steps()
+            .iter()
+            .map(ToString::to_string)
+            .collect()
     }
 
     fn settle(&mut self, segments: &[Segment]) -> Vec<Step> {
@@ -117,10 +128,17 @@ impl Machine {
     fn take(&mut self, step: &Step) {
         let links = &mut self.observed.links;
         let mut edit = |device: &Device, edit: &dyn Fn(&mut Link)| {
-            links.iter_mut().filter(|l| l.index == device.index).for_each(edit);
+            links
+                .iter_mut()
+                .filter(|l| l.index == device.index)
+                .for_each(edit);
         };
         match step {
-            Step::Create { vlan: of, name, mtu } => {
+            Step::Create {
+                vlan: of,
+                name,
+                mtu,
+            } => {
                 let index = links.iter().map(|link| link.index).max().unwrap() + 1;
                 let mut made = vlan(index, name, of.parent, of.id, ALIAS);
                 made.stack.mtu = *mtu;
@@ -144,7 +162,8 @@ impl Machine {
                 link.up = true;
             }),
             Step::AddLinkLocal(device, address) => edit(device, &|link| {
-                link.addresses.push(format!("{address}/64").parse().unwrap());
+                link.addresses
+                    .push(format!("{address}/64").parse().unwrap());
             }),
             Step::SetIpv6(device, settings) => {
                 self.observed.ipv6.insert(device.index, *settings);
@@ -196,13 +215,20 @@ fn a_strangers_interface_is_never_a_subject() {
     let mut machine = Machine::new(vec![nic(2), stranger.clone()]);
     let public = segment("public", 100, Some(1280), &SUBNETS);
     let taken = machine.settle(std::slice::from_ref(&public));
-    assert!(taken.iter().any(|step| matches!(step, Step::ReplaceTable(_))));
+    assert!(
+        taken
+            .iter()
+            .any(|step| matches!(step, Step::ReplaceTable(_)))
+    );
     machine.settle(&[]);
     machine.now += GRACE * 2;
     machine.settle(&[]);
     assert_eq!(machine.observed.links, [nic(2), stranger]);
     assert_eq!(machine.observed.firewall, Firewall::Absent);
-    assert_eq!((machine.observed.rules.len(), machine.observed.routes.len()), (0, 0));
+    assert_eq!(
+        (machine.observed.rules.len(), machine.observed.routes.len()),
+        (0, 0)
+    );
 }
 
 #[test]
@@ -253,14 +279,20 @@ fn the_mtu_is_the_least_that_is_asked_for_and_no_more_than_the_parents() {
         ["set the MTU of moor100 to 1400"]
     );
     machine.observed.links[0].stack.mtu = 9000;
-    assert_eq!(machine.told(&[of(None)]), ["set the MTU of moor100 to 9000"]);
+    assert_eq!(
+        machine.told(&[of(None)]),
+        ["set the MTU of moor100 to 9000"]
+    );
 }
 
 #[test]
 fn a_name_that_is_taken_gets_the_parents_number() {
     let mut machine = Machine::new(vec![nic(2), nic(3), vlan(4, "moor100", 3, 100, ALIAS)]);
     let told = machine.told(&[segment("public", 100, None, &[("192.0.2.0/24", None)])]);
-    assert_eq!(told, ["make moor100p2, VLAN 100 on interface number 2, MTU 1500"]);
+    assert_eq!(
+        told,
+        ["make moor100p2, VLAN 100 on interface number 2, MTU 1500"]
+    );
     assert!("moor4094p999999".len() <= 15);
 }
 
@@ -269,15 +301,26 @@ fn paths_keep_their_numbers_when_others_come_and_go() {
     let mut machine = Machine::new(vec![nic(2)]);
     let of = |id: u16| {
         let (cidr, gateway) = (format!("10.0.{id}.0/24"), format!("10.0.{id}.1"));
-        segment(&id.to_string(), id, None, &[(cidr.as_str(), Some(gateway.as_str()))])
+        segment(
+            &id.to_string(),
+            id,
+            None,
+            &[(cidr.as_str(), Some(gateway.as_str()))],
+        )
     };
     let marks = |machine: &Machine| -> BTreeMap<u32, u32> {
-        let routers = machine.observed.routes.iter().filter(|r| r.router.is_some());
+        let routers = machine
+            .observed
+            .routes
+            .iter()
+            .filter(|r| r.router.is_some());
         let of = |device: u32| {
             let link = machine.observed.links.iter().find(|l| l.index == device);
             u32::from(link.unwrap().stack.vlan.unwrap().id)
         };
-        routers.map(|r| (of(r.device), r.table - ROUTE_TABLES)).collect()
+        routers
+            .map(|r| (of(r.device), r.table - ROUTE_TABLES))
+            .collect()
     };
     machine.settle(&[of(5), of(6)]);
     assert_eq!(marks(&machine), [(5, 1), (6, 2)].into());
@@ -298,7 +341,10 @@ fn without_nftables_there_is_no_way_back_and_the_interface_all_the_same() {
     machine.observed.firewall = Firewall::Unsupported;
     machine.settle(&[segment("public", 100, None, &SUBNETS)]);
     assert_eq!(machine.observed.links.len(), 2);
-    assert_eq!((machine.observed.rules.len(), machine.observed.routes.len()), (0, 0));
+    assert_eq!(
+        (machine.observed.rules.len(), machine.observed.routes.len()),
+        (0, 0)
+    );
 }
 
 #[test]
