@@ -16,7 +16,7 @@ demo: programs ## Shows the main job, end to end: a cluster of namespaces, no cl
 	@KEEP=$(KEEP) target/debug/demo
 
 .PHONY: test
-test: programs ## Everything that proves the project
+test: programs vm ## Everything that proves the project
 	$(call say,All tests: unit tests first; then suites on a real API server and real networks)
 	@log=$$(mktemp); trap 'rm -f $$log' EXIT; ended=0; \
 	cargo test --workspace --locked --no-fail-fast 2>&1 | tee $$log || ended=1; \
@@ -41,6 +41,11 @@ packages:
 control-plane:
 	$(call say,The control plane of the tests: built once; about four minutes on two cores)
 	@tests/control-plane/build.sh
+
+.PHONY: vm
+vm: packages
+	$(call say,The small VM of the tests: a kernel with VLANs in software emulation; unpacked once)
+	@tests/vm/build.sh
 
 .PHONY: figures
 figures: programs ## Prints every figure that the docs speak of; memory is that of release builds

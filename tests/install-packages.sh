@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that the network suites and the demo need. Run it as root once;
+# Installs the Debian packages that the network suites, the test VM and the demo need. Run it as root once;
 # for anybody else it prints the line for the administrator.
 set -euo pipefail
 
 # Programs, and the packages that have them.
 needed=(ip:iproute2 bridge:iproute2 nft:nftables unshare:util-linux setpriv:util-linux mount:mount)
+needed+=(qemu-system-x86_64:qemu-system-x86 busybox:busybox-static modprobe:kmod xz:xz-utils)
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
 missing=()

@@ -76,6 +76,12 @@ pub struct L2NetworkSpec {
     /// `SurviveViaApi`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_quorum_loss: Option<QuorumLoss>,
+    /// How a Node has the addresses that it speaks for. `Responder` (absent: the same): on no
+    /// interface; the daemon answers for them. `Kernel`: on the segment's interface, for programs of
+    /// the Node that need them there; two Nodes may then have an address for up to 2.4 s after a
+    /// Node has failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address_mode: Option<AddressMode>,
 }
 
 /// What becomes of a segment's addresses when half of its voters or more are lost at once.
@@ -87,6 +93,16 @@ pub enum QuorumLoss {
     SurviveViaApi,
     /// Nobody speaks until a majority of the voters hear each other again.
     Silent,
+}
+
+/// How a Node has the addresses that it speaks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum AddressMode {
+    /// On no interface: the daemon answers for them.
+    #[default]
+    Responder,
+    /// On the segment's interface, with a lifetime that the daemon renews: the kernel answers.
+    Kernel,
 }
 
 /// One subnet of a segment.
@@ -253,6 +269,8 @@ pub struct Segment {
     pub node_selector: kube::core::Selector,
     /// What becomes of the addresses when a majority of the voters is lost.
     pub on_quorum_loss: QuorumLoss,
+    /// How a Node has the addresses that it speaks for.
+    pub address_mode: AddressMode,
 }
 
 impl Segment {
@@ -313,6 +331,7 @@ impl TryFrom<&L2Network> for Segment {
                 ranges,
                 node_selector,
                 on_quorum_loss: spec.on_quorum_loss.unwrap_or_default(),
+                address_mode: spec.address_mode.unwrap_or_default(),
             })
         } else {
             Err(InvalidL2Network { name, faults })

@@ -92,6 +92,7 @@ use self::secrets::Ring;
 use self::succession::Door;
 use self::watches::Watches;
 use crate::fence::Gate;
+use crate::vlan;
 
 /// How long the last word about this Node may take, at the end.
 const LAST_WORD: Duration = Duration::from_millis(1500);
@@ -115,6 +116,8 @@ pub struct Settings {
     pub heartbeat_port: u16,
     /// The file or folder with the secrets that heartbeats are signed with.
     pub heartbeat_keys: Option<PathBuf>,
+    /// How VLAN interfaces are made.
+    pub vlan: vlan::Options,
 }
 
 /// What announcing needs.
@@ -131,6 +134,8 @@ pub struct Announcer<E> {
     pub events: E,
     /// Where to count.
     pub metrics: Metrics,
+    /// Where to count what is done about VLAN interfaces.
+    pub vlan_metrics: vlan::Metrics,
     /// Where the snapshot goes, which also answers `/livez`.
     pub snapshot: Arc<ArcSwap<Snapshot>>,
     /// Opens once anything may be written or announced. Watches run before that.
@@ -151,6 +156,7 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         secrets,
         events,
         metrics,
+        vlan_metrics,
         snapshot,
         gate,
         cancel,
@@ -163,12 +169,22 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
     let (state, states) = watch::channel(None);
     let folder = state_file::folder(&settings.state_dir, &node_name);
     let secrets = Arc::new(ArcSwap::from_pointee(secrets));
+    let vlan_faults = vlan::Faults::default();
+    let (vlan_segments, vlans) = watch::channel(None);
+    let tell_vlans = follow_vlans(Arc::clone(&snapshot), publications.clone(), vlan_segments);
+    let keep_vlans = vlan::keep(
+        settings.vlan.clone(),
+        vlans,
+        vlan_faults.clone(),
+        vlan_metrics,
+    );
     let watches = Watches {
         client: client.clone(),
         node_name: node_name.clone(),
         snapshot: Arc::clone(&snapshot),
         published,
         gate,
+        vlan_faults,
     };
     let herald = Herald::new(client.clone(), &node_name);
     let keeper = Keeper::new(
@@ -212,6 +228,8 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         () = service_proxy::follow(service_proxy::KUBE_PROXY, proxy_sender) => false,
         () = state_file::keep(folder, states) => false,
         () = follow_secrets(settings.heartbeat_keys, secrets) => false,
+        () = tell_vlans => false,
+        () = keep_vlans => false,
     };
     // Nobody wants anything of the herald any more; what it was told last it still says.
     if !told && timeout(LAST_WORD, tell).await.is_err() {
@@ -223,5 +241,24 @@ async fn follow_secrets(keys: Option<PathBuf>, secrets: Arc<ArcSwap<Ring>>) {
     match keys {
         Some(keys) => secrets::follow(keys, secrets).await,
         None => std::future::pending().await,
+    }
+}
+
+/// Keeps `segments` as the snapshot has them, for as long as the future is polled.
+async fn follow_vlans(
+    snapshot: Arc<ArcSwap<Snapshot>>,
+    mut published: watch::Receiver<u64>,
+    segments: watch::Sender<vlan::keeper::Segments>,
+) {
+    loop {
+        let now = segments::with_vlan(&snapshot.load());
+        segments.send_if_modified(|known| {
+            let changed = *known != now;
+            *known = now;
+            changed
+        });
+        if published.changed().await.is_err() {
+            return std::future::pending().await;
+        }
     }
 }

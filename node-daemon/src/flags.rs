@@ -11,6 +11,7 @@ use mooring_common::telemetry::LogFormat;
 
 use crate::announce::Settings;
 use crate::metadata::{self, HostPaths, SourceChoice};
+use crate::vlan;
 
 /// Every flag of `mooring-node`.
 pub const TABLE: FlagTable = FlagTable {
@@ -68,6 +69,9 @@ const FLAGS: &[Flag] = &[
     flag(SEGMENTS, "heartbeat-key-file", Text, "", "The secrets that heartbeats are signed with: a file with one a line, the newest first, or a folder of such files, of which the last by name comes first. Absent: heartbeats are not signed."),
     flag(SEGMENTS, "heartbeat-port", Integer, "10268", "The UDP port of heartbeats on the node network; the same on all nodes."),
     flag(SEGMENTS, "state-dir", Text, "/run/mooring", "Where what is known of the segments is kept, so that a daemon that is started while the API server is away announces all the same. It should not outlive the machine's start."),
+    flag(SEGMENTS, "return-path-mark-mask", Text, "0xf0", "The bits of packet and connection marks by which answers leave by the VLAN that the request came in by: adjacent ones that nothing else on the node uses. kube-proxy has 0xc000, Cilium 0x0f00 and the upper half, Calico the upper half."),
+    flag(SEGMENTS, "host-proc-sys-net", Text, "/proc/sys/net", "Where the host's /proc/sys/net is mounted, writable, for the IPv6 settings of VLAN interfaces."),
+    flag(SEGMENTS, "clean-up", Bool, "false", "Take away what Mooring has made on this node (VLAN interfaces with its mark, its routes and rules, its nftables table), and end. For when Mooring is removed; the daemon must not run any more."),
     flag(SERVING, "livez-bind-address", Text, "[::]:10266", "Where /livez, /healthz and /services/<namespace>/<name> answer health checks, by HTTP."),
     flag(SERVING, "livez", Bool, "true", "Answer health checks."),
     flag(SERVING, "metrics-bind-address", Text, "127.0.0.1:10267", "Where /metrics is served, by HTTP."),
@@ -89,6 +93,8 @@ pub struct Flags {
     pub allow_unfenced: bool,
     /// How addresses are announced; `None` with `--announce=false`.
     pub announce: Option<Settings>,
+    /// `--clean-up`.
+    pub clean_up: bool,
     /// `--livez-bind-address`; `None` with `--livez=false`.
     pub livez: Option<SocketAddr>,
     /// `--metrics-bind-address`; `None` with `--metrics=false`.
@@ -121,11 +127,14 @@ impl Flags {
     /// [`FlagFaults`] with everything that is wrong.
     pub fn read(values: &Values) -> Result<Self, FlagFaults> {
         let mut reader = Reader::new(&TABLE, values);
+        let clean_up = reader.bool("clean-up");
         let node_name = reader.text("node-name").unwrap_or_else(|| {
-            reader.other_fault(
-                "--node-name is missing; name the Node that this machine is, or set NODE_NAME \
-                 (in a Pod: from spec.nodeName)",
-            );
+            if !clean_up {
+                reader.other_fault(
+                    "--node-name is missing; name the Node that this machine is, or set NODE_NAME \
+                     (in a Pod: from spec.nodeName)",
+                );
+            }
             String::new()
         });
         let flags = Self {
@@ -133,6 +142,7 @@ impl Flags {
             report: read_report(&mut reader),
             allow_unfenced: reader.bool("allow-unfenced"),
             announce: read_announce(&mut reader),
+            clean_up,
             livez: read_address(&mut reader, "livez", "livez-bind-address"),
             metrics: read_address(&mut reader, "metrics", "metrics-bind-address"),
             kubeconfig: reader.text("kubeconfig").map(Into::into),
@@ -189,6 +199,10 @@ fn read_announce(reader: &mut Reader<'_>) -> Option<Settings> {
         state_dir: reader.text("state-dir").unwrap_or_default().into(),
         heartbeat_port: reader.parsed("heartbeat-port", "write a port number, from 1 to 65535"),
         heartbeat_keys: reader.text("heartbeat-key-file").map(Into::into),
+        vlan: vlan::Options {
+            mask: reader.parsed("return-path-mark-mask", "write adjacent bits, like 0xf0"),
+            proc_sys_net: reader.text("host-proc-sys-net").unwrap_or_default().into(),
+        },
     };
     if flags.heartbeat_port == 0 {
         reader.other_fault("--heartbeat-port must be a port number from 1 to 65535");

@@ -19,3 +19,4 @@ pub mod metadata;
 pub mod metrics;
 pub mod report;
 pub mod run;
+pub mod vlan;

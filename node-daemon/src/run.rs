@@ -26,7 +26,7 @@ use crate::fence::{self, Gate};
 use crate::flags::{Flags, ReportFlags, TABLE};
 use crate::metadata::{self, Selected};
 use crate::report::{self, OwnNode, Reporter};
-use crate::{livez, metrics};
+use crate::{livez, metrics, vlan};
 
 /// How often the machines file is looked at for a change.
 const POLL: Duration = Duration::from_secs(2);
@@ -47,6 +47,9 @@ pub fn main(arguments: Vec<String>) -> ExitCode {
 }
 
 async fn run(flags: Flags) -> anyhow::Result<()> {
+    if flags.clean_up {
+        return clean_up().await;
+    }
     let stop = shutdown::on_signal().context("cannot listen to signals")?;
     let client = client(&ClientOptions {
         kubeconfig: flags.kubeconfig.clone(),
@@ -89,6 +92,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
             settings: announce,
             events,
             metrics: announce::Metrics::register(&mut registry),
+            vlan_metrics: vlan::Metrics::register(&mut registry),
             snapshot,
             gate,
             cancel: stop.clone(),
@@ -105,6 +109,19 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
     while announcing.join_next().await.is_some() {}
     tasks.shutdown().await;
     ended
+}
+
+/// Takes away what the daemon has made on this machine.
+async fn clean_up() -> anyhow::Result<()> {
+    let done = vlan::clean_up::clean_up().await?;
+    for step in &done {
+        tracing::info!(%step, "clean-up");
+    }
+    tracing::info!(
+        steps = done.len(),
+        "nothing of Mooring's is left on this node"
+    );
+    Ok(())
 }
 
 /// Reads the secrets of heartbeats. Where there are none yet, heartbeats are not signed until there

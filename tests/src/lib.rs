@@ -25,6 +25,7 @@
 //! | [`stage`] | Services and L2Networks of one test, and what has become of them |
 //! | [`objects`] | short ways to make Nodes, Services, Pods and to read Events |
 //! | [`figures`] | the figures that the docs speak of, printed where `make test` finds them |
+//! | [`vm`] | a small virtual machine whose kernel has VLANs, for what the machine's own may lack |
 //! | [`wait`] | waiting for conditions, and proving that something does not happen |
 //!
 //! Nothing here outlives the test program, however that ends. `KEEP=1` keeps files for a look.
@@ -54,4 +55,5 @@ pub mod sim;
 pub mod stage;
 pub mod sweep;
 pub mod turn;
+pub mod vm;
 pub mod wait;

@@ -67,6 +67,7 @@ pub use quota::Quota;
 pub use relay::{Mischief, Relay};
 pub use segment::Segment;
 pub use watchdog::{TOLERABLE, Watchdog};
+pub(crate) use world::test_name;
 pub use world::{
     TEMPORARY, clear_world, enter_world, enter_world_with, in_world, is_world, run_test_in_world,
     way_in,

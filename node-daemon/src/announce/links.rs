@@ -9,7 +9,9 @@ use futures::{StreamExt, TryStreamExt};
 use ipnet::IpNet;
 use mooring_common::l2_network::Segment;
 use netlink_packet_route::address::AddressAttribute;
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkLayerType};
+use netlink_packet_route::link::{
+    AfSpecInet, AfSpecUnspec, InfoData, InfoVlan, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType,
+};
 use netlink_packet_route::route::RouteAttribute;
 use rtnetlink::{Handle, MulticastGroup, RouteMessageBuilder, new_multicast_connection};
 use tokio::sync::watch;
@@ -40,6 +42,49 @@ pub struct Link {
     pub addresses: Vec<IpNet>,
     /// The metric of the best default route through it, if there is one; the least is used.
     pub default_route: Option<u32>,
+    /// What it stands on, and its settings.
+    pub stack: Stack,
+}
+
+/// What an interface stands on, and the settings that VLAN interfaces need.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stack {
+    /// For a VLAN interface: which one.
+    pub vlan: Option<Vlan>,
+    /// The bond, bridge or the like that it is a part of.
+    pub master: Option<u32>,
+    /// `IFLA_IFALIAS`: free text, by which Mooring knows its own.
+    pub alias: String,
+    /// The MTU, in bytes.
+    pub mtu: u32,
+    /// Whether it is set up, whatever its carrier.
+    pub set_up: bool,
+    /// `net.ipv4.conf.<interface>`, where the kernel has IPv4.
+    pub ipv4: Option<Ipv4Settings>,
+}
+
+/// A VLAN of an interface. There is at most one interface for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Vlan {
+    /// The interface below, as the kernel numbers it.
+    pub parent: u32,
+    /// The 802.1Q id.
+    pub id: u16,
+}
+
+/// Settings of `net.ipv4.conf.<interface>`, with the kernel's names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ipv4Settings {
+    /// 1 where packets that come in may be passed on.
+    pub forwarding: i32,
+    /// 2: the source must be reachable by some interface; 1: by this one.
+    pub rp_filter: i32,
+    /// 1: answer ARP only for addresses of this interface.
+    pub arp_ignore: i32,
+    /// 2: ask by ARP from the best address for the neighbour.
+    pub arp_announce: i32,
+    /// 1: `rp_filter` looks the way up with the packet's mark.
+    pub src_valid_mark: i32,
 }
 
 /// Why no interface can be taken for a segment. Says what to do.
@@ -90,6 +135,30 @@ pub fn choose<'a>(segment: &Segment, links: &'a [Link]) -> Result<&'a Link, NoLi
             .map(|(_, link)| link)
     };
     in_subnet.or_else(by_default_route).ok_or(NoLink::Unknown)
+}
+
+/// The interface that a segment's VLAN is on: the one that the user named; else the one below an
+/// interface of that VLAN with an address in one of the subnets; else that of the default route,
+/// without its own VLAN. A part of a bond, bridge or the like is replaced by the whole.
+///
+/// # Errors
+/// [`NoLink`] if there is none with Ethernet.
+pub fn choose_parent<'a>(segment: &Segment, links: &'a [Link]) -> Result<&'a Link, NoLink> {
+    let by_index = |index: u32| links.iter().find(|link| link.index == index);
+    let below = |link: &Link| link.stack.vlan.and_then(|vlan| by_index(vlan.parent));
+    let bare = |mut link: &'a Link| {
+        // A VLAN within a VLAN is as deep as Ethernet goes.
+        for _ in 0..2 {
+            link = below(link).unwrap_or(link);
+        }
+        link
+    };
+    let parent = match choose(segment, links)? {
+        link if segment.parent.is_some() => link,
+        link => bare(link),
+    };
+    let whole = parent.stack.master.and_then(by_index);
+    Ok(whole.filter(|whole| whole.mac.is_some()).unwrap_or(parent))
 }
 
 /// The fewest host bits left out by an address of the link in a subnet of the segment: 0 for the
@@ -166,7 +235,8 @@ async fn follow_once(links: &watch::Sender<Arc<Vec<Link>>>) -> Result<(), LinksE
     }
 }
 
-async fn read(handle: &Handle) -> Result<Vec<Link>, rtnetlink::Error> {
+/// All interfaces, as the kernel has them now.
+pub(crate) async fn read(handle: &Handle) -> Result<Vec<Link>, rtnetlink::Error> {
     let mut links = BTreeMap::new();
     let mut messages = handle.link().get().execute();
     while let Some(message) = messages.try_next().await? {
@@ -180,19 +250,59 @@ async fn read(handle: &Handle) -> Result<Vec<Link>, rtnetlink::Error> {
             up: flags.contains(LinkFlags::Up | LinkFlags::Running),
             addresses: Vec::new(),
             default_route: None,
+            stack: Stack {
+                set_up: flags.contains(LinkFlags::Up),
+                ..Stack::default()
+            },
         };
+        let (mut below, mut id) = (None, None);
         for attribute in message.attributes {
             match attribute {
                 LinkAttribute::IfName(name) => link.name = name,
                 LinkAttribute::Address(bytes) if ethernet => link.mac = Mac::from_slice(&bytes),
+                LinkAttribute::IfAlias(alias) => link.stack.alias = alias,
+                LinkAttribute::Mtu(mtu) => link.stack.mtu = mtu,
+                LinkAttribute::Controller(master) => link.stack.master = Some(master),
+                LinkAttribute::Link(index) => below = Some(index),
+                LinkAttribute::LinkInfo(info) => id = vlan_id(&info),
+                LinkAttribute::AfSpecUnspec(families) => link.stack.ipv4 = ipv4(&families),
                 _ => {}
             }
         }
+        link.stack.vlan = below.zip(id).map(|(parent, id)| Vlan { parent, id });
         links.insert(link.index, link);
     }
     read_addresses(handle, &mut links).await?;
     read_default_routes(handle, &mut links).await?;
     Ok(links.into_values().collect())
+}
+
+fn vlan_id(info: &[LinkInfo]) -> Option<u16> {
+    let vlan = info.iter().find_map(|info| match info {
+        LinkInfo::Data(InfoData::Vlan(vlan)) => Some(vlan),
+        _ => None,
+    })?;
+    vlan.iter().find_map(|attribute| match attribute {
+        InfoVlan::Id(id) => Some(*id),
+        _ => None,
+    })
+}
+
+fn ipv4(families: &[AfSpecUnspec]) -> Option<Ipv4Settings> {
+    let ipv4 = families.iter().find_map(|family| match family {
+        AfSpecUnspec::Inet(ipv4) => Some(ipv4),
+        _ => None,
+    })?;
+    ipv4.iter().find_map(|attribute| match attribute {
+        AfSpecInet::DevConf(settings) => Some(Ipv4Settings {
+            forwarding: settings.forwarding,
+            rp_filter: settings.rp_filter,
+            arp_ignore: settings.arp_ignore,
+            arp_announce: settings.arp_announce,
+            src_valid_mark: settings.src_vmark,
+        }),
+        _ => None,
+    })
 }
 
 async fn read_addresses(

@@ -35,7 +35,7 @@ impl Mac {
 
     /// The six bytes as they are on the wire.
     #[must_use]
-    pub const fn bytes(self) -> [u8; 6] {
+    pub const fn octets(self) -> [u8; 6] {
         self.0
     }
 

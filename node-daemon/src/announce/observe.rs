@@ -11,14 +11,13 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{ObjectReference, Service};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use mooring_common::k8s::ObjectKey;
-use mooring_common::l2_network::{
-    self, InvalidL2Network, L2Network, Segment, SegmentNode, Voters,
-};
+use mooring_common::l2_network::{self, InvalidL2Network, L2Network, Segment, SegmentNode, Voters};
 use mooring_common::names::{annotations, labels, taints as taint_keys};
 use mooring_common::node_view::{NodeView, Readiness};
 use mooring_common::taints;
 
 use super::mac::Mac;
+use crate::vlan;
 
 /// The usual weight of a Node in the choice of speakers.
 const WEIGHT: u16 = 100;
@@ -42,6 +41,8 @@ pub struct Snapshot {
     pub may_write: bool,
     /// When the API server was last heard of.
     pub heard: Option<std::time::Instant>,
+    /// What hinders the VLANs of segments: always as it is now.
+    pub vlan_faults: vlan::Faults,
 }
 
 /// Which kinds have been listed whole. Before that, an absence means nothing.

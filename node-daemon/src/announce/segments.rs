@@ -12,7 +12,7 @@ use mooring_common::node_addresses::AddressType;
 use sha2::{Digest, Sha256};
 
 use super::frames::solicited_node;
-use super::links::{Link, choose};
+use super::links::{Link, Vlan, choose, choose_parent};
 use super::observe::{NetworkView, Snapshot};
 use super::plan::Assignment;
 use super::protocol::{Contact, NodeId, View, VoterSet};
@@ -52,7 +52,7 @@ pub fn footing<'a>(
         .filter_map(|(key, network)| {
             let segment = network.segment.as_ref().ok()?;
             let role = if segment.includes(&labels) {
-                match interface(segment, links) {
+                match interface(segment, links, snapshot) {
                     Ok(link) => Role::Speaker(link),
                     Err(fault) => Role::Hindered(fault),
                 }
@@ -66,14 +66,44 @@ pub fn footing<'a>(
         .collect()
 }
 
-fn interface<'a>(segment: &Segment, links: &'a [Link]) -> Result<&'a Link, String> {
-    if let Some(vlan) = segment.vlan {
-        return Err(format!(
-            "VLANs are not configured yet by this version, so VLAN {vlan} is not announced on; \
-             make the VLAN interface on the node, name it in spec.parent, and leave out spec.vlan"
-        ));
+fn interface<'a>(
+    segment: &Segment,
+    links: &'a [Link],
+    snapshot: &Snapshot,
+) -> Result<&'a Link, String> {
+    let Some(id) = segment.vlan else {
+        return choose(segment, links).map_err(|error| error.to_string());
+    };
+    let parent = choose_parent(segment, links).map_err(|error| error.to_string())?;
+    let vlan = Some(Vlan {
+        parent: parent.index,
+        id,
+    });
+    let link = links.iter().find(|link| link.stack.vlan == vlan);
+    link.ok_or_else(|| {
+        let fault = snapshot.vlan_faults.of(&segment.name);
+        fault.unwrap_or_else(|| {
+            format!(
+                "the interface for VLAN {id} on {:?} is not there yet; it is being made",
+                parent.name
+            )
+        })
+    })
+}
+
+/// The segments with a VLAN that this Node is on; `None` as long as that is not known, or nothing
+/// may be done.
+#[must_use]
+pub fn with_vlan(snapshot: &Snapshot) -> Option<Vec<Segment>> {
+    let synced = snapshot.synced;
+    if !(snapshot.may_write && synced.networks && synced.node) {
+        return None;
     }
-    choose(segment, links).map_err(|error| error.to_string())
+    let labels = snapshot.node.as_ref()?.labels.clone().unwrap_or_default();
+    let segments = snapshot.networks.values();
+    let segments = segments.filter_map(|network| network.segment.as_ref().ok());
+    let here = segments.filter(|segment| segment.vlan.is_some() && segment.includes(&labels));
+    Some(here.cloned().collect())
 }
 
 /// What does not come from the API objects, or is the same for all segments.
@@ -207,7 +237,9 @@ fn own_addresses(link: &Link, service_addresses: &BTreeSet<IpAddr>) -> Vec<IpAdd
         IpAddr::V4(_) => false,
     };
     let four = own().find(IpAddr::is_ipv4);
-    let six = own().find(link_local).or_else(|| own().find(IpAddr::is_ipv6));
+    let six = own()
+        .find(link_local)
+        .or_else(|| own().find(IpAddr::is_ipv6));
     four.into_iter().chain(six).collect()
 }
 
@@ -226,7 +258,9 @@ fn node_address(snapshot: &Snapshot, links: &[Link]) -> Option<IpAddr> {
         .filter_map(|address| address.address.parse().ok())
         .collect();
     let by_default_route = || {
-        let routed = links.iter().filter_map(|link| Some((link.default_route?, link)));
+        let routed = links
+            .iter()
+            .filter_map(|link| Some((link.default_route?, link)));
         let (_, link) = routed.min_by_key(|(metric, link)| (*metric, link.index))?;
         global_address(link)
     };
@@ -249,7 +283,10 @@ fn global_address(link: &Link) -> Option<IpAddr> {
 
 /// A hash of the failure domain; zero if the Node names none.
 fn zone(snapshot: &Snapshot) -> u32 {
-    let zone = snapshot.node.as_ref().and_then(|node| node.label(labels::ZONE));
+    let zone = snapshot
+        .node
+        .as_ref()
+        .and_then(|node| node.label(labels::ZONE));
     zone.map_or(0, |zone| {
         let [a, b, c, d, ..] = <[u8; 32]>::from(Sha256::digest(zone));
         u32::from_be_bytes([a, b, c, d])

@@ -22,6 +22,7 @@ use tokio::sync::{Notify, watch};
 
 use super::observe::{NetworkView, ServiceView, SliceView, Snapshot, by_service};
 use crate::fence::Gate;
+use crate::vlan::Faults;
 
 /// How long changes are gathered before they are published: short against the 50 ms within which
 /// `/livez` has to follow a change, long against the gaps within a list.
@@ -40,6 +41,8 @@ pub struct Watches {
     pub published: watch::Sender<u64>,
     /// Opens once anything may be written.
     pub gate: Gate,
+    /// Goes into every snapshot.
+    pub vlan_faults: Faults,
 }
 
 /// What is gathered, and whether EndpointSlices are to be sorted anew.
@@ -117,6 +120,7 @@ impl Watches {
     /// Watches for as long as the future is polled.
     pub async fn follow(self) {
         let desk = Desk::default();
+        desk.edit(|draft| draft.snapshot.vlan_faults = self.vlan_faults.clone());
         tokio::join!(
             self.services(&desk),
             self.slices(&desk),

@@ -98,7 +98,7 @@ impl Wire {
     /// What the kernel says: the link is down, the queue is full.
     pub fn send_message(&self, own: Mac, message: &[u8]) -> io::Result<()> {
         let ethertype = ETHERTYPE_MESSAGE.to_be_bytes();
-        let frame = [&GROUP_MAC.bytes()[..], &own.bytes(), &ethertype, message].concat();
+        let frame = [&GROUP_MAC.octets()[..], &own.octets(), &ethertype, message].concat();
         self.messages.send(&frame).map(drop)
     }
 

@@ -2,12 +2,15 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv6Addr, TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
+use mooring_common::l2_network::{L2Network, L2NetworkSpec, Segment, Subnet};
+use mooring_node::vlan::{Faults, Metrics, Options, keep};
 use mooring_tests::netlab::enter_world;
 
 /// Helper of Mooring's network suites.
@@ -28,6 +31,24 @@ enum Task {
         #[arg(long)]
         body: String,
     },
+    /// Keeps a VLAN interface as the node daemon does, until it is ended.
+    KeepVlan {
+        /// The 802.1Q id.
+        #[arg(long)]
+        vlan: u16,
+        /// The interface below.
+        #[arg(long)]
+        parent: String,
+        /// The subnet.
+        #[arg(long)]
+        subnet: String,
+        /// Its router.
+        #[arg(long)]
+        gateway: String,
+        /// Where `/proc/sys/net` can be written.
+        #[arg(long)]
+        proc_sys_net: PathBuf,
+    },
     /// Runs a command in a world of its own, to try things out: `netlab-tool world ip link`.
     World {
         /// The command and its arguments.
@@ -39,6 +60,29 @@ enum Task {
 fn main() -> Result<()> {
     match Arguments::parse().command {
         Task::Serve { port, body } => serve(port, &body),
+        Task::KeepVlan {
+            vlan,
+            parent,
+            subnet,
+            gateway,
+            proc_sys_net,
+        } => {
+            let spec = L2NetworkSpec {
+                vlan: Some(vlan),
+                parent: Some(parent),
+                subnets: vec![Subnet {
+                    cidr: subnet.clone(),
+                    gateway: Some(gateway),
+                }],
+                ranges: vec![subnet],
+                ..L2NetworkSpec::default()
+            };
+            let options = Options {
+                proc_sys_net,
+                ..Options::default()
+            };
+            keep_vlan(&L2Network::new("network", spec), options)
+        }
         Task::World { command } => {
             enter_world()?;
             let (program, args) = command.split_first().context("no command")?;
@@ -49,6 +93,14 @@ fn main() -> Result<()> {
             std::process::exit(status.code().unwrap_or(1));
         }
     }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn keep_vlan(network: &L2Network, options: Options) -> Result<()> {
+    let segment = Segment::try_from(network)?;
+    let (_sender, segments) = tokio::sync::watch::channel(Some(vec![segment]));
+    keep(options, segments, Faults::default(), Metrics::default()).await;
+    Ok(())
 }
 
 fn serve(port: u16, body: &str) -> Result<()> {

@@ -95,7 +95,7 @@ where
 }
 
 /// `crate::module::test::{{closure}}` is the test `module::test`.
-fn test_name(closure: &str) -> String {
+pub(crate) fn test_name(closure: &str) -> String {
     closure
         .split("::")
         .skip(1)

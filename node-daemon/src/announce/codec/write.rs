@@ -138,7 +138,7 @@ impl Writer {
     }
 
     fn contact(&mut self, contact: &Contact) -> Result<(), EncodeError> {
-        self.optional(contact.mac, |writer, mac| writer.0.extend(mac.bytes()));
+        self.optional(contact.mac, |writer, mac| writer.0.extend(mac.octets()));
         let own = &contact.own_addresses;
         self.count("own_addresses", own.len(), most::OWN_ADDRESSES)?;
         for address in own {

@@ -23,6 +23,7 @@ fn link(index: u32, addresses: &[&str], default_route: Option<u32>) -> Link {
         up: true,
         addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(),
         default_route,
+        stack: Stack::default(),
     }
 }
 
@@ -86,4 +87,42 @@ async fn the_kernel_lists_the_loopback_interface() {
     let links = links.borrow();
     let loopback = links.iter().find(|link| link.name == "lo").unwrap();
     assert_eq!(loopback.mac, None);
+}
+
+#[test]
+fn a_vlans_parent_is_bare_and_whole() {
+    let vlan_of = |index, parent, id, default_route| {
+        let mut vlan = link(index, &[], default_route);
+        vlan.stack.vlan = Some(Vlan { parent, id });
+        vlan
+    };
+    let part_of = |index, master| {
+        let mut part = link(index, &[], None);
+        part.stack.master = Some(master);
+        part
+    };
+    let parent = |named: Option<&str>, links: &[Link]| {
+        choose_parent(&segment(named), links).map(|link| link.index)
+    };
+    // bond0 is 1, its part is 2, the default route is by a VLAN of it.
+    let links = [
+        link(1, &[], None),
+        part_of(2, 1),
+        vlan_of(3, 1, 7, Some(100)),
+    ];
+    assert_eq!(parent(None, &links), Ok(1));
+    assert_eq!(parent(Some("eth2"), &links), Ok(1));
+    assert_eq!(
+        parent(Some("eth3"), &links),
+        Ok(3),
+        "a VLAN in a VLAN, if it is asked for"
+    );
+    assert_eq!(
+        parent(Some("eth9"), &links),
+        Err(NoLink::Missing("eth9".into()))
+    );
+    // What is no whole with Ethernet (a VRF, say) does not count.
+    let mut links = links;
+    links[0].mac = None;
+    assert_eq!(parent(Some("eth2"), &links), Ok(2));
 }

@@ -53,6 +53,7 @@ fn eth(up: bool) -> Vec<Link> {
         up,
         addresses: vec!["192.0.2.5/24".parse().unwrap()],
         default_route: None,
+        stack: crate::announce::links::Stack::default(),
     }]
 }
 
@@ -80,21 +81,51 @@ fn a_segment_is_where_the_selector_says_and_the_interface_is() {
 }
 
 #[test]
-fn a_vlan_is_refused_with_a_remedy() {
-    let links = eth(true);
-    let tagged = snapshot(network(|spec| spec.vlan = Some(100)));
-    let found = footing(&tagged, &links, &BTreeSet::new());
-    let Role::Hindered(fault) = &found["public"] else {
-        panic!("{found:?}");
+fn a_segment_with_a_vlan_is_on_its_interface_once_that_is_there() {
+    let mut links = eth(true);
+    let snapshot = snapshot(network(|spec| spec.vlan = Some(100)));
+    let told = |links: &[Link]| match &footing(&snapshot, links, &BTreeSet::new())["public"] {
+        Role::Speaker(link) => Ok(link.name.clone()),
+        Role::Hindered(fault) => Err(fault.clone()),
+        Role::Witness => panic!("the selector includes this Node"),
     };
+    let waiting = told(&links).unwrap_err();
     assert!(
-        fault.contains("VLANs are not configured yet by this version"),
-        "{fault}"
+        waiting.contains("VLAN 100 on \"eth0\" is not there yet"),
+        "{waiting}"
     );
-    assert!(
-        fault.contains("VLAN 100") && fault.contains("spec.parent"),
-        "{fault}"
-    );
+    let fault = "the kernel has no VLANs".to_owned();
+    snapshot
+        .vlan_faults
+        .set([("public".to_owned(), fault.clone())].into());
+    assert_eq!(told(&links), Err(fault));
+    let mut vlan = links[0].clone();
+    vlan.name = "moor100".into();
+    vlan.index = 3;
+    vlan.stack.vlan = Some(Vlan { parent: 2, id: 100 });
+    vlan.addresses.clear();
+    links.push(vlan);
+    assert_eq!(told(&links), Ok("moor100".to_owned()));
+    links[1].stack.vlan = Some(Vlan { parent: 2, id: 101 });
+    assert!(told(&links).is_err());
+}
+
+#[test]
+fn vlans_are_made_for_the_segments_of_this_node_once_all_is_known() {
+    let mut snapshot = snapshot(network(|spec| spec.vlan = Some(100)));
+    assert_eq!(with_vlan(&snapshot), None);
+    snapshot.may_write = true;
+    snapshot.synced.networks = true;
+    snapshot.synced.node = true;
+    let ids = |snapshot: &Snapshot| -> Vec<Option<u16>> {
+        let segments = with_vlan(snapshot).unwrap();
+        segments.iter().map(|segment| segment.vlan).collect()
+    };
+    assert_eq!(ids(&snapshot), [Some(100)]);
+    snapshot.networks = Arc::new(BTreeMap::new());
+    assert_eq!(ids(&snapshot), []);
+    snapshot.node = None;
+    assert_eq!(with_vlan(&snapshot), None);
 }
 
 #[test]
@@ -157,7 +188,10 @@ fn orders_say_what_there_is_and_who_may_have_it() {
     assert_eq!(orders.attachment.as_ref().unwrap().mac, mac(1));
     assert_eq!(orders.groups, ["ff02::1:ff00:117".parse().unwrap()].into());
     assert_eq!(orders.gateways, ["192.0.2.1".parse().unwrap()].into());
-    assert_eq!(orders.own_addresses, ["192.0.2.5".parse::<IpAddr>().unwrap()]);
+    assert_eq!(
+        orders.own_addresses,
+        ["192.0.2.5".parse::<IpAddr>().unwrap()]
+    );
     assert!(!orders.draining && !orders.witness && orders.survive_via_api);
 }
 
@@ -183,7 +217,10 @@ fn orders_say_who_else_is_there_and_who_votes() {
     );
     let (me, n2) = (NodeId::of("me"), NodeId::of("n2"));
     let contact = &orders.view.known[&n2];
-    assert_eq!(contact.node_network, Some("10.0.0.2:10268".parse().unwrap()));
+    assert_eq!(
+        contact.node_network,
+        Some("10.0.0.2:10268".parse().unwrap())
+    );
     assert_eq!(contact.mac, Some(mac(2)));
     let voters = orders.view.voters.as_ref().unwrap();
     assert_eq!((voters.generation, voters.primary), (4, Some(n2)));
@@ -196,7 +233,10 @@ fn a_service_address_on_the_interface_is_none_of_the_nodes_own() {
     let service = "192.0.2.17/24".parse().unwrap();
     links[0].addresses.insert(0, service);
     let orders = orders_with(|_| (), &links);
-    assert_eq!(orders.own_addresses, ["192.0.2.5".parse::<IpAddr>().unwrap()]);
+    assert_eq!(
+        orders.own_addresses,
+        ["192.0.2.5".parse::<IpAddr>().unwrap()]
+    );
 }
 
 #[test]
@@ -209,7 +249,9 @@ fn the_node_network_is_reached_by_the_internal_ip_that_an_interface_has() {
                 .map(|text| NodeAddress::new(AddressType::InternalIP, *text))
                 .collect();
         };
-        orders_with(edit, links).node_address.map(|ip| ip.to_string())
+        orders_with(edit, links)
+            .node_address
+            .map(|ip| ip.to_string())
     };
     let routed = Link {
         name: "eth1".into(),
@@ -221,7 +263,11 @@ fn the_node_network_is_reached_by_the_internal_ip_that_an_interface_has() {
     let links = [eth(true).remove(0), routed];
     let address = |internal: &[&str]| address(internal, &links).unwrap();
     assert_eq!(address(&["203.0.113.9", "192.0.2.5"]), "192.0.2.5");
-    assert_eq!(address(&["203.0.113.9"]), "10.0.0.7", "it is on no interface");
+    assert_eq!(
+        address(&["203.0.113.9"]),
+        "10.0.0.7",
+        "it is on no interface"
+    );
     assert_eq!(address(&[]), "10.0.0.7");
 }
 

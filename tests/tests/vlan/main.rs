@@ -1,0 +1,10 @@
+//! VLAN interfaces, by the daemon's own code, in a VM whose kernel has VLANs.
+//!
+//! Names of tests begin with the failure case that they show.
+
+mod addresses;
+mod confined;
+mod devices;
+mod repair;
+mod return_path;
+mod scene;

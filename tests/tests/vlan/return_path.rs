@@ -1,0 +1,141 @@
+//! Answers leave by the VLAN that the request came in by.
+
+use mooring_common::l2_network::{L2NetworkSpec, Segment, Subnet};
+use mooring_tests::vm::in_vm;
+use mooring_tests::wait::eventually;
+
+use crate::scene::{LIMIT, Scene, cable, link, made, segment, sh, try_sh};
+
+/// A router that lets a packet in only by the interface that leads to its source, a client behind
+/// it, a pod behind the node, and Services translated as kube-proxy does.
+fn network() {
+    sh("ip address add 10.0.0.5/24 dev eth0
+        ip route add default via 10.0.0.1
+        sysctl -q -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+        sysctl -q -w net.ipv4.conf.all.rp_filter=1 net.ipv4.conf.eth0.rp_filter=1
+        ip -6 address add 2001:db8:a::5/64 dev eth0 nodad
+        ip -6 route add default via 2001:db8:a::1
+
+        ip netns exec switch sysctl -q -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+        ip netns exec switch sysctl -q -w net.ipv4.conf.all.rp_filter=1
+        ip -n switch address add 10.0.0.1/24 dev trunk
+        ip -n switch address add 2001:db8:a::1/64 dev trunk nodad
+        for id in 100 200; do
+            ip -n switch link add link trunk name trunk.$id type vlan id $id
+            ip -n switch link set trunk.$id up
+            ip -n switch address add 192.168.$id.1/24 dev trunk.$id
+            ip -n switch address add 2001:db8:$id::1/64 dev trunk.$id nodad
+        done
+
+        ip netns add client
+        ip link add towards netns switch type veth peer name eth0 netns client
+        ip -n switch link set towards up
+        ip -n switch address add 203.0.113.1/24 dev towards
+        ip -n switch address add 2001:db8:c::1/64 dev towards nodad
+        ip -n client link set eth0 up
+        ip -n client address add 203.0.113.2/24 dev eth0
+        ip -n client address add 2001:db8:c::2/64 dev eth0 nodad
+        ip -n client route add default via 203.0.113.1
+        ip -n client -6 route add default via 2001:db8:c::1
+
+        ip netns add pod
+        ip link add pod0 type veth peer name eth0 netns pod
+        ip link set pod0 up
+        ip address add 10.244.0.1/24 dev pod0
+        ip -6 address add fd00:244::1/64 dev pod0 nodad
+        ip -n pod link set lo up
+        ip -n pod link set eth0 up
+        ip -n pod address add 10.244.0.2/24 dev eth0
+        ip -n pod address add fd00:244::2/64 dev eth0 nodad
+        ip -n pod route add default via 10.244.0.1
+        ip -n pod -6 route add default via fd00:244::1
+        mkdir -p /run/www
+        echo from the pod >/run/www/index.html
+        ip netns exec pod busybox httpd -p 8080 -h /run/www
+        ip netns exec pod busybox httpd -p '[::]:8081' -h /run/www
+
+        nft -f - <<END
+        table inet proxy {
+            chain services {
+                type nat hook prerouting priority dstnat
+                ip daddr { 192.168.100.20, 192.168.200.20 } tcp dport 80 dnat ip to 10.244.0.2:8080
+                ip6 daddr { 2001:db8:100::20, 2001:db8:200::20 } tcp dport 80 dnat ip6 to [fd00:244::2]:8081
+                ip daddr 192.168.100.21 tcp dport 80 dnat ip to 10.0.0.5:8080
+            }
+            chain masquerade {
+                type nat hook postrouting priority srcnat
+            }
+        }
+END
+        busybox httpd -p 10.0.0.5:8080 -h /run/www");
+}
+
+/// Nobody announces here: the router is told where the addresses are.
+fn announce(id: u16) {
+    let mac = link(&format!("moor{id}"))["address"].clone();
+    let mac = mac.as_str().expect("a MAC address");
+    for address in [
+        format!("192.168.{id}.20"),
+        format!("192.168.{id}.21"),
+        format!("2001:db8:{id}::20"),
+    ] {
+        sh(&format!(
+            "ip -n switch neighbor replace {address} lladdr {mac} dev trunk.{id}"
+        ));
+    }
+}
+
+/// What the client gets from an address.
+fn get(address: &str) -> anyhow::Result<String> {
+    let url = format!("http://{address}/");
+    try_sh(&format!(
+        "ip netns exec client busybox wget -q -T 3 -O - '{url}'"
+    ))
+}
+
+fn without_routers(name: &str, id: u16) -> Segment {
+    segment(name, id, |spec: &mut L2NetworkSpec| {
+        for Subnet { gateway, .. } in &mut spec.subnets {
+            *gateway = None;
+        }
+    })
+}
+
+#[test]
+fn answers_leave_by_the_vlan_that_the_request_came_in_by() {
+    in_vm(async || {
+        cable();
+        network();
+        let ids = [100, 200];
+        let scene = Scene::start(&ids.map(|id| without_routers(&format!("n{id}"), id)));
+        made(&["moor100", "moor200"]).await;
+        ids.iter().copied().for_each(announce);
+        let addresses = [
+            "192.168.100.20",
+            "192.168.200.20",
+            "192.168.100.21",
+            "[2001:db8:100::20]",
+            "[2001:db8:200::20]",
+        ];
+        // Without a way back, the answer comes to the router from where it cannot be.
+        get("192.168.100.20").expect_err("answers leave by the default route");
+        scene.set(&ids.map(|id| segment(&format!("n{id}"), id, |_| ())));
+        for address in addresses {
+            eventually(&format!("{address} answers"), LIMIT, async || get(address)).await;
+        }
+        for id in ids {
+            let counter = format!("/sys/class/net/moor{id}/statistics/tx_packets");
+            assert_ne!(sh(&format!("cat {counter}")).trim(), "0");
+        }
+        // The marks of others are left alone.
+        println!(
+            "{}",
+            sh("nft list table inet mooring; ip rule; ip route show table all")
+        );
+        // Made again by somebody's hand: it works as before.
+        sh("nft delete table inet mooring; ip rule delete priority 5210");
+        for address in addresses {
+            eventually(&format!("{address} answers"), LIMIT, async || get(address)).await;
+        }
+    });
+}
