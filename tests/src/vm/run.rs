@@ -94,10 +94,8 @@ fn run_once(machine: Machine, command: &[&str]) -> Result<Outcome> {
     }
     let code = fs::read_to_string(shared.join("code"));
     let Ok(code) = code else {
-        bail!(
-            "the VM ended before the test did; its log ends:\n{}",
-            show_log()
-        );
+        let log = show_log();
+        return Ok(Outcome::Crashed { shared, log });
     };
     let code = code.trim().parse().context("the exit code")?;
     Ok(Outcome::Ended(Ended { code, shared }))

@@ -89,6 +89,7 @@ impl Bench {
             snapshot: Arc::clone(&snapshot),
             published: watch::Sender::new(0),
             gate,
+            vlan_faults: Faults::default(),
         };
         tokio::spawn(watches.follow());
         Self {
