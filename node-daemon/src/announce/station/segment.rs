@@ -21,6 +21,7 @@ use super::super::protocol::{
 };
 use super::super::secrets::Secret;
 use super::super::speaker::{Beginning, Notice, Speaker};
+use super::rights::{Place, Right, SegmentRights};
 use super::roster::Roster;
 use super::worker::Shared;
 use super::{Member, Orders, Report};
@@ -74,6 +75,7 @@ pub(super) struct Segment {
     gateway_asked: Option<Moment>,
     hand_over_begun: Option<Moment>,
     has_ended: bool,
+    rights: SegmentRights,
     /// Of the process before this one: how it spoke.
     quiet: BTreeSet<Key>,
     unfinished: BTreeSet<Key>,
@@ -120,6 +122,7 @@ impl Segment {
             gateway_asked: None,
             hand_over_begun: None,
             has_ended: false,
+            rights: SegmentRights::default(),
             quiet: BTreeSet::new(),
             unfinished: BTreeSet::new(),
         };
@@ -132,6 +135,7 @@ impl Segment {
             segment.unfinished = estate.unfinished;
             segment.machine = Machine::inherit(estate.machine, now);
         }
+        segment.machine.set_survive_via_api(orders.survive_via_api);
         segment.machine.set_view(orders.view.clone(), now);
         segment.tell_local(shared, now);
         segment.settle(shared, now);
@@ -156,6 +160,7 @@ impl Segment {
         if orders.view != before.view {
             self.machine.set_view(orders.view.clone(), now);
         }
+        self.machine.set_survive_via_api(orders.survive_via_api);
         self.has_ended &= orders.ending;
         self.tell_local(shared, now);
         self.settle(shared, now);
@@ -322,6 +327,7 @@ impl Segment {
 
     /// Ends, and says so.
     pub(super) fn close(mut self, shared: &Shared) {
+        self.rights.change();
         let keys: Vec<_> = self.speaker.voices().keys().copied().collect();
         for key in keys {
             self.speaker.stop(key, Cause::Withdrawn);
@@ -332,7 +338,8 @@ impl Segment {
     }
 
     /// Ends, and leaves everything to the next process.
-    pub(super) fn export(self) -> (String, Estate) {
+    pub(super) fn export(mut self) -> (String, Estate) {
+        self.rights.change();
         let quiet = |(key, voice): (&Key, &Voice)| (*voice == Voice::Quiet).then_some(*key);
         let estate = Estate {
             machine: self.machine.export(),
@@ -340,6 +347,22 @@ impl Segment {
             unfinished: self.speaker.unfinished(),
         };
         (self.name, estate)
+    }
+
+    /// What it has the right to speak for, after a change.
+    pub(super) fn changed_rights(&mut self) -> bool {
+        let until = self.speaker.voices().keys();
+        let until = until.map(|key| self.machine.permitted_until(*key).unwrap_or_default());
+        self.rights.prolong(until.min().unwrap_or_default())
+    }
+
+    /// What it has the right to speak for.
+    pub(super) fn rights(&self) -> impl Iterator<Item = (Place, Right)> {
+        let index = self.air.iter().map(|air| air.attachment.index);
+        index.flat_map(move |index| {
+            let places = self.speaker.speaking().iter();
+            places.map(move |address| ((index, *address), self.rights.right()))
+        })
     }
 
     /// Does what the machine has decided, and sends what it says, in this order: it has fallen
@@ -596,6 +619,9 @@ impl Segment {
 
     fn tell_notices(&mut self, shared: &Shared) {
         while let Some(notice) = self.speaker.poll_notice() {
+            if !matches!(notice, Notice::Conflict(..)) {
+                self.rights.change();
+            }
             let report = match notice {
                 Notice::Began {
                     address,
@@ -650,6 +676,7 @@ impl Segment {
         match Air::open(attachment, &self.orders.groups, now) {
             Ok(air) => {
                 self.air = Some(air);
+                self.rights.change();
                 self.in_trouble = false;
                 self.speaker.set_link(Some(mac), now);
                 self.report(shared, Report::OnAir(Some(mac)));
@@ -664,6 +691,7 @@ impl Segment {
 
     fn detach(&mut self, shared: &Shared, now: Moment) {
         if self.air.take().is_some() {
+            self.rights.change();
             self.speaker.set_link(None, now);
             self.report(shared, Report::OnAir(None));
         }
