@@ -14,7 +14,7 @@ use mooring_common::names::{reasons, segment_notices, speaking_reasons};
 use super::super::EventSink;
 use super::super::entries::Standing;
 use super::super::mac::Mac;
-use super::super::metrics::{AddressLabels, CauseLabels, Metrics, PeerLabels};
+use super::super::metrics::{AddressLabels, CauseLabels, Metrics};
 use super::super::observe::Snapshot;
 use super::super::plan::Assignment;
 use super::super::protocol::{Cause, NodeId};
@@ -104,14 +104,6 @@ impl<E: EventSink> Teller<E> {
 
     /// The members of a segment, this one among them.
     pub(super) fn members(&mut self, segment: &str, members: Arc<Vec<Member>>, own: NodeId) {
-        for (path, state, count) in counts(&members) {
-            let labels = PeerLabels {
-                segment: segment.to_owned(),
-                path,
-                state,
-            };
-            self.metrics.peers.get_or_create(&labels).set(count);
-        }
         let known = self.members.entry(segment.to_owned()).or_default();
         known.own = members.iter().find(|member| member.node == own).cloned();
         let quorum = known.own.as_ref().is_none_or(|own| own.flags.hears_quorum);
@@ -330,17 +322,4 @@ const fn reason(cause: Cause) -> &'static str {
         Cause::Withdrawn => "Withdrawn",
         Cause::Ended => "Ended",
     }
-}
-
-/// Members by the path on which they are heard, and whether they are.
-fn counts(members: &[Member]) -> [(&'static str, &'static str, i64); 4] {
-    let count = |test: fn(&Member) -> bool| {
-        i64::try_from(members.iter().filter(|member| test(member)).count()).unwrap_or(i64::MAX)
-    };
-    [
-        ("segment", "heard", count(|member| member.on_segment)),
-        ("segment", "silent", count(|member| !member.on_segment)),
-        ("node-network", "heard", count(|member| member.on_node_network)),
-        ("node-network", "silent", count(|member| !member.on_node_network)),
-    ]
 }
