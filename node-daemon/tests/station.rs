@@ -269,6 +269,10 @@ fn one_station_speaks_and_another_takes_over_when_it_is_gone() {
                 .into();
             let first = speaker(&mut nodes);
             let first_mac = first.mac();
+            let rights = first.station.lock().unwrap().as_ref().unwrap().rights();
+            let place = (link_index(&first.name), ip(V4));
+            eventually("the right is told", || rights.held(place).then_some(()));
+            assert!(!rights.held((place.0, ip("192.0.2.18"))));
             for address in [V4, V6] {
                 let told = || (neighbour(address, true) == Some(first_mac)).then_some(());
                 eventually("an answer", told);
@@ -279,6 +283,7 @@ fn one_station_speaks_and_another_takes_over_when_it_is_gone() {
 
             let killed = Instant::now();
             first.kill();
+            assert!(!rights.held(place));
             let second = speaker(&mut nodes);
             println!("taken over after {:?}", killed.elapsed());
             assert_eq!(second.beginnings(V4), [Cause::TakenOver]);
@@ -380,8 +385,9 @@ fn a_successor_goes_on_as_the_same_member_and_nobody_notices() {
             eventually("both vote", || {
                 (api.lock().unwrap().voters.len() == 2).then_some(())
             });
-            // The burst is over.
-            std::thread::sleep(Duration::from_millis(2200));
+            let labels = SegmentLabels::new(SEGMENT);
+            let rounds = || first.metrics.ndp.unsolicited.get_or_create(&labels).get();
+            eventually("the burst is over", || (rounds() == 6).then_some(()));
             let claims = listen();
             let bytes = serde_json::to_vec(&first.export()).unwrap();
             let start = Start {
@@ -395,7 +401,11 @@ fn a_successor_goes_on_as_the_same_member_and_nobody_notices() {
             });
             assert_eq!(causes, [Cause::Inherited]);
             assert_eq!(neighbour(V4, true), Some(second.mac()));
-            std::thread::sleep(Duration::from_millis(1500));
+            // For much longer than it takes to take over.
+            let heard = nodes[0].received("segment");
+            eventually("it is heard for a while", || {
+                (nodes[0].received("segment") > heard + 15).then_some(())
+            });
             assert_eq!(nodes[0].beginnings(V4), [], "nobody else has begun");
             let after = last(&nodes[0]).unwrap();
             assert_eq!(after.epoch, before.epoch);
@@ -404,6 +414,103 @@ fn a_successor_goes_on_as_the_same_member_and_nobody_notices() {
             let claims = claims.lock().unwrap();
             // What it is asked it answers, to the client alone.
             assert!(claims.is_empty(), "{claims:?}");
+        },
+    );
+}
+
+/// It still forwards for those that know it, and its connections would break.
+#[test]
+fn nobody_is_told_of_a_new_speaker_while_the_old_ones_kernel_lives() {
+    in_a_world(
+        "nobody_is_told_of_a_new_speaker_while_the_old_ones_kernel_lives",
+        || {
+            build_segment(3);
+            let api = Api::default();
+            let names = ["n1", "n2", "n3"];
+            let mut nodes: Vec<_> = names.map(|name| Start::new(name, &api).run()).into();
+            for (n, node) in nodes.iter().enumerate() {
+                let own = format!("192.0.2.{}", 100 + n);
+                sh(&format!("ip address add {own}/32 dev n{}", n + 1));
+                node.order(|orders| orders.own_addresses = vec![ip(&own)]);
+            }
+            let first = speaker(&mut nodes);
+            let own = eventually("its own address is known", || {
+                let members = nodes[0].members();
+                let her = members.iter().find(|m| m.node == NodeId::of(&first.name))?;
+                her.contact.own_addresses.first().copied()
+            });
+            eventually("all three vote", || {
+                (api.lock().unwrap().voters.len() == 3).then_some(())
+            });
+            eventually("the client knows it", || {
+                (neighbour(V4, true) == Some(first.mac())).then_some(())
+            });
+            first.kill();
+            let claims = listen();
+            let second = speaker(&mut nodes);
+            assert_eq!(second.beginnings(V4), [Cause::TakenOver]);
+            let heard = second.received("segment");
+            eventually("a while has passed", || {
+                (second.received("segment") > heard + 15).then_some(())
+            });
+            assert_eq!(*claims.lock().unwrap(), [], "nobody is told");
+            assert_eq!(neighbour(V4, false), Some(first.mac()));
+            // New neighbours are answered.
+            sh(&format!("ip -n client neigh del {V4} dev c"));
+            eventually("an answer", || {
+                (neighbour(V4, true) == Some(second.mac())).then_some(())
+            });
+
+            sh(&format!("ip address del {own}/32 dev {}", first.name));
+            let told = || {
+                let claims = claims.lock().unwrap();
+                let second = second.mac();
+                let all = [V4, V6].iter().all(|address| {
+                    claims
+                        .iter()
+                        .any(|claim| claim.1 == ip(address) && claim.2 == second)
+                });
+                all.then_some(())
+            };
+            eventually("everybody is told once the kernel is gone too", told);
+        },
+    );
+}
+
+/// What is seen of it is only that nobody hears it on the segment any more.
+#[test]
+fn who_is_cut_off_from_the_segment_lets_go_though_its_link_is_up() {
+    in_a_world(
+        "who_is_cut_off_from_the_segment_lets_go_though_its_link_is_up",
+        || {
+            build_segment(3);
+            let api = Api::default();
+            let names = ["n1", "n2", "n3"];
+            let mut nodes: Vec<_> = names.map(|name| Start::new(name, &api).run()).into();
+            for node in &nodes {
+                node.order(|orders| orders.gateways = [ip("192.0.2.200")].into());
+            }
+            let first = speaker(&mut nodes);
+            eventually("all three vote", || {
+                (api.lock().unwrap().voters.len() == 3).then_some(())
+            });
+            // The switch stops to forward for it, and tells nobody.
+            sh(&format!("ip link set {}-b nomaster", first.name));
+            let second = speaker(&mut nodes);
+            let stopped = eventually("it has let go", || {
+                let stopped = first.told(|report| match report {
+                    Report::Stopped { address, cause } if *address == ip(V4) => Some(*cause),
+                    _ => None,
+                });
+                stopped.first().copied()
+            });
+            assert_eq!(stopped, Cause::SegmentLost);
+            eventually("the client is told of the new node", || {
+                (neighbour(V4, true) == Some(second.mac())).then_some(())
+            });
+            let labels = SegmentLabels::new(SEGMENT);
+            let reachable = &first.metrics.station.gateway_reachable;
+            assert_eq!(reachable.get_or_create(&labels).get(), 0);
         },
     );
 }

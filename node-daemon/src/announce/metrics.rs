@@ -107,7 +107,7 @@ pub struct Metrics {
     pub ndp: ProtocolMetrics,
     /// Frames that the kernel did not take.
     pub send_errors: Family<SegmentLabels, Counter>,
-    /// How late a segment's thread woke up, in seconds, where that was 50 ms or more.
+    /// How late the thread of the segments woke up, in seconds, where that was 50 ms or more.
     pub stalls: Histogram,
     /// What the thread of the segments counts besides.
     pub station: StationMetrics,
@@ -172,7 +172,7 @@ impl Metrics {
         );
         registry.register(
             "l2_loop_stall_seconds",
-            "How late a segment's thread woke up, where that was 50 ms or more",
+            "How late the thread of the segments woke up, where that was 50 ms or more",
             metrics.stalls.clone(),
         );
         metrics.station.register(registry);

@@ -246,6 +246,12 @@ impl Speaker {
         &self.voices
     }
 
+    /// The addresses that are spoken for.
+    #[must_use]
+    pub const fn speaking(&self) -> &BTreeSet<IpAddr> {
+        &self.speaking
+    }
+
     /// The keys of which not everybody has been told yet.
     #[must_use]
     pub fn unfinished(&self) -> BTreeSet<Key> {

@@ -6,6 +6,7 @@
 //! from a slot that always holds the newest, so that there is nothing to queue and nothing to
 //! overflow, and is woken through a socket pair.
 
+mod rights;
 mod roster;
 mod segment;
 mod worker;
@@ -21,6 +22,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tokio::sync::mpsc;
 
+pub use self::rights::{Place, Rights};
 use self::worker::Worker;
 use super::inheritance::Inheritance;
 use super::mac::Mac;
@@ -209,6 +211,7 @@ pub struct Station {
     orders: Arc<ArcSwap<Slot>>,
     answers: channel::Sender<Answered>,
     waker: UnixStream,
+    rights: Rights,
     thread: JoinHandle<Inheritance>,
 }
 
@@ -241,7 +244,9 @@ impl Station {
         };
         let orders = Arc::new(ArcSwap::from_pointee(slot));
         let (answers, answered) = channel::channel();
-        let worker = Worker::new(setup, Arc::clone(&orders), answered, woken);
+        let rights = Rights::default();
+        let slot = Arc::clone(&orders);
+        let worker = Worker::new(setup, slot, answered, woken, rights.clone());
         let thread = std::thread::Builder::new()
             .name("segments".to_owned())
             .spawn(move || worker.run())?;
@@ -249,6 +254,7 @@ impl Station {
             orders,
             answers,
             waker,
+            rights,
             thread,
         })
     }
@@ -278,6 +284,12 @@ impl Station {
         // If the thread has died there is nobody who would like to know.
         let _ = self.answers.send(answered);
         self.wake();
+    }
+
+    /// What may be spoken for at this moment, for who puts addresses on interfaces.
+    #[must_use]
+    pub fn rights(&self) -> Rights {
+        self.rights.clone()
     }
 
     /// Whether the thread has ended by itself, which is a fault.

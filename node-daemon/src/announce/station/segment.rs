@@ -1,10 +1,12 @@
 //! One segment of the thread: the machine, the speaker, the sockets, and what goes between them.
 
 mod air;
+mod deeds;
 mod labels;
+mod link;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +15,15 @@ use self::air::Air;
 use self::labels::Labels;
 use super::super::clock;
 use super::super::codec::{self, Refusal, SegmentId};
-use super::super::frames::{self, Claim};
+use super::super::frames::Claim;
 use super::super::inheritance::Estate;
 use super::super::protocol::{
-    Answer, ApiAnswer, Body, Cause, Contact, Decision, Destination, Heartbeat, Incarnation, Key,
-    Local, Machine, Message, Moment, NodeId, Parameters, Path, Transition, Transmit, Voice,
+    Answer, ApiAnswer, Body, Cause, Heartbeat, Incarnation, Key, Local, Machine, Message, Moment,
+    NodeId, Parameters, Path, Voice,
 };
 use super::super::secrets::Secret;
-use super::super::speaker::{Beginning, Notice, Speaker};
+use super::super::speaker::Speaker;
+use super::rights::{Place, Right, SegmentRights};
 use super::roster::Roster;
 use super::worker::Shared;
 use super::{Member, Orders, Report};
@@ -28,14 +31,8 @@ use super::{Member, Orders, Report};
 /// Frames and messages looked at before anything is sent, of each kind. Claims among them are
 /// heeded before questions are answered, and rounds are not held up by a flood.
 const AT_ONCE: usize = 256;
-/// How soon to try again to attach to an interface.
-const RETRY: Duration = Duration::from_secs(1);
 /// How often to look who is there.
 const LOOK: Duration = Duration::from_millis(200);
-/// From when on a gateway that has not answered counts as unreachable.
-const GATEWAY_PATIENCE: Duration = Duration::from_millis(300);
-/// Heartbeats of which the echo is waited for.
-const BEATS: usize = 8;
 
 /// What makes a segment.
 pub(super) struct Identity {
@@ -74,6 +71,7 @@ pub(super) struct Segment {
     gateway_asked: Option<Moment>,
     hand_over_begun: Option<Moment>,
     has_ended: bool,
+    rights: SegmentRights,
     /// Of the process before this one: how it spoke.
     quiet: BTreeSet<Key>,
     unfinished: BTreeSet<Key>,
@@ -120,6 +118,7 @@ impl Segment {
             gateway_asked: None,
             hand_over_begun: None,
             has_ended: false,
+            rights: SegmentRights::default(),
             quiet: BTreeSet::new(),
             unfinished: BTreeSet::new(),
         };
@@ -132,6 +131,7 @@ impl Segment {
             segment.unfinished = estate.unfinished;
             segment.machine = Machine::inherit(estate.machine, now);
         }
+        segment.machine.set_survive_via_api(orders.survive_via_api);
         segment.machine.set_view(orders.view.clone(), now);
         segment.tell_local(shared, now);
         segment.settle(shared, now);
@@ -156,6 +156,7 @@ impl Segment {
         if orders.view != before.view {
             self.machine.set_view(orders.view.clone(), now);
         }
+        self.machine.set_survive_via_api(orders.survive_via_api);
         self.has_ended &= orders.ending;
         self.tell_local(shared, now);
         self.settle(shared, now);
@@ -322,6 +323,7 @@ impl Segment {
 
     /// Ends, and says so.
     pub(super) fn close(mut self, shared: &Shared) {
+        self.rights.change();
         let keys: Vec<_> = self.speaker.voices().keys().copied().collect();
         for key in keys {
             self.speaker.stop(key, Cause::Withdrawn);
@@ -332,7 +334,8 @@ impl Segment {
     }
 
     /// Ends, and leaves everything to the next process.
-    pub(super) fn export(self) -> (String, Estate) {
+    pub(super) fn export(mut self) -> (String, Estate) {
+        self.rights.change();
         let quiet = |(key, voice): (&Key, &Voice)| (*voice == Voice::Quiet).then_some(*key);
         let estate = Estate {
             machine: self.machine.export(),
@@ -342,149 +345,20 @@ impl Segment {
         (self.name, estate)
     }
 
-    /// Does what the machine has decided, and sends what it says, in this order: it has fallen
-    /// silent before it says so.
-    fn settle(&mut self, shared: &Shared, now: Moment) {
-        while let Some(decision) = self.machine.poll_decision() {
-            self.carry_out(decision, shared, now);
-        }
-        while let Some(transmit) = self.machine.poll_transmit() {
-            self.transmit(transmit, shared, now);
-        }
-        self.tell_notices(shared);
-        if self.orders.ending && !self.has_ended && self.machine.has_ended() {
-            self.has_ended = true;
-            self.report(shared, Report::Ended);
-        }
+    /// What it has the right to speak for, after a change.
+    pub(super) fn changed_rights(&mut self) -> bool {
+        let until = self.speaker.voices().keys();
+        let until = until.map(|key| self.machine.permitted_until(*key).unwrap_or_default());
+        self.rights.prolong(until.min().unwrap_or_default())
     }
 
-    fn carry_out(&mut self, decision: Decision, shared: &Shared, now: Moment) {
-        match decision {
-            Decision::Begin {
-                key,
-                voice,
-                cause,
-                former,
-                silent_since,
-            } => {
-                let mut beginning = Beginning {
-                    key,
-                    voice,
-                    cause,
-                    former,
-                    silent_since,
-                };
-                if cause == Cause::Inherited {
-                    let quiet = self.quiet.contains(&key);
-                    beginning.voice = if quiet { Voice::Quiet } else { Voice::Loud };
-                }
-                if let Some(since) = silent_since.filter(|_| cause == Cause::TakenOver) {
-                    let dark = now.since(since);
-                    shared.metrics.station.takeover.observe(dark.as_secs_f64());
-                }
-                self.speaker.begin(&beginning, now);
-                if cause == Cause::Inherited && self.unfinished.contains(&key) {
-                    self.speaker.burst(key, now);
-                }
-            }
-            Decision::Stop { key, cause } => self.speaker.stop(key, cause),
-            Decision::Burst { key } => self.speaker.burst(key, now),
-            Decision::Ask(request) => {
-                if !self.report(shared, Report::Ask(request, now)) {
-                    self.machine.api_answered(ApiAnswer::Unreachable, now, now);
-                }
-            }
-            Decision::ProbeKernel { node, addresses } => {
-                for address in addresses {
-                    self.kernels.insert(address, node);
-                    let source = self.own_address(|own| own.is_ipv6() && address.is_ipv6());
-                    self.probe(source, address);
-                }
-            }
-            Decision::ProbeGateway => {
-                let asked = *self.gateway_asked.get_or_insert(now);
-                if now.since(asked) >= GATEWAY_PATIENCE {
-                    self.labels.gateway(&shared.metrics.station, false);
-                }
-                let orders = Arc::clone(&self.orders);
-                for gateway in &orders.gateways {
-                    let source = self.own_address(|own| own.is_ipv4() == gateway.is_ipv4());
-                    self.probe(source, *gateway);
-                }
-            }
-            Decision::Note(transition) => self.note(transition, shared, now),
-        }
-    }
-
-    fn note(&mut self, transition: Transition, shared: &Shared, now: Moment) {
-        let metrics = &shared.metrics.station;
-        match transition {
-            Transition::MessageDropped => {
-                // As many as somebody likes to send: counted, and no more.
-                self.labels.dropped(metrics, "stale");
-                return;
-            }
-            Transition::HandOverBegun => {
-                self.hand_over_begun.get_or_insert(now);
-            }
-            Transition::HandOverDone => {
-                if let Some(begun) = self.hand_over_begun.take() {
-                    metrics.hand_over.observe(now.since(begun).as_secs_f64());
-                }
-            }
-            Transition::HandOverFailed => self.hand_over_begun = None,
-            _ => {}
-        }
-        self.labels.transition(metrics, transition);
-        self.report(shared, Report::Noted(transition));
-    }
-
-    fn transmit(&mut self, transmit: Transmit, shared: &Shared, now: Moment) {
-        let Transmit { message, to } = transmit;
-        let metrics = &shared.metrics.station;
-        let bytes = match codec::encode(self.id, &message, self.secret.as_ref()) {
-            Ok(bytes) => bytes,
-            Err(error) => {
-                self.labels.dropped(metrics, "too_long");
-                tracing::warn!(segment = %self.name, %error, "a message is not sent");
-                return;
-            }
-        };
-        match to {
-            Destination::Segment => {
-                if let Some(air) = &self.air {
-                    match air.wire.send_message(air.attachment.mac, &bytes) {
-                        Ok(()) => self.labels.said(metrics, Path::Segment),
-                        Err(error) => {
-                            self.labels.send_error(&shared.metrics);
-                            tracing::debug!(segment = %self.name, %error, "message not sent");
-                        }
-                    }
-                }
-            }
-            Destination::NodeNetwork(nodes) => {
-                for node in nodes {
-                    let socket = self.roster.socket(node, &self.orders.view);
-                    if let (Some(socket), Some(network)) = (socket, &shared.node_network) {
-                        // Who cannot be reached is silent for us, and that is seen elsewhere.
-                        if network.send(&bytes, socket).is_ok() {
-                            self.labels.said(metrics, Path::NodeNetwork);
-                        }
-                    }
-                }
-            }
-        }
-        if let Body::Heartbeat(heartbeat) = &message.body {
-            let heartbeat = Arc::clone(heartbeat);
-            let low = u32::try_from(message.seq & u64::from(u32::MAX)).unwrap_or_default();
-            if self.beats.back().is_none_or(|(last, _)| *last != low) {
-                self.beats.push_back((low, now));
-            }
-            if self.beats.len() > BEATS {
-                self.beats.pop_front();
-            }
-            self.said = Some((message, heartbeat));
-        }
+    /// What it has the right to speak for.
+    pub(super) fn rights(&self) -> impl Iterator<Item = (Place, Right)> {
+        let index = self.air.iter().map(|air| air.attachment.index);
+        index.flat_map(move |index| {
+            let places = self.speaker.speaking().iter();
+            places.map(move |address| ((index, *address), self.rights.right()))
+        })
     }
 
     fn time_echoes(&mut self, heartbeat: &Heartbeat, shared: &Shared, now: Moment) {
@@ -510,19 +384,6 @@ impl Segment {
             self.gateway_asked = None;
             self.labels.gateway(&shared.metrics.station, true);
             self.machine.gateway_answered(now);
-        }
-    }
-
-    fn own_address(&self, suits: impl Fn(&IpAddr) -> bool) -> Option<IpAddr> {
-        self.orders.own_addresses.iter().copied().find(suits)
-    }
-
-    fn probe(&self, source: Option<IpAddr>, target: IpAddr) {
-        if let Some(air) = &self.air
-            && let Some(frame) = frames::probe(air.attachment.mac, source, target)
-            && let Err(error) = air.wire.send(&frame)
-        {
-            tracing::debug!(segment = %self.name, %error, "question not sent");
         }
     }
 
@@ -564,108 +425,5 @@ impl Segment {
             secrets: said.secrets.clone(),
             refused: false,
         })
-    }
-
-    fn choose_secret(&mut self, shared: &Shared, now: Moment) {
-        self.secret = shared.ring.signing(self.roster.secrets(now)).cloned();
-    }
-
-    fn tell_local(&mut self, shared: &Shared, now: Moment) {
-        let orders = &self.orders;
-        let socket = orders.node_address.zip(shared.node_network_port);
-        let local = Local {
-            link_up: self.air.is_some(),
-            draining: orders.draining,
-            ending: orders.ending,
-            service_proxy_works: orders.service_proxy_works,
-            weight: orders.weight,
-            contact: Contact {
-                mac: self.air.as_ref().map(|air| air.attachment.mac),
-                own_addresses: orders.own_addresses.clone(),
-                node_network: socket.map(SocketAddr::from),
-                zone: orders.zone,
-            },
-            secrets: shared.ring.ids(),
-            has_gateway: !orders.gateways.is_empty(),
-        };
-        if self.local.as_ref() != Some(&local) {
-            self.local = Some(local.clone());
-            self.machine.set_local(local, now);
-        }
-    }
-
-    fn tell_notices(&mut self, shared: &Shared) {
-        while let Some(notice) = self.speaker.poll_notice() {
-            let report = match notice {
-                Notice::Began {
-                    address,
-                    cause,
-                    former,
-                    dark_for,
-                } => Report::Began {
-                    address,
-                    cause,
-                    former,
-                    dark_for,
-                },
-                Notice::Stopped(address, cause) => Report::Stopped { address, cause },
-                Notice::Conflict(address, mac) => Report::Conflict { address, mac },
-            };
-            self.report(shared, report);
-        }
-    }
-
-    fn report(&self, shared: &Shared, report: Report) -> bool {
-        shared.report(&self.name, report)
-    }
-
-    /// Brings the sockets to the interface that is ordered.
-    fn reattach(&mut self, shared: &Shared, now: Moment) {
-        let wanted = self.orders.attachment.clone();
-        if let (Some(air), Some(wanted)) = (&mut self.air, &wanted)
-            && air.attachment.index == wanted.index
-        {
-            if air.attachment != *wanted {
-                air.attachment = wanted.clone();
-                self.speaker.set_link(Some(wanted.mac), now);
-                self.report(shared, Report::OnAir(Some(wanted.mac)));
-            }
-            return;
-        }
-        if self.air.is_some() {
-            self.detach(shared, now);
-            // What was said there counts no more: it is let go before anything is said elsewhere.
-            self.tell_local(shared, now);
-            self.settle(shared, now);
-        }
-        self.attach(shared, now);
-    }
-
-    fn attach(&mut self, shared: &Shared, now: Moment) {
-        self.next_try = now + RETRY;
-        let Some(attachment) = self.orders.attachment.clone() else {
-            return;
-        };
-        let mac = attachment.mac;
-        match Air::open(attachment, &self.orders.groups, now) {
-            Ok(air) => {
-                self.air = Some(air);
-                self.in_trouble = false;
-                self.speaker.set_link(Some(mac), now);
-                self.report(shared, Report::OnAir(Some(mac)));
-            }
-            Err(error) => {
-                if !std::mem::replace(&mut self.in_trouble, true) {
-                    self.report(shared, Report::Trouble(super::with_causes(&error)));
-                }
-            }
-        }
-    }
-
-    fn detach(&mut self, shared: &Shared, now: Moment) {
-        if self.air.take().is_some() {
-            self.speaker.set_link(None, now);
-            self.report(shared, Report::OnAir(None));
-        }
     }
 }

@@ -24,6 +24,7 @@ use super::super::metrics::Metrics;
 use super::super::node_network::NodeNetwork;
 use super::super::protocol::{Moment, Path};
 use super::super::secrets::Ring;
+use super::rights::Rights;
 use super::segment::{Identity, Segment};
 use super::{AllOrders, Answered, Report, Setup, Slot, with_causes};
 
@@ -50,6 +51,7 @@ pub(super) struct Worker {
     secrets: Arc<ArcSwap<Ring>>,
     next_try: Moment,
     next_look: Moment,
+    rights: Rights,
     shared: Shared,
 }
 
@@ -81,6 +83,7 @@ impl Worker {
         slot: Arc<ArcSwap<Slot>>,
         answered: channel::Receiver<Answered>,
         woken: UnixStream,
+        rights: Rights,
     ) -> Self {
         let (incarnation, estates) = match setup.inherited {
             Some(inherited) => (inherited.incarnation, inherited.segments),
@@ -111,6 +114,7 @@ impl Worker {
             secrets: setup.secrets,
             next_try: Moment::default(),
             next_look: Moment::default(),
+            rights,
         }
     }
 
@@ -142,6 +146,7 @@ impl Worker {
             for (_, segment) in self.segments.values_mut() {
                 segment.speak(&self.shared);
             }
+            self.publish_rights();
             self.wait();
         }
         let Self {
@@ -149,8 +154,10 @@ impl Worker {
             mut estates,
             segments,
             shared,
+            rights,
             ..
         } = self;
+        rights.publish(BTreeMap::new());
         for (name, segment) in segments.into_values() {
             shared.report(&name, Report::OnAir(None));
             let (name, estate) = segment.export();
@@ -265,6 +272,18 @@ impl Worker {
     fn tell_all(&mut self, now: Moment) {
         for (_, segment) in self.segments.values_mut() {
             segment.shared_changed(&self.shared, now);
+        }
+    }
+
+    fn publish_rights(&mut self) {
+        let mut changed = false;
+        for (_, segment) in self.segments.values_mut() {
+            changed |= segment.changed_rights();
+        }
+        if changed {
+            let segments = self.segments.values();
+            let rights = segments.flat_map(|(_, segment)| segment.rights());
+            self.rights.publish(rights.collect());
         }
     }
 
