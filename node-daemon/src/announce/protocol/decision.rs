@@ -44,9 +44,7 @@ pub enum Voice {
 }
 
 /// Why an address is spoken for here, or no more.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Cause {
     /// Nobody spoke for it.
     Unclaimed,

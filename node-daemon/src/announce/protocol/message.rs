@@ -45,9 +45,10 @@ impl Digest {
     #[must_use]
     pub fn of<'a>(keys: impl IntoIterator<Item = &'a Key>) -> Self {
         // The sum of well mixed keys does not depend on their order.
-        Self(keys.into_iter().fold(0, |sum: u64, key| {
-            sum.wrapping_add(mix(key.0))
-        }))
+        Self(
+            keys.into_iter()
+                .fold(0, |sum: u64, key| sum.wrapping_add(mix(key.0))),
+        )
     }
 
     /// The digest of the set with this key too.

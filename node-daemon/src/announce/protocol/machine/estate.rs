@@ -44,6 +44,8 @@ pub(super) struct Estate {
     pub(super) stated_at: Moment,
     /// When to state it again, and after what time once more.
     pub(super) restate: Option<(Moment, Duration)>,
+    /// Who does not know the set.
+    pub(super) askers: BTreeSet<NodeId>,
     /// The voters that have accepted the set as it is.
     pub(super) acknowledged: BTreeSet<NodeId>,
     /// The voters that refuse it, for whom, and since when.
@@ -67,7 +69,12 @@ impl Estate {
     }
 
     /// Lets a key go, for somebody or for anybody.
-    pub(super) fn remove(&mut self, key: Key, target: Option<NodeId>, now: Moment) -> Option<Holding> {
+    pub(super) fn remove(
+        &mut self,
+        key: Key,
+        target: Option<NodeId>,
+        now: Moment,
+    ) -> Option<Holding> {
         let holding = self.keys.remove(&key)?;
         self.digest = self.digest.without(key);
         self.unconfirmed.remove(&key);

@@ -79,7 +79,10 @@ impl Machine {
     /// Takes in what a voter says about this node.
     pub(super) fn note_report(&mut self, voter: NodeId, echo: &Echo) {
         let accepted = echo.incarnation == self.incarnation
-            && matches!(echo.answer, Answer::Accepted { .. } | Answer::Refused { .. } | Answer::Unknown);
+            && matches!(
+                echo.answer,
+                Answer::Accepted { .. } | Answer::Refused { .. } | Answer::Unknown
+            );
         let report = Report {
             epoch: if self.rules().last_holder_is_preferred {
                 echo.epoch
@@ -123,7 +126,8 @@ impl Machine {
 
     /// Whether it hears a majority of the voters, and they hear it.
     pub(super) fn hears_quorum(&self) -> bool {
-        self.registry.exists() && self.reporting(Moment::default()) >= self.registry.current.majority()
+        self.registry.exists()
+            && self.reporting(Moment::default()) >= self.registry.current.majority()
     }
 
     /// Takes an epoch once enough voters have said which it had.
@@ -144,6 +148,10 @@ impl Machine {
             .max()
             .unwrap_or_default()
             .max(self.standing.last_epoch);
+        if !self.rules().last_holder_is_preferred && self.standing.last_epoch > Epoch(0) {
+            // Nobody tells it which epoch is new.
+            return;
+        }
         self.standing.epoch = Epoch(highest.0.saturating_add(1));
         self.standing.last_epoch = self.standing.epoch;
         self.standing.released = false;

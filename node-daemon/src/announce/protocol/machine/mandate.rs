@@ -59,7 +59,11 @@ impl Mandate {
         now: Moment,
         mandate: Duration,
     ) {
-        while self.sent.front().is_some_and(|sent| sent.at + mandate <= now) {
+        while self
+            .sent
+            .front()
+            .is_some_and(|sent| sent.at + mandate <= now)
+        {
             self.sent.pop_front();
         }
         self.sent.push_back(Sent {

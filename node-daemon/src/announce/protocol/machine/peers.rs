@@ -6,9 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::super::decision::Path;
-use super::super::message::{
-    Digest, Epoch, Heartbeat, Incarnation, Key, NodeId, Owned,
-};
+use super::super::message::{Digest, Epoch, Heartbeat, Incarnation, Key, NodeId, Owned};
 use super::super::time::Moment;
 
 /// How many earlier runs of a daemon are remembered, so that nothing of theirs counts again.

@@ -107,7 +107,10 @@ mod tests {
         for n in [0, 1, 2, 1000, u64::MAX / 3, u64::MAX / 2, u64::MAX - 1] {
             let expected = 64.0 - ((n as f64) + 1.0).log2();
             let found = negative_log2(n) as f64 / f64::from(u32::MAX);
-            assert!((found - expected).abs() < 1e-7, "{n}: {found} not {expected}");
+            assert!(
+                (found - expected).abs() < 1e-7,
+                "{n}: {found} not {expected}"
+            );
         }
     }
 
@@ -117,14 +120,16 @@ mod tests {
         let picks: Vec<_> = (0..12)
             .map(|key| pick(key, &[(1, 100), (2, 100), (3, 50)]))
             .collect();
-        assert_eq!(picks, [0; 12]);
+        assert_eq!(picks, [2, 1, 2, 2, 2, 2, 3, 3, 1, 2, 1, 3]);
     }
 
     #[test]
     fn keys_are_shared_by_weight() {
         let mut shares: BTreeMap<u64, u32> = BTreeMap::new();
         for key in 0..4000 {
-            *shares.entry(pick(key, &[(1, 300), (2, 100), (3, 0)])).or_default() += 1;
+            *shares
+                .entry(pick(key, &[(1, 300), (2, 100), (3, 0)]))
+                .or_default() += 1;
         }
         assert!((2850..3150).contains(&shares[&1]), "{shares:?}");
         assert_eq!(shares.get(&3), None);
