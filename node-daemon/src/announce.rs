@@ -57,7 +57,6 @@ pub mod plan;
 pub mod protocol;
 pub mod random;
 pub mod registry;
-pub mod rendezvous;
 pub mod secrets;
 pub mod segments;
 pub mod service_proxy;

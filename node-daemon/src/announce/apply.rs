@@ -473,7 +473,10 @@ impl<E: EventSink> Work<E> {
                         .collect()
                 },
             }),
-            _ => Wish::LetGo,
+            // An earlier run may have held it. Where there is no L2Network it says nothing to anybody,
+            // and is not worth a request of each daemon.
+            _ if !snapshot.networks.is_empty() => Wish::LetGo,
+            _ => Wish::None,
         };
         send_if_new(&self.desk.wish, wish);
     }

@@ -34,17 +34,6 @@ impl AddressLabels {
     }
 }
 
-/// The members of a segment, heard or not.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct PeerLabels {
-    /// The L2Network's name.
-    pub segment: String,
-    /// `segment`, or `node-network`.
-    pub path: &'static str,
-    /// `heard`, or `silent`.
-    pub state: &'static str,
-}
-
 /// Why something became so on a segment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct CauseLabels {
@@ -112,8 +101,6 @@ pub struct Metrics {
     pub takeovers: Family<CauseLabels, Counter>,
     /// Claims of addresses of ours by stations that are none of ours.
     pub conflicts: Family<AddressLabels, Counter>,
-    /// Daemons by segment, path and state, this one included.
-    pub peers: Family<PeerLabels, Gauge>,
     /// ARP.
     pub arp: ProtocolMetrics,
     /// Neighbour discovery.
@@ -138,7 +125,6 @@ impl Default for Metrics {
             owner: Family::default(),
             takeovers: Family::default(),
             conflicts: Family::default(),
-            peers: Family::default(),
             arp: ProtocolMetrics::default(),
             ndp: ProtocolMetrics::default(),
             send_errors: Family::default(),
@@ -170,11 +156,6 @@ impl Metrics {
             "l2_conflicts",
             "Claims of our addresses by stations that are no node daemons",
             metrics.conflicts.clone(),
-        );
-        registry.register(
-            "l2_peers",
-            "Node daemons on each segment, this one included, by path and whether they are heard",
-            metrics.peers.clone(),
         );
         let arp = ["l2_arp_requests", "l2_arp_replies", "l2_arp_gratuitous"];
         metrics.arp.register(registry, arp, "ARP");

@@ -14,7 +14,7 @@ use mooring_common::names::{reasons, segment_notices, speaking_reasons};
 use super::super::EventSink;
 use super::super::entries::Standing;
 use super::super::mac::Mac;
-use super::super::metrics::{AddressLabels, CauseLabels, Metrics, PeerLabels};
+use super::super::metrics::{AddressLabels, CauseLabels, Metrics};
 use super::super::observe::Snapshot;
 use super::super::plan::Assignment;
 use super::super::protocol::{Cause, NodeId};
@@ -104,26 +104,15 @@ impl<E: EventSink> Teller<E> {
 
     /// The members of a segment, this one among them.
     pub(super) fn members(&mut self, segment: &str, members: Arc<Vec<Member>>, own: NodeId) {
-        for (path, state, count) in counts(&members) {
-            let labels = PeerLabels {
-                segment: segment.to_owned(),
-                path,
-                state,
-            };
-            self.metrics.peers.get_or_create(&labels).set(count);
-        }
         let known = self.members.entry(segment.to_owned()).or_default();
         known.own = members.iter().find(|member| member.node == own).cloned();
         let quorum = known.own.as_ref().is_none_or(|own| own.flags.hears_quorum);
-        known.no_quorum_since =
-            (!quorum).then(|| known.no_quorum_since.unwrap_or_else(Instant::now));
+        known.no_quorum_since = (!quorum).then(|| known.no_quorum_since.unwrap_or_else(Instant::now));
     }
 
     /// Looks at what takes time to be believed, and at what is the same on all segments.
     pub(super) fn look(&mut self, unsigned: bool, service_proxy_works: bool, now: Instant) {
-        self.metrics
-            .service_proxy
-            .set(i64::from(service_proxy_works));
+        self.metrics.service_proxy.set(i64::from(service_proxy_works));
         for (segment, members) in &self.members {
             let own = members.own.as_ref();
             let silent = members.no_quorum_since;
@@ -133,10 +122,7 @@ impl<E: EventSink> Teller<E> {
                 (unsigned, segment_notices::HEARTBEATS_UNSIGNED),
                 (lost, segment_notices::QUORUM_LOST),
                 (filtered, segment_notices::SEGMENT_FILTERED),
-                (
-                    !service_proxy_works,
-                    segment_notices::SERVICE_PROXY_UNHEALTHY,
-                ),
+                (!service_proxy_works, segment_notices::SERVICE_PROXY_UNHEALTHY),
             ]
             .into_iter()
             .filter_map(|(is_so, notice)| is_so.then_some(notice))
@@ -203,13 +189,7 @@ impl<E: EventSink> Teller<E> {
     pub(super) fn closed(&mut self, segment: &str) {
         self.members.remove(segment);
         self.begun.remove(segment);
-        for address in self
-            .standing
-            .remove(segment)
-            .unwrap_or_default()
-            .speaks_for
-            .into_keys()
-        {
+        for address in self.standing.remove(segment).unwrap_or_default().speaks_for.into_keys() {
             tracing::info!(segment, %address, "not announcing an address any more");
             self.metrics
                 .owner
@@ -342,25 +322,4 @@ const fn reason(cause: Cause) -> &'static str {
         Cause::Withdrawn => "Withdrawn",
         Cause::Ended => "Ended",
     }
-}
-
-/// Members by the path on which they are heard, and whether they are.
-fn counts(members: &[Member]) -> [(&'static str, &'static str, i64); 4] {
-    let count = |test: fn(&Member) -> bool| {
-        i64::try_from(members.iter().filter(|member| test(member)).count()).unwrap_or(i64::MAX)
-    };
-    [
-        ("segment", "heard", count(|member| member.on_segment)),
-        ("segment", "silent", count(|member| !member.on_segment)),
-        (
-            "node-network",
-            "heard",
-            count(|member| member.on_node_network),
-        ),
-        (
-            "node-network",
-            "silent",
-            count(|member| !member.on_node_network),
-        ),
-    ]
 }

@@ -123,7 +123,7 @@ impl StationMetrics {
             self.hand_over.clone(),
         );
         registry.register(
-            "l2_members",
+            "l2_peers",
             "Other members of each segment, by the path they are heard on or not",
             self.members.clone(),
         );
