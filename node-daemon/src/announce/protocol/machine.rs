@@ -83,6 +83,8 @@ pub struct Machine {
     seq: u64,
     standing: Standing,
     peers: BTreeMap<NodeId, Peer>,
+    /// The newest run of each that was heard, whether or not it counts yet.
+    runs: BTreeMap<NodeId, Incarnation>,
     /// Who states to hold which key, of the others.
     owners: BTreeMap<Key, NodeId>,
     voter: Voter,
@@ -131,6 +133,7 @@ impl Machine {
             seq: 0,
             standing: Standing::new(now, parameters.heartbeat),
             peers: BTreeMap::new(),
+            runs: BTreeMap::new(),
             owners: BTreeMap::new(),
             voter: Voter::new(awake_at, promise, rules),
             waiting: Waiting::new(awake_at),
@@ -139,7 +142,7 @@ impl Machine {
             claims: Claims::default(),
             handovers: HandOvers::default(),
             registry: Registry::new(now),
-            quiet: Quiet::default(),
+            quiet: Quiet::new(),
             senses: Senses::new(now),
             beat: Beat::new(now),
             silence_check: Moment::NEVER,
@@ -221,6 +224,11 @@ impl Machine {
         self.settle();
     }
 
+    /// Whether survivors of a lost majority go on, from now on.
+    pub const fn set_survive_via_api(&mut self, survive: bool) {
+        self.parameters.survive_via_api = survive;
+    }
+
     /// Takes in the answer to a [`Decision::Ask`], and when it was asked.
     pub fn api_answered(&mut self, answer: ApiAnswer, asked: Moment, now: Moment) {
         self.advance(now);
@@ -273,6 +281,11 @@ impl Machine {
     /// When to call [`Self::tick`] at the latest.
     #[must_use]
     pub fn next_deadline(&self) -> Moment {
+        self.deadlines().into_iter().min().unwrap_or(Moment::NEVER)
+    }
+
+    /// When each part wants to be called.
+    fn deadlines(&self) -> [Moment; 11] {
         let lapse = if self.estate.speaks() {
             self.mandate.end().unwrap_or(Moment::NEVER)
         } else {
@@ -291,9 +304,6 @@ impl Machine {
             self.registry.due,
             self.senses.due,
         ]
-        .into_iter()
-        .min()
-        .unwrap_or(Moment::NEVER)
     }
 
     /// The next message to send.

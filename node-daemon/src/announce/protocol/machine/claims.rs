@@ -26,6 +26,8 @@ const PATIENCE: Duration = Duration::from_millis(700);
 /// A key that could not be had is tried again after that time, and a random part of the second.
 const RETRY: Duration = Duration::from_millis(100);
 const RETRY_SPREAD: Duration = Duration::from_millis(50);
+/// Who has started within that time is waited for like the others.
+const STARTING: Duration = Duration::from_secs(3);
 /// How long a set that is not known yet is waited for before free keys are claimed.
 const UNKNOWN_SET: Duration = Duration::from_millis(300);
 /// How long the last holder of a lapsed key is given (rule J).
@@ -156,6 +158,24 @@ impl Machine {
             .map(|(node, peer)| (*node, peer.last.weight))
     }
 
+    /// Those that have just started, and are about to be able to: without them whoever joins first
+    /// would take everything.
+    fn starting_others(&self) -> impl Iterator<Item = (NodeId, u16)> + '_ {
+        let lately = self.now - STARTING;
+        self.peers
+            .iter()
+            .filter(move |(_, peer)| {
+                let flags = peer.last.flags;
+                let hindered = flags.released || flags.draining || flags.vlan_down || flags.unfit;
+                flags.starting
+                    && !hindered
+                    && !peer.suspected
+                    && peer.last.contact.mac.is_some()
+                    && peer.steady_since >= lately
+            })
+            .map(|(node, peer)| (*node, peer.last.weight))
+    }
+
     /// Claims what nobody holds and suits this member best.
     pub(super) fn plan_claims(&mut self) {
         self.claims.replan = false;
@@ -194,7 +214,10 @@ impl Machine {
     /// The free keys that are to be claimed now.
     fn find_free(&mut self) -> Vec<Key> {
         let now = self.now;
-        let others: Vec<(NodeId, u16)> = self.eligible_others().collect();
+        let others: Vec<(NodeId, u16)> = self
+            .eligible_others()
+            .chain(self.starting_others())
+            .collect();
         let mut free = BTreeMap::new();
         let mut wanted = Vec::new();
         let mut due: Option<Moment> = None;
@@ -334,7 +357,7 @@ impl Machine {
     /// Takes what enough voters have granted, and gives up what they cannot grant any more.
     fn count_grants(&mut self) {
         let majority = self.registry.current.majority();
-        let voters = self.registry.current.voters.len();
+        let able: Vec<NodeId> = self.able_voters().collect();
         let mut won = Vec::new();
         let mut lost = Vec::new();
         for attempt in &self.claims.attempts {
@@ -342,7 +365,14 @@ impl Machine {
                 let votes: usize = granted.iter().map(|node| self.weight_of_vote(*node)).sum();
                 if votes >= majority {
                     won.push(*key);
-                } else if voters - refused.len().min(voters) < majority {
+                    continue;
+                }
+                let possible: usize = able
+                    .iter()
+                    .filter(|voter| !refused.contains(voter))
+                    .map(|voter| self.weight_of_vote(*voter))
+                    .sum();
+                if possible < majority {
                     lost.push(*key);
                 }
             }
@@ -397,9 +427,20 @@ impl Machine {
         for key in keys {
             self.put_off(*key);
         }
-        if self.claims.attempts.is_empty() && self.estate.unconfirmed.is_empty() {
-            self.withdraw_claims();
-        }
+        // What some voters have reserved is free for others at once.
+        self.withdraw_claims();
+    }
+
+    /// The voters that can grant: those that live, and this node itself.
+    fn able_voters(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.registry
+            .current
+            .voters
+            .iter()
+            .copied()
+            .filter(|voter| {
+                *voter == self.me || self.peers.get(voter).is_some_and(|peer| !peer.suspected)
+            })
     }
 
     /// Tells the voters that nothing is wanted any more, so that others get it.
@@ -416,9 +457,11 @@ impl Machine {
         }
     }
 
-    /// Tries a key again later.
+    /// Tries a key again later: the better it suits others, the later.
     fn put_off(&mut self, key: Key) {
-        let at = self.now + RETRY + self.random.up_to(RETRY_SPREAD);
+        let rank = placement::rank(key, (self.me, self.local.weight), self.eligible_others());
+        let rank = u32::try_from(rank.min(RANKS)).unwrap_or(u32::MAX);
+        let at = self.now + RETRY + RANK_DELAY * rank + self.random.up_to(RETRY_SPREAD);
         self.claims.retry.insert(key, at);
         self.claims.replan = true;
     }
@@ -430,12 +473,8 @@ impl Machine {
             return;
         }
         let awaited: BTreeSet<NodeId> = self
-            .registry
-            .current
-            .voters
-            .iter()
-            .copied()
-            .filter(|voter| self.peers.get(voter).is_some_and(|peer| !peer.suspected))
+            .able_voters()
+            .filter(|voter| *voter != self.me)
             .collect();
         let mut repeats = Vec::new();
         let mut late = Vec::new();
@@ -478,7 +517,7 @@ impl Machine {
         let votes = same_generation && self.registry.has_voter(node);
         match answer {
             Answer::None => {}
-            Answer::Unknown => self.tell_set_again(),
+            Answer::Unknown => self.tell_set_again(node),
             Answer::Refused { holder } if votes => {
                 let now = self.now;
                 self.estate.refusals.entry(node).or_insert((holder, now));
@@ -503,7 +542,16 @@ impl Machine {
         let mandate = self.parameters.mandate;
         self.mandate.count(&self.registry.current, mandate);
         if let Some(limit) = self.alone_until() {
+            if self.mandate.alone.is_none() {
+                self.note(Transition::PrimaryAlone);
+            }
             self.mandate.count_alone(self.me, limit, mandate);
+        } else if self
+            .mandate
+            .alone
+            .is_some_and(|alone| alone.until <= self.now)
+        {
+            self.mandate.alone = None;
         }
         self.revive();
     }

@@ -44,6 +44,8 @@ pub(super) struct Estate {
     pub(super) stated_at: Moment,
     /// When to state it again, and after what time once more.
     pub(super) restate: Option<(Moment, Duration)>,
+    /// Who does not know the set.
+    pub(super) askers: BTreeSet<NodeId>,
     /// The voters that have accepted the set as it is.
     pub(super) acknowledged: BTreeSet<NodeId>,
     /// The voters that refuse it, for whom, and since when.

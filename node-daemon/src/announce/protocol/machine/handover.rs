@@ -29,7 +29,9 @@ const FAREWELL: Duration = Duration::from_millis(300);
 const EXPECTED: Duration = Duration::from_secs(2);
 /// Evening out begins when loads differ for so long.
 const IMBALANCE_LASTS: Duration = Duration::from_secs(60);
-/// And moves one key in that time.
+/// Loads are compared that often.
+const LOOK: Duration = Duration::from_secs(5);
+/// And one key is moved in that time.
 const ONE_KEY: Duration = Duration::from_secs(1);
 /// A key that is not spoken for as its neighbours are told is burst for no more often.
 const BURST_AGAIN: Duration = Duration::from_secs(1);
@@ -66,7 +68,7 @@ pub(super) struct HandOvers {
     /// When the last key was let go by a daemon that ends.
     emptied_at: Option<Moment>,
     imbalanced_since: Option<Moment>,
-    last_evened: Option<Moment>,
+    looked_at: Option<Moment>,
     burst_at: BTreeMap<Key, Moment>,
     plan_due: Option<Moment>,
     pub(super) replan: bool,
@@ -242,63 +244,55 @@ impl Machine {
         })
     }
 
-    /// Which key to move so that loads become even: at most one a second, and only after they have
-    /// differed by more than a fifth for a minute.
+    /// Which key to move so that loads become even: one whose place is elsewhere among those that
+    /// can hold it now, at most one a second, and only after this member has had more than a fifth
+    /// too many for a minute.
     fn even_out(&mut self, others: &[(NodeId, u16)]) -> Option<(Key, NodeId)> {
         let now = self.now;
-        let mine = self.estate.keys.len();
-        let loads: Vec<(NodeId, u64, u64)> = others
-            .iter()
-            .filter(|(_, weight)| *weight > 0)
-            .filter_map(|(node, weight)| {
-                let count = self.peers.get(node)?.last.count;
-                Some((*node, u64::from(count), u64::from(*weight)))
-            })
-            .collect();
-        let weight = u64::from(self.local.weight);
-        let all_weight = loads.iter().map(|(.., weight)| weight).sum::<u64>() + weight;
-        let all = loads.iter().map(|(_, count, _)| count).sum::<u64>()
-            + u64::try_from(mine).unwrap_or(u64::MAX);
-        let mine = u64::try_from(mine).unwrap_or(u64::MAX);
-        // More than 1.2 times the share, and by at least two keys: one may be the remainder.
-        let heavy = mine * all_weight * 5 > all * weight * 6
-            && (mine.saturating_sub(2)) * all_weight >= all * weight;
-        let target = loads
-            .iter()
-            .filter(|(_, count, weight)| (count + 1) * all_weight <= all * weight)
-            .min_by(|a, b| (a.1 * b.2, a.0).cmp(&(b.1 * a.2, b.0)))
-            .map(|(node, ..)| *node);
-        let (true, Some(target)) = (heavy, target) else {
+        let look = match (self.handovers.looked_at, self.handovers.imbalanced_since) {
+            (None, _) => now,
+            (Some(at), None) => at + LOOK,
+            (Some(at), Some(since)) => (at + ONE_KEY).max(since + IMBALANCE_LASTS).min(at + LOOK),
+        };
+        if now < look {
+            self.wake_handovers(look.since(now));
+            return None;
+        }
+        self.handovers.looked_at = Some(now);
+        let mut places = 0_usize;
+        let mut misplaced = None;
+        let me = (self.me, self.local.weight);
+        for (key, candidates) in self.view.iter().flat_map(|view| &view.keys) {
+            let all = others.iter().copied().chain([me]);
+            let best = placement::best(*key, all.filter(|(node, _)| candidates.include(*node)));
+            if best == Some(self.me) {
+                places += 1;
+            } else if let Some(best) = best
+                && misplaced.is_none()
+                && !self.handovers.concerns(*key)
+                && self
+                    .estate
+                    .keys
+                    .get(key)
+                    .is_some_and(|holding| holding.speaking)
+            {
+                misplaced = Some((*key, best));
+            }
+        }
+        let heavy = self.estate.keys.len() * 5 > places * 6;
+        let (true, Some(misplaced)) = (heavy, misplaced) else {
             self.handovers.imbalanced_since = None;
+            self.wake_handovers(LOOK);
             return None;
         };
         let since = *self.handovers.imbalanced_since.get_or_insert(now);
-        let last = self
-            .handovers
-            .last_evened
-            .map_or(since, |last| last + ONE_KEY);
-        let at = last.max(since + IMBALANCE_LASTS);
-        if now < at {
-            self.wake_handovers(at.since(now));
+        if now < since + IMBALANCE_LASTS {
+            self.wake_handovers(LOOK.min((since + IMBALANCE_LASTS).since(now)));
             return None;
         }
-        let view = self.view.as_ref()?;
-        let pair = [(self.me, self.local.weight), (target, 100)];
-        let movable = |key: &Key| {
-            view.keys
-                .get(key)
-                .is_some_and(|candidates| candidates.include(target))
-                && !self.handovers.concerns(*key)
-        };
-        // A key that the target would have got anyway, if there is one.
-        let key = self
-            .speaking()
-            .filter(movable)
-            .max_by_key(|key| (placement::best(*key, pair) == Some(target), *key))?;
-        self.handovers.last_evened = Some(now);
         self.note(Transition::Rebalanced);
         self.wake_handovers(ONE_KEY);
-        Some((key, target))
+        Some(misplaced)
     }
 
     fn hand_over(&mut self, target: NodeId, keys: &[Key], loud: bool, cause: Cause) {

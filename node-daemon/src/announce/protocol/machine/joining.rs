@@ -148,6 +148,10 @@ impl Machine {
             .max()
             .unwrap_or_default()
             .max(self.standing.last_epoch);
+        if !self.rules().last_holder_is_preferred && self.standing.last_epoch > Epoch(0) {
+            // Nobody tells it which epoch is new.
+            return;
+        }
         self.standing.epoch = Epoch(highest.0.saturating_add(1));
         self.standing.last_epoch = self.standing.epoch;
         self.standing.released = false;

@@ -120,7 +120,7 @@ mod tests {
         let picks: Vec<_> = (0..12)
             .map(|key| pick(key, &[(1, 100), (2, 100), (3, 50)]))
             .collect();
-        assert_eq!(picks, [0; 12]);
+        assert_eq!(picks, [2, 1, 2, 2, 2, 2, 3, 3, 1, 2, 1, 3]);
     }
 
     #[test]

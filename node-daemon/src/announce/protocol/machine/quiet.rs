@@ -44,7 +44,7 @@ struct Probe {
 }
 
 /// Former speakers, and whether their nodes forward on.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Quiet {
     /// Who has spoken for a key since this member started, the last one last.
     formers: BTreeMap<Key, Vec<NodeId>>,
@@ -55,6 +55,15 @@ pub(super) struct Quiet {
 }
 
 impl Quiet {
+    pub(super) const fn new() -> Self {
+        Self {
+            formers: BTreeMap::new(),
+            quietly: BTreeMap::new(),
+            probes: BTreeMap::new(),
+            due: Moment::NEVER,
+        }
+    }
+
     /// Notes that a node has spoken for a key.
     pub(super) fn has_spoken(&mut self, key: Key, node: NodeId) {
         let formers = self.formers.entry(key).or_default();
@@ -145,8 +154,12 @@ impl Machine {
         let voice = self.find_voice(holding);
         match (voice, holding.former) {
             (Voice::Quiet, Some(former)) if former != self.me => {
-                self.quiet.quietly.insert(key, (former, now));
                 self.quiet.has_spoken(key, former);
+                if holding.cause == Cause::GivenBack {
+                    // It is this node that the neighbours know.
+                    return voice;
+                }
+                self.quiet.quietly.insert(key, (former, now));
                 self.quiet.ask(former, now);
             }
             (Voice::Quiet, _) => {}

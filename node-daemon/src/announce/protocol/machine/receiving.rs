@@ -26,6 +26,9 @@ impl Machine {
             // True whoever says it and however old it is: of one generation there is one set.
             self.adopt(heartbeat.voters.clone());
         }
+        if heartbeat.is_some() {
+            self.note_run(message);
+        }
         let must_name = self.rules().heartbeat_names_the_voter && self.votes();
         let named = match heartbeat {
             Some(heartbeat) if must_name => heartbeat
@@ -71,6 +74,23 @@ impl Machine {
         };
         self.heard_again(message.from);
         first
+    }
+
+    /// Remembers which run of a node is heard, so that it can be named. Two that have just started
+    /// each wait to be named by the other. Another run than the one that counts is named only once
+    /// that one is silent: it may be a replay.
+    fn note_run(&mut self, message: &Message) {
+        let named = match self.peers.get(&message.from) {
+            Some(peer) if peer.is_former(message.incarnation) => return,
+            Some(peer) if peer.incarnation == message.incarnation || peer.suspected => {
+                message.incarnation
+            }
+            Some(peer) => peer.incarnation,
+            None => message.incarnation,
+        };
+        if self.runs.insert(message.from, named) != Some(named) {
+            self.beat.hurry = true;
+        }
     }
 
     /// Hands a message on to the part that it concerns.
@@ -136,6 +156,7 @@ impl Machine {
         }
         if peer.is_known() {
             peer.unknown_since = None;
+            peer.stated.revision = peer.stated.revision.max(message.seq);
         } else if peer.unknown_since.is_none() {
             peer.unknown_since = Some(now);
         }
@@ -334,7 +355,7 @@ impl Machine {
     }
 
     /// Counts who is suspected here and by most voters: only those are gone.
-    fn count_suspicions(&mut self) {
+    pub(super) fn count_suspicions(&mut self) {
         let VoterSet { voters, .. } = &self.registry.current;
         let majority = self.registry.current.majority();
         let mut gone = Vec::new();

@@ -19,6 +19,8 @@ use super::mandate::Confirmed;
 
 /// How often this is looked at.
 const LOOK: Duration = Duration::from_millis(200);
+/// And so soon after something has changed.
+const SOON: Duration = Duration::from_millis(1);
 /// The first voters are proposed that long after the start.
 const BOOTSTRAP: Duration = Duration::from_secs(1);
 /// A member becomes a voter after having been heard for so long.
@@ -108,15 +110,13 @@ impl Machine {
         self.registry.adopted_at = self.now;
         self.registry.read_at = None;
         self.registry.lost_since = None;
-        self.registry.due = self.now;
+        self.registry.due = self.now + SOON;
         self.estate.acknowledged.clear();
         self.estate.refusals.clear();
-        if self.estate.revision > 0 {
-            self.tell_set_again();
-        }
         self.claims.abandon();
         self.beat.hurry = true;
         self.note(Transition::GenerationAdopted);
+        self.count_suspicions();
         self.check_lapse();
     }
 
@@ -180,18 +180,14 @@ impl Machine {
                 self.note_voters(voters, asked);
             }
         }
-        self.registry.due = self.now;
+        self.registry.due = self.now + SOON;
     }
 
     fn note_voters(&mut self, voters: VoterSet, asked: Moment) {
         self.adopt(voters.clone());
         if voters == self.registry.current {
             self.registry.read_at = self.registry.read_at.max(Some(asked));
-            let was_alone = self.mandate.alone.is_some();
             self.count_echoes();
-            if !was_alone && self.mandate.alone.is_some() {
-                self.note(Transition::PrimaryAlone);
-            }
         }
     }
 
@@ -480,7 +476,8 @@ impl Machine {
         {
             return;
         }
-        let members = self.members(STEADY);
+        let mut members = self.members(STEADY);
+        members.retain(|node, _| !silent.contains(node));
         let size = ideal_size(&members);
         let mut voters: BTreeSet<NodeId> = self
             .registry

@@ -13,8 +13,9 @@ use super::super::message::{
 use super::super::time::Moment;
 use super::Machine;
 
-/// Echoes of one heartbeat.
-const ECHOES: usize = 56;
+/// Echoes of one heartbeat, and suspects.
+const ECHOES: usize = 24;
+const SUSPECTS: usize = 16;
 /// How much a part of a set holds: a key is one, a release two.
 const PART: usize = 150;
 /// The least time between two heartbeats, and between two statements of a set.
@@ -90,7 +91,7 @@ impl Machine {
             self.send_heartbeat();
             return true;
         }
-        if self.is_known_to_voters() {
+        if self.is_known_to_voters() && self.estate.askers.is_empty() {
             return false;
         }
         self.state_set(false);
@@ -101,8 +102,9 @@ impl Machine {
     }
 
     /// Somebody does not know the set.
-    pub(super) fn tell_set_again(&mut self) {
-        if self.estate.revision > 0 && self.estate.restate.is_none() {
+    pub(super) fn tell_set_again(&mut self, node: NodeId) {
+        self.estate.askers.insert(node);
+        if self.estate.restate.is_none() {
             let at = (self.estate.stated_at + TELL_AGAIN).max(self.now);
             self.estate.restate = Some((at, RESTATE_MOST));
         }
@@ -152,6 +154,7 @@ impl Machine {
                 .filter_map(|(_, target, _)| *target)
                 .filter(|target| *target != self.me),
         );
+        to.append(&mut self.estate.askers);
         for (part, mut owned) in (0_u16..).zip(parts) {
             owned.revision = revision;
             owned.part = part;
@@ -204,7 +207,6 @@ impl Machine {
 
     fn compose(&self) -> Heartbeat {
         let voters = &self.registry.current.voters;
-        let oldest = self.now - SUSPECT_LASTS;
         Heartbeat {
             flags: self.flags(),
             weight: self.local.weight,
@@ -214,19 +216,43 @@ impl Machine {
             settled: self.settled(),
             incarnations: voters
                 .iter()
-                .filter_map(|voter| Some((*voter, self.peers.get(voter)?.incarnation)))
+                .filter_map(|voter| Some((*voter, *self.runs.get(voter)?)))
                 .collect(),
             echoes: Vec::new(),
-            suspects: self
-                .peers
-                .iter()
-                .filter(|(_, peer)| peer.suspected && peer.last_heard() >= oldest)
-                .map(|(node, _)| *node)
-                .take(ECHOES)
-                .collect(),
+            suspects: self.suspects(),
             secrets: self.local.secrets.clone(),
             contact: self.local.contact.clone(),
         }
+    }
+
+    /// Whom it has not heard for a while: those that hold most first. A voter also names those that
+    /// it has not heard at all: it may have been restarted after they died.
+    fn suspects(&self) -> Vec<NodeId> {
+        let oldest = self.now - SUSPECT_LASTS;
+        let mut suspects: Vec<(u32, NodeId)> = self
+            .peers
+            .iter()
+            .filter(|(_, peer)| peer.suspected && peer.last_heard() >= oldest)
+            .map(|(node, peer)| (u32::MAX - peer.last.count, *node))
+            .collect();
+        if suspects.len() > SUSPECTS {
+            suspects.sort_unstable();
+        }
+        let mut suspects: Vec<NodeId> = suspects.into_iter().map(|(_, node)| node).collect();
+        if self.votes() && self.started + self.parameters.suspicion <= self.now {
+            let named = self
+                .peers
+                .values()
+                .filter(|peer| !peer.suspected)
+                .flat_map(|peer| &peer.last.suspects);
+            for node in self.registry.current.voters.iter().chain(named) {
+                if *node != self.me && !self.peers.contains_key(node) && !suspects.contains(node) {
+                    suspects.push(*node);
+                }
+            }
+        }
+        suspects.truncate(SUSPECTS);
+        suspects
     }
 
     /// What this member says of itself.
@@ -251,7 +277,7 @@ impl Machine {
         let mut echoes: Vec<Echo> = self
             .peers
             .iter()
-            .filter(|(_, peer)| peer.last_heard() >= oldest)
+            .filter(|(_, peer)| peer.last_heard() >= oldest || !self.rules().echo_is_exact)
             .filter(|(_, peer)| votes || !peer.is_known())
             .map(|(node, peer)| Echo {
                 node: *node,

@@ -38,7 +38,6 @@ pub(super) struct Senses {
     doubt_since: Option<Moment>,
     /// This node is not heard, or hears nobody, although others do.
     lost: bool,
-    lost_since: Option<Moment>,
     /// Nobody hears anybody on the segment: it lets no heartbeats through.
     pub(super) filtered: bool,
     link_downs: Vec<Moment>,
@@ -55,12 +54,11 @@ impl Senses {
             heard_by: BTreeMap::new(),
             doubt_since: None,
             lost: false,
-            lost_since: None,
             filtered: false,
             link_downs: Vec::new(),
             link_up_since: None,
             damped_until: None,
-            due: now,
+            due: Moment(now.0.saturating_add(1)),
         }
     }
 
@@ -92,7 +90,6 @@ impl Machine {
         if self.senses.link_downs.len() >= FLAPS {
             self.senses.link_downs.clear();
             self.senses.damped_until = Some(now + DAMPED);
-            self.senses.due = now;
             self.note(Transition::Damped);
         }
         self.leave_segment();
@@ -134,7 +131,7 @@ impl Machine {
         }
         let unheard = self.is_unheard();
         let deaf = self.is_deaf(DOUBT);
-        if !unheard && !deaf {
+        if !unheard && !deaf && (!self.senses.lost || self.has_proof()) {
             self.trust_segment();
             return;
         }
@@ -154,26 +151,51 @@ impl Machine {
                 .gateway_answered
                 .is_some_and(|at| at + ON_SEGMENT > now);
         let had_time = !self.local.has_gateway || since + GATEWAY_ANSWERS <= now;
-        if !answered && had_time && (unheard || self.is_deaf(ON_SEGMENT)) {
-            self.doubt_segment(since);
-        } else if answered && unheard && deaf && since + FILTERED <= now {
-            self.senses.filtered = true;
+        if answered {
+            if unheard && deaf && since + FILTERED <= now {
+                self.senses.filtered = true;
+            }
             self.regain_segment();
+        } else if had_time {
+            self.doubt_segment(unheard, self.is_deaf(ON_SEGMENT));
         }
     }
 
     /// Nothing shows that this node is on the segment.
-    fn doubt_segment(&mut self, since: Moment) {
-        if self.segment_works_for_others() {
-            self.lose_segment();
-        } else if self.senses.filtered {
-            // As it was when there was a gateway that answered.
-        } else if !self.local.has_gateway && since + FILTERED <= self.now {
-            self.senses.filtered = true;
-            self.regain_segment();
-        } else {
-            self.lose_segment();
+    fn doubt_segment(&mut self, unheard: bool, deaf: bool) {
+        let others = self.segment_works_for_others();
+        let gateway = self.local.has_gateway && !self.senses.filtered;
+        match (unheard, deaf) {
+            (true, true) if !others && !gateway => {
+                // Nobody hears anybody, and nothing tells who is cut off.
+                self.senses.filtered = true;
+                self.regain_segment();
+            }
+            (true, _) => self.lose_segment(),
+            // The other may be mute: it notices, and says so.
+            (false, true) if others || gateway => self.lose_segment(),
+            _ => {}
         }
+    }
+
+    /// Whether anything shows that the segment works again: somebody hears this node, and is heard,
+    /// or there is nobody else.
+    fn has_proof(&self) -> bool {
+        let since = self.now - ON_SEGMENT;
+        let mut others = self
+            .peers
+            .values()
+            .filter(|peer| !peer.suspected && peer.last.contact.mac.is_some())
+            .peekable();
+        if others.peek().is_none() {
+            return true;
+        }
+        let is_heard = self
+            .senses
+            .heard_by
+            .values()
+            .any(|(heard, at)| *heard && *at >= since);
+        is_heard && others.any(|peer| peer.heard_on_segment_since(since))
     }
 
     fn lose_segment(&mut self) {

@@ -22,7 +22,9 @@ const PREFERENCE: Duration = Duration::from_secs(1);
 enum Hold {
     /// It is in the accepted set of this node, and promised as long as the promise to it runs.
     Accepted(NodeId),
-    /// It was granted, or let go for this node, or was promised to an earlier epoch of it.
+    /// It was promised to an earlier epoch of this node.
+    Promised(NodeId, Moment),
+    /// It was granted, or let go for this node.
     Reserved(NodeId, Moment),
     /// This node lost the right to it, and is preferred. It is no promise.
     Preferred(NodeId, Moment),
@@ -122,7 +124,7 @@ impl Voter {
         for key in std::mem::take(&mut ballot.keys) {
             if self.holds.get(&key) == Some(&Hold::Accepted(run.node)) {
                 self.holds
-                    .insert(key, Hold::Reserved(run.node, ballot.promised));
+                    .insert(key, Hold::Promised(run.node, ballot.promised));
             }
         }
         *ballot = Ballot {
@@ -195,7 +197,7 @@ impl Voter {
     fn blocker(&self, key: Key, node: NodeId, now: Moment) -> Option<NodeId> {
         let (holder, until) = match *self.holds.get(&key)? {
             Hold::Accepted(holder) => (holder, self.promised_until(holder)),
-            Hold::Reserved(holder, until) => (holder, until),
+            Hold::Promised(holder, until) | Hold::Reserved(holder, until) => (holder, until),
             Hold::Preferred(..) => return None,
         };
         (holder != node && now < until).then_some(holder)
@@ -257,6 +259,8 @@ impl Voter {
             return false;
         };
         if fits {
+            // The set is this one as of now: what was stated before is history.
+            ballot.revision = ballot.revision.max(seq);
             ballot.promised = ballot.promised.max(now + promise);
             ballot.answer = State::Accepted {
                 seq,
@@ -318,7 +322,9 @@ impl Voter {
                     return Verdict::Held(holder, until);
                 }
             }
-            Some(Hold::Reserved(holder, until)) if holder != claimant && now < until => {
+            Some(Hold::Promised(holder, until) | Hold::Reserved(holder, until))
+                if holder != claimant && now < until =>
+            {
                 return Verdict::Held(holder, until);
             }
             Some(Hold::Preferred(holder, until)) if holder != claimant && now < until => {
@@ -332,6 +338,12 @@ impl Voter {
     /// Reserves a key that is free.
     pub(super) fn grant(&mut self, key: Key, claimant: NodeId, now: Moment) {
         if self.is_accepted(key, claimant) {
+            return;
+        }
+        if let Some(Hold::Promised(_, until)) = self.holds.get(&key)
+            && now < *until
+        {
+            // It is the claimant's own, of an earlier epoch, and lasts.
             return;
         }
         self.take_out(key);
@@ -368,7 +380,9 @@ impl Voter {
     pub(super) fn tidy(&mut self, now: Moment) {
         self.holds.retain(|_, hold| match hold {
             Hold::Accepted(_) => true,
-            Hold::Reserved(_, until) | Hold::Preferred(_, until) => now < *until,
+            Hold::Promised(_, until) | Hold::Reserved(_, until) | Hold::Preferred(_, until) => {
+                now < *until
+            }
         });
     }
 }

@@ -89,7 +89,7 @@ impl Machine {
         };
         let none = Vec::new();
         let stated = peer.is_known().then(|| Statement {
-            revision: peer.stated.revision,
+            revision: peer.newest,
             keys: &peer.stated.keys,
             released: &none,
             lapsed: peer.last.flags.released,
@@ -178,7 +178,7 @@ impl Machine {
         let keys = self.held();
         let none = Vec::new();
         let statement = Statement {
-            revision: self.estate.revision,
+            revision: seq,
             keys: &keys,
             released: &none,
             lapsed: self.estate.lapsed,
