@@ -22,6 +22,7 @@ pub mod api;
 pub mod clock;
 pub mod faults;
 pub mod invariants;
+pub mod model;
 pub mod mutations;
 pub mod network;
 pub mod node;
@@ -42,13 +43,15 @@ use mooring_node::announce::protocol::Parameters;
 use report::Report;
 use schedule::Schedule;
 use search::Search;
+use stories::Story;
 use trace::Trace;
 
 /// `make sim`. Fails if anything is that must never be, or if something has never happened.
 pub fn main() -> ExitCode {
-    let done = match variable("SEED") {
-        Some(_) => replay(),
-        None => search(),
+    let done = match (variable("STORY"), variable("SEED")) {
+        (Some(story), _) => tell(&story),
+        (None, Some(_)) => replay(),
+        (None, None) => search(),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -75,6 +78,26 @@ fn search() -> Result<bool> {
     Ok(report.is_good())
 }
 
+/// Tells the story of a rule: `STORY=A`, with `RULE_OFF=A` where it goes wrong. `PHASE=` chooses one
+/// of its schedules; without it, the first that goes wrong is told, or else the first of all.
+fn tell(name: &str) -> Result<bool> {
+    let story =
+        Story::of_mutation(name).with_context(|| format!("STORY is {name:?}: no such rule"))?;
+    let parameters = parameters()?;
+    let phase = match number("PHASE")? {
+        Some(phase) => usize::try_from(phase)?,
+        None => story.first_violation(parameters).unwrap_or(0),
+    };
+    let mut schedule = story
+        .schedules
+        .get(phase)
+        .context("PHASE is too large")?
+        .clone();
+    schedule.shape.parameters = parameters;
+    println!("schedule {phase} of {}", story.schedules.len());
+    Ok(show(&schedule))
+}
+
 /// Tells what happens in the schedule of `SEED=`, `WITHOUT=` some of its faults.
 fn replay() -> Result<bool> {
     let seed = number("SEED")?.context("SEED is empty")?;
@@ -92,18 +115,23 @@ fn replay() -> Result<bool> {
             }
         }
     }
+    println!("{}", report::describe(&schedule));
+    Ok(show(&schedule))
+}
+
+/// Tells what happens in a schedule, and says whether all is well.
+fn show(schedule: &Schedule) -> bool {
     let mut trace = Trace::default();
     trace.verbose = variable("VERBOSE").is_some();
-    println!("{}", report::describe(&schedule));
-    let outcome = world::run(&schedule, Some(trace));
+    let outcome = world::run(schedule, Some(trace));
     if let Some(trace) = &outcome.trace {
         println!("{trace}");
     }
     match &outcome.violation {
-        Some(violation) => println!("seed {seed}: {violation}"),
-        None => println!("seed {seed}: all is well"),
+        Some(violation) => println!("seed {}: {violation}", schedule.seed),
+        None => println!("seed {}: all is well", schedule.seed),
     }
-    Ok(outcome.violation.is_none())
+    outcome.violation.is_none()
 }
 
 /// The parameters, with the rule that `RULE_OFF=` names switched off.

@@ -22,7 +22,7 @@ pub struct KeyState {
 }
 
 /// The API server's objects.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Api {
     /// Goes up with each change that views show.
     pub version: u64,

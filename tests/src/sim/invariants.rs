@@ -209,7 +209,7 @@ struct LateFrame {
 }
 
 /// Watches over one world.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Watch {
     keys: Vec<KeyWatch>,
     audible: Nodes,

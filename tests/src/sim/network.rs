@@ -53,7 +53,7 @@ impl Manners {
 pub type Arrivals = [Option<Instant>; 2];
 
 /// Both paths.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Network {
     manners: Manners,
     /// The segment itself is cut between the two: no client hears both.

@@ -31,7 +31,7 @@ pub enum Input {
 pub const SOCKET_HOLDS: usize = 256;
 
 /// A daemon.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Process {
     /// The machine in it.
     pub machine: Machine,
@@ -60,7 +60,7 @@ pub struct Process {
 }
 
 /// A node.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Node {
     /// What others call it.
     pub id: NodeId,

@@ -11,7 +11,7 @@ use super::invariants::Violation;
 use super::network::Nodes;
 use super::schedule::{Schedule, Shape};
 use super::steps::{Kind, Step};
-use super::world;
+use super::world::{self, World};
 
 /// The schedules of one story.
 #[derive(Clone, Debug)]
@@ -132,11 +132,19 @@ impl Story {
     /// What must never be, and is under these parameters, with the schedule in which it is.
     #[must_use]
     pub fn violation(&self, parameters: Parameters) -> Option<(Schedule, Violation)> {
-        self.schedules.iter().find_map(|schedule| {
+        let mut schedule = self.schedules[self.first_violation(parameters)?].clone();
+        schedule.shape.parameters = parameters;
+        let violation = world::run(&schedule, None).violation?;
+        Some((schedule, violation))
+    }
+
+    /// Which schedule is the first in which something is that must never be.
+    #[must_use]
+    pub fn first_violation(&self, parameters: Parameters) -> Option<usize> {
+        self.schedules.iter().position(|schedule| {
             let mut schedule = schedule.clone();
             schedule.shape.parameters = parameters;
-            let violation = world::run(&schedule, None).violation?;
-            Some((schedule, violation))
+            world::run(&schedule, None).violation.is_some()
         })
     }
 }
@@ -239,23 +247,31 @@ fn rule_d() -> Story {
 /// The voters grow from three by one and by one more. Two of the first three are cut off with the
 /// holder among them, and have heard of neither.
 fn rule_e() -> Story {
-    let all = (0..4).flat_map(|seed| (0..60).map(move |phase| (seed, phase)));
+    // The third proposes, since it has the lowest name.
+    let seeds = (0..).filter(|seed| World::lowest(*seed, 3) == Some(2));
+    let all = seeds
+        .take(2)
+        .flat_map(|seed| (0..40).map(move |phase| (seed, phase)));
     Story::of(all.map(|(seed, phase)| {
         let mut script = Script::held_by_the_first(3);
         script.seed = seed;
         script.shape.late = 2;
+        let few = 0b11;
         script.at(5 * SECOND, Step::Join { node: 3 });
         script.at(5 * SECOND, Step::Join { node: 4 });
         script.at(
             5 * SECOND,
             Step::ApiAway {
-                nodes: 0b11,
+                nodes: few,
                 on: true,
             },
         );
-        let at = 7 * SECOND + phase * 30 * MILLISECOND;
-        script.deafen(at, 0b11100, 0b11, true);
-        script.deafen(at + 500 * MILLISECOND, 0b11, 0b11100, true);
+        // What the two last said of the others arrives while these change the voters twice.
+        script.delay(6 * SECOND, 0, 2, 230 * MILLISECOND);
+        script.delay(6 * SECOND, 1, 2, 230 * MILLISECOND);
+        let at = 7_900 * MILLISECOND + phase * 10 * MILLISECOND;
+        script.deafen(at, 0b11100, few, true);
+        script.deafen(at + 900 * MILLISECOND, few, 0b11100, true);
         script.until(at + 3 * SECOND)
     }))
 }

@@ -31,7 +31,7 @@ impl Names {
 }
 
 /// What happened, line by line.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Trace {
     lines: Vec<(Instant, String)>,
     /// Whether each heartbeat is told, too.

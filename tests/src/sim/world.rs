@@ -10,6 +10,8 @@ mod happen;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hasher as _};
 use std::sync::Arc;
 
 use fastrand::Rng;
@@ -28,7 +30,7 @@ use super::tally::{Tally, take_overs};
 use super::trace::{Names, Trace};
 
 /// What happens next.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum What {
     /// Something for the process that runs on a node then.
     Arrives { node: usize, input: Input },
@@ -59,7 +61,7 @@ enum What {
     Again { node: usize, message: Arc<Message> },
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Event {
     at: Instant,
     order: u64,
@@ -86,6 +88,16 @@ impl Ord for Event {
     }
 }
 
+/// Takes text in to hash it.
+struct Fingerprint(DefaultHasher);
+
+impl std::fmt::Write for Fingerprint {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0.write(text.as_bytes());
+        Ok(())
+    }
+}
+
 /// How a schedule ended.
 #[derive(Debug)]
 pub struct Outcome {
@@ -102,7 +114,7 @@ pub struct Outcome {
 }
 
 /// A world in the middle of its schedule.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct World {
     shape: Shape,
     steps: Vec<Step>,
@@ -142,7 +154,7 @@ impl World {
     #[must_use]
     pub fn new(schedule: &Schedule, trace: Option<Trace>) -> Self {
         let shape = schedule.shape.clone();
-        let mut chance = Rng::with_seed(schedule.seed ^ 0x5eed_0f_c4a0_5);
+        let mut chance = Self::chance_of(schedule.seed);
         let ids: Vec<NodeId> = (0..shape.total()).map(|_| NodeId(chance.u64(..))).collect();
         let keys: Vec<Key> = shape.keys.iter().map(|_| Key(chance.u64(..))).collect();
         let voters = shape.voters.map(|voters| {
@@ -203,6 +215,18 @@ impl World {
         world
     }
 
+    fn chance_of(seed: u64) -> Rng {
+        Rng::with_seed(seed ^ 0x005e_ed0f_c4a0_5000)
+    }
+
+    /// Which of the first so many nodes has the lowest name in the world of a seed.
+    #[must_use]
+    pub fn lowest(seed: u64, nodes: usize) -> Option<usize> {
+        let mut chance = Self::chance_of(seed);
+        let ids: Vec<u64> = (0..nodes).map(|_| chance.u64(..)).collect();
+        (0..nodes).min_by_key(|node| ids[*node])
+    }
+
     fn clock(shape: &Shape, chance: &mut Rng, now: Instant) -> Clock {
         let drift = shape.drift_ppb;
         let drift = if drift > 0 {
@@ -235,14 +259,13 @@ impl World {
         self.find_out_who_is_heard();
     }
 
-    /// Lets all happen that the schedule says, until its end or until something is that must
-    /// never be.
-    #[must_use]
-    pub fn run(mut self) -> Outcome {
-        while let Some(Reverse(event)) = self.queue.pop() {
-            if event.at > self.ends_at || self.watch.violation.is_some() {
-                break;
-            }
+    /// Lets all happen that happens until then, or until something is that must never be.
+    pub fn advance(&mut self, until: Instant) {
+        while self.watch.violation.is_none()
+            && let Some(Reverse(event)) = self.queue.peek()
+            && event.at <= until
+            && let Some(Reverse(event)) = self.queue.pop()
+        {
             self.now = event.at;
             self.tally.events += 1;
             self.happen(event.what);
@@ -251,6 +274,53 @@ impl World {
                 self.find_out_what_is_assured();
             }
         }
+        if self.watch.violation.is_none() {
+            self.now = until;
+        }
+    }
+
+    /// Lets something happen now that is in no schedule.
+    pub fn interfere(&mut self, step: &Step) {
+        self.step(step);
+    }
+
+    /// What must never be, and was.
+    #[must_use]
+    pub const fn violation(&self) -> Option<&Violation> {
+        self.watch.violation.as_ref()
+    }
+
+    /// What time it is.
+    #[must_use]
+    pub const fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// A hash of all that decides what happens next.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        let mut hash = Fingerprint(DefaultHasher::new());
+        let mut queue: Vec<&Event> = self.queue.iter().map(|Reverse(event)| event).collect();
+        queue.sort_unstable();
+        let written = queue
+            .iter()
+            .try_for_each(|event| write!(hash, "{} {:?};", event.at, event.what))
+            .and_then(|()| {
+                write!(
+                    hash,
+                    "{} {:?} {:?} {:?} {:?} {}",
+                    self.now, self.nodes, self.network, self.api, self.watch, self.survived
+                )
+            });
+        debug_assert!(written.is_ok(), "hashing does not fail");
+        hash.0.finish()
+    }
+
+    /// Lets all happen that the schedule says, until its end or until something is that must
+    /// never be.
+    #[must_use]
+    pub fn run(mut self) -> Outcome {
+        self.advance(self.ends_at);
         if self.watch.violation.is_none() {
             self.now = self.ends_at;
             self.watch.end(self.ends_at);
