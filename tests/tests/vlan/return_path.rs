@@ -62,7 +62,7 @@ fn network() {
                 ip6 daddr { 2001:db8:100::20, 2001:db8:200::20 } tcp dport 80 dnat ip6 to [fd00:244::2]:8081
                 ip daddr 192.168.100.21 tcp dport 80 dnat ip to 10.0.0.5:8080
             }
-            chain masquerade {
+            chain after {
                 type nat hook postrouting priority srcnat
             }
         }
