@@ -273,6 +273,7 @@ fn world_of(name: &'static str) -> Snapshot {
         },
         may_write: true,
         heard: None,
+        ..Snapshot::default()
     }
 }
 
