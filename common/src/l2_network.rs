@@ -14,7 +14,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
 use kube::{CustomResource, KubeSchema, Resource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,11 @@ use crate::address_range::{AddressRange, AddressRangeError};
     printcolumn = r#"{"name":"Ranges","type":"string","jsonPath":".spec.ranges"}"#,
     printcolumn = r#"{"name":"Used","type":"integer","jsonPath":".status.usedAddresses"}"#,
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].status"}"#,
+    printcolumn = r#"{"name":"Speakers","type":"string","jsonPath":".status.speakers"}"#,
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].reason","priority":1}"#,
+    printcolumn = r#"{"name":"Quorum","type":"string","jsonPath":".status.conditions[?(@.type=='Quorum')].reason","priority":1}"#,
+    printcolumn = r#"{"name":"Voters","type":"string","jsonPath":".status.voters.nodes","priority":1}"#,
+    printcolumn = r#"{"name":"Signed","type":"string","jsonPath":".status.conditions[?(@.type=='HeartbeatsSigned')].status","priority":1}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase")]
@@ -68,6 +72,21 @@ pub struct L2NetworkSpec {
     /// Which Nodes are on the segment. Absent: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<LabelSelector>,
+    /// What becomes of the addresses when half of the voters or more are lost at once. Absent:
+    /// `SurviveViaApi`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_quorum_loss: Option<QuorumLoss>,
+}
+
+/// What becomes of a segment's addresses when half of its voters or more are lost at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum QuorumLoss {
+    /// The others go on after 30 s, if the API server says too that those voters are gone, and none
+    /// of them is heard on the segment.
+    #[default]
+    SurviveViaApi,
+    /// Nobody speaks until a majority of the voters hear each other again.
+    Silent,
 }
 
 /// One subnet of a segment.
@@ -100,12 +119,23 @@ pub fn reference(name: &str, uid: &str) -> ObjectReference {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct L2NetworkStatus {
-    /// `Ready`: whether addresses are allocated from it, and if not, why.
+    /// `Ready`: whether addresses are allocated from it, and if not, why. `Quorum`: whether a
+    /// majority of the voters hear each other. `HeartbeatsSigned`: whether the daemons know each
+    /// other by a secret. `SegmentFiltered`: whether a switch keeps heartbeats off the segment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// How many addresses of its ranges Services hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_addresses: Option<i64>,
+    /// Which Node speaks for which address, since when and why, in one line. Written by central from
+    /// what the Nodes say below.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 4096))]
+    pub speakers: Option<String>,
+    /// The Nodes whose daemons decide together who speaks. Written by the daemons, each change by
+    /// compare-and-swap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub voters: Option<Voters>,
     /// The Nodes that the selector matches, each with what its daemon says of itself. The first
     /// 500: on a larger segment the rest is told by Events and metrics alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -114,7 +144,23 @@ pub struct L2NetworkStatus {
     pub nodes: Vec<SegmentNode>,
 }
 
-/// Whether one Node can speak on a segment. Written by its daemon, when it changes.
+/// The Nodes whose daemons decide together who speaks on a segment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Voters {
+    /// Goes up by one with each change.
+    #[schemars(range(min = 1))]
+    pub generation: i64,
+    /// Their names.
+    #[schemars(length(min = 1, max = 7), inner(length(min = 1, max = 253)))]
+    pub nodes: Vec<String>,
+    /// Of two voters, the one that goes on alone as long as it reads its name here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub primary: Option<String>,
+}
+
+/// Whether one Node can speak on a segment, and what it speaks for. Written by its daemon, when it changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SegmentNode {
@@ -138,6 +184,43 @@ pub struct SegmentNode {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 17))]
     pub mac: Option<String>,
+    /// Where its daemon hears heartbeats that come over the node network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 39))]
+    pub address: Option<String>,
+    /// Whether it is not on the segment, and only votes there.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub witness: bool,
+    /// What else is to be known of it, each in one word: `HeartbeatsUnsigned`, `SegmentFiltered`,
+    /// `QuorumLost`, `ServiceProxyUnhealthy`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), inner(length(min = 1, max = 64)))]
+    pub notices: Vec<String>,
+    /// The addresses that it speaks for. The first 1,000: metrics tell of the rest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1000))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["address"]))]
+    pub addresses: Vec<SpokenFor>,
+}
+
+/// An address that a Node speaks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SpokenFor {
+    /// The address.
+    #[schemars(length(min = 2, max = 39))]
+    pub address: String,
+    /// Since when.
+    pub since: Time,
+    /// Why it began: `Unclaimed` (nobody spoke for it), `TakenOver` (its speaker fell silent),
+    /// `HandedOver`, `GivenBack` (it was only lent to another) or `Inherited` (from the process
+    /// before, on the same Node).
+    #[schemars(length(min = 1, max = 64))]
+    pub reason: String,
+}
+
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// What is wrong with an L2Network that the API server let pass (an old object, or an API server
@@ -168,6 +251,8 @@ pub struct Segment {
     pub ranges: Vec<AddressRange>,
     /// Which Nodes are on the segment.
     pub node_selector: kube::core::Selector,
+    /// What becomes of the addresses when a majority of the voters is lost.
+    pub on_quorum_loss: QuorumLoss,
 }
 
 impl Segment {
@@ -227,6 +312,7 @@ impl TryFrom<&L2Network> for Segment {
                 subnets,
                 ranges,
                 node_selector,
+                on_quorum_loss: spec.on_quorum_loss.unwrap_or_default(),
             })
         } else {
             Err(InvalidL2Network { name, faults })

@@ -36,6 +36,8 @@ pub mod labels {
     /// Set by a person on a Node that shall carry no load balancer traffic; read by both programs.
     pub const EXCLUDE_FROM_LOAD_BALANCERS: &str =
         "node.kubernetes.io/exclude-from-external-load-balancers";
+    /// Set by installers on Nodes of the control plane; read by the node daemon.
+    pub const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
     /// Set by Kubernetes on every EndpointSlice of a Service; read by the node daemon.
     pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
 }
@@ -64,8 +66,12 @@ pub mod annotations {
     /// Written on Nodes of Linode, as its Go controller does: the machine's IPv6 address with its
     /// prefix length, as the cloud writes it.
     pub const LINODE_PUBLIC_IPV6: &str = "node.k8s.linode.com/public-ipv6";
+    /// Written by a person on a Node, with any value but `false`: it is to speak for no address until
+    /// it is taken off. Read by the node daemon.
+    pub const MAINTENANCE: &str = "mooring.dev/maintenance";
     /// Those that are read on Nodes.
-    pub const ON_NODES: [&str; 7] = [
+    pub const ON_NODES: [&str; 8] = [
+        MAINTENANCE,
         PROVIDED_NODE_IP,
         OWNED_LABELS,
         LEFT_TO_CENTRAL,
@@ -96,7 +102,7 @@ pub mod annotations {
     /// central, so that a Service whose status was wiped gets the same addresses again.
     pub const ALLOCATED_ADDRESSES: &str = "mooring.dev/allocated-addresses";
     /// Written by each node daemon on its own Lease: a JSON object from the name of each L2Network
-    /// on which it can speak to the MAC address it speaks from. Read by the other daemons.
+    /// on which it can speak to the MAC address it speaks from. Read by people.
     pub const LEASE_SEGMENTS: &str = "mooring.dev/segments";
 }
 
@@ -249,7 +255,18 @@ pub mod reasons {
     /// Node, Warning: its daemon found no admission policy that keeps it to this Node, and writes
     /// nothing; the note says what to do.
     pub const FENCE_MISSING: &str = "FenceMissing";
-    /// Service, Normal: a node has begun to announce one of its addresses.
+    /// L2Network, Warning: too few of its voters hear each other, so that addresses fall silent.
+    pub const QUORUM_LOST: &str = "QuorumLost";
+    /// L2Network, Normal: a majority of its voters hear each other again.
+    pub const QUORUM_HELD: &str = "QuorumHeld";
+    /// L2Network, Warning: it has two voters, so that a third Node would make fail-over faster.
+    pub const TWO_VOTERS: &str = "TwoVoters";
+    /// L2Network, Warning: its daemons have no secret to know each other by.
+    pub const HEARTBEATS_UNSIGNED: &str = "HeartbeatsUnsigned";
+    /// L2Network, Warning: daemons that live are not heard on the segment itself.
+    pub const SEGMENT_FILTERED: &str = "SegmentFiltered";
+    /// Service, Normal: a node has begun to announce one of its addresses; the note says why, and
+    /// who did before.
     pub const ADDRESS_ANNOUNCED: &str = "AddressAnnounced";
     /// Service, Warning: a machine that is none of ours answers for one of its addresses.
     pub const ADDRESS_CONFLICT: &str = "AddressConflict";
@@ -294,6 +311,50 @@ pub mod segment_reasons {
     pub const INTERFACE_DOWN: &str = "InterfaceDown";
     /// It has one, on which it cannot speak.
     pub const CANNOT_SPEAK: &str = "CannotSpeak";
+    /// It is not on the segment, and only votes.
+    pub const WITNESS: &str = "Witness";
+    /// Its daemon has ended.
+    pub const STOPPED: &str = "Stopped";
+}
+
+/// Why a Node began to speak for an address: `status.nodes[].addresses[].reason` of an L2Network, and
+/// in Events. Written by the node daemons.
+pub mod speaking_reasons {
+    /// Nobody spoke for it.
+    pub const UNCLAIMED: &str = "Unclaimed";
+    /// Its speaker fell silent.
+    pub const TAKEN_OVER: &str = "TakenOver";
+    /// Its speaker handed it over.
+    pub const HANDED_OVER: &str = "HandedOver";
+    /// It was only lent to another Node while the daemon here was away.
+    pub const GIVEN_BACK: &str = "GivenBack";
+    /// The process before this one, on the same Node, spoke for it.
+    pub const INHERITED: &str = "Inherited";
+}
+
+/// What else a Node says of itself on a segment: `status.nodes[].notices` of an L2Network. Written by
+/// the node daemons, read by central, which makes conditions of them.
+pub mod segment_notices {
+    /// Its daemon has no secret, so that its heartbeats are not signed.
+    pub const HEARTBEATS_UNSIGNED: &str = "HeartbeatsUnsigned";
+    /// It hears nobody on the segment itself, although others live.
+    pub const SEGMENT_FILTERED: &str = "SegmentFiltered";
+    /// It does not hear a majority of the voters.
+    pub const QUORUM_LOST: &str = "QuorumLost";
+    /// Its service proxy says that it does not work, so that it takes no address.
+    pub const SERVICE_PROXY_UNHEALTHY: &str = "ServiceProxyUnhealthy";
+}
+
+/// The types of an L2Network's conditions. Written by central.
+pub mod segment_conditions {
+    /// Whether addresses are allocated from it.
+    pub const READY: &str = "Ready";
+    /// Whether a majority of its voters hear each other.
+    pub const QUORUM: &str = "Quorum";
+    /// Whether all daemons sign their heartbeats.
+    pub const HEARTBEATS_SIGNED: &str = "HeartbeatsSigned";
+    /// Whether daemons that live are not heard on the segment itself.
+    pub const SEGMENT_FILTERED: &str = "SegmentFiltered";
 }
 
 /// The Lease that central's replicas compete for: the one that the Go controllers use, in

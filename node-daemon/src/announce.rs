@@ -2,17 +2,19 @@
 //! which station it is at.
 //!
 //! ```text
-//!  Services  EndpointSlices  L2Networks  Leases  own Node        netlink
-//!      └───────────┴──────┬──────┴─────────┴────────┘               │
-//!                      watches                                    links
-//!                         ▼                                         ▼
-//!                     Snapshot ──► members ──► plan ────────► segments
-//!                         │       (who lives) (who speaks)   (what to do here)
-//!                         ▼                                         ▼
-//!                       livez                                     apply ──► lease, herald, Events,
-//!                                                                   ▼       metrics
-//!                                            one thread a segment: station
-//!                                                 speaker ◄──► wire (AF_PACKET)
+//!  Services  EndpointSlices  L2Networks  own Node            netlink    service proxy
+//!      └───────────┴──────┬──────┴──────────┘                   │             │
+//!                      watches                                links     service_proxy
+//!                         ▼                                     │             │
+//!                     Snapshot ──► plan ───────────► segments ◄─┴─────────────┘
+//!                         │   (what there is,    (what to do here)
+//!                         ▼     who may have it)        ▼
+//!                       livez                         apply ──► lease, herald, Events, metrics,
+//!                                                       ▲            state_file
+//!                               orders, answers         │ reports, questions ──► registry
+//!                                                       ▼
+//!                            one thread for all segments: station
+//!               machine (protocol) ◄──► speaker ◄──► wire (AF_PACKET), UDP to the other daemons
 //! ```
 //!
 //! No address is ever put on an interface: a responder in this process answers ARP and neighbour
@@ -20,43 +22,54 @@
 //! cleaned up. Traffic that comes in is the service proxy's.
 //!
 //! # Who speaks
-//! Every daemon on a segment keeps a Lease that lists the segment. From the same objects each
-//! computes the same speaker for an address by rendezvous hashing over the daemons that are alive
-//! and whose node can serve it. Nothing is negotiated, and nothing is written per address. A daemon
-//! whose node is on no segment keeps no Lease.
+//! The daemons of a segment settle it among themselves, by messages on the segment and on the node
+//! network ([`protocol`]). From the API objects each takes what there is to speak for and who may;
+//! they are needed for a change of that, never for a fail-over.
 //!
 //! # Guarantees
-//! * For one view of the objects there is at most one speaker of an address.
-//! * Where views differ for a moment, whoever hears another daemon announce an address of its own
-//!   is silent until its next renewal has confirmed its view.
-//! * While the API server is away, nothing moves.
+//! * At one instant at most one node has the right to speak for an address; the right ends by itself
+//!   where its daemon is not heard by a majority of the voters.
+//! * While the API server is away nothing moves that need not, and what must still does. A daemon that
+//!   is started meanwhile goes by what the one before knew ([`state_file`]).
+//! * A daemon that ends hands over first; one that is replaced on the same node by another process
+//!   passes everything on to that ([`succession`]).
+//! * Nothing is written or announced before [`crate::fence`] permits it.
 //!
 //! # Caveats
-//! A node that dies is noticed when its Lease expires. Two halves of a segment that is cut may
-//! both speak, each in its own half, until it is joined again. [`speaker::Mandate`] is where a
-//! faster and stricter protocol goes.
+//! A machine whose hypervisor stops it and lets it go on may send for an address for as long as its
+//! right had still to run.
 
 pub mod apply;
+pub mod clock;
+pub mod codec;
 pub mod entries;
 pub mod frames;
 pub mod groups;
 pub mod herald;
+pub mod inheritance;
 pub mod lease;
 pub mod links;
 pub mod mac;
-pub mod members;
 pub mod metrics;
+pub mod node_network;
 pub mod observe;
 pub mod plan;
-pub mod rendezvous;
+pub mod protocol;
+pub mod random;
+pub mod registry;
+pub mod secrets;
 pub mod segments;
+pub mod service_proxy;
 pub mod speaker;
+pub mod state_file;
 pub mod station;
+pub mod succession;
 pub mod watches;
 pub mod wire;
+pub mod witness;
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,22 +77,43 @@ use arc_swap::ArcSwap;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use mooring_common::k8s::EventKind;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use self::apply::Conductor;
 use self::herald::Herald;
 use self::lease::Keeper;
-use self::members::Members;
 pub use self::metrics::Metrics;
 pub use self::observe::Snapshot;
+use self::registry::Registry;
+use self::secrets::Ring;
+use self::succession::Door;
 use self::watches::Watches;
 use crate::fence::Gate;
+
+/// How long the last word about this Node may take, at the end.
+const LAST_WORD: Duration = Duration::from_millis(1500);
 
 /// Takes Events. It must not wait: it is called between decisions.
 pub trait EventSink: Send + Sync + 'static {
     /// Reports one Event about an object.
     fn event(&self, about: ObjectReference, kind: EventKind, reason: &'static str, note: String);
+}
+
+/// What a person may set.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The namespace of the daemons' Leases.
+    pub namespace: String,
+    /// How long a Lease holds without renewal.
+    pub lease_duration: Duration,
+    /// Where what outlives the process lies.
+    pub state_dir: PathBuf,
+    /// The UDP port of heartbeats on the node network. The same on all nodes.
+    pub heartbeat_port: u16,
+    /// The file or folder with the secrets that heartbeats are signed with.
+    pub heartbeat_keys: Option<PathBuf>,
 }
 
 /// What announcing needs.
@@ -88,10 +122,10 @@ pub struct Announcer<E> {
     pub client: Client,
     /// The Node that this daemon runs on.
     pub node_name: String,
-    /// The namespace of the daemons' Leases.
-    pub namespace: String,
-    /// How long a Lease holds without renewal. The same on all nodes.
-    pub lease_duration: Duration,
+    /// How it announces.
+    pub settings: Settings,
+    /// The secrets that heartbeats are signed with, as they were read at the start.
+    pub secrets: Ring,
     /// Where Events go.
     pub events: E,
     /// Where to count.
@@ -104,74 +138,89 @@ pub struct Announcer<E> {
     pub cancel: CancellationToken,
 }
 
-/// Watches, decides and announces until cancelled; then it releases the Lease, waits up to a
-/// second for others to take over, and falls silent.
+/// Watches, decides and announces until cancelled; then it hands over what it holds, which takes a few
+/// seconds at most, and falls silent.
 ///
 /// Failures do not end it: what cannot be done is logged, told by an Event, and tried again.
 pub async fn run<E: EventSink>(announcer: Announcer<E>) {
     let Announcer {
         client,
         node_name,
-        namespace,
-        lease_duration,
+        settings,
+        secrets,
         events,
         metrics,
         snapshot,
         gate,
         cancel,
     } = announcer;
-    let holder = lease::new_holder(&node_name);
     let (published, publications) = watch::channel(0);
     let (links_sender, links) = watch::channel(Arc::default());
+    let (proxy_sender, service_proxy) = watch::channel(true);
     let (wish, wishes) = watch::channel(lease::Wish::None);
     let (entries, wanted_entries) = watch::channel(BTreeMap::new());
-    let renew_now = Arc::new(Notify::new());
+    let (state, states) = watch::channel(None);
+    let folder = state_file::folder(&settings.state_dir, &node_name);
+    let secrets = Arc::new(ArcSwap::from_pointee(secrets));
     let watches = Watches {
         client: client.clone(),
         node_name: node_name.clone(),
-        namespace: namespace.clone(),
         snapshot: Arc::clone(&snapshot),
         published,
         gate,
     };
     let herald = Herald::new(client.clone(), &node_name);
     let keeper = Keeper::new(
-        client,
-        &namespace,
+        client.clone(),
+        &settings.namespace,
         &node_name,
-        &holder,
-        lease_duration,
+        &lease::new_holder(&node_name),
+        settings.lease_duration,
         metrics.lease_renew_failures.clone(),
     );
     let conductor = Conductor {
-        members: Members::new(&node_name, &holder, lease_duration),
+        registry: Registry::new(client, &settings.namespace, &node_name),
         node_name,
         snapshot,
         published: publications,
         links,
+        service_proxy,
         wish,
         entries,
-        renew_now: Arc::clone(&renew_now),
-        lease_duration,
+        state,
+        folder: folder.clone(),
+        door: Door::default(),
+        heartbeat_port: settings.heartbeat_port,
+        secrets: Arc::clone(&secrets),
         events,
         metrics,
-        seed: RandomState::new().build_hasher().finish(),
     };
     let work = async {
         tokio::join!(
-            keeper.keep(wishes, renew_now, cancel.clone()),
+            keeper.keep(wishes, cancel.clone()),
             conductor.run(cancel.clone()),
         );
     };
-    // It ends with the work, whatever it is about: what it says can wait for the next run.
-    let tell = async {
-        herald.tell(wanted_entries).await;
-        std::future::pending::<()>().await;
+    let tell = herald.tell(wanted_entries);
+    tokio::pin!(tell);
+    let told = tokio::select! {
+        () = work => false,
+        () = &mut tell => true,
+        () = watches.follow() => false,
+        () = links::follow(links_sender) => false,
+        () = service_proxy::follow(service_proxy::KUBE_PROXY, proxy_sender) => false,
+        () = state_file::keep(folder, states) => false,
+        () = follow_secrets(settings.heartbeat_keys, secrets) => false,
     };
-    tokio::select! {
-        () = work => {}
-        () = tell => {}
-        () = watches.follow() => {}
-        () = links::follow(links_sender) => {}
+    // Nobody wants anything of the herald any more; what it was told last it still says.
+    if !told && timeout(LAST_WORD, tell).await.is_err() {
+        tracing::debug!("the last word about this Node was not taken in time");
+    }
+}
+
+async fn follow_secrets(keys: Option<PathBuf>, secrets: Arc<ArcSwap<Ring>>) {
+    match keys {
+        Some(keys) => secrets::follow(keys, secrets).await,
+        None => std::future::pending().await,
     }
 }

@@ -9,6 +9,7 @@ use mooring_common::flags::Kind::{Bool, Duration as GoDuration, Integer, Text};
 use mooring_common::flags::{Action, Flag, FlagFaults, FlagTable, Kind, Reader, Values};
 use mooring_common::telemetry::LogFormat;
 
+use crate::announce::Settings;
 use crate::metadata::{self, HostPaths, SourceChoice};
 
 /// Every flag of `mooring-node`.
@@ -63,7 +64,10 @@ const FLAGS: &[Flag] = &[
     flag(NODE, "host-run", Text, "/run", "Where the host's /run is mounted; of it, only cloud-init's folder is read."),
     flag(SEGMENTS, "announce", Bool, "true", "Announce service addresses on the segments of L2Networks."),
     Flag { env: Some("POD_NAMESPACE"), ..flag(SEGMENTS, "lease-namespace", Text, "mooring-system", "Where the daemons' Leases are.") },
-    flag(SEGMENTS, "lease-duration", GoDuration, "6s", "How long the others wait for a silent daemon before one of them speaks in its place. The Lease is renewed three times as often."),
+    flag(SEGMENTS, "lease-duration", GoDuration, "30s", "How long the daemon's Lease holds. It is renewed three times as often, and looked at only where half of a segment's voters are lost at once: fail-over does not wait for it."),
+    flag(SEGMENTS, "heartbeat-key-file", Text, "", "The secrets that heartbeats are signed with: a file with one a line, the newest first, or a folder of such files, of which the last by name comes first. Absent: heartbeats are not signed."),
+    flag(SEGMENTS, "heartbeat-port", Integer, "10268", "The UDP port of heartbeats on the node network; the same on all nodes."),
+    flag(SEGMENTS, "state-dir", Text, "/run/mooring", "Where what is known of the segments is kept, so that a daemon that is started while the API server is away announces all the same. It should not outlive the machine's start."),
     flag(SERVING, "livez-bind-address", Text, "[::]:10266", "Where /livez, /healthz and /services/<namespace>/<name> answer health checks, by HTTP."),
     flag(SERVING, "livez", Bool, "true", "Answer health checks."),
     flag(SERVING, "metrics-bind-address", Text, "127.0.0.1:10267", "Where /metrics is served, by HTTP."),
@@ -84,7 +88,7 @@ pub struct Flags {
     /// `--allow-unfenced`.
     pub allow_unfenced: bool,
     /// How addresses are announced; `None` with `--announce=false`.
-    pub announce: Option<AnnounceFlags>,
+    pub announce: Option<Settings>,
     /// `--livez-bind-address`; `None` with `--livez=false`.
     pub livez: Option<SocketAddr>,
     /// `--metrics-bind-address`; `None` with `--metrics=false`.
@@ -108,15 +112,6 @@ pub struct ReportFlags {
     pub machines: Option<PathBuf>,
     /// `--node-status-update-frequency`.
     pub period: Duration,
-}
-
-/// How addresses are announced.
-#[derive(Clone, Debug)]
-pub struct AnnounceFlags {
-    /// `--lease-namespace`.
-    pub namespace: String,
-    /// `--lease-duration`.
-    pub lease_duration: Duration,
 }
 
 impl Flags {
@@ -187,11 +182,17 @@ fn read_report(reader: &mut Reader<'_>) -> Option<ReportFlags> {
     reader.bool("report").then_some(flags)
 }
 
-fn read_announce(reader: &mut Reader<'_>) -> Option<AnnounceFlags> {
-    let flags = AnnounceFlags {
+fn read_announce(reader: &mut Reader<'_>) -> Option<Settings> {
+    let flags = Settings {
         namespace: reader.text("lease-namespace").unwrap_or_default(),
         lease_duration: reader.duration("lease-duration"),
+        state_dir: reader.text("state-dir").unwrap_or_default().into(),
+        heartbeat_port: reader.parsed("heartbeat-port", "write a port number, from 1 to 65535"),
+        heartbeat_keys: reader.text("heartbeat-key-file").map(Into::into),
     };
+    if flags.heartbeat_port == 0 {
+        reader.other_fault("--heartbeat-port must be a port number from 1 to 65535");
+    }
     if flags.lease_duration < Duration::from_secs(1) {
         reader.other_fault("--lease-duration must be at least 1s");
     }

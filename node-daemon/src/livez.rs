@@ -26,4 +26,4 @@ mod connection;
 pub mod plan;
 mod serve;
 
-pub use self::serve::{ServeError, bind, serve};
+pub use self::serve::{ServeError, bind, listen, serve};

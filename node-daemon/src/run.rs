@@ -15,12 +15,12 @@ use mooring_common::node_init::Writer;
 use mooring_common::program::{self, Threads};
 use mooring_common::shutdown;
 use prometheus_client::registry::Registry;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::announce::{self, Announcer, Snapshot};
+use crate::announce::secrets::{Ring, SecretsError};
+use crate::announce::{self, Announcer, Settings, Snapshot};
 use crate::events::QueuedEvents;
 use crate::fence::{self, Gate};
 use crate::flags::{Flags, ReportFlags, TABLE};
@@ -85,8 +85,8 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
         announcing.spawn(announce::run(Announcer {
             client,
             node_name: flags.node_name,
-            namespace: announce.namespace,
-            lease_duration: announce.lease_duration,
+            secrets: read_secrets(&announce)?,
+            settings: announce,
             events,
             metrics: announce::Metrics::register(&mut registry),
             snapshot,
@@ -95,7 +95,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
         }));
     }
     if let Some(address) = flags.metrics {
-        start_metrics(&mut tasks, address, registry).await?;
+        start_metrics(&mut tasks, address, registry)?;
     }
     let ended = tokio::select! {
         () = stop.cancelled() => Ok(()),
@@ -105,6 +105,27 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
     while announcing.join_next().await.is_some() {}
     tasks.shutdown().await;
     ended
+}
+
+/// Reads the secrets of heartbeats. Where there are none yet, heartbeats are not signed until there
+/// are; where there are some that cannot be used, that is a mistake.
+fn read_secrets(settings: &Settings) -> anyhow::Result<Ring> {
+    let Some(path) = &settings.heartbeat_keys else {
+        tracing::warn!(
+            "heartbeats are not signed, so that any machine on a segment could take part in who \
+             speaks there; name a secret with --heartbeat-key-file"
+        );
+        return Ok(Ring::default());
+    };
+    match Ring::read(path) {
+        Ok(ring) => Ok(ring),
+        Err(error @ (SecretsError::Unreadable { .. } | SecretsError::Empty { .. })) => {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "heartbeats are not signed until there is a secret");
+            Ok(Ring::default())
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Finds out whether the daemon may write.
@@ -152,12 +173,12 @@ fn start_livez(
     Ok(())
 }
 
-async fn start_metrics(
+fn start_metrics(
     tasks: &mut JoinSet<anyhow::Result<()>>,
     address: SocketAddr,
     registry: Registry,
 ) -> anyhow::Result<()> {
-    let listener = TcpListener::bind(address).await.with_context(|| {
+    let listener = livez::listen(address).with_context(|| {
         format!("cannot listen on {address}; choose another --metrics-bind-address")
     })?;
     tasks.spawn(async move { metrics::serve(listener, registry).await.map_err(Into::into) });

@@ -134,6 +134,7 @@ impl Cluster {
             .args([
                 self.machines.flag(),
                 format!("--kubeconfig={}", kubeconfig.display()),
+                format!("--state-dir={}", self.lab.folder().join("state").display()),
             ])
             .args(flags.iter().copied())
             .env("NODE_NAME", name)

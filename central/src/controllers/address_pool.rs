@@ -3,7 +3,7 @@
 //! **Flow.** One pass over all L2Networks when one of them changes, or when an address is given out
 //! or comes back: it decides which networks may be allocated from and writes each one's condition.
 //! [`Allocations`] gives out addresses to the service controller in between. Of each network's
-//! status it takes away what Nodes that are gone had to say.
+//! status it takes away what Nodes that are gone had to say, and sums up what the others say.
 //!
 //! **Guarantees.** No address is held by two Services. What a Service holds stays its own whatever
 //! becomes of the network. Of two networks whose ranges overlap, the older is allocated from.
@@ -13,9 +13,11 @@ mod apply;
 mod entries;
 mod observe;
 mod plan;
+mod summary;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use mooring_common::engine::Outcome;
@@ -30,6 +32,7 @@ use crate::clouds::ForeignPool;
 pub use allocate::{Allocations, Claim, Family, Held, Pool, Request, Unavailable};
 use apply::Failure;
 pub use plan::Verdict;
+pub use summary::{Fact, Summary};
 
 /// How often to look for entries of Nodes that are gone, if nothing else gives cause to look. It costs
 /// no request.
@@ -63,8 +66,10 @@ pub struct NetworkView {
     pub segment: Result<Segment, InvalidL2Network>,
     /// What central wrote last.
     pub status: Option<Verdict>,
-    /// Since when the condition `Ready` is what it is.
-    pub since: Option<Time>,
+    /// Since when each condition is what it is, by type.
+    pub since: BTreeMap<String, Time>,
+    /// What the Nodes say.
+    pub summary: Summary,
     /// The Nodes that its status speaks of, in this order.
     pub entries: Vec<String>,
 }
@@ -75,7 +80,8 @@ impl Slim for NetworkView {
     fn slim(network: L2Network) -> Self {
         let segment = Segment::try_from(&network);
         let status = network.status.as_ref().and_then(Verdict::read);
-        let since = network.status.as_ref().and_then(plan::transition_time);
+        let since = network.status.as_ref().map(plan::transition_times);
+        let summary = network.status.as_ref().map(summary::sum_up);
         let status_nodes = network.status.into_iter().flat_map(|status| status.nodes);
         let entries = status_nodes.map(|entry| entry.name).collect();
         let meta = network.metadata;
@@ -89,11 +95,15 @@ impl Slim for NetworkView {
             generation: meta.generation,
             segment,
             status,
-            since,
+            since: since.unwrap_or_default(),
+            summary: summary.unwrap_or_default(),
             entries,
         }
     }
 }
+
+/// The shortest time between two writes that only repeat what Nodes say.
+const COALESCE: Duration = Duration::from_secs(1);
 
 struct Controller {
     context: Context,
@@ -102,6 +112,8 @@ struct Controller {
     allocations: Arc<Allocations>,
     events: Events,
     changed: Box<dyn Fn() + Send + Sync>,
+    /// When each network's status was last written.
+    written: Mutex<BTreeMap<String, Instant>>,
 }
 
 /// The name under which the provider's own pool is allocated from. No L2Network can have it.
@@ -132,6 +144,7 @@ pub async fn run(
         allocations,
         events,
         changed,
+        written: Mutex::default(),
     });
     controller.networks.synced().await;
     // Before that, every Node would seem to be gone.
@@ -160,7 +173,12 @@ impl Controller {
             return Outcome::WaitForChange("what Services hold is not known yet".to_owned());
         }
         let mut failure = None;
+        let mut soon = LOOK;
         for step in decisions.plan.steps() {
+            if step.only_repeats() && !self.may_write_again(&step.network.name) {
+                soon = COALESCE;
+                continue;
+            }
             if let Err(error) = self.take(step).await {
                 failure = Some(error);
             }
@@ -174,6 +192,18 @@ impl Controller {
                 failure = Some(error);
             }
         }
-        failure.map_or(Outcome::RetryAfter(LOOK), Outcome::Backoff)
+        failure.map_or(Outcome::RetryAfter(soon), Outcome::Backoff)
+    }
+
+    /// Whether the last write of what Nodes say is long enough ago; if so, there is one now.
+    fn may_write_again(&self, network: &str) -> bool {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let last = written.get(network);
+        if last.is_some_and(|last| now.duration_since(*last) < COALESCE) {
+            return false;
+        }
+        written.insert(network.to_owned(), now);
+        true
     }
 }

@@ -1,38 +1,50 @@
-//! Brings the stations to do what was decided, and tells the world about it: the Lease, Events,
-//! metrics, the log.
+//! Brings the segments' thread to do what was decided, and tells the world about it: the Lease,
+//! entries, Events, metrics, the log.
 
 mod teller;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use mooring_common::engine::Step as _;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use self::teller::Teller;
 use super::EventSink;
 use super::entries::{self, Entries};
+use super::inheritance::Inheritance;
 use super::lease::{Content, Wish};
 use super::links::Link;
-use super::mac::Mac;
-use super::members::Members;
 use super::metrics::Metrics;
 use super::observe::Snapshot;
 use super::plan::{Assignment, assign};
-use super::segments::{Step, footing, orders, steps};
-use super::speaker::Notice;
-use super::station::{Orders, Report, Setup, Station};
+use super::protocol::{ApiAnswer, Incarnation, Moment, NodeId, Parameters, Request};
+use super::registry::Registry;
+use super::secrets::Ring;
+use super::segments::{Footing, Here, Role, footing, orders, steps};
+use super::state_file::{self, State};
+use super::station::{AllOrders, Member, Orders, Report, Setup, Station};
+use super::succession::{Door, Predecessor, Successor};
+use super::witness::Offers;
 
-/// How many reports may wait: a burst of notices about a thousand addresses, several times.
+/// How many reports may wait: a burst of them about a thousand addresses, several times.
 const REPORTS: usize = 4096;
-/// How long to go on announcing after the Lease was released, if nobody takes over: nobody else
-/// may be there.
-const FAREWELL: Duration = Duration::from_secs(1);
-/// How often to look even if nothing happens, for the age of the view.
-const LOOK: Duration = Duration::from_secs(5);
+/// How many questions to the API server may be open. Beyond that it is as good as away.
+const QUESTIONS: usize = 32;
+/// How long to hand over what is held, at the end of the daemon or of a segment.
+const FAREWELL: Duration = Duration::from_secs(5);
+/// How long to wait for the API server after the start, until what the process before has left is
+/// gone by.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How often to look even if nothing happens, for the age of the view and for what takes time to be
+/// believed.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// What the conductor works with.
 pub struct Conductor<E> {
@@ -44,319 +56,573 @@ pub struct Conductor<E> {
     pub published: watch::Receiver<u64>,
     /// The interfaces of this node.
     pub links: watch::Receiver<Arc<Vec<Link>>>,
+    /// Whether the service proxy works.
+    pub service_proxy: watch::Receiver<bool>,
     /// Where the Lease's keeper learns what it is to say.
     pub wish: watch::Sender<Wish>,
     /// Where the herald learns what L2Networks are to say of this Node.
     pub entries: watch::Sender<Entries>,
-    /// Asks the keeper to renew at once.
-    pub renew_now: Arc<Notify>,
-    /// Who is alive.
-    pub members: Members,
-    /// How long a Lease holds without renewal.
-    pub lease_duration: Duration,
+    /// Where what is to be kept for the next process goes.
+    pub state: watch::Sender<Option<Arc<State>>>,
+    /// What outlives the process lies here.
+    pub folder: PathBuf,
+    /// Where a successor waits.
+    pub door: Door,
+    /// Asks the API server what the protocol wants to know.
+    pub registry: Registry,
+    /// The UDP port of heartbeats on the node network.
+    pub heartbeat_port: u16,
+    /// The secrets that heartbeats are signed with.
+    pub secrets: Arc<ArcSwap<Ring>>,
     /// Where Events go.
     pub events: E,
     /// Where to count.
     pub metrics: Metrics,
-    /// Sets the random part of the refreshes.
-    pub seed: u64,
 }
 
 impl<E: EventSink> Conductor<E> {
-    /// Conducts until `cancel` is cancelled. Then it waits a moment for others to take over,
-    /// which they do once they see the released Lease, and falls silent.
+    /// Conducts until `cancel` is cancelled. Then it passes everything on to the successor on this
+    /// node if there is one, or hands it over to other nodes, and falls silent.
     pub async fn run(self, cancel: CancellationToken) {
         let (sender, reports) = mpsc::channel(REPORTS);
         let mut work = Work {
             teller: Teller::new(&self.node_name, self.events, self.metrics.clone()),
-            node_name: self.node_name,
-            snapshot: self.snapshot,
-            published: self.published,
+            offers: Offers::new(&self.node_name),
+            desk: Desk {
+                node: NodeId::of(&self.node_name),
+                node_name: self.node_name,
+                snapshot: self.snapshot,
+                wish: self.wish,
+                entries: self.entries,
+                state: self.state,
+                registry: self.registry,
+                heartbeat_port: self.heartbeat_port,
+                secrets: self.secrets,
+                metrics: self.metrics,
+                sender,
+            },
             links: self.links,
-            wish: self.wish,
-            entries: self.entries,
-            renew_now: self.renew_now,
-            members: self.members,
-            lease_duration: self.lease_duration,
-            metrics: self.metrics,
-            seed: self.seed,
+            service_proxy: self.service_proxy,
             assigned_from: None,
             assignment: Assignment::default(),
-            stations: BTreeMap::new(),
-            on_air: BTreeMap::new(),
-            sender,
+            wanted: None,
+            running: Arc::default(),
+            leaving: BTreeMap::new(),
+            interfaces: BTreeMap::new(),
+            station: None,
+            questions: JoinSet::new(),
+            names: BTreeMap::new(),
+            asked_about: BTreeMap::new(),
+            ended: BTreeSet::new(),
         };
-        work.conduct(reports, cancel).await;
-        work.close_all().await;
+        let mut published = self.published;
+        let node_name = work.desk.node_name.clone();
+        let inherited = tokio::select! {
+            inherited = work.stand_by(&mut published) => inherited,
+            // The other process goes on, or has ended; nothing of this one is known to anybody.
+            () = cancel.cancelled() => return,
+        };
+        // From here on this process is the Node's daemon, and may have a successor of its own.
+        let door = self.door.clone();
+        let conducting = async {
+            let (folder, door) = (&self.folder, &self.door);
+            let successor = work
+                .conduct(inherited, (folder, door), published, reports, cancel)
+                .await;
+            work.end(successor).await;
+        };
+        tokio::select! {
+            () = conducting => {}
+            () = door.keep(&node_name) => {}
+        }
     }
 }
 
 /// What the last assignment was made from: if nothing of it changed, neither does the assignment.
-struct AssignedFrom {
-    snapshot: Arc<Snapshot>,
-    live: Vec<(String, Vec<String>)>,
-}
+type AssignedFrom = Arc<Snapshot>;
 
-struct Work<E> {
-    teller: Teller<E>,
+/// What is the same all the time.
+struct Desk {
+    node: NodeId,
     node_name: String,
     snapshot: Arc<ArcSwap<Snapshot>>,
-    published: watch::Receiver<u64>,
-    links: watch::Receiver<Arc<Vec<Link>>>,
     wish: watch::Sender<Wish>,
     entries: watch::Sender<Entries>,
-    renew_now: Arc<Notify>,
-    members: Members,
-    lease_duration: Duration,
+    state: watch::Sender<Option<Arc<State>>>,
+    registry: Registry,
+    heartbeat_port: u16,
+    secrets: Arc<ArcSwap<Ring>>,
     metrics: Metrics,
-    seed: u64,
-    assigned_from: Option<AssignedFrom>,
-    assignment: Assignment,
-    stations: BTreeMap<String, Station>,
-    /// The segments that can be spoken on, and from which MAC.
-    on_air: BTreeMap<String, Mac>,
     sender: mpsc::Sender<(String, Report)>,
 }
 
+/// A question that was answered: of which segment, what, and when it was asked.
+type Answered = (String, ApiAnswer, Moment);
+
+struct Work<E> {
+    teller: Teller<E>,
+    offers: Offers,
+    desk: Desk,
+    links: watch::Receiver<Arc<Vec<Link>>>,
+    service_proxy: watch::Receiver<bool>,
+    assigned_from: Option<AssignedFrom>,
+    assignment: Assignment,
+    /// What follows from the snapshot, or from what the process before has left; `None` as long as
+    /// neither is there.
+    wanted: Option<Arc<AllOrders>>,
+    /// What was ordered last.
+    running: Arc<AllOrders>,
+    /// Segments that this Node is not on any more, and until when it hands over what it holds there.
+    leaving: BTreeMap<String, (Arc<Orders>, Instant)>,
+    /// The interface of each segment.
+    interfaces: BTreeMap<String, String>,
+    station: Option<Station>,
+    questions: JoinSet<Answered>,
+    /// The Nodes that have a part in some segment.
+    names: BTreeMap<NodeId, String>,
+    /// The voters of each segment that are silent, and whose Leases have been looked at.
+    asked_about: BTreeMap<String, BTreeSet<NodeId>>,
+    /// Segments of which everything was handed over.
+    ended: BTreeSet<String>,
+}
+
 impl<E: EventSink> Work<E> {
+    /// Waits for the end of the process before this one on the same node, if there is one.
+    /// Meanwhile everything is made ready.
+    async fn stand_by(
+        &mut self,
+        published: &mut watch::Receiver<u64>,
+    ) -> Option<Inheritance> {
+        let predecessor = Predecessor::find(&self.desk.node_name)?;
+        let ended = predecessor.ended();
+        tokio::pin!(ended);
+        loop {
+            self.decide(Instant::now(), false);
+            tokio::select! {
+                inherited = &mut ended => return inherited,
+                _ = published.changed() => {}
+                _ = self.links.changed() => {}
+                _ = self.service_proxy.changed() => {}
+            }
+        }
+    }
+
     async fn conduct(
         &mut self,
+        mut inherited: Option<Inheritance>,
+        (folder, door): (&Path, &Door),
+        mut published: watch::Receiver<u64>,
         mut reports: mpsc::Receiver<(String, Report)>,
         cancel: CancellationToken,
-    ) {
+    ) -> Option<Successor> {
+        let start = Instant::now();
+        let inherits = inherited.is_some();
+        let mut left = state_file::read(folder, &self.desk.node_name);
         let mut farewell: Option<Instant> = None;
+        let mut again = None;
         loop {
             let now = Instant::now();
-            self.round(now).await;
-            let silent = self
-                .stations
-                .values()
-                .all(|station| station.orders().view.mine.is_empty());
-            if farewell.is_some_and(|end| silent || now >= end) {
-                return;
+            let ending = farewell.is_some();
+            again = self.decide(now, ending).or(again.filter(|at| *at > now));
+            let heard = self.desk.snapshot.load().heard.is_some();
+            let away = !heard && now >= start + PATIENCE;
+            if self.decided() {
+                left = None;
+            } else if let Some(state) = left.as_ref().filter(|_| inherits || away) {
+                self.go_by(state, ending);
             }
-            let next = self.members.next_look(now).into_iter().chain(farewell);
-            let next = next.fold(now + LOOK, Instant::min);
+            self.apply(&mut inherited, ending).await;
+            self.teller.tell(&self.desk.snapshot.load(), &self.assignment);
+            if farewell.is_some_and(|end| now >= end || self.has_ended()) {
+                return None;
+            }
+            let mut next = now + LOOK;
+            next = next.min(again.unwrap_or(next)).min(farewell.unwrap_or(next));
             tokio::select! {
                 () = cancel.cancelled(), if farewell.is_none() => {
+                    let successor = door.successor().await;
+                    if successor.is_some() {
+                        return successor;
+                    }
                     farewell = Some(Instant::now() + FAREWELL);
+                    self.ended.clear();
                 }
-                _ = self.published.changed() => {}
+                _ = published.changed() => {}
                 _ = self.links.changed() => {}
+                _ = self.service_proxy.changed() => {}
                 Some((segment, report)) = reports.recv() => {
                     self.heed(&segment, report);
                     while let Ok((segment, report)) = reports.try_recv() {
                         self.heed(&segment, report);
                     }
-                    self.teller.begun(&self.snapshot.load(), &self.assignment);
                 }
+                Some(answered) = self.questions.join_next() => self.pass_on(answered),
                 () = tokio::time::sleep_until(next.into()) => {}
             }
         }
     }
 
-    /// Decides anew, and does what differs.
-    async fn round(&mut self, now: Instant) {
-        let snapshot = self.snapshot.load_full();
+    /// Whether the snapshot says what there is to announce.
+    fn decided(&self) -> bool {
+        self.desk.snapshot.load().decides_speakers()
+    }
+
+    /// Decides anew, if enough is known. Gives the time at which something else may follow from the
+    /// same.
+    fn decide(&mut self, now: Instant, ending: bool) -> Option<Instant> {
+        let snapshot = self.desk.snapshot.load_full();
         self.teller.view_age(&snapshot);
-        if !snapshot.decides_speakers() {
-            return;
-        }
-        self.members.observe(snapshot.leases.values(), now);
-        self.assign(&snapshot);
         let links = Arc::clone(&self.links.borrow_and_update());
-        let footing = footing(&snapshot, &links);
-        for (segment, link) in &footing {
-            match link {
-                Err(fault) => self.teller.complain(&snapshot, segment, fault.clone()),
+        let service_proxy_works = *self.service_proxy.borrow_and_update();
+        if !snapshot.decides_speakers() {
+            return None;
+        }
+        self.assign(&snapshot);
+        let (witness_of, again) = self.offers.look(&snapshot, now);
+        let footing = footing(&snapshot, &links, &witness_of);
+        for (segment, role) in &footing {
+            match role {
+                Role::Hindered(fault) => self.teller.complain(&snapshot, segment, fault),
                 // What a station complains about it takes back itself, by going on air.
-                Ok(_) if self.stations.contains_key(segment) => {}
-                Ok(_) => self.teller.mended(segment),
+                Role::Speaker(_) | Role::Witness if self.running.contains_key(segment) => {}
+                Role::Speaker(_) | Role::Witness => self.teller.mended(segment),
             }
         }
-        self.bury_dead_stations();
-        let wanted = orders(&self.node_name, &footing, &self.members, &self.assignment);
-        let running = self
-            .stations
-            .iter()
-            .map(|(segment, station)| (segment.clone(), station.orders()))
-            .collect();
-        for step in steps(&running, &wanted).steps() {
-            self.apply(step).await;
+        let here = Here {
+            node_name: &self.desk.node_name,
+            links: &links,
+            heartbeat_port: self.desk.heartbeat_port,
+            service_proxy_works,
+            ending,
+        };
+        let orders = orders(&snapshot, &footing, &self.assignment, here);
+        if self.wanted.as_deref() != Some(&orders) {
+            self.wanted = Some(Arc::new(orders));
         }
-        self.tell_lease(&snapshot, !footing.is_empty());
-        let wanted = entries::changes(&snapshot, &self.node_name, &footing, &self.on_air, |name| {
-            self.teller.complaint(name)
-        });
-        send_if_new(&self.entries, wanted);
-        self.teller.peers(&self.members);
+        self.interfaces = interfaces(&footing);
+        self.names = names(&snapshot, &self.desk.node_name);
+        again
     }
 
     fn assign(&mut self, snapshot: &Arc<Snapshot>) {
-        let live: Vec<_> = self
-            .members
-            .live()
-            .map(|lease| (lease.node.clone(), lease.segments.keys().cloned().collect()))
-            .collect();
-        let same = self.assigned_from.as_ref().is_some_and(|from| {
-            let old = &from.snapshot;
+        let same = self.assigned_from.as_ref().is_some_and(|old| {
             Arc::ptr_eq(&old.services, &snapshot.services)
                 && Arc::ptr_eq(&old.slices, &snapshot.slices)
                 && Arc::ptr_eq(&old.networks, &snapshot.networks)
-                && from.live == live
         });
         if !same {
-            self.assignment = assign(snapshot, self.members.live(), &self.assignment);
-            self.assigned_from = Some(AssignedFrom {
-                snapshot: Arc::clone(snapshot),
-                live,
-            });
+            self.assignment = assign(snapshot);
+            self.assigned_from = Some(Arc::clone(snapshot));
         }
     }
 
-    async fn apply(&mut self, step: &Step) {
-        match step {
-            Step::Open { segment, orders } => {
-                tracing::info!(%step, impact = %step.impact(), "announcing");
-                self.open(segment, orders);
+    /// Goes by what the process before has left: the API server does not answer.
+    fn go_by(&mut self, left: &State, ending: bool) {
+        let links = Arc::clone(&self.links.borrow());
+        let orders = left.orders(&links, *self.service_proxy.borrow(), ending);
+        if self.wanted.is_none() {
+            let segments: Vec<_> = orders.keys().collect();
+            tracing::warn!(?segments, "the API server does not answer: going by what the daemon \
+                before this one knew of the segments");
+        }
+        self.wanted = Some(Arc::new(orders));
+    }
+
+    /// Does what differs from what is wanted, and tells of it.
+    async fn apply(&mut self, inherited: &mut Option<Inheritance>, ending: bool) {
+        let Some(wanted) = self.wanted.clone() else {
+            return;
+        };
+        self.bury_a_dead_station();
+        let orders = self.with_leaving(&wanted, Instant::now());
+        for step in steps(&self.running, &orders).steps() {
+            tracing::info!(%step, impact = %step.impact(), "announcing");
+        }
+        let gone: Vec<String> = self
+            .running
+            .keys()
+            .filter(|segment| !orders.contains_key(*segment))
+            .cloned()
+            .collect();
+        match &self.station {
+            Some(station) if *self.running != orders => {
+                station.order(Arc::new(orders.clone()));
+                self.running = Arc::new(orders);
             }
-            Step::Change {
-                segment,
-                before,
-                orders,
-            } => {
-                let renewal_only =
-                    before.attachment == orders.attachment && before.view.mine == orders.view.mine;
-                if !renewal_only {
-                    tracing::info!(%step, impact = %step.impact(), "announcing");
-                }
-                if let Some(station) = self.stations.get(segment) {
-                    station.order(Arc::clone(orders));
-                }
+            Some(_) => {}
+            None if orders.is_empty() && inherited.is_none() => {}
+            None => self.start(orders, inherited.take()),
+        }
+        for segment in gone {
+            self.teller.closed(&segment);
+            self.asked_about.remove(&segment);
+        }
+        if self.decided() {
+            let state = State::of(&self.desk.node_name, &wanted, &self.interfaces);
+            // What is handed over at the end is still what the next process needs to know.
+            if !ending {
+                send_if_new(&self.desk.state, Some(Arc::new(state)));
             }
-            Step::Close { segment } => {
-                tracing::info!(%step, impact = %step.impact(), "announcing");
-                self.close(segment).await;
-            }
+            self.tell_the_api_server(ending);
         }
     }
 
-    fn open(&mut self, segment: &str, orders: &Arc<Orders>) {
+    /// What is wanted, and what is still to be handed over on segments that are wanted no more.
+    fn with_leaving(&mut self, wanted: &AllOrders, now: Instant) -> AllOrders {
+        for (segment, orders) in self.running.iter() {
+            if !wanted.contains_key(segment) && !self.leaving.contains_key(segment) {
+                let leaving = Orders {
+                    ending: true,
+                    ..Orders::clone(orders)
+                };
+                self.ended.remove(segment);
+                let entry = (Arc::new(leaving), now + FAREWELL);
+                self.leaving.insert(segment.clone(), entry);
+            }
+        }
+        let ended = &self.ended;
+        self.leaving.retain(|segment, (_, until)| {
+            !wanted.contains_key(segment) && now < *until && !ended.contains(segment)
+        });
+        let mut orders = wanted.clone();
+        for (segment, (leaving, _)) in &self.leaving {
+            orders.insert(segment.clone(), Arc::clone(leaving));
+        }
+        orders
+    }
+
+    fn start(&mut self, orders: AllOrders, inherited: Option<Inheritance>) {
+        let random = || RandomState::new().build_hasher().finish();
+        let orders = Arc::new(orders);
         let setup = Setup {
-            segment: segment.to_owned(),
-            orders: Arc::clone(orders),
-            reports: self.sender.clone(),
-            metrics: self.metrics.clone(),
-            seed: self.seed,
-            longest_gap: self.lease_duration / 2,
+            node: self.desk.node,
+            incarnation: Incarnation(random()),
+            orders: Arc::clone(&orders),
+            reports: self.desk.sender.clone(),
+            metrics: self.desk.metrics.clone(),
+            seed: random(),
+            heartbeat_port: self.desk.heartbeat_port,
+            secrets: Arc::clone(&self.desk.secrets),
+            parameters: Parameters::default(),
+            inherited,
         };
         match Station::start(setup) {
             Ok(station) => {
-                self.stations.insert(segment.to_owned(), station);
+                self.station = Some(station);
+                self.running = orders;
             }
-            Err(error) => tracing::error!(segment, %error, "cannot start a thread"),
+            Err(error) => tracing::error!(%error, "cannot start a thread"),
         }
     }
 
-    async fn close(&mut self, segment: &str) {
-        self.on_air.remove(segment);
-        self.teller.mended(segment);
-        if let Some(station) = self.stations.remove(segment) {
-            for address in station.orders().view.mine.keys() {
-                self.teller.stopped(segment, *address);
-            }
-            // It waits for the thread's last frame, which is a matter of microseconds.
-            let stopped = tokio::task::spawn_blocking(|| station.stop()).await;
-            if let Err(error) = stopped {
-                tracing::error!(segment, %error, "cannot end a segment's thread");
+    /// A thread that ended by itself has panicked. Another one starts as after a crash.
+    fn bury_a_dead_station(&mut self) {
+        if self.station.as_ref().is_some_and(Station::has_died) {
+            tracing::error!("the thread of the segments has died, starting another");
+            self.station = None;
+            for segment in std::mem::take(&mut self.running).keys() {
+                self.teller.closed(segment);
             }
         }
     }
 
-    async fn close_all(&mut self) {
-        let segments: Vec<_> = self.stations.keys().cloned().collect();
-        for segment in segments {
-            self.close(&segment).await;
+    fn has_ended(&self) -> bool {
+        let mut segments = self.running.keys();
+        self.station.is_none() || segments.all(|segment| self.ended.contains(segment))
+    }
+
+    /// The Lease, and the entries in L2Networks.
+    fn tell_the_api_server(&mut self, ending: bool) {
+        let snapshot = self.desk.snapshot.load();
+        let links = self.links.borrow().clone();
+        let (witness_of, _) = self.offers.look(&snapshot, Instant::now());
+        let footing = footing(&snapshot, &links, &witness_of);
+        self.tell_lease(&snapshot, &footing);
+        self.teller.look(
+            self.desk.secrets.load().is_empty(),
+            *self.service_proxy.borrow(),
+            Instant::now(),
+        );
+        if ending {
+            return;
         }
+        let wanted = entries::changes(
+            &snapshot,
+            &self.desk.node_name,
+            &footing,
+            &self.running,
+            self.teller.standing(),
+        );
+        send_if_new(&self.desk.entries, wanted);
     }
 
-    /// A thread that ended by itself has panicked. Its segment is opened anew.
-    fn bury_dead_stations(&mut self) {
-        let on_air = &mut self.on_air;
-        self.stations.retain(|segment, station| {
-            let dead = station.has_died();
-            if dead {
-                tracing::error!(%segment, "a segment's thread has died, starting another");
-                on_air.remove(segment);
-            }
-            !dead
-        });
-    }
-
-    /// A draining node keeps its Lease and lists no segment in it, so that others take over while
-    /// it still speaks.
-    fn tell_lease(&self, snapshot: &Snapshot, on_any_segment: bool) {
-        let own_lease = || {
-            let mut leases = snapshot.leases.values();
-            leases.find(|lease| lease.node == self.node_name)
-        };
+    /// A draining node keeps its Lease and lists no segment in it.
+    fn tell_lease(&self, snapshot: &Snapshot, footing: &Footing<'_>) {
         let wish = match &snapshot.node {
-            Some(node) if on_any_segment => Wish::Hold(Content {
+            Some(node) if !footing.is_empty() => Wish::Hold(Content {
                 node_uid: node.uid.clone(),
                 segments: if snapshot.draining() {
                     BTreeMap::new()
                 } else {
-                    self.on_air.clone()
+                    let standing = self.teller.standing().iter();
+                    standing
+                        .filter_map(|(segment, standing)| Some((segment.clone(), standing.on_air?)))
+                        .collect()
                 },
             }),
-            _ if own_lease().is_some_and(|lease| !lease.is_idle()) => Wish::LetGo,
+            // An earlier run may have held it. Where there is no L2Network it says nothing to anybody,
+            // and is not worth a request of each daemon.
+            _ if !snapshot.networks.is_empty() => Wish::LetGo,
             _ => Wish::None,
         };
-        send_if_new(&self.wish, wish);
+        send_if_new(&self.desk.wish, wish);
     }
 
     fn heed(&mut self, segment: &str, report: Report) {
-        // What a station said before it was closed is out of date.
-        if !self.stations.contains_key(segment) {
+        // What was said before a segment was closed is out of date.
+        if !self.running.contains_key(segment) {
             return;
         }
         match report {
-            Report::OnAir(Some(mac)) => {
-                tracing::info!(segment, %mac, "segment can be spoken on");
-                self.on_air.insert(segment.to_owned(), mac);
-                self.teller.mended(segment);
-            }
-            Report::OnAir(None) => {
-                tracing::info!(segment, "segment cannot be spoken on");
-                self.on_air.remove(segment);
-            }
+            Report::OnAir(mac) => self.teller.on_air(segment, mac),
             Report::Trouble(fault) => {
-                self.teller.complain(&self.snapshot.load(), segment, fault);
+                let snapshot = self.desk.snapshot.load();
+                self.teller.complain(&snapshot, segment, &fault);
             }
-            Report::Notice(notice) => self.heed_notice(segment, &notice),
-        }
-    }
-
-    fn heed_notice(&mut self, segment: &str, notice: &Notice) {
-        match notice {
-            Notice::Began(address) => self.teller.began(segment, *address),
-            Notice::Stopped(address) => self.teller.stopped(segment, *address),
-            Notice::Yielded(address, mac) => {
-                self.teller.yielded(segment, *address, *mac);
-                self.renew_now.notify_one();
+            Report::Began {
+                address,
+                cause,
+                former,
+                dark_for,
+            } => {
+                let change = teller::Change {
+                    address,
+                    cause,
+                    former: former.map(|node| name_of(&self.names, node)),
+                    dark_for,
+                };
+                self.teller.began(segment, change);
             }
-            Notice::Conflict(address, mac) => {
-                let snapshot = self.snapshot.load();
-                let claim = (*address, *mac);
+            Report::Stopped { address, cause } => self.teller.stopped(segment, address, cause),
+            Report::Conflict { address, mac } => {
+                let snapshot = self.desk.snapshot.load();
+                let claim = (address, mac);
                 self.teller
                     .conflict(&snapshot, &self.assignment, segment, claim);
             }
-            Notice::HeldUp(gap) => {
-                tracing::warn!(segment, ?gap, "held up: silent until the lease is renewed");
-                self.renew_now.notify_one();
+            Report::Ask(request, asked) => self.ask(segment, request, asked),
+            Report::Members(members) => self.heed_members(segment, members),
+            // The station has counted it.
+            Report::Noted(transition) => tracing::debug!(segment, ?transition, "protocol"),
+            Report::NodeNetwork(fault) => self.teller.node_network(segment, fault.as_deref()),
+            Report::Ended => {
+                self.ended.insert(segment.to_owned());
             }
         }
     }
+
+    fn ask(&mut self, segment: &str, request: Request, asked: Moment) {
+        if self.questions.len() >= QUESTIONS {
+            if let Some(station) = &self.station {
+                station.answer(segment, ApiAnswer::Unreachable, asked);
+            }
+            return;
+        }
+        let registry = self.desk.registry.clone();
+        let names = self.names.clone();
+        let segment = segment.to_owned();
+        self.questions.spawn(async move {
+            let answer = registry.answer(&segment, request, &names).await;
+            (segment, answer, asked)
+        });
+    }
+
+    fn pass_on(&self, answered: Result<Answered, tokio::task::JoinError>) {
+        match (answered, &self.station) {
+            (Ok((segment, answer, asked)), Some(station)) => {
+                station.answer(&segment, answer, asked);
+            }
+            (Ok(_), None) => {}
+            (Err(error), _) => tracing::error!(%error, "a question to the API server was lost"),
+        }
+    }
+
+    /// The Leases of voters that have fallen silent are read at once: whether they have stood still
+    /// for a while can only be told by a second reading.
+    fn heed_members(&mut self, segment: &str, members: Arc<Vec<Member>>) {
+        let silent: BTreeSet<NodeId> = members
+            .iter()
+            .filter(|member| member.voter && !member.alive && member.node != self.desk.node)
+            .map(|member| member.node)
+            .collect();
+        let known = self.asked_about.entry(segment.to_owned()).or_default();
+        let news: Vec<NodeId> = silent.difference(known).copied().collect();
+        *known = silent;
+        if !news.is_empty() {
+            let (registry, names) = (self.desk.registry.clone(), self.names.clone());
+            tokio::spawn(async move { registry.remember_leases(&news, &names).await });
+        }
+        self.teller.members(segment, members, self.desk.node);
+    }
+
+    /// Falls silent, and passes everything on to the successor if there is one: otherwise what could
+    /// be handed over has been.
+    async fn end(&mut self, successor: Option<Successor>) {
+        let Some(station) = self.station.take() else {
+            return;
+        };
+        // It waits for the thread's last frame, which is a matter of microseconds.
+        let left = tokio::task::spawn_blocking(|| station.export()).await;
+        match (left, successor) {
+            (Ok(Some(inheritance)), Some(successor)) => successor.inherit(&inheritance).await,
+            (Ok(_), _) => self.say_farewell(),
+            (Err(error), _) => tracing::error!(%error, "cannot end the segments' thread"),
+        }
+        let segments: Vec<String> = self.running.keys().cloned().collect();
+        for segment in segments {
+            self.teller.closed(&segment);
+        }
+    }
+
+    fn say_farewell(&mut self) {
+        let snapshot = self.desk.snapshot.load();
+        if !snapshot.decides_speakers() {
+            return;
+        }
+        let links = self.links.borrow().clone();
+        let (witness_of, _) = self.offers.look(&snapshot, Instant::now());
+        let footing = footing(&snapshot, &links, &witness_of);
+        let farewell = entries::farewell(&snapshot, &footing);
+        self.desk.entries.send_replace(farewell);
+    }
+}
+
+fn interfaces(footing: &Footing<'_>) -> BTreeMap<String, String> {
+    let of = |(segment, role): (&String, &Role<'_>)| match role {
+        Role::Speaker(link) => Some((segment.clone(), link.name.clone())),
+        Role::Hindered(_) | Role::Witness => None,
+    };
+    footing.iter().filter_map(of).collect()
+}
+
+/// All Nodes that some L2Network speaks of.
+fn names(snapshot: &Snapshot, own: &str) -> BTreeMap<NodeId, String> {
+    let networks = || snapshot.networks.values();
+    let entries = networks().flat_map(|network| network.others.keys());
+    let voters = networks().flat_map(|network| &network.voters);
+    let voters = voters.flat_map(|voters| &voters.nodes);
+    entries
+        .chain(voters)
+        .map(String::as_str)
+        .chain([own])
+        .map(|name| (NodeId::of(name), name.to_owned()))
+        .collect()
+}
+
+/// A Node's name; its number as long as no L2Network speaks of it.
+fn name_of(names: &BTreeMap<NodeId, String>, node: NodeId) -> String {
+    let name = names.get(&node).cloned();
+    name.unwrap_or_else(|| format!("{:016x}", node.0))
 }
 
 fn send_if_new<T: PartialEq>(to: &watch::Sender<T>, value: T) {

@@ -1,16 +1,21 @@
 //! What the L2Networks are to say of this Node, where they say something else: pure.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
-use mooring_common::l2_network::SegmentNode;
+use mooring_common::l2_network::{SegmentNode, SpokenFor};
 use mooring_common::names::segment_reasons;
 
 use super::links::Link;
 use super::mac::Mac;
 use super::observe::Snapshot;
+use super::segments::{Footing, Role};
+use super::station::AllOrders;
 
 /// The longest message that the CRD takes, in characters.
 const LONGEST_MESSAGE: usize = 512;
+/// The most addresses that it takes of one Node.
+const MOST_ADDRESSES: usize = 1000;
 
 /// What is to be done about the entries of this Node, by L2Network.
 pub type Entries = BTreeMap<String, Change>;
@@ -24,28 +29,45 @@ pub enum Change {
     Take,
 }
 
-/// The entries that are not as they should be. `footing` are the segments that this Node is on, with
-/// its interface; `on_air` those that it can speak on; `complaint` is why it can not speak on one.
+/// How this Node does on one segment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// The MAC address that it can speak from; `None` as long as it cannot.
+    pub on_air: Option<Mac>,
+    /// Why it cannot, as far as that is known.
+    pub complaint: Option<String>,
+    /// What it speaks for.
+    pub speaks_for: BTreeMap<IpAddr, SpokenFor>,
+    /// What else is to be known of it, sorted.
+    pub notices: Vec<&'static str>,
+}
+
+/// The entries that are not as they should be. `footing` are the segments that this Node has a part
+/// in; `orders` what was ordered there; `standing` how it does.
 ///
 /// While a segment is being opened its entry stays as it is: one write for each start is enough.
 #[must_use]
-pub fn changes<'a>(
+pub fn changes(
     snapshot: &Snapshot,
     own_node: &str,
-    footing: &BTreeMap<String, Result<&Link, String>>,
-    on_air: &BTreeMap<String, Mac>,
-    complaint: impl Fn(&str) -> Option<&'a str>,
+    footing: &Footing<'_>,
+    orders: &AllOrders,
+    standing: &BTreeMap<String, Standing>,
 ) -> Entries {
+    let nothing = Standing::default();
     let mut changes = Entries::new();
     for (key, network) in snapshot.networks.iter() {
         let name = &key.name;
         let change = match footing.get(name) {
             None => network.entry.is_some().then_some(Change::Take),
-            Some(link) => {
-                let mac = on_air.get(name).copied();
-                entry(link, mac, complaint(name), snapshot.draining())
+            Some(role) => {
+                let standing = standing.get(name).unwrap_or(&nothing);
+                let address = orders.get(name).and_then(|orders| orders.node_address);
+                entry(role, standing, snapshot.draining())
                     .map(|entry| SegmentNode {
                         name: own_node.to_owned(),
+                        address: address.map(|address| address.to_string()),
+                        notices: standing.notices.iter().map(ToString::to_string).collect(),
                         ..entry
                     })
                     .filter(|entry| network.entry.as_ref() != Some(entry))
@@ -57,17 +79,42 @@ pub fn changes<'a>(
     changes
 }
 
+/// What is said of a Node whose daemon has ended, where something else was said.
+#[must_use]
+pub fn farewell(snapshot: &Snapshot, footing: &Footing<'_>) -> Entries {
+    let mut changes = Entries::new();
+    for (key, network) in snapshot.networks.iter() {
+        let change = match (&network.entry, footing.contains_key(&key.name)) {
+            (Some(entry), true) => Change::Put(SegmentNode {
+                name: entry.name.clone(),
+                interface: entry.interface.clone(),
+                address: entry.address.clone(),
+                witness: entry.witness,
+                ..not_ready(segment_reasons::STOPPED, "its node daemon has ended")
+            }),
+            (Some(_), false) => Change::Take,
+            (None, _) => continue,
+        };
+        changes.insert(key.name.clone(), change);
+    }
+    changes
+}
+
 /// What is to be said; `None` as long as nothing is known.
-fn entry(
-    link: &Result<&Link, String>,
-    mac: Option<Mac>,
-    complaint: Option<&str>,
-    draining: bool,
-) -> Option<SegmentNode> {
-    let link = match link {
-        Ok(link) => *link,
-        Err(fault) => return Some(not_ready(segment_reasons::NO_INTERFACE, fault)),
-    };
+fn entry(role: &Role<'_>, standing: &Standing, draining: bool) -> Option<SegmentNode> {
+    match role {
+        Role::Hindered(fault) => Some(not_ready(segment_reasons::NO_INTERFACE, fault)),
+        Role::Witness => Some(SegmentNode {
+            ready: true,
+            witness: true,
+            reason: segment_reasons::WITNESS.to_owned(),
+            ..SegmentNode::default()
+        }),
+        Role::Speaker(link) => speaker(link, standing, draining),
+    }
+}
+
+fn speaker(link: &Link, standing: &Standing, draining: bool) -> Option<SegmentNode> {
     let entry = if !link.up || link.mac.is_none() {
         let fault = format!(
             "interface {} is down, has no carrier or no Ethernet address; set it up, or name \
@@ -75,7 +122,7 @@ fn entry(
             link.name
         );
         not_ready(segment_reasons::INTERFACE_DOWN, &fault)
-    } else if let Some(mac) = mac {
+    } else if let Some(mac) = standing.on_air {
         let entry = if draining {
             let fault = "the Node is being deleted, excluded from load balancers, or drained";
             not_ready(segment_reasons::DRAINING, fault)
@@ -91,10 +138,12 @@ fn entry(
             ..entry
         }
     } else {
-        not_ready(segment_reasons::CANNOT_SPEAK, complaint?)
+        not_ready(segment_reasons::CANNOT_SPEAK, standing.complaint.as_ref()?)
     };
+    let spoken_for = standing.speaks_for.values();
     Some(SegmentNode {
         interface: Some(link.name.clone()),
+        addresses: spoken_for.take(MOST_ADDRESSES).cloned().collect(),
         ..entry
     })
 }

@@ -201,6 +201,16 @@ pub fn prime(own: Mac, address: IpAddr, router: IpAddr) -> Option<Vec<u8>> {
     }
 }
 
+/// Asks for an address and claims nothing: from an address of our own, or for IPv4 from none
+/// (RFC 5227 section 1.1, an ARP probe). `None` if that cannot be asked.
+#[must_use]
+pub fn probe(own: Mac, source: Option<IpAddr>, target: IpAddr) -> Option<Vec<u8>> {
+    match (source, target) {
+        (None, IpAddr::V4(_)) => prime(own, Ipv4Addr::UNSPECIFIED.into(), target),
+        (source, _) => prime(own, source?, target),
+    }
+}
+
 /// The answer to a question for an address that is at `own`. `None` if asker and target are not
 /// of one family.
 #[must_use]

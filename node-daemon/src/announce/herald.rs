@@ -123,7 +123,7 @@ impl Herald {
 
 /// The name under which one Node's daemon manages its entries. Of a name that is too long, the end
 /// is replaced by a digest.
-fn manager(node_name: &str) -> String {
+pub(super) fn manager(node_name: &str) -> String {
     let name = format!("mooring-node-{node_name}");
     if name.len() <= LONGEST_MANAGER {
         return name;

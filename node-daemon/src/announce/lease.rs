@@ -1,13 +1,15 @@
-//! The Lease by which this daemon tells the others that it lives, and on which segments it speaks.
+//! The Lease by which this daemon tells that it lives, and on which segments it speaks.
+//!
+//! Nobody watches it. It is looked at where half of a segment's voters or more are lost at once, to
+//! tell dead ones from such as only cannot be heard; and by people.
 //!
 //! # Guarantees
 //! * Every write names the version it replaces: what another has changed meanwhile is read first.
 //! * `leaseTransitions` goes up by one with every run of the daemon: it is the run's epoch.
-//! * When the daemon ends, the Lease is released at once, so that nobody waits for it to expire.
+//! * When the daemon ends, the Lease is released.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -18,7 +20,7 @@ use kube::{Api, Client};
 use mooring_common::k8s::{ApiFailure, classify};
 use mooring_common::names::{annotations, node_lease};
 use prometheus_client::metrics::counter::Counter;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -26,6 +28,8 @@ use super::mac::Mac;
 
 /// The shortest time between two writes, so that a link that flaps does not become a storm.
 const SHORTEST_GAP: Duration = Duration::from_millis(200);
+/// How long a Lease that was let go is not looked at.
+const A_LONG_TIME: Duration = Duration::from_secs(3600);
 /// How soon a failed renewal is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -102,21 +106,15 @@ impl Keeper {
         }
     }
 
-    /// Keeps the Lease as wished, renewing it three times per duration, and at once when
-    /// `renew_now` asks for it. Returns after the release when `cancel` is cancelled.
-    pub async fn keep(
-        mut self,
-        mut wish: watch::Receiver<Wish>,
-        renew_now: Arc<Notify>,
-        cancel: CancellationToken,
-    ) {
+    /// Keeps the Lease as wished, renewing it three times per duration. Returns after the release
+    /// when `cancel` is cancelled.
+    pub async fn keep(mut self, mut wish: watch::Receiver<Wish>, cancel: CancellationToken) {
         let mut next = Instant::now();
         let mut last_write = None;
         loop {
             tokio::select! {
                 () = cancel.cancelled() => break,
                 changed = wish.changed() => if changed.is_err() { break },
-                () = renew_now.notified() => {}
                 () = sleep_until(next) => {}
             }
             if let Some(last) = last_write {
@@ -131,6 +129,8 @@ impl Keeper {
             };
             last_write = Some(Instant::now());
             let wait = match result {
+                // Once is enough.
+                Ok(()) if wished == Wish::LetGo => A_LONG_TIME,
                 Ok(()) => self.duration / 3,
                 Err(error) => {
                     self.failures.inc();
@@ -235,8 +235,7 @@ impl Keeper {
         }
     }
 
-    /// Leaves a Lease that nobody holds and that names no segment, so that nobody counts on this
-    /// Node. It is not deleted: that would take a right that is needed for nothing else.
+    /// Leaves a Lease that nobody holds and that names no segment. It is not deleted: that would take a right that is needed for nothing else.
     async fn let_go(&mut self) -> Result<(), LeaseError> {
         let name = node_lease(&self.node_name);
         self.last = None;

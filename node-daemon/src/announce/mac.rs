@@ -33,6 +33,12 @@ impl Mac {
         bytes.try_into().ok().map(Self)
     }
 
+    /// The six bytes as they are on the wire.
+    #[must_use]
+    pub const fn bytes(self) -> [u8; 6] {
+        self.0
+    }
+
     /// Whether it can be the address of one station: neither a group's nor all zero.
     #[must_use]
     pub const fn is_station(self) -> bool {

@@ -1,5 +1,7 @@
 //! What is counted about announcing.
 
+mod station;
+
 use std::net::IpAddr;
 use std::sync::atomic::AtomicU64;
 
@@ -9,6 +11,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+
+pub use self::station::{DropLabels, MemberLabels, PathLabels, StationMetrics, TransitionLabels};
 
 /// One address on one segment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -30,13 +34,13 @@ impl AddressLabels {
     }
 }
 
-/// The daemons of a segment, alive or not.
+/// Why something became so on a segment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct PeerLabels {
+pub struct CauseLabels {
     /// The L2Network's name.
     pub segment: String,
-    /// `alive`, or `dead`: its Lease is released, or has not changed for a lease duration.
-    pub state: &'static str,
+    /// Why.
+    pub reason: &'static str,
 }
 
 /// One segment.
@@ -94,23 +98,23 @@ pub struct Metrics {
     /// 1 for each address that this node announces; gone when it does not any more.
     pub owner: Family<AddressLabels, Gauge>,
     /// How often this node began to announce an address.
-    pub takeovers: Family<SegmentLabels, Counter>,
-    /// How often it fell silent about one because another daemon announced it.
-    pub yields: Family<SegmentLabels, Counter>,
+    pub takeovers: Family<CauseLabels, Counter>,
     /// Claims of addresses of ours by stations that are none of ours.
     pub conflicts: Family<AddressLabels, Counter>,
-    /// Daemons by segment and state, this one included.
-    pub peers: Family<PeerLabels, Gauge>,
     /// ARP.
     pub arp: ProtocolMetrics,
     /// Neighbour discovery.
     pub ndp: ProtocolMetrics,
     /// Frames that the kernel did not take.
     pub send_errors: Family<SegmentLabels, Counter>,
-    /// How late a segment's thread woke up, in seconds, where that was 50 ms or more.
+    /// How late the thread of the segments woke up, in seconds, where that was 50 ms or more.
     pub stalls: Histogram,
+    /// What the thread of the segments counts besides.
+    pub station: StationMetrics,
     /// Renewals of the own Lease that failed.
     pub lease_renew_failures: Counter,
+    /// 0 while the service proxy says that it does not work.
+    pub service_proxy: Gauge,
     /// Seconds since the API server was last heard of.
     pub view_age: Gauge<f64, AtomicU64>,
 }
@@ -120,14 +124,14 @@ impl Default for Metrics {
         Self {
             owner: Family::default(),
             takeovers: Family::default(),
-            yields: Family::default(),
             conflicts: Family::default(),
-            peers: Family::default(),
             arp: ProtocolMetrics::default(),
             ndp: ProtocolMetrics::default(),
             send_errors: Family::default(),
             stalls: Histogram::new([0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0]),
+            station: StationMetrics::default(),
             lease_renew_failures: Counter::default(),
+            service_proxy: Gauge::default(),
             view_age: Gauge::default(),
         }
     }
@@ -145,23 +149,13 @@ impl Metrics {
         );
         registry.register(
             "l2_takeovers",
-            "How often this node began to announce an address",
+            "How often this node began to announce an address, by reason",
             metrics.takeovers.clone(),
-        );
-        registry.register(
-            "l2_yields",
-            "How often this node fell silent because another daemon announced an address",
-            metrics.yields.clone(),
         );
         registry.register(
             "l2_conflicts",
             "Claims of our addresses by stations that are no node daemons",
             metrics.conflicts.clone(),
-        );
-        registry.register(
-            "l2_peers",
-            "Node daemons on each segment, this one included",
-            metrics.peers.clone(),
         );
         let arp = ["l2_arp_requests", "l2_arp_replies", "l2_arp_gratuitous"];
         metrics.arp.register(registry, arp, "ARP");
@@ -178,13 +172,19 @@ impl Metrics {
         );
         registry.register(
             "l2_loop_stall_seconds",
-            "How late a segment's thread woke up, where that was 50 ms or more",
+            "How late the thread of the segments woke up, where that was 50 ms or more",
             metrics.stalls.clone(),
         );
+        metrics.station.register(registry);
         registry.register(
             "l2_lease_renew_failures",
             "Renewals of this node's Lease that failed",
             metrics.lease_renew_failures.clone(),
+        );
+        registry.register(
+            "l2_service_proxy_works",
+            "0 while this node's service proxy says that it does not work",
+            metrics.service_proxy.clone(),
         );
         registry.register(
             "l2_api_view_age_seconds",

@@ -8,16 +8,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ObjectReference, Service};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use mooring_common::k8s::ObjectKey;
-use mooring_common::l2_network::{self, InvalidL2Network, L2Network, Segment, SegmentNode};
-use mooring_common::names::{annotations, labels, node_lease, taints as taint_keys};
-use mooring_common::node_view::NodeView;
+use mooring_common::l2_network::{
+    self, InvalidL2Network, L2Network, Segment, SegmentNode, Voters,
+};
+use mooring_common::names::{annotations, labels, taints as taint_keys};
+use mooring_common::node_view::{NodeView, Readiness};
 use mooring_common::taints;
 
 use super::mac::Mac;
+
+/// The usual weight of a Node in the choice of speakers.
+const WEIGHT: u16 = 100;
+/// That of a Node that is not Ready.
+const WEIGHT_NOT_READY: u16 = 25;
 
 /// Everything that was observed, as of one moment. Cloning it is cheap.
 #[derive(Clone, Debug, Default)]
@@ -28,8 +34,6 @@ pub struct Snapshot {
     pub slices: Arc<BTreeMap<ObjectKey, Vec<Arc<SliceView>>>>,
     /// All L2Networks, by name.
     pub networks: Arc<BTreeMap<ObjectKey, Arc<NetworkView>>>,
-    /// The Leases of the node daemons.
-    pub leases: Arc<BTreeMap<ObjectKey, Arc<LeaseView>>>,
     /// The Node that this daemon runs on; `None` if there is none.
     pub node: Option<Arc<NodeView>>,
     /// Which of these have been listed whole.
@@ -49,8 +53,6 @@ pub struct Synced {
     pub slices: bool,
     /// L2Networks.
     pub networks: bool,
-    /// Leases.
-    pub leases: bool,
     /// The own Node.
     pub node: bool,
 }
@@ -62,20 +64,34 @@ impl Snapshot {
         self.synced.services && self.synced.slices && self.synced.node
     }
 
-    /// Whether it can and may be decided who announces what.
+    /// Whether it is known, and may be told, what there is to announce.
     #[must_use]
     pub const fn decides_speakers(&self) -> bool {
-        self.may_write && self.answers_health() && self.synced.networks && self.synced.leases
+        self.may_write && self.answers_health() && self.synced.networks
     }
 
     /// Whether this Node is to carry no (more) traffic: being deleted, excluded by label, about to
-    /// be removed by the autoscaler, or declared lost. A Node that is not there is not drained:
-    /// it may be about to register.
+    /// be removed by the autoscaler, declared lost, or in maintenance. A Node that is not there is
+    /// not drained: it may be about to register. Nor is one that takes no new Pods: those that it
+    /// has go on.
     #[must_use]
     pub fn draining(&self) -> bool {
         self.node.as_ref().is_some_and(|node| {
-            !node.carries_traffic() || taints::has(&node.taints, taint_keys::OUT_OF_SERVICE)
+            let maintenance = node.annotation(annotations::MAINTENANCE);
+            !node.carries_traffic()
+                || taints::has(&node.taints, taint_keys::OUT_OF_SERVICE)
+                || maintenance.is_some_and(|value| value != "false")
         })
+    }
+
+    /// How much of all addresses this Node should get: less where its kubelet is not well, which
+    /// may be the kubelet's trouble alone.
+    #[must_use]
+    pub fn weight(&self) -> u16 {
+        match self.node.as_ref().map(|node| node.readiness) {
+            Some(Readiness::NotReady | Readiness::Unknown) => WEIGHT_NOT_READY,
+            Some(Readiness::Ready) | None => WEIGHT,
+        }
     }
 
     /// The EndpointSlices of a Service.
@@ -237,9 +253,24 @@ pub struct NetworkView {
     pub uid: String,
     /// The segment, if it could be read.
     pub segment: Result<Segment, InvalidL2Network>,
-    /// What its status says of this Node. Of the others nothing is kept: what they write must not
-    /// look like a change here.
+    /// What its status says of this Node.
     pub entry: Option<SegmentNode>,
+    /// The other Nodes that its status speaks of, by name. Of them only that is kept which seldom
+    /// changes: what they write of their addresses must not look like a change here.
+    pub others: BTreeMap<String, Other>,
+    /// Who votes.
+    pub voters: Option<Voters>,
+}
+
+/// Another Node on a segment, or a witness of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Other {
+    /// Where it hears heartbeats over the node network.
+    pub address: Option<IpAddr>,
+    /// The MAC address that it speaks from.
+    pub mac: Option<Mac>,
+    /// Whether it only votes.
+    pub witness: bool,
 }
 
 impl NetworkView {
@@ -254,88 +285,29 @@ impl NetworkView {
     /// Takes what is needed.
     #[must_use]
     pub fn read(network: L2Network, own_node: &str) -> Self {
+        let segment = Segment::try_from(&network);
+        let status = network.status.unwrap_or_default();
+        let mut entry = None;
+        let mut others = BTreeMap::new();
+        for node in status.nodes {
+            if node.name == own_node {
+                entry = Some(node);
+            } else {
+                let other = Other {
+                    address: node.address.and_then(|text| text.parse().ok()),
+                    mac: node.mac.and_then(|text| text.parse().ok()),
+                    witness: node.witness,
+                };
+                others.insert(node.name, other);
+            }
+        }
         Self {
-            segment: Segment::try_from(&network),
-            entry: network
-                .status
-                .into_iter()
-                .flat_map(|status| status.nodes)
-                .find(|entry| entry.name == own_node),
+            segment,
+            entry,
+            others,
+            voters: status.voters,
             uid: network.metadata.uid.unwrap_or_default(),
         }
-    }
-}
-
-/// What is looked at of a node daemon's Lease.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeaseView {
-    /// The Node that the daemon runs on.
-    pub node: String,
-    /// `metadata.resourceVersion`: changes with every renewal, and is only compared for equality.
-    pub version: String,
-    /// `spec.holderIdentity`; empty once released.
-    pub holder: String,
-    /// The segments it can speak on, and its MAC address on each.
-    pub segments: BTreeMap<String, Mac>,
-}
-
-impl LeaseView {
-    /// Takes what is needed; `None` if it is not the Lease of a node daemon.
-    #[must_use]
-    pub fn read(lease: Lease) -> Option<Self> {
-        let meta = lease.metadata;
-        let name = meta.name?;
-        let (_, node) = name.split_once('-')?;
-        if node_lease(node) != name {
-            return None;
-        }
-        let segments = meta
-            .annotations
-            .and_then(|mut all| all.remove(annotations::LEASE_SEGMENTS))
-            .map(|text| {
-                serde_json::from_str(&text).unwrap_or_else(|error| {
-                    tracing::warn!(lease = %name, %error, "ignoring segments that cannot be read");
-                    BTreeMap::new()
-                })
-            })
-            .unwrap_or_default();
-        Some(Self {
-            node: node.to_owned(),
-            version: meta.resource_version.unwrap_or_default(),
-            holder: lease
-                .spec
-                .and_then(|spec| spec.holder_identity)
-                .unwrap_or_default(),
-            segments,
-        })
-    }
-}
-
-impl LeaseView {
-    /// Whether nobody holds it and it names no segment: as if it were not there.
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
-        self.holder.is_empty() && self.segments.is_empty()
-    }
-}
-
-#[cfg(test)]
-impl LeaseView {
-    /// A Lease without segments.
-    pub(crate) fn test(node: &str, holder: &str, version: u64) -> Self {
-        Self {
-            node: node.to_owned(),
-            version: version.to_string(),
-            holder: holder.to_owned(),
-            segments: BTreeMap::new(),
-        }
-    }
-
-    /// Speaks on a segment, from a MAC made of a number.
-    pub(crate) fn on(mut self, segment: &str, mac: u8) -> Self {
-        let mac = Mac::new([2, 0, 0, 0, 0, mac]);
-        self.segments.insert(segment.to_owned(), mac);
-        self
     }
 }
 

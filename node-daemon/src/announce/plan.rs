@@ -1,118 +1,106 @@
-//! Who announces what: a pure function from what was observed to the speaker of every address.
+//! What there is to announce, and who may: a pure function from what was observed.
 //!
-//! Every daemon computes this for all nodes, from the same objects, and takes from it what is its
-//! own. So for one and the same view there is at most one speaker for an address.
+//! Who does announce it is for the daemons of a segment to settle among themselves
+//! ([`super::protocol`]). Each makes the same [`Assignment`] of the same objects; where their views
+//! differ for a moment, the protocol still keeps two from speaking.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use mooring_common::k8s::ObjectKey;
 use mooring_common::l2_network::Segment;
 
-use super::observe::{LeaseView, ServiceView, Snapshot, TrafficPolicy};
-use super::rendezvous::{Candidate, choose};
+use super::observe::{ServiceView, Snapshot, TrafficPolicy};
+use super::protocol::{Candidates, Key, NodeId};
 
-/// The speaker of every address that should be announced.
+/// All that should be announced, by L2Network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Assignment {
-    /// By the L2Network's name and the address.
-    pub addresses: BTreeMap<(String, IpAddr), Assigned>,
+    /// By the L2Network's name; each that can be read has its place, be it empty.
+    pub segments: BTreeMap<String, BTreeMap<Key, Group>>,
 }
 
-/// What is decided about one address.
+/// Addresses that must be on one node, and who may have them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Who may.
+    pub candidates: Candidates,
+    /// The addresses.
+    pub addresses: BTreeMap<IpAddr, Assigned>,
+}
+
+/// What is known about one address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assigned {
-    /// The Node that announces it; `None`: nobody, since nobody could serve it.
-    pub speaker: Option<String>,
     /// The Services that have the address.
     pub services: BTreeSet<ObjectKey>,
     /// The router to tell about it first, if the segment has one.
     pub gateway: Option<IpAddr>,
-    group: Arc<Group>,
 }
 
-/// Addresses that must be on one node, and who may have them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Group {
-    key: String,
-    candidates: BTreeSet<String>,
-}
-
-/// Decides the speaker of every address.
-///
-/// `live` are the Leases of the daemons that are alive. `previous` is the last assignment: where
-/// a group's candidates are the same, its speaker is taken from there instead of being computed
-/// again, with the same result.
+/// Groups the addresses of all Services, and finds out who may announce each group. What nobody could
+/// serve is left out.
 #[must_use]
-pub fn assign<'a>(
-    snapshot: &Snapshot,
-    live: impl IntoIterator<Item = &'a Arc<LeaseView>>,
-    previous: &Assignment,
-) -> Assignment {
-    let mut on_segment: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for lease in live {
-        for segment in lease.segments.keys() {
-            on_segment
-                .entry(segment)
-                .or_default()
-                .insert(lease.node.as_str());
-        }
-    }
-    let nobody = BTreeSet::new();
+pub fn assign(snapshot: &Snapshot) -> Assignment {
     let mut assignment = Assignment::default();
     for (name, network) in snapshot.networks.iter() {
         let Ok(segment) = &network.segment else {
             continue;
         };
-        let members = on_segment.get(name.name.as_str()).unwrap_or(&nobody);
-        for sharers in groups(snapshot, &name.name, segment) {
-            let addresses: BTreeSet<IpAddr> = sharers
-                .iter()
-                .flat_map(|sharer| sharer.addresses.iter().copied())
-                .collect();
-            let Some(first) = addresses.first() else {
-                continue;
-            };
-            let group = Arc::new(Group {
-                key: first.to_string(),
-                candidates: candidates(snapshot, &sharers, members),
-            });
-            let speaker = speaker_of(&group, previous.get(&name.name, *first));
-            for address in addresses {
-                let services = sharers
-                    .iter()
-                    .filter(|sharer| sharer.addresses.contains(&address))
-                    .map(|sharer| sharer.key.clone())
-                    .collect();
-                let assigned = Assigned {
-                    speaker: speaker.clone(),
-                    services,
-                    gateway: segment.gateway_of(address),
-                    group: Arc::clone(&group),
-                };
-                assignment
-                    .addresses
-                    .insert((name.name.clone(), address), assigned);
-            }
-        }
+        let keys = groups(snapshot, &name.name, segment)
+            .iter()
+            .filter_map(|sharers| group(snapshot, &name.name, segment, sharers))
+            .collect();
+        assignment.segments.insert(name.name.clone(), keys);
     }
     assignment
 }
 
+fn group(
+    snapshot: &Snapshot,
+    name: &str,
+    segment: &Segment,
+    sharers: &[Sharer<'_>],
+) -> Option<(Key, Group)> {
+    let addresses: BTreeSet<IpAddr> = sharers
+        .iter()
+        .flat_map(|sharer| sharer.addresses.iter().copied())
+        .collect();
+    let key = Key::of(name, *addresses.first()?);
+    let candidates = candidates(snapshot, sharers)?;
+    let addresses = addresses
+        .into_iter()
+        .map(|address| {
+            let assigned = Assigned {
+                services: sharers
+                    .iter()
+                    .filter(|sharer| sharer.addresses.contains(&address))
+                    .map(|sharer| sharer.key.clone())
+                    .collect(),
+                gateway: segment.gateway_of(address),
+            };
+            (address, assigned)
+        })
+        .collect();
+    let group = Group {
+        candidates,
+        addresses,
+    };
+    Some((key, group))
+}
+
 impl Assignment {
-    /// What is decided about one address.
-    #[must_use]
-    pub fn get(&self, segment: &str, address: IpAddr) -> Option<&Assigned> {
-        self.addresses.get(&(segment.to_owned(), address))
+    /// The groups of a segment.
+    pub fn of<'a>(&'a self, segment: &str) -> impl Iterator<Item = (Key, &'a Group)> + 'a {
+        let groups = self.segments.get(segment).into_iter().flatten();
+        groups.map(|(key, group)| (*key, group))
     }
 
-    /// All addresses of a segment.
-    pub fn of<'a>(&'a self, segment: &'a str) -> impl Iterator<Item = (IpAddr, &'a Assigned)> + 'a {
-        self.addresses
-            .iter()
-            .filter(move |((name, _), _)| name == segment)
-            .map(|((_, address), assigned)| (*address, assigned))
+    /// What is known about one address.
+    #[must_use]
+    pub fn get(&self, segment: &str, address: IpAddr) -> Option<&Assigned> {
+        self.of(segment)
+            .find_map(|(_, group)| group.addresses.get(&address))
     }
 }
 
@@ -174,74 +162,78 @@ fn groups<'a>(snapshot: &'a Snapshot, name: &str, segment: &Segment) -> Vec<Vec<
 }
 
 /// Who may have the addresses of these Services: whoever can serve all of them, or, if nobody
-/// can, whoever can serve one.
-fn candidates(
-    snapshot: &Snapshot,
-    sharers: &[Sharer<'_>],
-    members: &BTreeSet<&str>,
-) -> BTreeSet<String> {
-    let able: Vec<BTreeSet<&str>> = sharers
+/// can, whoever can serve one. `None`: nobody can serve any.
+fn candidates(snapshot: &Snapshot, sharers: &[Sharer<'_>]) -> Option<Candidates> {
+    let able: Vec<Able<'_>> = sharers
         .iter()
-        .map(|sharer| able_to_serve(snapshot, sharer.key, sharer.service.policy, members))
+        .map(|sharer| able_to_serve(snapshot, sharer.key, sharer.service.policy))
         .collect();
-    let of_all: BTreeSet<&str> = members
-        .iter()
-        .copied()
-        .filter(|node| able.iter().all(|nodes| nodes.contains(node)))
-        .collect();
-    let chosen = if of_all.is_empty() {
-        able.into_iter().flatten().collect()
+    let of_all = able.iter().cloned().reduce(Able::and)?;
+    let chosen = if of_all == Able::nobody() {
+        able.into_iter().reduce(Able::or)?
     } else {
         of_all
     };
-    chosen.into_iter().map(str::to_owned).collect()
+    match chosen {
+        Able::All => Some(Candidates::All),
+        Able::Only(nodes) if nodes.is_empty() => None,
+        Able::Only(nodes) => Some(Candidates::Only(
+            nodes.into_iter().map(NodeId::of).collect(),
+        )),
+    }
 }
 
-/// The members that can serve one Service. Endpoints that terminate and still serve count where
-/// there is none that is ready, as for kube-proxy.
-fn able_to_serve<'a>(
-    snapshot: &Snapshot,
-    key: &ObjectKey,
-    policy: TrafficPolicy,
-    members: &BTreeSet<&'a str>,
-) -> BTreeSet<&'a str> {
-    let slices = || snapshot.slices_of(key).iter();
-    match policy {
-        TrafficPolicy::Cluster => {
-            if slices().any(|slice| slice.any_ready || slice.any_leaving) {
-                members.clone()
-            } else {
-                BTreeSet::new()
-            }
+/// The Nodes that can serve a Service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Able<'a> {
+    All,
+    Only(BTreeSet<&'a str>),
+}
+
+impl Able<'_> {
+    const fn nobody() -> Self {
+        Self::Only(BTreeSet::new())
+    }
+
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::All, able) | (able, Self::All) => able,
+            (Self::Only(one), Self::Only(two)) => Self::Only(&one & &two),
         }
-        TrafficPolicy::Local => {
-            let ready = members_among(members, |node| {
-                slices().any(|slice| slice.ready_nodes.contains(node))
-            });
-            if ready.is_empty() {
-                members_among(members, |node| {
-                    slices().any(|slice| slice.leaving_nodes.contains(node))
-                })
-            } else {
-                ready
-            }
+    }
+
+    fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Only(one), Self::Only(two)) => Self::Only(&one | &two),
+            (Self::All, _) | (_, Self::All) => Self::All,
         }
     }
 }
 
-fn members_among<'a>(
-    members: &BTreeSet<&'a str>,
-    mut test: impl FnMut(&str) -> bool,
-) -> BTreeSet<&'a str> {
-    members.iter().copied().filter(|node| test(node)).collect()
-}
-
-fn speaker_of(group: &Group, previous: Option<&Assigned>) -> Option<String> {
-    match previous {
-        Some(previous) if *previous.group == *group => previous.speaker.clone(),
-        _ => {
-            let candidates = group.candidates.iter().map(|node| Candidate::new(node));
-            choose(&group.key, candidates).map(str::to_owned)
+/// Endpoints that terminate and still serve count where there is none that is ready, as for
+/// kube-proxy.
+fn able_to_serve<'a>(
+    snapshot: &'a Snapshot,
+    key: &ObjectKey,
+    policy: TrafficPolicy,
+) -> Able<'a> {
+    let slices = snapshot.slices_of(key);
+    match policy {
+        TrafficPolicy::Cluster => {
+            if slices.iter().any(|slice| slice.any_ready || slice.any_leaving) {
+                Able::All
+            } else {
+                Able::nobody()
+            }
+        }
+        TrafficPolicy::Local => {
+            let ready = slices.iter().flat_map(|slice| &slice.ready_nodes);
+            let ready: BTreeSet<&str> = ready.map(String::as_str).collect();
+            if !ready.is_empty() {
+                return Able::Only(ready);
+            }
+            let leaving = slices.iter().flat_map(|slice| &slice.leaving_nodes);
+            Able::Only(leaving.map(String::as_str).collect())
         }
     }
 }

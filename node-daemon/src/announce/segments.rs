@@ -1,30 +1,47 @@
-//! What this node is to do on each segment: pure, from what was observed and decided, to the steps
-//! that lead there.
+//! What this node is to do on each segment: pure, from what was observed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use mooring_common::engine::{self, Impact, Plan};
-use mooring_common::l2_network::Segment;
+use mooring_common::l2_network::{QuorumLoss, Segment, Voters};
+use mooring_common::names::labels;
+use mooring_common::node_addresses::AddressType;
+use sha2::{Digest, Sha256};
 
 use super::frames::solicited_node;
 use super::links::{Link, choose};
-use super::members::Members;
-use super::observe::Snapshot;
+use super::observe::{NetworkView, Snapshot};
 use super::plan::Assignment;
-use super::speaker::{Standing, View};
-use super::station::{Attachment, Orders};
+use super::protocol::{Contact, NodeId, View, VoterSet};
+use super::station::{AllOrders, Attachment, Orders};
 
-/// The segments that this Node is on: for each the interface, or why there is none.
+/// The part that this Node plays on a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Role<'a> {
+    /// It speaks, on this interface.
+    Speaker(&'a Link),
+    /// It would, but has no interface, and why.
+    Hindered(String),
+    /// It is not on the segment, and only votes there.
+    Witness,
+}
+
+/// The segments that this Node has a part in.
+pub type Footing<'a> = BTreeMap<String, Role<'a>>;
+
+/// The part that this Node plays on each segment, where it plays one. `witness_of` are the segments
+/// that it shall be a witness of, as far as it is not on them.
 ///
 /// An L2Network that cannot be read is left out: central says what is wrong with it.
 #[must_use]
 pub fn footing<'a>(
     snapshot: &Snapshot,
     links: &'a [Link],
-) -> BTreeMap<String, Result<&'a Link, String>> {
+    witness_of: &BTreeSet<String>,
+) -> Footing<'a> {
     let Some(node) = &snapshot.node else {
         return BTreeMap::new();
     };
@@ -34,9 +51,17 @@ pub fn footing<'a>(
         .iter()
         .filter_map(|(key, network)| {
             let segment = network.segment.as_ref().ok()?;
-            segment
-                .includes(&labels)
-                .then(|| (key.name.clone(), interface(segment, links)))
+            let role = if segment.includes(&labels) {
+                match interface(segment, links) {
+                    Ok(link) => Role::Speaker(link),
+                    Err(fault) => Role::Hindered(fault),
+                }
+            } else if witness_of.contains(&key.name) {
+                Role::Witness
+            } else {
+                return None;
+            };
+            Some((key.name.clone(), role))
         })
         .collect()
 }
@@ -51,45 +76,117 @@ fn interface<'a>(segment: &Segment, links: &'a [Link]) -> Result<&'a Link, Strin
     choose(segment, links).map_err(|error| error.to_string())
 }
 
-/// What the station of each segment is to do.
+/// What does not come from the API objects, or is the same for all segments.
+#[derive(Clone, Copy, Debug)]
+pub struct Here<'a> {
+    /// The Node that this daemon runs on.
+    pub node_name: &'a str,
+    /// The interfaces of this node.
+    pub links: &'a [Link],
+    /// Where all daemons hear messages on the node network.
+    pub heartbeat_port: u16,
+    /// The service proxy works, as far as anybody can tell.
+    pub service_proxy_works: bool,
+    /// The daemon ends.
+    pub ending: bool,
+}
+
+/// What is to be done on each segment.
 #[must_use]
 pub fn orders(
-    own_node: &str,
-    footing: &BTreeMap<String, Result<&Link, String>>,
-    members: &Members,
+    snapshot: &Snapshot,
+    footing: &Footing<'_>,
     assignment: &Assignment,
-) -> BTreeMap<String, Arc<Orders>> {
+    here: Here<'_>,
+) -> AllOrders {
+    let node_address = node_address(snapshot, here.links);
+    let zone = zone(snapshot);
     footing
         .iter()
-        .filter_map(|(name, link)| Some((name, *link.as_ref().ok()?)))
-        .map(|(name, link)| {
-            let mine = assignment
+        .filter_map(|(name, role)| {
+            let link = match role {
+                Role::Speaker(link) => Some(*link),
+                Role::Witness => None,
+                Role::Hindered(_) => return None,
+            };
+            let key = mooring_common::k8s::ObjectKey::cluster_wide(name.as_str());
+            let network = snapshot.networks.get(&key)?;
+            let segment = network.segment.as_ref().ok()?;
+            let addresses: BTreeMap<_, BTreeMap<IpAddr, Option<IpAddr>>> = assignment
                 .of(name)
-                .filter(|(_, assigned)| assigned.speaker.as_deref() == Some(own_node))
-                .map(|(address, assigned)| (address, assigned.gateway))
-                .collect();
-            let groups = assignment
-                .of(name)
-                .filter_map(|(address, _)| match address {
-                    IpAddr::V6(address) => Some(solicited_node(address)),
-                    IpAddr::V4(_) => None,
+                .map(|(key, group)| {
+                    let routers = group.addresses.iter();
+                    let routers = routers.map(|(address, assigned)| (*address, assigned.gateway));
+                    (key, routers.collect())
                 })
                 .collect();
+            let service_addresses = || addresses.values().flat_map(BTreeMap::keys).copied();
             let orders = Orders {
-                attachment: attachment(link),
+                attachment: link.and_then(attachment),
+                witness: link.is_none(),
                 view: View {
-                    mine,
-                    members: others(own_node, name, members),
-                    renewals: members.renewals(),
+                    keys: assignment
+                        .of(name)
+                        .map(|(key, group)| (key, group.candidates.clone()))
+                        .collect(),
+                    voters: Some(voter_set(network.voters.as_ref())),
+                    known: contacts(network, here.heartbeat_port),
                 },
-                groups,
+                groups: groups(service_addresses()),
+                gateways: segment.subnets.iter().filter_map(|(_, gw)| *gw).collect(),
+                draining: snapshot.draining(),
+                ending: here.ending,
+                service_proxy_works: here.service_proxy_works,
+                weight: snapshot.weight(),
+                own_addresses: link.map_or_else(Vec::new, |link| {
+                    own_addresses(link, &service_addresses().collect())
+                }),
+                node_address: node_address.or_else(|| link.and_then(global_address)),
+                zone,
+                survive_via_api: segment.on_quorum_loss == QuorumLoss::SurviveViaApi,
+                addresses,
             };
-            (name.clone(), Arc::new(orders))
+            Some((name.clone(), Arc::new(orders)))
         })
         .collect()
 }
 
-fn attachment(link: &Link) -> Option<Attachment> {
+/// The groups in which questions for these addresses arrive.
+#[must_use]
+pub fn groups(addresses: impl Iterator<Item = IpAddr>) -> BTreeSet<std::net::Ipv6Addr> {
+    addresses
+        .filter_map(|address| match address {
+            IpAddr::V6(address) => Some(solicited_node(address)),
+            IpAddr::V4(_) => None,
+        })
+        .collect()
+}
+
+/// The voters, as the daemons speak of them. Without any, the generation is zero.
+#[must_use]
+pub fn voter_set(voters: Option<&Voters>) -> VoterSet {
+    voters.map_or_else(VoterSet::default, |voters| VoterSet {
+        generation: u64::try_from(voters.generation).unwrap_or_default(),
+        voters: voters.nodes.iter().map(|name| NodeId::of(name)).collect(),
+        primary: voters.primary.as_deref().map(NodeId::of),
+    })
+}
+
+fn contacts(network: &NetworkView, port: u16) -> BTreeMap<NodeId, Contact> {
+    let of = |(name, other): (&String, &super::observe::Other)| {
+        let contact = Contact {
+            mac: other.mac.filter(|_| !other.witness),
+            node_network: other.address.map(|address| SocketAddr::new(address, port)),
+            ..Contact::default()
+        };
+        (NodeId::of(name), contact)
+    };
+    network.others.iter().map(of).collect()
+}
+
+/// The interface to speak on, if it is up.
+#[must_use]
+pub fn attachment(link: &Link) -> Option<Attachment> {
     let mac = link.mac.filter(|_| link.up)?;
     Some(Attachment {
         name: link.name.clone(),
@@ -98,60 +195,97 @@ fn attachment(link: &Link) -> Option<Attachment> {
     })
 }
 
-fn others(own_node: &str, segment: &str, members: &Members) -> BTreeMap<super::mac::Mac, Standing> {
-    let mut others = BTreeMap::new();
-    for (lease, alive) in members.known() {
-        if lease.node == own_node {
-            continue;
-        }
-        if let Some(mac) = lease.segments.get(segment) {
-            let standing = if alive {
-                Standing::Alive
-            } else {
-                Standing::Gone
-            };
-            // Of two Leases with one MAC (a machine that was renamed), the living one counts.
-            let known = others.entry(*mac).or_insert(standing);
-            if alive {
-                *known = Standing::Alive;
-            }
-        }
-    }
-    others
+/// Of each family one address that the kernel answers for on this interface: no service address, which
+/// may be there too.
+fn own_addresses(link: &Link, service_addresses: &BTreeSet<IpAddr>) -> Vec<IpAddr> {
+    let own = || {
+        let addresses = link.addresses.iter().map(ipnet::IpNet::addr);
+        addresses.filter(|address| !service_addresses.contains(address))
+    };
+    let link_local = |address: &IpAddr| match address {
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+        IpAddr::V4(_) => false,
+    };
+    let four = own().find(IpAddr::is_ipv4);
+    let six = own().find(link_local).or_else(|| own().find(IpAddr::is_ipv6));
+    four.into_iter().chain(six).collect()
 }
 
-/// One thing to do on a segment.
+/// The Node's InternalIP if one of the interfaces has it, or else the address of the default route's
+/// interface: a Node that nobody has described yet has none of its own.
+fn node_address(snapshot: &Snapshot, links: &[Link]) -> Option<IpAddr> {
+    let on_a_link = |address: &IpAddr| {
+        let mut all = links.iter().flat_map(|link| &link.addresses);
+        all.any(|own| own.addr() == *address)
+    };
+    let internal: Vec<IpAddr> = snapshot
+        .node
+        .iter()
+        .flat_map(|node| &node.addresses)
+        .filter(|address| address.kind == AddressType::InternalIP)
+        .filter_map(|address| address.address.parse().ok())
+        .collect();
+    let by_default_route = || {
+        let routed = links.iter().filter_map(|link| Some((link.default_route?, link)));
+        let (_, link) = routed.min_by_key(|(metric, link)| (*metric, link.index))?;
+        global_address(link)
+    };
+    internal
+        .iter()
+        .copied()
+        .find(on_a_link)
+        .or_else(by_default_route)
+        .or_else(|| internal.first().copied())
+}
+
+fn global_address(link: &Link) -> Option<IpAddr> {
+    let global = |address: &IpAddr| match address {
+        IpAddr::V4(address) => !address.is_link_local() && !address.is_loopback(),
+        IpAddr::V6(address) => !address.is_unicast_link_local() && !address.is_loopback(),
+    };
+    let mut addresses = link.addresses.iter().map(ipnet::IpNet::addr);
+    addresses.find(global)
+}
+
+/// A hash of the failure domain; zero if the Node names none.
+fn zone(snapshot: &Snapshot) -> u32 {
+    let zone = snapshot.node.as_ref().and_then(|node| node.label(labels::ZONE));
+    zone.map_or(0, |zone| {
+        let [a, b, c, d, ..] = <[u8; 32]>::from(Sha256::digest(zone));
+        u32::from_be_bytes([a, b, c, d])
+    })
+}
+
+/// One change of what is to be done on a segment, to be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Start its station.
+    /// Take part in it.
     Open {
         /// The L2Network's name.
         segment: String,
-        /// What it is to do.
+        /// What to do.
         orders: Arc<Orders>,
     },
-    /// Tell its station what has changed.
+    /// Speak on another interface, or for other addresses.
     Change {
         /// The L2Network's name.
         segment: String,
-        /// What it did before.
+        /// What was done before.
         before: Arc<Orders>,
-        /// What it is to do.
+        /// What is to be done.
         orders: Arc<Orders>,
     },
-    /// End its station.
+    /// Leave it.
     Close {
         /// The L2Network's name.
         segment: String,
     },
 }
 
-/// The steps from what the stations do to what they should.
+/// The changes from what was ordered to what shall be. That other Nodes come and go, or a flag
+/// changes, is none.
 #[must_use]
-pub fn steps(
-    running: &BTreeMap<String, Arc<Orders>>,
-    wanted: &BTreeMap<String, Arc<Orders>>,
-) -> Plan<Step> {
+pub fn steps(running: &AllOrders, wanted: &AllOrders) -> Plan<Step> {
     let closing = running
         .keys()
         .filter(|segment| !wanted.contains_key(*segment))
@@ -162,15 +296,25 @@ pub fn steps(
         let (segment, orders) = (segment.clone(), Arc::clone(orders));
         match running.get(&segment) {
             None => Some(Step::Open { segment, orders }),
-            Some(before) if *before != orders => Some(Step::Change {
-                segment,
-                before: Arc::clone(before),
-                orders,
-            }),
+            Some(before)
+                if before.attachment != orders.attachment
+                    || before.addresses != orders.addresses =>
+            {
+                Some(Step::Change {
+                    segment,
+                    before: Arc::clone(before),
+                    orders,
+                })
+            }
             Some(_) => None,
         }
     });
     closing.chain(others).collect()
+}
+
+fn service_addresses(orders: &Orders) -> BTreeSet<IpAddr> {
+    let all = orders.addresses.values().flat_map(BTreeMap::keys);
+    all.copied().collect()
 }
 
 impl engine::Step for Step {
@@ -178,8 +322,7 @@ impl engine::Step for Step {
         match self {
             Self::Open { .. } => Impact::None,
             Self::Change { before, orders, .. } => {
-                let kept = |address| orders.view.mine.contains_key(address);
-                if before.view.mine.keys().all(kept) {
+                if service_addresses(before).is_subset(&service_addresses(orders)) {
                     Impact::None
                 } else {
                     Impact::Brief
@@ -193,8 +336,11 @@ impl engine::Step for Step {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Open { segment, orders } if orders.witness => {
+                write!(f, "vote on segment {segment} as a witness")
+            }
             Self::Open { segment, orders } => {
-                let addresses = orders.view.mine.len();
+                let addresses = service_addresses(orders).len();
                 write!(f, "open segment {segment} with {addresses} addresses")
             }
             Self::Change {
@@ -202,12 +348,11 @@ impl fmt::Display for Step {
                 before,
                 orders,
             } => {
-                let (old, new) = (&before.view.mine, &orders.view.mine);
-                let added = new.keys().filter(|a| !old.contains_key(*a)).count();
-                let removed = old.keys().filter(|a| !new.contains_key(*a)).count();
+                let (old, new) = (service_addresses(before), service_addresses(orders));
+                let (added, removed) = (new.difference(&old).count(), old.difference(&new).count());
                 write!(
                     f,
-                    "on segment {segment} take {added} addresses and leave {removed}"
+                    "on segment {segment} {added} addresses come and {removed} go"
                 )?;
                 if before.attachment != orders.attachment {
                     match &orders.attachment {

@@ -1,57 +1,63 @@
 //! The voice of this node on one segment: a state machine without I/O.
 //!
-//! It is told what happens ([`Speaker::set_view`], [`Speaker::set_link`],
-//! [`Speaker::frame_received`]), is asked what to send ([`Speaker::poll_transmit`]) and what there
+//! It is told what to speak for ([`Speaker::begin`], [`Speaker::stop`]) and what is heard
+//! ([`Speaker::frame_received`]), is asked what to send ([`Speaker::poll_transmit`]) and what there
 //! is to report ([`Speaker::poll_notice`]), and says when it wants to be asked again
-//! ([`Speaker::next_deadline`]). The clock is an argument everywhere, so that a test or a
-//! simulator can be the clock.
+//! ([`Speaker::next_deadline`]). The clock is an argument everywhere, so that a test or a simulator
+//! can be the clock.
 //!
 //! # Guarantees
-//! * No frame leaves for an address without the [`Mandate`], which is asked for each frame.
-//! * When another daemon announces an address that this one speaks for, this one is silent about
-//!   it at once, and stays so until a view made after its next own renewal says again that the
-//!   address is ours. Then it bursts, since neighbours may have learnt the other's MAC. If that
-//!   repeats itself (their views differ), it waits for 2, 4, 8, then 16 renewals: an address does
-//!   not go back and forth with each renewal. A minute of peace, or a view by which the address is
-//!   not ours, ends the count.
+//! * No frame leaves for an address without the [`Mandate`] for its key, which is asked for each
+//!   frame.
 //! * A station that is none of ours and claims the address does not take it: the address is
 //!   defended, at most once in ten seconds (RFC 5227 section 2.4), and the conflict is reported.
+//! * The claim of another member takes nothing either: who speaks is the protocol's to say. What the
+//!   other's frame has taught the neighbours is corrected, as rarely.
+//! * What is spoken for quietly is answered for, and never announced.
 
 mod agenda;
-mod mandate;
 mod pace;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use self::agenda::{Agenda, Occasion, Task};
-pub use self::mandate::{Mandate, ViewMandate};
 use super::frames::{self, Claim, Question};
 use super::mac::Mac;
+use super::protocol::{Cause, Key, Machine, Moment, NodeId, Voice};
 
 /// RFC 5227 section 1.1, DEFEND_INTERVAL.
 const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What this node is to announce on the segment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct View {
-    /// The addresses that are ours, each with the router to tell first.
-    pub mine: BTreeMap<IpAddr, Option<IpAddr>>,
-    /// The MAC addresses of the other daemons on the segment.
-    pub members: BTreeMap<Mac, Standing>,
-    /// How many own renewals had been seen when the view was made.
-    pub renewals: u64,
+/// The right to speak. Asked before every single frame.
+pub trait Mandate {
+    /// Whether a frame about `key` may leave at `now`.
+    fn permits(&self, key: Key, now: Moment) -> bool;
 }
 
-/// What the claim of another daemon counts for.
+impl Mandate for Machine {
+    fn permits(&self, key: Key, now: Moment) -> bool {
+        Self::permits(self, key, now)
+    }
+}
+
+/// What keys stand for: their addresses, each with the router to tell first.
+pub type Addresses = BTreeMap<Key, BTreeMap<IpAddr, Option<IpAddr>>>;
+
+/// To speak for a key from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// It is alive: if it announces an address of ours, it knows more than we do.
-    Alive,
-    /// Its Lease is released or expired: it is on its way out, or does not know yet that it has
-    /// lost the address, and learns so from our announcement.
-    Gone,
+pub struct Beginning {
+    /// Which.
+    pub key: Key,
+    /// How. [`Cause::Inherited`] is not announced either way: neighbours know it.
+    pub voice: Voice,
+    /// Why.
+    pub cause: Cause,
+    /// Who spoke before, as far as is known.
+    pub former: Option<NodeId>,
+    /// Since when nobody could be heard for it, if that is known.
+    pub silent_since: Option<Moment>,
 }
 
 /// A frame to send.
@@ -61,6 +67,8 @@ pub struct Transmit {
     pub frame: Vec<u8>,
     /// The address that it speaks for.
     pub address: IpAddr,
+    /// The key that the address belongs to.
+    pub key: Key,
     /// What kind of frame it is.
     pub kind: TransmitKind,
 }
@@ -80,152 +88,221 @@ pub enum TransmitKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// We speak for the address from now on.
-    Began(IpAddr),
+    Began {
+        /// Which.
+        address: IpAddr,
+        /// Why.
+        cause: Cause,
+        /// Who spoke before, as far as is known.
+        former: Option<NodeId>,
+        /// For how long nobody could be heard for it, if that is known.
+        dark_for: Option<Duration>,
+    },
     /// We do not speak for it any more.
-    Stopped(IpAddr),
-    /// Another daemon speaks for it; that we stop follows.
-    Yielded(IpAddr, Mac),
+    Stopped(IpAddr, Cause),
     /// A station that is none of ours claims it.
     Conflict(IpAddr, Mac),
-    /// This process was held up for so long that others may have taken over. It has fallen silent
-    /// until its next renewal.
-    HeldUp(Duration),
+}
+
+/// What there was in a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// It asks for an address that we speak for.
+    pub asked: bool,
+    /// It says where an address is, and that is not here.
+    pub claim: Option<Claim>,
 }
 
 /// The voice of this node on one segment.
 #[derive(Debug)]
 pub struct Speaker {
     own: Option<Mac>,
-    view: View,
-    mandate: ViewMandate,
+    addresses: Addresses,
+    keys: BTreeMap<IpAddr, Key>,
+    members: BTreeSet<Mac>,
+    /// The keys that are spoken for.
+    voices: BTreeMap<Key, Voice>,
     /// The addresses that we have said to speak for.
     speaking: BTreeSet<IpAddr>,
     agenda: Agenda,
     answers: VecDeque<(Question, Mac)>,
     outbox: VecDeque<Transmit>,
     notices: VecDeque<Notice>,
-    defended: BTreeMap<IpAddr, Instant>,
-    longest_gap: Duration,
-    last_tick: Option<Instant>,
+    defended: BTreeMap<IpAddr, Moment>,
 }
 
 impl Speaker {
-    /// Silent, and without a link. `seed` sets the random part of the refreshes. A gap between
-    /// ticks of `longest_gap` or more means that others may have taken over meanwhile.
+    /// Silent, and without a link. `seed` sets the random part of the refreshes.
     #[must_use]
-    pub fn new(seed: u64, longest_gap: Duration) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self {
             own: None,
-            view: View::default(),
-            mandate: ViewMandate::default(),
+            addresses: Addresses::new(),
+            keys: BTreeMap::new(),
+            members: BTreeSet::new(),
+            voices: BTreeMap::new(),
             speaking: BTreeSet::new(),
             agenda: Agenda::new(seed),
             answers: VecDeque::new(),
             outbox: VecDeque::new(),
             notices: VecDeque::new(),
             defended: BTreeMap::new(),
-            longest_gap,
-            last_tick: None,
         }
     }
 
-    /// Takes in a new view.
-    pub fn set_view(&mut self, view: View, now: Instant) {
-        self.tick(now);
-        let before = self.mandate.held();
-        self.mandate
-            .renew(view.mine.keys().copied().collect(), view.renewals, now);
-        self.view = view;
-        let held = self.mandate.held();
-        for address in before.difference(&held) {
-            self.stop(*address);
+    /// Says what keys stand for. Addresses that come to a key that is spoken for begin, and those
+    /// that leave it stop.
+    pub fn set_addresses(&mut self, addresses: Addresses, now: Moment) {
+        self.keys = addresses
+            .iter()
+            .flat_map(|(key, group)| group.keys().map(|address| (*address, *key)))
+            .collect();
+        self.addresses = addresses;
+        let speaking = self.speaking.iter().copied();
+        let gone: Vec<_> = speaking
+            .filter(|address| self.voice(*address).is_none())
+            .collect();
+        for address in gone {
+            self.stop_address(address, Cause::Withdrawn);
         }
-        for address in held.difference(&before) {
-            self.begin(*address, Occasion::Begin, now);
+        let voices: Vec<_> = self.voices.iter().map(|(k, v)| (*k, *v)).collect();
+        for (key, voice) in voices {
+            let beginning = Beginning {
+                key,
+                voice,
+                cause: Cause::Unclaimed,
+                former: None,
+                silent_since: None,
+            };
+            for address in self.group(key) {
+                if !self.speaking.contains(&address) {
+                    self.begin_address(address, &beginning, Occasion::Begin, now);
+                }
+            }
         }
     }
 
-    /// The link came up with this MAC address, or (`None`) went down. While it was down others may
-    /// have taken over unheard, so nothing is said afterwards before the next own renewal.
-    pub fn set_link(&mut self, own: Option<Mac>, now: Instant) {
-        self.tick(now);
+    /// The MAC addresses of the other members.
+    pub fn set_members(&mut self, members: BTreeSet<Mac>) {
+        self.members = members;
+    }
+
+    /// The link came up with this MAC address, or changed it, or (`None`) went down. What is spoken
+    /// for is told once more from another MAC address.
+    pub fn set_link(&mut self, own: Option<Mac>, now: Moment) {
         if self.own == own {
             return;
         }
         self.own = own;
-        self.mandate.set_link(own.is_some(), now);
-        for address in self.mandate.held() {
-            if own.is_some() {
-                self.begin(address, Occasion::Repeat, now);
-            } else {
-                self.mandate.give_up(address);
-                self.stop(address);
+        self.answers.clear();
+        self.outbox.clear();
+        let speaking: Vec<_> = self.speaking.iter().copied().collect();
+        for address in speaking {
+            self.agenda.stop(address);
+            if own.is_some() && self.voice(address) == Some(Voice::Loud) {
+                self.agenda.start(address, Occasion::Repeat, now);
             }
         }
     }
 
-    /// Takes in a frame from the segment. Says whether it asks for an address that we speak for.
-    pub fn frame_received(&mut self, frame: &[u8], now: Instant) -> bool {
+    /// Begins to speak for a key.
+    pub fn begin(&mut self, beginning: &Beginning, now: Moment) {
+        let key = beginning.key;
+        let occasion = match beginning.cause {
+            Cause::Inherited => Occasion::Known,
+            _ => Occasion::Begin,
+        };
+        self.voices.insert(key, beginning.voice);
+        for address in self.group(key) {
+            self.begin_address(address, beginning, occasion, now);
+        }
+    }
+
+    /// Tells everybody of a key that is spoken for, from now on as loudly as any other.
+    pub fn burst(&mut self, key: Key, now: Moment) {
+        let Some(voice) = self.voices.get_mut(&key) else {
+            return;
+        };
+        *voice = Voice::Loud;
+        for address in self.group(key) {
+            if self.own.is_some() {
+                self.agenda.start(address, Occasion::Begin, now);
+            }
+        }
+    }
+
+    /// Says nothing more about a key.
+    pub fn stop(&mut self, key: Key, cause: Cause) {
+        if self.voices.remove(&key).is_some() {
+            for address in self.group(key) {
+                self.stop_address(address, cause);
+            }
+        }
+    }
+
+    /// The keys that are spoken for, and how.
+    #[must_use]
+    pub const fn voices(&self) -> &BTreeMap<Key, Voice> {
+        &self.voices
+    }
+
+    /// The addresses that are spoken for.
+    #[must_use]
+    pub const fn speaking(&self) -> &BTreeSet<IpAddr> {
+        &self.speaking
+    }
+
+    /// The keys of which not everybody has been told yet.
+    #[must_use]
+    pub fn unfinished(&self) -> BTreeSet<Key> {
+        let unfinished = self.speaking.iter().filter(|a| self.agenda.in_burst(**a));
+        unfinished
+            .filter_map(|address| self.keys.get(address).copied())
+            .collect()
+    }
+
+    /// Takes in a frame from the segment.
+    pub fn frame_received(&mut self, frame: &[u8], mandate: &impl Mandate, now: Moment) -> Heard {
         let Some(own) = self.own else {
-            return false;
+            return Heard::default();
         };
         let Some(heard) = frames::parse(frame, own) else {
-            return false;
+            return Heard::default();
         };
-        if let Some(claim) = heard.claim {
-            self.hear_claim(claim, own, now);
+        let claim = heard.claim.filter(|claim| claim.mac != own);
+        if let Some(claim) = claim
+            && self.permits(claim.address, mandate, now)
+        {
+            self.contest(claim, now);
         }
-        match heard.question {
-            Some(question) if question.asker_mac != own && self.permits(question.target, now) => {
-                self.answers.push_back((question, own));
-                true
-            }
-            _ => false,
+        let question = heard.question.filter(|question| {
+            question.asker_mac != own && self.permits(question.target, mandate, now)
+        });
+        self.answers
+            .extend(question.map(|question| (question, own)));
+        Heard {
+            asked: question.is_some(),
+            claim,
         }
-    }
-
-    /// Lets time pass. To be called at least as often as [`Self::next_deadline`] says, and before
-    /// anything that was asked while this process was held up is answered.
-    pub fn tick(&mut self, now: Instant) {
-        let gap = self
-            .last_tick
-            .replace(now)
-            .map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
-        if gap >= self.longest_gap {
-            let held = self.mandate.held();
-            for address in &held {
-                self.mandate.give_up(*address);
-                self.stop(*address);
-            }
-            if !held.is_empty() {
-                self.notices.push_back(Notice::HeldUp(gap));
-            }
-        }
-    }
-
-    /// Whether a frame for `address` may leave at `now`.
-    #[must_use]
-    pub fn permits(&self, address: IpAddr, now: Instant) -> bool {
-        self.mandate.permits(address, now)
     }
 
     /// The next frame to send now, if any. Answers go first.
-    pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+    pub fn poll_transmit(&mut self, mandate: &impl Mandate, now: Moment) -> Option<Transmit> {
         let own = self.own?;
         loop {
             if let Some((question, own)) = self.answers.pop_front() {
                 let frame = frames::answer(own, &question);
                 self.post(question.target, TransmitKind::Answer, frame);
             } else if self.outbox.is_empty() {
-                let mine = &self.view.mine;
+                let (addresses, keys) = (&self.addresses, &self.keys);
                 let (task, address) = self.agenda.take(now, |task, address| match task {
-                    Task::Prime => u32::from(mine.get(&address).is_some_and(Option::is_some)),
+                    Task::Prime => u32::from(router(addresses, keys, address).is_some()),
                     Task::Announce => 1 + u32::from(address.is_ipv4()),
                 })?;
                 self.post_task(task, address, own);
             }
             if let Some(transmit) = self.outbox.pop_front()
-                && self.permits(transmit.address, now)
+                && mandate.permits(transmit.key, now)
             {
                 return Some(transmit);
             }
@@ -237,60 +314,78 @@ impl Speaker {
         self.notices.pop_front()
     }
 
-    /// When to call [`Self::tick`] and [`Self::poll_transmit`] next, if nothing else happens.
+    /// When to call [`Self::poll_transmit`] next, if nothing else happens.
     #[must_use]
-    pub fn next_deadline(&self, now: Instant) -> Instant {
-        if self.own.is_some() && !(self.answers.is_empty() && self.outbox.is_empty()) {
-            return now;
-        }
-        let alive = self.last_tick.unwrap_or(now) + self.longest_gap / 4;
-        let agenda = self.own.and_then(|_| self.agenda.next(now));
-        agenda.map_or(alive, |next| next.min(alive))
-    }
-
-    fn begin(&mut self, address: IpAddr, occasion: Occasion, now: Instant) {
+    pub fn next_deadline(&self, now: Moment) -> Moment {
         if self.own.is_none() {
-            return;
-        }
-        self.agenda.start(address, occasion, now);
-        if self.speaking.insert(address) {
-            self.notices.push_back(Notice::Began(address));
+            Moment::NEVER
+        } else if self.answers.is_empty() && self.outbox.is_empty() {
+            self.agenda.next(now).unwrap_or(Moment::NEVER)
+        } else {
+            now
         }
     }
 
-    fn fall_silent(&mut self, address: IpAddr) {
+    fn group(&self, key: Key) -> Vec<IpAddr> {
+        let group = self.addresses.get(&key).into_iter();
+        group.flat_map(BTreeMap::keys).copied().collect()
+    }
+
+    fn voice(&self, address: IpAddr) -> Option<Voice> {
+        self.voices.get(self.keys.get(&address)?).copied()
+    }
+
+    fn permits(&self, address: IpAddr, mandate: &impl Mandate, now: Moment) -> bool {
+        let key = self.keys.get(&address);
+        key.is_some_and(|key| self.voices.contains_key(key) && mandate.permits(*key, now))
+    }
+
+    fn begin_address(
+        &mut self,
+        address: IpAddr,
+        beginning: &Beginning,
+        occasion: Occasion,
+        now: Moment,
+    ) {
+        self.agenda.stop(address);
+        if self.own.is_some() && beginning.voice == Voice::Loud {
+            self.agenda.start(address, occasion, now);
+        }
+        if self.speaking.insert(address) {
+            self.notices.push_back(Notice::Began {
+                address,
+                cause: beginning.cause,
+                former: beginning.former,
+                dark_for: beginning.silent_since.map(|since| now.since(since)),
+            });
+        }
+    }
+
+    fn stop_address(&mut self, address: IpAddr, cause: Cause) {
         self.agenda.stop(address);
         self.answers
             .retain(|(question, _)| question.target != address);
         self.outbox.retain(|transmit| transmit.address != address);
-    }
-
-    fn stop(&mut self, address: IpAddr) {
-        self.fall_silent(address);
+        self.defended.remove(&address);
         if self.speaking.remove(&address) {
-            self.notices.push_back(Notice::Stopped(address));
+            self.notices.push_back(Notice::Stopped(address, cause));
         }
     }
 
-    fn hear_claim(&mut self, claim: Claim, own: Mac, now: Instant) {
-        if claim.mac == own || !self.permits(claim.address, now) {
+    /// Another station claims an address that is ours to speak for.
+    fn contest(&mut self, claim: Claim, now: Moment) {
+        let address = claim.address;
+        let member = self.members.contains(&claim.mac);
+        if member && self.voice(address) == Some(Voice::Quiet) {
+            // Its node still forwards: nobody is to be drawn away from it.
             return;
         }
-        let standing = self.view.members.get(&claim.mac).copied();
-        if standing == Some(Standing::Alive) {
-            self.mandate.give_way(claim.address, now);
-            self.notices
-                .push_back(Notice::Yielded(claim.address, claim.mac));
-            self.stop(claim.address);
-            return;
-        }
-        let defended = self.defended.get(&claim.address);
-        if defended.is_none_or(|last| now.saturating_duration_since(*last) >= DEFEND_INTERVAL) {
-            self.defended.insert(claim.address, now);
-            self.agenda.announce_once(claim.address);
-            if standing.is_none() {
-                self.notices
-                    .push_back(Notice::Conflict(claim.address, claim.mac));
+        let defended = self.defended.get(&address);
+        if defended.is_none_or(|last| now.since(*last) >= DEFEND_INTERVAL) {
+            self.defended.insert(address, now);
+            self.agenda.announce_once(address);
+            if !member {
+                self.notices.push_back(Notice::Conflict(address, claim.mac));
             }
         }
     }
@@ -303,7 +398,7 @@ impl Speaker {
                 }
             }
             Task::Prime => {
-                let router = self.view.mine.get(&address).copied().flatten();
+                let router = router(&self.addresses, &self.keys, address);
                 let frame = router.and_then(|router| frames::prime(own, address, router));
                 self.post(address, TransmitKind::Prime, frame);
             }
@@ -311,12 +406,20 @@ impl Speaker {
     }
 
     fn post(&mut self, address: IpAddr, kind: TransmitKind, frame: Option<Vec<u8>>) {
-        self.outbox.extend(frame.map(|frame| Transmit {
-            frame,
-            address,
-            kind,
-        }));
+        if let (Some(frame), Some(key)) = (frame, self.keys.get(&address)) {
+            self.outbox.push_back(Transmit {
+                frame,
+                address,
+                key: *key,
+                kind,
+            });
+        }
     }
+}
+
+fn router(addresses: &Addresses, keys: &BTreeMap<IpAddr, Key>, address: IpAddr) -> Option<IpAddr> {
+    let group = addresses.get(keys.get(&address)?)?;
+    group.get(&address).copied().flatten()
 }
 
 #[cfg(test)]

@@ -1,37 +1,37 @@
-//! One segment's thread: the [`Speaker`] with sockets and a clock.
+//! The thread of all segments: for each the protocol's [`Machine`](super::protocol::Machine), the
+//! [`Speaker`](super::speaker::Speaker), sockets, and one clock.
 //!
 //! It is an operating system's thread of its own, so that nothing that happens on the async
-//! runtime (a slow API server, a large list) can delay an answer. It takes its orders from a slot
-//! that always holds the newest, so that there is nothing to queue and nothing to overflow, and is
-//! woken through a socket pair.
+//! runtime (a slow API server, a large list) can delay an answer or a heartbeat. It takes its orders
+//! from a slot that always holds the newest, so that there is nothing to queue and nothing to
+//! overflow, and is woken through a socket pair.
 
-use std::collections::BTreeSet;
-use std::io::{Read, Write};
-use std::net::Ipv6Addr;
-use std::os::fd::AsFd;
+mod rights;
+mod roster;
+mod segment;
+mod worker;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::net::{IpAddr, Ipv6Addr};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc as channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
 use tokio::sync::mpsc;
 
-use super::groups::Groups;
+pub use self::rights::{Place, Rights};
+use self::worker::Worker;
+use super::inheritance::Inheritance;
 use super::mac::Mac;
-use super::metrics::{Metrics, SegmentLabels};
-use super::speaker::{Notice, Speaker, Transmit, TransmitKind, View};
-use super::wire::Wire;
-
-/// Frames looked at before anything is sent. Claims among them are heeded before questions are
-/// answered, and rounds are not held up by a flood.
-const FRAMES_AT_ONCE: usize = 256;
-/// How soon to try again to attach to an interface.
-const RETRY: Duration = Duration::from_secs(1);
-/// From when on waking up late is counted.
-const STALL: Duration = Duration::from_millis(50);
+use super::metrics::Metrics;
+use super::protocol::{
+    ApiAnswer, Cause, Contact, Epoch, Flags, Incarnation, Key, KeyId, Moment, NodeId, Parameters,
+    Request, Transition, View,
+};
+use super::secrets::Ring;
 
 /// An interface that is up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,58 +44,189 @@ pub struct Attachment {
     pub mac: Mac,
 }
 
-/// What a station is to do.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What to do on one segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent facts")]
 pub struct Orders {
-    /// The interface to speak on; `None` while it is down.
+    /// The interface to speak on; `None` while it is down, and for a witness.
     pub attachment: Option<Attachment>,
-    /// What to announce.
+    /// It takes part over the node network only.
+    pub witness: bool,
+    /// What the API objects say.
     pub view: View,
+    /// What each key stands for: its addresses, each with the router to tell first.
+    pub addresses: BTreeMap<Key, BTreeMap<IpAddr, Option<IpAddr>>>,
     /// Groups to be in, so that questions already arrive when an address becomes ours.
     pub groups: BTreeSet<Ipv6Addr>,
+    /// The routers of the segment.
+    pub gateways: BTreeSet<IpAddr>,
+    /// The Node is to carry no more traffic.
+    pub draining: bool,
+    /// The daemon ends, or this segment does: everything is handed over, then [`Report::Ended`].
+    pub ending: bool,
+    /// The service proxy of this node works, as far as anybody can tell.
+    pub service_proxy_works: bool,
+    /// Its weight in the choice of holders: 100 is usual.
+    pub weight: u16,
+    /// Addresses of this node on the segment, which its kernel answers for: at most one of each
+    /// family, IPv6 link-local if there is.
+    pub own_addresses: Vec<IpAddr>,
+    /// The address of this node on the node network.
+    pub node_address: Option<IpAddr>,
+    /// A hash of its failure domain.
+    pub zone: u32,
+    /// Whether survivors of a lost majority go on once the API server shows them to be alone.
+    pub survive_via_api: bool,
 }
 
-/// Something that a station reports.
+impl Default for Orders {
+    fn default() -> Self {
+        Self {
+            attachment: None,
+            witness: false,
+            view: View::default(),
+            addresses: BTreeMap::new(),
+            groups: BTreeSet::new(),
+            gateways: BTreeSet::new(),
+            draining: false,
+            ending: false,
+            service_proxy_works: true,
+            weight: 100,
+            own_addresses: Vec::new(),
+            node_address: None,
+            zone: 0,
+            survive_via_api: true,
+        }
+    }
+}
+
+/// What to do on all segments, by the L2Network's name.
+pub type AllOrders = BTreeMap<String, Arc<Orders>>;
+
+/// Something that is reported of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
-    /// It can be heard and speak, from this MAC address; or not (any more).
+    /// It can be heard and spoken on, from this MAC address; or not (any more).
     OnAir(Option<Mac>),
     /// It cannot, although the interface is up, and why.
     Trouble(String),
-    /// What its speaker has to say.
-    Notice(Notice),
+    /// This node speaks for an address from now on.
+    Began {
+        /// Which.
+        address: IpAddr,
+        /// Why.
+        cause: Cause,
+        /// Who spoke for it before, as far as is known.
+        former: Option<NodeId>,
+        /// For how long nobody could be heard for it, if that is known.
+        dark_for: Option<Duration>,
+    },
+    /// It does not speak for it any more.
+    Stopped {
+        /// Which.
+        address: IpAddr,
+        /// Why.
+        cause: Cause,
+    },
+    /// A station that is none of ours claims an address that we speak for.
+    Conflict {
+        /// Which.
+        address: IpAddr,
+        /// Where it is said to be.
+        mac: Mac,
+    },
+    /// The API server is to be asked; the answer goes to [`Station::answer`] with this moment.
+    Ask(Request, Moment),
+    /// The members, this one included, after a change.
+    Members(Arc<Vec<Member>>),
+    /// Something happened that is logged.
+    Noted(Transition),
+    /// Messages cannot be exchanged over the node network, and why; or (`None`) they can again.
+    NodeNetwork(Option<String>),
+    /// After [`Orders::ending`]: nothing is held any more, or there is nobody to take it.
+    Ended,
 }
 
-/// A running station.
-#[derive(Debug)]
-pub struct Station {
-    orders: Arc<ArcSwap<Slot>>,
-    waker: UnixStream,
-    thread: JoinHandle<()>,
-}
-
-#[derive(Debug)]
-struct Slot {
-    orders: Arc<Orders>,
-    stop: bool,
+/// A member of a segment, as this one sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Who.
+    pub node: NodeId,
+    /// Under which epoch it is there.
+    pub epoch: Epoch,
+    /// Whether it has been heard within the last second.
+    pub alive: bool,
+    /// Whether that was on the segment itself.
+    pub on_segment: bool,
+    /// Whether that was on the node network.
+    pub on_node_network: bool,
+    /// What it says of itself.
+    pub flags: Flags,
+    /// Whether it votes.
+    pub voter: bool,
+    /// How it is reached.
+    pub contact: Contact,
+    /// The generation of voters that it serves.
+    pub generation: u64,
+    /// How many keys it holds.
+    pub holds: u32,
+    /// What it signs with; `None`: nothing.
+    pub signed: Option<KeyId>,
+    /// The secrets that it accepts, newest first.
+    pub secrets: Vec<KeyId>,
+    /// Whether messages in its name have been refused within the last minute, since they were not
+    /// signed, or not with a secret that is held here.
+    pub refused: bool,
 }
 
 /// What a station is made of.
 #[derive(Debug)]
 pub struct Setup {
-    /// The L2Network's name.
-    pub segment: String,
+    /// Who this is.
+    pub node: NodeId,
+    /// Which run. Of no account with an inheritance.
+    pub incarnation: Incarnation,
     /// What to begin with.
-    pub orders: Arc<Orders>,
+    pub orders: Arc<AllOrders>,
     /// Where reports go, with the segment's name. What does not fit is dropped: whoever reads it
     /// must not hold up the thread.
     pub reports: mpsc::Sender<(String, Report)>,
     /// Where to count.
     pub metrics: Metrics,
-    /// Sets the random part of the refreshes.
+    /// Sets everything random.
     pub seed: u64,
-    /// How long a pause of this process means that others may have taken over.
-    pub longest_gap: Duration,
+    /// The UDP port for messages on the node network.
+    pub heartbeat_port: u16,
+    /// The secrets that are held. They may change at any time.
+    pub secrets: Arc<ArcSwap<Ring>>,
+    /// The times of the protocol.
+    pub parameters: Parameters,
+    /// What the process before this one left.
+    pub inherited: Option<Inheritance>,
+}
+
+/// The running thread.
+#[derive(Debug)]
+pub struct Station {
+    orders: Arc<ArcSwap<Slot>>,
+    answers: channel::Sender<Answered>,
+    waker: UnixStream,
+    rights: Rights,
+    thread: JoinHandle<Inheritance>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    orders: Arc<AllOrders>,
+    stop: bool,
+}
+
+/// What the API server has answered, on which segment, and when it was asked.
+#[derive(Debug)]
+struct Answered {
+    segment: String,
+    answer: ApiAnswer,
+    asked: Moment,
 }
 
 impl Station {
@@ -112,30 +243,53 @@ impl Station {
             stop: false,
         };
         let orders = Arc::new(ArcSwap::from_pointee(slot));
-        let worker = Worker::new(setup, Arc::clone(&orders), woken);
-        // The kernel shows 15 characters of a thread's name.
+        let (answers, answered) = channel::channel();
+        let rights = Rights::default();
+        let slot = Arc::clone(&orders);
+        let worker = Worker::new(setup, slot, answered, woken, rights.clone());
         let thread = std::thread::Builder::new()
-            .name(format!("l2-{}", worker.segment))
+            .name("segments".to_owned())
             .spawn(move || worker.run())?;
         Ok(Self {
             orders,
+            answers,
             waker,
+            rights,
             thread,
         })
     }
 
     /// What it was last told.
     #[must_use]
-    pub fn orders(&self) -> Arc<Orders> {
+    pub fn orders(&self) -> Arc<AllOrders> {
         Arc::clone(&self.orders.load().orders)
     }
 
-    /// Tells it what to do from now on.
-    pub fn order(&self, orders: Arc<Orders>) {
+    /// Tells it what to do from now on. A segment that is not named any more falls silent at once;
+    /// to hand over what it holds, say [`Orders::ending`] first.
+    pub fn order(&self, orders: Arc<AllOrders>) {
         self.put(Slot {
             orders,
             stop: false,
         });
+    }
+
+    /// Tells it what the API server has answered to [`Report::Ask`]. It is never lost.
+    pub fn answer(&self, segment: &str, answer: ApiAnswer, asked: Moment) {
+        let answered = Answered {
+            segment: segment.to_owned(),
+            answer,
+            asked,
+        };
+        // If the thread has died there is nobody who would like to know.
+        let _ = self.answers.send(answered);
+        self.wake();
+    }
+
+    /// What may be spoken for at this moment, for who puts addresses on interfaces.
+    #[must_use]
+    pub fn rights(&self) -> Rights {
+        self.rights.clone()
     }
 
     /// Whether the thread has ended by itself, which is a fault.
@@ -147,249 +301,32 @@ impl Station {
     /// Ends it: no frame leaves any more once this returns. It takes a moment; call it where
     /// blocking is allowed.
     pub fn stop(self) {
+        let _ = self.export();
+    }
+
+    /// Ends it as [`Self::stop`] does, and tells what the process that takes the place of this one
+    /// needs in order to go on as the same member. `None` if the thread had panicked.
+    #[must_use]
+    pub fn export(self) -> Option<Inheritance> {
         self.put(Slot {
             orders: self.orders(),
             stop: true,
         });
-        if self.thread.join().is_err() {
-            tracing::error!("a segment's thread had panicked");
+        let left = self.thread.join();
+        if left.is_err() {
+            tracing::error!("the thread of the segments had panicked");
         }
+        left.ok()
     }
 
     fn put(&self, slot: Slot) {
         self.orders.store(Arc::new(slot));
+        self.wake();
+    }
+
+    fn wake(&self) {
         // If it cannot be written, a wake-up is already waiting there.
         let _ = (&self.waker).write(&[1]);
-    }
-}
-
-struct Worker {
-    segment: String,
-    slot: Arc<ArcSwap<Slot>>,
-    woken: UnixStream,
-    reports: mpsc::Sender<(String, Report)>,
-    metrics: Metrics,
-    labels: SegmentLabels,
-    speaker: Speaker,
-    orders: Arc<Orders>,
-    air: Option<Air>,
-    next_try: Instant,
-    in_trouble: bool,
-}
-
-/// What exists only while the station is attached.
-struct Air {
-    attachment: Attachment,
-    wire: Wire,
-    groups: Groups,
-    /// Whether groups could not be joined the last time.
-    deaf: bool,
-}
-
-impl Air {
-    fn join(&mut self, groups: &BTreeSet<Ipv6Addr>, now: Instant) {
-        let interface = &self.attachment.name;
-        let result = self.groups.set(groups, now);
-        match &result {
-            Ok(()) if self.deaf => tracing::info!(%interface, "IPv6 multicast groups joined"),
-            Ok(()) => {}
-            Err(error) if self.deaf => {
-                tracing::debug!(%interface, %error, "still cannot join IPv6 multicast groups");
-            }
-            Err(error) => {
-                tracing::warn!(%interface, %error, "cannot join IPv6 multicast groups, will try \
-                    again: questions for IPv6 addresses may not arrive; is IPv6 disabled on the \
-                    interface?");
-            }
-        }
-        self.deaf = result.is_err();
-    }
-
-    fn rejoin_if_due(&mut self, groups: &BTreeSet<Ipv6Addr>, now: Instant) {
-        if self.groups.next_try().is_some_and(|at| now >= at) {
-            self.join(groups, now);
-        }
-    }
-}
-
-impl Worker {
-    fn new(setup: Setup, slot: Arc<ArcSwap<Slot>>, woken: UnixStream) -> Self {
-        Self {
-            labels: SegmentLabels::new(&setup.segment),
-            segment: setup.segment,
-            slot,
-            woken,
-            reports: setup.reports,
-            metrics: setup.metrics,
-            speaker: Speaker::new(setup.seed, setup.longest_gap),
-            orders: Arc::new(Orders::default()),
-            air: None,
-            next_try: Instant::now(),
-            in_trouble: false,
-        }
-    }
-
-    fn run(mut self) {
-        loop {
-            let slot = self.slot.load_full();
-            if slot.stop {
-                break;
-            }
-            if !Arc::ptr_eq(&slot.orders, &self.orders) {
-                self.obey(Arc::clone(&slot.orders));
-            }
-            if self.air.is_none() && Instant::now() >= self.next_try {
-                self.attach();
-            }
-            if let Some(air) = &mut self.air {
-                air.rejoin_if_due(&self.orders.groups, Instant::now());
-            }
-            self.hear();
-            self.speak();
-            self.wait();
-        }
-        self.report(Report::OnAir(None));
-    }
-
-    fn obey(&mut self, orders: Arc<Orders>) {
-        let wanted = orders.attachment.as_ref();
-        if self.air.as_ref().map(|air| &air.attachment) != wanted {
-            self.detach();
-            self.next_try = Instant::now();
-        }
-        if let Some(air) = &mut self.air
-            && orders.groups != self.orders.groups
-        {
-            air.join(&orders.groups, Instant::now());
-        }
-        if orders.view != self.orders.view {
-            self.speaker.set_view(orders.view.clone(), Instant::now());
-        }
-        self.orders = orders;
-    }
-
-    fn attach(&mut self) {
-        self.next_try = Instant::now() + RETRY;
-        let Some(attachment) = self.orders.attachment.clone() else {
-            return;
-        };
-        match Wire::open(&attachment.name, attachment.index) {
-            Ok(wire) => {
-                let mac = attachment.mac;
-                let mut air = Air {
-                    groups: Groups::new(attachment.index),
-                    attachment,
-                    wire,
-                    deaf: false,
-                };
-                air.join(&self.orders.groups, Instant::now());
-                self.air = Some(air);
-                self.in_trouble = false;
-                self.speaker.set_link(Some(mac), Instant::now());
-                self.report(Report::OnAir(Some(mac)));
-            }
-            Err(error) => {
-                if !std::mem::replace(&mut self.in_trouble, true) {
-                    self.report(Report::Trouble(with_causes(&error)));
-                }
-            }
-        }
-    }
-
-    fn detach(&mut self) {
-        if self.air.take().is_some() {
-            self.speaker.set_link(None, Instant::now());
-            self.report(Report::OnAir(None));
-        }
-    }
-
-    fn hear(&mut self) {
-        let Some(air) = &self.air else {
-            return;
-        };
-        let speaker = &mut self.speaker;
-        let now = Instant::now();
-        speaker.tick(now);
-        air.wire.receive(FRAMES_AT_ONCE, |frame| {
-            if speaker.frame_received(frame, now) {
-                let metrics = protocol(&self.metrics, frame);
-                metrics.questions.get_or_create(&self.labels).inc();
-            }
-        });
-    }
-
-    fn speak(&mut self) {
-        self.speaker.tick(Instant::now());
-        while let Some(transmit) = self.speaker.poll_transmit(Instant::now()) {
-            self.send(&transmit);
-        }
-        while let Some(notice) = self.speaker.poll_notice() {
-            self.report(Report::Notice(notice));
-        }
-    }
-
-    fn send(&self, transmit: &Transmit) {
-        let Some(air) = &self.air else {
-            return;
-        };
-        // The last question before the frame is the kernel's.
-        if !self.speaker.permits(transmit.address, Instant::now()) {
-            return;
-        }
-        match air.wire.send(&transmit.frame) {
-            Ok(()) => {
-                let metrics = protocol(&self.metrics, &transmit.frame);
-                let counter = match transmit.kind {
-                    TransmitKind::Answer => &metrics.answers,
-                    TransmitKind::Announcement | TransmitKind::Prime => &metrics.unsolicited,
-                };
-                counter.get_or_create(&self.labels).inc();
-            }
-            Err(error) => {
-                self.metrics.send_errors.get_or_create(&self.labels).inc();
-                tracing::debug!(segment = %self.segment, %error, "frame not sent");
-            }
-        }
-    }
-
-    /// Waits for a frame, an order, or the speaker's deadline.
-    fn wait(&mut self) {
-        let now = Instant::now();
-        let mut deadline = self.speaker.next_deadline(now);
-        if self.air.is_none() && self.orders.attachment.is_some() {
-            deadline = deadline.min(self.next_try);
-        }
-        if let Some(rejoin) = self.air.as_ref().and_then(|air| air.groups.next_try()) {
-            deadline = deadline.min(rejoin);
-        }
-        let mut descriptors = vec![PollFd::new(self.woken.as_fd(), PollFlags::POLLIN)];
-        if let Some(air) = &self.air {
-            let wire = air.wire.descriptors();
-            descriptors.extend(wire.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
-        }
-        let timeout = TimeSpec::from_duration(deadline.saturating_duration_since(now));
-        // A signal ends the wait early, and that is all that can go wrong here.
-        let _ = ppoll(&mut descriptors, Some(timeout), None);
-        let late = deadline.elapsed();
-        if late >= STALL {
-            self.metrics.stalls.observe(late.as_secs_f64());
-        }
-        let mut drain = [0; 64];
-        while matches!((&self.woken).read(&mut drain), Ok(length) if length > 0) {}
-    }
-
-    fn report(&self, report: Report) {
-        if let Err(error) = self.reports.try_send((self.segment.clone(), report)) {
-            tracing::warn!(segment = %self.segment, %error, "report dropped");
-        }
-    }
-}
-
-const fn protocol<'a>(metrics: &'a Metrics, frame: &[u8]) -> &'a super::metrics::ProtocolMetrics {
-    // The EtherType tells 0806 from 86dd by its first byte.
-    match frame {
-        [_, _, _, _, _, _, _, _, _, _, _, _, 0x86, ..] => &metrics.ndp,
-        _ => &metrics.arp,
     }
 }
 

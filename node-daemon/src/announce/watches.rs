@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use futures::StreamExt;
-use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::runtime::{WatchStreamExt, watcher};
@@ -21,7 +20,7 @@ use mooring_common::node_view::NodeView;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, watch};
 
-use super::observe::{LeaseView, NetworkView, ServiceView, SliceView, Snapshot, by_service};
+use super::observe::{NetworkView, ServiceView, SliceView, Snapshot, by_service};
 use crate::fence::Gate;
 
 /// How long changes are gathered before they are published: short against the 50 ms within which
@@ -35,8 +34,6 @@ pub struct Watches {
     pub client: Client,
     /// The Node that this daemon runs on.
     pub node_name: String,
-    /// The namespace of the daemons' Leases.
-    pub namespace: String,
     /// Where the snapshot goes.
     pub snapshot: Arc<ArcSwap<Snapshot>>,
     /// Counts up with every snapshot.
@@ -124,7 +121,6 @@ impl Watches {
             self.services(&desk),
             self.slices(&desk),
             self.networks(&desk),
-            self.leases(&desk),
             self.node(&desk),
             self.permission(&desk),
             self.publish(&desk)
@@ -161,21 +157,10 @@ impl Watches {
         follow(api, watcher::Config::default(), read, |news| {
             desk.change(|draft| {
                 draft.snapshot.synced.networks = true;
-                // Every daemon's entry in a status is an event for all of them.
+                // What a daemon writes into a status is an event for all of them.
                 if news.differs_from(&draft.snapshot.networks) {
                     news.enter(Arc::make_mut(&mut draft.snapshot.networks));
                 }
-            });
-        })
-        .await;
-    }
-
-    async fn leases(&self, desk: &Desk) {
-        let api = Api::<Lease>::namespaced(self.client.clone(), &self.namespace);
-        follow(api, watcher::Config::default(), LeaseView::read, |news| {
-            desk.change(|draft| {
-                draft.snapshot.synced.leases = true;
-                news.enter(Arc::make_mut(&mut draft.snapshot.leases));
             });
         })
         .await;

@@ -1,20 +1,37 @@
 //! The sockets through which a segment is heard and spoken to.
 //!
-//! There are two packet sockets, one for ARP and one for IPv6, each with a filter in the kernel
-//! that lets through only what the speaker wants to see. A socket for one protocol alone is not
-//! given what this node sends itself, and not what arrives tagged for a VLAN of the interface.
+//! There are three packet sockets, for ARP, for IPv6, and for what members say to each other, each
+//! with a filter in the kernel that lets through only what is wanted. A socket for one protocol
+//! alone is not given what this node sends itself, and not what arrives tagged for a VLAN of the
+//! interface.
+//!
+//! Members' messages go to the group that is set aside for experiments, as their EtherType is. It is
+//! one of those that switches forward to all ports without being asked (RFC 4541 section 2.1.2),
+//! so that nothing depends on who listens to whose wishes there.
 
 use std::io::{self, ErrorKind, Read};
+use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{LinkAddr, bind};
-use socket2::{Domain, Protocol, SockFilter, Socket, Type};
+use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockFilter, Socket, Type};
+
+use super::mac::Mac;
 
 const ETHERTYPE_ARP: u16 = 0x0806;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
 /// The network control class: switches that look at it let these frames through congestion.
-const PRIORITY: u32 = 6;
+pub(super) const PRIORITY: u32 = 6;
+/// The first EtherType for local experiments (IEEE 802).
+const ETHERTYPE_MESSAGE: u16 = 0x88b5;
+/// The group for experiments (RFC 4727 section 2.4.1). The kernel joins it as an IPv4 group, so that
+/// network cards let through the MAC address that belongs to it.
+const GROUP: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 254);
+/// Its MAC address (RFC 1112 section 6.4).
+const GROUP_MAC: Mac = Mac::new([0x01, 0x00, 0x5e, 0, 0, 254]);
+/// Destination, source, EtherType.
+const ETHERNET_HEADER: usize = 14;
 /// Room for the longest frame that is looked at; what is longer is cut, and then not valid.
 const LONGEST_FRAME: usize = 2048;
 
@@ -50,6 +67,9 @@ pub enum WireError {
 pub struct Wire {
     arp: Socket,
     ndp: Socket,
+    messages: Socket,
+    /// Holds the membership in the group.
+    _member: Option<Socket>,
 }
 
 impl Wire {
@@ -60,9 +80,33 @@ impl Wire {
     pub fn open(name: &str, index: u32) -> Result<Self, WireError> {
         let link = link_address(name, index)?;
         Ok(Self {
-            arp: open(name, &link, ETHERTYPE_ARP, &arp_filter())?,
+            arp: open(name, &link, ETHERTYPE_ARP, &ethertype_filter(ETHERTYPE_ARP))?,
             ndp: open(name, &link, ETHERTYPE_IPV6, &ndp_filter())?,
+            messages: open(
+                name,
+                &link,
+                ETHERTYPE_MESSAGE,
+                &ethertype_filter(ETHERTYPE_MESSAGE),
+            )?,
+            _member: member(name, index),
         })
+    }
+
+    /// Sends a message to all members, from this MAC address.
+    ///
+    /// # Errors
+    /// What the kernel says: the link is down, the queue is full.
+    pub fn send_message(&self, own: Mac, message: &[u8]) -> io::Result<()> {
+        let ethertype = ETHERTYPE_MESSAGE.to_be_bytes();
+        let frame = [&GROUP_MAC.bytes()[..], &own.bytes(), &ethertype, message].concat();
+        self.messages.send(&frame).map(drop)
+    }
+
+    /// Hands over messages that have arrived, at most so many, and never waits.
+    pub fn receive_messages(&self, most: usize, mut hear: impl FnMut(&[u8])) {
+        receive(&self.messages, most, |frame| {
+            hear(frame.get(ETHERNET_HEADER..).unwrap_or_default());
+        });
     }
 
     /// Sends a whole Ethernet frame.
@@ -75,26 +119,46 @@ impl Wire {
         socket.send(frame).map(drop)
     }
 
-    /// Hands over frames that have arrived, at most so many of each protocol, and never waits.
+    /// Hands over frames of ARP and neighbour discovery that have arrived, at most so many of each,
+    /// and never waits.
     pub fn receive(&self, most: usize, mut hear: impl FnMut(&[u8])) {
-        let mut buffer = [0; LONGEST_FRAME];
-        for mut socket in [&self.arp, &self.ndp] {
-            for _ in 0..most {
-                match socket.read(&mut buffer) {
-                    Ok(length) => hear(buffer.get(..length).unwrap_or_default()),
-                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                    // Nothing more, or the link is down: whoever follows the links will tell.
-                    Err(_) => break,
-                }
-            }
+        for socket in [&self.arp, &self.ndp] {
+            receive(socket, most, &mut hear);
         }
     }
 
-    /// What to wait on for frames.
+    /// What to wait on for frames and messages.
     #[must_use]
-    pub fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
-        [self.arp.as_fd(), self.ndp.as_fd()]
+    pub fn descriptors(&self) -> [BorrowedFd<'_>; 3] {
+        [self.arp.as_fd(), self.ndp.as_fd(), self.messages.as_fd()]
     }
+}
+
+fn receive(mut socket: &Socket, most: usize, mut hear: impl FnMut(&[u8])) {
+    let mut buffer = [0; LONGEST_FRAME];
+    for _ in 0..most {
+        match socket.read(&mut buffer) {
+            Ok(length) => hear(buffer.get(..length).unwrap_or_default()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            // Nothing more, or the link is down: whoever follows the links will tell.
+            Err(_) => break,
+        }
+    }
+}
+
+/// Joins the group of the members.
+fn member(name: &str, index: u32) -> Option<Socket> {
+    let join = || {
+        let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
+        socket.join_multicast_v4_n(&GROUP, &InterfaceIndexOrAddress::Index(index))?;
+        Ok::<_, io::Error>(socket)
+    };
+    join()
+        .inspect_err(|error| {
+            tracing::warn!(interface = name, %error, "cannot join the multicast group {GROUP} of \
+                the heartbeats: the network card may keep them away");
+        })
+        .ok()
 }
 
 /// The kernel's own form of "this interface", as a packet socket is bound to it.
@@ -156,12 +220,13 @@ const PACKET_TYPE: u32 = 0xffff_f004;
 const LAST_PACKET_TYPE_FOR_US: u32 = 2;
 const WHOLE_FRAME: u32 = 0xffff;
 
-fn arp_filter() -> [SockFilter; 6] {
+/// All that is of this EtherType.
+fn ethertype_filter(ethertype: u16) -> [SockFilter; 6] {
     [
         SockFilter::new(LOAD_WORD, 0, 0, PACKET_TYPE),
         SockFilter::new(JUMP_GREATER, 3, 0, LAST_PACKET_TYPE_FOR_US),
         SockFilter::new(LOAD_HALF, 0, 0, 12),
-        SockFilter::new(JUMP_EQUAL, 0, 1, ETHERTYPE_ARP as u32),
+        SockFilter::new(JUMP_EQUAL, 0, 1, u32::from(ethertype)),
         SockFilter::new(RETURN, 0, 0, WHOLE_FRAME),
         SockFilter::new(RETURN, 0, 0, 0),
     ]

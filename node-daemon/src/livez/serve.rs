@@ -67,13 +67,19 @@ pub fn bind(address: SocketAddr) -> Result<TcpListener, ServeError> {
     result.map_err(|source| ServeError { address, source })
 }
 
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+/// Listens on one address. A daemon that takes the place of another one on the same node listens
+/// beside it for a while.
+///
+/// # Errors
+/// If somebody else has the port, or the address is not this node's.
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let domain = Domain::for_address(address);
     let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
     }
     socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;

@@ -16,8 +16,8 @@ use crate::wait::try_eventually;
 const IDLE_CONNECTIONS_END: Duration = Duration::from_secs(95);
 
 /// How many watches a daemon that announces has, and so connections, as long as it speaks HTTP/1.1: of
-/// its Node twice, of L2Networks, Services, EndpointSlices and Leases.
-const WATCHES: usize = 6;
+/// its Node twice, of L2Networks, Services and EndpointSlices.
+const WATCHES: usize = 5;
 
 /// How long to wait for what is to close.
 #[derive(Clone, Copy, PartialEq, Eq)]

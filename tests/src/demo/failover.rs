@@ -30,7 +30,7 @@ pub(super) async fn take_down(stage: &Stage, cast: &mut Cast, addresses: &Addres
     stage.event(&format!(
         "{name}: cable pulled, mooring-node, kube-proxy and kubelet killed"
     ));
-    stage.event("its Lease must run out before another node may speak (--lease-duration=6s)");
+    stage.event("the others miss its heartbeats, and agree that one of them speaks in its place");
     let cluster = &cast.cluster;
     let [v4, v6] = addresses.urls();
     let step = Step::new("answers come back", 30, MOORING);

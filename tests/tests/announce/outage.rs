@@ -1,4 +1,4 @@
-//! While the API server is away, nothing moves.
+//! While the API server is away, nothing moves that need not, and what must still does.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::scene::{Addresses, SOON, Scene};
 const LEASE: Duration = Duration::from_secs(2);
 
 #[test]
-fn nothing_moves_while_the_api_server_is_away() {
+fn case_18_and_19_nothing_moves_while_the_api_server_is_away_but_a_crash_is_survived() {
     in_world(async || {
         let mut scene = Scene::set(&["--lease-duration=2s"]).await;
         for node in ["n1", "n2", "n3"] {
@@ -29,6 +29,8 @@ fn nothing_moves_while_the_api_server_is_away() {
             away.elapsed() > LEASE * 3
         })
         .await;
+        let speaker = a_crash_is_survived(&mut scene, web, &speaker).await;
+        let away = Instant::now();
         scene
             .cluster
             .control_plane
@@ -63,6 +65,39 @@ fn nothing_moves_while_the_api_server_is_away() {
         let refused = scene.cluster.shipped.forbidden(&log.since(restored));
         assert!(refused.is_empty(), "{}", refused.summary());
     });
+}
+
+/// The speaker's node crashes, and comes back with a daemon that has never seen the API server: it
+/// goes by what the last one knew, and takes over when the other one crashes too.
+async fn a_crash_is_survived(scene: &mut Scene, web: Addresses, speaker: &str) -> String {
+    let heir = crash(scene, web, speaker).await;
+    scene.cluster.node(speaker).plug_cable().unwrap();
+    let node = scene.cluster.node(speaker);
+    let daemon = node.start(scene.specs[speaker].clone()).unwrap();
+    let started = Instant::now();
+    eventually("it serves without the API server", SOON, async || {
+        daemon.log().contains("segment can be spoken on").then_some(())
+    })
+    .await;
+    let took = started.elapsed();
+    assert!(took < Duration::from_secs(3), "{took:?}");
+    scene.daemons.insert(speaker.to_owned(), daemon);
+    let next = crash(scene, web, &heir).await;
+    scene.cluster.node(&heir).plug_cable().unwrap();
+    let daemon = scene.cluster.node(&heir).start(scene.specs[&heir].clone()).unwrap();
+    scene.daemons.insert(heir, daemon);
+    next
+}
+
+/// A node loses its cable, and its daemon is killed; gives who answers then.
+async fn crash(scene: &mut Scene, web: Addresses, speaker: &str) -> String {
+    let daemon = scene.daemons.remove(speaker).expect("it runs");
+    let start = Instant::now();
+    scene.cluster.node(speaker).pull_cable().unwrap();
+    daemon.kill();
+    let (heir, at) = scene.answered_by_another(web.v4, speaker, start).await;
+    assert!(at - start < Duration::from_secs(1), "{:?}", at - start);
+    heir
 }
 
 /// The address is answered for all the time, by the same node only.

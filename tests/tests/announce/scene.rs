@@ -7,17 +7,21 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use mooring_common::l2_network::{L2Network, SegmentNode};
 use mooring_common::names::{NAMESPACE, annotations, node_lease};
 use mooring_tests::cluster::{Cluster, Kubelet, NETWORK, Network};
 use mooring_tests::netlab::raw::question;
 use mooring_tests::netlab::{Capture, Frame, Host, Mac};
 use mooring_tests::objects::{EventNote, PodBuilder, ServiceBuilder, create_namespace, events_for};
-use mooring_tests::process::Process;
+use mooring_tests::process::{Process, Spec};
 use mooring_tests::wait::eventually;
 use serde_json::{Value, json};
 
 /// What "eventually" means here.
 pub const SOON: Duration = Duration::from_secs(15);
+
+/// The nodes.
+pub const NODES: [&str; 3] = ["n1", "n2", "n3"];
 
 /// The namespace of the Services.
 pub const APP: &str = "app";
@@ -26,6 +30,8 @@ pub const APP: &str = "app";
 pub struct Scene {
     pub capture: Capture,
     pub daemons: BTreeMap<String, Process>,
+    /// How each daemon is started: again, without asking the API server for a token.
+    pub specs: BTreeMap<String, Spec>,
     _kubelets: BTreeMap<String, Kubelet>,
     central: Process,
     pub cluster: Cluster,
@@ -67,23 +73,45 @@ pub struct Claim {
 impl Scene {
     /// Everything at work, and no Service yet.
     pub async fn set(daemon_flags: &[&str]) -> Self {
-        let cluster = Cluster::start(&["n1", "n2", "n3"]).await.unwrap();
+        let cluster = Cluster::start(&NODES).await.unwrap();
         let kubelets = cluster.register().await.unwrap();
         let central = cluster.start_central(&[]).await.unwrap();
-        let daemons = cluster.start_daemons(daemon_flags).await.unwrap();
+        let mut specs = BTreeMap::new();
+        let mut daemons = BTreeMap::new();
+        for node in &cluster.nodes {
+            let spec = cluster.daemon_spec(node, daemon_flags).await.unwrap();
+            let daemon = node.start(spec.clone()).unwrap();
+            daemons.insert(node.name().to_owned(), daemon);
+            specs.insert(node.name().to_owned(), spec);
+        }
         create_namespace(&cluster.admin(), APP).await.unwrap();
         Network::of_the_bridge().create(&cluster).await.unwrap();
         let scene = Self {
             capture: cluster.lab.capture().unwrap(),
             daemons,
+            specs,
             _kubelets: kubelets,
             central,
             cluster,
         };
-        for node in ["n1", "n2", "n3"] {
+        for node in NODES {
             scene.can_speak(node).await;
         }
+        scene.all_vote().await;
         scene
+    }
+
+    /// Waits until all three nodes are voters: from then on one of them may be lost.
+    pub async fn all_vote(&self) {
+        let networks = Api::<L2Network>::all(self.cluster.admin());
+        eventually("all nodes vote", SOON * 2, async || {
+            let network = networks.get(NETWORK).await?;
+            let voters = network.status.and_then(|status| status.voters);
+            let names = voters.map(|voters| voters.nodes).unwrap_or_default();
+            anyhow::ensure!(names == NODES, "{names:?}");
+            anyhow::Ok(())
+        })
+        .await;
     }
 
     /// Waits until the node's Lease says that it can speak.
@@ -104,6 +132,13 @@ impl Scene {
         if !self.central.is_running() {
             self.central = self.cluster.start_central(&[]).await.unwrap();
         }
+    }
+
+    /// What the L2Network says of a node.
+    pub async fn entry(&self, node: &str) -> Option<SegmentNode> {
+        let networks = Api::<L2Network>::all(self.cluster.admin());
+        let status = networks.get(NETWORK).await.ok()?.status?;
+        status.nodes.into_iter().find(|entry| entry.name == node)
     }
 
     // --- objects ------------------------------------------------------------------------------
@@ -267,6 +302,24 @@ impl Scene {
     pub fn ask(&self, address: impl Into<IpAddr>) {
         let client = &self.cluster.client;
         client.inject(&question(client, address.into())).unwrap();
+    }
+
+    /// Asks every few milliseconds until a node other than this one answers; gives it and the time.
+    pub async fn answered_by_another(
+        &self,
+        address: impl Into<IpAddr>,
+        than: &str,
+        since: Instant,
+    ) -> (String, Instant) {
+        let address = address.into();
+        let old = self.cluster.node(than).mac();
+        let claim = eventually(&format!("another answers for {address}"), SOON, async || {
+            self.ask(address);
+            let claims = self.claims(address, since);
+            claims.into_iter().find(|claim| claim.mac != old)
+        })
+        .await;
+        (self.name_of(claim.mac), claim.at)
     }
 
     /// Asks until somebody answers; gives the node.

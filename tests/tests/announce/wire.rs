@@ -63,25 +63,18 @@ fn no_interface_has_it(scene: &Scene, web: Addresses) {
     }
 }
 
-/// Another address goes to another node.
+/// The addresses are shared among the nodes.
 async fn addresses_are_spread(scene: &Scene, speaker: &str) {
     let start = Instant::now();
-    let (second, third) = (Addresses::number(101), Addresses::number(103));
-    for (name, addresses) in [("second", second), ("third", third)] {
-        scene.pod(name, "n1").await;
-        scene.service(name, addresses, false).await;
-    }
-    let mut speakers = vec![speaker.to_owned()];
-    for addresses in [second, third] {
+    let mut speakers = std::collections::BTreeSet::from([speaker.to_owned()]);
+    for number in [101, 102, 103, 104] {
+        let (name, addresses) = (format!("other-{number}"), Addresses::number(number));
+        scene.pod(&name, "n1").await;
+        scene.service(&name, addresses, false).await;
         let (_, node) = scene.announced(addresses.v4, start).await;
-        speakers.push(node.name().to_owned());
+        speakers.insert(node.name().to_owned());
     }
-    speakers.sort();
-    assert_eq!(
-        speakers,
-        ["n1", "n2", "n3"],
-        "rendezvous hashing gives each node one of these"
-    );
+    assert!(speakers.len() > 1, "{speakers:?} have all five addresses");
 }
 
 /// A deleted Service is not spoken for, while others are.

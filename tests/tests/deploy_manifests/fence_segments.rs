@@ -159,7 +159,7 @@ async fn sec_10_the_rest_of_an_l2_network_is_not_the_daemons() {
         json!({ "conditions": null }),
     ] {
         let verdict = merge(&daemon, &name, &json!({ "status": status })).await;
-        let words = "may write its entry in nodes only";
+        let words = "may write its entry in nodes, and voters, only";
         assert_denied(&status.to_string(), verdict, words);
     }
     let networks = Api::<L2Network>::all(daemon.clone());
@@ -229,4 +229,113 @@ fn the_page_about_permissions_prints_the_policy_as_it_is_shipped() {
     let printed = page.split("```yaml\n").nth(1).unwrap();
     let printed = printed.split("```").next().unwrap();
     assert!(manifests.contains(printed), "print it anew:\n{printed}");
+}
+
+/// As the daemons propose voters.
+fn voters(generation: i64, nodes: &[&str], primary: Option<&str>) -> Value {
+    json!({ "status": { "voters": {
+        "generation": generation, "nodes": nodes, "primary": primary,
+    } } })
+}
+
+/// What the daemons of other Nodes have come to.
+async fn network_with_voters(admin: &Client, spec: Value, set: Value) -> String {
+    let name = network(admin).await;
+    let names: Vec<_> = (1..=5).map(|n| entry(&format!("v{n}"), true)).collect();
+    merge(admin, &name, &json!({ "status": { "nodes": names } }))
+        .await
+        .unwrap();
+    merge(admin, &name, &set).await.unwrap();
+    Api::<L2Network>::all(admin.clone())
+        .patch(
+            &name,
+            &PatchParams::default(),
+            &Patch::Merge(json!({ "spec": spec })),
+        )
+        .await
+        .unwrap();
+    name
+}
+
+#[tokio::test]
+async fn sec_16_voters_come_one_by_one_with_the_next_generation() {
+    let control_plane = deployed().await;
+    let (_, daemon) = node_with_daemon(control_plane).await;
+    let admin = control_plane.admin();
+    let name = network_with_voters(&admin, json!({}), json!({ "status": {} })).await;
+    for (what, set) in [
+        ("the first", voters(1, &["v1", "v2"], Some("v1"))),
+        ("the other as primary", voters(2, &["v1", "v2"], Some("v2"))),
+        ("one more", voters(3, &["v1", "v2", "v3"], None)),
+        ("one less", voters(4, &["v1", "v3"], Some("v3"))),
+    ] {
+        let verdict = merge(&daemon, &name, &set).await;
+        assert_eq!(verdict, Ok(()), "{what}");
+    }
+    for (what, set, words) in [
+        (
+            "the same generation",
+            voters(4, &["v1"], None),
+            "goes up by one",
+        ),
+        (
+            "a generation left out",
+            voters(6, &["v1"], None),
+            "goes up by one",
+        ),
+        (
+            "one for another",
+            voters(5, &["v1", "v2"], Some("v1")),
+            "one voter at a time",
+        ),
+        (
+            "two more",
+            voters(5, &["v1", "v2", "v3", "v4"], None),
+            "one voter at a time",
+        ),
+        (
+            "one that is unheard of",
+            voters(5, &["v1", "v3", "ghost"], None),
+            "an entry of its own",
+        ),
+        (
+            "one twice",
+            voters(5, &["v1", "v3", "v3"], None),
+            "once only",
+        ),
+        (
+            "a primary that does not vote",
+            voters(5, &["v1", "v3", "v4"], Some("v5")),
+            "the primary must be",
+        ),
+        (
+            "none at all",
+            json!({ "status": { "voters": null } }),
+            "goes up by one",
+        ),
+    ] {
+        let verdict = merge(&daemon, &name, &set).await;
+        assert_denied(what, verdict, words);
+    }
+    let networks = Api::<L2Network>::all(admin);
+    let status = networks.get(&name).await.unwrap().status.unwrap();
+    assert_eq!(status.voters.unwrap().generation, 4);
+}
+
+#[tokio::test]
+async fn sec_17_survivors_go_on_only_where_that_is_permitted() {
+    let control_plane = deployed().await;
+    let (_, daemon) = node_with_daemon(control_plane).await;
+    let admin = control_plane.admin();
+    let five = voters(7, &["v1", "v2", "v3", "v4", "v5"], None);
+    let survivors = voters(8, &["v1", "v2"], Some("v1"));
+    let silent = json!({ "onQuorumLoss": "Silent" });
+    let strict = network_with_voters(&admin, silent, five.clone()).await;
+    let verdict = merge(&daemon, &strict, &survivors).await;
+    assert_denied("survivors", verdict, "onQuorumLoss");
+    let usual = network_with_voters(&admin, json!({}), five).await;
+    let others = voters(8, &["v1", "v2", "other"], None);
+    let verdict = merge(&daemon, &usual, &others).await;
+    assert_denied("survivors and another", verdict, "one voter at a time");
+    assert_eq!(merge(&daemon, &usual, &survivors).await, Ok(()));
 }

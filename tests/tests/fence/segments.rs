@@ -1,6 +1,8 @@
 //! Only a daemon on an L2Network's segment holds a Lease, and each says in the L2Network's status
 //! whether its Node can speak there. Both are gone when the Node is on no segment any more.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use mooring_common::l2_network::L2Network;
@@ -8,6 +10,7 @@ use mooring_common::names::NAMESPACE;
 use mooring_tests::cluster::{Cluster, NETWORK, Network};
 use mooring_tests::control_plane::AuditLog;
 use mooring_tests::netlab::in_world;
+use mooring_tests::process::Process;
 use mooring_tests::wait::{eventually, never};
 use serde_json::json;
 
@@ -19,7 +22,7 @@ fn an_only_a_node_on_a_segment_has_a_lease_and_an_entry() {
         let cluster = Cluster::start(&["n1", "n2"]).await.unwrap();
         let _kubelets = cluster.register().await.unwrap();
         let _central = cluster.start_central(&[]).await.unwrap();
-        let _daemons = cluster
+        let mut daemons = cluster
             .start_daemons(&["--lease-duration=3s"])
             .await
             .unwrap();
@@ -31,11 +34,12 @@ fn an_only_a_node_on_a_segment_has_a_lease_and_an_entry() {
             .unwrap();
         no_lease_without_a_segment(&cluster).await;
         they_appear_with_the_segment(&cluster).await;
+        both_vote(&cluster).await;
         in_steady_state_the_lease_alone_is_written(&cluster).await;
         what_hinders_a_node_is_in_the_status(&cluster).await;
         they_go_with_the_segment(&cluster).await;
         central_forgets_a_node_that_is_gone(&cluster).await;
-        what_an_earlier_run_left_is_let_go(&cluster).await;
+        what_an_earlier_run_left_is_let_go(&cluster, &mut daemons).await;
         cluster.assert_nothing_was_refused().await;
     });
 }
@@ -76,6 +80,19 @@ async fn they_appear_with_the_segment(cluster: &Cluster) {
         assert_eq!(entry.interface.as_deref(), Some("eth0"));
         assert!(entry.ready && entry.message.is_empty(), "{entry:?}");
     }
+}
+
+/// Until then there is more to be written.
+async fn both_vote(cluster: &Cluster) {
+    let networks = Api::<L2Network>::all(cluster.admin());
+    eventually("both nodes vote", SOON, async || {
+        let network = networks.get(NETWORK).await?;
+        let voters = network.status.and_then(|status| status.voters);
+        let names = voters.map(|voters| voters.nodes).unwrap_or_default();
+        anyhow::ensure!(names == ["n1", "n2"], "{names:?}");
+        anyhow::Ok(())
+    })
+    .await;
 }
 
 async fn in_steady_state_the_lease_alone_is_written(cluster: &Cluster) {
@@ -164,7 +181,11 @@ async fn central_forgets_a_node_that_is_gone(cluster: &Cluster) {
 
 /// A daemon that was killed has left a Lease that looks held. Where the next one needs none, it
 /// lets go of that.
-async fn what_an_earlier_run_left_is_let_go(cluster: &Cluster) {
+async fn what_an_earlier_run_left_is_let_go(
+    cluster: &Cluster,
+    daemons: &mut BTreeMap<String, Process>,
+) {
+    daemons.remove("n1").expect("it runs").kill();
     let leases =
         Api::<k8s_openapi::api::coordination::v1::Lease>::namespaced(cluster.admin(), NAMESPACE);
     let stale = Patch::Merge(json!({
@@ -177,6 +198,8 @@ async fn what_an_earlier_run_left_is_let_go(cluster: &Cluster) {
         .patch("node-n1", &PatchParams::default(), &stale)
         .await
         .unwrap();
+    let next = cluster.start_daemon(cluster.node("n1"), &[]).await.unwrap();
+    daemons.insert("n1".to_owned(), next);
     is_let_go(cluster, "n1").await;
 
     let networks = Api::<L2Network>::all(cluster.admin());

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use mooring_common::k8s::{ApiFailure, EventKind, classify};
-use mooring_common::l2_network::{L2Network, L2NetworkStatus, reference};
+use mooring_common::l2_network::{L2Network, reference};
 use serde_json::json;
 
 use super::Controller;
@@ -26,23 +26,31 @@ impl Controller {
         self.context.leadership.check()?;
         let WriteStatus { network, verdict } = step;
         let was_ready = network.status.as_ref().map(|status| status.ready);
-        let unchanged = network
-            .since
-            .clone()
-            .filter(|_| was_ready == Some(verdict.ready));
-        let status = L2NetworkStatus {
-            conditions: vec![Condition {
-                type_: READY.to_owned(),
-                status: if verdict.ready { "True" } else { "False" }.to_owned(),
-                reason: verdict.reason.clone(),
-                message: verdict.message.clone(),
-                observed_generation: verdict.generation,
-                last_transition_time: unchanged.unwrap_or_else(|| Time(Timestamp::now())),
-            }],
-            used_addresses: Some(verdict.used),
-            // Absent from the patch: those are the daemons' to write.
-            nodes: Vec::new(),
-        };
+        let ready = if verdict.ready { "True" } else { "False" };
+        let mut conditions = vec![Condition {
+            type_: READY.to_owned(),
+            status: ready.to_owned(),
+            reason: verdict.reason.clone(),
+            message: verdict.message.clone(),
+            observed_generation: verdict.generation,
+            last_transition_time: since(step, READY, ready),
+        }];
+        for [type_, status, reason, message] in &verdict.others {
+            conditions.push(Condition {
+                type_: type_.clone(),
+                status: status.clone(),
+                reason: reason.clone(),
+                message: message.clone(),
+                observed_generation: None,
+                last_transition_time: since(step, type_, status),
+            });
+        }
+        // What the daemons write is absent from the patch.
+        let status = json!({
+            "conditions": conditions,
+            "usedAddresses": verdict.used,
+            "speakers": verdict.speakers,
+        });
         let api: Api<L2Network> = Api::all(self.context.client.clone());
         let patch = Patch::Merge(json!({"metadata": {"uid": network.uid}, "status": status}));
         match api
@@ -70,6 +78,45 @@ impl Controller {
                 .report(&about, kind, &verdict.reason, verdict.message.clone())
                 .await;
         }
+        self.tell(step).await;
         Ok(())
     }
+
+    /// Events about what the Nodes say: each trouble once, and that it is over.
+    async fn tell(&self, step: &WriteStatus) {
+        let network = &step.network;
+        let about = reference(&network.name, &network.uid);
+        for fact in &network.summary.facts {
+            let known = network.status.iter().flat_map(|status| &status.others);
+            let before = known.map(|[type_, _, reason, _]| (type_, reason));
+            let before = before.filter(|(type_, _)| *type_ == fact.type_);
+            let before = before.map(|(_, reason)| reason.as_str()).next();
+            if before == Some(&fact.reason) || (before.is_none() && !fact.is_trouble) {
+                continue;
+            }
+            let kind = if fact.is_trouble {
+                EventKind::Warning
+            } else {
+                EventKind::Normal
+            };
+            tracing::info!(network = %network.name, condition = fact.type_, reason = %fact.reason,
+                "{}", fact.message);
+            self.events
+                .report(&about, kind, &fact.reason, format!("{}.", fact.message))
+                .await;
+        }
+    }
+}
+
+/// Since when a condition has this status.
+fn since(step: &WriteStatus, type_: &str, status: &str) -> Time {
+    let known = step.network.status.as_ref();
+    let unchanged = known.is_some_and(|known| {
+        let ready = if known.ready { "True" } else { "False" };
+        let mut others = known.others.iter();
+        (type_ == READY && status == ready)
+            || others.any(|[other, was, ..]| other == type_ && was == status)
+    });
+    let since = step.network.since.get(type_).filter(|_| unchanged);
+    since.cloned().unwrap_or_else(|| Time(Timestamp::now()))
 }

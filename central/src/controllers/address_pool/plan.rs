@@ -1,5 +1,6 @@
 //! Which networks may be allocated from, and what each one's status should say. Pure.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -7,14 +8,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use mooring_common::address_range::AddressRange;
 use mooring_common::engine::{Plan, Step};
 use mooring_common::l2_network::{L2NetworkStatus, Segment};
-use mooring_common::names::reasons;
+use mooring_common::names::{reasons, segment_conditions};
 
+use super::summary::Fact;
 use super::NetworkView;
 use super::allocate::Pool;
 use super::observe::Observed;
 
 /// The condition's type.
-pub(super) const READY: &str = "Ready";
+pub(super) const READY: &str = segment_conditions::READY;
 
 /// What central has to say of one network.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +31,10 @@ pub struct Verdict {
     pub used: i64,
     /// The generation that this is about.
     pub generation: Option<i64>,
+    /// `status.speakers`.
+    pub speakers: Option<String>,
+    /// The other conditions, as type, status, reason and message.
+    pub others: Vec<[String; 4]>,
 }
 
 impl Verdict {
@@ -42,14 +48,35 @@ impl Verdict {
             message: condition.message.clone(),
             used: status.used_addresses.unwrap_or_default(),
             generation: condition.observed_generation,
+            speakers: status.speakers.clone(),
+            others: status
+                .conditions
+                .iter()
+                .filter(|condition| condition.type_ != READY)
+                .map(|condition| {
+                    [&condition.type_, &condition.status, &condition.reason, &condition.message]
+                        .map(String::clone)
+                })
+                .collect(),
         })
     }
 }
 
-/// Since when the condition is what it is.
-pub(super) fn transition_time(status: &L2NetworkStatus) -> Option<Time> {
-    let condition = status.conditions.iter().find(|c| c.type_ == READY)?;
-    Some(condition.last_transition_time.clone())
+/// The conditions that the Nodes' word comes to.
+pub(super) fn others(facts: &[Fact]) -> Vec<[String; 4]> {
+    let texts = |fact: &Fact| {
+        let status = fact.status.to_owned();
+        [fact.type_.to_owned(), status, fact.reason.clone(), fact.message.clone()]
+    };
+    facts.iter().map(texts).collect()
+}
+
+/// Since when each condition is what it is, by type.
+pub(super) fn transition_times(status: &L2NetworkStatus) -> BTreeMap<String, Time> {
+    let times = status.conditions.iter();
+    times
+        .map(|condition| (condition.type_.clone(), condition.last_transition_time.clone()))
+        .collect()
 }
 
 /// Write one network's status.
@@ -76,6 +103,20 @@ impl fmt::Display for WriteStatus {
 }
 
 impl Step for WriteStatus {}
+
+impl WriteStatus {
+    /// Whether nothing has changed but what the Nodes say.
+    pub(super) fn only_repeats(&self) -> bool {
+        self.network.status.as_ref().is_some_and(|known| {
+            *known
+                == Verdict {
+                    speakers: known.speakers.clone(),
+                    others: known.others.clone(),
+                    ..self.verdict.clone()
+                }
+        })
+    }
+}
 
 /// What a pass comes to.
 #[derive(Debug, Default)]
@@ -116,6 +157,8 @@ pub(super) fn plan(observed: &[Observed], declared: Option<&Pool>) -> Decisions 
             message,
             used: *used,
             generation: network.generation,
+            speakers: network.summary.speakers.clone(),
+            others: others(&network.summary.facts),
         };
         if network.status.as_ref() != Some(&verdict) {
             decisions.plan.push(WriteStatus {

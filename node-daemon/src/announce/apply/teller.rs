@@ -1,29 +1,56 @@
-//! Tells people: Events, metrics, the log.
+//! Tells people: Events, metrics, the log. And keeps what is to be told of each segment.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use mooring_common::k8s::{EventKind, ObjectKey};
-use mooring_common::names::reasons;
+use mooring_common::l2_network::SpokenFor;
+use mooring_common::names::{reasons, segment_notices, speaking_reasons};
 
 use super::super::EventSink;
+use super::super::entries::Standing;
 use super::super::mac::Mac;
-use super::super::members::Members;
-use super::super::metrics::{AddressLabels, Metrics, PeerLabels, SegmentLabels};
+use super::super::metrics::{AddressLabels, CauseLabels, Metrics};
 use super::super::observe::Snapshot;
 use super::super::plan::Assignment;
+use super::super::protocol::{Cause, NodeId};
+use super::super::station::Member;
+
+/// For how long a majority must be lost until it is told: a daemon that starts has not heard it yet.
+const BELIEVED: Duration = Duration::from_secs(3);
+
+/// A change of the speaker of an address, to this node.
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    pub(super) address: IpAddr,
+    pub(super) cause: Cause,
+    /// Who spoke before.
+    pub(super) former: Option<String>,
+    /// For how long nobody could be heard.
+    pub(super) dark_for: Option<Duration>,
+}
 
 /// Tells people what happens on the segments.
 pub(super) struct Teller<E> {
     node_name: String,
     events: E,
     metrics: Metrics,
-    /// What was last complained about, by segment, so that each fault is told once.
-    complaints: BTreeMap<String, String>,
-    /// The segments that peers are counted for.
-    peers: BTreeSet<String>,
-    /// The addresses that we have begun to announce and not yet told of, by segment.
-    begun: BTreeMap<String, BTreeSet<IpAddr>>,
+    standing: BTreeMap<String, Standing>,
+    members: BTreeMap<String, Members>,
+    /// The changes that no Event has told of yet, by segment.
+    begun: BTreeMap<String, Vec<Change>>,
+}
+
+/// The members of a segment.
+#[derive(Default)]
+struct Members {
+    own: Option<Member>,
+    /// Since when too few voters have been heard.
+    no_quorum_since: Option<Instant>,
 }
 
 impl<E: EventSink> Teller<E> {
@@ -32,10 +59,19 @@ impl<E: EventSink> Teller<E> {
             node_name: node_name.to_owned(),
             events,
             metrics,
-            complaints: BTreeMap::new(),
-            peers: BTreeSet::new(),
+            standing: BTreeMap::new(),
+            members: BTreeMap::new(),
             begun: BTreeMap::new(),
         }
+    }
+
+    /// How this Node does on each segment.
+    pub(super) const fn standing(&self) -> &BTreeMap<String, Standing> {
+        &self.standing
+    }
+
+    fn of(&mut self, segment: &str) -> &mut Standing {
+        self.standing.entry(segment.to_owned()).or_default()
     }
 
     /// How old the snapshot is.
@@ -45,71 +81,136 @@ impl<E: EventSink> Teller<E> {
         }
     }
 
-    /// Who is there.
-    pub(super) fn peers(&mut self, members: &Members) {
-        let mut counts: BTreeMap<String, [i64; 2]> =
-            self.peers.iter().map(|s| (s.clone(), [0, 0])).collect();
-        for (lease, alive) in members.known() {
-            for segment in lease.segments.keys() {
-                let [living, dead] = counts.entry(segment.clone()).or_default();
-                *(if alive { living } else { dead }) += 1;
-            }
+    /// The segment can be spoken on, or not any more.
+    pub(super) fn on_air(&mut self, segment: &str, mac: Option<Mac>) {
+        match mac {
+            Some(mac) => tracing::info!(segment, %mac, "segment can be spoken on"),
+            None => tracing::info!(segment, "segment cannot be spoken on"),
         }
-        for (segment, [living, dead]) in &counts {
-            for (state, count) in [("alive", *living), ("dead", *dead)] {
-                let labels = PeerLabels {
-                    segment: segment.clone(),
-                    state,
-                };
-                self.metrics.peers.get_or_create(&labels).set(count);
-            }
+        let standing = self.of(segment);
+        standing.on_air = mac;
+        if mac.is_some() {
+            standing.complaint = None;
         }
-        self.peers = counts.into_keys().collect();
     }
 
-    /// We announce an address from now on. The Event waits for [`Self::begun`].
-    pub(super) fn began(&mut self, segment: &str, address: IpAddr) {
-        tracing::info!(segment, %address, "announcing an address");
+    /// Heartbeats cannot go over the node network, and why; or they can again.
+    pub(super) fn node_network(&self, segment: &str, fault: Option<&str>) {
+        match fault {
+            Some(fault) => tracing::warn!(segment, fault, "no heartbeats over the node network"),
+            None => tracing::info!(segment, "heartbeats go over the node network again"),
+        }
+    }
+
+    /// The members of a segment, this one among them.
+    pub(super) fn members(&mut self, segment: &str, members: Arc<Vec<Member>>, own: NodeId) {
+        let known = self.members.entry(segment.to_owned()).or_default();
+        known.own = members.iter().find(|member| member.node == own).cloned();
+        let quorum = known.own.as_ref().is_none_or(|own| own.flags.hears_quorum);
+        known.no_quorum_since = (!quorum).then(|| known.no_quorum_since.unwrap_or_else(Instant::now));
+    }
+
+    /// Looks at what takes time to be believed, and at what is the same on all segments.
+    pub(super) fn look(&mut self, unsigned: bool, service_proxy_works: bool, now: Instant) {
+        self.metrics.service_proxy.set(i64::from(service_proxy_works));
+        for (segment, members) in &self.members {
+            let own = members.own.as_ref();
+            let silent = members.no_quorum_since;
+            let lost = silent.is_some_and(|since| now.duration_since(since) >= BELIEVED);
+            let filtered = own.is_some_and(|own| own.flags.segment_filtered);
+            let notices: Vec<&'static str> = [
+                (unsigned, segment_notices::HEARTBEATS_UNSIGNED),
+                (lost, segment_notices::QUORUM_LOST),
+                (filtered, segment_notices::SEGMENT_FILTERED),
+                (!service_proxy_works, segment_notices::SERVICE_PROXY_UNHEALTHY),
+            ]
+            .into_iter()
+            .filter_map(|(is_so, notice)| is_so.then_some(notice))
+            .collect();
+            let standing = self.standing.entry(segment.clone()).or_default();
+            for notice in notices.iter().filter(|n| !standing.notices.contains(n)) {
+                tracing::warn!(segment, notice, "to be known of this segment");
+            }
+            for notice in standing.notices.iter().filter(|n| !notices.contains(n)) {
+                tracing::info!(segment, notice, "no longer so on this segment");
+            }
+            standing.notices = notices;
+        }
+    }
+
+    /// We speak for an address from now on. The Event waits for [`Self::tell`].
+    pub(super) fn began(&mut self, segment: &str, change: Change) {
+        let (address, reason) = (change.address, reason(change.cause));
+        let epoch = self.epoch(segment);
+        tracing::info!(
+            segment,
+            %address,
+            reason,
+            epoch,
+            former = change.former.as_deref(),
+            dark_for = ?change.dark_for,
+            "announcing an address"
+        );
         let owner = AddressLabels::new(segment, address);
         self.metrics.owner.get_or_create(&owner).set(1);
-        let labels = SegmentLabels::new(segment);
+        let labels = CauseLabels {
+            segment: segment.to_owned(),
+            reason,
+        };
         self.metrics.takeovers.get_or_create(&labels).inc();
-        self.begun
-            .entry(segment.to_owned())
-            .or_default()
-            .insert(address);
+        let now = Timestamp::now();
+        let spoken_for = SpokenFor {
+            address: address.to_string(),
+            // As exact as the API server keeps it: what it says is compared with this.
+            since: Time(Timestamp::from_second(now.as_second()).unwrap_or(now)),
+            reason: reason.to_owned(),
+        };
+        self.of(segment).speaks_for.insert(address, spoken_for);
+        let begun = self.begun.entry(segment.to_owned()).or_default();
+        begun.push(change);
     }
 
-    /// We do not announce an address any more.
-    pub(super) fn stopped(&self, segment: &str, address: IpAddr) {
-        tracing::info!(segment, %address, "not announcing an address any more");
-        let owner = AddressLabels::new(segment, address);
-        self.metrics.owner.remove(&owner);
+    fn epoch(&self, segment: &str) -> Option<u32> {
+        let own = self.members.get(segment)?.own.as_ref()?;
+        Some(own.epoch.0)
     }
 
-    /// Another daemon announces an address of ours.
-    pub(super) fn yielded(&self, segment: &str, address: IpAddr, mac: Mac) {
-        tracing::info!(segment, %address, %mac, "another daemon announces an address");
-        let labels = SegmentLabels::new(segment);
-        self.metrics.yields.get_or_create(&labels).inc();
+    /// We do not speak for an address any more.
+    pub(super) fn stopped(&mut self, segment: &str, address: IpAddr, cause: Cause) {
+        let (reason, epoch) = (reason(cause), self.epoch(segment));
+        tracing::info!(segment, %address, reason, epoch, "not announcing an address any more");
+        self.metrics
+            .owner
+            .remove(&AddressLabels::new(segment, address));
+        self.of(segment).speaks_for.remove(&address);
+    }
+
+    /// This Node has no part in a segment any more.
+    pub(super) fn closed(&mut self, segment: &str) {
+        self.members.remove(segment);
+        self.begun.remove(segment);
+        for address in self.standing.remove(segment).unwrap_or_default().speaks_for.into_keys() {
+            tracing::info!(segment, %address, "not announcing an address any more");
+            self.metrics
+                .owner
+                .remove(&AddressLabels::new(segment, address));
+        }
     }
 
     /// Tells each Service, once, of all its addresses that we have begun to announce.
-    pub(super) fn begun(&mut self, snapshot: &Snapshot, assignment: &Assignment) {
-        for (segment, addresses) in std::mem::take(&mut self.begun) {
-            let mut by_service: BTreeMap<&ObjectKey, Vec<String>> = BTreeMap::new();
-            let begun = assignment
-                .of(&segment)
-                .filter(|(address, _)| addresses.contains(address));
-            for (address, assigned) in begun {
-                for service in &assigned.services {
-                    let told = by_service.entry(service).or_default();
-                    told.push(address.to_string());
+    pub(super) fn tell(&mut self, snapshot: &Snapshot, assignment: &Assignment) {
+        for (segment, changes) in std::mem::take(&mut self.begun) {
+            let mut by_service: BTreeMap<&ObjectKey, Vec<&Change>> = BTreeMap::new();
+            for change in &changes {
+                let assigned = assignment.get(&segment, change.address);
+                for service in assigned.into_iter().flat_map(|assigned| &assigned.services) {
+                    by_service.entry(service).or_default().push(change);
                 }
             }
-            for (key, addresses) in by_service {
-                let (node, addresses) = (&self.node_name, addresses.join(" and "));
-                let note = format!("Node {node} announces {addresses} on L2Network {segment}.");
+            for (key, mut changes) in by_service {
+                changes.sort_by_key(|change| change.address);
+                changes.dedup_by_key(|change| change.address);
+                let note = note(&self.node_name, &segment, &changes);
                 let reason = reasons::ADDRESS_ANNOUNCED;
                 self.tell_service(snapshot, key, EventKind::Normal, reason, note);
             }
@@ -142,8 +243,8 @@ impl<E: EventSink> Teller<E> {
     }
 
     /// This node cannot speak on a segment, and why: told once for each reason.
-    pub(super) fn complain(&mut self, snapshot: &Snapshot, segment: &str, fault: String) {
-        if self.complaints.get(segment) == Some(&fault) {
+    pub(super) fn complain(&mut self, snapshot: &Snapshot, segment: &str, fault: &str) {
+        if self.of(segment).complaint.as_deref() == Some(fault) {
             return;
         }
         tracing::warn!(segment, %fault, "segment cannot be spoken on");
@@ -154,17 +255,14 @@ impl<E: EventSink> Teller<E> {
             let about = network.reference(segment);
             self.events.event(about, kind, reason, note);
         }
-        self.complaints.insert(segment.to_owned(), fault);
-    }
-
-    /// Why this node cannot speak on a segment, as far as that was told.
-    pub(super) fn complaint(&self, segment: &str) -> Option<&str> {
-        self.complaints.get(segment).map(String::as_str)
+        self.of(segment).complaint = Some(fault.to_owned());
     }
 
     /// What was complained about is mended.
     pub(super) fn mended(&mut self, segment: &str) {
-        self.complaints.remove(segment);
+        if let Some(standing) = self.standing.get_mut(segment) {
+            standing.complaint = None;
+        }
     }
 
     fn tell_service(
@@ -179,5 +277,49 @@ impl<E: EventSink> Teller<E> {
             let about = service.reference(key);
             self.events.event(about, kind, reason, note);
         }
+    }
+}
+
+/// What an Event says about changes of the addresses of one Service.
+fn note(node: &str, segment: &str, changes: &[&Change]) -> String {
+    let addresses: Vec<String> = changes.iter().map(|c| c.address.to_string()).collect();
+    let addresses = addresses.join(" and ");
+    let mut note = format!("Node {node} announces {addresses} on L2Network {segment}");
+    if let Some(change) = changes.first() {
+        let former = change.former.as_deref();
+        let former = former.map(|former| format!("Node {former}"));
+        note.push_str(": ");
+        note.push_str(&match (change.cause, former) {
+            (Cause::TakenOver, former) => {
+                let former = former.unwrap_or_else(|| "its speaker".to_owned());
+                format!("{former} fell silent")
+            }
+            (Cause::HandedOver, Some(former)) => format!("{former} handed it over"),
+            (Cause::HandedOver, None) => "it was handed over".to_owned(),
+            (Cause::GivenBack, Some(former)) => format!("{former} gave it back"),
+            (Cause::GivenBack, None) => "it was given back".to_owned(),
+            (Cause::Inherited, _) => "the daemon was replaced there".to_owned(),
+            _ => "nobody did".to_owned(),
+        });
+        if let Some(dark_for) = changes.iter().filter_map(|change| change.dark_for).max() {
+            note.push_str(&format!(" ({} ms before)", dark_for.as_millis()));
+        }
+        note.push_str(&format!(" ({})", reason(change.cause)));
+    }
+    note.push('.');
+    note
+}
+
+const fn reason(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Unclaimed => speaking_reasons::UNCLAIMED,
+        Cause::TakenOver => speaking_reasons::TAKEN_OVER,
+        Cause::HandedOver => speaking_reasons::HANDED_OVER,
+        Cause::GivenBack => speaking_reasons::GIVEN_BACK,
+        Cause::Inherited => speaking_reasons::INHERITED,
+        Cause::Lapsed => "Lapsed",
+        Cause::SegmentLost => "SegmentLost",
+        Cause::Withdrawn => "Withdrawn",
+        Cause::Ended => "Ended",
     }
 }

@@ -5,6 +5,7 @@ use mooring_common::node_view::NodeView;
 use serde_json::json;
 
 use super::super::observe::NetworkView;
+use super::super::station::Orders;
 use super::*;
 
 const MAC: Mac = Mac::new([2, 0, 0, 0, 0, 1]);
@@ -45,12 +46,27 @@ fn look(
     on_air: bool,
     complaint: Option<&str>,
 ) -> Option<SegmentNode> {
-    let footing = [("lan".to_owned(), link)].into();
-    let on_air: BTreeMap<_, _> = on_air
-        .then(|| ("lan".to_owned(), MAC))
-        .into_iter()
-        .collect();
-    let mut changes = changes(snapshot, "n1", &footing, &on_air, |_| complaint);
+    let role = link.map_or_else(Role::Hindered, Role::Speaker);
+    let standing = Standing {
+        on_air: on_air.then_some(MAC),
+        complaint: complaint.map(ToOwned::to_owned),
+        ..Standing::default()
+    };
+    look_at(snapshot, role, standing)
+}
+
+fn look_at(snapshot: &Snapshot, role: Role<'_>, standing: Standing) -> Option<SegmentNode> {
+    let orders = Orders {
+        node_address: Some("10.0.0.1".parse().unwrap()),
+        ..Orders::default()
+    };
+    let mut changes = changes(
+        snapshot,
+        "n1",
+        &[("lan".to_owned(), role)].into(),
+        &[("lan".to_owned(), Arc::new(orders))].into(),
+        &[("lan".to_owned(), standing)].into(),
+    );
     match changes.remove("lan") {
         Some(Change::Put(entry)) => Some(entry),
         None => None,
@@ -66,7 +82,7 @@ fn each_state_has_its_reason() {
         serde_json::to_value(&ready).unwrap(),
         json!({
             "name": "n1", "ready": true, "reason": "Ready", "interface": "eth0",
-            "mac": "02:00:00:00:00:01",
+            "mac": "02:00:00:00:00:01", "address": "10.0.0.1",
         })
     );
 
@@ -124,11 +140,65 @@ fn nothing_is_said_while_the_segment_is_being_opened() {
 
 #[test]
 fn the_entry_goes_when_the_segment_does() {
-    let (footing, on_air) = (BTreeMap::new(), BTreeMap::new());
-    let of = |snapshot: &Snapshot| changes(snapshot, "n1", &footing, &on_air, |_| None);
+    let of = |snapshot: &Snapshot| {
+        changes(
+            snapshot,
+            "n1",
+            &BTreeMap::new(),
+            &BTreeMap::new(),
+            &BTreeMap::new(),
+        )
+    };
     assert_eq!(of(&world(None)), Entries::new());
     let stale = world(Some(SegmentNode::default()));
     assert_eq!(of(&stale), [("lan".to_owned(), Change::Take)].into());
+}
+
+#[test]
+fn it_says_what_it_speaks_for_and_what_is_to_be_known() {
+    let address: IpAddr = "192.0.2.17".parse().unwrap();
+    let told = SpokenFor {
+        address: address.to_string(),
+        since: serde_json::from_value(json!("2026-11-22T05:00:00Z")).unwrap(),
+        reason: "TakenOver".into(),
+    };
+    let standing = Standing {
+        on_air: Some(MAC),
+        speaks_for: [(address, told)].into(),
+        notices: vec!["HeartbeatsUnsigned"],
+        ..Standing::default()
+    };
+    let eth0 = link(true);
+    let said = look_at(&world(None), Role::Speaker(&eth0), standing.clone()).unwrap();
+    assert_eq!(
+        serde_json::to_value(&said).unwrap()["addresses"],
+        json!([{
+            "address": "192.0.2.17", "since": "2026-11-22T05:00:00Z", "reason": "TakenOver",
+        }])
+    );
+    assert_eq!(said.notices, ["HeartbeatsUnsigned"]);
+    let again = look_at(&world(Some(said)), Role::Speaker(&eth0), standing);
+    assert_eq!(again, None, "what is said already is not said again");
+}
+
+#[test]
+fn a_witness_only_votes() {
+    let said = look_at(&world(None), Role::Witness, Standing::default()).unwrap();
+    assert!(said.witness && said.ready && said.mac.is_none(), "{said:?}");
+    assert_eq!(said.reason, "Witness");
+}
+
+#[test]
+fn at_the_end_it_speaks_for_nothing() {
+    let eth0 = link(true);
+    let ready = look(&world(None), Ok(&eth0), true, None);
+    let footing = [("lan".to_owned(), Role::Speaker(&eth0))].into();
+    let Some(Change::Put(last)) = farewell(&world(ready), &footing).remove("lan") else {
+        panic!("it has an entry");
+    };
+    assert!(!last.ready && last.addresses.is_empty() && last.mac.is_none());
+    assert_eq!((last.name.as_str(), last.reason.as_str()), ("n1", "Stopped"));
+    assert!(farewell(&world(None), &footing).is_empty(), "it has said nothing");
 }
 
 #[test]

@@ -177,6 +177,17 @@ fn a_probe_is_a_question_and_no_claim() {
 }
 
 #[test]
+fn who_asks_without_an_address_claims_none() {
+    let target = ip("192.0.2.10");
+    assert_eq!(probe(OWN, None, target).unwrap(), bytes(ARP_PROBE));
+    let asked = probe(OWN, Some(ip("192.0.2.1")), target).unwrap();
+    assert_eq!(asked, prime(OWN, ip("192.0.2.1"), target).unwrap());
+    // RFC 4861 section 4.3: who asks from no address does not state its MAC, and is answered to all.
+    assert_eq!(probe(OWN, None, ip("2001:db8::1")), None);
+    assert_eq!(probe(OWN, Some(target), ip("2001:db8::1")), None);
+}
+
+#[test]
 fn unicast_questions_are_read_if_they_are_for_this_station() {
     let mut frame = bytes(ARP_PRIME);
     frame[..6].copy_from_slice(&bytes("02 00 00 00 00 fe"));

@@ -11,10 +11,6 @@ fn slice(value: Value) -> SliceView {
     SliceView::read(read(value), "a").unwrap()
 }
 
-fn lease(value: Value) -> Option<LeaseView> {
-    LeaseView::read(read(value))
-}
-
 #[test]
 fn a_service_is_reduced_to_what_announcing_needs() {
     let view = ServiceView::read(read(json!({
@@ -85,38 +81,54 @@ fn an_endpoint_off_the_nodes_is_an_endpoint_all_the_same() {
 }
 
 #[test]
-fn a_lease_names_its_node_and_what_it_speaks_from() {
-    let view = lease(json!({
-        "metadata": {
-            "name": "node-rack-1.example", "resourceVersion": "7",
-            "annotations": {"mooring.dev/segments": "{\"public\":\"02:00:00:00:00:01\"}"},
-        },
-        "spec": {"holderIdentity": "rack-1.example_abc"},
-    }))
-    .unwrap();
-    assert_eq!(view.node, "rack-1.example");
-    assert_eq!(
-        view.segments,
-        [("public".to_owned(), Mac::new([2, 0, 0, 0, 0, 1]))].into()
-    );
+fn of_other_nodes_that_is_kept_by_which_they_are_reached() {
+    let network = |addresses: Value| {
+        let network = json!({
+            "apiVersion": "mooring.dev/v1alpha1", "kind": "L2Network", "metadata": {"name": "lan"},
+            "spec": {"subnets": [{"cidr": "192.0.2.0/24"}], "ranges": ["192.0.2.16/28"]},
+            "status": {
+                "nodes": [
+                    {"name": "a", "ready": true, "reason": "Ready"},
+                    {"name": "b", "ready": true, "reason": "Ready", "address": "10.0.0.2",
+                     "mac": "02:00:00:00:00:02", "addresses": addresses},
+                    {"name": "w", "ready": true, "reason": "Witness", "witness": true,
+                     "address": "10.0.0.9"},
+                ],
+                "voters": {"generation": 3, "nodes": ["a", "b", "w"]},
+            },
+        });
+        NetworkView::read(read(network), "a")
+    };
+    let view = network(json!([]));
+    assert_eq!(view.entry.as_ref().unwrap().name, "a");
+    assert_eq!(view.voters.as_ref().unwrap().generation, 3);
+    let b = Other {
+        address: Some("10.0.0.2".parse().unwrap()),
+        mac: Some(Mac::new([2, 0, 0, 0, 0, 2])),
+        witness: false,
+    };
+    assert_eq!(view.others["b"], b);
+    assert!(view.others["w"].witness);
+    let moved = json!([{
+        "address": "192.0.2.17", "since": "2026-11-22T05:00:00Z", "reason": "TakenOver",
+    }]);
+    assert_eq!(network(moved), view, "what others speak for is no change here");
 }
 
 #[test]
-fn what_is_no_lease_of_a_daemon_is_not_kept() {
-    for name in ["cloud-controller-manager", "other", ""] {
-        assert_eq!(lease(json!({"metadata": {"name": name}})), None, "{name:?}");
-    }
-}
-
-#[test]
-fn segments_that_cannot_be_read_are_none() {
-    for text in ["", "[]", "{\"public\": \"no mac\"}"] {
-        let view = lease(json!({"metadata": {
-            "name": "node-a", "annotations": {"mooring.dev/segments": text},
-        }}))
-        .unwrap();
-        assert!(view.segments.is_empty(), "{text:?}");
-    }
+fn a_node_that_is_not_ready_gets_less() {
+    let weight = |status: &str| {
+        let conditions = json!([{"type": "Ready", "status": status}]);
+        let node = json!({"metadata": {"name": "n"}, "status": {"conditions": conditions}});
+        let snapshot = Snapshot {
+            node: Some(Arc::new(NodeView::slim(read(node)))),
+            ..Snapshot::default()
+        };
+        (snapshot.weight(), snapshot.draining())
+    };
+    assert_eq!(weight("True"), (WEIGHT, false));
+    assert_eq!(weight("False"), (WEIGHT_NOT_READY, false));
+    assert_eq!(Snapshot::default().weight(), WEIGHT);
 }
 
 #[test]
@@ -143,7 +155,7 @@ fn only_the_slices_of_the_service_are_its_own() {
 }
 
 #[test]
-fn a_node_drains_for_four_reasons() {
+fn a_node_drains_for_five_reasons() {
     let snapshot = |value: Value| Snapshot {
         node: Some(Arc::new(NodeView::slim(read(value)))),
         ..Snapshot::default()
@@ -155,6 +167,7 @@ fn a_node_drains_for_four_reasons() {
     for value in [
         json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
         json!({"metadata": {"labels": {"node.kubernetes.io/exclude-from-external-load-balancers": ""}}}),
+        json!({"metadata": {"annotations": {"mooring.dev/maintenance": ""}}}),
         json!({"spec": {"taints": [{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}]}}),
         json!({"spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]}}),
     ] {

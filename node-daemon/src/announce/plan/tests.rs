@@ -1,4 +1,5 @@
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use mooring_common::l2_network::{L2Network, L2NetworkSpec, Subnet};
 use proptest::prelude::*;
@@ -10,11 +11,10 @@ use super::*;
 #[derive(Clone, Default)]
 struct World {
     snapshot: Snapshot,
-    leases: Vec<Arc<LeaseView>>,
 }
 
 impl World {
-    fn new(nodes: &[&str]) -> Self {
+    fn new() -> Self {
         let network = L2Network::new(
             "public",
             L2NetworkSpec {
@@ -37,10 +37,6 @@ impl World {
         view.segment.as_ref().unwrap();
         world.snapshot.networks =
             Arc::new([(ObjectKey::cluster_wide("public"), Arc::new(view))].into());
-        world.leases = nodes
-            .iter()
-            .map(|node| Arc::new(LeaseView::test(node, "holder", 1).on("public", 1)))
-            .collect();
         world
     }
 
@@ -72,14 +68,23 @@ impl World {
     }
 
     fn assign(&self) -> Assignment {
-        assign(&self.snapshot, &self.leases, &Assignment::default())
+        assign(&self.snapshot)
     }
 
-    fn speaker(&self, address: &str) -> Option<String> {
+    /// The key of the group that an address is in, and who may have it; `None`: nobody.
+    fn group(&self, address: &str) -> Option<(Key, Candidates)> {
         let assignment = self.assign();
         let address = address.parse().unwrap();
-        assignment.get("public", address).unwrap().speaker.clone()
+        let found = assignment
+            .of("public")
+            .find(|(_, group)| group.addresses.contains_key(&address))
+            .map(|(key, group)| (key, group.candidates.clone()));
+        found
     }
+}
+
+fn only(nodes: &[&str]) -> Candidates {
+    Candidates::Only(nodes.iter().map(|node| NodeId::of(node)).collect())
 }
 
 #[test]
@@ -87,101 +92,74 @@ fn policy_and_endpoints_say_who_may_speak() {
     use TrafficPolicy::{Cluster, Local};
     // policy, nodes with ready endpoints, with leaving ones, who may speak
     type Nodes = &'static [&'static str];
-    let table: &[(TrafficPolicy, Nodes, Nodes, Nodes)] = &[
-        (Cluster, &["a"], &[], &["a", "b", "c"]),
-        (Cluster, &["elsewhere"], &[], &["a", "b", "c"]),
-        (Cluster, &[], &["b"], &["a", "b", "c"]),
-        (Cluster, &[], &[], &[]),
-        (Local, &["b"], &[], &["b"]),
-        (Local, &["b"], &["c"], &["b"]),
-        (Local, &["a", "c"], &["b"], &["a", "c"]),
-        (Local, &[], &["b", "c"], &["b", "c"]),
-        (Local, &["elsewhere"], &["c"], &["c"]),
-        (Local, &["elsewhere"], &[], &[]),
-        (Local, &[], &[], &[]),
+    let all = || Some(Candidates::All);
+    let table: Vec<(TrafficPolicy, Nodes, Nodes, Option<Candidates>)> = vec![
+        (Cluster, &["a"], &[], all()),
+        (Cluster, &["elsewhere"], &[], all()),
+        (Cluster, &[], &["b"], all()),
+        (Cluster, &[], &[], None),
+        (Local, &["b"], &[], Some(only(&["b"]))),
+        (Local, &["b"], &["c"], Some(only(&["b"]))),
+        (Local, &["a", "c"], &["b"], Some(only(&["a", "c"]))),
+        (Local, &[], &["b", "c"], Some(only(&["b", "c"]))),
+        (Local, &[], &[], None),
     ];
     for (policy, ready, leaving, expected) in table {
-        let world = World::new(&["a", "b", "c"])
-            .service("web", *policy, &["192.0.2.17"])
+        let world = World::new()
+            .service("web", policy, &["192.0.2.17"])
             .endpoints("web", ready, leaving);
-        let assignment = world.assign();
-        let assigned = assignment
-            .get("public", "192.0.2.17".parse().unwrap())
-            .unwrap();
-        let row = format!("{policy:?} ready {ready:?} leaving {leaving:?}");
-        let candidates: Vec<_> = assigned
-            .group
-            .candidates
-            .iter()
-            .map(String::as_str)
-            .collect();
-        assert_eq!(candidates, *expected, "{row}");
-        match &assigned.speaker {
-            Some(speaker) => assert!(expected.contains(&speaker.as_str()), "{row}"),
-            None => assert!(expected.is_empty(), "{row}"),
-        }
+        let found = world.group("192.0.2.17").map(|(_, candidates)| candidates);
+        assert_eq!(found, expected, "{policy:?} ready {ready:?} leaving {leaving:?}");
     }
 }
 
 #[test]
-fn only_live_members_of_the_segment_speak() {
-    let mut world = World::new(&["a", "b"])
-        .service("web", TrafficPolicy::Cluster, &["192.0.2.17"])
+fn both_families_of_a_service_are_one_key_named_by_the_lowest_address() {
+    let world = World::new()
+        .service("web", TrafficPolicy::Cluster, &["192.0.2.17", "2001:db8::117"])
         .endpoints("web", &["a"], &[]);
-    let first = world.speaker("192.0.2.17").unwrap();
-    world.leases.retain(|lease| lease.node != first);
-    let second = world.speaker("192.0.2.17").unwrap();
-    assert_ne!(first, second);
-    world.leases = vec![Arc::new(LeaseView::test("c", "holder", 1).on("private", 1))];
-    assert_eq!(world.speaker("192.0.2.17"), None);
+    let (four, six) = (world.group("192.0.2.17"), world.group("2001:db8::117"));
+    assert_eq!(four, six);
+    assert_eq!(four.unwrap().0, Key::of("public", "192.0.2.17".parse().unwrap()));
 }
 
 #[test]
-fn both_families_of_a_service_are_on_one_node() {
-    for last in 16..32 {
-        let (four, six) = (format!("192.0.2.{last}"), format!("2001:db8::1{last:02x}"));
-        let world = World::new(&["a", "b", "c", "d", "e"])
-            .service("web", TrafficPolicy::Cluster, &[&four, &six])
-            .endpoints("web", &["a"], &[]);
-        assert_eq!(world.speaker(&four), world.speaker(&six));
-    }
-}
-
-#[test]
-fn services_that_share_an_address_are_on_one_node_that_can_serve_both() {
-    let world = World::new(&["a", "b", "c"])
-        .service(
-            "web",
-            TrafficPolicy::Local,
-            &["192.0.2.17", "2001:db8::117"],
-        )
+fn services_that_share_an_address_are_one_key_of_those_that_can_serve_all() {
+    let world = World::new()
+        .service("web", TrafficPolicy::Local, &["192.0.2.17", "2001:db8::117"])
         .service("dns", TrafficPolicy::Local, &["192.0.2.17", "192.0.2.18"])
-        .service("other", TrafficPolicy::Local, &["192.0.2.18"])
+        .service("other", TrafficPolicy::Cluster, &["192.0.2.18"])
         .endpoints("web", &["a", "b"], &[])
         .endpoints("dns", &["b", "c"], &[])
-        .endpoints("other", &["a", "b", "c"], &[]);
-    for address in ["192.0.2.17", "192.0.2.18", "2001:db8::117"] {
-        assert_eq!(world.speaker(address).as_deref(), Some("b"), "{address}");
+        .endpoints("other", &["a"], &[]);
+    let first = world.group("192.0.2.17").unwrap();
+    assert_eq!(first.1, only(&["b"]));
+    for address in ["192.0.2.18", "2001:db8::117"] {
+        assert_eq!(world.group(address).as_ref(), Some(&first), "{address}");
     }
     let assignment = world.assign();
-    let assigned = assignment
-        .get("public", "192.0.2.17".parse().unwrap())
-        .unwrap();
-    assert_eq!(assigned.services.len(), 2);
-    let apart = World::new(&["a", "b"])
-        .service("web", TrafficPolicy::Local, &["192.0.2.17"])
-        .service("dns", TrafficPolicy::Local, &["192.0.2.17"])
-        .endpoints("web", &["a"], &[])
-        .endpoints("dns", &["b"], &[]);
-    assert!(
-        apart.speaker("192.0.2.17").is_some(),
-        "nobody serves both, somebody serves one"
-    );
+    let assigned = assignment.get("public", "192.0.2.17".parse().unwrap());
+    assert_eq!(assigned.unwrap().services.len(), 2);
+}
+
+#[test]
+fn where_nobody_serves_all_who_serves_one_will_do() {
+    let apart = |two: &[&str]| {
+        World::new()
+            .service("web", TrafficPolicy::Local, &["192.0.2.17"])
+            .service("dns", TrafficPolicy::Local, &["192.0.2.17"])
+            .endpoints("web", &["a"], &[])
+            .endpoints("dns", two, &[])
+            .group("192.0.2.17")
+            .map(|(_, candidates)| candidates)
+    };
+    assert_eq!(apart(&["b"]), Some(only(&["a", "b"])));
+    assert_eq!(apart(&[]), Some(only(&["a"])));
 }
 
 #[test]
 fn each_address_has_the_router_of_its_subnet() {
-    let world = World::new(&["a"])
+    let world = World::new()
         .service(
             "web",
             TrafficPolicy::Cluster,
@@ -201,19 +179,19 @@ fn each_address_has_the_router_of_its_subnet() {
 
 #[test]
 fn services_of_no_network_are_not_announced() {
-    let mut world = World::new(&["a"])
+    let mut world = World::new()
         .service("web", TrafficPolicy::Cluster, &["192.0.2.17"])
         .endpoints("web", &["a"], &[]);
     let services = Arc::make_mut(&mut world.snapshot.services);
     let service = Arc::make_mut(services.values_mut().next().unwrap());
     service.network = None;
-    assert_eq!(world.assign(), Assignment::default());
+    assert_eq!(world.assign().of("public").count(), 0);
 }
 
 /// Anybody who may write a Service's status could otherwise have any host's address announced.
 #[test]
 fn only_addresses_of_the_segments_subnets_are_announced() {
-    let world = World::new(&["a"])
+    let world = World::new()
         .service(
             "web",
             TrafficPolicy::Cluster,
@@ -226,7 +204,8 @@ fn only_addresses_of_the_segments_subnets_are_announced() {
     let assignment = world.assign();
     let announced: Vec<_> = assignment
         .of("public")
-        .map(|(address, _)| address.to_string())
+        .flat_map(|(_, group)| group.addresses.keys())
+        .map(ToString::to_string)
         .collect();
     assert_eq!(announced, ["192.0.2.17", "192.0.2.200"]);
 }
@@ -241,36 +220,25 @@ fn some_nodes(bits: u8) -> Vec<&'static str> {
 }
 
 proptest! {
-    /// What each daemon takes for its own never overlaps, whatever the world looks like, and the
-    /// previous assignment changes nothing.
+    /// Whatever the world looks like, an address is in one group at most, and no group is nobody's.
     #[test]
-    fn for_one_view_an_address_has_one_speaker_whoever_computes_it(
-        live in any::<u8>(),
-        before in any::<u8>(),
+    fn an_address_is_in_one_group_that_somebody_may_have(
         services in prop::collection::vec((any::<bool>(), 16..24_u8, 16..24_u8, any::<u8>(), any::<u8>()), 1..8),
     ) {
-        let build = |live: u8| {
-            let mut world = World::new(&some_nodes(live));
-            for (i, (local, one, two, ready, leaving)) in services.iter().enumerate() {
-                let policy = if *local { TrafficPolicy::Local } else { TrafficPolicy::Cluster };
-                let addresses = [format!("192.0.2.{one}"), format!("2001:db8::1{two:02x}")];
-                let name = format!("s{i}");
-                world = world
-                    .service(&name, policy, &[&addresses[0], &addresses[1]])
-                    .endpoints(&name, &some_nodes(*ready), &some_nodes(*leaving));
-            }
-            world
-        };
-        let world = build(live);
-        let fresh = world.assign();
-        let earlier = build(before).assign();
-        let continued = assign(&world.snapshot, world.leases.iter().rev(), &earlier);
-        prop_assert_eq!(&fresh, &continued);
-        let mut speakers: BTreeMap<IpAddr, &Option<String>> = BTreeMap::new();
-        for ((_, address), assigned) in &fresh.addresses {
-            prop_assert!(speakers.insert(*address, &assigned.speaker).is_none());
-            if let Some(speaker) = &assigned.speaker {
-                prop_assert!(some_nodes(live).contains(&speaker.as_str()));
+        let mut world = World::new();
+        for (i, (local, one, two, ready, leaving)) in services.iter().enumerate() {
+            let policy = if *local { TrafficPolicy::Local } else { TrafficPolicy::Cluster };
+            let addresses = [format!("192.0.2.{one}"), format!("2001:db8::1{two:02x}")];
+            let name = format!("s{i}");
+            world = world
+                .service(&name, policy, &[&addresses[0], &addresses[1]])
+                .endpoints(&name, &some_nodes(*ready), &some_nodes(*leaving));
+        }
+        let mut seen = BTreeSet::new();
+        for (_, group) in world.assign().of("public") {
+            prop_assert_ne!(&group.candidates, &Candidates::Only(BTreeSet::new()));
+            for address in group.addresses.keys() {
+                prop_assert!(seen.insert(*address));
             }
         }
     }

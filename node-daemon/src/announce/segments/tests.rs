@@ -1,14 +1,14 @@
-use std::time::{Duration, Instant};
-
 use mooring_common::engine::Step as _;
 use mooring_common::k8s::{ObjectKey, Slim};
 use mooring_common::l2_network::{L2Network, L2NetworkSpec, Subnet};
+use mooring_common::node_addresses::{AddressType, NodeAddress};
 use mooring_common::node_view::NodeView;
 use serde_json::json;
 
 use super::super::mac::Mac;
-use super::super::observe::{LeaseView, NetworkView, ServiceView, SliceView, TrafficPolicy};
+use super::super::observe::{NetworkView, Other, ServiceView, SliceView, TrafficPolicy};
 use super::super::plan::assign;
+use super::super::protocol::{Candidates, Key};
 use super::*;
 
 fn mac(last: u8) -> Mac {
@@ -59,24 +59,34 @@ fn eth(up: bool) -> Vec<Link> {
 #[test]
 fn a_segment_is_where_the_selector_says_and_the_interface_is() {
     let links = eth(true);
-    let found = footing(&snapshot(network(|_| ())), &links);
-    assert_eq!(found["public"].as_ref().unwrap().name, "eth0");
+    let nowhere = BTreeSet::new();
+    let footing = |snapshot: &Snapshot| footing(snapshot, &links, &nowhere).into_keys().count();
+    let found = super::footing(&snapshot(network(|_| ())), &links, &nowhere);
+    assert_eq!(found["public"], Role::Speaker(&links[0]));
     let selecting = |rack: &str| {
         let selector = json!({"matchLabels": {"rack": rack}});
         network(|spec| spec.node_selector = Some(serde_json::from_value(selector).unwrap()))
     };
-    assert_eq!(footing(&snapshot(selecting("1")), &links).len(), 1);
-    assert_eq!(footing(&snapshot(selecting("2")), &links).len(), 0);
+    assert_eq!(footing(&snapshot(selecting("1"))), 1);
+    assert_eq!(footing(&snapshot(selecting("2"))), 0);
+    let offered = ["public".to_owned()].into();
+    let witness = super::footing(&snapshot(selecting("2")), &links, &offered);
+    assert_eq!(witness["public"], Role::Witness);
+    let member = super::footing(&snapshot(selecting("1")), &links, &offered);
+    assert_eq!(member["public"], Role::Speaker(&links[0]));
     let mut nodeless = snapshot(network(|_| ()));
     nodeless.node = None;
-    assert_eq!(footing(&nodeless, &links).len(), 0);
+    assert_eq!(footing(&nodeless), 0);
 }
 
 #[test]
 fn a_vlan_is_refused_with_a_remedy() {
     let links = eth(true);
-    let found = footing(&snapshot(network(|spec| spec.vlan = Some(100))), &links);
-    let fault = found["public"].as_ref().unwrap_err();
+    let tagged = snapshot(network(|spec| spec.vlan = Some(100)));
+    let found = footing(&tagged, &links, &BTreeSet::new());
+    let Role::Hindered(fault) = &found["public"] else {
+        panic!("{found:?}");
+    };
     assert!(
         fault.contains("VLANs are not configured yet by this version"),
         "{fault}"
@@ -90,12 +100,12 @@ fn a_vlan_is_refused_with_a_remedy() {
 #[test]
 fn a_network_that_cannot_be_read_is_left_to_central() {
     let broken = network(|spec| spec.ranges = vec!["nonsense".into()]);
-    assert!(footing(&snapshot(broken), &eth(true)).is_empty());
+    let none = BTreeSet::new();
+    assert!(footing(&snapshot(broken), &eth(true), &none).is_empty());
 }
 
-/// The orders of `me` on `public`, where `web` has an address of each family, and the daemons that
-/// these Leases tell of are there.
-fn orders_with(leases: Vec<LeaseView>, links: &[Link]) -> Arc<Orders> {
+/// The orders of `me` on `public`, where `web` has an address of each family.
+fn orders_with(edit: impl FnOnce(&mut Snapshot), links: &[Link]) -> Arc<Orders> {
     let mut snapshot = snapshot(network(|_| ()));
     let key = ObjectKey::new("shop", "web");
     let service = ServiceView {
@@ -113,68 +123,122 @@ fn orders_with(leases: Vec<LeaseView>, links: &[Link]) -> Arc<Orders> {
         ..SliceView::default()
     };
     snapshot.slices = Arc::new([(key, vec![Arc::new(slice)])].into());
-    let mut members = Members::new("me", "me_1", Duration::from_secs(30));
-    let leases: Vec<_> = leases.into_iter().map(Arc::new).collect();
-    members.observe(&leases, Instant::now());
-    let assignment = assign(&snapshot, members.live(), &Assignment::default());
-    let footing = footing(&snapshot, links);
-    Arc::clone(&orders("me", &footing, &members, &assignment)["public"])
+    edit(&mut snapshot);
+    let here = Here {
+        node_name: "me",
+        links,
+        heartbeat_port: 10268,
+        service_proxy_works: true,
+        ending: false,
+    };
+    let footing = footing(&snapshot, links, &BTreeSet::new());
+    Arc::clone(&orders(&snapshot, &footing, &assign(&snapshot), here)["public"])
+}
+
+/// Changes the one L2Network.
+fn edit_network(snapshot: &mut Snapshot, edit: impl FnOnce(&mut NetworkView)) {
+    let networks = Arc::make_mut(&mut snapshot.networks);
+    edit(Arc::make_mut(networks.values_mut().next().unwrap()));
 }
 
 #[test]
-fn orders_name_what_is_ours_and_who_else_is_there() {
-    let me = || LeaseView::test("me", "me_1", 1).on("public", 1);
-    let alone = orders_with(vec![me()], &eth(true));
-    assert_eq!(
-        alone.view.mine,
-        [
-            (
-                "192.0.2.17".parse().unwrap(),
-                Some("192.0.2.1".parse().unwrap())
-            ),
-            ("2001:db8::117".parse().unwrap(), None),
-        ]
-        .into()
-    );
-    assert_eq!(alone.attachment.as_ref().unwrap().mac, mac(1));
-    assert_eq!(alone.groups, ["ff02::1:ff00:117".parse().unwrap()].into());
-    assert_eq!((alone.view.members.len(), alone.view.renewals), (0, 1));
-
-    let others = vec![
-        me(),
-        LeaseView::test("alive", "x", 1).on("public", 2),
-        LeaseView::test("gone", "", 1).on("public", 3),
-        LeaseView::test("elsewhere", "y", 1).on("private", 4),
+fn orders_say_what_there_is_and_who_may_have_it() {
+    let orders = orders_with(|_| (), &eth(true));
+    let key = Key::of("public", "192.0.2.17".parse().unwrap());
+    let addresses = [
+        (
+            "192.0.2.17".parse().unwrap(),
+            Some("192.0.2.1".parse().unwrap()),
+        ),
+        ("2001:db8::117".parse().unwrap(), None),
     ];
-    let orders = orders_with(others, &eth(true));
-    let expected = [(mac(2), Standing::Alive), (mac(3), Standing::Gone)];
-    assert_eq!(orders.view.members, expected.into());
+    assert_eq!(orders.addresses, [(key, addresses.into())].into());
+    assert_eq!(orders.view.keys, [(key, Candidates::All)].into());
+    assert_eq!(orders.attachment.as_ref().unwrap().mac, mac(1));
+    assert_eq!(orders.groups, ["ff02::1:ff00:117".parse().unwrap()].into());
+    assert_eq!(orders.gateways, ["192.0.2.1".parse().unwrap()].into());
+    assert_eq!(orders.own_addresses, ["192.0.2.5".parse::<IpAddr>().unwrap()]);
+    assert!(!orders.draining && !orders.witness && orders.survive_via_api);
 }
 
 #[test]
-fn groups_are_joined_before_an_address_is_ours() {
-    // Not a candidate: our Lease does not list the segment yet.
-    let other = LeaseView::test("other", "x", 1).on("public", 2);
-    let orders = orders_with(vec![LeaseView::test("me", "me_1", 1), other], &eth(true));
-    assert!(orders.view.mine.is_empty());
-    assert_eq!(orders.groups.len(), 1);
+fn orders_say_who_else_is_there_and_who_votes() {
+    let orders = orders_with(
+        |snapshot| {
+            edit_network(snapshot, |network| {
+                let other = Other {
+                    address: Some("10.0.0.2".parse().unwrap()),
+                    mac: Some(mac(2)),
+                    witness: false,
+                };
+                network.others.insert("n2".into(), other);
+                network.voters = Some(Voters {
+                    generation: 4,
+                    nodes: vec!["me".into(), "n2".into()],
+                    primary: Some("n2".into()),
+                });
+            });
+        },
+        &eth(true),
+    );
+    let (me, n2) = (NodeId::of("me"), NodeId::of("n2"));
+    let contact = &orders.view.known[&n2];
+    assert_eq!(contact.node_network, Some("10.0.0.2:10268".parse().unwrap()));
+    assert_eq!(contact.mac, Some(mac(2)));
+    let voters = orders.view.voters.as_ref().unwrap();
+    assert_eq!((voters.generation, voters.primary), (4, Some(n2)));
+    assert_eq!(voters.voters, [me, n2].into());
+}
+
+#[test]
+fn a_service_address_on_the_interface_is_none_of_the_nodes_own() {
+    let mut links = eth(true);
+    let service = "192.0.2.17/24".parse().unwrap();
+    links[0].addresses.insert(0, service);
+    let orders = orders_with(|_| (), &links);
+    assert_eq!(orders.own_addresses, ["192.0.2.5".parse::<IpAddr>().unwrap()]);
+}
+
+#[test]
+fn the_node_network_is_reached_by_the_internal_ip_that_an_interface_has() {
+    let address = |internal: &[&str], links: &[Link]| {
+        let edit = |snapshot: &mut Snapshot| {
+            let node = Arc::make_mut(snapshot.node.as_mut().unwrap());
+            node.addresses = internal
+                .iter()
+                .map(|text| NodeAddress::new(AddressType::InternalIP, *text))
+                .collect();
+        };
+        orders_with(edit, links).node_address.map(|ip| ip.to_string())
+    };
+    let routed = Link {
+        name: "eth1".into(),
+        index: 3,
+        addresses: vec!["10.0.0.7/24".parse().unwrap()],
+        default_route: Some(0),
+        ..eth(true).remove(0)
+    };
+    let links = [eth(true).remove(0), routed];
+    let address = |internal: &[&str]| address(internal, &links).unwrap();
+    assert_eq!(address(&["203.0.113.9", "192.0.2.5"]), "192.0.2.5");
+    assert_eq!(address(&["203.0.113.9"]), "10.0.0.7", "it is on no interface");
+    assert_eq!(address(&[]), "10.0.0.7");
 }
 
 #[test]
 fn a_link_that_is_down_is_no_attachment() {
-    assert_eq!(orders_with(Vec::new(), &eth(false)).attachment, None);
+    assert_eq!(orders_with(|_| (), &eth(false)).attachment, None);
 }
 
 #[test]
 fn steps_lead_from_what_is_to_what_should_be() {
-    let speaking = |addresses: &[&str], renewals| {
-        let mut orders = Orders::default();
-        orders.view.mine = addresses
-            .iter()
-            .map(|a| (a.parse().unwrap(), None))
-            .collect();
-        orders.view.renewals = renewals;
-        Arc::new(orders)
+    let speaking = |addresses: &[&str], weight| {
+        let addresses = addresses.iter().map(|a| (a.parse().unwrap(), None));
+        Arc::new(Orders {
+            addresses: [(Key(1), addresses.collect())].into(),
+            weight,
+            ..Orders::default()
+        })
     };
     let running: BTreeMap<String, Arc<Orders>> = [
         ("a".to_owned(), speaking(&["192.0.2.1"], 1)),
@@ -198,8 +262,7 @@ fn steps_lead_from_what_is_to_what_should_be() {
         .collect();
     let expected = [
         ("close segment c", Impact::Brief),
-        ("on segment b take 1 addresses and leave 1", Impact::Brief),
-        ("on segment d take 0 addresses and leave 0", Impact::None),
+        ("on segment b 1 addresses come and 1 go", Impact::Brief),
         ("open segment e with 1 addresses", Impact::None),
     ];
     assert_eq!(

@@ -6,8 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::super::protocol::Moment;
+use super::super::random::SplitMix;
 use super::pace::Pace;
 
 /// The rounds of a burst, counted from its start. The last two are more than a second after the
@@ -65,27 +67,29 @@ pub(super) enum Occasion {
     Begin,
     /// Something happened to the segment.
     Repeat,
+    /// Neighbours know it already.
+    Known,
 }
 
 #[derive(Debug)]
 struct Course {
     rounds: &'static [Duration],
-    started: Instant,
+    started: Moment,
     /// Index of the next round; past the last one, refreshes follow.
     next: usize,
     /// When that is due.
-    due: Instant,
+    due: Moment,
 }
 
 /// When to announce which address.
 #[derive(Debug)]
 pub(super) struct Agenda {
     courses: BTreeMap<IpAddr, Course>,
-    due: BTreeSet<(Instant, IpAddr)>,
+    due: BTreeSet<(Moment, IpAddr)>,
     ready: BTreeSet<(Turn, IpAddr)>,
     bursts: Pace,
     refreshes: Pace,
-    jitter: Jitter,
+    jitter: SplitMix,
 }
 
 impl Agenda {
@@ -96,25 +100,30 @@ impl Agenda {
             ready: BTreeSet::new(),
             bursts: Pace::new(BURST_PACE.0, BURST_PACE.1),
             refreshes: Pace::new(REFRESH_PACE.0, REFRESH_PACE.1),
-            jitter: Jitter(seed),
+            jitter: SplitMix::new(seed),
         }
     }
 
     /// Starts a burst, in place of whatever was going on for the address.
-    pub(super) fn start(&mut self, address: IpAddr, occasion: Occasion, now: Instant) {
+    pub(super) fn start(&mut self, address: IpAddr, occasion: Occasion, now: Moment) {
         self.stop(address);
         let rounds = match occasion {
             Occasion::Begin => BURST,
             Occasion::Repeat => REPEAT,
+            Occasion::Known => &[],
+        };
+        let due = match rounds.first() {
+            Some(offset) => now + *offset,
+            None => now + REFRESH + self.jitter.up_to(REFRESH_JITTER),
         };
         let course = Course {
             rounds,
             started: now,
             next: 0,
-            due: now,
+            due,
         };
         self.courses.insert(address, course);
-        self.due.insert((now, address));
+        self.due.insert((due, address));
     }
 
     /// Forgets an address.
@@ -130,6 +139,13 @@ impl Agenda {
         self.ready.remove(&(Turn::Refresh, address));
     }
 
+    /// Whether rounds of a burst are still to come.
+    pub(super) fn in_burst(&self, address: IpAddr) -> bool {
+        self.courses
+            .get(&address)
+            .is_some_and(|course| course.next < course.rounds.len())
+    }
+
     /// Adds one announcement to what is due now, apart from the rounds.
     pub(super) fn announce_once(&mut self, address: IpAddr) {
         self.ready.insert((Turn::Burst(0, Task::Announce), address));
@@ -138,7 +154,7 @@ impl Agenda {
     /// What is to be sent now, if anything. `frames` tells how many frames a task takes.
     pub(super) fn take(
         &mut self,
-        now: Instant,
+        now: Moment,
         frames: impl Fn(Task, IpAddr) -> u32,
     ) -> Option<(Task, IpAddr)> {
         self.promote(now);
@@ -160,7 +176,7 @@ impl Agenda {
     }
 
     /// When [`Self::take`] next has something to give.
-    pub(super) fn next(&self, now: Instant) -> Option<Instant> {
+    pub(super) fn next(&self, now: Moment) -> Option<Moment> {
         let ready = self
             .ready
             .first()
@@ -177,7 +193,7 @@ impl Agenda {
     }
 
     /// Moves rounds whose time has come to those that wait for their turn.
-    fn promote(&mut self, now: Instant) {
+    fn promote(&mut self, now: Moment) {
         while let Some((at, address)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
             self.due.pop_first();
             let Some(course) = self.courses.get_mut(&address) else {
@@ -203,22 +219,5 @@ impl Agenda {
             };
             self.due.insert((course.due, address));
         }
-    }
-}
-
-/// Random delays, the same for the same seed (SplitMix64).
-#[derive(Debug)]
-struct Jitter(u64);
-
-impl Jitter {
-    fn up_to(&mut self, limit: Duration) -> Duration {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
-        // 32 bits of it, as a fraction of the limit.
-        let fraction = f64::from(u32::try_from(z >> 32).unwrap_or(u32::MAX)) / f64::from(u32::MAX);
-        limit.mul_f64(fraction)
     }
 }

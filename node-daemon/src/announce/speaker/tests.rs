@@ -5,9 +5,8 @@ use super::*;
 
 const OWN: Mac = Mac::new([2, 0, 0, 0, 0x0a, 0x0a]);
 const PEER: Mac = Mac::new([2, 0, 0, 0, 0x0b, 0x0b]);
-const GONE: Mac = Mac::new([2, 0, 0, 0, 0x0c, 0x0c]);
 const FOREIGN: Mac = Mac::new([2, 0, 0, 0, 0, 0x66]);
-const GAP: Duration = Duration::from_secs(15);
+const START: Moment = Moment(3_600_000_000_000);
 
 fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
@@ -17,41 +16,83 @@ const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
+/// The key of the address of the test with this number.
+fn key(of: usize) -> Key {
+    Key(u64::try_from(of).unwrap() + 1)
+}
+
+/// Until when frames may leave, by key.
+#[derive(Default)]
+struct Rights(BTreeMap<Key, Moment>);
+
+impl Mandate for Rights {
+    fn permits(&self, key: Key, now: Moment) -> bool {
+        self.0.get(&key).is_some_and(|until| now < *until)
+    }
+}
+
 /// A speaker and its clock; sends are recorded with their time since the start.
 struct Bench {
     speaker: Speaker,
-    start: Instant,
-    now: Instant,
+    start: Moment,
+    now: Moment,
+    rights: Rights,
     sent: Vec<(Duration, Transmit)>,
     notices: Vec<Notice>,
-    renewals: u64,
-    mine: BTreeMap<IpAddr, Option<IpAddr>>,
+    addresses: Addresses,
 }
 
 impl Bench {
+    /// It speaks for these, each of a key of its own, numbered from zero.
     fn new(mine: &[(&str, Option<&str>)]) -> Self {
-        let start = Instant::now();
+        let mut bench = Self::silent(mine);
+        for n in 0..mine.len() {
+            bench.begin(n, Voice::Loud, Cause::Unclaimed);
+        }
+        bench
+    }
+
+    fn silent(known: &[(&str, Option<&str>)]) -> Self {
         let mut bench = Self {
-            speaker: Speaker::new(1, GAP),
-            start,
-            now: start,
+            speaker: Speaker::new(1),
+            start: START,
+            now: START,
+            rights: Rights::default(),
             sent: Vec::new(),
             notices: Vec::new(),
-            renewals: 1,
-            mine: mine.iter().map(|(a, gw)| (ip(a), gw.map(ip))).collect(),
+            addresses: known
+                .iter()
+                .enumerate()
+                .map(|(n, (a, gw))| (key(n), [(ip(a), gw.map(ip))].into()))
+                .collect(),
         };
-        bench.speaker.set_link(Some(OWN), start);
+        bench.speaker.set_link(Some(OWN), START);
+        bench.speaker.set_members([PEER].into());
         bench.view();
         bench
     }
 
     fn view(&mut self) {
-        let view = View {
-            mine: self.mine.clone(),
-            members: [(PEER, Standing::Alive), (GONE, Standing::Gone)].into(),
-            renewals: self.renewals,
+        self.speaker.set_addresses(self.addresses.clone(), self.now);
+        self.collect();
+    }
+
+    fn begin(&mut self, n: usize, voice: Voice, cause: Cause) {
+        self.rights.0.insert(key(n), Moment::NEVER);
+        let beginning = Beginning {
+            key: key(n),
+            voice,
+            cause,
+            former: None,
+            silent_since: None,
         };
-        self.speaker.set_view(view, self.now);
+        self.speaker.begin(&beginning, self.now);
+        self.collect();
+    }
+
+    fn stop(&mut self, n: usize, cause: Cause) {
+        self.rights.0.remove(&key(n));
+        self.speaker.stop(key(n), cause);
         self.collect();
     }
 
@@ -59,7 +100,6 @@ impl Bench {
     fn run(&mut self, time: Duration) {
         let end = self.now + time;
         loop {
-            self.speaker.tick(self.now);
             self.collect();
             let next = self.speaker.next_deadline(self.now);
             assert!(
@@ -72,22 +112,22 @@ impl Bench {
             self.now = next;
         }
         self.now = end;
-        self.speaker.tick(end);
         self.collect();
     }
 
     fn collect(&mut self) {
-        while let Some(transmit) = self.speaker.poll_transmit(self.now) {
-            self.sent.push((self.now - self.start, transmit));
+        while let Some(transmit) = self.speaker.poll_transmit(&self.rights, self.now) {
+            self.sent.push((self.now.since(self.start), transmit));
         }
         while let Some(notice) = self.speaker.poll_notice() {
             self.notices.push(notice);
         }
     }
 
-    fn hear(&mut self, frame: &[u8]) {
-        self.speaker.frame_received(frame, self.now);
+    fn hear(&mut self, frame: &[u8]) -> Heard {
+        let heard = self.speaker.frame_received(frame, &self.rights, self.now);
         self.collect();
+        heard
     }
 
     fn announced_by(&mut self, mac: Mac, address: &str) {
@@ -102,6 +142,15 @@ impl Bench {
             .filter(|(_, transmit)| transmit.kind == kind)
             .map(|(at, _)| at.as_millis())
             .collect()
+    }
+}
+
+fn began(address: &str, cause: Cause) -> Notice {
+    Notice::Began {
+        address: ip(address),
+        cause,
+        former: None,
+        dark_for: None,
     }
 }
 
@@ -132,7 +181,7 @@ fn a_burst_has_six_rounds_of_both_arp_forms_and_three_primes() {
         .map(|(_, t)| t.frame.clone())
         .collect();
     assert_eq!(forms, frames::announcement(OWN, ip(V4)));
-    assert_eq!(bench.notices, [Notice::Began(ip(V4))]);
+    assert_eq!(bench.notices, [began(V4, Cause::Unclaimed)]);
 }
 
 #[test]
@@ -257,4 +306,39 @@ fn questions_for_our_addresses_are_answered_and_others_are_not() {
     bench.hear(&unicast);
     bench.hear(&probe(OWN, V4));
     assert_eq!(bench.sent, []);
+}
+
+#[test]
+fn what_was_heard_of_others_is_told_whatever_it_is_about() {
+    let mut bench = Bench::new(&[(V4, None)]);
+    let frames = frames::announcement(FOREIGN, ip("192.0.2.1"));
+    let claim = Claim {
+        address: ip("192.0.2.1"),
+        mac: FOREIGN,
+    };
+    assert_eq!(bench.hear(&frames[0]).claim, Some(claim));
+    let own = frames::announcement(OWN, ip("192.0.2.1"));
+    assert_eq!(bench.hear(&own[0]), Heard::default());
+}
+
+#[test]
+fn who_spoke_before_and_for_how_long_nobody_did_is_reported() {
+    let mut bench = Bench::silent(&[(V4, None)]);
+    bench.run(ms(500));
+    let beginning = Beginning {
+        key: key(0),
+        voice: Voice::Loud,
+        cause: Cause::TakenOver,
+        former: Some(NodeId(7)),
+        silent_since: Some(START + ms(100)),
+    };
+    bench.speaker.begin(&beginning, bench.now);
+    bench.collect();
+    let expected = Notice::Began {
+        address: ip(V4),
+        cause: Cause::TakenOver,
+        former: Some(NodeId(7)),
+        dark_for: Some(ms(400)),
+    };
+    assert_eq!(bench.notices, [expected]);
 }

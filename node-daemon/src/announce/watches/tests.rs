@@ -86,7 +86,6 @@ impl Bench {
         let watches = Watches {
             client: Client::new(service, "default"),
             node_name: "a".into(),
-            namespace: "mooring".into(),
             snapshot: Arc::clone(&snapshot),
             published: watch::Sender::new(0),
             gate,
@@ -218,35 +217,31 @@ async fn what_vanished_during_an_interruption_is_gone_and_the_rest_stands_meanwh
 /// Every daemon of a segment says something in its status, which is an event for all of them.
 #[tokio::test(start_paused = true)]
 async fn what_other_nodes_say_of_a_network_is_no_change_of_it() {
-    let network = |node: &str| {
+    let network = |nodes: Value| {
         json!({
             "apiVersion": "mooring.dev/v1alpha1", "kind": "L2Network",
             "metadata": {"name": "lan", "resourceVersion": "2"},
             "spec": {"subnets": [{"cidr": "192.0.2.0/24"}], "ranges": ["192.0.2.16/28"]},
-            "status": {"nodes": [{"name": node, "ready": true, "reason": "Ready"}]},
+            "status": {"nodes": nodes},
         })
     };
+    let b = |ready: bool| json!({"name": "b", "ready": ready, "reason": "Any"});
     let server = ApiServer::default();
-    server.list("l2networks", vec![network("b")]);
+    server.list("l2networks", vec![network(json!([b(false)]))]);
     let bench = Bench::start(server);
     bench
         .until("listed", |snapshot| snapshot.networks.len() == 1)
         .await;
     let before = Arc::clone(&bench.snapshot.load().networks);
-    bench
-        .server
-        .tell("l2networks", "MODIFIED", network("c"))
-        .await;
+    let tell = |nodes: Value| bench.server.tell("l2networks", "MODIFIED", network(nodes));
+    tell(json!([b(true)])).await;
     let marker = service("marker", "LoadBalancer");
     bench.server.tell("services", "ADDED", marker).await;
     bench
         .until("the marker", |snapshot| snapshot.services.len() == 1)
         .await;
     assert!(Arc::ptr_eq(&before, &bench.snapshot.load().networks));
-    bench
-        .server
-        .tell("l2networks", "MODIFIED", network("a"))
-        .await;
+    tell(json!([b(true), {"name": "a", "ready": true, "reason": "Any"}])).await;
     bench
         .until("what is said of this Node is", |snapshot| {
             let mut networks = snapshot.networks.values();
@@ -260,9 +255,6 @@ async fn nothing_may_be_written_before_the_gate_is_open() {
     let bench = Bench::start(ApiServer::default());
     bench.until("all listed", Snapshot::answers_health).await;
     bench
-        .until("and Leases", |snapshot| snapshot.synced.leases)
-        .await;
-    bench
         .until("and networks", |snapshot| snapshot.synced.networks)
         .await;
     assert!(!bench.snapshot.load().decides_speakers());
@@ -271,7 +263,7 @@ async fn nothing_may_be_written_before_the_gate_is_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_the_own_node_and_the_leases_of_the_namespace_are_asked_for() {
+async fn only_the_own_node_is_asked_for_and_no_leases() {
     let bench = Bench::start(ApiServer::default());
     bench.opener.send_replace(true);
     bench.until("all listed", Snapshot::decides_speakers).await;
@@ -279,8 +271,6 @@ async fn only_the_own_node_and_the_leases_of_the_namespace_are_asked_for() {
     for uri in asked.iter().filter(|uri| uri.contains("/nodes")) {
         assert!(uri.contains("fieldSelector=metadata.name%3Da"), "{uri}");
     }
-    for uri in asked.iter().filter(|uri| uri.contains("/leases")) {
-        assert!(uri.contains("/namespaces/mooring/leases"), "{uri}");
-    }
-    assert!(asked.len() >= 5);
+    assert!(!asked.iter().any(|uri| uri.contains("/leases")), "{asked:?}");
+    assert!(asked.len() >= 4);
 }

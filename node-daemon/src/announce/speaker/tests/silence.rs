@@ -1,136 +1,122 @@
-//! When nothing is said: what was taken away, what others claim, and what cannot be known.
+//! When nothing is said: what is not ours any more, what others claim, and what is to be quiet.
 
 use super::*;
 
+/// Somebody wants to know where the address is.
+fn who_has(address: &str) -> Vec<u8> {
+    frames::prime(FOREIGN, ip("192.0.2.99"), ip(address)).unwrap()
+}
+
 #[test]
-fn what_is_taken_from_us_falls_silent_at_once() {
+fn what_is_stopped_falls_silent_at_once() {
     let mut bench = Bench::new(&[(V4, None)]);
     bench.run(ms(100));
-    bench.mine.clear();
-    bench.view();
     bench.sent.clear();
-    bench.hear(&frames::prime(FOREIGN, ip("192.0.2.99"), ip(V4)).unwrap());
+    // A question came just before, and a round of the burst is to come.
+    assert!(
+        bench
+            .speaker
+            .frame_received(&who_has(V4), &bench.rights, bench.now)
+            .asked
+    );
+    bench.stop(0, Cause::HandedOver);
+    bench.hear(&who_has(V4));
     bench.run(Duration::from_secs(600));
     assert_eq!(bench.sent, []);
     assert_eq!(
         bench.notices,
-        [Notice::Began(ip(V4)), Notice::Stopped(ip(V4))]
+        [
+            began(V4, Cause::Unclaimed),
+            Notice::Stopped(ip(V4), Cause::HandedOver)
+        ]
     );
 }
 
 #[test]
-fn we_yield_to_a_member_until_a_view_after_the_next_renewal() {
-    let mut bench = Bench::new(&[(V4, None), (V6, None)]);
+fn nothing_leaves_once_the_right_has_run_out_though_nobody_has_said_stop() {
+    let mut bench = Bench::new(&[(V4, Some("192.0.2.1")), (V6, None)]);
+    bench.rights.0.insert(key(0), START + ms(600));
+    bench.run(ms(599));
+    bench.sent.clear();
+    bench.now = START + ms(600);
+    assert!(!bench.hear(&who_has(V4)).asked);
+    bench.run(ms(3000));
+    assert!(bench.sent.iter().all(|(_, t)| t.address == ip(V6)));
+    assert_eq!(bench.times(TransmitKind::Announcement), [600, 1100, 2000]);
+}
+
+#[test]
+fn an_answer_that_waits_is_not_sent_after_the_right_has_run_out() {
+    let mut bench = Bench::new(&[(V4, None)]);
     bench.run(ms(3000));
     bench.sent.clear();
-    bench.notices.clear();
-    bench.announced_by(PEER, V4);
-    assert_eq!(
-        bench.notices,
-        [Notice::Yielded(ip(V4), PEER), Notice::Stopped(ip(V4))]
-    );
-    let who_has = frames::prime(FOREIGN, ip("192.0.2.99"), ip(V4)).unwrap();
-    bench.hear(&who_has);
-    bench.view();
-    bench.mine.remove(&ip(V4));
-    bench.view();
-    bench.mine.insert(ip(V4), None);
-    bench.view();
-    bench.hear(&who_has);
-    bench.run(ms(10_000));
     assert!(
-        bench.sent.iter().all(|(_, t)| t.address == ip(V6)),
-        "{:?}",
-        bench.sent
+        bench
+            .speaker
+            .frame_received(&who_has(V4), &bench.rights, bench.now)
+            .asked
     );
-    bench.renewals += 1;
-    bench.view();
-    bench.hear(&who_has);
-    bench.run(ms(3000));
-    assert_eq!(
-        bench.times(TransmitKind::Announcement).len(),
-        12,
-        "a whole burst again"
-    );
-    assert_eq!(bench.times(TransmitKind::Answer).len(), 1);
-    assert_eq!(bench.notices.last(), Some(&Notice::Began(ip(V4))));
-}
-
-impl Bench {
-    /// Has the peer announce the address, and says how many own renewals it takes until it is
-    /// spoken for again.
-    fn renewals_after_yielding(&mut self, address: &str) -> u64 {
-        self.announced_by(PEER, address);
-        assert!(!self.speaker.permits(ip(address), self.now));
-        for count in 1..100 {
-            self.run(ms(200));
-            self.renewals += 1;
-            self.view();
-            if self.speaker.permits(ip(address), self.now) {
-                return count;
-            }
-        }
-        panic!("never again");
-    }
-}
-
-/// Two daemons whose views differ would otherwise take an address from each other with each
-/// renewal, which is made at once after yielding.
-#[test]
-fn who_yields_again_and_again_waits_for_ever_more_renewals() {
-    let mut bench = Bench::new(&[(V4, None), (V6, None)]);
-    let waits: Vec<_> = (0..6).map(|_| bench.renewals_after_yielding(V4)).collect();
-    assert_eq!(waits, [1, 2, 4, 8, 16, 16]);
-    assert_eq!(bench.renewals_after_yielding(V6), 1, "each address alone");
-}
-
-#[test]
-fn yields_are_forgotten_once_there_was_peace_or_the_view_changed_its_mind() {
-    let mut bench = Bench::new(&[(V4, None)]);
-    let waits = [V4; 3].map(|address| bench.renewals_after_yielding(address));
-    assert_eq!(waits, [1, 2, 4]);
-    bench.run(Duration::from_secs(59));
-    assert_eq!(bench.renewals_after_yielding(V4), 8, "not long enough");
-    bench.run(Duration::from_secs(60));
-    assert_eq!(bench.renewals_after_yielding(V4), 1);
-    assert_eq!(bench.renewals_after_yielding(V4), 2);
-    bench.announced_by(PEER, V4);
-    bench.mine.clear();
-    bench.view();
-    bench.mine.insert(ip(V4), None);
-    bench.view();
-    assert!(!bench.speaker.permits(ip(V4), bench.now), "one at least");
-    bench.renewals += 1;
-    bench.view();
-    assert!(bench.speaker.permits(ip(V4), bench.now));
-    assert_eq!(bench.renewals_after_yielding(V4), 1);
-}
-
-#[test]
-fn a_lost_link_does_not_shorten_the_wait_after_yielding() {
-    let mut bench = Bench::new(&[(V4, None)]);
-    let waits = [V4; 2].map(|address| bench.renewals_after_yielding(address));
-    assert_eq!(waits, [1, 2]);
-    bench.announced_by(PEER, V4);
-    for up in [None, Some(OWN)] {
-        bench.speaker.set_link(up, bench.now);
-    }
-    for _ in 0..3 {
-        bench.renewals += 1;
-        bench.view();
-        assert!(!bench.speaker.permits(ip(V4), bench.now));
-    }
-}
-
-#[test]
-fn answers_that_wait_are_not_sent_after_a_member_spoke() {
-    let mut bench = Bench::new(&[(V4, None)]);
-    bench.run(ms(3000));
-    bench.sent.clear();
-    let who_has = frames::prime(FOREIGN, ip("192.0.2.99"), ip(V4)).unwrap();
-    assert!(bench.speaker.frame_received(&who_has, bench.now));
-    bench.announced_by(PEER, V4);
+    bench.rights.0.insert(key(0), bench.now);
+    bench.collect();
     assert_eq!(bench.sent, []);
+}
+
+#[test]
+fn a_quiet_voice_answers_and_announces_nothing() {
+    let mut bench = Bench::silent(&[(V4, Some("192.0.2.1"))]);
+    bench.begin(0, Voice::Quiet, Cause::TakenOver);
+    bench.run(Duration::from_secs(600));
+    assert_eq!(bench.sent, []);
+    assert!(bench.hear(&who_has(V4)).asked);
+    assert_eq!(bench.times(TransmitKind::Answer).len(), 1);
+    assert_eq!(bench.notices, [began(V4, Cause::TakenOver)]);
+}
+
+#[test]
+fn a_quiet_voice_becomes_loud_by_a_burst() {
+    let mut bench = Bench::silent(&[(V4, Some("192.0.2.1"))]);
+    bench.begin(0, Voice::Quiet, Cause::TakenOver);
+    bench.run(ms(1000));
+    bench.start = bench.now;
+    bench.speaker.burst(key(0), bench.now);
+    bench.run(Duration::from_secs(300));
+    let times = bench.times(TransmitKind::Announcement);
+    let burst = [0, 0, 50, 50, 200, 200, 600, 600, 1100, 1100, 2000, 2000];
+    assert_eq!(times[..12], burst);
+    assert!(times.len() >= 16, "refreshes follow: {times:?}");
+    assert_eq!(bench.notices.len(), 1, "it has begun once");
+}
+
+#[test]
+fn a_burst_of_what_is_not_ours_is_none() {
+    let mut bench = Bench::silent(&[(V4, None)]);
+    bench.speaker.burst(key(0), bench.now);
+    bench.run(ms(3000));
+    assert_eq!(bench.sent, []);
+}
+
+/// Nothing has changed for neighbours, but switches forget.
+#[test]
+fn what_the_process_before_spoke_for_is_only_refreshed() {
+    let mut bench = Bench::silent(&[(V4, Some("192.0.2.1"))]);
+    bench.begin(0, Voice::Loud, Cause::Inherited);
+    assert!(bench.hear(&who_has(V4)).asked);
+    bench.sent.clear();
+    bench.run(ms(59_000));
+    assert_eq!(bench.sent, []);
+    bench.run(ms(62_000));
+    assert_eq!(bench.times(TransmitKind::Announcement).len(), 2);
+    assert_eq!(bench.times(TransmitKind::Prime).len(), 0);
+}
+
+#[test]
+fn what_is_left_of_a_burst_is_known() {
+    let mut bench = Bench::new(&[(V4, None), (V6, None)]);
+    assert_eq!(bench.speaker.unfinished(), [key(0), key(1)].into());
+    bench.stop(1, Cause::Withdrawn);
+    assert_eq!(bench.speaker.unfinished(), [key(0)].into());
+    bench.run(ms(2001));
+    assert_eq!(bench.speaker.unfinished(), BTreeSet::new());
 }
 
 #[test]
@@ -148,21 +134,37 @@ fn a_foreign_claim_is_defended_once_in_ten_seconds() {
         [3000, 3000, 13_000, 13_000, 23_000, 23_000]
     );
     assert_eq!(bench.notices, vec![Notice::Conflict(ip(V4), FOREIGN); 3]);
-    assert!(
-        bench.speaker.permits(ip(V4), bench.now),
-        "a foreigner does not take it"
-    );
 }
 
 #[test]
-fn a_daemon_that_has_lost_its_lease_is_told_and_is_no_conflict() {
+fn the_claim_of_a_member_is_corrected_and_is_no_conflict() {
     let mut bench = Bench::new(&[(V4, None)]);
     bench.run(ms(3000));
     bench.sent.clear();
     bench.notices.clear();
-    bench.announced_by(GONE, V4);
-    assert_eq!(bench.times(TransmitKind::Announcement), [3000, 3000]);
+    for _ in 0..11 {
+        bench.announced_by(PEER, V4);
+        bench.run(ms(1000));
+    }
+    let times = bench.times(TransmitKind::Announcement);
+    assert_eq!(times, [3000, 3000, 13_000, 13_000]);
     assert_eq!(bench.notices, []);
+}
+
+/// The former speaker's node forwards on: its frames are right for those who have them.
+#[test]
+fn a_quiet_voice_does_not_correct_a_member() {
+    let mut bench = Bench::silent(&[(V4, None)]);
+    bench.begin(0, Voice::Quiet, Cause::TakenOver);
+    bench.announced_by(PEER, V4);
+    bench.run(ms(1000));
+    assert_eq!(bench.sent, []);
+    bench.announced_by(FOREIGN, V4);
+    assert_eq!(bench.times(TransmitKind::Announcement).len(), 2);
+    assert_eq!(
+        bench.notices.last(),
+        Some(&Notice::Conflict(ip(V4), FOREIGN))
+    );
 }
 
 #[test]
@@ -173,29 +175,21 @@ fn claims_of_ours_or_about_others_are_no_conflict() {
     bench.announced_by(OWN, V4);
     bench.announced_by(FOREIGN, "192.0.2.11");
     bench.announced_by(PEER, "2001:db8::11");
+    bench.stop(0, Cause::Lapsed);
+    bench.notices.clear();
+    bench.announced_by(FOREIGN, V4);
     assert_eq!(bench.notices, []);
 }
 
-/// A cable that is plugged in again must not bring a second speaker: whoever was cut off does not
-/// know who has taken over.
 #[test]
-fn after_a_lost_link_nothing_is_said_before_the_next_renewal() {
+fn without_a_link_nothing_is_said() {
     let mut bench = Bench::new(&[(V4, Some("192.0.2.1"))]);
     bench.run(ms(3000));
     bench.sent.clear();
     bench.speaker.set_link(None, bench.now);
-    assert!(!bench.speaker.permits(ip(V4), bench.now));
-    bench.hear(&frames::prime(FOREIGN, ip("192.0.2.99"), ip(V4)).unwrap());
+    bench.hear(&who_has(V4));
     bench.run(Duration::from_secs(300));
-    bench.speaker.set_link(Some(OWN), bench.now);
-    bench.hear(&frames::prime(FOREIGN, ip("192.0.2.99"), ip(V4)).unwrap());
-    bench.view();
-    bench.run(ms(3000));
     assert_eq!(bench.sent, []);
-    bench.renewals += 1;
-    bench.view();
-    bench.run(ms(3000));
-    assert_eq!(bench.times(TransmitKind::Announcement).len(), 12);
 }
 
 #[test]
@@ -217,37 +211,34 @@ fn rounds_repeat_when_the_mac_address_changes() {
 }
 
 #[test]
-fn a_view_that_comes_before_the_link_is_announced_when_the_link_comes() {
-    let mut bench = Bench::new(&[]);
-    bench.speaker.set_link(None, bench.now);
-    bench.mine.insert(ip(V6), None);
-    bench.view();
-    bench.run(ms(5000));
-    assert_eq!((bench.sent.len(), bench.notices.len()), (0, 0));
-    bench.speaker.set_link(Some(OWN), bench.now);
-    bench.run(ms(5000));
-    assert_eq!(bench.notices, [Notice::Began(ip(V6))]);
-    assert!(bench.sent.len() >= 3);
-}
-
-#[test]
-fn after_being_held_up_nothing_is_said_before_the_next_renewal() {
+fn addresses_come_to_and_leave_a_key_that_is_spoken_for() {
     let mut bench = Bench::new(&[(V4, None)]);
     bench.run(ms(3000));
     bench.sent.clear();
     bench.notices.clear();
-    bench.now += GAP;
-    bench.speaker.tick(bench.now);
-    bench.hear(&frames::prime(FOREIGN, ip("192.0.2.99"), ip(V4)).unwrap());
-    bench.view();
-    bench.run(Duration::from_secs(300));
-    assert_eq!(bench.sent, []);
-    assert_eq!(
-        bench.notices,
-        [Notice::Stopped(ip(V4)), Notice::HeldUp(GAP)]
-    );
-    bench.renewals += 1;
+    bench.addresses.insert(key(0), [(ip(V6), None)].into());
     bench.view();
     bench.run(ms(3000));
-    assert_eq!(bench.times(TransmitKind::Announcement).len(), 12);
+    assert_eq!(
+        bench.notices,
+        [
+            Notice::Stopped(ip(V4), Cause::Withdrawn),
+            began(V6, Cause::Unclaimed)
+        ]
+    );
+    assert_eq!(bench.times(TransmitKind::Announcement).len(), 6);
+    assert!(bench.sent.iter().all(|(_, t)| t.address == ip(V6)));
+}
+
+#[test]
+fn a_key_that_stands_for_nothing_any_more_is_silent_and_its_end_is_told_once() {
+    let mut bench = Bench::new(&[(V4, None)]);
+    bench.addresses.clear();
+    bench.view();
+    bench.stop(0, Cause::Withdrawn);
+    bench.sent.clear();
+    bench.run(ms(3000));
+    assert_eq!(bench.sent, []);
+    let stopped = Notice::Stopped(ip(V4), Cause::Withdrawn);
+    assert_eq!(bench.notices, [began(V4, Cause::Unclaimed), stopped]);
 }

@@ -1,0 +1,624 @@
+//! Claims: what nobody holds is taken by whom it suits best.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::super::decision::{Cause, Transition, Voice};
+use super::super::message::{Answer, Body, Claim, Grant, Incarnation, Key, Message, NodeId};
+use super::super::time::Moment;
+use super::Machine;
+use super::estate::Holding;
+use super::placement;
+
+/// Keys of one claim.
+const KEYS: usize = 128;
+/// Views differ for a moment: the second best waits that long, the third twice as long.
+const RANK_DELAY: Duration = Duration::from_millis(100);
+/// Nobody waits longer than so many ranks.
+const RANKS: usize = 5;
+/// A claim is repeated that often while voters that live have not answered.
+const REPEAT: Duration = Duration::from_millis(5);
+const REPEATS: u32 = 60;
+/// A claim that has not been decided by then is given up.
+const PATIENCE: Duration = Duration::from_millis(700);
+/// A key that could not be had is tried again after that time, and a random part of the second.
+const RETRY: Duration = Duration::from_millis(100);
+const RETRY_SPREAD: Duration = Duration::from_millis(50);
+/// Who has started within that time is waited for like the others.
+const STARTING: Duration = Duration::from_secs(3);
+/// How long a set that is not known yet is waited for before free keys are claimed.
+const UNKNOWN_SET: Duration = Duration::from_millis(300);
+/// How long the last holder of a lapsed key is given (rule J).
+const PREFERENCE: Duration = Duration::from_secs(1);
+/// Keys that most voters have refused for so long are let go again: reordered messages cause
+/// refusals for a moment.
+const REFUSED: Duration = Duration::from_millis(50);
+/// Keys that were not confirmed by then are let go again.
+const UNCONFIRMED: Duration = Duration::from_millis(600);
+/// If a set is refused, what was added last is let go while there is that much left of the right
+/// to speak for the rest.
+const LAST_CHANCE: Duration = Duration::from_millis(195);
+
+/// A key that nobody holds.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Free {
+    since: Moment,
+    rank: u32,
+    version: u64,
+}
+
+/// Who let a key go.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Release {
+    by: (NodeId, Incarnation, u64),
+    target: Option<NodeId>,
+    lapsed: bool,
+    at: Moment,
+}
+
+/// A claim on its way.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Attempt {
+    nonce: u32,
+    /// Each with the voters that have granted and refused it.
+    keys: BTreeMap<Key, (BTreeSet<NodeId>, BTreeSet<NodeId>)>,
+    answered: BTreeSet<NodeId>,
+    released_by: Option<(NodeId, Incarnation, u64)>,
+    begun: Moment,
+    next: Moment,
+    repeats: u32,
+}
+
+/// Free keys, and claims on their way.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Claims {
+    free: BTreeMap<Key, Free>,
+    releases: BTreeMap<Key, Release>,
+    retry: BTreeMap<Key, Moment>,
+    attempts: Vec<Attempt>,
+    nonce: u32,
+    /// Counts changes among the candidates: ranks are computed anew for each.
+    version: u64,
+    plan_due: Option<Moment>,
+    pub(super) replan: bool,
+    pub(super) due: Moment,
+}
+
+impl Claims {
+    /// Other members can hold keys than before.
+    pub(super) const fn change_candidates(&mut self) {
+        self.version = self.version.wrapping_add(1);
+        self.replan = true;
+    }
+
+    /// Somebody holds the key now.
+    pub(super) fn was_taken(&mut self, key: Key) {
+        self.releases.remove(&key);
+        self.free.remove(&key);
+        self.retry.remove(&key);
+    }
+
+    /// Somebody has let the key go.
+    pub(super) fn was_released(
+        &mut self,
+        key: Key,
+        by: (NodeId, Incarnation, u64),
+        target: Option<NodeId>,
+        lapsed: bool,
+        at: Moment,
+    ) {
+        let release = Release {
+            by,
+            target,
+            lapsed,
+            at,
+        };
+        self.releases.insert(key, release);
+        self.free.remove(&key);
+    }
+
+    /// Gives up all claims on their way.
+    pub(super) fn abandon(&mut self) {
+        self.attempts.clear();
+        self.replan = true;
+    }
+
+    fn is_claimed(&self, key: Key) -> bool {
+        self.attempts
+            .iter()
+            .any(|attempt| attempt.keys.contains_key(&key))
+    }
+
+    fn reschedule(&mut self) {
+        let repeats = self.attempts.iter().map(|attempt| attempt.next);
+        self.due = repeats.chain(self.plan_due).min().unwrap_or(Moment::NEVER);
+    }
+}
+
+impl Machine {
+    /// Whether this member can take keys.
+    pub(super) fn may_hold(&self) -> bool {
+        let flags = self.flags();
+        self.speaks_on_segment()
+            && self.registry.exists()
+            && !(flags.starting
+                || flags.released
+                || flags.draining
+                || flags.vlan_down
+                || flags.unfit)
+    }
+
+    /// The others that could hold keys, with their weights.
+    pub(super) fn eligible_others(&self) -> impl Iterator<Item = (NodeId, u16)> + '_ {
+        self.peers
+            .iter()
+            .filter(|(_, peer)| peer.is_eligible())
+            .map(|(node, peer)| (*node, peer.last.weight))
+    }
+
+    /// Those that have just started, and are about to be able to: without them whoever joins first
+    /// would take everything.
+    fn starting_others(&self) -> impl Iterator<Item = (NodeId, u16)> + '_ {
+        let lately = self.now - STARTING;
+        self.peers
+            .iter()
+            .filter(move |(_, peer)| {
+                let flags = peer.last.flags;
+                let hindered = flags.released || flags.draining || flags.vlan_down || flags.unfit;
+                flags.starting
+                    && !hindered
+                    && !peer.suspected
+                    && peer.last.contact.mac.is_some()
+                    && peer.steady_since >= lately
+            })
+            .map(|(node, peer)| (*node, peer.last.weight))
+    }
+
+    /// Claims what nobody holds and suits this member best.
+    pub(super) fn plan_claims(&mut self) {
+        self.claims.replan = false;
+        self.claims.plan_due = None;
+        let now = self.now;
+        if !self.may_hold() {
+            self.claims.free.clear();
+            self.claims.reschedule();
+            return;
+        }
+        let uncertain = self.peers.values().any(|peer| {
+            !peer.suspected
+                && peer
+                    .unknown_since
+                    .is_some_and(|since| now < since + UNKNOWN_SET)
+        });
+        if uncertain {
+            self.claims.plan_due = Some(now + RANK_DELAY / 4);
+            self.claims.reschedule();
+            return;
+        }
+        let wanted = self.find_free();
+        let mut batches: BTreeMap<Option<(NodeId, Incarnation, u64)>, Vec<Key>> = BTreeMap::new();
+        for key in wanted {
+            let by = self.claims.releases.get(&key).map(|release| release.by);
+            batches.entry(by).or_default().push(key);
+        }
+        for (released_by, keys) in batches {
+            for keys in keys.chunks(KEYS) {
+                self.claim(keys, released_by);
+            }
+        }
+        self.claims.reschedule();
+    }
+
+    /// The free keys that are to be claimed now.
+    fn find_free(&mut self) -> Vec<Key> {
+        let now = self.now;
+        let others: Vec<(NodeId, u16)> = self
+            .eligible_others()
+            .chain(self.starting_others())
+            .collect();
+        let mut free = BTreeMap::new();
+        let mut wanted = Vec::new();
+        let mut due: Option<Moment> = None;
+        let claims = &self.claims;
+        for (key, candidates) in self.view.iter().flat_map(|view| &view.keys) {
+            if self.estate.keys.contains_key(key)
+                || self.owners.contains_key(key)
+                || claims.is_claimed(*key)
+                || !candidates.include(self.me)
+            {
+                continue;
+            }
+            let known = claims.free.get(key).copied();
+            let entry = match known {
+                Some(known) if known.version == claims.version => known,
+                _ => {
+                    let rivals = others
+                        .iter()
+                        .copied()
+                        .filter(|(node, _)| candidates.include(*node));
+                    let rank = if self.standing.lost.contains_key(key) {
+                        0
+                    } else {
+                        placement::rank(*key, (self.me, self.local.weight), rivals).min(RANKS)
+                    };
+                    Free {
+                        since: known.map_or(now, |known| known.since),
+                        rank: u32::try_from(rank).unwrap_or(u32::MAX),
+                        version: claims.version,
+                    }
+                }
+            };
+            free.insert(*key, entry);
+            let mut at = entry.since;
+            if let Some(release) = claims.releases.get(key) {
+                at = at.max(self.release_lasts(release));
+            }
+            at = at + RANK_DELAY * entry.rank;
+            if let Some(retry) = claims.retry.get(key) {
+                at = at.max(*retry);
+            }
+            if at <= now {
+                wanted.push(*key);
+            } else {
+                due = Some(due.map_or(at, |due| due.min(at)));
+            }
+        }
+        self.claims.free = free;
+        self.claims.plan_due = due;
+        wanted
+    }
+
+    /// Until when a key is left to whom it was let go for, or who lost it.
+    fn release_lasts(&self, release: &Release) -> Moment {
+        match release.target {
+            Some(target) if target != self.me => release.at + self.parameters.promise,
+            Some(_) => release.at,
+            None if release.lapsed && self.rules().last_holder_is_preferred => {
+                let back = self.peers.get(&release.by.0).is_some_and(|peer| {
+                    !peer.suspected && peer.last.flags.hears_quorum && !peer.last.flags.draining
+                });
+                if back {
+                    release.at + PREFERENCE
+                } else {
+                    release.at
+                }
+            }
+            None => release.at,
+        }
+    }
+
+    fn claim(&mut self, keys: &[Key], released_by: Option<(NodeId, Incarnation, u64)>) {
+        self.note(Transition::Claimed);
+        self.claims.nonce = self.claims.nonce.wrapping_add(1);
+        let nonce = self.claims.nonce;
+        let attempt = Attempt {
+            nonce,
+            keys: keys.iter().map(|key| (*key, Default::default())).collect(),
+            answered: BTreeSet::new(),
+            released_by,
+            begun: self.now,
+            next: self.now + REPEAT,
+            repeats: 0,
+        };
+        let claim = Claim {
+            nonce,
+            keys: keys.to_vec(),
+            released_by,
+        };
+        self.claims.attempts.push(attempt);
+        self.tell_all(Body::Claim(claim.clone()));
+        if self.is_awake()
+            && let Some(grant) = self.judge_claim(self.me, self.incarnation, &claim)
+        {
+            self.note_grant(self.me, &grant);
+        }
+    }
+
+    /// Takes a grant in.
+    pub(super) fn hear_grant(&mut self, message: &Message, grant: &Grant) {
+        let counts = message.generation == self.registry.current.generation
+            || !self.rules().one_generation_at_a_time;
+        if grant.to == self.me && grant.incarnation == self.incarnation && counts {
+            self.note_grant(message.from, grant);
+        }
+    }
+
+    /// Counts a grant.
+    pub(super) fn note_grant(&mut self, voter: NodeId, grant: &Grant) {
+        if !self.registry.has_voter(voter) {
+            return;
+        }
+        let Some(attempt) = self
+            .claims
+            .attempts
+            .iter_mut()
+            .find(|attempt| attempt.nonce == grant.nonce)
+        else {
+            return;
+        };
+        attempt.answered.insert(voter);
+        for key in &grant.granted {
+            if let Some((granted, refused)) = attempt.keys.get_mut(key) {
+                granted.insert(voter);
+                refused.remove(&voter);
+            }
+        }
+        for (key, _) in &grant.refused {
+            if let Some((granted, refused)) = attempt.keys.get_mut(key) {
+                refused.insert(voter);
+                granted.remove(&voter);
+            }
+        }
+        self.count_grants();
+    }
+
+    /// Takes what enough voters have granted, and gives up what they cannot grant any more.
+    fn count_grants(&mut self) {
+        let majority = self.registry.current.majority();
+        let able: Vec<NodeId> = self.able_voters().collect();
+        let mut won = Vec::new();
+        let mut lost = Vec::new();
+        for attempt in &self.claims.attempts {
+            for (key, (granted, refused)) in &attempt.keys {
+                let votes: usize = granted.iter().map(|node| self.weight_of_vote(*node)).sum();
+                if votes >= majority {
+                    won.push(*key);
+                    continue;
+                }
+                let possible: usize = able
+                    .iter()
+                    .filter(|voter| !refused.contains(voter))
+                    .map(|voter| self.weight_of_vote(*voter))
+                    .sum();
+                if possible < majority {
+                    lost.push(*key);
+                }
+            }
+        }
+        if won.is_empty() && lost.is_empty() {
+            return;
+        }
+        for attempt in &mut self.claims.attempts {
+            attempt
+                .keys
+                .retain(|key, _| !won.contains(key) && !lost.contains(key));
+        }
+        self.claims
+            .attempts
+            .retain(|attempt| !attempt.keys.is_empty());
+        if !won.is_empty() {
+            self.note(Transition::ClaimWon);
+        }
+        for key in won {
+            self.win(key);
+        }
+        if !lost.is_empty() {
+            self.lose(&lost);
+        }
+    }
+
+    fn win(&mut self, key: Key) {
+        let wanted = self
+            .view
+            .as_ref()
+            .is_some_and(|view| view.keys.contains_key(&key));
+        if !wanted || !self.may_hold() || self.owners.contains_key(&key) {
+            return;
+        }
+        let was_mine = self.standing.lost.remove(&key).is_some();
+        let former = if was_mine {
+            Some(self.me)
+        } else {
+            self.quiet.last_speaker(key)
+        };
+        let cause = if former.is_some() {
+            Cause::TakenOver
+        } else {
+            Cause::Unclaimed
+        };
+        self.gain(key, cause, former, Voice::Loud);
+        self.claims.was_taken(key);
+    }
+
+    fn lose(&mut self, keys: &[Key]) {
+        self.note(Transition::ClaimLost);
+        for key in keys {
+            self.put_off(*key);
+        }
+        // What some voters have reserved is free for others at once.
+        self.withdraw_claims();
+    }
+
+    /// The voters that can grant: those that live, and this node itself.
+    fn able_voters(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.registry
+            .current
+            .voters
+            .iter()
+            .copied()
+            .filter(|voter| {
+                *voter == self.me || self.peers.get(voter).is_some_and(|peer| !peer.suspected)
+            })
+    }
+
+    /// Tells the voters that nothing is wanted any more, so that others get it.
+    fn withdraw_claims(&mut self) {
+        self.claims.nonce = self.claims.nonce.wrapping_add(1);
+        let claim = Claim {
+            nonce: self.claims.nonce,
+            keys: Vec::new(),
+            released_by: None,
+        };
+        self.tell_all(Body::Claim(claim.clone()));
+        if self.is_awake() {
+            self.judge_claim(self.me, self.incarnation, &claim);
+        }
+    }
+
+    /// Tries a key again later: the better it suits others, the later.
+    fn put_off(&mut self, key: Key) {
+        let rank = placement::rank(key, (self.me, self.local.weight), self.eligible_others());
+        let rank = u32::try_from(rank.min(RANKS)).unwrap_or(u32::MAX);
+        let at = self.now + RETRY + RANK_DELAY * rank + self.random.up_to(RETRY_SPREAD);
+        self.claims.retry.insert(key, at);
+        self.claims.replan = true;
+    }
+
+    /// Repeats claims, and gives up those that take too long.
+    pub(super) fn tick_claims(&mut self) {
+        let now = self.now;
+        if now < self.claims.due {
+            return;
+        }
+        let awaited: BTreeSet<NodeId> = self
+            .able_voters()
+            .filter(|voter| *voter != self.me)
+            .collect();
+        let mut repeats = Vec::new();
+        let mut late = Vec::new();
+        for attempt in &mut self.claims.attempts {
+            if attempt.begun + PATIENCE <= now {
+                late.extend(attempt.keys.keys().copied());
+                attempt.keys.clear();
+                continue;
+            }
+            if attempt.next > now {
+                continue;
+            }
+            let answered = awaited.is_subset(&attempt.answered);
+            if answered || attempt.repeats >= REPEATS {
+                attempt.next = attempt.begun + PATIENCE;
+            } else {
+                attempt.repeats += 1;
+                attempt.next = now + REPEAT;
+                repeats.push(Claim {
+                    nonce: attempt.nonce,
+                    keys: attempt.keys.keys().copied().collect(),
+                    released_by: attempt.released_by,
+                });
+            }
+        }
+        self.claims
+            .attempts
+            .retain(|attempt| !attempt.keys.is_empty());
+        for claim in repeats {
+            self.tell_all(Body::Claim(claim));
+        }
+        if !late.is_empty() {
+            self.lose(&late);
+        }
+        self.claims.reschedule();
+    }
+
+    /// Takes in what somebody says about the own set.
+    pub(super) fn note_answer(&mut self, node: NodeId, answer: Answer, same_generation: bool) {
+        let votes = same_generation && self.registry.has_voter(node);
+        match answer {
+            Answer::None => {}
+            Answer::Unknown => self.tell_set_again(node),
+            Answer::Refused { holder } if votes => {
+                let now = self.now;
+                self.estate.refusals.entry(node).or_insert((holder, now));
+            }
+            Answer::Refused { .. } => {}
+            Answer::Accepted { seq, digest } if votes => {
+                if digest == self.estate.digest && !self.estate.dirty {
+                    self.estate.acknowledged.insert(node);
+                    self.estate.refusals.remove(&node);
+                }
+                let exactness = self.exactness();
+                if self.mandate.note_echo(node, seq, digest, exactness) {
+                    self.count_echoes();
+                }
+            }
+            Answer::Accepted { .. } => {}
+        }
+    }
+
+    /// Counts the echoes of the own heartbeats.
+    pub(super) fn count_echoes(&mut self) {
+        let mandate = self.parameters.mandate;
+        self.mandate.count(&self.registry.current, mandate);
+        if let Some(limit) = self.alone_until() {
+            if self.mandate.alone.is_none() {
+                self.note(Transition::PrimaryAlone);
+            }
+            self.mandate.count_alone(self.me, limit, mandate);
+        } else if self
+            .mandate
+            .alone
+            .is_some_and(|alone| alone.until <= self.now)
+        {
+            self.mandate.alone = None;
+        }
+        self.revive();
+    }
+
+    /// Where a rule is switched off that forbids it: takes back what was let go, if an echo of a
+    /// heartbeat comes in that listed it.
+    fn revive(&mut self) {
+        if self.estate.ghosts.is_empty() || !self.mandate.end().is_some_and(|end| self.now < end) {
+            return;
+        }
+        let seq = self.mandate.confirmed_seq();
+        let ghosts = std::mem::take(&mut self.estate.ghosts);
+        for (key, ghost) in ghosts {
+            if ghost.added <= seq && ghost.speaking {
+                let holding = Holding {
+                    speaking: false,
+                    ..ghost
+                };
+                self.estate.add(key, holding);
+            }
+        }
+    }
+
+    /// Whether all voters that live have the set as it is, or have refused it.
+    pub(super) fn is_known_to_voters(&self) -> bool {
+        self.registry.current.voters.iter().all(|voter| {
+            *voter == self.me
+                || self.estate.acknowledged.contains(voter)
+                || self.estate.refusals.contains_key(voter)
+                || self.peers.get(voter).is_none_or(|peer| peer.suspected)
+        })
+    }
+
+    /// Lets go of what was added, if the voters do not accept it.
+    pub(super) fn drop_hopeless(&mut self) {
+        if self.estate.unconfirmed.is_empty() || self.estate.dirty {
+            return;
+        }
+        let now = self.now;
+        let voters = self.registry.current.voters.len();
+        let refusals = &self.estate.refusals;
+        let lasting = refusals
+            .values()
+            .filter(|(_, since)| *since + REFUSED <= now)
+            .count();
+        let refused = voters - lasting.min(voters) < self.registry.current.majority();
+        let ends_soon = !refusals.is_empty()
+            && self.estate.speaks()
+            && self
+                .mandate
+                .end()
+                .is_some_and(|end| end <= now + LAST_CHANCE);
+        let late = |holding: &Holding| holding.since + UNCONFIRMED <= now;
+        let hopeless: Vec<Key> = self
+            .estate
+            .unconfirmed
+            .iter()
+            .copied()
+            .filter(|key| refused || ends_soon || self.estate.keys.get(key).is_some_and(late))
+            .collect();
+        if hopeless.is_empty() {
+            return;
+        }
+        self.note(Transition::KeysDropped);
+        for key in hopeless {
+            self.release(key, None, Cause::Lapsed);
+            self.put_off(key);
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! What is heard of one other member.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::super::decision::Path;
+use super::super::message::{Digest, Epoch, Heartbeat, Incarnation, Key, NodeId, Owned};
+use super::super::time::Moment;
+
+/// How many earlier runs of a daemon are remembered, so that nothing of theirs counts again.
+const FORMER_RUNS: usize = 8;
+
+/// Something for each path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct PerPath<T> {
+    pub(super) segment: T,
+    pub(super) node_network: T,
+}
+
+impl<T> PerPath<T> {
+    pub(super) const fn of(&mut self, path: Path) -> &mut T {
+        match path {
+            Path::Segment => &mut self.segment,
+            Path::NodeNetwork => &mut self.node_network,
+        }
+    }
+}
+
+/// Which of the newest 64 sequence numbers have been seen: nothing counts twice, and what is older
+/// than that does not count at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Window {
+    newest: u64,
+    seen: u64,
+}
+
+impl Window {
+    /// Whether this one was seen, or is too old to tell.
+    const fn has(&self, seq: u64) -> bool {
+        if seq > self.newest {
+            return false;
+        }
+        let back = self.newest - seq;
+        back >= 64 || (self.seen >> back) & 1 == 1
+    }
+
+    /// Marks it as seen; whether it was not.
+    const fn mark(&mut self, seq: u64) -> bool {
+        if self.has(seq) {
+            return false;
+        }
+        if seq > self.newest {
+            let ahead = seq - self.newest;
+            self.seen = if ahead >= 64 { 0 } else { self.seen << ahead };
+            self.newest = seq;
+            self.seen |= 1;
+        } else {
+            self.seen |= 1 << (self.newest - seq);
+        }
+        true
+    }
+}
+
+/// A set as a member has stated it, whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Stated {
+    /// Sets of one run are ordered by this.
+    pub(super) revision: u64,
+    pub(super) digest: Digest,
+    pub(super) keys: BTreeSet<Key>,
+}
+
+/// What was let go, and for whom.
+pub(super) type Released = Vec<(Key, Option<NodeId>)>;
+
+/// The parts of a set, as they come in.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Assembly {
+    revision: u64,
+    parts: u16,
+    keys: BTreeMap<u16, Vec<Key>>,
+    released: Released,
+    lapsed: bool,
+}
+
+/// One other member.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Peer {
+    pub(super) incarnation: Incarnation,
+    former_runs: Vec<Incarnation>,
+    /// The highest epoch known of it, in whichever run.
+    pub(super) epoch: Epoch,
+    /// The epoch that this run states; zero while it has none.
+    pub(super) run_epoch: Epoch,
+    windows: PerPath<Window>,
+    /// When something was last heard.
+    pub(super) heard: PerPath<Option<Moment>>,
+    /// Since when it has been heard without a pause.
+    pub(super) steady_since: Moment,
+    /// The sequence number of its newest heartbeat.
+    pub(super) newest: u64,
+    #[serde(serialize_with = "store", deserialize_with = "load")]
+    pub(super) last: Arc<Heartbeat>,
+    /// The generation of voters that it serves.
+    pub(super) generation: u64,
+    pub(super) stated: Stated,
+    assembly: Option<Assembly>,
+    /// Since when it has stated a digest of a set that is not known here.
+    pub(super) unknown_since: Option<Moment>,
+    /// It has not been heard for a while.
+    pub(super) suspected: bool,
+    /// Nor by most voters.
+    pub(super) gone: bool,
+}
+
+fn store<S: Serializer>(heartbeat: &Arc<Heartbeat>, serializer: S) -> Result<S::Ok, S::Error> {
+    heartbeat.serialize(serializer)
+}
+
+fn load<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Heartbeat>, D::Error> {
+    Heartbeat::deserialize(deserializer).map(Arc::new)
+}
+
+impl Peer {
+    pub(super) fn new(incarnation: Incarnation, now: Moment) -> Self {
+        Self {
+            incarnation,
+            former_runs: Vec::new(),
+            epoch: Epoch(0),
+            run_epoch: Epoch(0),
+            windows: PerPath::default(),
+            heard: PerPath::default(),
+            steady_since: now,
+            newest: 0,
+            last: Arc::default(),
+            generation: 0,
+            stated: Stated::default(),
+            assembly: None,
+            unknown_since: None,
+            suspected: false,
+            gone: false,
+        }
+    }
+
+    /// When anything was last heard, on either path.
+    pub(super) fn last_heard(&self) -> Moment {
+        let Self { heard, .. } = self;
+        heard.segment.max(heard.node_network).unwrap_or_default()
+    }
+
+    /// Whether anything was heard on the segment since then.
+    pub(super) fn heard_on_segment_since(&self, since: Moment) -> bool {
+        self.heard.segment.is_some_and(|at| at >= since)
+    }
+
+    /// Whether this run was replaced by another.
+    pub(super) fn is_former(&self, incarnation: Incarnation) -> bool {
+        self.former_runs.contains(&incarnation)
+    }
+
+    /// Goes over to another run of the same node's daemon. What the former one says is void.
+    pub(super) fn restart(&mut self, incarnation: Incarnation, now: Moment) {
+        let mut former_runs = std::mem::take(&mut self.former_runs);
+        former_runs.push(self.incarnation);
+        if former_runs.len() > FORMER_RUNS {
+            former_runs.remove(0);
+        }
+        *self = Self {
+            former_runs,
+            epoch: self.epoch,
+            heard: self.heard,
+            suspected: self.suspected,
+            gone: self.gone,
+            ..Self::new(incarnation, now)
+        };
+    }
+
+    /// Marks a message as heard. `None`: a replay; else whether it is the first of its copies.
+    pub(super) fn mark(&mut self, path: Path, seq: u64, now: Moment) -> Option<bool> {
+        if !self.windows.of(path).mark(seq) {
+            return None;
+        }
+        *self.heard.of(path) = Some(now);
+        let other = match path {
+            Path::Segment => Path::NodeNetwork,
+            Path::NodeNetwork => Path::Segment,
+        };
+        Some(!self.windows.of(other).has(seq))
+    }
+
+    /// Whether it could hold keys: it has an epoch, and nothing speaks against it.
+    pub(super) fn is_eligible(&self) -> bool {
+        let flags = self.last.flags;
+        let hindered = flags.starting
+            || flags.released
+            || flags.draining
+            || flags.vlan_down
+            || flags.unfit
+            || self.last.contact.mac.is_none();
+        !hindered && !self.suspected && self.run_epoch > Epoch(0)
+    }
+
+    /// Whether the set is known that its newest heartbeat speaks of.
+    pub(super) fn is_known(&self) -> bool {
+        self.last.digest == self.stated.digest
+    }
+
+    /// Takes a part of a set in. Once it is whole: the set that it replaces, what was let go, and
+    /// whether by a lapse.
+    pub(super) fn assemble(&mut self, owned: &Owned) -> Option<(Stated, Released, bool)> {
+        if owned.revision <= self.stated.revision || owned.part >= owned.parts {
+            return None;
+        }
+        if self
+            .assembly
+            .as_ref()
+            .is_none_or(|assembly| assembly.revision < owned.revision)
+        {
+            self.assembly = Some(Assembly {
+                revision: owned.revision,
+                parts: owned.parts,
+                ..Assembly::default()
+            });
+        }
+        let assembly = self.assembly.as_mut()?;
+        if assembly.revision != owned.revision || assembly.parts != owned.parts {
+            return None;
+        }
+        if assembly.keys.contains_key(&owned.part) {
+            return None;
+        }
+        assembly.keys.insert(owned.part, owned.keys.clone());
+        assembly.released.extend_from_slice(&owned.released);
+        assembly.lapsed |= owned.lapsed;
+        if assembly.keys.len() < usize::from(assembly.parts) {
+            return None;
+        }
+        let assembly = self.assembly.take()?;
+        let keys: BTreeSet<Key> = assembly.keys.into_values().flatten().collect();
+        let stated = Stated {
+            revision: assembly.revision,
+            digest: Digest::of(&keys),
+            keys,
+        };
+        let old = std::mem::replace(&mut self.stated, stated);
+        Some((old, assembly.released, assembly.lapsed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_lets_nothing_through_twice() {
+        let mut window = Window::default();
+        assert!(window.mark(1));
+        assert!(window.mark(3));
+        assert!(!window.mark(3));
+        assert!(window.mark(2), "late, but new");
+        assert!(!window.mark(2));
+        assert!(window.mark(100));
+        assert!(!window.mark(3), "too old to tell");
+        assert!(window.mark(99));
+    }
+}

@@ -1,0 +1,528 @@
+//! Who votes: how a set of voters comes about, grows and shrinks.
+//!
+//! Sets are written to the API server by compare-and-swap only, so that of one generation there is
+//! one set. Two that follow each other differ by one voter, so that their majorities have a voter
+//! in common; and the next one is written only once a majority of the present one has served it for
+//! longer than a promise, so that nothing older than the last two can count.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::super::decision::{Decision, Request, Transition};
+use super::super::message::{NodeId, VoterSet};
+use super::super::time::Moment;
+use super::super::view::ApiAnswer;
+use super::Machine;
+use super::mandate::Confirmed;
+
+/// How often this is looked at.
+const LOOK: Duration = Duration::from_millis(200);
+/// And so soon after something has changed.
+const SOON: Duration = Duration::from_millis(1);
+/// The first voters are proposed that long after the start.
+const BOOTSTRAP: Duration = Duration::from_secs(1);
+/// A member becomes a voter after having been heard for so long.
+const STEADY: Duration = Duration::from_secs(3);
+/// A voter that is silent for so long is one no more.
+const REPLACED: Duration = Duration::from_secs(30);
+/// A majority that is lost for so long is given up (rule G).
+const SURVIVE: Duration = Duration::from_secs(30);
+/// No silent voter may have been heard on the segment for so long.
+const UNHEARD: Duration = Duration::from_secs(10);
+/// An answer of the API server is waited for so long.
+const ANSWER: Duration = Duration::from_secs(2);
+/// Between two attempts that fail.
+const AGAIN: Duration = Duration::from_millis(500);
+/// How much longer than a promise a generation is served before the next one.
+const SETTLING: Duration = Duration::from_millis(100);
+/// Of two voters, the primary goes on alone for so long after the start of a reading that names it.
+const ALONE: Duration = Duration::from_millis(1200);
+/// The other begins that long after it became the primary (rule F).
+const SECOND: Duration = Duration::from_millis(1600);
+/// Of two voters, the primary asks once the other has not echoed for so long, and so often.
+const UNECHOED: Duration = Duration::from_millis(200);
+const READ_AGAIN: Duration = Duration::from_millis(400);
+
+/// The voters, and what is under way to change them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Registry {
+    pub(super) current: VoterSet,
+    adopted_at: Moment,
+    /// When something was last asked of the API server that is not answered yet.
+    asked: Option<Moment>,
+    /// Nothing is asked before.
+    next_try: Moment,
+    /// The start of the last reading that showed the present set.
+    read_at: Option<Moment>,
+    /// Since when no majority has been heard.
+    lost_since: Option<Moment>,
+    /// What is proposed is the survivors.
+    surviving: bool,
+    pub(super) due: Moment,
+}
+
+impl Registry {
+    pub(super) fn new(now: Moment) -> Self {
+        Self {
+            current: VoterSet::default(),
+            adopted_at: now,
+            asked: None,
+            next_try: now,
+            read_at: None,
+            lost_since: None,
+            surviving: false,
+            due: now + LOOK,
+        }
+    }
+
+    pub(super) fn exists(&self) -> bool {
+        !self.current.voters.is_empty()
+    }
+
+    pub(super) fn has_voter(&self, node: NodeId) -> bool {
+        self.current.voters.contains(&node)
+    }
+
+    /// Whether majorities of this set and of that one have a voter in common.
+    fn overlaps(&self, next: &VoterSet) -> bool {
+        let difference = self.current.voters.symmetric_difference(&next.voters);
+        next.generation == self.current.generation + 1 && difference.count() <= 1
+    }
+}
+
+impl Machine {
+    /// Serves a newer generation of voters from now on.
+    pub(super) fn adopt(&mut self, voters: VoterSet) {
+        if voters.generation <= self.registry.current.generation {
+            return;
+        }
+        if self.registry.exists() && !self.registry.overlaps(&voters) {
+            // Others may have gone on without this one: what it has counts no more.
+            self.mandate.void();
+        }
+        if self.rules().one_generation_at_a_time {
+            self.mandate.change_voters();
+        }
+        self.standing.change_voters();
+        self.registry.current = voters;
+        self.registry.adopted_at = self.now;
+        self.registry.read_at = None;
+        self.registry.lost_since = None;
+        self.registry.due = self.now + SOON;
+        self.estate.acknowledged.clear();
+        self.estate.refusals.clear();
+        self.claims.abandon();
+        self.beat.hurry = true;
+        self.note(Transition::GenerationAdopted);
+        self.count_suspicions();
+        self.check_lapse();
+    }
+
+    /// The newest generation that is served for long enough that nothing older can count.
+    pub(super) fn settled(&self) -> u64 {
+        let generation = self.registry.current.generation;
+        let flipped = self.registry.current.primary.is_some();
+        let wait = if flipped {
+            SECOND.max(self.parameters.promise) + SETTLING
+        } else {
+            self.parameters.promise + SETTLING
+        };
+        if self.registry.adopted_at + wait <= self.now {
+            generation
+        } else {
+            generation.saturating_sub(1)
+        }
+    }
+
+    /// Until when this node counts twice, as the primary of two voters that the API server has
+    /// named lately (rule F).
+    pub(super) fn alone_until(&self) -> Option<Moment> {
+        let registry = &self.registry;
+        if registry.current.voters.len() != 2 || registry.current.primary != Some(self.me) {
+            return None;
+        }
+        let begins = if self.rules().second_voter_waits {
+            registry.adopted_at + SECOND
+        } else {
+            registry.adopted_at
+        };
+        let ends = registry.read_at? + ALONE;
+        (begins <= self.now && self.now < ends).then_some(ends)
+    }
+
+    /// How much a voter counts.
+    pub(super) fn weight_of_vote(&self, voter: NodeId) -> usize {
+        if voter == self.me && self.alone_until().is_some() {
+            2
+        } else {
+            1
+        }
+    }
+
+    /// Takes in what the API server has answered.
+    pub(super) fn note_api(&mut self, answer: ApiAnswer, asked: Moment) {
+        self.registry.asked = None;
+        let surviving = std::mem::take(&mut self.registry.surviving);
+        match answer {
+            ApiAnswer::Unreachable => {
+                self.registry.next_try = self.now + AGAIN;
+            }
+            ApiAnswer::LeasesUnchanged(unchanged) => self.survive(&unchanged),
+            ApiAnswer::Voters(voters) | ApiAnswer::Conflict(voters) => {
+                self.note_voters(voters, asked);
+            }
+            ApiAnswer::Written(voters) => {
+                if surviving {
+                    self.note(Transition::SurvivedViaApi);
+                }
+                self.note_voters(voters, asked);
+            }
+        }
+        self.registry.due = self.now + SOON;
+    }
+
+    fn note_voters(&mut self, voters: VoterSet, asked: Moment) {
+        self.adopt(voters.clone());
+        if voters == self.registry.current {
+            self.registry.read_at = self.registry.read_at.max(Some(asked));
+            self.count_echoes();
+        }
+    }
+
+    /// Looks whether the voters have to change.
+    pub(super) fn tick_registry(&mut self) {
+        let now = self.now;
+        if now < self.registry.due {
+            return;
+        }
+        self.registry.due = now + LOOK;
+        if self.view.is_none() {
+            return;
+        }
+        if self.registry.exists() {
+            self.note_majority();
+            self.watch_second();
+        }
+        let busy = self
+            .registry
+            .asked
+            .is_some_and(|asked| now < asked + ANSWER);
+        if busy || now < self.registry.next_try {
+            return;
+        }
+        if !self.registry.exists() {
+            self.bootstrap();
+        } else if self.is_proposer() {
+            self.reshape();
+        }
+        self.seek_survival();
+    }
+
+    fn ask(&mut self, request: Request) {
+        self.registry.asked = Some(self.now);
+        self.registry.next_try = self.now + AGAIN;
+        self.decide(Decision::Ask(request));
+    }
+
+    fn propose(&mut self, voters: BTreeSet<NodeId>) {
+        let primary = (voters.len() == 2).then_some(self.me);
+        let replacing = self.registry.current.generation;
+        self.note(Transition::Proposed);
+        self.ask(Request::Propose {
+            replacing,
+            voters: VoterSet {
+                generation: replacing + 1,
+                voters,
+                primary,
+            },
+        });
+    }
+
+    /// Proposes the first voters.
+    fn bootstrap(&mut self) {
+        if self.now < self.started + BOOTSTRAP || !self.local.link_up {
+            return;
+        }
+        let lowest = self
+            .peers
+            .iter()
+            .filter(|(_, peer)| !peer.suspected && !peer.last.flags.vlan_down)
+            .map(|(node, _)| *node)
+            .min();
+        if lowest.is_some_and(|lowest| lowest < self.me) {
+            return;
+        }
+        let members = self.members(Duration::ZERO);
+        let size = ideal_size(&members);
+        let mut voters = BTreeSet::new();
+        while voters.len() < size
+            && let Some(next) = next_voter(&voters, &members)
+        {
+            voters.insert(next);
+        }
+        if voters.contains(&self.me) {
+            self.propose(voters);
+        }
+    }
+
+    /// The members that may vote, and have been heard for that long, with zone and whether they are
+    /// on the segment.
+    fn members(&self, steady: Duration) -> BTreeMap<NodeId, (u32, bool)> {
+        let now = self.now;
+        let mut members: BTreeMap<NodeId, (u32, bool)> = self
+            .peers
+            .iter()
+            .filter(|(_, peer)| !peer.suspected && peer.steady_since + steady <= now)
+            .map(|(node, peer)| {
+                let contact = &peer.last.contact;
+                (*node, (contact.zone, contact.mac.is_some()))
+            })
+            .collect();
+        let contact = &self.local.contact;
+        members.insert(self.me, (contact.zone, contact.mac.is_some()));
+        members
+    }
+
+    /// Whether it is this member's turn to propose: it is the lowest of the voters that live, and a
+    /// majority serves the present generation for long enough (rule E).
+    fn is_proposer(&self) -> bool {
+        if !self.votes() || !self.hears_quorum() {
+            return false;
+        }
+        let generation = self.registry.current.generation;
+        let mut settled = 0;
+        for voter in &self.registry.current.voters {
+            if *voter == self.me {
+                if self.settled() >= generation || !self.rules().one_generation_at_a_time {
+                    settled += self.weight_of_vote(self.me);
+                }
+                continue;
+            }
+            let Some(peer) = self.peers.get(voter).filter(|peer| !peer.suspected) else {
+                continue;
+            };
+            if *voter < self.me {
+                return false;
+            }
+            if peer.last.settled >= generation || !self.rules().one_generation_at_a_time {
+                settled += 1;
+            }
+        }
+        settled >= self.registry.current.majority()
+    }
+
+    /// Proposes one voter less or one more.
+    fn reshape(&mut self) {
+        let now = self.now;
+        let voters = &self.registry.current.voters;
+        let oldest = self.registry.adopted_at.max(self.started);
+        let dead = voters
+            .iter()
+            .filter(|voter| **voter != self.me)
+            .find(|voter| {
+                let heard = self
+                    .peers
+                    .get(voter)
+                    .map_or(oldest, |peer| peer.last_heard());
+                heard + REPLACED <= now
+            })
+            .copied();
+        if let Some(dead) = dead {
+            let mut rest = voters.clone();
+            rest.remove(&dead);
+            self.propose(rest);
+            return;
+        }
+        let mut members = self.members(STEADY);
+        for voter in voters {
+            members.entry(*voter).or_insert((0, true));
+        }
+        if voters.len() < ideal_size(&members)
+            && let Some(next) = next_voter(voters, &members)
+        {
+            let mut more = voters.clone();
+            more.insert(next);
+            self.propose(more);
+        }
+    }
+
+    /// Of two voters: the primary asks whether it may go on alone, the other takes its place.
+    fn watch_second(&mut self) {
+        let now = self.now;
+        let VoterSet {
+            voters, primary, ..
+        } = &self.registry.current;
+        if voters.len() != 2 || !self.votes() {
+            return;
+        }
+        let Some(other) = voters.iter().copied().find(|voter| *voter != self.me) else {
+            return;
+        };
+        if *primary == Some(self.me) {
+            let end = self.mandate.confirmed.map(|Confirmed { until, .. }| until);
+            let renewed = end.map(|end| end - self.parameters.mandate);
+            let due = renewed.map_or(now, |renewed| renewed + UNECHOED);
+            if due > now {
+                self.registry.due = self.registry.due.min(due);
+                return;
+            }
+            self.registry.due = now + LOOK / 4;
+            let lately = self
+                .registry
+                .asked
+                .or(self.registry.read_at)
+                .is_some_and(|at| now < at + READ_AGAIN);
+            if !lately && now >= self.registry.next_try {
+                self.ask(Request::ReadVoters);
+                self.registry.next_try = now + LOOK;
+            }
+            if self.alone_until().is_some() {
+                self.count_echoes();
+            }
+            return;
+        }
+        self.registry.due = now + LOOK / 4;
+        let fallen_silent = self
+            .peers
+            .get(&other)
+            .is_some_and(|peer| peer.suspected && peer.last_heard() >= self.registry.adopted_at);
+        let asked = self.registry.asked.is_some_and(|at| now < at + ANSWER);
+        if fallen_silent && !asked && now >= self.registry.next_try && self.is_heard_on_segment() {
+            let both = self.registry.current.voters.clone();
+            self.propose(both);
+        }
+    }
+
+    fn note_majority(&mut self) {
+        if self.hears_quorum() {
+            self.registry.lost_since = None;
+        } else if self.registry.lost_since.is_none() {
+            self.registry.lost_since = Some(self.now);
+        }
+    }
+
+    /// The voters that do not answer this member.
+    fn silent_voters(&self) -> BTreeSet<NodeId> {
+        self.registry
+            .current
+            .voters
+            .iter()
+            .copied()
+            .filter(|voter| *voter != self.me && !self.is_reporting(*voter))
+            .collect()
+    }
+
+    /// After a majority has been lost for long: asks whether the silent voters are dead (rule G).
+    fn seek_survival(&mut self) {
+        let lost = self
+            .registry
+            .lost_since
+            .is_some_and(|since| since + SURVIVE <= self.now);
+        if !lost || !self.parameters.survive_via_api || !self.is_heard_on_segment() {
+            return;
+        }
+        let silent = self.silent_voters();
+        if !self.leads_survivors(&silent) || self.are_heard_on_segment(&silent) {
+            return;
+        }
+        if self.local.has_gateway {
+            self.decide(Decision::ProbeGateway);
+        }
+        self.ask(Request::ReadLeases(silent.into_iter().collect()));
+        self.registry.next_try = self.now + ANSWER;
+    }
+
+    /// Whether this member is the one that acts for the survivors: the lowest voter among them, or
+    /// the lowest member if no voter is left.
+    fn leads_survivors(&self, silent: &BTreeSet<NodeId>) -> bool {
+        let alive = |node: &NodeId| self.peers.get(node).is_some_and(|peer| !peer.suspected);
+        let voters = &self.registry.current.voters;
+        let first_voter = voters
+            .iter()
+            .find(|voter| **voter == self.me || (!silent.contains(voter) && alive(voter)));
+        match first_voter {
+            Some(first) => *first == self.me,
+            None => !self
+                .peers
+                .iter()
+                .any(|(node, peer)| *node < self.me && !peer.suspected),
+        }
+    }
+
+    fn are_heard_on_segment(&self, silent: &BTreeSet<NodeId>) -> bool {
+        let since = self.now - UNHEARD;
+        self.rules().survivors_listen_first
+            && silent.iter().any(|node| {
+                self.peers
+                    .get(node)
+                    .is_some_and(|peer| peer.heard_on_segment_since(since))
+            })
+    }
+
+    /// The Leases are read: goes on with those that are left.
+    fn survive(&mut self, unchanged: &BTreeSet<NodeId>) {
+        let silent = self.silent_voters();
+        let reaches_gateway = !self.local.has_gateway
+            || self
+                .senses
+                .gateway_answered
+                .is_some_and(|at| at + ANSWER > self.now);
+        if self.registry.lost_since.is_none()
+            || !silent.is_subset(unchanged)
+            || !reaches_gateway
+            || self.are_heard_on_segment(&silent)
+        {
+            return;
+        }
+        let mut members = self.members(STEADY);
+        members.retain(|node, _| !silent.contains(node));
+        let size = ideal_size(&members);
+        let mut voters: BTreeSet<NodeId> = self
+            .registry
+            .current
+            .voters
+            .difference(&silent)
+            .copied()
+            .collect();
+        voters.insert(self.me);
+        while voters.len() < size
+            && let Some(next) = next_voter(&voters, &members)
+        {
+            voters.insert(next);
+        }
+        self.propose(voters);
+        self.registry.surviving = true;
+    }
+}
+
+/// How many of these should vote: an odd number, since one more to an even one helps nobody, or two
+/// if there are no more. Witnesses make up for members of the segment that are missing to three.
+fn ideal_size(members: &BTreeMap<NodeId, (u32, bool)>) -> usize {
+    let here = members.values().filter(|(_, here)| *here).count();
+    let size = members.len().min(here.max(3)).min(VoterSet::MOST);
+    match size {
+        0..=2 => size,
+        size if size % 2 == 0 => size - 1,
+        size => size,
+    }
+}
+
+/// Who should vote next: members of the segment before witnesses, from zones that have the fewest.
+fn next_voter(
+    voters: &BTreeSet<NodeId>,
+    members: &BTreeMap<NodeId, (u32, bool)>,
+) -> Option<NodeId> {
+    let in_zone = |zone: u32| {
+        voters
+            .iter()
+            .filter(|voter| members.get(voter).is_some_and(|(other, _)| *other == zone))
+            .count()
+    };
+    members
+        .iter()
+        .filter(|(node, _)| !voters.contains(node))
+        .min_by_key(|(node, (zone, here))| (!*here, in_zone(*zone), **node))
+        .map(|(node, _)| *node)
+}

@@ -1,0 +1,277 @@
+//! Whether this node can be heard, and hears, on the segment itself (rule I).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::super::decision::{Cause, Decision, Transition};
+use super::super::message::{Key, NodeId};
+use super::super::time::Moment;
+use super::Machine;
+use super::sending::ON_SEGMENT;
+
+/// What is felt is looked at that often, and more often while in doubt.
+const LOOK: Duration = Duration::from_millis(100);
+const LOOK_CLOSELY: Duration = Duration::from_millis(25);
+/// Without a sound on the segment for so long, the gateway is asked.
+const DOUBT: Duration = Duration::from_millis(150);
+/// So often.
+const ASK_GATEWAY: Duration = Duration::from_millis(100);
+/// It has so long to answer before that counts.
+const GATEWAY_ANSWERS: Duration = Duration::from_millis(100);
+/// If nobody hears anybody on the segment for so long, it filters heartbeats.
+const FILTERED: Duration = Duration::from_secs(1);
+/// A link that went down so often within that time is left alone for a while.
+const FLAPS: usize = 3;
+const FLAPS_WITHIN: Duration = Duration::from_secs(30);
+const DAMPED: Duration = Duration::from_secs(60);
+
+/// What is known of the way through the segment.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Senses {
+    pub(super) gateway_answered: Option<Moment>,
+    gateway_asked: Option<Moment>,
+    /// Whether each voter hears this node on the segment, and when it said so.
+    heard_by: BTreeMap<NodeId, (bool, Moment)>,
+    /// Since when something is wrong, and since when the gateway is asked about it.
+    doubt_since: Option<Moment>,
+    /// This node is not heard, or hears nobody, although others do.
+    lost: bool,
+    /// Nobody hears anybody on the segment: it lets no heartbeats through.
+    pub(super) filtered: bool,
+    link_downs: Vec<Moment>,
+    pub(super) link_up_since: Option<Moment>,
+    damped_until: Option<Moment>,
+    pub(super) due: Moment,
+}
+
+impl Senses {
+    pub(super) const fn new(now: Moment) -> Self {
+        Self {
+            gateway_answered: None,
+            gateway_asked: None,
+            heard_by: BTreeMap::new(),
+            doubt_since: None,
+            lost: false,
+            filtered: false,
+            link_downs: Vec::new(),
+            link_up_since: None,
+            damped_until: None,
+            due: Moment(now.0.saturating_add(1)),
+        }
+    }
+
+    /// Takes in whether a voter hears this node on the segment.
+    pub(super) fn note_heard_by(&mut self, voter: NodeId, heard: bool, now: Moment) {
+        self.heard_by.insert(voter, (heard, now));
+    }
+}
+
+impl Machine {
+    /// Whether nothing speaks against this node on the segment.
+    pub(super) fn is_heard_on_segment(&self) -> bool {
+        self.speaks_on_segment() && !self.senses.lost && self.senses.damped_until.is_none()
+    }
+
+    /// Takes in whether the link is up.
+    pub(super) fn note_link(&mut self, up: bool) {
+        if up == self.local.link_up {
+            return;
+        }
+        let now = self.now;
+        if up {
+            self.senses.link_up_since = Some(now);
+            return;
+        }
+        self.senses.link_up_since = None;
+        self.senses.link_downs.retain(|at| now < *at + FLAPS_WITHIN);
+        self.senses.link_downs.push(now);
+        if self.senses.link_downs.len() >= FLAPS {
+            self.senses.link_downs.clear();
+            self.senses.damped_until = Some(now + DAMPED);
+            self.note(Transition::Damped);
+        }
+        self.leave_segment();
+    }
+
+    /// Lets everything go: nobody can hear it here.
+    fn leave_segment(&mut self) {
+        let held: Vec<Key> = self.estate.keys.keys().copied().collect();
+        if !held.is_empty() {
+            self.note(Transition::SegmentLost);
+        }
+        for key in held {
+            self.release(key, None, Cause::SegmentLost);
+        }
+        self.claims.abandon();
+        self.handovers.abandon();
+        self.beat.hurry = true;
+    }
+
+    /// Looks whether this node is heard.
+    pub(super) fn tick_senses(&mut self) {
+        let now = self.now;
+        if now < self.senses.due {
+            return;
+        }
+        self.senses.due = now + LOOK;
+        if self.senses.damped_until.is_some_and(|until| until <= now) {
+            self.senses.damped_until = None;
+            self.beat.hurry = true;
+            self.claims.replan = true;
+        }
+        let settled = self
+            .senses
+            .link_up_since
+            .is_some_and(|since| since + ON_SEGMENT <= now);
+        if !settled || !self.speaks_on_segment() || !self.rules().heard_on_the_segment {
+            self.senses.doubt_since = None;
+            return;
+        }
+        let unheard = self.is_unheard();
+        let deaf = self.is_deaf(DOUBT);
+        if !unheard && !deaf && (!self.senses.lost || self.has_proof()) {
+            self.trust_segment();
+            return;
+        }
+        self.senses.due = now + LOOK_CLOSELY;
+        let since = *self.senses.doubt_since.get_or_insert(now);
+        let ask = self
+            .senses
+            .gateway_asked
+            .is_none_or(|asked| asked + ASK_GATEWAY <= now);
+        if self.local.has_gateway && ask {
+            self.senses.gateway_asked = Some(now);
+            self.decide(Decision::ProbeGateway);
+        }
+        let answered = self.local.has_gateway
+            && self
+                .senses
+                .gateway_answered
+                .is_some_and(|at| at + ON_SEGMENT > now);
+        let had_time = !self.local.has_gateway || since + GATEWAY_ANSWERS <= now;
+        if answered {
+            if unheard && deaf && since + FILTERED <= now {
+                self.senses.filtered = true;
+            }
+            self.regain_segment();
+        } else if had_time {
+            self.doubt_segment(unheard, self.is_deaf(ON_SEGMENT));
+        }
+    }
+
+    /// Nothing shows that this node is on the segment.
+    fn doubt_segment(&mut self, unheard: bool, deaf: bool) {
+        let others = self.segment_works_for_others();
+        let gateway = self.local.has_gateway && !self.senses.filtered;
+        match (unheard, deaf) {
+            (true, true) if !others && !gateway => {
+                // Nobody hears anybody, and nothing tells who is cut off.
+                self.senses.filtered = true;
+                self.regain_segment();
+            }
+            (true, _) => self.lose_segment(),
+            // The other may be mute: it notices, and says so.
+            (false, true) if others || gateway => self.lose_segment(),
+            _ => {}
+        }
+    }
+
+    /// Whether anything shows that the segment works again: somebody hears this node, and is heard,
+    /// or there is nobody else.
+    fn has_proof(&self) -> bool {
+        let since = self.now - ON_SEGMENT;
+        let mut others = self
+            .peers
+            .values()
+            .filter(|peer| !peer.suspected && peer.last.contact.mac.is_some())
+            .peekable();
+        if others.peek().is_none() {
+            return true;
+        }
+        let is_heard = self
+            .senses
+            .heard_by
+            .values()
+            .any(|(heard, at)| *heard && *at >= since);
+        is_heard && others.any(|peer| peer.heard_on_segment_since(since))
+    }
+
+    fn lose_segment(&mut self) {
+        if !self.senses.lost {
+            self.senses.lost = true;
+            self.senses.filtered = false;
+            self.leave_segment();
+        }
+    }
+
+    fn regain_segment(&mut self) {
+        if std::mem::take(&mut self.senses.lost) {
+            self.beat.hurry = true;
+            self.claims.replan = true;
+        }
+    }
+
+    fn trust_segment(&mut self) {
+        self.senses.doubt_since = None;
+        self.senses.filtered = false;
+        self.regain_segment();
+    }
+
+    /// The members that live and say that they are on the segment.
+    fn neighbours(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.peers
+            .iter()
+            .filter(|(_, peer)| {
+                !peer.suspected && peer.last.contact.mac.is_some() && !peer.last.flags.vlan_down
+            })
+            .map(|(node, _)| *node)
+    }
+
+    /// Whether the voters on the segment say that they do not hear this node there.
+    fn is_unheard(&self) -> bool {
+        let now = self.now;
+        let mut any = false;
+        for node in self.neighbours() {
+            if !self.registry.has_voter(node) {
+                continue;
+            }
+            match self.senses.heard_by.get(&node) {
+                Some((heard, at)) if now < *at + ON_SEGMENT => {
+                    if *heard {
+                        return false;
+                    }
+                    any = true;
+                }
+                _ => return false,
+            }
+        }
+        any
+    }
+
+    /// Whether nobody was heard on the segment for so long, although others live.
+    fn is_deaf(&self, silence: Duration) -> bool {
+        let mut any = false;
+        for node in self.neighbours() {
+            let heard = self
+                .peers
+                .get(&node)
+                .is_some_and(|peer| peer.heard_on_segment_since(self.now - silence));
+            if heard {
+                return false;
+            }
+            any = true;
+        }
+        any
+    }
+
+    /// Whether any voter hears anybody else on the segment.
+    fn segment_works_for_others(&self) -> bool {
+        self.peers
+            .values()
+            .filter(|peer| !peer.suspected)
+            .flat_map(|peer| &peer.last.echoes)
+            .any(|echo| echo.node != self.me && echo.on_segment)
+    }
+}

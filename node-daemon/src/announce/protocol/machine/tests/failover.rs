@@ -1,0 +1,203 @@
+//! Nodes that die, fall silent or do not hear.
+
+use super::*;
+
+#[test]
+fn three_nodes_share_what_there_is() {
+    let world = World::settled(9);
+    let shares: BTreeSet<u64> = world.speakers().into_values().collect();
+    assert_eq!(shares.len(), 3, "{:?}", world.speakers());
+    assert_eq!(world.api_voters.voters.len(), 3);
+}
+
+#[test]
+fn a_crashed_node_is_replaced_in_half_a_second() {
+    let mut world = World::settled(9);
+    let lost = world.keys_of(1);
+    assert!(!lost.is_empty());
+    world.crash(1);
+    world.run(ms(1000));
+    world.expect_all_spoken();
+    assert!(world.gap() < ms(500), "{:?}", world.gap());
+    assert!(world.gap() > ms(290), "{:?}", world.gap());
+    for node in [2, 3] {
+        assert!(
+            world
+                .begun(node)
+                .is_subset(&BTreeSet::from([(true, Cause::TakenOver)]))
+        );
+    }
+}
+
+#[test]
+fn an_isolated_holder_falls_silent_before_another_speaks() {
+    let mut world = World::settled(9);
+    world.dead_kernels.insert(NodeId(1));
+    world.cut = Box::new(|from, to, _| from == 1 || to == 1);
+    world.gateway_down.insert(1);
+    world.run(ms(1500));
+    world.expect_all_spoken();
+    assert!(world.keys_of(1).is_empty());
+    assert!(world.gap() < ms(500), "{:?}", world.gap());
+    world.cut = Box::new(|_, _, _| false);
+    world.forget_gaps();
+    world.run(ms(2000));
+    world.expect_all_spoken();
+    assert!(world.hosts[&1].machine.epoch() > Epoch(1));
+    assert_eq!(world.gap(), Duration::ZERO);
+}
+
+#[test]
+fn a_deaf_holder_gives_way() {
+    let mut world = World::settled(9);
+    world.cut = Box::new(|_, to, _| to == 1);
+    world.gateway_down.insert(1);
+    world.run(ms(2000));
+    world.expect_all_spoken();
+    assert!(world.keys_of(1).is_empty());
+    assert!(world.gap() < ms(600), "{:?}", world.gap());
+}
+
+#[test]
+fn a_mute_holder_gives_way() {
+    let mut world = World::settled(9);
+    world.cut = Box::new(|from, _, _| from == 1);
+    world.gateway_down.insert(1);
+    world.run(ms(2000));
+    world.expect_all_spoken();
+    assert!(world.keys_of(1).is_empty());
+    assert!(world.gap() < ms(500), "{:?}", world.gap());
+}
+
+#[test]
+fn nothing_moves_while_only_two_do_not_hear_each_other() {
+    let mut world = World::settled(9);
+    let before = world.speakers();
+    world.cut = Box::new(|from, to, _| from + to == 3);
+    world.run(ms(5000));
+    assert_eq!(world.speakers(), before);
+    assert_eq!(world.gap(), Duration::ZERO);
+    let suspected = world.count(1, Transition::Suspected(NodeId(2)));
+    assert!(suspected > 0, "the cut must have been noticed");
+}
+
+#[test]
+fn whoever_was_stopped_says_nothing_when_it_goes_on() {
+    let mut world = World::settled(9);
+    world.stop(1);
+    world.run(ms(10_000));
+    world.expect_others(1);
+    world.forget_gaps();
+    world.resume(1);
+    world.check();
+    assert!(world.keys_of(1).is_empty());
+    assert_eq!(world.count(1, Transition::Lapsed), 1);
+    world.run(ms(2000));
+    assert_eq!(world.speakers().len(), world.keys.len());
+}
+
+impl World {
+    fn expect_others(&self, node: u64) {
+        let speakers = self.speakers();
+        assert_eq!(speakers.len(), self.keys.len());
+        assert!(!speakers.values().any(|speaker| *speaker == node));
+    }
+}
+
+#[test]
+fn a_voter_that_was_restarted_does_not_grant_what_it_has_promised() {
+    // Node 3 does not hear node 1, and would take its keys; node 2, which does, is restarted just
+    // when node 1 is cut off.
+    for phase in 0..20 {
+        let mut world = World::settled(9);
+        world.cut = Box::new(|from, to, _| from == 1 && to == 3);
+        world.run(ms(500 + phase * 5));
+        world.cut = Box::new(|from, to, _| from == 1 || to == 1);
+        world.run(ms(10));
+        world.kill(2);
+        world.run(ms(50));
+        world.start(2);
+        world.run(ms(3000));
+        world.expect_all_spoken();
+        assert!(world.keys_of(1).is_empty());
+    }
+}
+
+#[test]
+fn a_vlan_that_is_lost_is_left_at_once() {
+    let mut world = World::settled(9);
+    world.dead_kernels.insert(NodeId(1));
+    world.cut = Box::new(|from, to, path| path == Path::Segment && (from == 1 || to == 1));
+    world.gateway_down.insert(1);
+    world.run(ms(2000));
+    world.expect_all_spoken();
+    assert!(world.keys_of(1).is_empty());
+    assert_eq!(world.count(1, Transition::SegmentLost), 1);
+    assert_eq!(world.count(1, Transition::Lapsed), 0);
+    assert!(world.gap() < ms(20), "{:?}", world.gap());
+}
+
+#[test]
+fn a_link_that_goes_down_is_left_at_once() {
+    let mut world = World::settled(9);
+    world.dead_kernels.insert(NodeId(1));
+    world.cut = Box::new(|from, to, path| path == Path::Segment && (from == 1 || to == 1));
+    world.change_local(1, |local| local.link_up = false);
+    world.run(ms(1000));
+    world.expect_all_spoken();
+    assert!(world.keys_of(1).is_empty());
+    assert!(world.gap() < ms(20), "{:?}", world.gap());
+}
+
+#[test]
+fn a_link_that_flaps_is_left_alone_for_a_minute() {
+    let mut world = World::settled(9);
+    for _ in 0..3 {
+        world.change_local(1, |local| local.link_up = false);
+        world.run(ms(500));
+        world.change_local(1, |local| local.link_up = true);
+        world.run(ms(500));
+    }
+    assert_eq!(world.count(1, Transition::Damped), 1);
+    assert!(world.hosts[&1].machine.flags().vlan_down);
+    world.run(ms(61_000));
+    assert!(!world.hosts[&1].machine.flags().vlan_down);
+    world.expect_all_spoken();
+}
+
+#[test]
+fn heartbeats_that_the_segment_filters_are_done_without() {
+    let mut world = World::settled(9);
+    world.cut = Box::new(|_, _, path| path == Path::Segment);
+    world.run(ms(3000));
+    world.expect_all_spoken();
+    assert!(world.hosts[&1].machine.flags().segment_filtered);
+    let before = world.speakers();
+    world.run(ms(3000));
+    assert_eq!(before, world.speakers());
+}
+
+#[test]
+fn all_restarted_at_once_speak_again_within_two_seconds() {
+    let mut world = World::settled(9);
+    for node in [1, 2, 3] {
+        world.kill(node);
+    }
+    for node in [1, 2, 3] {
+        world.start(node);
+    }
+    world.run(ms(1500));
+    world.expect_all_spoken();
+}
+
+#[test]
+fn a_thousand_keys_of_a_crashed_node_are_taken() {
+    let mut world = World::new(&[1, 2, 3], 1000);
+    world.run(ms(4000));
+    world.expect_all_spoken();
+    world.forget_gaps();
+    world.crash(2);
+    world.run(ms(1000));
+    world.expect_all_spoken();
+    assert!(world.gap() < ms(500), "{:?}", world.gap());
+}

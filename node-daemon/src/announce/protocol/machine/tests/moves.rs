@@ -1,0 +1,161 @@
+//! Keys that move while their holders live.
+
+use super::*;
+
+#[test]
+fn a_drained_node_hands_over_without_a_gap() {
+    let mut world = World::settled(9);
+    world.change_local(1, |local| local.draining = true);
+    world.run(ms(1000));
+    world.expect_all_spoken();
+    assert!(world.keys_of(1).is_empty());
+    assert!(world.gap() < ms(5), "{:?}", world.gap());
+    for node in [2, 3] {
+        assert!(
+            world
+                .begun(node)
+                .is_subset(&BTreeSet::from([(true, Cause::HandedOver)]))
+        );
+    }
+}
+
+#[test]
+fn a_daemon_that_ends_hands_over_quietly_and_gets_back() {
+    let mut world = World::settled(9);
+    let before = world.keys_of(1);
+    world.change_local(1, |local| local.ending = true);
+    world.run(ms(500));
+    assert!(world.hosts[&1].machine.has_ended());
+    world.expect_all_spoken();
+    assert!(world.gap() < ms(5), "{:?}", world.gap());
+    for node in [2, 3] {
+        assert!(
+            world
+                .begun(node)
+                .is_subset(&BTreeSet::from([(false, Cause::HandedOver)]))
+        );
+    }
+    world.kill(1);
+    world.run(ms(2000));
+    world.start(1);
+    world.run(ms(3000));
+    world.expect_all_spoken();
+    assert_eq!(world.keys_of(1), before);
+    assert_eq!(world.begun(1), BTreeSet::from([(false, Cause::GivenBack)]));
+    assert!(world.gap() < ms(5), "{:?}", world.gap());
+    assert_eq!(world.bursts(2) + world.bursts(3), 0);
+}
+
+#[test]
+fn what_a_killed_daemon_had_is_spoken_for_quietly_until_its_node_dies() {
+    let mut world = World::settled(9);
+    let lost = world.keys_of(1).len();
+    world.kill(1);
+    world.run(ms(5000));
+    world.expect_all_spoken();
+    for node in [2, 3] {
+        assert!(
+            world
+                .begun(node)
+                .is_subset(&BTreeSet::from([(false, Cause::TakenOver)]))
+        );
+    }
+    assert_eq!(world.bursts(2) + world.bursts(3), 0);
+    world.dead_kernels.insert(NodeId(1));
+    world.run(ms(500));
+    assert_eq!(world.bursts(2) + world.bursts(3), lost);
+}
+
+#[test]
+fn a_quiet_voice_becomes_loud_after_a_minute() {
+    let mut world = World::settled(9);
+    let lost = world.keys_of(1).len();
+    world.kill(1);
+    world.run(ms(59_000));
+    assert_eq!(world.bursts(2) + world.bursts(3), 0);
+    world.run(ms(3000));
+    assert_eq!(world.bursts(2) + world.bursts(3), lost);
+}
+
+#[test]
+fn an_upgraded_daemon_changes_nothing() {
+    let mut world = World::settled(9);
+    let before = world.speakers();
+    let inheritance = world.hosts[&1].machine.export();
+    let text = serde_json::to_string(&inheritance).unwrap();
+    let inheritance = serde_json::from_str(&text).unwrap();
+    world.run(Duration::ZERO);
+    let host = world.hosts.get_mut(&1).unwrap();
+    host.spoken.clear();
+    host.machine = Machine::inherit(inheritance, world.now);
+    world.drain(1);
+    assert_eq!(world.begun(1), BTreeSet::from([(false, Cause::Inherited)]));
+    world.run(ms(3000));
+    world.expect_all_spoken();
+    assert_eq!(world.speakers(), before);
+    assert_eq!(world.gap(), Duration::ZERO);
+    for node in [1, 2, 3] {
+        assert_eq!(world.count(node, Transition::Lapsed), 0);
+        assert_eq!(world.count(node, Transition::Joined), 0);
+    }
+}
+
+#[test]
+fn a_key_moves_to_where_it_can_be_served() {
+    let mut world = World::settled(3);
+    let key = *world.keys.keys().next().unwrap();
+    let speaker = world.speaker(key).unwrap();
+    let other = speaker % 3 + 1;
+    world
+        .keys
+        .insert(key, Candidates::Only(BTreeSet::from([NodeId(other)])));
+    world.change_view();
+    world.run(ms(500));
+    assert_eq!(world.speaker(key), Some(other));
+    assert!(world.gap() < ms(5), "{:?}", world.gap());
+}
+
+#[test]
+fn what_is_no_more_wanted_is_let_go() {
+    let mut world = World::settled(3);
+    let key = *world.keys.keys().next().unwrap();
+    let speaker = world.speaker(key).unwrap();
+    world.keys.remove(&key);
+    world.change_view();
+    world.run(ms(500));
+    assert_eq!(world.speaker(key), None);
+    let stopped = world.log.iter().any(|(_, node, decision)| {
+        let cause = Cause::Withdrawn;
+        *node == speaker && *decision == Decision::Stop { key, cause }
+    });
+    assert!(stopped);
+}
+
+#[test]
+fn loads_are_evened_out_slowly() {
+    let mut world = World::new(&[1], 12);
+    world.run(ms(4000));
+    assert_eq!(world.keys_of(1).len(), 12);
+    world.start(2);
+    world.start(3);
+    world.forget_gaps();
+    world.run(ms(40_000));
+    assert_eq!(world.keys_of(1).len(), 12, "not at once");
+    world.run(ms(60_000));
+    world.expect_all_spoken();
+    for node in [1, 2, 3] {
+        let share = world.keys_of(node).len();
+        assert!((3..=5).contains(&share), "{node} has {share}");
+    }
+    assert!(world.gap() < ms(5), "{:?}", world.gap());
+}
+
+#[test]
+fn a_new_key_is_spoken_for_at_once() {
+    let mut world = World::settled(3);
+    let key = Key(mix(77));
+    world.keys.insert(key, Candidates::All);
+    world.change_view();
+    world.run(ms(10));
+    assert!(world.speaker(key).is_some());
+}

@@ -1,0 +1,214 @@
+//! Voters: how they come and go, and what is left when they are lost.
+
+use super::*;
+
+fn voters(world: &World) -> Vec<u64> {
+    world.api_voters.voters.iter().map(|node| node.0).collect()
+}
+
+#[test]
+fn a_node_that_is_alone_speaks() {
+    let mut world = World::new(&[1], 3);
+    world.run(ms(2000));
+    world.expect_all_spoken();
+    assert_eq!(voters(&world), [1]);
+}
+
+#[test]
+fn the_voters_grow_with_the_segment() {
+    let mut world = World::new(&[1], 3);
+    world.run(ms(3000));
+    world.forget_gaps();
+    world.start(2);
+    world.run(ms(6000));
+    assert_eq!(voters(&world), [1, 2]);
+    world.start(3);
+    world.run(ms(6000));
+    assert_eq!(voters(&world), [1, 2, 3]);
+    world.start(4);
+    world.run(ms(6000));
+    assert_eq!(voters(&world), [1, 2, 3], "an even number helps nobody");
+    world.start(5);
+    world.run(ms(10_000));
+    assert_eq!(voters(&world), [1, 2, 3, 4, 5]);
+    world.expect_all_spoken();
+    for host in world.hosts.values() {
+        assert_eq!(host.machine.generation(), world.api_voters.generation);
+    }
+    assert!(world.gap() < ms(5), "{:?}", world.gap());
+}
+
+#[test]
+fn a_voter_that_stays_away_is_removed() {
+    let mut world = World::new(&[1, 2, 3, 4], 9);
+    world.run(ms(4000));
+    assert_eq!(voters(&world), [1, 2, 3]);
+    world.crash(2);
+    world.run(ms(2000));
+    world.forget_gaps();
+    world.run(ms(40_000));
+    assert_eq!(voters(&world), [1, 3, 4]);
+    world.expect_all_spoken();
+    assert!(world.gap() < ms(5), "{:?}", world.gap());
+}
+
+#[test]
+fn the_primary_of_two_goes_on_alone() {
+    let mut world = World::new(&[1, 2], 6);
+    world.run(ms(5000));
+    assert_eq!(voters(&world), [1, 2]);
+    let primary = world.api_voters.primary.unwrap().0;
+    let mine = world.keys_of(primary);
+    world.forget_gaps();
+    world.crash(3 - primary);
+    world.run(ms(2000));
+    world.expect_all_spoken();
+    for key in mine {
+        assert!(
+            !world.longest_gap.contains_key(&key),
+            "{:?}",
+            world.longest_gap
+        );
+    }
+    assert!(world.gap() < ms(600), "{:?}", world.gap());
+    world.run(ms(40_000));
+    assert_eq!(voters(&world), [primary]);
+    world.expect_all_spoken();
+}
+
+#[test]
+fn the_second_of_two_takes_over_through_the_api_server() {
+    let mut world = World::new(&[1, 2], 6);
+    world.run(ms(5000));
+    let primary = world.api_voters.primary.unwrap().0;
+    world.forget_gaps();
+    world.crash(primary);
+    world.run(ms(2100));
+    world.expect_all_spoken();
+    assert!(world.gap() < ms(2000), "{:?}", world.gap());
+    assert_ne!(world.api_voters.primary.unwrap().0, primary);
+}
+
+#[test]
+fn two_that_do_not_hear_each_other_never_both_speak() {
+    let mut world = World::new(&[1, 2], 6);
+    world.run(ms(5000));
+    world.forget_gaps();
+    world.cut = Box::new(|_, _, _| true);
+    world.run(ms(20_000));
+    world.expect_all_spoken();
+    assert!(
+        world.count(1, Transition::PrimaryAlone) + world.count(2, Transition::PrimaryAlone) > 0
+    );
+    world.cut = Box::new(|_, _, _| false);
+    world.run(ms(5000));
+    world.expect_all_spoken();
+}
+
+#[test]
+fn two_without_the_api_server_are_silent_when_one_dies() {
+    let mut world = World::new(&[1, 2], 6);
+    world.run(ms(5000));
+    world.api_up = false;
+    world.crash(2);
+    world.run(ms(5000));
+    assert!(world.speakers().is_empty());
+}
+
+#[test]
+fn an_api_server_that_is_down_moves_nothing() {
+    let mut world = World::settled(9);
+    let before = world.speakers();
+    world.api_up = false;
+    world.run(ms(60_000));
+    assert_eq!(world.speakers(), before);
+    world.crash(1);
+    world.run(ms(1000));
+    world.expect_all_spoken();
+    assert!(world.gap() < ms(500), "{:?}", world.gap());
+}
+
+#[test]
+fn both_halves_of_a_cut_of_four_voters_are_silent() {
+    let mut world = World::new(&[], 8);
+    world.api_voters = VoterSet {
+        generation: 1,
+        voters: [1, 2, 3, 4].map(NodeId).into(),
+        primary: None,
+    };
+    world.api_up = false;
+    for node in 1..=4 {
+        world.start(node);
+    }
+    world.run(ms(3000));
+    world.expect_all_spoken();
+    world.cut = Box::new(|from, to, _| (from <= 2) != (to <= 2));
+    world.run(ms(5000));
+    assert!(world.speakers().is_empty());
+    world.cut = Box::new(|_, _, _| false);
+    world.run(ms(1500));
+    world.expect_all_spoken();
+}
+
+#[test]
+fn survivors_go_on_after_half_a_minute() {
+    let mut world = World::settled(9);
+    world.crash(2);
+    world.crash(3);
+    world.run(ms(20_000));
+    assert!(world.speakers().is_empty());
+    world.leases_unchanged = [2, 3].map(NodeId).into();
+    world.run(ms(20_000));
+    world.expect_all_spoken();
+    assert_eq!(world.count(1, Transition::SurvivedViaApi), 1);
+}
+
+#[test]
+fn survivors_do_not_go_on_while_the_others_renew_their_leases() {
+    let mut world = World::settled(9);
+    world.crash(2);
+    world.crash(3);
+    world.run(ms(60_000));
+    assert!(world.speakers().is_empty());
+    let asked = world.log.iter().any(|(_, node, decision)| {
+        *node == 1 && matches!(decision, Decision::Ask(Request::ReadLeases(_)))
+    });
+    assert!(asked, "it must have come to the question");
+}
+
+#[test]
+fn deputies_that_do_not_hear_each_other_do_not_both_speak() {
+    let mut world = World::new(&[1, 2, 3, 4, 5], 9);
+    world.run(ms(4000));
+    world.expect_all_spoken();
+    for holder in 1..=5 {
+        let mut world = World::new(&[1, 2, 3, 4, 5], 9);
+        world.run(ms(4000));
+        let (one, two) = (holder % 5 + 1, (holder + 1) % 5 + 1);
+        world.cut = Box::new(move |from, to, _| {
+            from == holder || to == holder || (from, to) == (one, two) || (from, to) == (two, one)
+        });
+        world.run(ms(5000));
+        assert!(world.keys_of(holder).is_empty());
+        assert_eq!(world.speakers().len(), 9);
+    }
+}
+
+#[test]
+fn a_witness_votes_and_holds_nothing() {
+    let mut world = World::new(&[1, 2, 3], 6);
+    world.cut = Box::new(|from, to, path| path == Path::Segment && (from == 3 || to == 3));
+    world.change_local(3, |local| {
+        local.link_up = false;
+        local.contact.mac = None;
+    });
+    world.run(ms(4000));
+    world.expect_all_spoken();
+    assert!(world.keys_of(3).is_empty());
+    assert_eq!(voters(&world), [1, 2, 3]);
+    world.forget_gaps();
+    world.crash(1);
+    world.run(ms(1000));
+    assert_eq!(world.keys_of(2).len(), 6);
+    assert!(world.gap() < ms(500), "{:?}", world.gap());
+}

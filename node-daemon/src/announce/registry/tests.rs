@@ -1,0 +1,224 @@
+use std::convert::Infallible;
+
+use http::{Method, Response, StatusCode};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use serde_json::Value;
+
+use super::*;
+
+/// One L2Network and some Leases.
+#[derive(Clone, Default)]
+struct ApiServer(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    status: Value,
+    version: u64,
+    leases: BTreeMap<String, u64>,
+    /// How many of the next writes find that somebody else was faster.
+    conflicts: usize,
+    written: Vec<Value>,
+    asked: Vec<String>,
+    hangs: bool,
+}
+
+impl ApiServer {
+    fn with(status: Value) -> Self {
+        let server = Self::default();
+        server.0.lock().unwrap().status = status;
+        server
+    }
+
+    fn registry(&self) -> Registry {
+        let server = self.clone();
+        let answer = move |request| {
+            let server = server.clone();
+            async move { Ok::<_, Infallible>(server.answer(request).await) }
+        };
+        Registry::new(Client::new(tower::service_fn(answer), "default"), "ns", "n1")
+    }
+
+    async fn answer(&self, request: http::Request<Body>) -> Response<Body> {
+        if self.0.lock().unwrap().hangs {
+            std::future::pending::<()>().await;
+        }
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        let mut state = self.0.lock().unwrap();
+        state.asked.push(head.uri.to_string());
+        let path = head.uri.path();
+        if let Some(name) = path.strip_prefix("/apis/coordination.k8s.io/v1/namespaces/ns/leases/") {
+            let Some(version) = state.leases.get(name) else {
+                return refusal(404);
+            };
+            return found(&json!({
+                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "metadata": {"name": name, "resourceVersion": version.to_string()},
+            }));
+        }
+        if head.method == Method::PATCH {
+            assert!(path.ends_with("/l2networks/lan/status"), "{path}");
+            let patch: Value = serde_json::from_slice(&body).unwrap();
+            let named = patch["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+            if state.conflicts > 0 || named != state.version.to_string() {
+                state.conflicts = state.conflicts.saturating_sub(1);
+                state.version += 1;
+                return refusal(409);
+            }
+            state.version += 1;
+            state.written.push(patch["status"].clone());
+        }
+        found(&json!({
+            "apiVersion": "mooring.dev/v1alpha1", "kind": "L2Network",
+            "metadata": {"name": "lan", "resourceVersion": state.version.to_string()},
+            "spec": {"subnets": [{"cidr": "192.0.2.0/24"}], "ranges": ["192.0.2.16/28"]},
+            "status": state.status,
+        }))
+    }
+}
+
+fn found(object: &Value) -> Response<Body> {
+    Response::new(Body::from(object.to_string().into_bytes()))
+}
+
+fn refusal(code: u16) -> Response<Body> {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "no", "reason": "Test", "code": code,
+    });
+    let mut response = found(&status);
+    *response.status_mut() = StatusCode::from_u16(code).unwrap();
+    response
+}
+
+fn ids(names: &[&str]) -> BTreeSet<NodeId> {
+    names.iter().map(|name| NodeId::of(name)).collect()
+}
+
+fn set(generation: u64, names: &[&str], primary: Option<&str>) -> VoterSet {
+    VoterSet {
+        generation,
+        voters: ids(names),
+        primary: primary.map(NodeId::of),
+    }
+}
+
+fn nodes(names: &[&str]) -> Value {
+    let nodes = names.iter();
+    nodes
+        .map(|name| json!({"name": name, "ready": true, "reason": "Ready"}))
+        .collect()
+}
+
+async fn ask(registry: &Registry, request: Request) -> ApiAnswer {
+    registry.answer("lan", request, &BTreeMap::new()).await
+}
+
+#[tokio::test]
+async fn voters_are_read_by_a_quorum_read() {
+    let voters = json!({"generation": 3, "nodes": ["n1", "n2"], "primary": "n2"});
+    let server = ApiServer::with(json!({ "voters": voters }));
+    let answer = ask(&server.registry(), Request::ReadVoters).await;
+    assert_eq!(answer, ApiAnswer::Voters(set(3, &["n1", "n2"], Some("n2"))));
+    let asked = server.0.lock().unwrap().asked.clone();
+    assert!(!asked[0].contains("resourceVersion"), "{asked:?}");
+    let nobody = ApiServer::with(json!({}));
+    let answer = ask(&nobody.registry(), Request::ReadVoters).await;
+    assert_eq!(answer, ApiAnswer::Voters(VoterSet::default()));
+}
+
+#[tokio::test]
+async fn the_first_voters_are_written_by_name() {
+    let server = ApiServer::with(json!({ "nodes": nodes(&["n2", "n1"]) }));
+    let voters = set(1, &["n1", "n2"], Some("n1"));
+    let propose = Request::Propose {
+        replacing: 0,
+        voters: voters.clone(),
+    };
+    assert_eq!(ask(&server.registry(), propose).await, ApiAnswer::Written(voters));
+    assert_eq!(
+        server.0.lock().unwrap().written,
+        [json!({"voters": {"generation": 1, "nodes": ["n1", "n2"], "primary": "n1"}})]
+    );
+}
+
+#[tokio::test]
+async fn whoever_was_faster_wins() {
+    let there = json!({"generation": 4, "nodes": ["n2"]});
+    let server = ApiServer::with(json!({ "nodes": nodes(&["n1", "n2"]), "voters": there }));
+    let propose = Request::Propose {
+        replacing: 3,
+        voters: set(4, &["n1"], None),
+    };
+    let answer = ask(&server.registry(), propose).await;
+    assert_eq!(answer, ApiAnswer::Conflict(set(4, &["n2"], None)));
+    assert!(server.0.lock().unwrap().written.is_empty());
+}
+
+#[tokio::test]
+async fn what_others_write_elsewhere_in_the_status_is_no_conflict() {
+    let there = json!({"generation": 1, "nodes": ["n1", "n2"], "primary": "n1"});
+    let server = ApiServer::with(json!({ "nodes": nodes(&["n1", "n2", "n3"]), "voters": there }));
+    server.0.lock().unwrap().conflicts = 2;
+    let voters = set(2, &["n1", "n2", "n3"], None);
+    let propose = Request::Propose {
+        replacing: 1,
+        voters: voters.clone(),
+    };
+    assert_eq!(ask(&server.registry(), propose).await, ApiAnswer::Written(voters));
+    let written = server.0.lock().unwrap().written[0]["voters"].clone();
+    assert_eq!(written["primary"], Value::Null, "there is no primary of three");
+    assert!(written.as_object().unwrap().contains_key("primary"), "{written}");
+}
+
+#[tokio::test]
+async fn a_voter_that_cannot_be_named_is_not_written() {
+    let server = ApiServer::with(json!({ "nodes": nodes(&["n1"]) }));
+    let propose = Request::Propose {
+        replacing: 0,
+        voters: set(1, &["n1", "n2"], None),
+    };
+    assert_eq!(ask(&server.registry(), propose).await, ApiAnswer::Unreachable);
+    assert!(server.0.lock().unwrap().written.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_hangs_is_away() {
+    let server = ApiServer::with(json!({}));
+    server.0.lock().unwrap().hangs = true;
+    let start = tokio::time::Instant::now();
+    let answer = ask(&server.registry(), Request::ReadVoters).await;
+    assert_eq!(answer, ApiAnswer::Unreachable);
+    assert!(start.elapsed() <= LIMIT * 2);
+}
+
+#[test]
+fn a_lease_stands_still_after_thirty_seconds_by_the_own_clock() {
+    let registry = ApiServer::default();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let _guard = runtime.enter();
+    let registry = registry.registry();
+    let start = Instant::now();
+    let version = |text: &str| Some(text.to_owned());
+    let at = |seconds| start + Duration::from_secs(seconds);
+    assert!(!registry.stands_still("n2", version("7"), start), "seen once");
+    assert!(!registry.stands_still("n2", version("7"), at(29)));
+    assert!(registry.stands_still("n2", version("7"), at(31)));
+    assert!(!registry.stands_still("n2", version("8"), at(40)), "it was renewed");
+    assert!(!registry.stands_still("n3", None, start));
+    assert!(registry.stands_still("n3", None, at(31)), "there is none");
+}
+
+#[tokio::test]
+async fn leases_are_read_by_the_names_of_their_nodes() {
+    let server = ApiServer::default();
+    let leases = [("node-n2".to_owned(), 7), ("node-n3".to_owned(), 9)];
+    server.0.lock().unwrap().leases = leases.into();
+    let registry = server.registry();
+    let names = ["n2", "n3"].map(|name| (NodeId::of(name), name.to_owned())).into();
+    let asked = vec![NodeId::of("n2"), NodeId::of("n3"), NodeId::of("unheard-of")];
+    let answer = registry.answer("lan", Request::ReadLeases(asked), &names).await;
+    assert_eq!(answer, ApiAnswer::LeasesUnchanged(BTreeSet::new()));
+    assert_eq!(server.0.lock().unwrap().asked.len(), 2);
+}

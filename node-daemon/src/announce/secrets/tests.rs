@@ -1,0 +1,128 @@
+use super::*;
+
+const OLD: &str = "0123456789abcdef-old";
+const NEW: &str = "0123456789abcdef-new";
+
+fn ids(of: &[&str]) -> Vec<KeyId> {
+    of.iter().map(|s| Secret::new(s.as_bytes()).id()).collect()
+}
+
+#[test]
+fn a_file_has_one_secret_a_line_newest_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("secrets");
+    std::fs::write(&file, format!("{NEW}\n\n  {OLD}\r\n{NEW}\n")).unwrap();
+    assert_eq!(Ring::read(&file).unwrap().ids(), ids(&[NEW, OLD]));
+}
+
+#[test]
+fn of_a_folder_the_last_file_by_name_is_the_newest() {
+    let folder = tempfile::tempdir().unwrap();
+    // As a Secret is mounted: a hidden folder with the files, and links to them.
+    let data = folder.path().join("..data");
+    std::fs::create_dir(&data).unwrap();
+    for (name, secret) in [("2026-01", OLD), ("2026-02", NEW)] {
+        std::fs::write(data.join(name), secret).unwrap();
+        std::os::unix::fs::symlink(data.join(name), folder.path().join(name)).unwrap();
+    }
+    assert_eq!(Ring::read(folder.path()).unwrap().ids(), ids(&[NEW, OLD]));
+}
+
+#[test]
+fn what_is_wrong_is_told_without_the_secret() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("secrets");
+    let read = || Ring::read(&file).unwrap_err();
+    assert!(matches!(read(), SecretsError::Unreadable { .. }));
+    std::fs::write(&file, "\n").unwrap();
+    assert!(matches!(read(), SecretsError::Empty { .. }));
+    std::fs::write(&file, format!("{NEW}\ntooshort\n")).unwrap();
+    let error = read();
+    assert!(matches!(
+        error,
+        SecretsError::Short {
+            line: 2,
+            length: 8,
+            ..
+        }
+    ));
+    assert!(!format!("{error} {error:?}").contains("tooshort"));
+    let many: Vec<String> = (0..9).map(|i| format!("{NEW}-{i}\n")).collect();
+    std::fs::write(&file, many.concat()).unwrap();
+    assert!(matches!(read(), SecretsError::TooMany { count: 9, .. }));
+    std::fs::write(&file, vec![b'a'; 100_000]).unwrap();
+    assert!(matches!(read(), SecretsError::TooLarge { .. }));
+}
+
+#[test]
+fn a_secret_is_not_shown() {
+    let ring = Ring::new([Secret::new(NEW.as_bytes())]);
+    assert!(!format!("{ring:?}").contains("0123456789"));
+}
+
+#[test]
+fn only_the_secret_that_signed_verifies() {
+    let (old, new) = (Secret::new(OLD.as_bytes()), Secret::new(NEW.as_bytes()));
+    let tag = new.sign(b"message");
+    assert!(new.verifies(b"message", &tag));
+    assert!(!old.verifies(b"message", &tag));
+    assert!(!new.verifies(b"massage", &tag));
+    let mut other = tag;
+    other[15] ^= 1;
+    assert!(!new.verifies(b"message", &other));
+}
+
+/// RFC 4231, test case 2, cut to 16 bytes.
+#[test]
+fn the_tag_is_hmac_sha_256() {
+    let tag = Secret::new(b"Jefe").sign(b"what do ya want for nothing?");
+    assert_eq!(
+        tag,
+        [
+            0x5b, 0xdc, 0xc1, 0x46, 0xbf, 0x60, 0x75, 0x4e, 0x6a, 0x04, 0x24, 0x26, 0x08, 0x95,
+            0x75, 0xc7
+        ]
+    );
+}
+
+#[test]
+fn a_new_secret_is_signed_with_once_all_have_it() {
+    let ring = Ring::new([NEW, OLD].map(|s| Secret::new(s.as_bytes())));
+    let signing = |others: &[&[&str]]| {
+        let others: Vec<_> = others.iter().map(|other| ids(other)).collect();
+        let chosen = ring.signing(others.iter().map(Vec::as_slice));
+        chosen.unwrap().id()
+    };
+    let (old, new) = (ids(&[OLD])[0], ids(&[NEW])[0]);
+    assert_eq!(signing(&[]), new, "nobody else is there");
+    assert_eq!(signing(&[&[OLD], &[NEW, OLD]]), old);
+    assert_eq!(signing(&[&[NEW, OLD], &[NEW, OLD]]), new);
+    assert_eq!(signing(&[&[NEW], &[NEW, OLD]]), new);
+    assert_eq!(signing(&[&["another, of another cluster"]]), new);
+    assert_eq!(Ring::default().signing([]), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_changes_is_read_again_and_one_that_is_broken_is_not_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("secrets");
+    std::fs::write(&file, OLD).unwrap();
+    let ring = Arc::new(ArcSwap::from_pointee(Ring::read(&file).unwrap()));
+    let watching = tokio::spawn(follow(file.clone(), Arc::clone(&ring)));
+    let becomes = async |expected: Vec<KeyId>| {
+        for _ in 0..1000 {
+            if ring.load().ids() == expected {
+                return true;
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        false
+    };
+    std::fs::write(&file, "short").unwrap();
+    std::fs::write(&file, format!("{NEW}\n{OLD}")).unwrap();
+    assert!(becomes(ids(&[NEW, OLD])).await);
+    std::fs::write(&file, "short").unwrap();
+    assert!(!becomes(Vec::new()).await);
+    assert_eq!(ring.load().ids(), ids(&[NEW, OLD]));
+    watching.abort();
+}

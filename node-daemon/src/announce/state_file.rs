@@ -1,0 +1,285 @@
+//! What a daemon knows of its segments, kept where it outlives the process: so that a daemon that is
+//! started while the API server is away serves all the same.
+//!
+//! It lies on a file system in memory, and so does not outlive the machine's start.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write as _};
+use std::net::IpAddr;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use super::links::Link;
+use super::protocol::{Key, View};
+use super::segments::{attachment, groups};
+use super::station::{AllOrders, Orders};
+
+/// The file's name in the folder of its Node.
+const NAME: &str = "segments.json";
+/// The version of what is in it. Another is not read.
+const VERSION: u32 = 1;
+
+/// What is known of all segments.
+///
+/// There is such a file only if its daemon was allowed to write and announce: see [`crate::fence`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    version: u32,
+    /// The Node that it was known on.
+    node: String,
+    /// Whether admission policies kept the daemon to its own Node, or it was told not to ask.
+    may_write: bool,
+    segments: BTreeMap<String, Known>,
+}
+
+/// What is known of one segment. What is found out without the API server is not kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Known {
+    /// The interface that it is on; `None`: the Node is a witness.
+    interface: Option<String>,
+    view: View,
+    addresses: BTreeMap<Key, BTreeMap<IpAddr, Option<IpAddr>>>,
+    gateways: BTreeSet<IpAddr>,
+    own_addresses: Vec<IpAddr>,
+    node_address: Option<IpAddr>,
+    draining: bool,
+    weight: u16,
+    zone: u32,
+    survive_via_api: bool,
+}
+
+impl State {
+    /// What is worth keeping of these orders, each with the interface that it is about.
+    #[must_use]
+    pub fn of(node: &str, orders: &AllOrders, interfaces: &BTreeMap<String, String>) -> Self {
+        let segments = orders.iter().filter_map(|(name, orders)| {
+            let interface = interfaces.get(name).cloned();
+            if interface.is_none() && !orders.witness {
+                return None;
+            }
+            let known = Known {
+                interface,
+                view: orders.view.clone(),
+                addresses: orders.addresses.clone(),
+                gateways: orders.gateways.clone(),
+                own_addresses: orders.own_addresses.clone(),
+                node_address: orders.node_address,
+                draining: orders.draining,
+                weight: orders.weight,
+                zone: orders.zone,
+                survive_via_api: orders.survive_via_api,
+            };
+            Some((name.clone(), known))
+        });
+        Self {
+            version: VERSION,
+            node: node.to_owned(),
+            may_write: true,
+            segments: segments.collect(),
+        }
+    }
+
+    /// The orders that follow from what was known, with the interfaces as they are now.
+    #[must_use]
+    pub fn orders(&self, links: &[Link], service_proxy_works: bool, ending: bool) -> AllOrders {
+        let orders = |known: &Known| {
+            let link = known.interface.as_ref();
+            let link = link.and_then(|name| links.iter().find(|link| link.name == *name));
+            let service_addresses = known.addresses.values().flat_map(BTreeMap::keys);
+            Orders {
+                attachment: link.and_then(attachment),
+                witness: known.interface.is_none(),
+                view: known.view.clone(),
+                groups: groups(service_addresses.copied()),
+                addresses: known.addresses.clone(),
+                gateways: known.gateways.clone(),
+                draining: known.draining,
+                ending,
+                service_proxy_works,
+                weight: known.weight,
+                own_addresses: known.own_addresses.clone(),
+                node_address: known.node_address,
+                zone: known.zone,
+                survive_via_api: known.survive_via_api,
+            }
+        };
+        self.segments
+            .iter()
+            .map(|(name, known)| (name.clone(), Arc::new(orders(known))))
+            .collect()
+    }
+}
+
+/// Where a Node's daemon keeps what outlives it: several daemons may run on one machine, each in
+/// a network namespace of its own.
+#[must_use]
+pub fn folder(state_dir: &Path, node: &str) -> PathBuf {
+    let namespace = std::fs::metadata("/proc/self/ns/net").map_or(0, |meta| meta.ino());
+    // Names of Nodes are DNS names, so that they are names of files as well.
+    let node = node.replace('/', "_");
+    state_dir.join(format!("{node}.{namespace}"))
+}
+
+/// Makes the folder, which nobody else may look into.
+///
+/// # Errors
+/// If it cannot be made.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+}
+
+/// Reads what the process before left. `None`: nothing that can be gone by.
+#[must_use]
+pub fn read(folder: &Path, node: &str) -> Option<State> {
+    let path = folder.join(NAME);
+    let text = match std::fs::read(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "the state file cannot be read");
+            return None;
+        }
+    };
+    match serde_json::from_slice::<State>(&text) {
+        Ok(state) if state.version == VERSION && state.node == node && state.may_write => {
+            Some(state)
+        }
+        Ok(_) => {
+            tracing::info!(path = %path.display(), "the state file is of another Node or version");
+            None
+        }
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "the state file makes no sense");
+            None
+        }
+    }
+}
+
+/// Writes what is known whenever it changes, for as long as the future is polled.
+pub async fn keep(folder: PathBuf, mut states: watch::Receiver<Option<Arc<State>>>) {
+    let mut fault: Option<String> = None;
+    loop {
+        let state = states.borrow_and_update().clone();
+        if let Some(state) = state {
+            let into = folder.clone();
+            let written = tokio::task::spawn_blocking(move || write(&into, &state)).await;
+            let told = match written {
+                Ok(Ok(())) => None,
+                Ok(Err(error)) => Some(error.to_string()),
+                Err(error) => Some(error.to_string()),
+            };
+            if told != fault
+                && let Some(error) = &told
+            {
+                let folder = folder.display();
+                tracing::warn!(%folder, %error, "what is known of the segments cannot be kept: a \
+                    daemon that is started while the API server is away will announce nothing; \
+                    is --state-dir a folder that it may write to?");
+            }
+            fault = told;
+        }
+        if states.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Replaces the file as a whole: a reader finds either the old or the new one.
+fn write(folder: &Path, state: &State) -> io::Result<()> {
+    make_folder(folder)?;
+    let draft = folder.join(format!(".{NAME}"));
+    let mut file = std::fs::File::create(&draft)?;
+    file.write_all(&serde_json::to_vec(state)?)?;
+    drop(file);
+    std::fs::rename(draft, folder.join(NAME))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::mac::Mac;
+    use super::super::protocol::{Candidates, NodeId, VoterSet};
+    use super::*;
+
+    fn link(up: bool) -> Link {
+        Link {
+            name: "eth0".into(),
+            index: 7,
+            mac: Some(Mac::new([2, 0, 0, 0, 0, 1])),
+            up,
+            addresses: Vec::new(),
+            default_route: None,
+        }
+    }
+
+    fn orders() -> AllOrders {
+        let key = Key::of("lan", "192.0.2.17".parse().unwrap());
+        let mut orders = Orders {
+            attachment: attachment(&link(true)),
+            ..Orders::default()
+        };
+        orders.addresses.insert(
+            key,
+            [
+                ("192.0.2.17".parse().unwrap(), Some("192.0.2.1".parse().unwrap())),
+                ("2001:db8::17".parse().unwrap(), None),
+            ]
+            .into(),
+        );
+        let only = Candidates::Only([NodeId::of("n1")].into());
+        orders.view.keys.insert(key, only);
+        orders.view.voters = Some(VoterSet {
+            generation: 3,
+            voters: [NodeId::of("n1"), NodeId::of("n2")].into(),
+            primary: Some(NodeId::of("n1")),
+        });
+        orders.view.known.insert(NodeId::of("n2"), Default::default());
+        orders.groups = groups(["2001:db8::17".parse().unwrap()].into_iter());
+        let witness = Orders {
+            witness: true,
+            ..Orders::default()
+        };
+        [
+            ("lan".to_owned(), Arc::new(orders)),
+            ("far".to_owned(), Arc::new(witness)),
+        ]
+        .into()
+    }
+
+    fn state() -> State {
+        let interfaces = [("lan".to_owned(), "eth0".to_owned())].into();
+        State::of("n1", &orders(), &interfaces)
+    }
+
+    #[test]
+    fn what_is_written_is_what_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("n1");
+        assert_eq!(read(&folder, "n1"), None);
+        write(&folder, &state()).unwrap();
+        let found = read(&folder, "n1").unwrap();
+        assert_eq!(found.orders(&[link(true)], true, false), orders());
+        assert_eq!(read(&folder, "n2"), None, "it is another Node's");
+    }
+
+    #[test]
+    fn interfaces_are_looked_up_anew() {
+        let down = state().orders(&[link(false)], true, false);
+        assert_eq!(down["lan"].attachment, None);
+        assert!(!down["lan"].witness && down["far"].witness);
+        assert_eq!(state().orders(&[], true, false)["lan"].attachment, None);
+    }
+
+    #[test]
+    fn a_file_that_makes_no_sense_is_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(NAME), "{\"version\":").unwrap();
+        assert_eq!(read(folder.path(), "n1"), None);
+    }
+}

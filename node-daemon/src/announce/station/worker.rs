@@ -1,0 +1,325 @@
+//! The loop of the thread.
+//!
+//! The order of one turn matters. First of all the clock is looked at: what has run out meanwhile is
+//! gone before anything else is done. Then orders and what other members say are taken in, so that
+//! who was held up learns what it has lost; then ARP and neighbour discovery; and only then
+//! anything is answered.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, mpsc as channel};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use tokio::sync::mpsc;
+
+use super::super::clock;
+use super::super::codec::SegmentId;
+use super::super::inheritance::{Estate, Inheritance};
+use super::super::metrics::Metrics;
+use super::super::node_network::NodeNetwork;
+use super::super::protocol::{Moment, Path};
+use super::super::secrets::Ring;
+use super::rights::Rights;
+use super::segment::{Identity, Segment};
+use super::{AllOrders, Answered, Report, Setup, Slot, with_causes};
+
+/// Messages over the node network looked at before anything else is done.
+const MESSAGES_AT_ONCE: usize = 1024;
+/// How soon to try again to open the port.
+const RETRY: Duration = Duration::from_secs(1);
+/// From when on waking up late is counted.
+const STALL: Duration = Duration::from_millis(50);
+/// How often to look at the secrets.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// The thread's own.
+pub(super) struct Worker {
+    slot: Arc<ArcSwap<Slot>>,
+    answered: channel::Receiver<Answered>,
+    woken: UnixStream,
+    identity: Identity,
+    /// What was inherited of segments that have not been ordered yet.
+    estates: BTreeMap<String, Estate>,
+    orders: Arc<AllOrders>,
+    segments: BTreeMap<SegmentId, (String, Segment)>,
+    port: u16,
+    secrets: Arc<ArcSwap<Ring>>,
+    next_try: Moment,
+    next_look: Moment,
+    rights: Rights,
+    shared: Shared,
+}
+
+/// What all segments use.
+pub(super) struct Shared {
+    reports: mpsc::Sender<(String, Report)>,
+    pub(super) metrics: Metrics,
+    pub(super) ring: Arc<Ring>,
+    pub(super) node_network: Option<NodeNetwork>,
+    pub(super) node_network_port: Option<u16>,
+    /// Why there is no socket on the node network.
+    trouble: Option<String>,
+}
+
+impl Shared {
+    /// Reports, unless there is no room: whoever reads it must not hold up the thread.
+    pub(super) fn report(&self, segment: &str, report: Report) -> bool {
+        let sent = self.reports.try_send((segment.to_owned(), report));
+        if let Err(error) = &sent {
+            tracing::warn!(segment, %error, "report dropped");
+        }
+        sent.is_ok()
+    }
+}
+
+impl Worker {
+    pub(super) fn new(
+        setup: Setup,
+        slot: Arc<ArcSwap<Slot>>,
+        answered: channel::Receiver<Answered>,
+        woken: UnixStream,
+        rights: Rights,
+    ) -> Self {
+        let (incarnation, estates) = match setup.inherited {
+            Some(inherited) => (inherited.incarnation, inherited.segments),
+            None => (setup.incarnation, BTreeMap::new()),
+        };
+        Self {
+            slot,
+            answered,
+            woken,
+            identity: Identity {
+                node: setup.node,
+                incarnation,
+                parameters: setup.parameters,
+                seed: setup.seed,
+            },
+            estates,
+            orders: Arc::default(),
+            segments: BTreeMap::new(),
+            port: setup.heartbeat_port,
+            shared: Shared {
+                reports: setup.reports,
+                metrics: setup.metrics,
+                ring: setup.secrets.load_full(),
+                node_network: None,
+                node_network_port: None,
+                trouble: None,
+            },
+            secrets: setup.secrets,
+            next_try: Moment::default(),
+            next_look: Moment::default(),
+            rights,
+        }
+    }
+
+    pub(super) fn run(mut self) -> Inheritance {
+        loop {
+            let slot = self.slot.load_full();
+            if slot.stop {
+                break;
+            }
+            let now = clock::now();
+            for (_, segment) in self.segments.values_mut() {
+                segment.tick(&self.shared, now);
+            }
+            self.open_node_network(now);
+            self.look_at_secrets(now);
+            if !Arc::ptr_eq(&slot.orders, &self.orders) {
+                self.obey(&slot.orders, now);
+            }
+            while let Ok(answered) = self.answered.try_recv() {
+                self.take_answer(answered, now);
+            }
+            for (_, segment) in self.segments.values_mut() {
+                segment.retry(&self.shared, now);
+            }
+            self.hear_messages();
+            for (_, segment) in self.segments.values_mut() {
+                segment.hear_frames(&self.shared);
+            }
+            for (_, segment) in self.segments.values_mut() {
+                segment.speak(&self.shared);
+            }
+            self.publish_rights();
+            self.wait();
+        }
+        let Self {
+            identity,
+            mut estates,
+            segments,
+            shared,
+            rights,
+            ..
+        } = self;
+        rights.publish(BTreeMap::new());
+        for (name, segment) in segments.into_values() {
+            shared.report(&name, Report::OnAir(None));
+            let (name, estate) = segment.export();
+            estates.insert(name, estate);
+        }
+        Inheritance {
+            node: identity.node,
+            incarnation: identity.incarnation,
+            segments: estates,
+        }
+    }
+
+    fn obey(&mut self, orders: &Arc<AllOrders>, now: Moment) {
+        self.orders = Arc::clone(orders);
+        let gone = |(id, (name, _)): (&SegmentId, &(String, Segment))| {
+            (!orders.contains_key(name)).then_some(*id)
+        };
+        let gone: Vec<_> = self.segments.iter().filter_map(gone).collect();
+        for id in gone {
+            if let Some((_, segment)) = self.segments.remove(&id) {
+                segment.close(&self.shared);
+            }
+        }
+        for (name, orders) in orders.iter() {
+            let id = SegmentId::of(name);
+            if let Some((_, segment)) = self.segments.get_mut(&id) {
+                segment.obey(orders, &self.shared, now);
+            } else {
+                let estate = self.estates.remove(name);
+                let shared = &self.shared;
+                let segment = Segment::new(name, &self.identity, estate, orders, shared, now);
+                if let Some(trouble) = &shared.trouble {
+                    let trouble = Some(trouble.clone());
+                    shared.report(name, Report::NodeNetwork(trouble));
+                }
+                self.segments.insert(id, (name.clone(), segment));
+            }
+        }
+    }
+
+    fn take_answer(&mut self, answered: Answered, now: Moment) {
+        let Answered {
+            segment,
+            answer,
+            asked,
+        } = answered;
+        if let Some((_, segment)) = self.segments.get_mut(&SegmentId::of(&segment)) {
+            segment.api_answered(answer, asked, &self.shared, now);
+        }
+    }
+
+    fn hear_messages(&mut self) {
+        for (_, segment) in self.segments.values_mut() {
+            segment.hear_messages(&self.shared);
+        }
+        let mut heard = Vec::new();
+        if let Some(network) = &self.shared.node_network {
+            network.receive(MESSAGES_AT_ONCE, |message| heard.push(message.to_vec()));
+        }
+        for message in heard {
+            let id = SegmentId::in_message(&message);
+            let segment = id.and_then(|id| self.segments.get_mut(&id));
+            if let Some((_, segment)) = segment {
+                segment.message_received(&message, Path::NodeNetwork, &self.shared);
+            }
+        }
+    }
+
+    fn open_node_network(&mut self, now: Moment) {
+        if self.shared.node_network.is_some() || now < self.next_try {
+            return;
+        }
+        self.next_try = now + RETRY;
+        let opened = NodeNetwork::open(self.port);
+        match opened {
+            Ok(network) => {
+                self.shared.node_network_port = network.port().ok();
+                self.shared.node_network = Some(network);
+                if self.shared.trouble.take().is_some() {
+                    tracing::info!(
+                        port = self.port,
+                        "heartbeats of other nodes can be heard now"
+                    );
+                    self.report_to_all(&Report::NodeNetwork(None));
+                }
+                self.tell_all(now);
+            }
+            Err(error) => {
+                let text = with_causes(&error);
+                if self.shared.trouble.as_ref() != Some(&text) {
+                    tracing::warn!(error = %text, "heartbeats go over the segments alone");
+                    self.shared.trouble = Some(text.clone());
+                    self.report_to_all(&Report::NodeNetwork(Some(text)));
+                }
+            }
+        }
+    }
+
+    fn look_at_secrets(&mut self, now: Moment) {
+        if now < self.next_look {
+            return;
+        }
+        self.next_look = now + LOOK;
+        let ring = self.secrets.load();
+        if !Arc::ptr_eq(&ring, &self.shared.ring) {
+            self.shared.ring = Arc::clone(&ring);
+            drop(ring);
+            self.tell_all(now);
+        }
+    }
+
+    fn tell_all(&mut self, now: Moment) {
+        for (_, segment) in self.segments.values_mut() {
+            segment.shared_changed(&self.shared, now);
+        }
+    }
+
+    fn publish_rights(&mut self) {
+        let mut changed = false;
+        for (_, segment) in self.segments.values_mut() {
+            changed |= segment.changed_rights();
+        }
+        if changed {
+            let segments = self.segments.values();
+            let rights = segments.flat_map(|(_, segment)| segment.rights());
+            self.rights.publish(rights.collect());
+        }
+    }
+
+    fn report_to_all(&self, report: &Report) {
+        for (name, _) in self.segments.values() {
+            self.shared.report(name, report.clone());
+        }
+    }
+
+    /// Waits for a frame, a message, an order, or the next deadline.
+    fn wait(&self) {
+        let now = clock::now();
+        let segments = self.segments.values();
+        let deadlines = segments.map(|(_, segment)| segment.next_deadline(now));
+        let mut deadline = deadlines.fold(self.next_look, Moment::min);
+        if self.shared.node_network.is_none() {
+            deadline = deadline.min(self.next_try);
+        }
+        let own = [self.woken.as_fd()];
+        let network = self.shared.node_network.as_ref();
+        let segments = self.segments.values();
+        let mut descriptors: Vec<_> = own
+            .into_iter()
+            .chain(network.map(NodeNetwork::descriptor))
+            .chain(segments.flat_map(|(_, segment)| segment.descriptors()))
+            .map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN))
+            .collect();
+        let timeout = TimeSpec::from_duration(deadline.since(now));
+        // A signal ends the wait early, and that is all that can go wrong here.
+        let _ = ppoll(&mut descriptors, Some(timeout), None);
+        let late = clock::now().since(deadline);
+        if late >= STALL {
+            let stalls = &self.shared.metrics.stalls;
+            stalls.observe(late.as_secs_f64());
+        }
+        let mut drain = [0; 64];
+        while matches!((&self.woken).read(&mut drain), Ok(length) if length > 0) {}
+    }
+}
