@@ -71,7 +71,7 @@ bench-cloudscale: control-plane ## Measures load balancers of cloudscale.ch besi
 	@target/release/bench-cloudscale
 
 .PHONY: bench-failover
-bench-failover: packages control-plane ## Measures what users notice of each kind of failure; three quarters of an hour. REPETITIONS=, ONLY=, SEED= change it
+bench-failover: packages control-plane ## Measures what users notice of each kind of failure; three quarters of an hour. REPETITIONS=, NODES=, ONLY=, SEED= change it
 	$(call say,Release builds: memory and processor time are measured)
 	@cargo build --workspace --locked --release --bins
 	$(call say,The bench: its own small world of namespaces; nothing of this machine is touched)

@@ -11,6 +11,7 @@
 //! speakers, which counts always.
 
 mod at_rest;
+mod large;
 mod picture;
 mod rows;
 mod table;
@@ -23,6 +24,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 
 pub use at_rest::AtRest;
+pub use large::Large;
 pub use rows::{Metric, Peer, ROWS, Row, Way};
 pub use table::{Quantiles, Table};
 
@@ -44,6 +46,9 @@ pub struct Scale {
     pub api_outage: Duration,
     /// For how long the cost at rest is measured; zero: not at all.
     pub rest: Duration,
+    /// On how many nodes the cost of a large segment is measured, with ten addresses for each; zero:
+    /// not at all.
+    pub nodes: usize,
     /// Only rows with this in their names, if it is not empty.
     pub only: String,
     /// Chooses the moments of the faults.
@@ -60,19 +65,21 @@ impl Scale {
             long: 5,
             api_outage: Duration::from_secs(60),
             rest: Duration::from_secs(60),
+            nodes: 100,
             only: String::new(),
             seed: 1,
             tells: true,
         }
     }
 
-    /// [`Self::full`], changed by `REPETITIONS`, `ONLY` and `SEED`.
+    /// [`Self::full`], changed by `REPETITIONS`, `NODES`, `ONLY` and `SEED`.
     fn from_environment() -> Result<Self> {
         let full = Self::full();
         let short = number("REPETITIONS", full.short)?;
         Ok(Self {
             short,
             long: full.long.min(short),
+            nodes: number("NODES", full.nodes)?,
             only: std::env::var("ONLY").unwrap_or_default(),
             seed: number("SEED", full.seed)?,
             ..full
@@ -173,6 +180,11 @@ pub async fn run(scale: &Scale) -> Result<Table> {
     }
     if !scale.rest.is_zero() && "at rest".contains(&scale.only) {
         table.at_rest = Some(at_rest::measure(scale.rest).await?);
+        netlab::clear_world()?;
+    }
+    if scale.nodes > 0 && "many nodes".contains(&scale.only) {
+        let services = scale.nodes * 5;
+        table.large = Some(large::measure(scale.nodes, services, scale.rest).await?);
         netlab::clear_world()?;
     }
     Ok(table)

@@ -13,6 +13,7 @@ fn a_few_repetitions_of_each_short_fault_are_as_wanted() {
             long: 0,
             api_outage: Duration::from_secs(5),
             rest: Duration::ZERO,
+            nodes: 0,
             only: String::new(),
             seed: 7,
             tells: true,

@@ -4,6 +4,7 @@ use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use super::at_rest::AtRest;
+use super::large::Large;
 use super::rows::{PLUGGED, ROWS, Row};
 use crate::failover::{Seen, millis};
 use crate::figures::figure;
@@ -49,6 +50,8 @@ pub struct Table {
     measured: Vec<(&'static str, Seen)>,
     /// What it costs while nothing fails.
     pub at_rest: Option<AtRest>,
+    /// The same on many nodes.
+    pub large: Option<Large>,
 }
 
 impl Table {
@@ -106,6 +109,7 @@ impl Table {
             }));
         }
         missed.extend(self.at_rest.iter().flat_map(AtRest::missed));
+        missed.extend(self.large.iter().flat_map(Large::missed));
         missed
     }
 
@@ -165,6 +169,9 @@ impl Table {
         if let Some(rest) = &self.at_rest {
             figure("at rest", rest);
         }
+        if let Some(large) = &self.large {
+            figure("many nodes", large);
+        }
     }
 }
 
@@ -220,6 +227,9 @@ impl fmt::Display for Table {
         }
         if let Some(rest) = &self.at_rest {
             writeln!(f, "\nAt rest: {rest}")?;
+        }
+        if let Some(large) = &self.large {
+            writeln!(f, "\nMany nodes: {large}")?;
         }
         for missed in self.missed() {
             writeln!(f, "MISSED {missed}")?;

@@ -42,6 +42,15 @@ impl Network {
         Self::with(name, subnets, ranges)
     }
 
+    /// The lab's bridge, with room for a thousand addresses.
+    pub fn wide(name: &str) -> Self {
+        let subnets = [
+            subnet("10.77.0.0/16", Lab::GATEWAY_V4),
+            subnet("fd77::/64", Lab::GATEWAY_V6),
+        ];
+        Self::with(name, subnets, &["10.77.4.0/22", "fd77::1:0/118"])
+    }
+
     fn with(name: &str, subnets: [Subnet; 2], ranges: &[&str]) -> Self {
         let spec = L2NetworkSpec {
             subnets: subnets.into(),

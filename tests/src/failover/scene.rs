@@ -27,6 +27,9 @@ pub const APP: &str = "app";
 /// The host of the backend. It has no daemon.
 const BACKEND: &str = "b1";
 
+/// With which all heartbeats are signed.
+const HEARTBEAT_KEY: &str = "3b1f0c64a7d2e98f5b6a1c0d4e7f8a92b3c4d5e6f708192a3b4c5d6e7f809102\n";
+
 /// How long the cluster may take to be as it should.
 const SOON: Duration = Duration::from_secs(40);
 
@@ -180,16 +183,7 @@ impl Scene {
     }
 
     async fn daemon_spec(&self, name: &str) -> Result<Spec> {
-        let node = self.cluster.node(name);
-        let mut flags = Vec::new();
-        // All nodes of the lab share one /run.
-        if has_flag("state-dir") {
-            let folder = self.cluster.lab.folder().join(format!("state-{name}"));
-            std::fs::create_dir_all(&folder)?;
-            flags.push(format!("--state-dir={}", folder.display()));
-        }
-        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-        let mut spec = self.cluster.daemon_spec(node, &flags).await?;
+        let mut spec = daemon_spec(&self.cluster, self.cluster.node(name)).await?;
         if self.layout.release {
             spec.program = Program::Node.release_or_own()?.1;
         }
@@ -662,6 +656,31 @@ impl Scene {
         }
         Ok(())
     }
+}
+
+/// What starts the daemon on a node, with what its Pod has mounted. All nodes of a lab share one `/run`.
+///
+/// # Errors
+/// If there is no token for it, or a file cannot be written.
+pub async fn daemon_spec(cluster: &Cluster, node: &Host) -> Result<Spec> {
+    let mut spec = cluster.daemon_spec(node, &[]).await?;
+    let folder = cluster.lab.folder();
+    let keys = folder.join("heartbeat-keys");
+    for (flag, path) in [
+        ("state-dir", folder.join(format!("state-{}", node.name()))),
+        ("heartbeat-key-file", keys.clone()),
+    ] {
+        if has_flag(flag) {
+            std::fs::create_dir_all(&path)?;
+            let start = format!("--{flag}=");
+            spec.args.retain(|argument| !argument.starts_with(&start));
+            spec.args.push(format!("{start}{}", path.display()));
+        }
+    }
+    if keys.is_dir() {
+        std::fs::write(keys.join("1"), HEARTBEAT_KEY)?;
+    }
+    Ok(spec)
 }
 
 /// Whether the daemon has a flag.

@@ -40,10 +40,9 @@ impl Seen {
         self.stall <= TOLERABLE
     }
 
-    /// Asserts what holds whatever happens: never two, and nobody catches up after a pause.
+    /// Asserts what holds whatever happens: never two.
     pub fn assert_safe(&self) {
         assert!(self.two.is_zero(), "two nodes answered: {self}");
-        assert_eq!(self.late, 0, "answers after a pause: {self}");
     }
 }
 

@@ -132,7 +132,9 @@ impl Watch {
         self.probers.iter().for_each(Prober::stop);
         let outages = self.flows.map(|flow| flow.end(began));
         let answers = self.probers.map(|prober| prober.end(began));
-        let mut frames = scene.capture.since(began);
+        // Who was asked and answered before is where the address moves from.
+        let before = began.checked_sub(WELL).unwrap_or(began);
+        let mut frames = scene.capture.since(before);
         frames.retain(|frame| frame.at <= ended);
         let worst = |of: &dyn Fn(&Outage) -> Duration| outages.iter().map(of).max();
         let mut seen = Seen {
@@ -148,7 +150,8 @@ impl Watch {
             seen.two = seen.two.max(answers.two());
             seen.late += answers.late().len();
             seen.moves = seen.moves.max(claims::moves(&frames, address).len());
-            let announced = claims::announcements(&frames, address);
+            let mut announced = claims::announcements(&frames, address);
+            announced.retain(|claim| claim.at >= began);
             let names = announced.iter().map(|claim| scene.name_of(claim.mac));
             seen.announcers.extend(names);
         }

@@ -211,6 +211,11 @@ pub fn clear_world() -> Result<()> {
     if !is_world() {
         bail!("this is no world");
     }
+    // A namespace that is deleted takes its end of a cable with it, but later.
+    for line in ip("-br link show type veth")?.lines() {
+        let name = line.split('@').next().unwrap_or_default();
+        ip(&format!("link del {name}"))?;
+    }
     for line in ip("netns list")?.lines() {
         let name = line.split(' ').next().unwrap_or_default();
         ip(&format!("netns del {name}"))?;

@@ -74,8 +74,8 @@ pub async fn case_02_a_killed_daemon_costs_its_clients_nothing(scene: &mut Scene
 pub async fn case_03_a_frozen_daemon_falls_silent_and_says_nothing_of_before_when_it_goes_on(
     scene: &mut Scene,
 ) {
-    // That nothing of before is said is asserted of each attempt: a late answer is one of those.
     let seen = once(scene, |scene| Box::pin(scene.suffer_pause())).await;
+    assert_eq!(seen.late, 0, "questions of before were answered: {seen}");
     assert!(seen.dark <= 500 * MS, "{seen}");
     assert_eq!(seen.outage, Duration::ZERO, "{seen}");
     assert_eq!(seen.broken, 0, "{seen}");
@@ -172,6 +172,7 @@ async fn suspension(scene: &mut Scene) -> anyhow::Result<Seen> {
 
 pub async fn case_13_a_machine_that_was_paused_says_nothing_of_before(scene: &mut Scene) {
     let seen = once(scene, |scene| Box::pin(suspension(scene))).await;
+    assert_eq!(seen.late, 0, "questions of before were answered: {seen}");
     assert!(seen.outage <= 1000 * MS, "{seen}");
 }
 

@@ -2,29 +2,31 @@
 
 use std::time::Duration;
 
+use mooring_tests::failover::faults::until;
 use mooring_tests::failover::{Scene, Seen};
 use mooring_tests::netlab::{Mischief, Quota};
-
-use crate::alone::SOON;
 
 /// How long each kind of trouble lasts.
 const SPAN: Duration = Duration::from_secs(12);
 
-/// All clients at work during some trouble. What must never be is asserted.
-async fn during(scene: &Scene, what: &str) -> Seen {
+/// All clients at work during some trouble, which lasts as long as what `begin` gives. What must never
+/// be is asserted.
+async fn during<T>(scene: &Scene, what: &str, begin: impl FnOnce(&Scene) -> T) -> (Seen, T) {
     let (mut watch, _) = scene.watch_speaker().await.unwrap();
     watch.begin();
-    watch.settle(SPAN, SOON).await;
+    let trouble = begin(scene);
+    until(watch.began() + SPAN).await;
     let seen = watch.end(scene);
     println!("{what}: {seen}");
     seen.assert_safe();
-    seen
+    (seen, trouble)
 }
 
 pub async fn case_11_heartbeats_lost_at_random_never_make_two_speakers(scene: &mut Scene) {
     for percent in [1, 5, 20] {
-        scene.lose_heartbeats(percent).unwrap();
-        let seen = during(scene, &format!("{percent} % lost")).await;
+        let what = format!("{percent} % lost");
+        let lose = |scene: &Scene| scene.lose_heartbeats(percent).unwrap();
+        let (seen, ()) = during(scene, &what, lose).await;
         if percent == 1 {
             assert_eq!(seen.moves, 0, "{seen}");
         }
@@ -56,9 +58,8 @@ pub async fn case_11_delay_disorder_and_duplicates_never_make_two_speakers(scene
     ];
     for mischief in mischiefs {
         let owner = scene.speaker().await.unwrap();
-        let relays: Vec<_> = scene
-            .members()
-            .map(|name| {
+        let relay = |scene: &Scene| -> Vec<_> {
+            let relay = |name: &str| {
                 let share = if name == owner { 2 } else { 1 };
                 let (least, most) = mischief.delay;
                 let mischief = Mischief {
@@ -66,9 +67,10 @@ pub async fn case_11_delay_disorder_and_duplicates_never_make_two_speakers(scene
                     ..mischief
                 };
                 scene.port(name).relay(mischief).unwrap()
-            })
-            .collect();
-        during(scene, &format!("{mischief:?}")).await;
+            };
+            scene.members().map(relay).collect()
+        };
+        let (_, relays) = during(scene, &format!("{mischief:?}"), relay).await;
         let passed: Vec<usize> = relays.iter().map(|relay| relay.passed()).collect();
         println!("relayed: {passed:?}");
         assert!(passed.iter().all(|frames| *frames > 0), "{passed:?}");
@@ -79,7 +81,8 @@ pub async fn case_11_delay_disorder_and_duplicates_never_make_two_speakers(scene
 
 pub async fn case_25_a_daemon_without_processor_time_never_makes_two_speakers(scene: &mut Scene) {
     let owner = scene.speaker().await.unwrap();
-    let quota = Quota::of(&scene.daemons[&owner], 5).unwrap();
-    during(scene, "5 % of a processor").await;
+    let keep_short = |scene: &Scene| Quota::of(&scene.daemons[&owner], 5).unwrap();
+    // It may answer late, as long as it is the one who may answer.
+    let (_, quota) = during(scene, "5 % of a processor", keep_short).await;
     drop(quota);
 }
