@@ -514,7 +514,7 @@ impl<E: EventSink> Work<E> {
                     .conflict(&snapshot, &self.assignment, segment, claim);
             }
             Report::Ask(request, asked) => self.ask(segment, request, asked),
-            Report::Members(members) => self.heed_members(segment, members),
+            Report::Members(members) => self.heed_members(segment, &members),
             // The station has counted it.
             Report::Noted(transition) => tracing::debug!(segment, ?transition, "protocol"),
             Report::NodeNetwork(fault) => self.teller.node_network(segment, fault.as_deref()),
@@ -552,7 +552,7 @@ impl<E: EventSink> Work<E> {
 
     /// The Leases of voters that have fallen silent are read at once: whether they have stood still
     /// for a while can only be told by a second reading.
-    fn heed_members(&mut self, segment: &str, members: Arc<Vec<Member>>) {
+    fn heed_members(&mut self, segment: &str, members: &[Member]) {
         let silent: BTreeSet<NodeId> = members
             .iter()
             .filter(|member| member.voter && !member.alive && member.node != self.desk.node)

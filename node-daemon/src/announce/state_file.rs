@@ -215,6 +215,7 @@ mod tests {
             up,
             addresses: Vec::new(),
             default_route: None,
+            stack: crate::announce::links::Stack::default(),
         }
     }
 

@@ -559,7 +559,7 @@ impl Machine {
     /// Where a rule is switched off that forbids it: takes back what was let go, if an echo of a
     /// heartbeat comes in that listed it.
     fn revive(&mut self) {
-        if self.estate.ghosts.is_empty() || !self.mandate.end().is_some_and(|end| self.now < end) {
+        if self.estate.ghosts.is_empty() || self.mandate.end().is_none_or(|end| self.now >= end) {
             return;
         }
         let seq = self.mandate.confirmed_seq();

@@ -311,9 +311,7 @@ impl Machine {
         if was_gone {
             let keys: Vec<Key> = peer.stated.keys.iter().copied().collect();
             for key in keys {
-                if !self.owners.contains_key(&key) {
-                    self.owners.insert(key, node);
-                }
+                self.owners.entry(key).or_insert(node);
             }
         }
         self.quiet.is_back(node);

@@ -171,21 +171,21 @@ impl Machine {
             }
             ApiAnswer::LeasesUnchanged(unchanged) => self.survive(&unchanged),
             ApiAnswer::Voters(voters) | ApiAnswer::Conflict(voters) => {
-                self.note_voters(voters, asked);
+                self.note_voters(&voters, asked);
             }
             ApiAnswer::Written(voters) => {
                 if surviving {
                     self.note(Transition::SurvivedViaApi);
                 }
-                self.note_voters(voters, asked);
+                self.note_voters(&voters, asked);
             }
         }
         self.registry.due = self.now + SOON;
     }
 
-    fn note_voters(&mut self, voters: VoterSet, asked: Moment) {
+    fn note_voters(&mut self, voters: &VoterSet, asked: Moment) {
         self.adopt(voters.clone());
-        if voters == self.registry.current {
+        if *voters == self.registry.current {
             self.registry.read_at = self.registry.read_at.max(Some(asked));
             self.count_echoes();
         }
@@ -325,7 +325,7 @@ impl Machine {
                 let heard = self
                     .peers
                     .get(voter)
-                    .map_or(oldest, |peer| peer.last_heard());
+                    .map_or(oldest, super::peers::Peer::last_heard);
                 heard + REPLACED <= now
             })
             .copied();
