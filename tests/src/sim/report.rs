@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::clock::SECOND;
 use super::faults::FaultKind;
+use super::network::each;
 use super::schedule::Schedule;
 use super::search::Found;
 use super::tally::{TRANSITIONS, Tally};
@@ -55,6 +56,12 @@ pub fn describe(schedule: &Schedule) -> String {
             None => "no voters yet".to_owned(),
         },
     );
+    for (number, nodes) in shape.keys.iter().enumerate() {
+        if let Some(nodes) = nodes {
+            let nodes: Vec<String> = each(*nodes).map(|node| format!("n{}", node + 1)).collect();
+            text += &format!("  k{} only on: {}\n", number + 1, nodes.join(" "));
+        }
+    }
     for (number, fault) in schedule.faults.iter().enumerate() {
         let steps = fault.steps(shape);
         text += &format!(

@@ -129,13 +129,28 @@ impl World {
             return false;
         }
         each(picture.serving).any(|candidate| {
-            if !self.is_eligible(candidate, key) || self.network.is_far(candidate) {
+            if !self.is_eligible(candidate, key)
+                || self.network.is_far(candidate)
+                || !self.can_know_that_it_is_heard(candidate)
+            {
                 return false;
             }
             let around = picture.near[candidate] & picture.voters & picture.serving;
             subsets(around)
                 .any(|some| some.count_ones() == majority && self.hear_each_other(picture, some))
         })
+    }
+
+    /// Whether anybody can tell a node that it is heard on the segment: the gateway, or another
+    /// that it hears, too. Of two that are alone there, one cannot know which of them is deaf.
+    fn can_know_that_it_is_heard(&self, node: usize) -> bool {
+        let mut others = (0..self.nodes.len())
+            .filter(|other| *other != node)
+            .filter(|other| self.nodes[*other].is_on_segment() && self.nodes[*other].runs())
+            .peekable();
+        (self.shape.gateway && self.network.gateway_answers(node))
+            || others.peek().is_none()
+            || others.any(|other| self.network.is_good(node, other, Path::Segment))
     }
 
     fn hear_each_other(&self, picture: &Picture, nodes: Nodes) -> bool {
