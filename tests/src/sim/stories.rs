@@ -282,6 +282,14 @@ fn rule_f() -> Story {
     Story::of(all.map(|(seed, phase)| {
         let mut script = Script::held_by_the_first(2);
         script.seed = seed;
+        // Neither is told of a change; it learns of one when it asks.
+        script.at(
+            5 * SECOND,
+            Step::StaleView {
+                nodes: 0b11,
+                on: true,
+            },
+        );
         script.part(6 * SECOND + phase * 25 * MILLISECOND, 1, 1 << 1, true);
         script.until(12 * SECOND)
     }))
@@ -335,6 +343,10 @@ fn rule_g() -> Story {
 fn rule_h() -> Story {
     Story::of((0..5).map(|phase| {
         let mut script = Script::held_by_the_first(3);
+        // The recording begins with the whole set of the holder, since that changes then.
+        script.shape.keys.push(Some(1));
+        script.at(0, Step::KeyThere { key: 1, on: false });
+        script.at(4 * SECOND, Step::KeyThere { key: 1, on: true });
         let at = 8 * SECOND + phase * 20 * MILLISECOND;
         script.at(
             at,
@@ -362,7 +374,7 @@ fn rule_h() -> Story {
             Step::PlayBack {
                 from: 0,
                 to: 2,
-                since: 2 * SECOND,
+                since: 4 * SECOND,
                 until: at,
             },
         );
