@@ -22,6 +22,8 @@ const ASK_GATEWAY: Duration = Duration::from_millis(100);
 const GATEWAY_ANSWERS: Duration = Duration::from_millis(100);
 /// If nobody hears anybody on the segment for so long, it filters heartbeats.
 const FILTERED: Duration = Duration::from_secs(1);
+/// If nobody could take what was let go in doubt, it is kept for that long.
+const SPARED: Duration = Duration::from_secs(2);
 /// A link that went down so often within that time is left alone for a while.
 const FLAPS: usize = 3;
 const FLAPS_WITHIN: Duration = Duration::from_secs(30);
@@ -40,6 +42,8 @@ pub(super) struct Senses {
     lost: bool,
     /// Nobody hears anybody on the segment: it lets no heartbeats through.
     pub(super) filtered: bool,
+    /// Until when nothing is let go, since nobody else could take it.
+    spared_until: Option<Moment>,
     link_downs: Vec<Moment>,
     pub(super) link_up_since: Option<Moment>,
     damped_until: Option<Moment>,
@@ -55,6 +59,7 @@ impl Senses {
             doubt_since: None,
             lost: false,
             filtered: false,
+            spared_until: None,
             link_downs: Vec::new(),
             link_up_since: None,
             damped_until: None,
@@ -137,28 +142,41 @@ impl Machine {
         }
         self.senses.due = now + LOOK_CLOSELY;
         let since = *self.senses.doubt_since.get_or_insert(now);
-        let ask = self
-            .senses
-            .gateway_asked
-            .is_none_or(|asked| asked + ASK_GATEWAY <= now);
-        if self.local.has_gateway && ask {
-            self.senses.gateway_asked = Some(now);
-            self.decide(Decision::ProbeGateway);
-        }
-        let answered = self.local.has_gateway
-            && self
-                .senses
-                .gateway_answered
-                .is_some_and(|at| at + ON_SEGMENT > now);
+        let answered = self.reaches_gateway() && self.local.has_gateway;
         let had_time = !self.local.has_gateway || since + GATEWAY_ANSWERS <= now;
         if answered {
             if unheard && deaf && since + FILTERED <= now {
                 self.senses.filtered = true;
             }
             self.regain_segment();
-        } else if had_time {
+        } else if self.eligible_others().next().is_none() {
+            // Nobody else could take what this one lets go.
+            if self.senses.lost {
+                self.senses.spared_until = Some(now + SPARED);
+            }
+            self.regain_segment();
+        } else if had_time && self.senses.spared_until.is_none_or(|until| until <= now) {
             self.doubt_segment(unheard, self.is_deaf(ON_SEGMENT));
         }
+    }
+
+    /// Whether the gateway has just answered, or there is none. It is asked for the next time.
+    pub(super) fn reaches_gateway(&mut self) -> bool {
+        let now = self.now;
+        if !self.local.has_gateway {
+            return true;
+        }
+        let ask = self
+            .senses
+            .gateway_asked
+            .is_none_or(|asked| asked + ASK_GATEWAY <= now);
+        if ask {
+            self.senses.gateway_asked = Some(now);
+            self.decide(Decision::ProbeGateway);
+        }
+        self.senses
+            .gateway_answered
+            .is_some_and(|at| at + ON_SEGMENT > now)
     }
 
     /// Nothing shows that this node is on the segment.

@@ -64,6 +64,8 @@ pub(super) enum Verdict {
     Free,
     /// Somebody has it until then, unless promised anew.
     Held(NodeId, Moment),
+    /// It is reserved for another claim: one that suits the key better may still have it.
+    Reserved(NodeId),
     /// Its last holder is preferred until then.
     Preferred(NodeId, Moment),
 }
@@ -321,6 +323,11 @@ impl Voter {
                 if now < until {
                     return Verdict::Held(holder, until);
                 }
+            }
+            Some(Hold::Reserved(holder, nonce, until))
+                if holder != claimant && nonce > 0 && now < until =>
+            {
+                return Verdict::Reserved(holder);
             }
             Some(Hold::Promised(holder, until) | Hold::Reserved(holder, _, until))
                 if holder != claimant && now < until =>
