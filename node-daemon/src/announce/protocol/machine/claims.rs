@@ -205,7 +205,11 @@ impl Machine {
         self.claims.replan = false;
         self.claims.plan_due = None;
         let now = self.now;
-        if !self.may_hold() {
+        if !self.may_hold() || !self.hears_quorum() {
+            if self.may_hold() {
+                // What it would be granted would only be kept from others.
+                self.claims.plan_due = Some(now + RANK_DELAY / 4);
+            }
             self.claims.free.clear();
             self.claims.reschedule();
             return;

@@ -198,6 +198,7 @@ impl Peer {
             || flags.draining
             || flags.vlan_down
             || flags.unfit
+            || !flags.hears_quorum
             || self.last.contact.mac.is_none();
         !hindered && !self.suspected && self.run_epoch > Epoch(0)
     }

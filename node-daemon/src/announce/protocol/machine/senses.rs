@@ -149,7 +149,7 @@ impl Machine {
                 self.senses.filtered = true;
             }
             self.regain_segment();
-        } else if self.eligible_others().next().is_none() {
+        } else if !self.has_heir() {
             // Nobody else could take what this one lets go.
             if self.senses.lost {
                 self.senses.spared_until = Some(now + SPARED);
@@ -158,6 +158,16 @@ impl Machine {
         } else if had_time && self.senses.spared_until.is_none_or(|until| until <= now) {
             self.doubt_segment(unheard, self.is_deaf(ON_SEGMENT));
         }
+    }
+
+    /// Whether anybody else could speak for what this node lets go. Who is draining goes on as long
+    /// as nobody takes what it has.
+    fn has_heir(&self) -> bool {
+        self.peers.values().any(|peer| {
+            let flags = peer.last.flags;
+            let draining = flags.draining && !flags.vlan_down && peer.last.count > 0;
+            peer.is_eligible() || (draining && !peer.suspected)
+        })
     }
 
     /// Whether the gateway has just answered, or there is none. It is asked for the next time.
