@@ -5,7 +5,7 @@
 
 use mooring_node::announce::protocol::{Parameters, Path};
 
-use super::clock::{Instant, MICROSECOND, MILLISECOND, SECOND};
+use super::clock::{Instant, MILLISECOND, SECOND};
 use super::faults::Steps;
 use super::invariants::Violation;
 use super::network::Nodes;
@@ -282,6 +282,14 @@ fn rule_f() -> Story {
     Story::of(all.map(|(seed, phase)| {
         let mut script = Script::held_by_the_first(2);
         script.seed = seed;
+        // Neither is told of a change; it learns of one when it asks.
+        script.at(
+            5 * SECOND,
+            Step::StaleView {
+                nodes: 0b11,
+                on: true,
+            },
+        );
         script.part(6 * SECOND + phase * 25 * MILLISECOND, 1, 1 << 1, true);
         script.until(12 * SECOND)
     }))
@@ -333,9 +341,13 @@ fn rule_g() -> Story {
 /// The holder and a voter die, the voter starts anew, and somebody plays it what the holder once
 /// said. The other two must not take the holder for alive.
 fn rule_h() -> Story {
-    Story::of((0..5).map(|phase| {
+    Story::of((0..60).map(|phase| {
         let mut script = Script::held_by_the_first(3);
-        let at = 8 * SECOND + phase * 20 * MILLISECOND;
+        // The recording begins with the whole set of the holder, since that changes then.
+        script.shape.keys.push(Some(1));
+        script.at(0, Step::KeyThere { key: 1, on: false });
+        script.at(4 * SECOND, Step::KeyThere { key: 1, on: true });
+        let at = 8 * SECOND;
         script.at(
             at,
             Step::Down {
@@ -358,11 +370,11 @@ fn rule_h() -> Story {
             },
         );
         script.at(
-            at + 100 * MILLISECOND + 10 * MICROSECOND,
+            at + 100 * MILLISECOND + phase * 2 * MILLISECOND,
             Step::PlayBack {
                 from: 0,
                 to: 2,
-                since: 2 * SECOND,
+                since: 3_800 * MILLISECOND,
                 until: at,
             },
         );
