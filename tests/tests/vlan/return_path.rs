@@ -78,7 +78,8 @@ END
     }
 }
 
-/// Nobody announces here: the router is told where the addresses are, and the node where the router is.
+/// Nobody announces here: the router is told where the addresses are. It is as strict about who asks by
+/// ARP, so the node is told where the router is.
 fn announce(id: u16) {
     let router = sh(&format!(
         "ip netns exec switch cat /sys/class/net/trunk.{id}/address"
@@ -163,11 +164,6 @@ fn answers_leave_by_the_vlan_that_the_request_came_in_by() {
             let counter = format!("/sys/class/net/moor{id}/statistics/tx_packets");
             assert_ne!(sh(&format!("cat {counter}")).trim(), "0");
         }
-        // The marks of others are left alone.
-        println!(
-            "{}",
-            sh("nft list table inet mooring; ip rule; ip route show table all")
-        );
         // Made again by somebody's hand: it works as before.
         sh("nft delete table inet mooring; ip rule delete priority 5210");
         for address in addresses {
