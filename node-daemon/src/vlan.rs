@@ -25,6 +25,11 @@
 //! chosen by the source, which the translation of Services turns back only after the way is
 //! chosen. So the connection gets a mark when it comes in, its answers get it from the
 //! connection, and a rule sends packets with the mark to a table with the VLAN's router.
+//!
+//! The packet that comes in gets the mark too, for the filter of sources (`rp_filter` with
+//! `src_valid_mark`): an interface without an address lets nothing in, even with the filter set to 2,
+//! unless the way back to the source leads by it. A rule for what comes in by the interface keeps it on
+//! its own way.
 
 pub mod apply;
 pub mod clean_up;
@@ -63,11 +68,11 @@ pub const TABLE: &str = "mooring";
 /// The protocol of routes and rules: no other program's in `/etc/iproute2/rt_protos`.
 pub const PROTOCOL: u8 = 77;
 
-/// Routing tables are this number and those that follow it, one for each router.
+/// Routing tables are this number and those that follow it, one for each subnet.
 pub const ROUTE_TABLES: u32 = 5_210_000;
 
 /// The priority of rules: before the main table (32766), after those of the network plugins (up to
-/// about 1000, or over 30000 for what is to come last).
+/// about 1000, or over 30000 for what is to come last). The one before it is ours, too.
 pub const RULE_PRIORITY: u32 = 5210;
 
 /// What the command line says of VLANs.

@@ -214,5 +214,8 @@ fn rule_message(rule: &Rule) -> RuleMessage {
         RuleAttribute::Table(rule.table),
         RuleAttribute::Protocol(RouteProtocol::Other(PROTOCOL)),
     ];
+    let device = rule.comes_in_by.iter().cloned();
+    let device = device.map(RuleAttribute::Iifname);
+    message.attributes.extend(device);
     message
 }

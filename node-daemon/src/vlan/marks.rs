@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// The bits of packet and connection marks that the return path uses. Contiguous.
 ///
-/// The default is `0xf0`: 15 routers on the VLANs of a node. Other users of marks leave these bits
+/// The default is `0xf0`: 15 subnets on the VLANs of a node. Other users of marks leave these bits
 /// alone: kube-proxy has 0x4000 and 0x8000, the port mapping of CNI 0x2000, Cilium 0x0f00 and the
 /// upper half (identities), Calico the upper half (its `IptablesMarkMask` is 0xffff0000 unless
 /// changed), OVN-Kubernetes numbers above 0x3f0; small numbers (1, 2, 3) are what people choose by

@@ -44,7 +44,8 @@ pub struct Route {
     pub device: u32,
 }
 
-/// A rule that sends packets with a mark to a routing table.
+/// A rule that sends packets with a mark to a routing table; if it names an interface, only those that
+/// come in by it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rule {
     /// Whether it is one for IPv6.
@@ -57,6 +58,8 @@ pub struct Rule {
     pub table: u32,
     /// Its place among the rules.
     pub priority: u32,
+    /// The interface's name.
+    pub comes_in_by: Option<String>,
 }
 
 /// Why the machine could not be looked at.
@@ -167,6 +170,7 @@ pub(super) fn rule(message: &RuleMessage) -> Option<Rule> {
         mask: 0,
         table: message.header.table.into(),
         priority: 0,
+        comes_in_by: None,
     };
     for attribute in &message.attributes {
         match attribute {
@@ -175,6 +179,7 @@ pub(super) fn rule(message: &RuleMessage) -> Option<Rule> {
             RuleAttribute::FwMask(mask) => rule.mask = *mask,
             RuleAttribute::Table(table) => rule.table = *table,
             RuleAttribute::Priority(priority) => rule.priority = *priority,
+            RuleAttribute::Iifname(name) => rule.comes_in_by = Some(name.clone()),
             _ => {}
         }
     }

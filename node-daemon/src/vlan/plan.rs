@@ -112,7 +112,11 @@ impl Step {
                 "route",
                 format!("{} {}", route.table, route.destination),
             ),
-            Self::AddRule(rule) => of(None, "rule", format!("{} {}", rule.v6, rule.mark)),
+            Self::AddRule(rule) => of(
+                None,
+                "rule",
+                format!("{} {} {}", rule.v6, rule.mark, rule.priority),
+            ),
             Self::ReplaceTable(_) => of(None, "table", String::new()),
             Self::Delete(_) | Self::DeleteRoute(_) | Self::DeleteRule(_) | Self::DeleteTable => {
                 None
@@ -163,11 +167,11 @@ impl fmt::Display for Step {
                 )
             }
             Self::AddRule(rule) => {
-                write!(
-                    f,
-                    "send packets with mark {:#x} to table {}",
-                    rule.mark, rule.table
-                )
+                match &rule.comes_in_by {
+                    Some(device) => write!(f, "send what comes in by {device}")?,
+                    None => f.write_str("send packets")?,
+                }
+                write!(f, " with mark {:#x} to table {}", rule.mark, rule.table)
             }
             Self::DeleteRule(rule) => write!(f, "delete the rule for mark {:#x}", rule.mark),
             Self::ReplaceTable(rules) => {

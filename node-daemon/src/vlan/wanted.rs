@@ -17,8 +17,8 @@ pub struct WantedVlan {
     pub mtu: u32,
     /// The L2Networks that need it, by name.
     pub segments: BTreeSet<String>,
-    /// Subnets with a router.
-    pub routers: BTreeMap<IpNet, IpAddr>,
+    /// The subnets, each with its router, if it has one.
+    pub subnets: BTreeMap<IpNet, Option<IpAddr>>,
     /// Whether an IPv6 subnet is among those of the L2Networks.
     pub ipv6: bool,
 }
@@ -66,16 +66,15 @@ pub fn resolve<'a>(segments: impl IntoIterator<Item = &'a Segment>, links: &[Lin
             vlan,
             mtu,
             segments: BTreeSet::new(),
-            routers: BTreeMap::new(),
+            subnets: BTreeMap::new(),
             ipv6: false,
         });
         entry.mtu = entry.mtu.min(mtu);
         entry.segments.insert(segment.name.clone());
         for (subnet, router) in &segment.subnets {
             entry.ipv6 |= matches!(subnet, IpNet::V6(_));
-            if let Some(router) = router {
-                entry.routers.entry(subnet.trunc()).or_insert(*router);
-            }
+            let known = entry.subnets.entry(subnet.trunc()).or_default();
+            *known = known.or(*router);
         }
     }
     wanted

@@ -13,6 +13,7 @@ use netlink_bindings::nftables::{
 };
 use netlink_bindings::traits::{NetlinkRequest as _, Pusher};
 
+use super::super::MarkMask;
 use super::{Chain, NftRule};
 
 /// The table's name, as the kernel wants it: [`super::super::TABLE`].
@@ -132,26 +133,21 @@ fn add_rule(chain: &mut Chained<'static>, rule: &NftRule) {
             let list = has_direction(list, CtDirection::Original);
             let list = connection_mark(list);
             let list = bits(list, &(!mask.bits()).to_ne_bytes(), &mark.to_ne_bytes());
-            list.nested_elem()
+            let list = list
+                .nested_elem()
                 .nested_data_ct()
                 .push_key(CtKeys::Mark as u32)
                 .push_sreg(Registers::Reg1 as u32)
                 .end_nested()
-                .end_nested()
+                .end_nested();
+            packet_mark(list, *mark, *mask)
         }
         NftRule::Restore { mark, mask, .. } => {
             let list = has_direction(list, CtDirection::Reply);
             let list = connection_mark(list);
             let list = bits(list, &mask.bits().to_ne_bytes(), &[0; 4]);
             let list = equals(list, &mark.to_ne_bytes());
-            let list = meta(list, MetaKeys::Mark);
-            let list = bits(list, &(!mask.bits()).to_ne_bytes(), &mark.to_ne_bytes());
-            list.nested_elem()
-                .nested_data_meta()
-                .push_key(MetaKeys::Mark as u32)
-                .push_sreg(Registers::Reg1 as u32)
-                .end_nested()
-                .end_nested()
+            packet_mark(list, *mark, *mask)
         }
     };
     let comment = rule.comment();
@@ -209,6 +205,18 @@ fn connection_mark<P: Pusher>(list: List<P>) -> List<P> {
         .nested_data_ct()
         .push_dreg(Registers::Reg1 as u32)
         .push_key(CtKeys::Mark as u32)
+        .end_nested()
+        .end_nested()
+}
+
+/// Sets the packet's mark.
+fn packet_mark<P: Pusher>(list: List<P>, mark: u32, mask: MarkMask) -> List<P> {
+    let list = meta(list, MetaKeys::Mark);
+    let list = bits(list, &(!mask.bits()).to_ne_bytes(), &mark.to_ne_bytes());
+    list.nested_elem()
+        .nested_data_meta()
+        .push_key(MetaKeys::Mark as u32)
+        .push_sreg(Registers::Reg1 as u32)
         .end_nested()
         .end_nested()
 }

@@ -12,6 +12,9 @@ use super::super::{MarkMask, ROUTE_TABLES, RULE_PRIORITY};
 use super::devices::{device, find};
 use super::{Device, Planned, Step};
 
+/// The main routing table.
+const MAIN: u32 = 254;
+
 /// The way back for what comes in by an interface for an address of a subnet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReturnPath {
@@ -19,8 +22,8 @@ pub struct ReturnPath {
     pub device: Device,
     /// The subnet.
     pub subnet: IpNet,
-    /// Its router.
-    pub router: IpAddr,
+    /// Its router, if it has one.
+    pub router: Option<IpAddr>,
 }
 
 pub(super) fn plan(wanted: &Wanted, observed: &Observed, mask: MarkMask, planned: &mut Planned) {
@@ -45,19 +48,30 @@ pub(super) fn plan(wanted: &Wanted, observed: &Observed, mask: MarkMask, planned
         };
         let mark = mask.mark(number);
         table.extend(nft::rules(&path.device.name, path.subnet, mark, mask));
-        rules.insert(Rule {
+        let answers = Rule {
             v6: matches!(path.subnet, IpNet::V6(_)),
             mark,
             mask: mask.bits(),
             table: ROUTE_TABLES + number,
             priority: RULE_PRIORITY,
+            comes_in_by: None,
+        };
+        // What comes in goes where it would have gone. Only the question whether its source is right,
+        // which names no interface, is for the table.
+        rules.insert(Rule {
+            table: MAIN,
+            priority: RULE_PRIORITY - 1,
+            comes_in_by: Some(path.device.name.clone()),
+            ..answers.clone()
         });
+        rules.insert(answers);
         let device = path.device.index;
         let everything = match path.subnet {
             IpNet::V4(_) => IpNet::from(Ipv4Net::default()),
             IpNet::V6(_) => IpNet::from(Ipv6Net::default()),
         };
-        for (destination, router) in [(path.subnet, None), (everything, Some(path.router))] {
+        let to_router = path.router.map(|router| (everything, Some(router)));
+        for (destination, router) in [(path.subnet, None)].into_iter().chain(to_router) {
             let route = Route {
                 table: ROUTE_TABLES + number,
                 destination,
@@ -125,7 +139,7 @@ fn paths(wanted: &Wanted, observed: &Observed) -> Vec<(String, ReturnPath)> {
             continue;
         };
         let segments: Vec<_> = want.segments.iter().map(String::as_str).collect();
-        for (subnet, router) in &want.routers {
+        for (subnet, router) in &want.subnets {
             let path = ReturnPath {
                 device: device(want.vlan, link),
                 subnet: *subnet,
