@@ -195,11 +195,6 @@ impl Machine {
         self.settle();
     }
 
-    /// Whether survivors of a lost majority go on through the API server, from now on.
-    pub const fn set_survive_via_api(&mut self, survive: bool) {
-        self.parameters.survive_via_api = survive;
-    }
-
     /// Takes in the state of this node.
     pub fn set_local(&mut self, local: Local, now: Moment) {
         self.advance(now);
