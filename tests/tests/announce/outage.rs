@@ -76,7 +76,10 @@ async fn a_crash_is_survived(scene: &mut Scene, web: Addresses, speaker: &str) -
     let daemon = node.start(scene.specs[speaker].clone()).unwrap();
     let started = Instant::now();
     eventually("it serves without the API server", SOON, async || {
-        daemon.log().contains("segment can be spoken on").then_some(())
+        daemon
+            .log()
+            .contains("segment can be spoken on")
+            .then_some(())
     })
     .await;
     let took = started.elapsed();
@@ -84,7 +87,11 @@ async fn a_crash_is_survived(scene: &mut Scene, web: Addresses, speaker: &str) -
     scene.daemons.insert(speaker.to_owned(), daemon);
     let next = crash(scene, web, &heir).await;
     scene.cluster.node(&heir).plug_cable().unwrap();
-    let daemon = scene.cluster.node(&heir).start(scene.specs[&heir].clone()).unwrap();
+    let daemon = scene
+        .cluster
+        .node(&heir)
+        .start(scene.specs[&heir].clone())
+        .unwrap();
     scene.daemons.insert(heir, daemon);
     next
 }
