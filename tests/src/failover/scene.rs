@@ -141,7 +141,12 @@ impl Scene {
             layout,
             cluster,
         };
-        scene.populate().await?;
+        if let Err(error) = scene.populate().await {
+            let logs = scene.daemons.iter();
+            let logs = logs.map(|(name, daemon)| format!("--- {name}:\n{}", daemon.log_tail()));
+            let logs: Vec<String> = logs.collect();
+            return Err(error.context(logs.join("\n")));
+        }
         Ok(scene)
     }
 
@@ -566,7 +571,17 @@ impl Scene {
         .map_err(|reason| anyhow::anyhow!("the scene does not settle: {reason}"))
     }
 
-    /// Waits until each member's daemon speaks to the others, and all are voters.
+    /// Who decides on the segment.
+    ///
+    /// # Errors
+    /// If the API server does not say.
+    pub async fn voters(&self) -> Result<Vec<String>> {
+        let networks = Api::<L2Network>::all(self.cluster.admin());
+        let status = networks.get(NETWORK).await?.status.unwrap_or_default();
+        Ok(status.voters.unwrap_or_default().nodes)
+    }
+
+    /// Waits until each member's daemon speaks to the others, and all are voters, or three of them.
     ///
     /// # Errors
     /// If it does not come to be in time.
@@ -586,17 +601,19 @@ impl Scene {
         let networks = Api::<L2Network>::all(self.cluster.admin());
         try_eventually(SOON, async || {
             let status = networks.get(NETWORK).await?.status.unwrap_or_default();
-            let voters = status.voters.unwrap_or_default().nodes;
+            let voters = self.voters().await?;
+            let votes = |name: &&&str| voters.iter().any(|voter| voter == **name);
+            let voting = members.iter().filter(votes).count();
+            ensure!(
+                voting >= members.len().min(3),
+                "the voters are {voters:?}, of {members:?}"
+            );
             for name in &members {
                 let is_ready = |node: &SegmentNode| node.name == *name && node.ready;
                 ensure!(
                     status.nodes.iter().any(is_ready),
                     "{name} is not ready: {:?}",
                     status.nodes
-                );
-                ensure!(
-                    voters.iter().any(|voter| voter == name),
-                    "{name} is no voter: {voters:?}"
                 );
             }
             Ok(())

@@ -75,15 +75,16 @@ async fn a_crash_is_survived(scene: &mut Scene, web: Addresses, speaker: &str) -
     let node = scene.cluster.node(speaker);
     let daemon = node.start(scene.specs[speaker].clone()).unwrap();
     let started = Instant::now();
-    eventually("it serves without the API server", SOON, async || {
-        daemon
-            .log()
-            .contains("segment can be spoken on")
-            .then_some(())
+    eventually("it takes part without the API server", SOON, async || {
+        let metrics = node.get("http://127.0.0.1:10267/metrics").await?;
+        let joined = "l2_transitions_total{segment=\"lab\",transition=\"joined\"} 1";
+        anyhow::ensure!(metrics.body.contains(joined), "{}", metrics.body);
+        anyhow::Ok(())
     })
     .await;
+    // Two seconds, and what a machine takes that has more to do than it can.
     let took = started.elapsed();
-    assert!(took < Duration::from_secs(3), "{took:?}");
+    assert!(took < Duration::from_secs(4), "{took:?}");
     scene.daemons.insert(speaker.to_owned(), daemon);
     let next = crash(scene, web, &heir).await;
     scene.cluster.node(&heir).plug_cable().unwrap();

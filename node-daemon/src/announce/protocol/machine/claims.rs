@@ -26,6 +26,8 @@ const PATIENCE: Duration = Duration::from_millis(700);
 /// A key that could not be had is tried again after that time, and a random part of the second.
 const RETRY: Duration = Duration::from_millis(100);
 const RETRY_SPREAD: Duration = Duration::from_millis(50);
+/// And no longer than so many times the first.
+const RETRIES: u32 = 4;
 /// Who has started within that time is waited for like the others.
 const STARTING: Duration = Duration::from_secs(3);
 /// How long a set that is not known yet is waited for before free keys are claimed.
@@ -64,6 +66,8 @@ struct Attempt {
     nonce: u32,
     /// Each with the voters that have granted and refused it.
     keys: BTreeMap<Key, (BTreeSet<NodeId>, BTreeSet<NodeId>)>,
+    /// What was claimed, but for what is lost.
+    wanted: BTreeSet<Key>,
     answered: BTreeSet<NodeId>,
     released_by: Option<(NodeId, Incarnation, u64)>,
     begun: Moment,
@@ -71,12 +75,25 @@ struct Attempt {
     repeats: u32,
 }
 
+impl Attempt {
+    fn message(&self) -> Claim {
+        Claim {
+            nonce: self.nonce,
+            keys: self.wanted.iter().copied().collect(),
+            released_by: self.released_by,
+        }
+    }
+}
+
 /// Free keys, and claims on their way.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Claims {
     free: BTreeMap<Key, Free>,
     releases: BTreeMap<Key, Release>,
-    retry: BTreeMap<Key, Moment>,
+    /// Whose holder is gone: when its promises end.
+    orphans: BTreeMap<Key, Moment>,
+    /// When to try again what could not be had, and how often that was.
+    retry: BTreeMap<Key, (Moment, u32)>,
     attempts: Vec<Attempt>,
     nonce: u32,
     /// Counts changes among the candidates: ranks are computed anew for each.
@@ -98,6 +115,12 @@ impl Claims {
         self.releases.remove(&key);
         self.free.remove(&key);
         self.retry.remove(&key);
+        self.orphans.remove(&key);
+    }
+
+    /// The holder of the key is gone, and the promises to it end then.
+    pub(super) fn was_orphaned(&mut self, key: Key, ends: Moment) {
+        self.orphans.insert(key, ends);
     }
 
     /// Somebody has let the key go.
@@ -117,6 +140,7 @@ impl Claims {
         };
         self.releases.insert(key, release);
         self.free.remove(&key);
+        self.orphans.remove(&key);
     }
 
     /// Gives up all claims on their way.
@@ -255,8 +279,14 @@ impl Machine {
             if let Some(release) = claims.releases.get(key) {
                 at = at.max(self.release_lasts(release));
             }
+            if let Some(ends) = claims.orphans.get(key)
+                && entry.rank > 0
+            {
+                // The first claims ahead; until then nobody is late.
+                at = at.max(*ends);
+            }
             at = at + RANK_DELAY * entry.rank;
-            if let Some(retry) = claims.retry.get(key) {
+            if let Some((retry, _)) = claims.retry.get(key) {
                 at = at.max(*retry);
             }
             if at <= now {
@@ -275,15 +305,11 @@ impl Machine {
         match release.target {
             Some(target) if target != self.me => release.at + self.parameters.promise,
             Some(_) => release.at,
-            None if release.lapsed && self.rules().last_holder_is_preferred => {
-                let back = self.peers.get(&release.by.0).is_some_and(|peer| {
-                    !peer.suspected && peer.last.flags.hears_quorum && !peer.last.flags.draining
-                });
-                if back {
-                    release.at + PREFERENCE
-                } else {
-                    release.at
-                }
+            None if release.lapsed
+                && self.rules().last_holder_is_preferred
+                && self.would_take_back(release.by.0) =>
+            {
+                release.at + PREFERENCE
             }
             None => release.at,
         }
@@ -296,6 +322,7 @@ impl Machine {
         let attempt = Attempt {
             nonce,
             keys: keys.iter().map(|key| (*key, Default::default())).collect(),
+            wanted: keys.iter().copied().collect(),
             answered: BTreeSet::new(),
             released_by,
             begun: self.now,
@@ -380,10 +407,16 @@ impl Machine {
         if won.is_empty() && lost.is_empty() {
             return;
         }
+        let mut narrowed = Vec::new();
         for attempt in &mut self.claims.attempts {
             attempt
                 .keys
                 .retain(|key, _| !won.contains(key) && !lost.contains(key));
+            let before = attempt.wanted.len();
+            attempt.wanted.retain(|key| !lost.contains(key));
+            if attempt.wanted.len() < before {
+                narrowed.push(attempt.message());
+            }
         }
         self.claims
             .attempts
@@ -395,7 +428,7 @@ impl Machine {
             self.win(key);
         }
         if !lost.is_empty() {
-            self.lose(&lost);
+            self.lose(&lost, narrowed);
         }
     }
 
@@ -422,13 +455,18 @@ impl Machine {
         self.claims.was_taken(key);
     }
 
-    fn lose(&mut self, keys: &[Key]) {
+    /// Gives keys up, and tells the voters: what some have reserved is free for others at once.
+    fn lose(&mut self, keys: &[Key], narrowed: Vec<Claim>) {
         self.note(Transition::ClaimLost);
         for key in keys {
             self.put_off(*key);
         }
-        // What some voters have reserved is free for others at once.
-        self.withdraw_claims();
+        for claim in narrowed {
+            self.tell_all(Body::Claim(claim.clone()));
+            if self.is_awake() {
+                self.judge_claim(self.me, self.incarnation, &claim);
+            }
+        }
     }
 
     /// The voters that can grant: those that live, and this node itself.
@@ -443,26 +481,17 @@ impl Machine {
             })
     }
 
-    /// Tells the voters that nothing is wanted any more, so that others get it.
-    fn withdraw_claims(&mut self) {
-        self.claims.nonce = self.claims.nonce.wrapping_add(1);
-        let claim = Claim {
-            nonce: self.claims.nonce,
-            keys: Vec::new(),
-            released_by: None,
-        };
-        self.tell_all(Body::Claim(claim.clone()));
-        if self.is_awake() {
-            self.judge_claim(self.me, self.incarnation, &claim);
-        }
-    }
-
     /// Tries a key again later: the better it suits others, the later.
     fn put_off(&mut self, key: Key) {
         let rank = placement::rank(key, (self.me, self.local.weight), self.eligible_others());
         let rank = u32::try_from(rank.min(RANKS)).unwrap_or(u32::MAX);
-        let at = self.now + RETRY + RANK_DELAY * rank + self.random.up_to(RETRY_SPREAD);
-        self.claims.retry.insert(key, at);
+        let times = self
+            .claims
+            .retry
+            .get(&key)
+            .map_or(1, |(_, times)| (times + 1).min(RETRIES));
+        let pause = RETRY * times + RANK_DELAY * rank + self.random.up_to(RETRY_SPREAD);
+        self.claims.retry.insert(key, (self.now + pause, times));
         self.claims.replan = true;
     }
 
@@ -478,10 +507,14 @@ impl Machine {
             .collect();
         let mut repeats = Vec::new();
         let mut late = Vec::new();
+        let mut narrowed = Vec::new();
         for attempt in &mut self.claims.attempts {
             if attempt.begun + PATIENCE <= now {
-                late.extend(attempt.keys.keys().copied());
-                attempt.keys.clear();
+                for key in std::mem::take(&mut attempt.keys).into_keys() {
+                    attempt.wanted.remove(&key);
+                    late.push(key);
+                }
+                narrowed.push(attempt.message());
                 continue;
             }
             if attempt.next > now {
@@ -493,11 +526,7 @@ impl Machine {
             } else {
                 attempt.repeats += 1;
                 attempt.next = now + REPEAT;
-                repeats.push(Claim {
-                    nonce: attempt.nonce,
-                    keys: attempt.keys.keys().copied().collect(),
-                    released_by: attempt.released_by,
-                });
+                repeats.push(attempt.message());
             }
         }
         self.claims
@@ -507,7 +536,7 @@ impl Machine {
             self.tell_all(Body::Claim(claim));
         }
         if !late.is_empty() {
-            self.lose(&late);
+            self.lose(&late, narrowed);
         }
         self.claims.reschedule();
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::super::decision::{Path, Transition};
 use super::super::message::{
@@ -11,6 +12,9 @@ use super::super::time::Moment;
 use super::Machine;
 use super::mandate::Exactness;
 use super::peers::{Peer, Released, Stated};
+
+/// So much longer than a promise, and a node is taken for gone whatever others say.
+const LONG_SILENCE: Duration = Duration::from_millis(100);
 
 impl Machine {
     /// Whether a message counts: of the newest run of its sender, no replay, and the first of its
@@ -326,22 +330,32 @@ impl Machine {
     pub(super) fn check_silence(&mut self) {
         let now = self.now;
         let suspicion = self.parameters.suspicion;
+        let long = self.parameters.promise + LONG_SILENCE;
         let mut next = Moment::NEVER;
         let mut silent = Vec::new();
         for (node, peer) in &mut self.peers {
             if peer.suspected {
+                let due = peer.last_heard() + long;
+                if !peer.gone && due > now {
+                    next = next.min(due);
+                }
                 continue;
             }
             let due = peer.last_heard() + suspicion;
             if due <= now {
                 peer.suspected = true;
                 silent.push(*node);
+                let due = peer.last_heard() + long;
+                if due > now {
+                    next = next.min(due);
+                }
             } else {
                 next = next.min(due);
             }
         }
         self.silence_check = next;
         if silent.is_empty() {
+            self.count_suspicions();
             return;
         }
         for node in silent {
@@ -373,7 +387,10 @@ impl Machine {
                 })
                 .count();
             let others = voters.iter().filter(|voter| *voter != node).count();
-            if accusers >= majority.min(others).max(1) {
+            // Whom it has not heard for longer than any promise lasts, it need not ask about: if
+            // others hear that node, they refuse.
+            let long = peer.last_heard() + self.parameters.promise + LONG_SILENCE <= self.now;
+            if accusers >= majority.min(others).max(1) || long {
                 gone.push(*node);
             }
         }
@@ -381,9 +398,12 @@ impl Machine {
             if let Some(peer) = self.peers.get_mut(&node) {
                 peer.gone = true;
                 let quiet = &mut self.quiet;
+                let claims = &mut self.claims;
+                let ends = peer.last_heard() + self.parameters.promise;
                 self.owners.retain(|key, owner| {
                     if *owner == node {
                         quiet.has_spoken(*key, node);
+                        claims.was_orphaned(*key, ends);
                     }
                     *owner != node
                 });

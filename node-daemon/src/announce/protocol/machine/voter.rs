@@ -24,8 +24,8 @@ enum Hold {
     Accepted(NodeId),
     /// It was promised to an earlier epoch of this node.
     Promised(NodeId, Moment),
-    /// It was granted, or let go for this node.
-    Reserved(NodeId, Moment),
+    /// It was granted to a claim of this node, or (nonce zero) let go for this node.
+    Reserved(NodeId, u32, Moment),
     /// This node lost the right to it, and is preferred. It is no promise.
     Preferred(NodeId, Moment),
 }
@@ -157,7 +157,7 @@ impl Voter {
                 .find(|(released, _)| released == key)
                 .and_then(|(_, target)| *target);
             let next = match target {
-                Some(target) => Some(Hold::Reserved(target, now + self.promise)),
+                Some(target) => Some(Hold::Reserved(target, 0, now + self.promise)),
                 None if set.lapsed && self.preference => {
                     Some(Hold::Preferred(run.node, now + PREFERENCE))
                 }
@@ -197,7 +197,7 @@ impl Voter {
     fn blocker(&self, key: Key, node: NodeId, now: Moment) -> Option<NodeId> {
         let (holder, until) = match *self.holds.get(&key)? {
             Hold::Accepted(holder) => (holder, self.promised_until(holder)),
-            Hold::Promised(holder, until) | Hold::Reserved(holder, until) => (holder, until),
+            Hold::Promised(holder, until) | Hold::Reserved(holder, _, until) => (holder, until),
             Hold::Preferred(..) => return None,
         };
         (holder != node && now < until).then_some(holder)
@@ -322,7 +322,7 @@ impl Voter {
                     return Verdict::Held(holder, until);
                 }
             }
-            Some(Hold::Promised(holder, until) | Hold::Reserved(holder, until))
+            Some(Hold::Promised(holder, until) | Hold::Reserved(holder, _, until))
                 if holder != claimant && now < until =>
             {
                 return Verdict::Held(holder, until);
@@ -336,7 +336,7 @@ impl Voter {
     }
 
     /// Reserves a key that is free.
-    pub(super) fn grant(&mut self, key: Key, claimant: NodeId, now: Moment) {
+    pub(super) fn grant(&mut self, key: Key, claimant: NodeId, nonce: u32, now: Moment) {
         if self.is_accepted(key, claimant) {
             return;
         }
@@ -348,13 +348,16 @@ impl Voter {
         }
         self.take_out(key);
         self.holds
-            .insert(key, Hold::Reserved(claimant, now + self.promise));
+            .insert(key, Hold::Reserved(claimant, nonce, now + self.promise));
     }
 
-    /// Frees what is reserved for a claimant that wants nothing any more.
-    pub(super) fn withdraw(&mut self, claimant: NodeId) {
-        self.holds
-            .retain(|_, hold| !matches!(hold, Hold::Reserved(node, _) if *node == claimant));
+    /// Frees what is reserved for a claim that does not list it any more.
+    pub(super) fn narrow(&mut self, claimant: NodeId, nonce: u32, keys: &[Key]) {
+        self.holds.retain(|key, hold| {
+            let is_of_claim =
+                matches!(hold, Hold::Reserved(node, of, _) if (*node, *of) == (claimant, nonce));
+            !is_of_claim || keys.contains(key)
+        });
     }
 
     /// Somebody else has heard that a node let these keys go in this message.
@@ -380,7 +383,7 @@ impl Voter {
     pub(super) fn tidy(&mut self, now: Moment) {
         self.holds.retain(|_, hold| match hold {
             Hold::Accepted(_) => true,
-            Hold::Promised(_, until) | Hold::Reserved(_, until) | Hold::Preferred(_, until) => {
+            Hold::Promised(_, until) | Hold::Reserved(_, _, until) | Hold::Preferred(_, until) => {
                 now < *until
             }
         });

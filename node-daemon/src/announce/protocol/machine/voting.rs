@@ -226,11 +226,9 @@ impl Machine {
         self.waiting
             .pending
             .retain(|pending| pending.claimant != claimant || pending.nonce != claim.nonce);
+        // A claim that is repeated with fewer keys leaves the others to whoever wants them.
+        self.voter.narrow(claimant, claim.nonce, &claim.keys);
         if claim.keys.is_empty() {
-            self.waiting
-                .pending
-                .retain(|pending| pending.claimant != claimant);
-            self.voter.withdraw(claimant);
             return None;
         }
         if let Some(release) = claim.released_by {
@@ -254,7 +252,7 @@ impl Machine {
                 }
                 Verdict::Held(holder, _) => grant.refused.push((*key, holder)),
                 Verdict::Free | Verdict::Preferred(..) => {
-                    self.voter.grant(*key, claimant, self.now);
+                    self.voter.grant(*key, claimant, claim.nonce, self.now);
                     grant.granted.push(*key);
                 }
             }
@@ -278,7 +276,7 @@ impl Machine {
     }
 
     /// Whether the last holder of a key, whose right ran out, is about to take it again (rule J).
-    fn would_take_back(&self, holder: NodeId) -> bool {
+    pub(super) fn would_take_back(&self, holder: NodeId) -> bool {
         if holder == self.me {
             return self.hears_quorum() && self.may_hold();
         }
