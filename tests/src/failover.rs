@@ -18,6 +18,6 @@ mod seen;
 mod watch;
 
 pub use faults::repeat;
-pub use scene::{APP, Layout, Scene, daemon_spec, has_flag};
+pub use scene::{APP, Layout, Scene, daemon_spec};
 pub use seen::{Seen, millis};
 pub use watch::Watch;

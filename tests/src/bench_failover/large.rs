@@ -12,7 +12,7 @@ use kube::api::{Api, ListParams};
 use crate::bench_nodes::proc;
 use crate::cluster::{Cluster, Kubelet, NETWORK, Network, Site};
 use crate::failover::faults::until;
-use crate::failover::{APP, daemon_spec, has_flag};
+use crate::failover::{APP, daemon_spec};
 use crate::netlab::{Capture, Host, Lab, claims};
 use crate::objects::{ServiceBuilder, create_namespace};
 use crate::process::Process;
@@ -170,7 +170,7 @@ async fn settle(cluster: &Cluster, capture: &Capture, nodes: usize, services: us
             .filter(|frame| frame.arp().is_some_and(|arp| arp.is_gratuitous()))
             .count();
         ensure!(
-            (heard == nodes || !has_flag("state-dir")) && burst <= services / 5,
+            heard == nodes && burst <= services / 5,
             "{heard} daemons are heard, {burst} announcements in the last 3 s"
         );
         Ok(())

@@ -8,7 +8,8 @@ use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::{Node, Service};
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
+use kube::api::{Api, Patch, PatchParams};
+use mooring_common::l2_network::{L2Network, SegmentNode};
 use mooring_common::names::{annotations, labels};
 use serde_json::{Value, json};
 
@@ -140,7 +141,12 @@ impl Scene {
             layout,
             cluster,
         };
-        scene.populate().await?;
+        if let Err(error) = scene.populate().await {
+            let logs = scene.daemons.iter();
+            let logs = logs.map(|(name, daemon)| format!("--- {name}:\n{}", daemon.log_tail()));
+            let logs: Vec<String> = logs.collect();
+            return Err(error.context(logs.join("\n")));
+        }
         Ok(scene)
     }
 
@@ -565,44 +571,50 @@ impl Scene {
         .map_err(|reason| anyhow::anyhow!("the scene does not settle: {reason}"))
     }
 
-    /// Waits until each member's daemon speaks to the others, and all are voters.
+    /// Who decides on the segment.
+    ///
+    /// # Errors
+    /// If the API server does not say.
+    pub async fn voters(&self) -> Result<Vec<String>> {
+        let networks = Api::<L2Network>::all(self.cluster.admin());
+        let status = networks.get(NETWORK).await?.status.unwrap_or_default();
+        Ok(status.voters.unwrap_or_default().nodes)
+    }
+
+    /// Waits until each member's daemon speaks to the others, and all are voters, or three of them.
     ///
     /// # Errors
     /// If it does not come to be in time.
     pub async fn members_take_part(&self) -> Result<()> {
         let members: Vec<_> = self.members().collect();
-        if has_flag("state-dir") {
-            let start = Instant::now();
-            try_eventually(SOON, async || {
-                let heard = claims::heartbeats(&self.capture.since(start));
-                for name in &members {
-                    let beats = heard.get(&self.mac_of(name)).copied().unwrap_or_default();
-                    ensure!(beats >= 10, "{name} has sent {beats} heartbeats");
-                }
-                Ok(())
-            })
-            .await
-            .map_err(anyhow::Error::msg)?;
-        }
-        let resource = ApiResource::erase::<mooring_common::l2_network::L2Network>(&());
-        let networks = Api::<DynamicObject>::all_with(self.cluster.admin(), &resource);
+        let start = Instant::now();
         try_eventually(SOON, async || {
-            let network = networks.get(NETWORK).await?;
-            let status = &network.data["status"];
-            let nodes = status["nodes"].as_array().cloned().unwrap_or_default();
+            let heard = claims::heartbeats(&self.capture.since(start));
             for name in &members {
-                let ready = nodes.iter().any(|node| {
-                    node["name"].as_str() == Some(name) && node["ready"].as_bool() == Some(true)
-                });
-                ensure!(ready, "{name} is not ready: {nodes:?}");
-                if has_flag("state-dir") {
-                    let voters = status["voters"]["names"].as_array().cloned();
-                    let voters = voters.unwrap_or_default();
-                    ensure!(
-                        voters.iter().any(|voter| voter.as_str() == Some(name)),
-                        "{name} is no voter: {voters:?}"
-                    );
-                }
+                let beats = heard.get(&self.mac_of(name)).copied().unwrap_or_default();
+                ensure!(beats >= 10, "{name} has sent {beats} heartbeats");
+            }
+            Ok(())
+        })
+        .await
+        .map_err(anyhow::Error::msg)?;
+        let networks = Api::<L2Network>::all(self.cluster.admin());
+        try_eventually(SOON, async || {
+            let status = networks.get(NETWORK).await?.status.unwrap_or_default();
+            let voters = self.voters().await?;
+            let votes = |name: &&&str| voters.iter().any(|voter| voter == **name);
+            let voting = members.iter().filter(votes).count();
+            ensure!(
+                voting >= members.len().min(3),
+                "the voters are {voters:?}, of {members:?}"
+            );
+            for name in &members {
+                let is_ready = |node: &SegmentNode| node.name == *name && node.ready;
+                ensure!(
+                    status.nodes.iter().any(is_ready),
+                    "{name} is not ready: {:?}",
+                    status.nodes
+                );
             }
             Ok(())
         })
@@ -670,21 +682,11 @@ pub async fn daemon_spec(cluster: &Cluster, node: &Host) -> Result<Spec> {
         ("state-dir", folder.join(format!("state-{}", node.name()))),
         ("heartbeat-key-file", keys.clone()),
     ] {
-        if has_flag(flag) {
-            std::fs::create_dir_all(&path)?;
-            let start = format!("--{flag}=");
-            spec.args.retain(|argument| !argument.starts_with(&start));
-            spec.args.push(format!("{start}{}", path.display()));
-        }
+        std::fs::create_dir_all(&path)?;
+        let start = format!("--{flag}=");
+        spec.args.retain(|argument| !argument.starts_with(&start));
+        spec.args.push(format!("{start}{}", path.display()));
     }
-    if keys.is_dir() {
-        std::fs::write(keys.join("1"), HEARTBEAT_KEY)?;
-    }
+    std::fs::write(keys.join("1"), HEARTBEAT_KEY)?;
     Ok(spec)
-}
-
-/// Whether the daemon has a flag.
-pub fn has_flag(name: &str) -> bool {
-    let flags = mooring_node::flags::TABLE.flags;
-    flags.iter().any(|flag| flag.name == name)
 }

@@ -43,6 +43,9 @@ pub async fn case_07_two_halves_never_both_speak_and_one_goes_on(scene: &mut Sce
     let names: Vec<_> = scene.members().collect();
     let partner = names.iter().find(|name| **name != speaker).unwrap();
     let half = |name: &str| name == speaker || name == *partner;
+    let voters = scene.voters().await.unwrap();
+    let here = voters.iter().filter(|name| half(name)).count();
+    println!("{here} of {voters:?} are with {speaker}");
     watch.begin();
     for one in &names {
         for another in names.iter().filter(|another| half(another) != half(one)) {
@@ -55,10 +58,12 @@ pub async fn case_07_two_halves_never_both_speak_and_one_goes_on(scene: &mut Sce
     let seen = watch.end(scene);
     println!("cut in two: {seen}");
     seen.assert_safe();
-    assert!(
-        !seen.dark.is_zero(),
-        "somebody spoke without a majority: {seen}"
-    );
+    if here * 2 <= voters.len() {
+        assert!(
+            !seen.dark.is_zero(),
+            "somebody spoke without a majority: {seen}"
+        );
+    }
     assert!(seen.dark <= Duration::from_secs(35), "{seen}");
     let [.., last] = &seen.speakers[..] else {
         panic!("nobody ever spoke");
