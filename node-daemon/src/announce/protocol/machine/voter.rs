@@ -213,10 +213,16 @@ impl Voter {
 
     /// Puts a key into the accepted set of a node, and takes it out of any other's.
     fn give(&mut self, key: Key, node: NodeId) {
+        let before = match self.holds.get(&key) {
+            Some(Hold::Promised(_, until)) => *until,
+            _ => Moment::default(),
+        };
         self.take_out(key);
         if let Some(ballot) = self.ballots.get_mut(&node)
             && ballot.keys.insert(key)
         {
+            // What was promised to an earlier epoch lasts.
+            ballot.promised = ballot.promised.max(before);
             ballot.digest = ballot.digest.with(key);
         }
         self.holds.insert(key, Hold::Accepted(node));
