@@ -127,10 +127,19 @@ impl Door {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take()?;
-        // It never says anything: what can be read is its end.
-        match timeout(GLANCE, stream.readable()).await {
+        // It never says anything: what can be read is its end. A socket may be said to be readable
+        // though it is not.
+        let ended = async {
+            while stream.readable().await.is_ok() {
+                match stream.try_read(&mut [0]) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Ok(_) | Err(_) => return,
+                }
+            }
+        };
+        match timeout(GLANCE, ended).await {
             Err(_) => Some(Successor(stream)),
-            Ok(_) => None,
+            Ok(()) => None,
         }
     }
 }

@@ -140,7 +140,7 @@ async fn make_services(cluster: &Cluster, services: usize) -> Result<()> {
             .await
     });
     let made: Vec<Result<Service>> = stream::iter(made).buffer_unordered(AT_ONCE).collect().await;
-    made.into_iter().map(|made| made.map(drop)).collect()
+    made.into_iter().try_for_each(|made| made.map(drop))
 }
 
 /// Waits until all addresses are given, all daemons take part, and no burst is under way.

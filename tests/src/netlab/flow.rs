@@ -285,11 +285,9 @@ impl Host {
             let (broken, alive) = (Arc::clone(&flows.broken), Arc::clone(&flows.alive));
             flows.threads.spawn(move |stop| {
                 while !stop.load(Ordering::Relaxed) {
-                    if let Err(error) = talk(&stream) {
-                        if error.kind() != ErrorKind::Interrupted {
-                            broken.fetch_add(1, Ordering::Relaxed);
-                            return;
-                        }
+                    if talk(&stream).is_err_and(|error| error.kind() != ErrorKind::Interrupted) {
+                        broken.fetch_add(1, Ordering::Relaxed);
+                        return;
                     }
                     lock(&alive)[index] = Instant::now();
                     std::thread::sleep(TCP_TURN);

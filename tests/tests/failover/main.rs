@@ -70,7 +70,7 @@ worlds::cases! {
     two_nodes_and_a_witness(Layout { off_segment: vec!["n3"], ..Layout::of(3) }): [
         partitions::case_22_of_two_nodes_with_a_witness_one_goes_on_in_half_a_second,
     ];
-    two_hundred_addresses(Layout { more_services: 99, ..Layout::of(3) }): [
+    two_hundred_addresses(Layout { more_services: 99, release: true, ..Layout::of(3) }): [
         crowd::case_26_two_hundred_addresses_of_a_dead_node_are_all_announced_in_time,
     ];
 }

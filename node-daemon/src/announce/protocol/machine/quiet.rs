@@ -252,11 +252,7 @@ impl Machine {
             probe.unanswered = probe.unanswered.saturating_add(1);
             return;
         };
-        if !peer.suspected && peer.heard_on_segment_since(now - ON_SEGMENT) {
-            // Its daemon is heard on the segment, so that the node is there.
-            probe.unanswered = 0;
-            return;
-        }
+        // Also where its daemon is heard: a node that hears nobody forwards nothing, and cannot answer.
         probe.unanswered = probe.unanswered.saturating_add(1);
         let addresses = peer.last.contact.own_addresses.clone();
         if !addresses.is_empty() {
