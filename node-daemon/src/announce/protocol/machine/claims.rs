@@ -281,7 +281,7 @@ impl Machine {
             free.insert(*key, entry);
             let mut at = entry.since;
             if let Some(release) = claims.releases.get(key) {
-                at = at.max(self.release_lasts(release));
+                at = at.max(self.release_lasts(*key, release));
             }
             if let Some(ends) = claims.orphans.get(key)
                 && entry.rank > 0
@@ -305,13 +305,14 @@ impl Machine {
     }
 
     /// Until when a key is left to whom it was let go for, or who lost it.
-    fn release_lasts(&self, release: &Release) -> Moment {
+    fn release_lasts(&self, key: Key, release: &Release) -> Moment {
         match release.target {
             Some(target) if target != self.me => release.at + self.parameters.promise,
             Some(_) => release.at,
             None if release.lapsed
                 && self.rules().last_holder_is_preferred
-                && self.would_take_back(release.by.0) =>
+                && !self.standing.lost.contains_key(&key)
+                && self.would_take_back(key, release.by.0) =>
             {
                 release.at + PREFERENCE
             }

@@ -97,12 +97,12 @@ impl Machine {
             self.senses.damped_until = Some(now + DAMPED);
             self.note(Transition::Damped);
         }
-        self.leave_segment();
+        let held = self.held().into_iter().collect();
+        self.leave_segment(held);
     }
 
-    /// Lets everything go: nobody can hear it here.
-    fn leave_segment(&mut self) {
-        let held: Vec<Key> = self.estate.keys.keys().copied().collect();
+    /// Lets keys go: nobody can hear it here.
+    fn leave_segment(&mut self, held: Vec<Key>) {
         if !held.is_empty() {
             self.note(Transition::SegmentLost);
         }
@@ -149,7 +149,7 @@ impl Machine {
                 self.senses.filtered = true;
             }
             self.regain_segment();
-        } else if !self.has_heir() {
+        } else if !self.has_heir(None) {
             // Nobody else could take what this one lets go.
             if self.senses.lost {
                 self.senses.spared_until = Some(now + SPARED);
@@ -160,13 +160,15 @@ impl Machine {
         }
     }
 
-    /// Whether anybody else could speak for what this node lets go. Who is draining goes on as long
-    /// as nobody takes what it has.
-    fn has_heir(&self) -> bool {
-        self.peers.values().any(|peer| {
+    /// Whether anybody else could speak for a key, or for anything, if this node lets it go. Who is
+    /// draining goes on as long as nobody takes what it has.
+    fn has_heir(&self, key: Option<Key>) -> bool {
+        let candidates = key.and_then(|key| self.view.as_ref()?.keys.get(&key));
+        self.peers.iter().any(|(node, peer)| {
             let flags = peer.last.flags;
-            let draining = flags.draining && !flags.vlan_down && peer.last.count > 0;
-            peer.is_eligible() || (draining && !peer.suspected)
+            let drains = flags.draining && !flags.vlan_down && peer.last.count > 0;
+            let can = peer.is_eligible() || (key.is_none() && drains && !peer.suspected);
+            can && candidates.is_none_or(|candidates| candidates.include(*node))
         })
     }
 
@@ -227,10 +229,12 @@ impl Machine {
     }
 
     fn lose_segment(&mut self) {
-        if !self.senses.lost {
+        let heirs = self.held().into_iter();
+        let heirs: Vec<Key> = heirs.filter(|key| self.has_heir(Some(*key))).collect();
+        if !self.senses.lost || !heirs.is_empty() {
             self.senses.lost = true;
             self.senses.filtered = false;
-            self.leave_segment();
+            self.leave_segment(heirs);
         }
     }
 

@@ -246,7 +246,7 @@ impl Machine {
         let mut keys = BTreeMap::new();
         for key in &claim.keys {
             match self.voter.judge(*key, claimant, self.now) {
-                Verdict::Preferred(holder, _) if self.would_take_back(holder) => {
+                Verdict::Preferred(holder, _) if self.would_take_back(*key, holder) => {
                     grant.refused.push((*key, holder));
                 }
                 Verdict::Held(holder, until) if self.is_doubtful(holder) => {
@@ -281,7 +281,12 @@ impl Machine {
     }
 
     /// Whether the last holder of a key, whose right ran out, is about to take it again (rule J).
-    pub(super) fn would_take_back(&self, holder: NodeId) -> bool {
+    pub(super) fn would_take_back(&self, key: Key, holder: NodeId) -> bool {
+        let view = self.view.as_ref();
+        let candidates = view.and_then(|view| view.keys.get(&key));
+        if candidates.is_some_and(|candidates| !candidates.include(holder)) {
+            return false;
+        }
         if holder == self.me {
             return self.hears_quorum() && self.may_hold();
         }
