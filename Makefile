@@ -84,6 +84,19 @@ sweep-cloudscale: control-plane ## Lets something go wrong at each single call t
 	$(call say,The sweep: one API server, and for each case a simulated cloud and a central)
 	@target/debug/sweep
 
+.PHONY: sim
+sim: ## Drives the fail-over protocol through 200,000 schedules of faults. SCHEDULES=, FROM= change it; SEED= tells what happens in one
+	$(call say,Building the simulator)
+	@cargo build --workspace --locked --profile sim --bin sim
+	@target/sim/sim
+
+.PHONY: model
+model: export ROUNDS ?= 6
+model: ## Explores small worlds of the fail-over protocol to the end. ROUNDS= changes how long
+	$(call say,Building the simulator)
+	@cargo build --workspace --locked --profile sim --bin sim
+	@target/sim/sim
+
 .PHONY: fmt
 fmt: ## The format is rustfmt's
 	@cargo fmt --all --check

@@ -36,22 +36,30 @@ pub mod trace;
 pub mod world;
 
 use std::process::ExitCode;
+use std::thread;
+use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use mooring_node::announce::protocol::Parameters;
 
+use model::Small;
 use report::Report;
 use schedule::Schedule;
 use search::Search;
 use stories::Story;
 use trace::Trace;
+use world::Outcome;
 
 /// `make sim`. Fails if anything is that must never be, or if something has never happened.
 pub fn main() -> ExitCode {
-    let done = match (variable("STORY"), variable("SEED")) {
-        (Some(story), _) => tell(&story),
-        (None, Some(_)) => replay(),
-        (None, None) => search(),
+    let done = if let Some(story) = variable("STORY") {
+        tell(&story)
+    } else if variable("ROUNDS").is_some() {
+        explore()
+    } else if variable("SEED").is_some() {
+        replay()
+    } else {
+        search()
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -76,6 +84,34 @@ fn search() -> Result<bool> {
     let report = Report { tally, found, took };
     println!("{report}");
     Ok(report.is_good())
+}
+
+/// Explores small worlds to the end, with `ROUNDS=` instants at which something may happen.
+fn explore() -> Result<bool> {
+    let rounds = usize::try_from(number("ROUNDS")?.unwrap_or(0))?;
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let parameters = parameters()?;
+    let mut is_good = true;
+    for (name, small) in [
+        ("re-joining", Small::rejoining(parameters, rounds)),
+        ("growing", Small::growing(parameters, rounds)),
+    ] {
+        if let Some(turns) = variable("TURNS") {
+            let turns = numbers("TURNS", &turns)?;
+            is_good &= tell_outcome(name, &small.tell(&turns));
+            continue;
+        }
+        let begun = Instant::now();
+        let explored = small.explore(threads);
+        let took = begun.elapsed().as_secs_f64();
+        let verdict = explored.violation.as_deref().unwrap_or("all is well");
+        println!(
+            "{name}: {rounds} rounds, {} states in {took:.1} s: {verdict}",
+            explored.states
+        );
+        is_good &= explored.violation.is_none();
+    }
+    Ok(is_good)
 }
 
 /// Tells the story of a rule: `STORY=A`, with `RULE_OFF=A` where it goes wrong. `PHASE=` chooses one
@@ -103,11 +139,7 @@ fn replay() -> Result<bool> {
     let seed = number("SEED")?.context("SEED is empty")?;
     let mut schedule = Schedule::random(seed, parameters()?);
     if let Some(without) = variable("WITHOUT") {
-        let mut without = without
-            .split(',')
-            .map(|number| number.trim().parse::<usize>())
-            .collect::<Result<Vec<_>, _>>()
-            .with_context(|| format!("WITHOUT is {without:?}, and not like 1,4"))?;
+        let mut without = numbers("WITHOUT", &without)?;
         without.sort_unstable();
         for fault in without.into_iter().rev() {
             if (1..=schedule.faults.len()).contains(&fault) {
@@ -124,14 +156,26 @@ fn show(schedule: &Schedule) -> bool {
     let mut trace = Trace::default();
     trace.verbose = variable("VERBOSE").is_some();
     let outcome = world::run(schedule, Some(trace));
+    tell_outcome(&format!("seed {}", schedule.seed), &outcome)
+}
+
+fn tell_outcome(name: &str, outcome: &Outcome) -> bool {
     if let Some(trace) = &outcome.trace {
         println!("{trace}");
     }
     match &outcome.violation {
-        Some(violation) => println!("seed {}: {violation}", schedule.seed),
-        None => println!("seed {}: all is well", schedule.seed),
+        Some(violation) => println!("{name}: {violation}"),
+        None => println!("{name}: all is well"),
     }
     outcome.violation.is_none()
+}
+
+fn numbers(name: &str, value: &str) -> Result<Vec<usize>> {
+    value
+        .split(',')
+        .map(|number| number.trim().parse::<usize>())
+        .collect::<Result<Vec<_>, _>>()
+        .with_context(|| format!("{name} is {value:?}, and not like 1,4"))
 }
 
 /// The parameters, with the rule that `RULE_OFF=` names switched off.

@@ -17,7 +17,8 @@ use super::clock::{Instant, MILLISECOND, SECOND};
 use super::network::Nodes;
 use super::schedule::{Schedule, Shape};
 use super::steps::Step;
-use super::world::World;
+use super::trace::Trace;
+use super::world::{Outcome, World};
 
 /// Something that begins or ends, by several steps.
 type Thing = fn(on: bool) -> Vec<Step>;
@@ -196,7 +197,7 @@ impl Small {
                 .clone()
                 .into_actions()
                 .iter()
-                .map(|turn| format!("{turn:?}"))
+                .map(|turn| turn.map_or(0, |thing| thing + 1).to_string())
                 .collect();
             let violation = end.world.violation().map(ToString::to_string);
             format!(
@@ -209,6 +210,28 @@ impl Small {
             states: checker.unique_state_count(),
             violation,
         }
+    }
+
+    /// Tells what happens in one history: of each round the thing that begins or ends, counted from
+    /// 1, or 0.
+    #[must_use]
+    pub fn tell(&self, turns: &[usize]) -> Outcome {
+        let mut world = World::new(&self.schedule, Some(Trace::default()));
+        world.advance(self.begins);
+        let mut on = 0_u8;
+        for turn in turns {
+            if let Some(thing) = turn.checked_sub(1).filter(|thing| *thing < self.things.len()) {
+                on ^= 1 << thing;
+                for step in (self.things[thing])(on & (1 << thing) != 0) {
+                    world.interfere(&step);
+                }
+            }
+            let next = world.now() + self.round;
+            world.advance(next);
+        }
+        let next = world.now() + AFTERWARDS;
+        world.advance(next);
+        world.outcome()
     }
 
     fn state(&self, mut world: World, rounds: usize, on: u8) -> State {

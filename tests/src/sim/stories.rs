@@ -222,10 +222,14 @@ fn rule_b() -> Story {
 /// A voter that has been deaf to the holder for 256 messages still says what it heard last; then the
 /// other voter goes deaf, too.
 fn rule_c() -> Story {
-    Story::of((0..120).map(|phase| {
+    Story::of((0..80).map(|phase| {
         let mut script = Script::held_by_the_first(3);
         script.deafen(5 * SECOND, 1, 1 << 1, true);
-        let at = 28 * SECOND + phase * 30 * MILLISECOND;
+        // Until then nobody else claims the key, and all is quiet: heartbeats alone are counted.
+        let only = |nodes| Step::Candidates { key: KEY, nodes };
+        script.at(4_500 * MILLISECOND, only(Some(1)));
+        let at = 29 * SECOND + phase * 30 * MILLISECOND;
+        script.at(at - 100 * MILLISECOND, only(None));
         script.deafen(at, 1, 1 << 2, true);
         script.until(at + 2 * SECOND)
     }))

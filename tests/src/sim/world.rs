@@ -322,9 +322,14 @@ impl World {
     pub fn run(mut self) -> Outcome {
         self.advance(self.ends_at);
         if self.watch.violation.is_none() {
-            self.now = self.ends_at;
             self.watch.end(self.ends_at);
         }
+        self.outcome()
+    }
+
+    /// How it is now.
+    #[must_use]
+    pub fn outcome(mut self) -> Outcome {
         self.tally.late_frames += self.watch.late_frames;
         Outcome {
             violation: self.watch.violation,

@@ -131,7 +131,7 @@ impl World {
         each(picture.serving).any(|candidate| {
             if !self.is_eligible(candidate, key)
                 || self.network.is_far(candidate)
-                || !self.can_know_that_it_is_heard(candidate)
+                || !self.can_know_that_it_is_heard(picture, candidate)
             {
                 return false;
             }
@@ -142,10 +142,10 @@ impl World {
     }
 
     /// Whether anybody can tell a node that it is heard on the segment: the gateway, or another
-    /// that it hears, too. Of two that are alone there, one cannot know which of them is deaf.
-    fn can_know_that_it_is_heard(&self, node: usize) -> bool {
+    /// voter that it hears, too. Of two that are alone there, one cannot know which of them is deaf.
+    fn can_know_that_it_is_heard(&self, picture: &Picture, node: usize) -> bool {
         let mut others = (0..self.nodes.len())
-            .filter(|other| *other != node)
+            .filter(|other| *other != node && has(picture.voters, *other))
             .filter(|other| self.nodes[*other].is_on_segment() && self.nodes[*other].runs())
             .peekable();
         (self.shape.gateway && self.network.gateway_answers(node))
