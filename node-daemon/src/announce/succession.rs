@@ -121,10 +121,17 @@ impl Door {
     pub async fn successor(&self) -> Option<Successor> {
         let stream = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         // It never says anything: what can be read is its end.
-        match timeout(GLANCE, stream.readable()).await {
-            Err(_) => Some(Successor(stream)),
-            Ok(_) => None,
-        }
+        let end = async {
+            loop {
+                let readable = stream.readable().await;
+                match readable.and_then(|()| stream.try_read(&mut [0])) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    _ => return,
+                }
+            }
+        };
+        let waits = timeout(GLANCE, end).await.is_err();
+        waits.then_some(Successor(stream))
     }
 }
 
