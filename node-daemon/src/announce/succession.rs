@@ -54,10 +54,7 @@ impl Predecessor {
         }
         match serde_json::from_slice(&text) {
             Ok(inheritance) => {
-                tracing::info!(
-                    bytes = text.len(),
-                    "going on for the daemon before this one"
-                );
+                tracing::info!(bytes = text.len(), "going on for the daemon before this one");
                 Some(inheritance)
             }
             Err(error) => {
@@ -122,27 +119,6 @@ impl Door {
 
     /// The successor, if one waits and is still there.
     pub async fn successor(&self) -> Option<Successor> {
-<<<<<<< HEAD
-        let stream = self
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()?;
-        // It never says anything: what can be read is its end. A socket may be said to be readable
-        // though it is not.
-        let ended = async {
-            while stream.readable().await.is_ok() {
-                match stream.try_read(&mut [0]) {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    Ok(_) | Err(_) => return,
-                }
-            }
-        };
-        match timeout(GLANCE, ended).await {
-            Err(_) => Some(Successor(stream)),
-            Ok(()) => None,
-        }
-=======
         let stream = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         // It never says anything: what can be read is its end.
         let end = async {
@@ -156,7 +132,6 @@ impl Door {
         };
         let waits = timeout(GLANCE, end).await.is_err();
         waits.then_some(Successor(stream))
->>>>>>> api
     }
 }
 
@@ -240,11 +215,7 @@ mod tests {
         assert!(Predecessor::find(&node).is_none());
         let door = opened(&node).await;
         let waiting = waiting(&node).await;
-        successor(&door)
-            .await
-            .unwrap()
-            .inherit(&inheritance())
-            .await;
+        successor(&door).await.unwrap().inherit(&inheritance()).await;
         let inherited = waiting.ended().await.unwrap();
         assert_eq!(inherited.incarnation, inheritance().incarnation);
         assert!(door.successor().await.is_none(), "it was the only one");
