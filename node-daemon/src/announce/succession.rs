@@ -127,20 +127,18 @@ impl Door {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take()?;
-        // It never says anything: what can be read is its end. A socket may be said to be readable
-        // though it is not.
-        let ended = async {
-            while stream.readable().await.is_ok() {
-                match stream.try_read(&mut [0]) {
+        // It never says anything: what can be read is its end.
+        let end = async {
+            loop {
+                let readable = stream.readable().await;
+                match readable.and_then(|()| stream.try_read(&mut [0])) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    Ok(_) | Err(_) => return,
+                    _ => return,
                 }
             }
         };
-        match timeout(GLANCE, ended).await {
-            Err(_) => Some(Successor(stream)),
-            Ok(()) => None,
-        }
+        let waits = timeout(GLANCE, end).await.is_err();
+        waits.then_some(Successor(stream))
     }
 }
 

@@ -7,4 +7,5 @@ mod notices;
 mod outage;
 mod scene;
 mod sound;
+mod upgrade;
 mod wire;

@@ -311,7 +311,7 @@ async fn sec_16_voters_come_one_by_one_with_the_next_generation() {
         (
             "none at all",
             json!({ "status": { "voters": null } }),
-            "goes up by one",
+            "in nodes, and voters, only",
         ),
     ] {
         let verdict = merge(&daemon, &name, &set).await;

@@ -84,7 +84,7 @@ const NODE: [&str; 7] = [
     "get,list,watch,patch /nodes",
     "patch /nodes/status",
     "list,watch /services",
-    "list,watch mooring.dev/l2networks",
+    "get,list,watch mooring.dev/l2networks",
     "patch mooring.dev/l2networks/status",
     "list,watch discovery.k8s.io/endpointslices",
     "create,patch /events",
@@ -114,9 +114,7 @@ async fn a_node_daemon_may_do_this_and_nothing_else() {
         assert_eq!(rights("mooring-node", namespace).await, expected(&NODE));
     }
     let mut own = expected(&NODE);
-    own.extend(expected(&[
-        "get,list,watch,create,update coordination.k8s.io/leases",
-    ]));
+    own.extend(expected(&["get,create,update coordination.k8s.io/leases"]));
     assert_eq!(rights("mooring-node", NAMESPACE).await, own);
 }
 

@@ -55,6 +55,8 @@ struct Members {
 
 impl<E: EventSink> Teller<E> {
     pub(super) fn new(node_name: &str, events: E, metrics: Metrics) -> Self {
+        // Until it says otherwise.
+        metrics.service_proxy.set(1);
         Self {
             node_name: node_name.to_owned(),
             events,

@@ -196,11 +196,19 @@ async fn the_end_closes_what_is_open() {
 
 #[tokio::test]
 async fn a_taken_port_is_named_with_the_remedy() {
-    let server = Server::start();
-    let error = bind(server.address).unwrap_err().to_string();
-    for part in [&*server.address.to_string(), "--livez-bind-address"] {
+    let somebody_else = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = somebody_else.local_addr().unwrap();
+    let error = bind(address).unwrap_err().to_string();
+    for part in [&*address.to_string(), "--livez-bind-address"] {
         assert!(error.contains(part), "{error}");
     }
+}
+
+/// In an update of the daemon, two of them listen for a while.
+#[tokio::test]
+async fn the_next_daemon_listens_beside_the_last_one() {
+    let server = Server::start();
+    bind(server.address).unwrap();
 }
 
 /// A conversation over memory, so that time can be made to pass.

@@ -205,7 +205,11 @@ impl Machine {
         self.claims.replan = false;
         self.claims.plan_due = None;
         let now = self.now;
-        if !self.may_hold() {
+        if !self.may_hold() || !self.hears_quorum() {
+            if self.may_hold() {
+                // What it would be granted would only be kept from others.
+                self.claims.plan_due = Some(now + RANK_DELAY / 4);
+            }
             self.claims.free.clear();
             self.claims.reschedule();
             return;
@@ -277,7 +281,7 @@ impl Machine {
             free.insert(*key, entry);
             let mut at = entry.since;
             if let Some(release) = claims.releases.get(key) {
-                at = at.max(self.release_lasts(release));
+                at = at.max(self.release_lasts(*key, release));
             }
             if let Some(ends) = claims.orphans.get(key)
                 && entry.rank > 0
@@ -301,13 +305,14 @@ impl Machine {
     }
 
     /// Until when a key is left to whom it was let go for, or who lost it.
-    fn release_lasts(&self, release: &Release) -> Moment {
+    fn release_lasts(&self, key: Key, release: &Release) -> Moment {
         match release.target {
             Some(target) if target != self.me => release.at + self.parameters.promise,
             Some(_) => release.at,
             None if release.lapsed
                 && self.rules().last_holder_is_preferred
-                && self.would_take_back(release.by.0) =>
+                && !self.standing.lost.contains_key(&key)
+                && self.would_take_back(key, release.by.0) =>
             {
                 release.at + PREFERENCE
             }
@@ -404,31 +409,44 @@ impl Machine {
                 }
             }
         }
-        if won.is_empty() && lost.is_empty() {
-            return;
-        }
-        let mut narrowed = Vec::new();
-        for attempt in &mut self.claims.attempts {
-            attempt
-                .keys
-                .retain(|key, _| !won.contains(key) && !lost.contains(key));
-            let before = attempt.wanted.len();
-            attempt.wanted.retain(|key| !lost.contains(key));
-            if attempt.wanted.len() < before {
-                narrowed.push(attempt.message());
-            }
-        }
-        self.claims
-            .attempts
-            .retain(|attempt| !attempt.keys.is_empty());
         if !won.is_empty() {
             self.note(Transition::ClaimWon);
+            for attempt in &mut self.claims.attempts {
+                attempt.keys.retain(|key, _| !won.contains(key));
+            }
         }
         for key in won {
             self.win(key);
         }
         if !lost.is_empty() {
-            self.lose(&lost, narrowed);
+            self.lose(&lost);
+        }
+        self.claims
+            .attempts
+            .retain(|attempt| !attempt.keys.is_empty());
+    }
+
+    /// Somebody claims: what suits it better than this member is left to it.
+    pub(super) fn give_way(&mut self, claimant: NodeId, keys: &[Key]) {
+        if self.claims.attempts.is_empty() && self.claims.free.is_empty() {
+            return;
+        }
+        let at = self.now + RETRY;
+        let mut left = Vec::new();
+        for key in keys {
+            if !self.suits_better(*key, claimant, self.me) {
+                continue;
+            }
+            if self.claims.is_claimed(*key) {
+                left.push(*key);
+            } else if self.claims.free.contains_key(key) {
+                let (retry, _) = self.claims.retry.entry(*key).or_insert((at, 0));
+                *retry = at.max(*retry);
+                self.claims.replan = true;
+            }
+        }
+        if !left.is_empty() {
+            self.lose(&left);
         }
     }
 
@@ -456,11 +474,23 @@ impl Machine {
     }
 
     /// Gives keys up, and tells the voters: what some have reserved is free for others at once.
-    fn lose(&mut self, keys: &[Key], narrowed: Vec<Claim>) {
+    fn lose(&mut self, keys: &[Key]) {
         self.note(Transition::ClaimLost);
         for key in keys {
             self.put_off(*key);
         }
+        let mut narrowed = Vec::new();
+        for attempt in &mut self.claims.attempts {
+            let before = attempt.wanted.len();
+            attempt.keys.retain(|key, _| !keys.contains(key));
+            attempt.wanted.retain(|key| !keys.contains(key));
+            if attempt.wanted.len() < before {
+                narrowed.push(attempt.message());
+            }
+        }
+        self.claims
+            .attempts
+            .retain(|attempt| !attempt.keys.is_empty());
         for claim in narrowed {
             self.tell_all(Body::Claim(claim.clone()));
             if self.is_awake() {
@@ -507,14 +537,9 @@ impl Machine {
             .collect();
         let mut repeats = Vec::new();
         let mut late = Vec::new();
-        let mut narrowed = Vec::new();
         for attempt in &mut self.claims.attempts {
             if attempt.begun + PATIENCE <= now {
-                for key in std::mem::take(&mut attempt.keys).into_keys() {
-                    attempt.wanted.remove(&key);
-                    late.push(key);
-                }
-                narrowed.push(attempt.message());
+                late.extend(attempt.keys.keys().copied());
                 continue;
             }
             if attempt.next > now {
@@ -529,14 +554,11 @@ impl Machine {
                 repeats.push(attempt.message());
             }
         }
-        self.claims
-            .attempts
-            .retain(|attempt| !attempt.keys.is_empty());
         for claim in repeats {
             self.tell_all(Body::Claim(claim));
         }
         if !late.is_empty() {
-            self.lose(&late, narrowed);
+            self.lose(&late);
         }
         self.claims.reschedule();
     }

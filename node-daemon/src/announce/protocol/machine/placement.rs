@@ -78,6 +78,11 @@ pub(super) fn best(
         .map(|score| score.node)
 }
 
+/// Whether the first suits the key better than the second.
+pub(super) fn suits_better(key: Key, one: (NodeId, u16), other: (NodeId, u16)) -> bool {
+    Score::new(key, one.0, one.1) > Score::new(key, other.0, other.1)
+}
+
 /// How many of these suit the key better than `me` does.
 pub(super) fn rank(
     key: Key,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::super::decision::{Path, Transition};
 use super::super::message::{
-    Body, Digest, Epoch, Heartbeat, Key, Message, NodeId, Owned, VoterSet,
+    Answer, Body, Digest, Epoch, Heartbeat, Incarnation, Key, Message, NodeId, Owned, VoterSet,
 };
 use super::super::time::Moment;
 use super::Machine;
@@ -43,6 +43,10 @@ impl Machine {
             // Other messages count if a heartbeat of the same run has counted.
             None => false,
         };
+        let vouched = match self.peers.get(&message.from) {
+            Some(peer) if peer.incarnation == message.incarnation => Some(true),
+            _ => self.vouch(message.from, message.incarnation),
+        };
         let now = self.now;
         let first = match self.peers.get_mut(&message.from) {
             Some(peer) if peer.incarnation == message.incarnation => {
@@ -52,7 +56,11 @@ impl Machine {
                 peer.mark(path, message.seq, now)
             }
             Some(peer) => {
-                if !named || peer.is_former(message.incarnation) {
+                // Who is named by its heartbeats knows that they are no replays. Others go by what
+                // the voters say, and else wait until the run that they know is silent.
+                let former = peer.is_former(message.incarnation, message.seq);
+                let replaced = must_name || vouched == Some(true) || peer.suspected;
+                if !named || former || !replaced || (!must_name && vouched == Some(false)) {
                     None
                 } else {
                     peer.restart(message.incarnation, now);
@@ -80,12 +88,27 @@ impl Machine {
         first
     }
 
+    /// Whether the voters hear this run of a node: `None` if they say nothing about it.
+    fn vouch(&self, node: NodeId, run: Incarnation) -> Option<bool> {
+        self.registry
+            .current
+            .voters
+            .iter()
+            .filter(|voter| **voter != node)
+            .filter_map(|voter| self.peers.get(voter))
+            .filter(|peer| !peer.suspected)
+            .flat_map(|peer| &peer.last.echoes)
+            .filter(|echo| echo.node == node && echo.answer != Answer::None)
+            .map(|echo| echo.incarnation == run)
+            .reduce(|one, other| one || other)
+    }
+
     /// Remembers which run of a node is heard, so that it can be named. Two that have just started
     /// each wait to be named by the other. Another run than the one that counts is named only once
     /// that one is silent: it may be a replay.
     fn note_run(&mut self, message: &Message) {
         let named = match self.peers.get(&message.from) {
-            Some(peer) if peer.is_former(message.incarnation) => return,
+            Some(peer) if peer.is_former(message.incarnation, message.seq) => return,
             Some(peer) if peer.incarnation == message.incarnation || peer.suspected => {
                 message.incarnation
             }

@@ -388,8 +388,12 @@ impl Machine {
             .peers
             .get(&other)
             .is_some_and(|peer| peer.suspected && peer.last_heard() >= self.registry.adopted_at);
+        if !fallen_silent || !self.is_heard_on_segment() || !self.reaches_gateway() {
+            // If it is this one that is cut off, the primary is not to be disturbed.
+            return;
+        }
         let asked = self.registry.asked.is_some_and(|at| now < at + ANSWER);
-        if fallen_silent && !asked && now >= self.registry.next_try && self.is_heard_on_segment() {
+        if !asked && now >= self.registry.next_try {
             let both = self.registry.current.voters.clone();
             self.propose(both);
         }
@@ -427,9 +431,7 @@ impl Machine {
         if !self.leads_survivors(&silent) || self.are_heard_on_segment(&silent) {
             return;
         }
-        if self.local.has_gateway {
-            self.decide(Decision::ProbeGateway);
-        }
+        self.reaches_gateway();
         self.ask(Request::ReadLeases(silent.into_iter().collect()));
         self.registry.next_try = self.now + ANSWER;
     }

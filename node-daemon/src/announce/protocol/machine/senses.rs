@@ -22,6 +22,8 @@ const ASK_GATEWAY: Duration = Duration::from_millis(100);
 const GATEWAY_ANSWERS: Duration = Duration::from_millis(100);
 /// If nobody hears anybody on the segment for so long, it filters heartbeats.
 const FILTERED: Duration = Duration::from_secs(1);
+/// If nobody could take what was let go in doubt, it is kept for that long.
+const SPARED: Duration = Duration::from_secs(2);
 /// A link that went down so often within that time is left alone for a while.
 const FLAPS: usize = 3;
 const FLAPS_WITHIN: Duration = Duration::from_secs(30);
@@ -40,6 +42,8 @@ pub(super) struct Senses {
     lost: bool,
     /// Nobody hears anybody on the segment: it lets no heartbeats through.
     pub(super) filtered: bool,
+    /// Until when nothing is let go, since nobody else could take it.
+    spared_until: Option<Moment>,
     link_downs: Vec<Moment>,
     pub(super) link_up_since: Option<Moment>,
     damped_until: Option<Moment>,
@@ -55,6 +59,7 @@ impl Senses {
             doubt_since: None,
             lost: false,
             filtered: false,
+            spared_until: None,
             link_downs: Vec::new(),
             link_up_since: None,
             damped_until: None,
@@ -92,12 +97,12 @@ impl Machine {
             self.senses.damped_until = Some(now + DAMPED);
             self.note(Transition::Damped);
         }
-        self.leave_segment();
+        let held = self.held().into_iter().collect();
+        self.leave_segment(held);
     }
 
-    /// Lets everything go: nobody can hear it here.
-    fn leave_segment(&mut self) {
-        let held: Vec<Key> = self.estate.keys.keys().copied().collect();
+    /// Lets keys go: nobody can hear it here.
+    fn leave_segment(&mut self, held: Vec<Key>) {
         if !held.is_empty() {
             self.note(Transition::SegmentLost);
         }
@@ -137,28 +142,63 @@ impl Machine {
         }
         self.senses.due = now + LOOK_CLOSELY;
         let since = *self.senses.doubt_since.get_or_insert(now);
-        let ask = self
-            .senses
-            .gateway_asked
-            .is_none_or(|asked| asked + ASK_GATEWAY <= now);
-        if self.local.has_gateway && ask {
-            self.senses.gateway_asked = Some(now);
-            self.decide(Decision::ProbeGateway);
-        }
-        let answered = self.local.has_gateway
-            && self
-                .senses
-                .gateway_answered
-                .is_some_and(|at| at + ON_SEGMENT > now);
+        let answered = self.reaches_gateway() && self.local.has_gateway;
         let had_time = !self.local.has_gateway || since + GATEWAY_ANSWERS <= now;
         if answered {
             if unheard && deaf && since + FILTERED <= now {
                 self.senses.filtered = true;
             }
             self.regain_segment();
-        } else if had_time {
+        } else if !self.has_heir(None) {
+            // Nobody else could take what this one lets go.
+            if self.senses.lost {
+                self.senses.spared_until = Some(now + SPARED);
+            }
+            self.regain_segment();
+        } else if had_time && self.senses.spared_until.is_none_or(|until| until <= now) {
             self.doubt_segment(unheard, self.is_deaf(ON_SEGMENT));
         }
+    }
+
+    /// Whether anybody else could speak for a key, or for anything, if this node lets it go. Who is
+    /// draining goes on as long as nobody takes what it has.
+    fn has_heir(&self, key: Option<Key>) -> bool {
+        let candidates = key.and_then(|key| self.view.as_ref()?.keys.get(&key));
+        self.peers.iter().any(|(node, peer)| {
+            let flags = peer.last.flags;
+            let drains = flags.draining && !flags.vlan_down && peer.last.count > 0;
+            let heard = !peer.suspected || self.is_heard_by_others(*node);
+            let can = (heard && peer.can_hold()) || (key.is_none() && drains && !peer.suspected);
+            can && candidates.is_none_or(|candidates| candidates.include(*node))
+        })
+    }
+
+    /// Whether a voter hears a node on the segment.
+    fn is_heard_by_others(&self, node: NodeId) -> bool {
+        self.peers
+            .values()
+            .filter(|peer| !peer.suspected)
+            .flat_map(|peer| &peer.last.echoes)
+            .any(|echo| echo.node == node && echo.on_segment)
+    }
+
+    /// Whether the gateway has just answered, or there is none. It is asked for the next time.
+    pub(super) fn reaches_gateway(&mut self) -> bool {
+        let now = self.now;
+        if !self.local.has_gateway {
+            return true;
+        }
+        let ask = self
+            .senses
+            .gateway_asked
+            .is_none_or(|asked| asked + ASK_GATEWAY <= now);
+        if ask {
+            self.senses.gateway_asked = Some(now);
+            self.decide(Decision::ProbeGateway);
+        }
+        self.senses
+            .gateway_answered
+            .is_some_and(|at| at + ON_SEGMENT > now)
     }
 
     /// Nothing shows that this node is on the segment.
@@ -199,10 +239,12 @@ impl Machine {
     }
 
     fn lose_segment(&mut self) {
-        if !self.senses.lost {
+        let heirs = self.held().into_iter();
+        let heirs: Vec<Key> = heirs.filter(|key| self.has_heir(Some(*key))).collect();
+        if !self.senses.lost || !heirs.is_empty() {
             self.senses.lost = true;
             self.senses.filtered = false;
-            self.leave_segment();
+            self.leave_segment(heirs);
         }
     }
 

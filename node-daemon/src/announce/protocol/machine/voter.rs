@@ -64,6 +64,8 @@ pub(super) enum Verdict {
     Free,
     /// Somebody has it until then, unless promised anew.
     Held(NodeId, Moment),
+    /// It is reserved for another claim: one that suits the key better may still have it.
+    Reserved(NodeId),
     /// Its last holder is preferred until then.
     Preferred(NodeId, Moment),
 }
@@ -211,10 +213,16 @@ impl Voter {
 
     /// Puts a key into the accepted set of a node, and takes it out of any other's.
     fn give(&mut self, key: Key, node: NodeId) {
+        let before = match self.holds.get(&key) {
+            Some(Hold::Promised(_, until)) => *until,
+            _ => Moment::default(),
+        };
         self.take_out(key);
         if let Some(ballot) = self.ballots.get_mut(&node)
             && ballot.keys.insert(key)
         {
+            // What was promised to an earlier epoch lasts.
+            ballot.promised = ballot.promised.max(before);
             ballot.digest = ballot.digest.with(key);
         }
         self.holds.insert(key, Hold::Accepted(node));
@@ -321,6 +329,11 @@ impl Voter {
                 if now < until {
                     return Verdict::Held(holder, until);
                 }
+            }
+            Some(Hold::Reserved(holder, nonce, until))
+                if holder != claimant && nonce > 0 && now < until =>
+            {
+                return Verdict::Reserved(holder);
             }
             Some(Hold::Promised(holder, until) | Hold::Reserved(holder, _, until))
                 if holder != claimant && now < until =>

@@ -9,6 +9,7 @@ use super::super::message::{Body, Claim, Epoch, Grant, Incarnation, Key, Message
 use super::super::time::Moment;
 use super::Machine;
 use super::peers::Released;
+use super::placement;
 use super::voter::{Run, Statement, Verdict};
 
 /// A claim is kept until a promise ends if the holder has not been heard for so many heartbeats
@@ -205,10 +206,11 @@ impl Machine {
 
     /// Answers a claim.
     pub(super) fn hear_claim(&mut self, message: &Message, claim: &Claim) {
-        if !self.is_awake() || !self.serves_same_generation(message.generation) {
+        if message.epoch == Epoch(0) {
             return;
         }
-        if message.epoch == Epoch(0) {
+        self.give_way(message.from, &claim.keys);
+        if !self.is_awake() || !self.serves_same_generation(message.generation) {
             return;
         }
         if let Some(grant) = self.judge_claim(message.from, message.incarnation, claim) {
@@ -244,14 +246,17 @@ impl Machine {
         let mut keys = BTreeMap::new();
         for key in &claim.keys {
             match self.voter.judge(*key, claimant, self.now) {
-                Verdict::Preferred(holder, _) if self.would_take_back(holder) => {
+                Verdict::Preferred(holder, _) if self.would_take_back(*key, holder) => {
                     grant.refused.push((*key, holder));
                 }
                 Verdict::Held(holder, until) if self.is_doubtful(holder) => {
                     keys.insert(*key, until);
                 }
                 Verdict::Held(holder, _) => grant.refused.push((*key, holder)),
-                Verdict::Free | Verdict::Preferred(..) => {
+                Verdict::Reserved(holder) if !self.suits_better(*key, claimant, holder) => {
+                    grant.refused.push((*key, holder));
+                }
+                Verdict::Reserved(_) | Verdict::Free | Verdict::Preferred(..) => {
                     self.voter.grant(*key, claimant, claim.nonce, self.now);
                     grant.granted.push(*key);
                 }
@@ -276,7 +281,12 @@ impl Machine {
     }
 
     /// Whether the last holder of a key, whose right ran out, is about to take it again (rule J).
-    pub(super) fn would_take_back(&self, holder: NodeId) -> bool {
+    pub(super) fn would_take_back(&self, key: Key, holder: NodeId) -> bool {
+        let view = self.view.as_ref();
+        let candidates = view.and_then(|view| view.keys.get(&key));
+        if candidates.is_some_and(|candidates| !candidates.include(holder)) {
+            return false;
+        }
         if holder == self.me {
             return self.hears_quorum() && self.may_hold();
         }
@@ -296,6 +306,18 @@ impl Machine {
                 .peers
                 .get(&holder)
                 .is_none_or(|peer| peer.last_heard() + doubt <= self.now)
+    }
+
+    /// Of two that claim the same key, all voters decide for the same one.
+    pub(super) fn suits_better(&self, key: Key, node: NodeId, other: NodeId) -> bool {
+        let weight = |node: NodeId| {
+            if node == self.me {
+                self.local.weight
+            } else {
+                self.peers.get(&node).map_or(0, |peer| peer.last.weight)
+            }
+        };
+        placement::suits_better(key, (node, weight(node)), (other, weight(other)))
     }
 
     fn reschedule_waiting(&mut self) {
