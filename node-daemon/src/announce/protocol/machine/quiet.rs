@@ -16,7 +16,6 @@ use super::super::view::Candidates;
 use super::Machine;
 use super::estate::Holding;
 use super::placement;
-use super::sending::ON_SEGMENT;
 
 /// Between two questions to a kernel, for the first second and afterwards.
 const FAST: Duration = Duration::from_millis(50);
