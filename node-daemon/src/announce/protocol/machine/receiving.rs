@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::super::decision::{Path, Transition};
 use super::super::message::{
-    Answer, Body, Digest, Epoch, Heartbeat, Incarnation, Key, Message, NodeId, Owned, VoterSet,
+    Answer, Body, Epoch, Heartbeat, Incarnation, Key, Message, NodeId, Owned, VoterSet,
 };
 use super::super::time::Moment;
 use super::Machine;
