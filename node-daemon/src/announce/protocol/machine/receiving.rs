@@ -282,7 +282,7 @@ impl Machine {
     }
 
     /// Notes that a node holds these no more.
-    fn disown(
+    pub(super) fn disown(
         &mut self,
         node: NodeId,
         keys: &BTreeSet<Key>,

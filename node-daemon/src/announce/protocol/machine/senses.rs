@@ -168,7 +168,7 @@ impl Machine {
             let flags = peer.last.flags;
             let drains = flags.draining && !flags.vlan_down && peer.last.count > 0;
             let heard = !peer.suspected || self.is_heard_by_others(*node);
-            let can = (heard && peer.can_hold()) || (key.is_none() && drains && !peer.suspected);
+            let can = (heard && peer.is_fit()) || (key.is_none() && drains && !peer.suspected);
             can && candidates.is_none_or(|candidates| candidates.include(*node))
         })
     }
