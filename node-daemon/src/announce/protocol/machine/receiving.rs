@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::super::decision::{Path, Transition};
 use super::super::message::{
-    Answer, Body, Digest, Epoch, Heartbeat, Incarnation, Key, Message, NodeId, Owned, VoterSet,
+    Answer, Body, Epoch, Heartbeat, Incarnation, Key, Message, NodeId, Owned, VoterSet,
 };
 use super::super::time::Moment;
 use super::Machine;
@@ -63,10 +63,11 @@ impl Machine {
                 if !named || former || !replaced || (!must_name && vouched == Some(false)) {
                     None
                 } else {
+                    let ends = peer.last_heard() + self.parameters.promise;
                     peer.restart(message.incarnation, now);
-                    self.claims.replan = true;
-                    self.handovers.replan = true;
-                    peer.mark(path, message.seq, now)
+                    let first = peer.mark(path, message.seq, now);
+                    self.orphan(message.from, ends);
+                    first
                 }
             }
             None => {
@@ -172,8 +173,8 @@ impl Machine {
             peer.run_epoch = Epoch(0);
         }
         let mut let_go = None;
-        if heartbeat.digest == Digest::default() && peer.stated.revision < message.seq {
-            // The empty set needs no telling.
+        if message.epoch == Epoch(0) && peer.stated.revision < message.seq {
+            // Without an epoch it holds nothing. Otherwise its statement tells for whom it let go.
             let keys = std::mem::take(&mut peer.stated.keys);
             peer.stated = Stated {
                 revision: message.seq,
@@ -281,7 +282,7 @@ impl Machine {
     }
 
     /// Notes that a node holds these no more.
-    fn disown(
+    pub(super) fn disown(
         &mut self,
         node: NodeId,
         keys: &BTreeSet<Key>,
@@ -420,19 +421,24 @@ impl Machine {
         for node in gone {
             if let Some(peer) = self.peers.get_mut(&node) {
                 peer.gone = true;
-                let quiet = &mut self.quiet;
-                let claims = &mut self.claims;
                 let ends = peer.last_heard() + self.parameters.promise;
-                self.owners.retain(|key, owner| {
-                    if *owner == node {
-                        quiet.has_spoken(*key, node);
-                        claims.was_orphaned(*key, ends);
-                    }
-                    *owner != node
-                });
-                self.claims.replan = true;
-                self.handovers.replan = true;
+                self.orphan(node, ends);
             }
         }
+    }
+
+    /// Nobody speaks any more for what a node held. The promises to it end then.
+    fn orphan(&mut self, node: NodeId, ends: Moment) {
+        let quiet = &mut self.quiet;
+        let claims = &mut self.claims;
+        self.owners.retain(|key, owner| {
+            if *owner == node {
+                quiet.has_spoken(*key, node);
+                claims.was_orphaned(*key, ends);
+            }
+            *owner != node
+        });
+        self.claims.replan = true;
+        self.handovers.replan = true;
     }
 }
