@@ -65,6 +65,13 @@ bench-cloudscale: control-plane ## Measures load balancers of cloudscale.ch besi
 	$(call say,The bench: an API server and a simulated cloud)
 	@target/release/bench-cloudscale
 
+.PHONY: bench-failover
+bench-failover: packages control-plane ## Measures what users notice of each kind of failure; three quarters of an hour. REPETITIONS=, NODES=, ONLY=, SEED= change it
+	$(call say,Release builds: memory and processor time are measured)
+	@cargo build --workspace --locked --release --bins
+	$(call say,The bench: its own small world of namespaces; nothing of this machine is touched)
+	@target/release/bench-failover
+
 .PHONY: sweep-cloudscale
 sweep-cloudscale: control-plane ## Lets something go wrong at each single call to cloudscale.ch; up to half an hour. CASE=, SEED=, AT_ONCE= change it
 	$(call say,Building the programs)

@@ -287,6 +287,12 @@ impl ControlPlane {
         );
     }
 
+    /// Whether the API server has not been stopped.
+    pub fn is_up(&self) -> bool {
+        let api_server = self.api_server.lock();
+        api_server.unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
     /// Starts the API server again, on the same address with the same data, and waits for it.
     pub async fn start_api_server(&self) -> Result<()> {
         {

@@ -19,7 +19,7 @@ pub fn figure_time(what: &str, took: Duration) {
 }
 
 /// Passes on a line of a test that ran elsewhere, if it is a figure. Says whether it was one.
-pub(crate) fn pass_on(line: &str) -> bool {
+pub fn pass_on(line: &str) -> bool {
     let is_figure = line.starts_with(MARK);
     if is_figure {
         show(line);

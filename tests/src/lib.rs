@@ -6,9 +6,11 @@
 //! | [`control_plane`] | a real etcd, kube-apiserver and kube-controller-manager, clients for any identity, the audit log |
 //! | [`netlab`] | nodes and clients as network namespaces on a bridge, with every frame captured |
 //! | [`bench_nodes`] | what `make bench-nodes` measures: thousands of Nodes |
+//! | [`bench_failover`] | what `make bench-failover` measures: outages, fault by fault |
 //! | [`bench_cloudscale`] | what `make bench-cloudscale` measures: load balancers of cloudscale.ch |
 //! | [`sweep`] | what `make sweep-cloudscale` does: something goes wrong at each single call |
 //! | [`cluster`] | a whole small cluster on a lab's bridge, with Mooring as it is shipped |
+//! | [`failover`] | what users of an address notice when something fails |
 //! | [`demo`] | what `make demo` shows |
 //! | [`program`] | `mooring-central` and `mooring-node`, started as users start them |
 //! | [`machines_file`] | the provider's file, and its changes |
@@ -29,12 +31,14 @@
 pub mod api_proxy;
 pub mod arena;
 pub mod bench_cloudscale;
+pub mod bench_failover;
 pub mod bench_nodes;
 pub mod cloud_sim;
 pub mod cluster;
 pub mod control_plane;
 pub mod demo;
 pub mod endpoints;
+pub mod failover;
 pub mod figures;
 pub mod machines_file;
 pub mod metadata_sim;

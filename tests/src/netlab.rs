@@ -31,13 +31,22 @@
 //! ```
 
 mod capture;
+pub mod claims;
+mod filters;
+mod flow;
 mod frame;
 mod host;
 mod http;
 mod kubernetes;
 mod namespace;
 mod packages;
+mod port;
+mod prober;
+mod quota;
 pub mod raw;
+mod relay;
+mod segment;
+mod watchdog;
 mod world;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -47,11 +56,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, Result, bail};
 
 pub use capture::Capture;
+pub use flow::{Echo, Outage, TcpFlows, UdpFlow};
 pub use frame::{Arp, Frame, Mac, NeighbourAdvertisement};
 pub use host::{Host, Neighbour};
 pub use http::Answer;
 pub use packages::check_packages;
-pub use world::{TEMPORARY, enter_world, enter_world_with, in_world, is_world, way_in};
+pub use port::{Direction, Port};
+pub use prober::{Answers, Prober, SPACING};
+pub use quota::Quota;
+pub use relay::{Mischief, Relay};
+pub use segment::Segment;
+pub use watchdog::{TOLERABLE, Watchdog};
+pub use world::{
+    TEMPORARY, clear_world, enter_world, enter_world_with, in_world, is_world, run_test_in_world,
+    way_in,
+};
 
 use crate::scratch::Scratch;
 
@@ -165,6 +184,11 @@ impl Lab {
     /// Starts to keep every frame that crosses the bridge from now on.
     pub fn capture(&self) -> Result<Capture> {
         Capture::start(None, BRIDGE)
+    }
+
+    /// Starts to keep ARP, ICMPv6 and heartbeats from now on, and none of what clients send.
+    pub fn capture_control(&self) -> Result<Capture> {
+        Capture::start_filtered(None, BRIDGE, &filters::control())
     }
 
     /// The folder for logs and captures.

@@ -189,10 +189,7 @@ struct Work<E> {
 impl<E: EventSink> Work<E> {
     /// Waits for the end of the process before this one on the same node, if there is one.
     /// Meanwhile everything is made ready.
-    async fn stand_by(
-        &mut self,
-        published: &mut watch::Receiver<u64>,
-    ) -> Option<Inheritance> {
+    async fn stand_by(&mut self, published: &mut watch::Receiver<u64>) -> Option<Inheritance> {
         let predecessor = Predecessor::find(&self.desk.node_name)?;
         let ended = predecessor.ended();
         tokio::pin!(ended);
@@ -232,12 +229,15 @@ impl<E: EventSink> Work<E> {
                 self.go_by(state, ending);
             }
             self.apply(&mut inherited, ending).await;
-            self.teller.tell(&self.desk.snapshot.load(), &self.assignment);
+            self.teller
+                .tell(&self.desk.snapshot.load(), &self.assignment);
             if farewell.is_some_and(|end| now >= end || self.has_ended()) {
                 return None;
             }
             let mut next = now + LOOK;
-            next = next.min(again.unwrap_or(next)).min(farewell.unwrap_or(next));
+            next = next
+                .min(again.unwrap_or(next))
+                .min(farewell.unwrap_or(next));
             tokio::select! {
                 () = cancel.cancelled(), if farewell.is_none() => {
                     let successor = door.successor().await;
@@ -322,8 +322,11 @@ impl<E: EventSink> Work<E> {
         let orders = left.orders(&links, *self.service_proxy.borrow(), ending);
         if self.wanted.is_none() {
             let segments: Vec<_> = orders.keys().collect();
-            tracing::warn!(?segments, "the API server does not answer: going by what the daemon \
-                before this one knew of the segments");
+            tracing::warn!(
+                ?segments,
+                "the API server does not answer: going by what the daemon \
+                before this one knew of the segments"
+            );
         }
         self.wanted = Some(Arc::new(orders));
     }

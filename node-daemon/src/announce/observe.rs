@@ -11,9 +11,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{ObjectReference, Service};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use mooring_common::k8s::ObjectKey;
-use mooring_common::l2_network::{
-    self, InvalidL2Network, L2Network, Segment, SegmentNode, Voters,
-};
+use mooring_common::l2_network::{self, InvalidL2Network, L2Network, Segment, SegmentNode, Voters};
 use mooring_common::names::{annotations, labels, taints as taint_keys};
 use mooring_common::node_view::{NodeView, Readiness};
 use mooring_common::taints;

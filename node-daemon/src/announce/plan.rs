@@ -212,15 +212,14 @@ impl Able<'_> {
 
 /// Endpoints that terminate and still serve count where there is none that is ready, as for
 /// kube-proxy.
-fn able_to_serve<'a>(
-    snapshot: &'a Snapshot,
-    key: &ObjectKey,
-    policy: TrafficPolicy,
-) -> Able<'a> {
+fn able_to_serve<'a>(snapshot: &'a Snapshot, key: &ObjectKey, policy: TrafficPolicy) -> Able<'a> {
     let slices = snapshot.slices_of(key);
     match policy {
         TrafficPolicy::Cluster => {
-            if slices.iter().any(|slice| slice.any_ready || slice.any_leaving) {
+            if slices
+                .iter()
+                .any(|slice| slice.any_ready || slice.any_leaving)
+            {
                 Able::All
             } else {
                 Able::nobody()

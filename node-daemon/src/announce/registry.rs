@@ -94,7 +94,9 @@ impl Registry {
     ) -> ApiAnswer {
         let result = match request {
             Request::ReadVoters => self.read_voters(segment).await,
-            Request::Propose { replacing, voters } => self.propose(segment, replacing, &voters).await,
+            Request::Propose { replacing, voters } => {
+                self.propose(segment, replacing, &voters).await
+            }
             Request::ReadLeases(nodes) => self.leases_unchanged(&nodes, names).await,
         };
         result.unwrap_or_else(|error| {
@@ -197,7 +199,9 @@ impl Registry {
         nodes: &[NodeId],
         names: &BTreeMap<NodeId, String>,
     ) -> Result<ApiAnswer, RegistryError> {
-        let named = nodes.iter().filter_map(|node| Some((*node, names.get(node)?)));
+        let named = nodes
+            .iter()
+            .filter_map(|node| Some((*node, names.get(node)?)));
         let read = named.map(async |(node, name)| {
             let lease = within(self.leases.get_opt(&node_lease(name))).await?;
             Ok::<_, RegistryError>((node, name, lease.and_then(|l| l.metadata.resource_version)))

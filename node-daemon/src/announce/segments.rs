@@ -207,7 +207,9 @@ fn own_addresses(link: &Link, service_addresses: &BTreeSet<IpAddr>) -> Vec<IpAdd
         IpAddr::V4(_) => false,
     };
     let four = own().find(IpAddr::is_ipv4);
-    let six = own().find(link_local).or_else(|| own().find(IpAddr::is_ipv6));
+    let six = own()
+        .find(link_local)
+        .or_else(|| own().find(IpAddr::is_ipv6));
     four.into_iter().chain(six).collect()
 }
 
@@ -226,7 +228,9 @@ fn node_address(snapshot: &Snapshot, links: &[Link]) -> Option<IpAddr> {
         .filter_map(|address| address.address.parse().ok())
         .collect();
     let by_default_route = || {
-        let routed = links.iter().filter_map(|link| Some((link.default_route?, link)));
+        let routed = links
+            .iter()
+            .filter_map(|link| Some((link.default_route?, link)));
         let (_, link) = routed.min_by_key(|(metric, link)| (*metric, link.index))?;
         global_address(link)
     };
@@ -249,7 +253,10 @@ fn global_address(link: &Link) -> Option<IpAddr> {
 
 /// A hash of the failure domain; zero if the Node names none.
 fn zone(snapshot: &Snapshot) -> u32 {
-    let zone = snapshot.node.as_ref().and_then(|node| node.label(labels::ZONE));
+    let zone = snapshot
+        .node
+        .as_ref()
+        .and_then(|node| node.label(labels::ZONE));
     zone.map_or(0, |zone| {
         let [a, b, c, d, ..] = <[u8; 32]>::from(Sha256::digest(zone));
         u32::from_be_bytes([a, b, c, d])

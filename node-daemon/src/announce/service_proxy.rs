@@ -97,7 +97,10 @@ mod tests {
     #[tokio::test]
     async fn only_the_answer_that_it_does_not_work_counts() {
         let table = [
-            ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", Some(Health::Well)),
+            (
+                "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}",
+                Some(Health::Well),
+            ),
             (
                 "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n",
                 Some(Health::Sick),
@@ -108,7 +111,11 @@ mod tests {
         for (answer, health) in table {
             assert_eq!(ask(proxy(answer).await).await, health, "{answer}");
         }
-        let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let nobody = TcpListener::bind("127.0.0.1:0")
+            .await
+            .unwrap()
+            .local_addr()
+            .unwrap();
         assert_eq!(ask(nobody).await, None);
     }
 
@@ -117,7 +124,10 @@ mod tests {
         let sick = proxy("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n").await;
         let (works, mut told) = watch::channel(true);
         tokio::spawn(follow(sick, works));
-        timeout(Duration::from_secs(10), told.changed()).await.unwrap().unwrap();
+        timeout(Duration::from_secs(10), told.changed())
+            .await
+            .unwrap()
+            .unwrap();
         assert!(!*told.borrow());
     }
 }

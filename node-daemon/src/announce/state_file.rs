@@ -227,7 +227,10 @@ mod tests {
         orders.addresses.insert(
             key,
             [
-                ("192.0.2.17".parse().unwrap(), Some("192.0.2.1".parse().unwrap())),
+                (
+                    "192.0.2.17".parse().unwrap(),
+                    Some("192.0.2.1".parse().unwrap()),
+                ),
                 ("2001:db8::17".parse().unwrap(), None),
             ]
             .into(),
@@ -239,7 +242,10 @@ mod tests {
             voters: [NodeId::of("n1"), NodeId::of("n2")].into(),
             primary: Some(NodeId::of("n1")),
         });
-        orders.view.known.insert(NodeId::of("n2"), Default::default());
+        orders
+            .view
+            .known
+            .insert(NodeId::of("n2"), Default::default());
         orders.groups = groups(["2001:db8::17".parse().unwrap()].into_iter());
         let witness = Orders {
             witness: true,

@@ -54,7 +54,10 @@ impl Predecessor {
         }
         match serde_json::from_slice(&text) {
             Ok(inheritance) => {
-                tracing::info!(bytes = text.len(), "going on for the daemon before this one");
+                tracing::info!(
+                    bytes = text.len(),
+                    "going on for the daemon before this one"
+                );
                 Some(inheritance)
             }
             Err(error) => {
@@ -119,7 +122,11 @@ impl Door {
 
     /// The successor, if one waits and is still there.
     pub async fn successor(&self) -> Option<Successor> {
-        let stream = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let stream = self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()?;
         // It never says anything: what can be read is its end.
         let end = async {
             loop {
@@ -215,7 +222,11 @@ mod tests {
         assert!(Predecessor::find(&node).is_none());
         let door = opened(&node).await;
         let waiting = waiting(&node).await;
-        successor(&door).await.unwrap().inherit(&inheritance()).await;
+        successor(&door)
+            .await
+            .unwrap()
+            .inherit(&inheritance())
+            .await;
         let inherited = waiting.ended().await.unwrap();
         assert_eq!(inherited.incarnation, inheritance().incarnation);
         assert!(door.successor().await.is_none(), "it was the only one");

@@ -41,7 +41,11 @@ impl Offers {
     }
 
     /// The segments to be a witness of, and when to look again.
-    pub fn look(&mut self, snapshot: &Snapshot, now: Instant) -> (BTreeSet<String>, Option<Instant>) {
+    pub fn look(
+        &mut self,
+        snapshot: &Snapshot,
+        now: Instant,
+    ) -> (BTreeSet<String>, Option<Instant>) {
         let Some(node) = &snapshot.node else {
             return (BTreeSet::new(), None);
         };
@@ -125,7 +129,9 @@ mod tests {
         }
         Snapshot {
             networks: Arc::new([(ObjectKey::cluster_wide("lan"), Arc::new(view))].into()),
-            node: Some(Arc::new(NodeView::slim(serde_json::from_value(node).unwrap()))),
+            node: Some(Arc::new(NodeView::slim(
+                serde_json::from_value(node).unwrap(),
+            ))),
             ..Snapshot::default()
         }
     }
@@ -157,8 +163,14 @@ mod tests {
     #[test]
     fn other_nodes_wait_whether_somebody_else_offers() {
         let pair = [member("a"), member("b")];
-        assert!(!offers(&snapshot(false, &pair), PATIENCE - Duration::from_secs(1)));
-        assert!(offers(&snapshot(false, &pair), PATIENCE + Duration::from_secs(60)));
+        assert!(!offers(
+            &snapshot(false, &pair),
+            PATIENCE - Duration::from_secs(1)
+        ));
+        assert!(offers(
+            &snapshot(false, &pair),
+            PATIENCE + Duration::from_secs(60)
+        ));
     }
 
     #[test]
@@ -168,7 +180,10 @@ mod tests {
             nodes.extend(names.iter().map(|name| witness(name)));
             snapshot(true, &nodes)
         };
-        assert!(!offers(&with(&["x", "y", "z"]), Duration::ZERO), "there are enough");
+        assert!(
+            !offers(&with(&["x", "y", "z"]), Duration::ZERO),
+            "there are enough"
+        );
         assert!(offers(&with(&["me", "x", "y", "z"]), Duration::ZERO));
         assert!(!offers(&with(&["c", "d", "e", "me"]), Duration::ZERO));
     }

@@ -6,7 +6,7 @@ use kube::api::{Api, PostParams};
 use mooring_common::l2_network::{L2Network, L2NetworkSpec, Subnet};
 
 use super::Cluster;
-use crate::netlab::Lab;
+use crate::netlab::{Lab, Segment};
 use crate::wait::try_eventually;
 
 /// The name of [`Network::of_the_bridge`].
@@ -26,15 +26,34 @@ impl Network {
 
     /// A network of the bridge with other ranges.
     pub fn new(name: &str, ranges: &[&str]) -> Self {
-        let subnet = |cidr: &str, gateway: String| Subnet {
-            cidr: cidr.to_owned(),
-            gateway: Some(gateway),
-        };
+        let subnets = [
+            subnet("10.77.0.0/24", Lab::GATEWAY_V4),
+            subnet("fd77::/64", Lab::GATEWAY_V6),
+        ];
+        Self::with(name, subnets, ranges)
+    }
+
+    /// A network of the lab's second bridge, [`Segment`].
+    pub fn of_the_segment(name: &str, ranges: &[&str]) -> Self {
+        let subnets = [
+            subnet("10.78.0.0/24", Segment::GATEWAY_V4),
+            subnet("fd78::/64", Segment::GATEWAY_V6),
+        ];
+        Self::with(name, subnets, ranges)
+    }
+
+    /// The lab's bridge, with room for a thousand addresses.
+    pub fn wide(name: &str) -> Self {
+        let subnets = [
+            subnet("10.77.0.0/16", Lab::GATEWAY_V4),
+            subnet("fd77::/64", Lab::GATEWAY_V6),
+        ];
+        Self::with(name, subnets, &["10.77.4.0/22", "fd77::1:0/118"])
+    }
+
+    fn with(name: &str, subnets: [Subnet; 2], ranges: &[&str]) -> Self {
         let spec = L2NetworkSpec {
-            subnets: vec![
-                subnet("10.77.0.0/24", Lab::GATEWAY_V4.to_string()),
-                subnet("fd77::/64", Lab::GATEWAY_V6.to_string()),
-            ],
+            subnets: subnets.into(),
             ranges: ranges.iter().map(|range| (*range).to_owned()).collect(),
             ..L2NetworkSpec::default()
         };
@@ -76,5 +95,12 @@ impl Network {
         })
         .await
         .map_err(|reason| anyhow::anyhow!("the L2Network {name} is not Ready: {reason}"))
+    }
+}
+
+fn subnet(cidr: &str, gateway: impl ToString) -> Subnet {
+    Subnet {
+        cidr: cidr.to_owned(),
+        gateway: Some(gateway.to_string()),
     }
 }

@@ -1,7 +1,7 @@
 //! Keeping every frame that passes an interface.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Read as _, Write as _};
+use std::io::{BufWriter, IoSliceMut, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,8 +10,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
-use nix::sys::socket::LinkAddr;
-use socket2::{Domain, Protocol, Socket, Type};
+use nix::errno::Errno;
+use nix::sys::socket::{ControlMessageOwned, LinkAddr, MsgFlags, recvmsg, setsockopt, sockopt};
+use nix::sys::time::TimeSpec;
+use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 
 use super::frame::Frame;
 use super::namespace;
@@ -33,7 +35,16 @@ pub struct Capture {
 impl Capture {
     /// Starts on an interface of a namespace. No frame after the return is missed.
     pub(super) fn start(netns: Option<&str>, interface: &str) -> Result<Self> {
-        let socket = namespace::inside(netns, || open(interface))
+        Self::start_filtered(netns, interface, &[])
+    }
+
+    /// [`Self::start`] with a filter in the kernel; an empty one lets everything pass.
+    pub(super) fn start_filtered(
+        netns: Option<&str>,
+        interface: &str,
+        filter: &[SockFilter],
+    ) -> Result<Self> {
+        let socket = namespace::inside(netns, || open_filtered(interface, filter))
             .with_context(|| format!("capturing on {interface}"))?;
         let frames = Arc::new(Mutex::new(Vec::new()));
         let stop = Arc::new(AtomicBool::new(false));
@@ -111,8 +122,17 @@ impl Drop for Capture {
 
 /// A socket for all frames of an interface of the current namespace.
 pub(super) fn open(interface: &str) -> Result<Socket> {
+    open_filtered(interface, &[])
+}
+
+/// [`open`] with a filter in the kernel, and with the kernel's time of each frame.
+pub(super) fn open_filtered(interface: &str, filter: &[SockFilter]) -> Result<Socket> {
     let protocol = Protocol::from(i32::from(ALL_PROTOCOLS.to_be()));
     let socket = Socket::new(Domain::PACKET, Type::RAW, Some(protocol))?;
+    if !filter.is_empty() {
+        socket.attach_filter(filter)?;
+    }
+    setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
     nix::sys::socket::bind(socket.as_raw_fd(), &link_address(interface)?)?;
     socket.set_read_timeout(Some(STOP_INTERVAL))?;
     // The kernel gives less if its limit is lower, which does for everything but floods.
@@ -127,25 +147,52 @@ fn link_address(interface: &str) -> Result<LinkAddr> {
         .ok_or_else(|| anyhow!("there is no interface {interface}"))
 }
 
-fn read(mut socket: Socket, frames: &Mutex<Vec<Frame>>, stop: &AtomicBool) {
+/// The next frame, with the time at which the kernel got it; `None` if none came for a while.
+pub(super) fn next_frame(socket: &Socket, buffer: &mut [u8]) -> Result<Option<Frame>> {
+    let mut control = nix::cmsg_space!(TimeSpec);
+    let mut pieces = [IoSliceMut::new(buffer)];
+    let received = recvmsg::<()>(
+        socket.as_raw_fd(),
+        &mut pieces,
+        Some(&mut control),
+        MsgFlags::empty(),
+    );
+    let (length, stamp) = match received {
+        Ok(message) => {
+            let stamp = message.cmsgs()?.find_map(|message| match message {
+                ControlMessageOwned::ScmTimestampns(at) => Some(Duration::from(at)),
+                _ => None,
+            });
+            (message.bytes, stamp)
+        }
+        // Nothing yet; or the interface went down, and may come back.
+        Err(Errno::EAGAIN | Errno::EINTR | Errno::ENETDOWN) => return Ok(None),
+        Err(error) => return Err(error).context("reading captured frames"),
+    };
+    let bytes = buffer[..length].to_vec();
+    Ok(Some(Frame {
+        at: stamp.map_or_else(Instant::now, monotonic),
+        bytes,
+    }))
+}
+
+/// A time of the kernel's real-time clock on the monotonic one.
+fn monotonic(since_epoch: Duration) -> Instant {
+    let now = Instant::now();
+    let age = SystemTime::now().duration_since(UNIX_EPOCH + since_epoch);
+    now.checked_sub(age.unwrap_or_default()).unwrap_or(now)
+}
+
+fn read(socket: Socket, frames: &Mutex<Vec<Frame>>, stop: &AtomicBool) {
     let mut buffer = vec![0; 1 << 16];
     while !stop.load(Ordering::Relaxed) {
-        match socket.read(&mut buffer) {
-            Ok(length) => {
-                let frame = Frame {
-                    at: Instant::now(),
-                    bytes: buffer[..length].to_vec(),
-                };
-                frames
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(frame);
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // The interface went down; it may come back.
-            Err(error) if error.raw_os_error() == Some(100) => {}
-            Err(error) => panic!("reading captured frames: {error}"),
+        match next_frame(&socket, &mut buffer) {
+            Ok(Some(frame)) => frames
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(frame),
+            Ok(None) => {}
+            Err(error) => panic!("{error:#}"),
         }
     }
 }

@@ -58,7 +58,7 @@ impl FromStr for Mac {
 /// One frame as it crossed the wire.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// When it was read off the wire (monotonic clock).
+    /// When the kernel saw it (monotonic clock).
     pub at: Instant,
     /// The whole frame, from the destination address on.
     pub bytes: Vec<u8>,

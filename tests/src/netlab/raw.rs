@@ -135,11 +135,21 @@ fn multicast_mac(group: Ipv6Addr) -> [u8; 6] {
 
 /// The checksum of an ICMPv6 message in which that field is zero.
 pub fn icmpv6_checksum(source: Ipv6Addr, destination: Ipv6Addr, message: &[u8]) -> u16 {
+    checksum(58, source, destination, message)
+}
+
+/// The checksum of a message of an upper protocol in IPv6.
+pub(super) fn checksum(
+    protocol: u8,
+    source: Ipv6Addr,
+    destination: Ipv6Addr,
+    message: &[u8],
+) -> u16 {
     let length = u16::try_from(message.len()).expect("a short message");
     let mut bytes = [source.octets(), destination.octets()].concat();
     bytes.extend([0, 0]);
     bytes.extend(length.to_be_bytes());
-    bytes.extend([0, 0, 0, 58]);
+    bytes.extend([0, 0, 0, protocol]);
     bytes.extend(message);
     let sum: u32 = bytes
         .chunks(2)

@@ -105,6 +105,24 @@ fn test_name(closure: &str) -> String {
 }
 
 fn run_again(test: &str) -> Result<()> {
+    // Printed by this thread, so that the test harness shows it only when it should.
+    run_test_in_world(test, &[], |line| {
+        if !figures::pass_on(line) {
+            println!("{line}");
+        }
+    })
+}
+
+/// Runs a test of this program, whose body is in [`in_world`], in its world, with these variables in
+/// the environment there. Each line that it prints is given to `heard` as it comes.
+///
+/// # Errors
+/// If the test fails, or did not run.
+pub fn run_test_in_world(
+    test: &str,
+    environment: &[(&str, &str)],
+    mut heard: impl FnMut(&str),
+) -> Result<()> {
     packages::check_packages()?;
     let scratch = Scratch::new("world")?;
     let proof = scratch.join("it-ran");
@@ -119,18 +137,15 @@ fn run_again(test: &str) -> Result<()> {
             "--include-ignored",
         ])
         .env(MARKER, &proof)
+        .envs(environment.iter().copied())
         .stdin(Stdio::piped())
         .stdout(writer.try_clone()?)
         .stderr(writer);
     let mut child = command.spawn().context("running unshare")?;
     drop(command); // holds the pipe's other end
     let lifeline = child.stdin.take();
-    // Printed by this thread, so that the test harness shows it only when it should.
     for line in BufReader::new(output).lines() {
-        let line = line?;
-        if !figures::pass_on(&line) {
-            println!("{line}");
-        }
+        heard(&line?);
     }
     let status = child.wait()?;
     drop(lifeline);
@@ -185,6 +200,31 @@ fn require_user_namespaces() -> Result<()> {
              kernel.apparmor_restrict_unprivileged_userns=0), or run this as root"
         ),
     }
+}
+
+/// Takes away all hosts and bridges of this world, so that there can be a new lab. Programs in them
+/// must have ended.
+///
+/// # Errors
+/// If this is no world, or something cannot be taken away.
+pub fn clear_world() -> Result<()> {
+    if !is_world() {
+        bail!("this is no world");
+    }
+    // A namespace that is deleted takes its end of a cable with it, but later.
+    for line in ip("-br link show type veth")?.lines() {
+        let name = line.split('@').next().unwrap_or_default();
+        ip(&format!("link del {name}"))?;
+    }
+    for line in ip("netns list")?.lines() {
+        let name = line.split(' ').next().unwrap_or_default();
+        ip(&format!("netns del {name}"))?;
+    }
+    for line in ip("-br link show type bridge")?.lines() {
+        let name = line.split(' ').next().unwrap_or_default();
+        ip(&format!("link del {name}"))?;
+    }
+    Ok(())
 }
 
 fn set_up() -> Result<()> {

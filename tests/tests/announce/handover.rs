@@ -147,7 +147,11 @@ async fn a_killed_daemon_is_outlived_and_gets_its_voice_back(
     scene.daemons.insert(speaker.to_owned(), daemon);
     eventually("its voice is back", SOON * 2, async || {
         let answer = scene.answered(web.v4).await;
-        if answer == speaker { Ok(()) } else { Err(answer) }
+        if answer == speaker {
+            Ok(())
+        } else {
+            Err(answer)
+        }
     })
     .await;
 }
@@ -168,7 +172,11 @@ async fn a_daemon_that_ends_hands_over(scene: &mut Scene, web: Addresses, speake
     scene.daemons.insert(speaker.to_owned(), daemon);
     eventually("its voice is back", SOON * 2, async || {
         let answer = scene.answered(web.v4).await;
-        if answer == speaker { Ok(()) } else { Err(answer) }
+        if answer == speaker {
+            Ok(())
+        } else {
+            Err(answer)
+        }
     })
     .await;
     speaker.to_owned()

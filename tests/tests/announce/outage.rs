@@ -88,7 +88,11 @@ async fn a_crash_is_survived(scene: &mut Scene, web: Addresses, speaker: &str) -
     scene.daemons.insert(speaker.to_owned(), daemon);
     let next = crash(scene, web, &heir).await;
     scene.cluster.node(&heir).plug_cable().unwrap();
-    let daemon = scene.cluster.node(&heir).start(scene.specs[&heir].clone()).unwrap();
+    let daemon = scene
+        .cluster
+        .node(&heir)
+        .start(scene.specs[&heir].clone())
+        .unwrap();
     scene.daemons.insert(heir, daemon);
     next
 }

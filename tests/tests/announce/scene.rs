@@ -313,11 +313,15 @@ impl Scene {
     ) -> (String, Instant) {
         let address = address.into();
         let old = self.cluster.node(than).mac();
-        let claim = eventually(&format!("another answers for {address}"), SOON, async || {
-            self.ask(address);
-            let claims = self.claims(address, since);
-            claims.into_iter().find(|claim| claim.mac != old)
-        })
+        let claim = eventually(
+            &format!("another answers for {address}"),
+            SOON,
+            async || {
+                self.ask(address);
+                let claims = self.claims(address, since);
+                claims.into_iter().find(|claim| claim.mac != old)
+            },
+        )
         .await;
         (self.name_of(claim.mac), claim.at)
     }

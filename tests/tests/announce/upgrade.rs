@@ -72,7 +72,8 @@ async fn update(scene: &mut Scene, web: Addresses, speaker: &str, turn: usize) {
             assert_eq!(answer, speaker);
             longest = longest.max(heard_at.elapsed());
             heard_at = Instant::now();
-            next.log().contains("going on for the daemon before this one")
+            next.log()
+                .contains("going on for the daemon before this one")
                 && ended.elapsed() > Duration::from_secs(2)
         },
         async || None::<String>,

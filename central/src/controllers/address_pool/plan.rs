@@ -10,10 +10,10 @@ use mooring_common::engine::{Plan, Step};
 use mooring_common::l2_network::{L2NetworkStatus, Segment};
 use mooring_common::names::{reasons, segment_conditions};
 
-use super::summary::Fact;
 use super::NetworkView;
 use super::allocate::Pool;
 use super::observe::Observed;
+use super::summary::Fact;
 
 /// The condition's type.
 pub(super) const READY: &str = segment_conditions::READY;
@@ -54,8 +54,13 @@ impl Verdict {
                 .iter()
                 .filter(|condition| condition.type_ != READY)
                 .map(|condition| {
-                    [&condition.type_, &condition.status, &condition.reason, &condition.message]
-                        .map(String::clone)
+                    [
+                        &condition.type_,
+                        &condition.status,
+                        &condition.reason,
+                        &condition.message,
+                    ]
+                    .map(String::clone)
                 })
                 .collect(),
         })
@@ -66,7 +71,12 @@ impl Verdict {
 pub(super) fn others(facts: &[Fact]) -> Vec<[String; 4]> {
     let texts = |fact: &Fact| {
         let status = fact.status.to_owned();
-        [fact.type_.to_owned(), status, fact.reason.clone(), fact.message.clone()]
+        [
+            fact.type_.to_owned(),
+            status,
+            fact.reason.clone(),
+            fact.message.clone(),
+        ]
     };
     facts.iter().map(texts).collect()
 }
@@ -75,7 +85,12 @@ pub(super) fn others(facts: &[Fact]) -> Vec<[String; 4]> {
 pub(super) fn transition_times(status: &L2NetworkStatus) -> BTreeMap<String, Time> {
     let times = status.conditions.iter();
     times
-        .map(|condition| (condition.type_.clone(), condition.last_transition_time.clone()))
+        .map(|condition| {
+            (
+                condition.type_.clone(),
+                condition.last_transition_time.clone(),
+            )
+        })
         .collect()
 }
 

@@ -45,8 +45,15 @@ pub(super) fn sum_up(status: &L2NetworkStatus) -> Summary {
         facts: if members.is_empty() {
             Vec::new()
         } else {
-            let voters = status.voters.as_ref().map_or(0, |voters| voters.nodes.len());
-            vec![quorum(&members, voters), signed(&members), filtered(&members)]
+            let voters = status
+                .voters
+                .as_ref()
+                .map_or(0, |voters| voters.nodes.len());
+            vec![
+                quorum(&members, voters),
+                signed(&members),
+                filtered(&members),
+            ]
         },
     }
 }
@@ -109,7 +116,10 @@ fn quorum(members: &[&SegmentNode], voters: usize) -> Fact {
     } else {
         let (reason, message) = match voters {
             0 => ("NoVoters", "no node votes yet".to_owned()),
-            1 => ("OneVoter", "one node is on the segment: there is no fail-over".to_owned()),
+            1 => (
+                "OneVoter",
+                "one node is on the segment: there is no fail-over".to_owned(),
+            ),
             2 => (
                 reasons::TWO_VOTERS,
                 "two nodes vote, so that a fail-over takes up to two seconds and needs the API \
@@ -143,7 +153,11 @@ fn signed(members: &[&SegmentNode]) -> Fact {
         );
         ("False", reasons::HEARTBEATS_UNSIGNED, message)
     } else {
-        ("True", "Signed", "all daemons sign their heartbeats".to_owned())
+        (
+            "True",
+            "Signed",
+            "all daemons sign their heartbeats".to_owned(),
+        )
     };
     Fact {
         type_: segment_conditions::HEARTBEATS_SIGNED,
@@ -166,7 +180,11 @@ fn filtered(members: &[&SegmentNode]) -> Fact {
         );
         ("True", reasons::SEGMENT_FILTERED, message)
     } else {
-        ("False", "Heard", "daemons hear each other on the segment".to_owned())
+        (
+            "False",
+            "Heard",
+            "daemons hear each other on the segment".to_owned(),
+        )
     };
     Fact {
         type_: segment_conditions::SEGMENT_FILTERED,
@@ -202,9 +220,7 @@ mod tests {
 
     #[test]
     fn who_began_last_is_the_speaker() {
-        let spoken = |since: &str, reason: &str| {
-            json!([{"address": "192.0.2.10", "since": since, "reason": reason}])
-        };
+        let spoken = |since: &str, reason: &str| json!([{"address": "192.0.2.10", "since": since, "reason": reason}]);
         let nodes = json!([
             {"name": "dead", "ready": true, "reason": "Ready",
              "addresses": spoken("2026-11-22T04:00:00Z", "Unclaimed")},
@@ -239,25 +255,37 @@ mod tests {
 
     #[test]
     fn what_nodes_notice_becomes_conditions() {
-        let node = |name: &str, notices: &[&str]| {
-            json!({"name": name, "ready": true, "reason": "Ready", "notices": notices})
-        };
+        let node = |name: &str, notices: &[&str]| json!({"name": name, "ready": true, "reason": "Ready", "notices": notices});
         let well = status(json!([node("a", &[]), node("b", &[]), node("c", &[])]), 3);
         assert!(sum_up(&well).facts.iter().all(|fact| !fact.is_trouble));
         let two = status(json!([node("a", &[]), node("b", &[])]), 2);
         let quorum = fact(&two, "Quorum");
-        assert_eq!((quorum.status, quorum.reason.as_str()), ("True", "TwoVoters"));
+        assert_eq!(
+            (quorum.status, quorum.reason.as_str()),
+            ("True", "TwoVoters")
+        );
         let one_cut_off = status(
             json!([node("a", &["QuorumLost"]), node("b", &[]), node("c", &[])]),
             3,
         );
-        assert_eq!(fact(&one_cut_off, "Quorum").status, "True", "the others go on");
+        assert_eq!(
+            fact(&one_cut_off, "Quorum").status,
+            "True",
+            "the others go on"
+        );
         let lost = status(
-            json!([node("a", &["QuorumLost"]), node("b", &["QuorumLost"]), node("c", &[])]),
+            json!([
+                node("a", &["QuorumLost"]),
+                node("b", &["QuorumLost"]),
+                node("c", &[])
+            ]),
             3,
         );
         assert_eq!(fact(&lost, "Quorum").status, "False");
-        let open = status(json!([node("a", &["HeartbeatsUnsigned", "SegmentFiltered"])]), 3);
+        let open = status(
+            json!([node("a", &["HeartbeatsUnsigned", "SegmentFiltered"])]),
+            3,
+        );
         assert_eq!(fact(&open, "HeartbeatsSigned").status, "False");
         assert!(fact(&open, "SegmentFiltered").message.starts_with("a hear"));
     }

@@ -109,12 +109,15 @@ impl<E: EventSink> Teller<E> {
         let known = self.members.entry(segment.to_owned()).or_default();
         known.own = members.iter().find(|member| member.node == own).cloned();
         let quorum = known.own.as_ref().is_none_or(|own| own.flags.hears_quorum);
-        known.no_quorum_since = (!quorum).then(|| known.no_quorum_since.unwrap_or_else(Instant::now));
+        known.no_quorum_since =
+            (!quorum).then(|| known.no_quorum_since.unwrap_or_else(Instant::now));
     }
 
     /// Looks at what takes time to be believed, and at what is the same on all segments.
     pub(super) fn look(&mut self, unsigned: bool, service_proxy_works: bool, now: Instant) {
-        self.metrics.service_proxy.set(i64::from(service_proxy_works));
+        self.metrics
+            .service_proxy
+            .set(i64::from(service_proxy_works));
         for (segment, members) in &self.members {
             let own = members.own.as_ref();
             let silent = members.no_quorum_since;
@@ -124,7 +127,10 @@ impl<E: EventSink> Teller<E> {
                 (unsigned, segment_notices::HEARTBEATS_UNSIGNED),
                 (lost, segment_notices::QUORUM_LOST),
                 (filtered, segment_notices::SEGMENT_FILTERED),
-                (!service_proxy_works, segment_notices::SERVICE_PROXY_UNHEALTHY),
+                (
+                    !service_proxy_works,
+                    segment_notices::SERVICE_PROXY_UNHEALTHY,
+                ),
             ]
             .into_iter()
             .filter_map(|(is_so, notice)| is_so.then_some(notice))
@@ -191,7 +197,13 @@ impl<E: EventSink> Teller<E> {
     pub(super) fn closed(&mut self, segment: &str) {
         self.members.remove(segment);
         self.begun.remove(segment);
-        for address in self.standing.remove(segment).unwrap_or_default().speaks_for.into_keys() {
+        for address in self
+            .standing
+            .remove(segment)
+            .unwrap_or_default()
+            .speaks_for
+            .into_keys()
+        {
             tracing::info!(segment, %address, "not announcing an address any more");
             self.metrics
                 .owner

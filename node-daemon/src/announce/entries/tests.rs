@@ -197,8 +197,14 @@ fn at_the_end_it_speaks_for_nothing() {
         panic!("it has an entry");
     };
     assert!(!last.ready && last.addresses.is_empty() && last.mac.is_none());
-    assert_eq!((last.name.as_str(), last.reason.as_str()), ("n1", "Stopped"));
-    assert!(farewell(&world(None), &footing).is_empty(), "it has said nothing");
+    assert_eq!(
+        (last.name.as_str(), last.reason.as_str()),
+        ("n1", "Stopped")
+    );
+    assert!(
+        farewell(&world(None), &footing).is_empty(),
+        "it has said nothing"
+    );
 }
 
 #[test]

@@ -206,7 +206,11 @@ async fn changes_in_a_row_are_few_writes() {
     bench.wish(&["public"]).await;
     server.log();
     for turn in 0..100 {
-        let segments = if turn % 2 == 0 { vec![] } else { vec!["public"] };
+        let segments = if turn % 2 == 0 {
+            vec![]
+        } else {
+            vec!["public"]
+        };
         bench.hold(&segments);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

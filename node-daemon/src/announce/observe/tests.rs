@@ -112,7 +112,11 @@ fn of_other_nodes_that_is_kept_by_which_they_are_reached() {
     let moved = json!([{
         "address": "192.0.2.17", "since": "2026-11-22T05:00:00Z", "reason": "TakenOver",
     }]);
-    assert_eq!(network(moved), view, "what others speak for is no change here");
+    assert_eq!(
+        network(moved),
+        view,
+        "what others speak for is no change here"
+    );
 }
 
 #[test]

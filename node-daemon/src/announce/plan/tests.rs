@@ -109,24 +109,38 @@ fn policy_and_endpoints_say_who_may_speak() {
             .service("web", policy, &["192.0.2.17"])
             .endpoints("web", ready, leaving);
         let found = world.group("192.0.2.17").map(|(_, candidates)| candidates);
-        assert_eq!(found, expected, "{policy:?} ready {ready:?} leaving {leaving:?}");
+        assert_eq!(
+            found, expected,
+            "{policy:?} ready {ready:?} leaving {leaving:?}"
+        );
     }
 }
 
 #[test]
 fn both_families_of_a_service_are_one_key_named_by_the_lowest_address() {
     let world = World::new()
-        .service("web", TrafficPolicy::Cluster, &["192.0.2.17", "2001:db8::117"])
+        .service(
+            "web",
+            TrafficPolicy::Cluster,
+            &["192.0.2.17", "2001:db8::117"],
+        )
         .endpoints("web", &["a"], &[]);
     let (four, six) = (world.group("192.0.2.17"), world.group("2001:db8::117"));
     assert_eq!(four, six);
-    assert_eq!(four.unwrap().0, Key::of("public", "192.0.2.17".parse().unwrap()));
+    assert_eq!(
+        four.unwrap().0,
+        Key::of("public", "192.0.2.17".parse().unwrap())
+    );
 }
 
 #[test]
 fn services_that_share_an_address_are_one_key_of_those_that_can_serve_all() {
     let world = World::new()
-        .service("web", TrafficPolicy::Local, &["192.0.2.17", "2001:db8::117"])
+        .service(
+            "web",
+            TrafficPolicy::Local,
+            &["192.0.2.17", "2001:db8::117"],
+        )
         .service("dns", TrafficPolicy::Local, &["192.0.2.17", "192.0.2.18"])
         .service("other", TrafficPolicy::Cluster, &["192.0.2.18"])
         .endpoints("web", &["a", "b"], &[])

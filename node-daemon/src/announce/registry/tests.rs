@@ -36,7 +36,11 @@ impl ApiServer {
             let server = server.clone();
             async move { Ok::<_, Infallible>(server.answer(request).await) }
         };
-        Registry::new(Client::new(tower::service_fn(answer), "default"), "ns", "n1")
+        Registry::new(
+            Client::new(tower::service_fn(answer), "default"),
+            "ns",
+            "n1",
+        )
     }
 
     async fn answer(&self, request: http::Request<Body>) -> Response<Body> {
@@ -48,7 +52,8 @@ impl ApiServer {
         let mut state = self.0.lock().unwrap();
         state.asked.push(head.uri.to_string());
         let path = head.uri.path();
-        if let Some(name) = path.strip_prefix("/apis/coordination.k8s.io/v1/namespaces/ns/leases/") {
+        if let Some(name) = path.strip_prefix("/apis/coordination.k8s.io/v1/namespaces/ns/leases/")
+        {
             let Some(version) = state.leases.get(name) else {
                 return refusal(404);
             };
@@ -60,7 +65,10 @@ impl ApiServer {
         if head.method == Method::PATCH {
             assert!(path.ends_with("/l2networks/lan/status"), "{path}");
             let patch: Value = serde_json::from_slice(&body).unwrap();
-            let named = patch["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+            let named = patch["metadata"]["resourceVersion"]
+                .as_str()
+                .unwrap()
+                .to_owned();
             if state.conflicts > 0 || named != state.version.to_string() {
                 state.conflicts = state.conflicts.saturating_sub(1);
                 state.version += 1;
@@ -136,7 +144,10 @@ async fn the_first_voters_are_written_by_name() {
         replacing: 0,
         voters: voters.clone(),
     };
-    assert_eq!(ask(&server.registry(), propose).await, ApiAnswer::Written(voters));
+    assert_eq!(
+        ask(&server.registry(), propose).await,
+        ApiAnswer::Written(voters)
+    );
     assert_eq!(
         server.0.lock().unwrap().written,
         [json!({"voters": {"generation": 1, "nodes": ["n1", "n2"], "primary": "n1"}})]
@@ -166,10 +177,20 @@ async fn what_others_write_elsewhere_in_the_status_is_no_conflict() {
         replacing: 1,
         voters: voters.clone(),
     };
-    assert_eq!(ask(&server.registry(), propose).await, ApiAnswer::Written(voters));
+    assert_eq!(
+        ask(&server.registry(), propose).await,
+        ApiAnswer::Written(voters)
+    );
     let written = server.0.lock().unwrap().written[0]["voters"].clone();
-    assert_eq!(written["primary"], Value::Null, "there is no primary of three");
-    assert!(written.as_object().unwrap().contains_key("primary"), "{written}");
+    assert_eq!(
+        written["primary"],
+        Value::Null,
+        "there is no primary of three"
+    );
+    assert!(
+        written.as_object().unwrap().contains_key("primary"),
+        "{written}"
+    );
 }
 
 #[tokio::test]
@@ -179,7 +200,10 @@ async fn a_voter_that_cannot_be_named_is_not_written() {
         replacing: 0,
         voters: set(1, &["n1", "n2"], None),
     };
-    assert_eq!(ask(&server.registry(), propose).await, ApiAnswer::Unreachable);
+    assert_eq!(
+        ask(&server.registry(), propose).await,
+        ApiAnswer::Unreachable
+    );
     assert!(server.0.lock().unwrap().written.is_empty());
 }
 
@@ -196,16 +220,24 @@ async fn an_api_server_that_hangs_is_away() {
 #[test]
 fn a_lease_stands_still_after_thirty_seconds_by_the_own_clock() {
     let registry = ApiServer::default();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
     let _guard = runtime.enter();
     let registry = registry.registry();
     let start = Instant::now();
     let version = |text: &str| Some(text.to_owned());
     let at = |seconds| start + Duration::from_secs(seconds);
-    assert!(!registry.stands_still("n2", version("7"), start), "seen once");
+    assert!(
+        !registry.stands_still("n2", version("7"), start),
+        "seen once"
+    );
     assert!(!registry.stands_still("n2", version("7"), at(29)));
     assert!(registry.stands_still("n2", version("7"), at(31)));
-    assert!(!registry.stands_still("n2", version("8"), at(40)), "it was renewed");
+    assert!(
+        !registry.stands_still("n2", version("8"), at(40)),
+        "it was renewed"
+    );
     assert!(!registry.stands_still("n3", None, start));
     assert!(registry.stands_still("n3", None, at(31)), "there is none");
 }
@@ -216,9 +248,13 @@ async fn leases_are_read_by_the_names_of_their_nodes() {
     let leases = [("node-n2".to_owned(), 7), ("node-n3".to_owned(), 9)];
     server.0.lock().unwrap().leases = leases.into();
     let registry = server.registry();
-    let names = ["n2", "n3"].map(|name| (NodeId::of(name), name.to_owned())).into();
+    let names = ["n2", "n3"]
+        .map(|name| (NodeId::of(name), name.to_owned()))
+        .into();
     let asked = vec![NodeId::of("n2"), NodeId::of("n3"), NodeId::of("unheard-of")];
-    let answer = registry.answer("lan", Request::ReadLeases(asked), &names).await;
+    let answer = registry
+        .answer("lan", Request::ReadLeases(asked), &names)
+        .await;
     assert_eq!(answer, ApiAnswer::LeasesUnchanged(BTreeSet::new()));
     assert_eq!(server.0.lock().unwrap().asked.len(), 2);
 }

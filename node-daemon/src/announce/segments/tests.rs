@@ -157,7 +157,10 @@ fn orders_say_what_there_is_and_who_may_have_it() {
     assert_eq!(orders.attachment.as_ref().unwrap().mac, mac(1));
     assert_eq!(orders.groups, ["ff02::1:ff00:117".parse().unwrap()].into());
     assert_eq!(orders.gateways, ["192.0.2.1".parse().unwrap()].into());
-    assert_eq!(orders.own_addresses, ["192.0.2.5".parse::<IpAddr>().unwrap()]);
+    assert_eq!(
+        orders.own_addresses,
+        ["192.0.2.5".parse::<IpAddr>().unwrap()]
+    );
     assert!(!orders.draining && !orders.witness && orders.survive_via_api);
 }
 
@@ -183,7 +186,10 @@ fn orders_say_who_else_is_there_and_who_votes() {
     );
     let (me, n2) = (NodeId::of("me"), NodeId::of("n2"));
     let contact = &orders.view.known[&n2];
-    assert_eq!(contact.node_network, Some("10.0.0.2:10268".parse().unwrap()));
+    assert_eq!(
+        contact.node_network,
+        Some("10.0.0.2:10268".parse().unwrap())
+    );
     assert_eq!(contact.mac, Some(mac(2)));
     let voters = orders.view.voters.as_ref().unwrap();
     assert_eq!((voters.generation, voters.primary), (4, Some(n2)));
@@ -196,7 +202,10 @@ fn a_service_address_on_the_interface_is_none_of_the_nodes_own() {
     let service = "192.0.2.17/24".parse().unwrap();
     links[0].addresses.insert(0, service);
     let orders = orders_with(|_| (), &links);
-    assert_eq!(orders.own_addresses, ["192.0.2.5".parse::<IpAddr>().unwrap()]);
+    assert_eq!(
+        orders.own_addresses,
+        ["192.0.2.5".parse::<IpAddr>().unwrap()]
+    );
 }
 
 #[test]
@@ -209,7 +218,9 @@ fn the_node_network_is_reached_by_the_internal_ip_that_an_interface_has() {
                 .map(|text| NodeAddress::new(AddressType::InternalIP, *text))
                 .collect();
         };
-        orders_with(edit, links).node_address.map(|ip| ip.to_string())
+        orders_with(edit, links)
+            .node_address
+            .map(|ip| ip.to_string())
     };
     let routed = Link {
         name: "eth1".into(),
@@ -221,7 +232,11 @@ fn the_node_network_is_reached_by_the_internal_ip_that_an_interface_has() {
     let links = [eth(true).remove(0), routed];
     let address = |internal: &[&str]| address(internal, &links).unwrap();
     assert_eq!(address(&["203.0.113.9", "192.0.2.5"]), "192.0.2.5");
-    assert_eq!(address(&["203.0.113.9"]), "10.0.0.7", "it is on no interface");
+    assert_eq!(
+        address(&["203.0.113.9"]),
+        "10.0.0.7",
+        "it is on no interface"
+    );
     assert_eq!(address(&[]), "10.0.0.7");
 }
 

@@ -271,6 +271,9 @@ async fn only_the_own_node_is_asked_for_and_no_leases() {
     for uri in asked.iter().filter(|uri| uri.contains("/nodes")) {
         assert!(uri.contains("fieldSelector=metadata.name%3Da"), "{uri}");
     }
-    assert!(!asked.iter().any(|uri| uri.contains("/leases")), "{asked:?}");
+    assert!(
+        !asked.iter().any(|uri| uri.contains("/leases")),
+        "{asked:?}"
+    );
     assert!(asked.len() >= 4);
 }

@@ -16,7 +16,6 @@ use super::super::view::Candidates;
 use super::Machine;
 use super::estate::Holding;
 use super::placement;
-use super::sending::ON_SEGMENT;
 
 /// Between two questions to a kernel, for the first second and afterwards.
 const FAST: Duration = Duration::from_millis(50);
@@ -252,11 +251,7 @@ impl Machine {
             probe.unanswered = probe.unanswered.saturating_add(1);
             return;
         };
-        if !peer.suspected && peer.heard_on_segment_since(now - ON_SEGMENT) {
-            // Its daemon is heard on the segment, so that the node is there.
-            probe.unanswered = 0;
-            return;
-        }
+        // Also where its daemon is heard: a node that hears nobody forwards nothing, and cannot answer.
         probe.unanswered = probe.unanswered.saturating_add(1);
         let addresses = peer.last.contact.own_addresses.clone();
         if !addresses.is_empty() {

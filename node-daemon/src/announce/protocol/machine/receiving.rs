@@ -278,6 +278,8 @@ impl Machine {
         if self.estate.keys.contains_key(&key) {
             self.quiet.has_spoken(key, node);
         }
+        // Whoever takes it next takes it over from that node: the neighbours may have been told.
+        self.standing.lost.remove(&key);
         self.claims.was_taken(key);
     }
 

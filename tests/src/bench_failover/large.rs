@@ -1,0 +1,227 @@
+//! What announcing costs on a large segment while nothing fails.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use futures::{StreamExt as _, stream};
+use k8s_openapi::api::core::v1::Service;
+use kube::api::{Api, ListParams};
+
+use crate::bench_nodes::proc;
+use crate::cluster::{Cluster, Kubelet, NETWORK, Network, Site};
+use crate::failover::faults::until;
+use crate::failover::{APP, daemon_spec};
+use crate::netlab::{Capture, Host, Lab, claims};
+use crate::objects::{ServiceBuilder, create_namespace};
+use crate::process::Process;
+use crate::program::Program;
+use crate::wait::try_eventually;
+
+/// How long it may take until all is as it should.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// How many things are made at a time.
+const AT_ONCE: usize = 10;
+
+/// What was measured of many nodes at rest.
+#[derive(Clone, Debug)]
+pub struct Large {
+    /// How many daemons there were.
+    pub nodes: usize,
+    /// How many addresses.
+    pub addresses: usize,
+    /// Frames with heartbeats on the segment, and on the node network, per second.
+    pub heartbeats: f64,
+    /// Announcements that nobody had asked for, per second.
+    pub announcements: f64,
+    /// Writes to the API server by the daemons, per second, all together.
+    pub writes: f64,
+    /// Processor time per daemon, of a hundred: on average, and the busiest.
+    pub processor: (f64, f64),
+    /// Resident memory of the largest daemon, in KiB.
+    pub resident: u64,
+    /// `release` or `debug`.
+    pub profile: &'static str,
+}
+
+/// Measures for so long. In a world.
+pub(super) async fn measure(nodes: usize, services: usize, span: Duration) -> Result<Large> {
+    let (cluster, _kubelets, _central) = cluster(nodes).await?;
+    Network::wide(NETWORK).create(&cluster).await?;
+    make_services(&cluster, services).await?;
+    let daemons = start_daemons(&cluster).await?;
+    let capture = cluster.lab.capture_control()?;
+    settle(&cluster, &capture, nodes, services).await?;
+
+    let (start, since) = (Instant::now(), cluster.control_plane.now());
+    let used = || -> Result<Vec<Duration>> {
+        let pids = daemons.iter().map(Process::pid);
+        pids.map(proc::processor_time).collect()
+    };
+    let before = used()?;
+    until(start + span).await;
+    let after = used()?;
+    let took = start.elapsed();
+    let frames = capture.since(start);
+    let announced = frames.iter().filter(|frame| {
+        let told = frame.neighbour_advertisement();
+        frame.arp().is_some_and(|arp| arp.is_gratuitous())
+            || told.is_some_and(|told| !told.solicited && told.overrides)
+    });
+    let log = cluster.control_plane.audit_settled().await.since(since);
+    let writes = log
+        .filter(|record| record.user.ends_with(":mooring-node"))
+        .writes();
+    let shares: Vec<f64> = before
+        .iter()
+        .zip(&after)
+        .map(|(before, after)| after.saturating_sub(*before).as_secs_f64())
+        .map(|used| used / took.as_secs_f64() * 100.0)
+        .collect();
+    let resident = daemons
+        .iter()
+        .map(Process::resident_kib)
+        .collect::<Result<Vec<u64>>>()?;
+    Ok(Large {
+        nodes,
+        addresses: services * 2,
+        heartbeats: claims::rate(claims::heartbeats(&frames).values().sum(), took),
+        announcements: claims::rate(announced.count(), took),
+        writes: claims::rate(writes.len(), took),
+        processor: (
+            shares.iter().sum::<f64>() / shares.len() as f64,
+            shares.iter().copied().fold(0.0, f64::max),
+        ),
+        resident: resident.into_iter().max().unwrap_or_default(),
+        profile: Program::Node.release_or_own()?.0,
+    })
+}
+
+/// Hosts without Pods: a route from each to the Pods of each other would take minutes to make.
+async fn cluster(nodes: usize) -> Result<(Cluster, BTreeMap<String, Kubelet>, Process)> {
+    let lab = Lab::new()?;
+    let hosts: Vec<Host> = (1..=nodes)
+        .map(|number| lab.client(&format!("n{number}")))
+        .collect::<Result<_>>()?;
+    let client = lab.client("client")?;
+    let site = Site {
+        lab,
+        nodes: hosts,
+        client,
+    };
+    let control_plane = site.control_plane().await?;
+    let cluster = site.install(control_plane).await?;
+    let kubelets = cluster.register().await?;
+    let central = cluster.start_central(&[]).await?;
+    create_namespace(&cluster.admin(), APP).await?;
+    Ok((cluster, kubelets, central))
+}
+
+async fn start_daemons(cluster: &Cluster) -> Result<Vec<Process>> {
+    let started = cluster.nodes.iter().map(async |node| {
+        let mut spec = daemon_spec(cluster, node).await?;
+        spec.program = Program::Node.release_or_own()?.1;
+        node.start(spec)
+    });
+    let started: Vec<Result<Process>> = stream::iter(started).buffered(AT_ONCE).collect().await;
+    started.into_iter().collect()
+}
+
+async fn make_services(cluster: &Cluster, services: usize) -> Result<()> {
+    let admin = cluster.admin();
+    let made = (0..services).map(async |number| {
+        ServiceBuilder::load_balancer(APP, &format!("s{number}"))
+            .port(80, 8080)
+            .without_node_ports()
+            .families(&["IPv4", "IPv6"])
+            .create(&admin)
+            .await
+    });
+    let made: Vec<Result<Service>> = stream::iter(made).buffer_unordered(AT_ONCE).collect().await;
+    made.into_iter().try_for_each(|made| made.map(drop))
+}
+
+/// Waits until all addresses are given, all daemons take part, and no burst is under way.
+async fn settle(cluster: &Cluster, capture: &Capture, nodes: usize, services: usize) -> Result<()> {
+    let all = Api::<Service>::namespaced(cluster.admin(), APP);
+    let outcome = try_eventually(PATIENCE, async || {
+        let list = all.list(&ListParams::default()).await?;
+        let served = list.items.iter().filter(|service| {
+            let status = service.status.as_ref();
+            let ingress = status.and_then(|status| status.load_balancer.as_ref()?.ingress.as_ref());
+            ingress.is_some_and(|ingress| ingress.len() == 2)
+        });
+        let served = served.count();
+        ensure!(
+            served == services,
+            "{served} of {services} Services have addresses"
+        );
+        Ok(())
+    });
+    outcome.await.map_err(anyhow::Error::msg)?;
+    let outcome = try_eventually(PATIENCE, async || {
+        let now = Instant::now();
+        let frames = capture.since(now - Duration::from_secs(3));
+        let heard = claims::heartbeats(&frames).len();
+        let burst = frames
+            .iter()
+            .filter(|frame| frame.arp().is_some_and(|arp| arp.is_gratuitous()))
+            .count();
+        ensure!(
+            heard == nodes && burst <= services / 5,
+            "{heard} daemons are heard, {burst} announcements in the last 3 s"
+        );
+        Ok(())
+    });
+    outcome.await.map_err(anyhow::Error::msg)
+}
+
+impl Large {
+    /// What is not as wanted, in words.
+    pub(super) fn missed(&self) -> Vec<String> {
+        let limit = self.nodes as f64 / 10.0;
+        let mut missed = Vec::new();
+        if self.writes > limit {
+            missed.push(format!(
+                "many nodes: {:.1} writes/s, wanted {limit}",
+                self.writes
+            ));
+        }
+        if self.processor.0 > 1.0 && self.profile == "release" {
+            missed.push(format!(
+                "many nodes: {:.2} % of a processor per daemon, wanted 1",
+                self.processor.0
+            ));
+        }
+        if self.resident > 20 * 1024 && self.profile == "release" {
+            missed.push(format!(
+                "many nodes: {} KiB resident, wanted 20 MiB",
+                self.resident
+            ));
+        }
+        missed
+    }
+}
+
+impl fmt::Display for Large {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} nodes, {} addresses: {:.0} heartbeats/s and {:.1} unsolicited frames/s on the bridge, \
+             {:.1} API writes/s; per daemon {:.2} % of a processor on average and {:.2} % at most, \
+             {:.1} MiB ({} build). Wanted: {} writes/s, 1 %, 20 MiB",
+            self.nodes,
+            self.addresses,
+            self.heartbeats,
+            self.announcements,
+            self.writes,
+            self.processor.0,
+            self.processor.1,
+            self.resident as f64 / 1024.0,
+            self.profile,
+            self.nodes / 10
+        )
+    }
+}

@@ -1,0 +1,26 @@
+//! `make bench-failover` in small: a few repetitions of some faults, at moments that a seed chooses.
+
+use std::time::Duration;
+
+use mooring_tests::bench_failover::{Scale, run};
+use mooring_tests::netlab::in_world;
+
+#[test]
+fn a_few_repetitions_of_each_short_fault_are_as_wanted() {
+    in_world(async || {
+        let scale = Scale {
+            short: 2,
+            long: 0,
+            api_outage: Duration::from_secs(5),
+            rest: Duration::ZERO,
+            nodes: 0,
+            only: String::new(),
+            seed: 7,
+            tells: true,
+        };
+        let table = run(&scale).await.unwrap();
+        println!("{table}");
+        assert_eq!(table.rows().len(), 9);
+        assert_eq!(table.missed(), Vec::<String>::new());
+    });
+}

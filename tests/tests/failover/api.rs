@@ -1,0 +1,106 @@
+//! The API server is away, from one or from all.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Api, DeleteParams};
+use mooring_common::names::{NAMESPACE, node_lease};
+use mooring_tests::failover::{Scene, Seen};
+use mooring_tests::netlab::claims;
+use mooring_tests::wait::eventually;
+
+use crate::alone::{MS, SOON};
+
+/// How long it is away: far longer than any Lease lasts. (The specification's ten minutes are for the
+/// bench and its patience.)
+const AWAY: Duration = Duration::from_secs(20);
+
+/// Nothing of it reaches a client.
+fn assert_unnoticed(seen: &Seen) {
+    seen.assert_safe();
+    assert_eq!((seen.moves, seen.broken), (0, 0), "{seen}");
+    if seen.counts() {
+        assert_eq!((seen.outage, seen.dark), Default::default(), "{seen}");
+    }
+}
+
+pub async fn case_04_an_owner_without_the_api_server_speaks_on(scene: &mut Scene) {
+    let (mut watch, speaker) = scene.watch_speaker().await.unwrap();
+    watch.begin();
+    scene.cut_from_api(&speaker, true).unwrap();
+    watch.settle(AWAY, SOON).await;
+    scene.cut_from_api(&speaker, false).unwrap();
+    let back = watch.began().elapsed();
+    watch.settle(back + 2000 * MS, SOON).await;
+    let seen = watch.end(scene);
+    println!("{seen}");
+    assert_unnoticed(&seen);
+}
+
+pub async fn case_18_without_an_api_server_nothing_moves_and_a_crash_is_outlived(
+    scene: &mut Scene,
+) {
+    let (mut watch, _) = scene.watch_speaker().await.unwrap();
+    watch.begin();
+    scene.cluster.control_plane.stop_api_server();
+    watch.settle(AWAY, SOON).await;
+    let seen = watch.end(scene);
+    println!("away: {seen}");
+    assert_unnoticed(&seen);
+    let seen = scene.suffer_crash().await.unwrap();
+    println!("a crash meanwhile: {seen}");
+    seen.assert_safe();
+    assert!(seen.outage <= 1000 * MS, "{seen}");
+}
+
+pub async fn case_19_a_daemon_restarted_without_an_api_server_serves(scene: &mut Scene) {
+    scene.cluster.control_plane.stop_api_server();
+    let (mut watch, speaker) = scene.watch_speaker().await.unwrap();
+    watch.begin();
+    scene.kill(&speaker);
+    let started = Instant::now();
+    scene.start_daemon(&speaker).unwrap();
+    let own = scene.mac_of(&speaker);
+    let back = eventually("it takes part again", SOON, async || {
+        let frames = scene.capture.since(started);
+        (claims::heartbeats(&frames).get(&own)? >= &5).then(|| started.elapsed())
+    })
+    .await;
+    eventually("it speaks again", SOON, async || {
+        watch.speaker(200 * MS) == Some(own)
+    })
+    .await;
+    let speaks = started.elapsed();
+    watch.settle(speaks + 1000 * MS, SOON).await;
+    let seen = watch.end(scene);
+    println!("back after {back:?}, speaks after {speaks:?}: {seen}");
+    seen.assert_safe();
+    assert_eq!(seen.broken, 0, "{seen}");
+    if seen.counts() {
+        assert!(seen.dark <= 500 * MS, "{seen}");
+        assert_eq!(seen.outage, Duration::ZERO, "{seen}");
+        assert!(speaks <= 2000 * MS + 200 * MS, "{speaks:?}");
+    }
+}
+
+pub async fn a_deleted_lease_moves_nothing_and_is_made_again(scene: &mut Scene) {
+    let (mut watch, speaker) = scene.watch_speaker().await.unwrap();
+    let leases = Api::<Lease>::namespaced(scene.cluster.admin(), NAMESPACE);
+    let name = node_lease(&speaker);
+    let old = leases.get(&name).await.unwrap().metadata.uid;
+    watch.begin();
+    leases
+        .delete(&name, &DeleteParams::default())
+        .await
+        .unwrap();
+    eventually("there is a new Lease", SOON, async || {
+        let lease = leases.get(&name).await.ok()?;
+        (lease.metadata.uid != old).then_some(())
+    })
+    .await;
+    let made = watch.began().elapsed();
+    watch.settle(made + 2000 * MS, SOON).await;
+    let seen = watch.end(scene);
+    println!("{seen}");
+    assert_unnoticed(&seen);
+}
