@@ -20,7 +20,11 @@ fn an_update_of_the_daemon_moves_nothing() {
         let speaker = speaker.name().to_owned();
         // The burst is over: what is announced from now on is announced because of the update.
         eventually("the last round of the burst", SOON, async || {
-            scene.claims(web.v4, start).len() >= 12
+            let claims = scene.claims(web.v4, start);
+            let last = claims.last().is_some_and(|last| {
+                last.at - claims[0].at >= Duration::from_millis(1950)
+            });
+            last && claims.len() >= 15
         })
         .await;
         let quiet = Instant::now();

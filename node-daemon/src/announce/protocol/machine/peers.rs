@@ -220,15 +220,19 @@ impl Peer {
         !self.suspected && self.can_hold()
     }
 
-    /// Whether it could hold keys: it has an epoch, and nothing that it says speaks against it.
+    /// Whether it could hold keys: it is fit, and hears the voters.
     pub(super) fn can_hold(&self) -> bool {
+        self.is_fit() && self.last.flags.hears_quorum
+    }
+
+    /// Whether it has an epoch, and nothing that it says of its node speaks against it.
+    pub(super) fn is_fit(&self) -> bool {
         let flags = self.last.flags;
         let hindered = flags.starting
             || flags.released
             || flags.draining
             || flags.vlan_down
             || flags.unfit
-            || !flags.hears_quorum
             || self.last.contact.mac.is_none();
         !hindered && self.run_epoch > Epoch(0)
     }

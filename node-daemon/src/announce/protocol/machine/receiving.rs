@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::super::decision::{Path, Transition};
 use super::super::message::{
-    Answer, Body, Digest, Epoch, Heartbeat, Incarnation, Key, Message, NodeId, Owned, VoterSet,
+    Answer, Body, Epoch, Heartbeat, Incarnation, Key, Message, NodeId, Owned, VoterSet,
 };
 use super::super::time::Moment;
 use super::Machine;
@@ -284,7 +284,7 @@ impl Machine {
     }
 
     /// Notes that a node holds these no more.
-    fn disown(
+    pub(super) fn disown(
         &mut self,
         node: NodeId,
         keys: &BTreeSet<Key>,

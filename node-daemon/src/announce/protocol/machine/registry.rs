@@ -58,6 +58,8 @@ pub(super) struct Registry {
     read_at: Option<Moment>,
     /// Since when no majority has been heard.
     lost_since: Option<Moment>,
+    /// Another took the place of this node as the primary of two.
+    deposed: bool,
     /// What is proposed is the survivors.
     surviving: bool,
     pub(super) due: Moment,
@@ -72,6 +74,7 @@ impl Registry {
             next_try: now,
             read_at: None,
             lost_since: None,
+            deposed: false,
             surviving: false,
             due: now + LOOK,
         }
@@ -106,6 +109,8 @@ impl Machine {
             self.mandate.change_voters();
         }
         self.standing.change_voters();
+        let was_primary = self.registry.current.primary == Some(self.me);
+        self.registry.deposed = was_primary && voters.primary.is_some_and(|node| node != self.me);
         self.registry.current = voters;
         self.registry.adopted_at = self.now;
         self.registry.read_at = None;
@@ -384,10 +389,16 @@ impl Machine {
             return;
         }
         self.registry.due = now + LOOK / 4;
-        let fallen_silent = self
-            .peers
-            .get(&other)
-            .is_some_and(|peer| peer.suspected && peer.last_heard() >= self.registry.adopted_at);
+        // Two that do not hear each other would else depose each other without end: whoever was
+        // deposed waits until it has heard the other, or for long.
+        let settled = self.registry.adopted_at + REPLACED <= now;
+        let fallen_silent = match self.peers.get(&other) {
+            Some(peer) => {
+                let heard = peer.last_heard() >= self.registry.adopted_at;
+                peer.suspected && (heard || !self.registry.deposed || settled)
+            }
+            None => self.started + BOOTSTRAP <= now && (!self.registry.deposed || settled),
+        };
         if !fallen_silent || !self.is_heard_on_segment() || !self.reaches_gateway() {
             // If it is this one that is cut off, the primary is not to be disturbed.
             return;

@@ -9,6 +9,7 @@ use super::super::decision::{Cause, Decision, Transition};
 use super::super::message::{Key, NodeId};
 use super::super::time::Moment;
 use super::Machine;
+use super::peers::Peer;
 use super::sending::ON_SEGMENT;
 
 /// What is felt is looked at that often, and more often while in doubt.
@@ -168,7 +169,7 @@ impl Machine {
             let flags = peer.last.flags;
             let drains = flags.draining && !flags.vlan_down && peer.last.count > 0;
             let heard = !peer.suspected || self.is_heard_by_others(*node);
-            let can = (heard && peer.can_hold()) || (key.is_none() && drains && !peer.suspected);
+            let can = (heard && peer.is_fit()) || (key.is_none() && drains && !peer.suspected);
             can && candidates.is_none_or(|candidates| candidates.include(*node))
         })
     }
@@ -261,21 +262,20 @@ impl Machine {
         self.regain_segment();
     }
 
-    /// The members that live and say that they are on the segment.
-    fn neighbours(&self) -> impl Iterator<Item = NodeId> + '_ {
+    /// The members on the segment that live, and whether they say that they are heard there.
+    fn neighbours(&self) -> impl Iterator<Item = (NodeId, &Peer, bool)> + '_ {
         self.peers
             .iter()
-            .filter(|(_, peer)| {
-                !peer.suspected && peer.last.contact.mac.is_some() && !peer.last.flags.vlan_down
-            })
-            .map(|(node, _)| *node)
+            .filter(|(_, peer)| !peer.suspected && peer.last.contact.mac.is_some())
+            .map(|(node, peer)| (*node, peer, !peer.last.flags.vlan_down))
     }
 
-    /// Whether the voters on the segment say that they do not hear this node there.
+    /// Whether the voters on the segment say that they do not hear this node there. What a voter
+    /// hears counts in any case, what it does not hear only if it is there itself.
     fn is_unheard(&self) -> bool {
         let now = self.now;
         let mut any = false;
-        for node in self.neighbours() {
+        for (node, _, is_there) in self.neighbours() {
             if !self.registry.has_voter(node) {
                 continue;
             }
@@ -284,26 +284,24 @@ impl Machine {
                     if *heard {
                         return false;
                     }
-                    any = true;
+                    any |= is_there;
                 }
-                _ => return false,
+                _ if is_there => return false,
+                _ => {}
             }
         }
         any
     }
 
-    /// Whether nobody was heard on the segment for so long, although others live.
+    /// Whether nobody was heard on the segment for so long, although others are there.
     fn is_deaf(&self, silence: Duration) -> bool {
+        let since = self.now - silence;
         let mut any = false;
-        for node in self.neighbours() {
-            let heard = self
-                .peers
-                .get(&node)
-                .is_some_and(|peer| peer.heard_on_segment_since(self.now - silence));
-            if heard {
+        for (_, peer, is_there) in self.neighbours() {
+            if peer.heard_on_segment_since(since) {
                 return false;
             }
-            any = true;
+            any |= is_there;
         }
         any
     }
