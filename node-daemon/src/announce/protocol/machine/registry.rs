@@ -42,7 +42,7 @@ const ALONE: Duration = Duration::from_millis(1200);
 /// The other begins that long after it became the primary (rule F).
 const SECOND: Duration = Duration::from_millis(1600);
 /// Of two voters, the primary asks once the other has not echoed for so long, and so often.
-const UNECHOED: Duration = Duration::from_millis(200);
+const UNECHOED: Duration = Duration::from_millis(250);
 const READ_AGAIN: Duration = Duration::from_millis(400);
 
 /// The voters, and what is under way to change them.
