@@ -26,7 +26,7 @@ const GATEWAY_ANSWERS: Duration = Duration::from_millis(100);
 /// If nobody hears anybody on the segment for so long, it filters heartbeats.
 const FILTERED: Duration = Duration::from_secs(1);
 /// If nobody could take what was let go in doubt, it is kept for that long.
-const SPARED: Duration = Duration::from_secs(2);
+const SPARED: Duration = Duration::from_millis(600);
 /// A link that went down so often within that time is left alone for a while.
 const FLAPS: usize = 3;
 const FLAPS_WITHIN: Duration = Duration::from_secs(30);
