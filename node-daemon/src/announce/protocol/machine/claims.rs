@@ -651,13 +651,18 @@ impl Machine {
             return;
         }
         let now = self.now;
-        let voters = self.registry.current.voters.len();
         let refusals = &self.estate.refusals;
-        let lasting = refusals
-            .values()
-            .filter(|(_, since)| *since + REFUSED <= now)
-            .count();
-        let refused = voters - lasting.min(voters) < self.registry.current.majority();
+        let refuses = |voter: &NodeId| {
+            refusals
+                .get(voter)
+                .is_some_and(|(_, since)| *since + REFUSED <= now)
+        };
+        let willing: usize = self
+            .able_voters()
+            .filter(|voter| !refuses(voter))
+            .map(|voter| self.weight_of_vote(voter))
+            .sum();
+        let refused = !refusals.is_empty() && willing < self.registry.current.majority();
         let ends_soon = !refusals.is_empty()
             && self.estate.speaks()
             && self

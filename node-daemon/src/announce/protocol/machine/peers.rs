@@ -100,6 +100,8 @@ pub(super) struct Peer {
     former_runs: Vec<(Incarnation, u64)>,
     /// The highest epoch known of it, in whichever run.
     pub(super) epoch: Epoch,
+    /// The highest epoch of this run: what it said under an earlier one is void.
+    pub(super) run_highest: Epoch,
     /// The epoch that this run states; zero while it has none.
     pub(super) run_epoch: Epoch,
     windows: PerPath<Window>,
@@ -137,6 +139,7 @@ impl Peer {
             incarnation,
             former_runs: Vec::new(),
             epoch: Epoch(0),
+            run_highest: Epoch(0),
             run_epoch: Epoch(0),
             windows: PerPath::default(),
             heard: PerPath::default(),

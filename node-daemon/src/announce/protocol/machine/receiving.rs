@@ -126,7 +126,7 @@ impl Machine {
         let stale = self
             .peers
             .get(&message.from)
-            .is_some_and(|peer| message.epoch < peer.epoch && message.epoch > Epoch(0));
+            .is_some_and(|peer| message.epoch < peer.run_highest && message.epoch > Epoch(0));
         match &message.body {
             Body::Heartbeat(heartbeat) => self.hear_heartbeat(message, heartbeat, stale),
             _ if stale => self.note(Transition::MessageDropped),
@@ -168,6 +168,7 @@ impl Machine {
         peer.generation = message.generation;
         if !stale {
             peer.run_epoch = message.epoch;
+            peer.run_highest = peer.run_highest.max(message.epoch);
             peer.epoch = peer.epoch.max(message.epoch);
         } else {
             peer.run_epoch = Epoch(0);

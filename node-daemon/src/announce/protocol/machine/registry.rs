@@ -42,8 +42,10 @@ const ALONE: Duration = Duration::from_millis(1200);
 /// The other begins that long after it became the primary (rule F).
 const SECOND: Duration = Duration::from_millis(1600);
 /// Of two voters, the primary asks once the other has not echoed for so long, and so often.
-const UNECHOED: Duration = Duration::from_millis(200);
-const READ_AGAIN: Duration = Duration::from_millis(400);
+const UNECHOED: Duration = Duration::from_millis(250);
+const READ_AGAIN: Duration = Duration::from_millis(300);
+/// And if that failed, so soon after.
+const FAILED_READ: Duration = Duration::from_millis(100);
 
 /// The voters, and what is under way to change them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -172,7 +174,9 @@ impl Machine {
         let surviving = std::mem::take(&mut self.registry.surviving);
         match answer {
             ApiAnswer::Unreachable => {
-                self.registry.next_try = self.now + AGAIN;
+                let is_primary = self.registry.current.primary == Some(self.me);
+                let pause = if is_primary { FAILED_READ } else { AGAIN };
+                self.registry.next_try = self.now + pause;
             }
             ApiAnswer::LeasesUnchanged(unchanged) => self.survive(&unchanged),
             ApiAnswer::Voters(voters) | ApiAnswer::Conflict(voters) => {

@@ -17,14 +17,16 @@ const LOOK: Duration = Duration::from_millis(100);
 const LOOK_CLOSELY: Duration = Duration::from_millis(25);
 /// Without a sound on the segment for so long, the gateway is asked.
 const DOUBT: Duration = Duration::from_millis(150);
-/// So often.
+/// If only one direction fails, that much longer: a few heartbeats may have been lost by chance.
+const ONE_WAY: Duration = Duration::from_millis(150);
+/// The gateway is asked that often.
 const ASK_GATEWAY: Duration = Duration::from_millis(100);
 /// It has so long to answer before that counts.
 const GATEWAY_ANSWERS: Duration = Duration::from_millis(100);
 /// If nobody hears anybody on the segment for so long, it filters heartbeats.
 const FILTERED: Duration = Duration::from_secs(1);
 /// If nobody could take what was let go in doubt, it is kept for that long.
-const SPARED: Duration = Duration::from_secs(2);
+const SPARED: Duration = Duration::from_millis(600);
 /// A link that went down so often within that time is left alone for a while.
 const FLAPS: usize = 3;
 const FLAPS_WITHIN: Duration = Duration::from_secs(30);
@@ -39,6 +41,7 @@ pub(super) struct Senses {
     heard_by: BTreeMap<NodeId, (bool, Moment)>,
     /// Since when something is wrong, and since when the gateway is asked about it.
     doubt_since: Option<Moment>,
+    unheard_since: Option<Moment>,
     /// This node is not heard, or hears nobody, although others do.
     lost: bool,
     /// Nobody hears anybody on the segment: it lets no heartbeats through.
@@ -58,6 +61,7 @@ impl Senses {
             gateway_asked: None,
             heard_by: BTreeMap::new(),
             doubt_since: None,
+            unheard_since: None,
             lost: false,
             filtered: false,
             spared_until: None,
@@ -137,6 +141,11 @@ impl Machine {
         }
         let unheard = self.is_unheard();
         let deaf = self.is_deaf(DOUBT);
+        if !unheard {
+            self.senses.unheard_since = None;
+        } else if self.senses.unheard_since.is_none() {
+            self.senses.unheard_since = Some(now);
+        }
         if !unheard && !deaf && (!self.senses.lost || self.has_proof()) {
             self.trust_segment();
             return;
@@ -157,7 +166,12 @@ impl Machine {
             }
             self.regain_segment();
         } else if had_time && self.senses.spared_until.is_none_or(|until| until <= now) {
-            self.doubt_segment(unheard, self.is_deaf(ON_SEGMENT));
+            let long = self
+                .senses
+                .unheard_since
+                .is_some_and(|since| since + ONE_WAY <= now);
+            let both = unheard && self.is_deaf(ON_SEGMENT);
+            self.doubt_segment(both || long, both || self.is_deaf(ON_SEGMENT + ONE_WAY));
         }
     }
 

@@ -143,7 +143,7 @@ impl Machine {
         let Some(peer) = self.peers.get(&node) else {
             return;
         };
-        if !self.serves_same_generation(peer.generation) || peer.run_epoch < peer.epoch {
+        if !self.serves_same_generation(peer.generation) || peer.newest == 0 {
             return;
         }
         let run = Run {
