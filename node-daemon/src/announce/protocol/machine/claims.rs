@@ -399,9 +399,12 @@ impl Machine {
                     won.push(*key);
                     continue;
                 }
+                // Whoever has not answered by now cannot.
+                let over = attempt.repeats >= REPEATS;
                 let possible: usize = able
                     .iter()
                     .filter(|voter| !refused.contains(voter))
+                    .filter(|voter| !over || attempt.answered.contains(voter))
                     .map(|voter| self.weight_of_vote(*voter))
                     .sum();
                 if possible < majority {
@@ -533,7 +536,7 @@ impl Machine {
         }
         let awaited: BTreeSet<NodeId> = self
             .able_voters()
-            .filter(|voter| *voter != self.me)
+            .filter(|voter| *voter != self.me || self.votes())
             .collect();
         let mut repeats = Vec::new();
         let mut late = Vec::new();
@@ -555,8 +558,14 @@ impl Machine {
             }
         }
         for claim in repeats {
-            self.tell_all(Body::Claim(claim));
+            self.tell_all(Body::Claim(claim.clone()));
+            if self.is_awake()
+                && let Some(grant) = self.judge_claim(self.me, self.incarnation, &claim)
+            {
+                self.note_grant(self.me, &grant);
+            }
         }
+        self.count_grants();
         if !late.is_empty() {
             self.lose(&late);
         }

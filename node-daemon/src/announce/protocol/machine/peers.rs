@@ -37,6 +37,14 @@ pub(super) struct Window {
 }
 
 impl Window {
+    /// Nothing up to this number counts.
+    const fn after(newest: u64) -> Self {
+        Self {
+            newest,
+            seen: u64::MAX,
+        }
+    }
+
     /// Whether this one was seen, or is too old to tell.
     const fn has(&self, seq: u64) -> bool {
         if seq > self.newest {
@@ -89,7 +97,7 @@ struct Assembly {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Peer {
     pub(super) incarnation: Incarnation,
-    former_runs: Vec<Incarnation>,
+    former_runs: Vec<(Incarnation, u64)>,
     /// The highest epoch known of it, in whichever run.
     pub(super) epoch: Epoch,
     /// The epoch that this run states; zero while it has none.
@@ -155,21 +163,38 @@ impl Peer {
         self.heard.segment.is_some_and(|at| at >= since)
     }
 
-    /// Whether this run was replaced by another.
-    pub(super) fn is_former(&self, incarnation: Incarnation) -> bool {
-        self.former_runs.contains(&incarnation)
+    /// Whether this run was replaced by another. Should it be heard once more, with a message that
+    /// it had not sent before, while the other is silent, then the other was a replay.
+    pub(super) fn is_former(&self, incarnation: Incarnation, seq: u64) -> bool {
+        self.former_runs
+            .iter()
+            .any(|(run, newest)| *run == incarnation && !(self.suspected && seq > *newest))
     }
 
     /// Goes over to another run of the same node's daemon. What the former one says is void.
     pub(super) fn restart(&mut self, incarnation: Incarnation, now: Moment) {
         let mut former_runs = std::mem::take(&mut self.former_runs);
-        former_runs.push(self.incarnation);
+        let known = former_runs
+            .iter()
+            .position(|(run, _)| *run == incarnation)
+            .map(|index| former_runs.remove(index).1);
+        let newest = self
+            .windows
+            .segment
+            .newest
+            .max(self.windows.node_network.newest);
+        former_runs.push((self.incarnation, newest));
+        let window = Window::after(known.unwrap_or_default());
         if former_runs.len() > FORMER_RUNS {
             former_runs.remove(0);
         }
         *self = Self {
             former_runs,
             epoch: self.epoch,
+            windows: PerPath {
+                segment: window,
+                node_network: window,
+            },
             heard: self.heard,
             suspected: self.suspected,
             gone: self.gone,
@@ -190,17 +215,26 @@ impl Peer {
         Some(!self.windows.of(other).has(seq))
     }
 
-    /// Whether it could hold keys: it has an epoch, and nothing speaks against it.
+    /// Whether it could hold keys, and lives.
     pub(super) fn is_eligible(&self) -> bool {
+        !self.suspected && self.can_hold()
+    }
+
+    /// Whether it could hold keys: it is fit, and hears the voters.
+    pub(super) fn can_hold(&self) -> bool {
+        self.is_fit() && self.last.flags.hears_quorum
+    }
+
+    /// Whether it has an epoch, and nothing that it says of its node speaks against it.
+    pub(super) fn is_fit(&self) -> bool {
         let flags = self.last.flags;
         let hindered = flags.starting
             || flags.released
             || flags.draining
             || flags.vlan_down
             || flags.unfit
-            || !flags.hears_quorum
             || self.last.contact.mac.is_none();
-        !hindered && !self.suspected && self.run_epoch > Epoch(0)
+        !hindered && self.run_epoch > Epoch(0)
     }
 
     /// Whether the set is known that its newest heartbeat speaks of.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::super::decision::{Path, Transition};
 use super::super::message::{
-    Body, Digest, Epoch, Heartbeat, Key, Message, NodeId, Owned, VoterSet,
+    Answer, Body, Epoch, Heartbeat, Incarnation, Key, Message, NodeId, Owned, VoterSet,
 };
 use super::super::time::Moment;
 use super::Machine;
@@ -43,6 +43,10 @@ impl Machine {
             // Other messages count if a heartbeat of the same run has counted.
             None => false,
         };
+        let vouched = match self.peers.get(&message.from) {
+            Some(peer) if peer.incarnation == message.incarnation => Some(true),
+            _ => self.vouch(message.from, message.incarnation),
+        };
         let now = self.now;
         let first = match self.peers.get_mut(&message.from) {
             Some(peer) if peer.incarnation == message.incarnation => {
@@ -52,13 +56,18 @@ impl Machine {
                 peer.mark(path, message.seq, now)
             }
             Some(peer) => {
-                if !named || peer.is_former(message.incarnation) {
+                // Who is named by its heartbeats knows that they are no replays. Others go by what
+                // the voters say, and else wait until the run that they know is silent.
+                let former = peer.is_former(message.incarnation, message.seq);
+                let replaced = must_name || vouched == Some(true) || peer.suspected;
+                if !named || former || !replaced || (!must_name && vouched == Some(false)) {
                     None
                 } else {
+                    let ends = peer.last_heard() + self.parameters.promise;
                     peer.restart(message.incarnation, now);
-                    self.claims.replan = true;
-                    self.handovers.replan = true;
-                    peer.mark(path, message.seq, now)
+                    let first = peer.mark(path, message.seq, now);
+                    self.orphan(message.from, ends);
+                    first
                 }
             }
             None => {
@@ -80,12 +89,27 @@ impl Machine {
         first
     }
 
+    /// Whether the voters hear this run of a node: `None` if they say nothing about it.
+    fn vouch(&self, node: NodeId, run: Incarnation) -> Option<bool> {
+        self.registry
+            .current
+            .voters
+            .iter()
+            .filter(|voter| **voter != node)
+            .filter_map(|voter| self.peers.get(voter))
+            .filter(|peer| !peer.suspected)
+            .flat_map(|peer| &peer.last.echoes)
+            .filter(|echo| echo.node == node && echo.answer != Answer::None)
+            .map(|echo| echo.incarnation == run)
+            .reduce(|one, other| one || other)
+    }
+
     /// Remembers which run of a node is heard, so that it can be named. Two that have just started
     /// each wait to be named by the other. Another run than the one that counts is named only once
     /// that one is silent: it may be a replay.
     fn note_run(&mut self, message: &Message) {
         let named = match self.peers.get(&message.from) {
-            Some(peer) if peer.is_former(message.incarnation) => return,
+            Some(peer) if peer.is_former(message.incarnation, message.seq) => return,
             Some(peer) if peer.incarnation == message.incarnation || peer.suspected => {
                 message.incarnation
             }
@@ -149,8 +173,8 @@ impl Machine {
             peer.run_epoch = Epoch(0);
         }
         let mut let_go = None;
-        if heartbeat.digest == Digest::default() && peer.stated.revision < message.seq {
-            // The empty set needs no telling.
+        if message.epoch == Epoch(0) && peer.stated.revision < message.seq {
+            // Without an epoch it holds nothing. Otherwise its statement tells for whom it let go.
             let keys = std::mem::take(&mut peer.stated.keys);
             peer.stated = Stated {
                 revision: message.seq,
@@ -258,7 +282,7 @@ impl Machine {
     }
 
     /// Notes that a node holds these no more.
-    fn disown(
+    pub(super) fn disown(
         &mut self,
         node: NodeId,
         keys: &BTreeSet<Key>,
@@ -397,19 +421,24 @@ impl Machine {
         for node in gone {
             if let Some(peer) = self.peers.get_mut(&node) {
                 peer.gone = true;
-                let quiet = &mut self.quiet;
-                let claims = &mut self.claims;
                 let ends = peer.last_heard() + self.parameters.promise;
-                self.owners.retain(|key, owner| {
-                    if *owner == node {
-                        quiet.has_spoken(*key, node);
-                        claims.was_orphaned(*key, ends);
-                    }
-                    *owner != node
-                });
-                self.claims.replan = true;
-                self.handovers.replan = true;
+                self.orphan(node, ends);
             }
         }
+    }
+
+    /// Nobody speaks any more for what a node held. The promises to it end then.
+    fn orphan(&mut self, node: NodeId, ends: Moment) {
+        let quiet = &mut self.quiet;
+        let claims = &mut self.claims;
+        self.owners.retain(|key, owner| {
+            if *owner == node {
+                quiet.has_spoken(*key, node);
+                claims.was_orphaned(*key, ends);
+            }
+            *owner != node
+        });
+        self.claims.replan = true;
+        self.handovers.replan = true;
     }
 }

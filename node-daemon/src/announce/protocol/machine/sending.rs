@@ -286,7 +286,8 @@ impl Machine {
                 on_segment: peer.heard_on_segment_since(now - ON_SEGMENT),
                 answer: if awake {
                     self.voter.answer(*node, now)
-                } else if peer.is_known() {
+                } else if votes || peer.is_known() {
+                    // A voter that is not awake says nothing about sets either.
                     Answer::None
                 } else {
                     Answer::Unknown

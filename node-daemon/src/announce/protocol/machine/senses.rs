@@ -167,9 +167,19 @@ impl Machine {
         self.peers.iter().any(|(node, peer)| {
             let flags = peer.last.flags;
             let drains = flags.draining && !flags.vlan_down && peer.last.count > 0;
-            let can = peer.is_eligible() || (key.is_none() && drains && !peer.suspected);
+            let heard = !peer.suspected || self.is_heard_by_others(*node);
+            let can = (heard && peer.is_fit()) || (key.is_none() && drains && !peer.suspected);
             can && candidates.is_none_or(|candidates| candidates.include(*node))
         })
+    }
+
+    /// Whether a voter hears a node on the segment.
+    fn is_heard_by_others(&self, node: NodeId) -> bool {
+        self.peers
+            .values()
+            .filter(|peer| !peer.suspected)
+            .flat_map(|peer| &peer.last.echoes)
+            .any(|echo| echo.node == node && echo.on_segment)
     }
 
     /// Whether the gateway has just answered, or there is none. It is asked for the next time.

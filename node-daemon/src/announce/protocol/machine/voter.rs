@@ -118,15 +118,21 @@ impl Voter {
 
     /// Goes over to the run and epoch of a node. What was promised to an earlier one stays promised
     /// to the node until its time has run out.
-    fn follow(&mut self, run: Run) {
+    fn follow(&mut self, run: Run, now: Moment) {
         let ballot = self.ballots.entry(run.node).or_default();
         if (ballot.incarnation, ballot.epoch) == (run.incarnation, run.epoch) {
             return;
         }
+        // The same run has given its former epoch up, and holds to that (rule D). Of another run
+        // nobody knows.
+        let hold = if ballot.incarnation == run.incarnation && self.preference {
+            Hold::Preferred(run.node, now + PREFERENCE)
+        } else {
+            Hold::Promised(run.node, ballot.promised)
+        };
         for key in std::mem::take(&mut ballot.keys) {
             if self.holds.get(&key) == Some(&Hold::Accepted(run.node)) {
-                self.holds
-                    .insert(key, Hold::Promised(run.node, ballot.promised));
+                self.holds.insert(key, hold);
             }
         }
         *ballot = Ballot {
@@ -141,7 +147,7 @@ impl Voter {
     ///
     /// Whether anything has become free.
     pub(super) fn accept(&mut self, run: Run, set: Statement<'_>, now: Moment) -> bool {
-        self.follow(run);
+        self.follow(run, now);
         let Some(ballot) = self.ballots.get_mut(&run.node) else {
             return false;
         };
@@ -213,10 +219,16 @@ impl Voter {
 
     /// Puts a key into the accepted set of a node, and takes it out of any other's.
     fn give(&mut self, key: Key, node: NodeId) {
+        let before = match self.holds.get(&key) {
+            Some(Hold::Promised(_, until)) => *until,
+            _ => Moment::default(),
+        };
         self.take_out(key);
         if let Some(ballot) = self.ballots.get_mut(&node)
             && ballot.keys.insert(key)
         {
+            // What was promised to an earlier epoch lasts.
+            ballot.promised = ballot.promised.max(before);
             ballot.digest = ballot.digest.with(key);
         }
         self.holds.insert(key, Hold::Accepted(node));
@@ -241,7 +253,7 @@ impl Voter {
         stated: Option<Statement<'_>>,
         now: Moment,
     ) -> bool {
-        self.follow(run);
+        self.follow(run, now);
         let before = self.ballots.get(&run.node).map(|ballot| ballot.answer);
         let fits = |voter: &Self| {
             !voter.strict
@@ -296,6 +308,14 @@ impl Voter {
             State::Unknown => Answer::Unknown,
             State::Refused(holder) => Answer::Refused { holder },
         }
+    }
+
+    /// The set that is accepted for a node, if this is its digest.
+    pub(super) fn accepted_set(&self, node: NodeId, digest: Digest) -> Option<&BTreeSet<Key>> {
+        self.ballots
+            .get(&node)
+            .filter(|ballot| ballot.digest == digest)
+            .map(|ballot| &ballot.keys)
     }
 
     /// Whether the set of a node is held back since somebody else has a key of it.

@@ -8,7 +8,7 @@ use super::super::decision::Transition;
 use super::super::message::{Body, Claim, Epoch, Grant, Incarnation, Key, Message, NodeId};
 use super::super::time::Moment;
 use super::Machine;
-use super::peers::Released;
+use super::peers::{Released, Stated};
 use super::placement;
 use super::voter::{Run, Statement, Verdict};
 
@@ -98,12 +98,40 @@ impl Machine {
         let changed = self
             .voter
             .hear(run, peer.newest, peer.last.digest, stated, self.now);
+        if stated.is_none() {
+            self.learn_from_vote(node);
+        }
         if changed {
             // Somebody waits for this.
             self.beat.hurry = true;
             if self.voter.refuses(node) {
                 self.note(Transition::Refused);
             }
+        }
+    }
+
+    /// Notes what a node holds if its statement was missed, but the voter knows: it has let go only
+    /// what others have taken meanwhile.
+    fn learn_from_vote(&mut self, node: NodeId) {
+        let Some(peer) = self.peers.get_mut(&node) else {
+            return;
+        };
+        let Some(keys) = self.voter.accepted_set(node, peer.last.digest) else {
+            return;
+        };
+        let revision = peer.newest;
+        let stated = Stated {
+            revision,
+            digest: peer.last.digest,
+            keys: keys.clone(),
+        };
+        let old = std::mem::replace(&mut peer.stated, stated);
+        peer.unknown_since = None;
+        let gone = old.keys.difference(&peer.stated.keys).copied().collect();
+        let new: Vec<Key> = peer.stated.keys.difference(&old.keys).copied().collect();
+        self.disown(node, &gone, &Vec::new(), false, revision);
+        for key in new {
+            self.own(node, key);
         }
     }
 
