@@ -3,6 +3,7 @@
 
 use mooring_node::announce::protocol::Parameters;
 use mooring_tests::sim::invariants::Violation;
+use mooring_tests::sim::model::Small;
 use mooring_tests::sim::mutations::Mutation;
 use mooring_tests::sim::report::{describe, last_of};
 use mooring_tests::sim::schedule::Schedule;
@@ -128,6 +129,23 @@ fn random_schedules_of_faults_show_nothing_that_must_never_be() {
     ] {
         assert!(tally.transitions_of(needed) > 0, "{needed} never happened");
     }
+}
+
+#[test]
+fn in_small_worlds_no_history_of_three_rounds_does_harm() {
+    for small in [Small::rejoining, Small::growing] {
+        let explored = small(Parameters::default(), 3).explore(2);
+        assert_eq!(explored.violation, None);
+        assert!(explored.states > 100, "only {} states", explored.states);
+    }
+}
+
+#[test]
+fn exploring_a_small_world_finds_a_lapse_that_is_taken_back() {
+    let mutation = Mutation::named("D").expect("rule D can be switched off");
+    let explored = Small::rejoining(mutation.parameters(), 3).explore(2);
+    let violation = explored.violation.expect("without rule D something is wrong");
+    assert!(violation.contains("two speakers"), "{violation}");
 }
 
 #[test]

@@ -220,7 +220,10 @@ impl Small {
         world.advance(self.begins);
         let mut on = 0_u8;
         for turn in turns {
-            if let Some(thing) = turn.checked_sub(1).filter(|thing| *thing < self.things.len()) {
+            if let Some(thing) = turn
+                .checked_sub(1)
+                .filter(|thing| *thing < self.things.len())
+            {
                 on ^= 1 << thing;
                 for step in (self.things[thing])(on & (1 << thing) != 0) {
                     world.interfere(&step);

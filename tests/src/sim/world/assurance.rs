@@ -162,15 +162,17 @@ impl World {
         self.api.keys[key].absent == 0 && picture.all_know
     }
 
-    /// Whether of two voters one can hold the key and reaches the API server, and the other's node
-    /// is gone altogether.
+    /// Whether of two voters the primary can hold the key and reaches the API server, and the
+    /// other's daemon is gone. The other has to take the primary's place first, and may only if it
+    /// has heard it under this generation: for it, see [`Self::survivors_can`].
     fn one_of_two_can(&self, picture: &Picture, key: usize) -> bool {
         picture.voters.count_ones() == 2
             && self.is_settled(picture, key)
             && each(picture.voters & picture.serving).any(|node| {
                 let other = picture.voters & !(1 << node);
                 let gone = each(other).all(|other| self.nodes[other].process.is_none());
-                gone && self.is_eligible(node, key)
+                gone && self.api.voters().primary == Some(self.ids[node])
+                    && self.is_eligible(node, key)
                     && !self.network.is_far(node)
                     && self.network.gateway_answers(node)
                     && self.api.is_reached_by(node)

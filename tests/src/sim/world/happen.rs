@@ -278,9 +278,10 @@ impl World {
         let Some(process) = &self.nodes[node].process else {
             return;
         };
-        let keys = 0..self.keys.len();
-        let may = keys.filter(|key| self.permits(node, &process.machine, *key));
-        let held = may.last().filter(|_| frame_in_hand);
+        let mut keys = (0..self.keys.len()).rev();
+        let held = keys
+            .find(|key| self.permits(node, &process.machine, *key))
+            .filter(|_| frame_in_hand);
         if let Some(process) = &mut self.nodes[node].process {
             process.frame_in_hand = process.frame_in_hand.or(held);
         }
