@@ -96,6 +96,7 @@ impl<'a> Start<'a> {
             secrets: Arc::new(ArcSwap::from_pointee(self.secrets)),
             parameters: Parameters::default(),
             inherited: self.inherited,
+            prepared: BTreeMap::new(),
         });
         let node = Node {
             name: self.name.to_owned(),

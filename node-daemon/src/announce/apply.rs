@@ -29,8 +29,9 @@ use super::registry::Registry;
 use super::secrets::Ring;
 use super::segments::{Footing, Here, Role, footing, orders, steps};
 use super::state_file::{self, State};
-use super::station::{AllOrders, Member, Orders, Report, Setup, Station};
+use super::station::{AllOrders, Member, Orders, Prepared, Report, Setup, Station};
 use super::succession::{Door, Predecessor, Successor};
+use super::wire::Wire;
 use super::witness::Offers;
 
 /// How many reports may wait: a burst of them about a thousand addresses, several times.
@@ -84,7 +85,7 @@ impl<E: EventSink> Conductor<E> {
     /// Conducts until `cancel` is cancelled. Then it passes everything on to the successor on this
     /// node if there is one, or hands it over to other nodes, and falls silent.
     pub async fn run(self, cancel: CancellationToken) {
-        let (sender, reports) = mpsc::channel(REPORTS);
+        let (sender, mut reports) = mpsc::channel(REPORTS);
         let mut work = Work {
             teller: Teller::new(&self.node_name, self.events, self.metrics.clone()),
             offers: Offers::new(&self.node_name),
@@ -109,6 +110,7 @@ impl<E: EventSink> Conductor<E> {
             running: Arc::default(),
             leaving: BTreeMap::new(),
             interfaces: BTreeMap::new(),
+            prepared: Prepared::new(),
             station: None,
             questions: JoinSet::new(),
             names: BTreeMap::new(),
@@ -118,7 +120,7 @@ impl<E: EventSink> Conductor<E> {
         let mut published = self.published;
         let node_name = work.desk.node_name.clone();
         let inherited = tokio::select! {
-            inherited = work.stand_by(&mut published) => inherited,
+            inherited = work.stand_by(&self.folder, &mut published) => inherited,
             // The other process goes on, or has ended; nothing of this one is known to anybody.
             () = cancel.cancelled() => return,
         };
@@ -127,7 +129,7 @@ impl<E: EventSink> Conductor<E> {
         let conducting = async {
             let (folder, door) = (&self.folder, &self.door);
             let successor = work
-                .conduct(inherited, (folder, door), published, reports, cancel)
+                .conduct(inherited, (folder, door), published, &mut reports, cancel)
                 .await;
             work.end(successor).await;
         };
@@ -176,6 +178,8 @@ struct Work<E> {
     leaving: BTreeMap<String, (Arc<Orders>, Instant)>,
     /// The interface of each segment.
     interfaces: BTreeMap<String, String>,
+    /// What was opened for the station while it waited.
+    prepared: Prepared,
     station: Option<Station>,
     questions: JoinSet<Answered>,
     /// The Nodes that have a part in some segment.
@@ -189,12 +193,17 @@ struct Work<E> {
 impl<E: EventSink> Work<E> {
     /// Waits for the end of the process before this one on the same node, if there is one.
     /// Meanwhile everything is made ready.
-    async fn stand_by(&mut self, published: &mut watch::Receiver<u64>) -> Option<Inheritance> {
+    async fn stand_by(
+        &mut self,
+        folder: &Path,
+        published: &mut watch::Receiver<u64>,
+    ) -> Option<Inheritance> {
         let predecessor = Predecessor::find(&self.desk.node_name)?;
         let ended = predecessor.ended();
         tokio::pin!(ended);
         loop {
             self.decide(Instant::now(), false);
+            self.prepare(folder).await;
             tokio::select! {
                 inherited = &mut ended => return inherited,
                 _ = published.changed() => {}
@@ -204,17 +213,53 @@ impl<E: EventSink> Work<E> {
         }
     }
 
+    /// Opens the sockets on the interfaces that the station is going to need.
+    async fn prepare(&mut self, folder: &Path) {
+        let orders = match &self.wanted {
+            Some(wanted) => Arc::clone(wanted),
+            None => {
+                let Some(left) = state_file::read(folder, &self.desk.node_name) else {
+                    return;
+                };
+                let links = Arc::clone(&self.links.borrow());
+                Arc::new(left.orders(&links, true, false))
+            }
+        };
+        for attachment in orders
+            .values()
+            .filter_map(|orders| orders.attachment.as_ref())
+        {
+            let interface = (attachment.name.clone(), attachment.index);
+            if self.prepared.contains_key(&interface) {
+                continue;
+            }
+            let (name, index) = interface.clone();
+            let opened = tokio::task::spawn_blocking(move || Wire::open(&name, index)).await;
+            match opened {
+                Ok(Ok(wire)) => {
+                    self.prepared.insert(interface, wire);
+                }
+                // It is tried again when it is needed, and then told.
+                Ok(Err(error)) => tracing::debug!(%error, "cannot attach yet"),
+                Err(error) => tracing::error!(%error, "cannot attach"),
+            }
+        }
+    }
+
     async fn conduct(
         &mut self,
         mut inherited: Option<Inheritance>,
         (folder, door): (&Path, &Door),
         mut published: watch::Receiver<u64>,
-        mut reports: mpsc::Receiver<(String, Report)>,
+        reports: &mut mpsc::Receiver<(String, Report)>,
         cancel: CancellationToken,
     ) -> Option<Successor> {
         let start = Instant::now();
         let inherits = inherited.is_some();
-        let mut left = state_file::read(folder, &self.desk.node_name);
+        let decided = self.decided();
+        let mut left = (!decided)
+            .then(|| state_file::read(folder, &self.desk.node_name))
+            .flatten();
         let mut farewell: Option<Instant> = None;
         let mut again = None;
         loop {
@@ -408,6 +453,7 @@ impl<E: EventSink> Work<E> {
             secrets: Arc::clone(&self.desk.secrets),
             parameters: Parameters::default(),
             inherited,
+            prepared: std::mem::take(&mut self.prepared),
         };
         match Station::start(setup) {
             Ok(station) => {

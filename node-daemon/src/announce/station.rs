@@ -32,6 +32,7 @@ use super::protocol::{
     Request, Transition, View,
 };
 use super::secrets::Ring;
+use super::wire::Wire;
 
 /// An interface that is up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -203,7 +204,12 @@ pub struct Setup {
     pub parameters: Parameters,
     /// What the process before this one left.
     pub inherited: Option<Inheritance>,
+    /// What was opened beforehand: it takes the kernel tens of milliseconds.
+    pub prepared: Prepared,
 }
+
+/// Sockets on interfaces, by the name and the kernel's number of each.
+pub type Prepared = BTreeMap<(String, u32), Wire>;
 
 /// The running thread.
 #[derive(Debug)]
@@ -212,7 +218,8 @@ pub struct Station {
     answers: channel::Sender<Answered>,
     waker: UnixStream,
     rights: Rights,
-    thread: JoinHandle<Inheritance>,
+    left: channel::Receiver<Inheritance>,
+    thread: JoinHandle<()>,
 }
 
 #[derive(Debug)]
@@ -247,14 +254,16 @@ impl Station {
         let rights = Rights::default();
         let slot = Arc::clone(&orders);
         let worker = Worker::new(setup, slot, answered, woken, rights.clone());
+        let (leave, left) = channel::channel();
         let thread = std::thread::Builder::new()
             .name("segments".to_owned())
-            .spawn(move || worker.run())?;
+            .spawn(move || worker.run(&leave))?;
         Ok(Self {
             orders,
             answers,
             waker,
             rights,
+            left,
             thread,
         })
     }
@@ -312,7 +321,8 @@ impl Station {
             orders: self.orders(),
             stop: true,
         });
-        let left = self.thread.join();
+        // The thread still closes its sockets after that, which nobody need wait for.
+        let left = self.left.recv();
         if left.is_err() {
             tracing::error!("the thread of the segments had panicked");
         }

@@ -92,6 +92,13 @@ impl Wire {
         })
     }
 
+    /// Forgets all that has arrived so far.
+    pub fn drain(&self) {
+        for socket in [&self.arp, &self.ndp, &self.messages] {
+            receive(socket, usize::MAX, |_| ());
+        }
+    }
+
     /// Sends a message to all members, from this MAC address.
     ///
     /// # Errors

@@ -21,9 +21,9 @@ fn an_update_of_the_daemon_moves_nothing() {
         // The burst is over: what is announced from now on is announced because of the update.
         eventually("the last round of the burst", SOON, async || {
             let claims = scene.claims(web.v4, start);
-            let last = claims.last().is_some_and(|last| {
-                last.at - claims[0].at >= Duration::from_millis(1950)
-            });
+            let last = claims
+                .last()
+                .is_some_and(|last| last.at - claims[0].at >= Duration::from_millis(1950));
             last && claims.len() >= 15
         })
         .await;
@@ -56,6 +56,7 @@ async fn update(scene: &mut Scene, web: Addresses, speaker: &str, turn: usize) {
         anyhow::ensure!(readyz.status == 200, "{}", readyz.body);
         let log = next.log();
         anyhow::ensure!(log.contains("waiting until it ends"), "{log}");
+        anyhow::ensure!(log.contains("the fence stands"), "{log}");
         anyhow::Ok(())
     })
     .await;

@@ -23,6 +23,7 @@ use super::super::protocol::{
 };
 use super::super::secrets::Secret;
 use super::super::speaker::Speaker;
+use super::super::wire::Wire;
 use super::rights::{Place, Right, SegmentRights};
 use super::roster::Roster;
 use super::worker::Shared;
@@ -333,8 +334,9 @@ impl Segment {
         shared.metrics.station.forget(&self.name);
     }
 
-    /// Ends, and leaves everything to the next process.
-    pub(super) fn export(mut self) -> (String, Estate) {
+    /// Ends, and leaves everything to the next process, but for the sockets: to close them takes
+    /// longer than all else.
+    pub(super) fn export(mut self) -> (String, Estate, Option<Wire>) {
         self.rights.change();
         let quiet = |(key, voice): (&Key, &Voice)| (*voice == Voice::Quiet).then_some(*key);
         let estate = Estate {
@@ -342,7 +344,7 @@ impl Segment {
             quiet: self.speaker.voices().iter().filter_map(quiet).collect(),
             unfinished: self.speaker.unfinished(),
         };
-        (self.name, estate)
+        (self.name, estate, self.air.map(|air| air.wire))
     }
 
     /// What it has the right to speak for, after a change.

@@ -5,6 +5,7 @@
 //! who was held up learns what it has lost; then ARP and neighbour discovery; and only then
 //! anything is answered.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -24,9 +25,10 @@ use super::super::metrics::Metrics;
 use super::super::node_network::NodeNetwork;
 use super::super::protocol::{Moment, Path};
 use super::super::secrets::Ring;
+use super::super::wire::Wire;
 use super::rights::Rights;
 use super::segment::{Identity, Segment};
-use super::{AllOrders, Answered, Report, Setup, Slot, with_causes};
+use super::{AllOrders, Answered, Attachment, Prepared, Report, Setup, Slot, with_causes};
 
 /// Messages over the node network looked at before anything else is done.
 const MESSAGES_AT_ONCE: usize = 1024;
@@ -64,6 +66,8 @@ pub(super) struct Shared {
     pub(super) node_network_port: Option<u16>,
     /// Why there is no socket on the node network.
     trouble: Option<String>,
+    /// What was opened beforehand, by interface.
+    prepared: RefCell<Prepared>,
 }
 
 impl Shared {
@@ -74,6 +78,12 @@ impl Shared {
             tracing::warn!(segment, %error, "report dropped");
         }
         sent.is_ok()
+    }
+
+    /// What was opened beforehand for an interface.
+    pub(super) fn prepared(&self, attachment: &Attachment) -> Option<Wire> {
+        let interface = (attachment.name.clone(), attachment.index);
+        self.prepared.borrow_mut().remove(&interface)
     }
 }
 
@@ -110,6 +120,7 @@ impl Worker {
                 node_network: None,
                 node_network_port: None,
                 trouble: None,
+                prepared: RefCell::new(setup.prepared),
             },
             secrets: setup.secrets,
             next_try: Moment::default(),
@@ -118,7 +129,8 @@ impl Worker {
         }
     }
 
-    pub(super) fn run(mut self) -> Inheritance {
+    /// Works until it is told to stop. What it leaves goes to `left`, once no frame leaves any more.
+    pub(super) fn run(mut self, left: &channel::Sender<Inheritance>) {
         loop {
             let slot = self.slot.load_full();
             if slot.stop {
@@ -153,21 +165,28 @@ impl Worker {
             identity,
             mut estates,
             segments,
-            shared,
+            mut shared,
             rights,
             ..
         } = self;
         rights.publish(BTreeMap::new());
+        // The next process needs the port.
+        shared.node_network = None;
+        let mut wires = Vec::new();
         for (name, segment) in segments.into_values() {
             shared.report(&name, Report::OnAir(None));
-            let (name, estate) = segment.export();
+            let (name, estate, wire) = segment.export();
             estates.insert(name, estate);
+            wires.extend(wire);
         }
-        Inheritance {
+        // Whoever waits for it may be gone; then it is nobody's.
+        let _ = left.send(Inheritance {
             node: identity.node,
             incarnation: identity.incarnation,
             segments: estates,
-        }
+        });
+        // The kernel takes tens of milliseconds to close a packet socket.
+        drop(wires);
     }
 
     fn obey(&mut self, orders: &Arc<AllOrders>, now: Moment) {
@@ -315,7 +334,8 @@ impl Worker {
         // A signal ends the wait early, and that is all that can go wrong here.
         let _ = ppoll(&mut descriptors, Some(timeout), None);
         let late = clock::now().since(deadline);
-        if late >= STALL {
+        // What is due from the start on is not late.
+        if late >= STALL && deadline > Moment::default() {
             let stalls = &self.shared.metrics.stalls;
             stalls.observe(late.as_secs_f64());
         }

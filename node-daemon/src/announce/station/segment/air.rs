@@ -22,14 +22,23 @@ pub(super) struct Air {
 }
 
 impl Air {
-    /// Attaches, and joins the groups.
+    /// Attaches, and joins the groups. `prepared` is what was opened for the interface beforehand.
     pub(super) fn open(
         attachment: Attachment,
+        prepared: Option<Wire>,
         groups: &BTreeSet<Ipv6Addr>,
         now: Moment,
     ) -> Result<Self, WireError> {
+        let wire = match prepared {
+            Some(wire) => {
+                // Questions of before are answered, and messages taken in.
+                wire.drain();
+                wire
+            }
+            None => Wire::open(&attachment.name, attachment.index)?,
+        };
         let mut air = Self {
-            wire: Wire::open(&attachment.name, attachment.index)?,
+            wire,
             groups: Groups::new(attachment.index),
             attachment,
             rejoin: None,

@@ -69,7 +69,8 @@ impl Segment {
             return;
         };
         let mac = attachment.mac;
-        match Air::open(attachment, &self.orders.groups, now) {
+        let prepared = shared.prepared(&attachment);
+        match Air::open(attachment, prepared, &self.orders.groups, now) {
             Ok(air) => {
                 self.air = Some(air);
                 self.rights.change();
