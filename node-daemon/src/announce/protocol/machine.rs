@@ -224,6 +224,11 @@ impl Machine {
         self.settle();
     }
 
+    /// Whether survivors of a lost majority go on, from now on.
+    pub const fn set_survive_via_api(&mut self, survive: bool) {
+        self.parameters.survive_via_api = survive;
+    }
+
     /// Takes in the answer to a [`Decision::Ask`], and when it was asked.
     pub fn api_answered(&mut self, answer: ApiAnswer, asked: Moment, now: Moment) {
         self.advance(now);
