@@ -144,7 +144,9 @@ fn in_small_worlds_no_history_of_three_rounds_does_harm() {
 fn exploring_a_small_world_finds_a_lapse_that_is_taken_back() {
     let mutation = Mutation::named("D").expect("rule D can be switched off");
     let explored = Small::rejoining(mutation.parameters(), 3).explore(2);
-    let violation = explored.violation.expect("without rule D something is wrong");
+    let violation = explored
+        .violation
+        .expect("without rule D something is wrong");
     assert!(violation.contains("two speakers"), "{violation}");
 }
 

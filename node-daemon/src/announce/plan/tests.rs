@@ -75,11 +75,9 @@ impl World {
     fn group(&self, address: &str) -> Option<(Key, Candidates)> {
         let assignment = self.assign();
         let address = address.parse().unwrap();
-        let found = assignment
-            .of("public")
-            .find(|(_, group)| group.addresses.contains_key(&address))
-            .map(|(key, group)| (key, group.candidates.clone()));
-        found
+        let mut groups = assignment.of("public");
+        let (key, group) = groups.find(|(_, group)| group.addresses.contains_key(&address))?;
+        Some((key, group.candidates.clone()))
     }
 }
 

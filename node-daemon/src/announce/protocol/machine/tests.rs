@@ -163,7 +163,7 @@ impl World {
         for event in inbox {
             self.deliver(node, event);
         }
-        self.act(node, |machine, now| machine.tick(now));
+        self.act(node, Machine::tick);
     }
 
     fn change_local(&mut self, node: u64, change: impl FnOnce(&mut Local)) {
@@ -337,7 +337,7 @@ impl World {
                 let (_, (node, event)) = self.queue.pop_first().unwrap();
                 self.deliver(node, event);
             } else if let Some((_, node)) = tick {
-                self.act(node, |machine, now| machine.tick(now));
+                self.act(node, Machine::tick);
                 let (last, times) = self.spins.entry(node).or_default();
                 *times = if *last == at { *times + 1 } else { 0 };
                 *last = at;
