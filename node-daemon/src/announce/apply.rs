@@ -331,6 +331,7 @@ impl<E: EventSink> Work<E> {
                 // What a station complains about it takes back itself, by going on air.
                 Role::Speaker(_) | Role::Witness if self.running.contains_key(segment) => {}
                 Role::Speaker(_) | Role::Witness => self.teller.mended(segment),
+                Role::Awaiting(_) => {}
             }
         }
         let here = Here {
@@ -649,7 +650,7 @@ impl<E: EventSink> Work<E> {
 fn interfaces(footing: &Footing<'_>) -> BTreeMap<String, String> {
     let of = |(segment, role): (&String, &Role<'_>)| match role {
         Role::Speaker(link) => Some((segment.clone(), link.name.clone())),
-        Role::Hindered(_) | Role::Witness => None,
+        Role::Hindered(_) | Role::Awaiting(_) | Role::Witness => None,
     };
     footing.iter().filter_map(of).collect()
 }

@@ -103,7 +103,9 @@ pub fn farewell(snapshot: &Snapshot, footing: &Footing<'_>) -> Entries {
 /// What is to be said; `None` as long as nothing is known.
 fn entry(role: &Role<'_>, standing: &Standing, draining: bool) -> Option<SegmentNode> {
     match role {
-        Role::Hindered(fault) => Some(not_ready(segment_reasons::NO_INTERFACE, fault)),
+        Role::Hindered(fault) | Role::Awaiting(fault) => {
+            Some(not_ready(segment_reasons::NO_INTERFACE, fault))
+        }
         Role::Witness => Some(SegmentNode {
             ready: true,
             witness: true,

@@ -25,6 +25,8 @@ pub enum Role<'a> {
     Speaker(&'a Link),
     /// It would, but has no interface, and why.
     Hindered(String),
+    /// It will: its interface is being made, which one.
+    Awaiting(String),
     /// It is not on the segment, and only votes there.
     Witness,
 }
@@ -52,10 +54,7 @@ pub fn footing<'a>(
         .filter_map(|(key, network)| {
             let segment = network.segment.as_ref().ok()?;
             let role = if segment.includes(&labels) {
-                match interface(segment, links, snapshot) {
-                    Ok(link) => Role::Speaker(link),
-                    Err(fault) => Role::Hindered(fault),
-                }
+                interface(segment, links, snapshot)
             } else if witness_of.contains(&key.name) {
                 Role::Witness
             } else {
@@ -66,29 +65,29 @@ pub fn footing<'a>(
         .collect()
 }
 
-fn interface<'a>(
-    segment: &Segment,
-    links: &'a [Link],
-    snapshot: &Snapshot,
-) -> Result<&'a Link, String> {
+fn interface<'a>(segment: &Segment, links: &'a [Link], snapshot: &Snapshot) -> Role<'a> {
     let Some(id) = segment.vlan else {
-        return choose(segment, links).map_err(|error| error.to_string());
+        let chosen = choose(segment, links);
+        return chosen.map_or_else(|fault| Role::Hindered(fault.to_string()), Role::Speaker);
     };
-    let parent = choose_parent(segment, links).map_err(|error| error.to_string())?;
+    let parent = match choose_parent(segment, links) {
+        Ok(parent) => parent,
+        Err(fault) => return Role::Hindered(fault.to_string()),
+    };
     let vlan = Some(Vlan {
         parent: parent.index,
         id,
     });
-    let link = links.iter().find(|link| link.stack.vlan == vlan);
-    link.ok_or_else(|| {
-        let fault = snapshot.vlan_faults.of(&segment.name);
-        fault.unwrap_or_else(|| {
-            format!(
-                "the interface for VLAN {id} on {:?} is not there yet; it is being made",
-                parent.name
-            )
-        })
-    })
+    if let Some(link) = links.iter().find(|link| link.stack.vlan == vlan) {
+        return Role::Speaker(link);
+    }
+    match snapshot.vlan_faults.of(&segment.name) {
+        Some(fault) => Role::Hindered(fault),
+        None => Role::Awaiting(format!(
+            "the interface for VLAN {id} on {:?} is not there yet; it is being made",
+            parent.name
+        )),
+    }
 }
 
 /// The segments with a VLAN that this Node is on; `None` as long as that is not known, or nothing
@@ -137,7 +136,7 @@ pub fn orders(
             let link = match role {
                 Role::Speaker(link) => Some(*link),
                 Role::Witness => None,
-                Role::Hindered(_) => return None,
+                Role::Hindered(_) | Role::Awaiting(_) => return None,
             };
             let key = mooring_common::k8s::ObjectKey::cluster_wide(name.as_str());
             let network = snapshot.networks.get(&key)?;

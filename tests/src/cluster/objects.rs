@@ -67,6 +67,13 @@ impl Network {
         self
     }
 
+    /// On this interface of the nodes.
+    #[must_use]
+    pub fn parent(mut self, interface: &str) -> Self {
+        self.0.spec.parent = Some(interface.to_owned());
+        self
+    }
+
     /// Of the Nodes with this label only.
     #[must_use]
     pub fn of_nodes_with(mut self, key: &str, value: &str) -> Self {

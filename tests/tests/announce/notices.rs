@@ -46,12 +46,14 @@ pub async fn a_foreign_station_is_reported(scene: &Scene, web: Addresses, speake
     assert_eq!(scene.answered(web.v4).await, speaker);
 }
 
-/// This version has no VLANs: the L2Network says so, and how to go on without.
-pub async fn a_vlan_is_refused_clearly(scene: &Scene) {
-    let network = Network::new("tagged", &["10.77.0.120-10.77.0.124"]).vlan(100);
+/// The interface that the VLAN would be on is not there: the L2Network says so, and what to correct.
+pub async fn a_missing_parent_is_told(scene: &Scene) {
+    let network = Network::new("tagged", &["10.77.0.120-10.77.0.124"])
+        .vlan(100)
+        .parent("uplink");
     network.create(&scene.cluster).await.unwrap();
     let event = scene
-        .told("L2Network", "tagged", "SegmentUnavailable", "VLAN 100")
+        .told("L2Network", "tagged", "SegmentUnavailable", "\"uplink\"")
         .await;
     assert_eq!(event.kind, "Warning");
     assert!(event.note.contains("spec.parent"), "{}", event.note);

@@ -86,7 +86,7 @@ fn a_segment_with_a_vlan_is_on_its_interface_once_that_is_there() {
     let snapshot = snapshot(network(|spec| spec.vlan = Some(100)));
     let told = |links: &[Link]| match &footing(&snapshot, links, &BTreeSet::new())["public"] {
         Role::Speaker(link) => Ok(link.name.clone()),
-        Role::Hindered(fault) => Err(fault.clone()),
+        Role::Hindered(fault) | Role::Awaiting(fault) => Err(fault.clone()),
         Role::Witness => panic!("the selector includes this Node"),
     };
     let waiting = told(&links).unwrap_err();
