@@ -122,8 +122,8 @@ pub fn main() -> ExitCode {
             .worker_threads(2)
             .enable_all()
             .build()?;
-        let table = runtime.block_on(run(&scale))?;
-        keep(&scale, &table)?;
+        let mut table = runtime.block_on(run(&scale))?;
+        keep(&scale, &mut table)?;
         Ok(table)
     });
     match ended {
@@ -139,14 +139,18 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Writes the measured data and the picture, if all rows were measured.
-fn keep(scale: &Scale, table: &Table) -> Result<()> {
-    if !scale.only.is_empty() {
-        println!("ONLY is set: docs/explanation/failover.svg stays as it is");
+/// Writes the measured data and the picture. Rows that were not measured this time stay as they were.
+fn keep(scale: &Scale, table: &mut Table) -> Result<()> {
+    if scale.short < Scale::full().short {
+        println!("so few repetitions: docs/explanation/failover.svg stays as it is");
         return Ok(());
     }
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/explanation"));
-    fs::write(folder.join("failover.csv"), table.to_csv())?;
+    let data = folder.join("failover.csv");
+    if data.exists() {
+        table.keep_others(&fs::read_to_string(&data)?)?;
+    }
+    fs::write(data, table.to_csv())?;
     fs::write(folder.join("failover.svg"), picture::draw(table))?;
     Ok(())
 }

@@ -1,7 +1,10 @@
 //! What was measured, beside what is wanted.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::time::Duration;
+
+use anyhow::{Context as _, Result};
 
 use super::at_rest::AtRest;
 use super::large::Large;
@@ -161,6 +164,21 @@ impl Table {
         csv
     }
 
+    /// Takes over the rows that were not measured this time from what [`Self::to_csv`] gave another time.
+    ///
+    /// # Errors
+    /// If a line is none of that.
+    pub fn keep_others(&mut self, csv: &str) -> Result<()> {
+        let anew: BTreeSet<&str> = self.rows().iter().map(|row| row.name).collect();
+        for line in csv.lines().skip(1) {
+            let (name, seen) = read(line).with_context(|| format!("{line:?} is no repetition"))?;
+            if !anew.contains(name) {
+                self.measured.push((name, seen));
+            }
+        }
+        Ok(())
+    }
+
     /// Prints each row as a line that begins with `FIGURE`.
     pub fn print_figures(&self) {
         for row in self.rows() {
@@ -238,6 +256,36 @@ impl fmt::Display for Table {
     }
 }
 
+/// A line of [`Table::to_csv`]; `None`: it is none, or of a row that there is no more.
+fn read(line: &str) -> Option<(&'static str, Seen)> {
+    let (name, numbers) = line.strip_prefix('"')?.split_once("\",")?;
+    let name = ROWS
+        .iter()
+        .chain([&PLUGGED])
+        .find(|row| row.name == name)?
+        .name;
+    let numbers: Vec<u64> = numbers
+        .split(',')
+        .map(|number| number.parse().ok())
+        .collect::<Option<_>>()?;
+    let [outage, dark, two, late, broken, connections, moves, stall] = numbers[..] else {
+        return None;
+    };
+    let count = |number| usize::try_from(number).ok();
+    let seen = Seen {
+        outage: Duration::from_millis(outage),
+        dark: Duration::from_millis(dark),
+        two: Duration::from_millis(two),
+        late: count(late)?,
+        broken: count(broken)?,
+        connections: count(connections)?,
+        moves: count(moves)?,
+        stall: Duration::from_millis(stall),
+        ..Seen::default()
+    };
+    Some((name, seen))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -298,5 +346,31 @@ mod tests {
         let csv = table(Seen::default()).to_csv();
         assert_eq!(csv.lines().nth(1), Some("\"node crash\",0,0,0,0,0,0,0,0"));
         assert_eq!(csv.lines().count(), 2);
+    }
+
+    #[test]
+    fn rows_that_were_not_measured_anew_stay() {
+        let slow = Seen {
+            outage: Duration::from_millis(300),
+            ..Seen::default()
+        };
+        let before = |row: &'static Row| {
+            let mut table = Table::default();
+            table.add(row, slow.clone());
+            table.to_csv()
+        };
+        let mut now = table(Seen::default());
+        now.keep_others(&before(&ROWS[2])).unwrap();
+        now.keep_others(&before(&ROWS[0])).unwrap();
+        let lines: Vec<String> = now.to_csv().lines().map(str::to_owned).collect();
+        assert_eq!(
+            lines[1..],
+            [
+                "\"node crash\",0,0,0,0,0,0,0,0",
+                "\"daemon killed -9, stays dead\",300,0,0,0,0,0,0,0"
+            ]
+        );
+        let fault = now.keep_others("head\n\"node crash\",1,2\n").unwrap_err();
+        assert!(fault.to_string().contains("node crash"), "{fault}");
     }
 }
