@@ -73,7 +73,8 @@ bench-cloudscale: control-plane ## Measures load balancers of cloudscale.ch besi
 .PHONY: bench-failover
 bench-failover: packages control-plane ## Measures what users notice of each kind of failure; three quarters of an hour. REPETITIONS=, NODES=, ONLY=, SEED= change it
 	$(call say,Release builds: memory and processor time are measured)
-	@cargo build --workspace --locked --release --bins
+	@cargo build --workspace --locked --release \
+		--bin mooring-central --bin mooring-node --bin netlab-tool --bin bench-failover
 	$(call say,The bench: its own small world of namespaces; nothing of this machine is touched)
 	@target/release/bench-failover
 
