@@ -34,7 +34,7 @@ use mooring_node::announce::protocol::{
     View, VoterSet,
 };
 use mooring_node::announce::secrets::{Ring, Secret};
-use mooring_node::announce::station::{Attachment, Member, Orders, Report, Setup, Station};
+use mooring_node::announce::station::{Attachment, Member, Orders, Report, Rights, Setup, Station};
 use mooring_node::announce::wire::Wire;
 use tokio::sync::mpsc;
 
@@ -59,6 +59,7 @@ struct Node {
     told: Arc<Mutex<Vec<Report>>>,
     incarnation: Incarnation,
     orders: Arc<Orders>,
+    rights: Rights,
 }
 
 struct Start<'a> {
@@ -85,6 +86,7 @@ impl<'a> Start<'a> {
         let incarnation = Incarnation(clock::now().0);
         let metrics = Metrics::default();
         let orders = Arc::new(orders(self.name, self.witness));
+        let rights = Rights::default();
         let station = Station::start(Setup {
             node: NodeId::of(self.name),
             incarnation,
@@ -97,6 +99,7 @@ impl<'a> Start<'a> {
             parameters: Parameters::default(),
             inherited: self.inherited,
             prepared: BTreeMap::new(),
+            rights: rights.clone(),
         });
         let node = Node {
             name: self.name.to_owned(),
@@ -105,6 +108,7 @@ impl<'a> Start<'a> {
             told: Arc::default(),
             incarnation,
             orders,
+            rights,
         };
         let (api, station) = (Arc::clone(self.api), Arc::clone(&node.station));
         let told = Arc::clone(&node.told);
@@ -270,7 +274,7 @@ fn one_station_speaks_and_another_takes_over_when_it_is_gone() {
                 .into();
             let first = speaker(&mut nodes);
             let first_mac = first.mac();
-            let rights = first.station.lock().unwrap().as_ref().unwrap().rights();
+            let rights = first.rights.clone();
             let place = (link_index(&first.name), ip(V4));
             eventually("the right is told", || rights.held(place).then_some(()));
             assert!(!rights.held((place.0, ip("192.0.2.18"))));

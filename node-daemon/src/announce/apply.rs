@@ -27,12 +27,13 @@ use super::plan::{Assignment, assign};
 use super::protocol::{ApiAnswer, Incarnation, Moment, NodeId, Parameters, Request};
 use super::registry::Registry;
 use super::secrets::Ring;
-use super::segments::{Footing, Here, Role, footing, orders, steps};
+use super::segments::{Footing, Here, Role, footing, on_interfaces, orders, steps};
 use super::state_file::{self, State};
-use super::station::{AllOrders, Member, Orders, Prepared, Report, Setup, Station};
+use super::station::{AllOrders, Member, Orders, Prepared, Report, Rights, Setup, Station};
 use super::succession::{Door, Predecessor, Successor};
 use super::wire::Wire;
 use super::witness::Offers;
+use crate::vlan::kernel_address::{self, KernelAddresses};
 
 /// How many reports may wait: a burst of them about a thousand addresses, several times.
 const REPORTS: usize = 4096;
@@ -86,6 +87,11 @@ impl<E: EventSink> Conductor<E> {
     /// node if there is one, or hands it over to other nodes, and falls silent.
     pub async fn run(self, cancel: CancellationToken) {
         let (sender, mut reports) = mpsc::channel(REPORTS);
+        let rights = Rights::default();
+        let (kernel, keep_addresses) = KernelAddresses::new({
+            let rights = rights.clone();
+            move |place| rights.held(place)
+        });
         let mut work = Work {
             teller: Teller::new(&self.node_name, self.events, self.metrics.clone()),
             offers: Offers::new(&self.node_name),
@@ -112,6 +118,8 @@ impl<E: EventSink> Conductor<E> {
             interfaces: BTreeMap::new(),
             prepared: Prepared::new(),
             station: None,
+            rights: rights.clone(),
+            kernel,
             questions: JoinSet::new(),
             names: BTreeMap::new(),
             asked_about: BTreeMap::new(),
@@ -125,6 +133,9 @@ impl<E: EventSink> Conductor<E> {
             () = cancel.cancelled() => return,
         };
         // From here on this process is the Node's daemon, and may have a successor of its own.
+        if inherited.is_none() {
+            kernel_address::sweep().await;
+        }
         let door = self.door.clone();
         let conducting = async {
             let (folder, door) = (&self.folder, &self.door);
@@ -132,9 +143,11 @@ impl<E: EventSink> Conductor<E> {
                 .conduct(inherited, (folder, door), published, &mut reports, cancel)
                 .await;
             work.end(successor).await;
+            // What is still on an interface is removed.
+            drop(work);
         };
         tokio::select! {
-            () = conducting => {}
+            ((), ()) = async { tokio::join!(conducting, keep_addresses) } => {}
             () = door.keep(&node_name) => {}
         }
     }
@@ -181,6 +194,10 @@ struct Work<E> {
     /// What was opened for the station while it waited.
     prepared: Prepared,
     station: Option<Station>,
+    /// What the station may speak for.
+    rights: Rights,
+    /// Puts addresses on interfaces.
+    kernel: KernelAddresses,
     questions: JoinSet<Answered>,
     /// The Nodes that have a part in some segment.
     names: BTreeMap<NodeId, String>,
@@ -402,6 +419,7 @@ impl<E: EventSink> Work<E> {
             None if orders.is_empty() && inherited.is_none() => {}
             None => self.start(orders, inherited.take()),
         }
+        self.kernel.set(on_interfaces(&self.running));
         for segment in gone {
             self.teller.closed(&segment);
             self.asked_about.remove(&segment);
@@ -455,6 +473,7 @@ impl<E: EventSink> Work<E> {
             parameters: Parameters::default(),
             inherited,
             prepared: std::mem::take(&mut self.prepared),
+            rights: self.rights.clone(),
         };
         match Station::start(setup) {
             Ok(station) => {
@@ -551,9 +570,13 @@ impl<E: EventSink> Work<E> {
                     former: former.map(|node| name_of(&self.names, node)),
                     dark_for,
                 };
+                self.kernel.look();
                 self.teller.began(segment, change);
             }
-            Report::Stopped { address, cause } => self.teller.stopped(segment, address, cause),
+            Report::Stopped { address, cause } => {
+                self.kernel.look();
+                self.teller.stopped(segment, address, cause);
+            }
             Report::Conflict { address, mac } => {
                 let snapshot = self.desk.snapshot.load();
                 let claim = (address, mac);
@@ -621,6 +644,9 @@ impl<E: EventSink> Work<E> {
         let Some(station) = self.station.take() else {
             return;
         };
+        if successor.is_some() {
+            self.kernel.leave();
+        }
         // It waits for the thread's last frame, which is a matter of microseconds.
         let left = tokio::task::spawn_blocking(|| station.export()).await;
         match (left, successor) {

@@ -5,19 +5,24 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::channel::mpsc::UnboundedReceiver;
 use futures::{StreamExt, TryStreamExt};
 use ipnet::IpNet;
 use mooring_common::l2_network::Segment;
+use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::AddressAttribute;
 use netlink_packet_route::link::{
     AfSpecInet, AfSpecUnspec, InfoData, InfoVlan, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType,
 };
 use netlink_packet_route::route::RouteAttribute;
+use netlink_sys::SocketAddr;
 use rtnetlink::{Handle, MulticastGroup, RouteMessageBuilder, new_multicast_connection};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::mac::Mac;
+use crate::vlan::kernel_address;
 
 /// How often interfaces are read anew even if the kernel told of no change: its message may have
 /// been lost when too many came at once, and of default routes it is not asked to tell.
@@ -26,6 +31,8 @@ const REREAD: Duration = Duration::from_secs(10);
 const SETTLE: Duration = Duration::from_millis(50);
 /// How long to wait for the kernel's answer, and after a failure.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+type Message = (NetlinkMessage<RouteNetlinkMessage>, SocketAddr);
 
 /// One network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +45,7 @@ pub struct Link {
     pub mac: Option<Mac>,
     /// Whether it is set up and has a carrier.
     pub up: bool,
-    /// Its addresses with their subnets.
+    /// Its addresses with their subnets, but for service addresses that Mooring has put there.
     pub addresses: Vec<IpNet>,
     /// The metric of the best default route through it, if there is one; the least is used.
     pub default_route: Option<u32>,
@@ -220,7 +227,7 @@ async fn follow_once(links: &watch::Sender<Arc<Vec<Link>>>) -> Result<(), LinksE
                 changed
             });
             let again = Instant::now() + SETTLE;
-            let told = timeout(REREAD, messages.next()).await;
+            let told = timeout(REREAD, told(&mut messages)).await;
             if matches!(told, Ok(None)) {
                 return Ok(());
             }
@@ -232,6 +239,18 @@ async fn follow_once(links: &watch::Sender<Arc<Vec<Link>>>) -> Result<(), LinksE
     tokio::select! {
         () = connection => Ok(()),
         done = follow => done,
+    }
+}
+
+/// Waits for a message that is worth a reading; `None` if they have ended. Service addresses that this
+/// daemon has put on an interface are renewed all the time.
+async fn told(messages: &mut UnboundedReceiver<Message>) -> Option<()> {
+    loop {
+        let (message, _) = messages.next().await?;
+        if !matches!(&message.payload, NetlinkPayload::InnerMessage(message) if kernel_address::is_told_of(message))
+        {
+            return Some(());
+        }
     }
 }
 
@@ -311,6 +330,9 @@ async fn read_addresses(
 ) -> Result<(), rtnetlink::Error> {
     let mut messages = handle.address().get().execute();
     while let Some(message) = messages.try_next().await? {
+        if kernel_address::is_ours(&message) {
+            continue;
+        }
         // Where both are given (IPv4), LOCAL is this side's address, ADDRESS may be the peer's.
         let mut address: Option<IpAddr> = None;
         let mut local = None;

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use mooring_common::engine::{self, Impact, Plan};
-use mooring_common::l2_network::{QuorumLoss, Segment, Voters};
+use mooring_common::l2_network::{AddressMode, QuorumLoss, Segment, Voters};
 use mooring_common::names::labels;
 use mooring_common::node_addresses::AddressType;
 use sha2::{Digest, Sha256};
@@ -16,7 +16,7 @@ use super::links::{Link, Vlan, choose, choose_parent};
 use super::observe::{NetworkView, Snapshot};
 use super::plan::Assignment;
 use super::protocol::{Contact, NodeId, View, VoterSet};
-use super::station::{AllOrders, Attachment, Orders};
+use super::station::{AllOrders, Attachment, Orders, Place};
 
 /// The part that this Node plays on a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,6 +173,7 @@ pub fn orders(
                 node_address: node_address.or_else(|| link.and_then(global_address)),
                 zone,
                 survive_via_api: segment.on_quorum_loss == QuorumLoss::SurviveViaApi,
+                kernel_answers: segment.address_mode == AddressMode::Kernel,
                 addresses,
             };
             Some((name.clone(), Arc::new(orders)))
@@ -278,6 +279,22 @@ fn global_address(link: &Link) -> Option<IpAddr> {
     };
     let mut addresses = link.addresses.iter().map(ipnet::IpNet::addr);
     addresses.find(global)
+}
+
+/// The addresses that are to be on an interface while they may be spoken for, with its number.
+#[must_use]
+pub fn on_interfaces(orders: &AllOrders) -> BTreeSet<Place> {
+    let of = |orders: &Arc<Orders>| {
+        let attachment = orders.attachment.as_ref();
+        let index = attachment.filter(|_| orders.kernel_answers)?.index;
+        Some((index, service_addresses(orders)))
+    };
+    let segments = orders.values().filter_map(of);
+    let places = segments.flat_map(|(index, addresses)| {
+        let places = addresses.into_iter();
+        places.map(move |address| (index, address))
+    });
+    places.collect()
 }
 
 /// A hash of the failure domain; zero if the Node names none.

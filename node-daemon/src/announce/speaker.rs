@@ -120,6 +120,8 @@ pub struct Speaker {
     addresses: Addresses,
     keys: BTreeMap<IpAddr, Key>,
     members: BTreeSet<Mac>,
+    /// Questions are answered by the kernel.
+    kernel_answers: bool,
     /// The keys that are spoken for.
     voices: BTreeMap<Key, Voice>,
     /// The addresses that we have said to speak for.
@@ -140,6 +142,7 @@ impl Speaker {
             addresses: Addresses::new(),
             keys: BTreeMap::new(),
             members: BTreeSet::new(),
+            kernel_answers: false,
             voices: BTreeMap::new(),
             speaking: BTreeSet::new(),
             agenda: Agenda::new(seed),
@@ -185,6 +188,14 @@ impl Speaker {
     /// The MAC addresses of the other members.
     pub fn set_members(&mut self, members: BTreeSet<Mac>) {
         self.members = members;
+    }
+
+    /// Whether questions are left to the kernel, which has the addresses on the interface.
+    pub fn set_kernel_answers(&mut self, kernel_answers: bool) {
+        self.kernel_answers = kernel_answers;
+        if kernel_answers {
+            self.answers.clear();
+        }
     }
 
     /// The link came up with this MAC address, or changed it, or (`None`) went down. What is spoken
@@ -278,8 +289,10 @@ impl Speaker {
         let question = heard.question.filter(|question| {
             question.asker_mac != own && self.permits(question.target, mandate, now)
         });
-        self.answers
-            .extend(question.map(|question| (question, own)));
+        if !self.kernel_answers {
+            let answers = question.map(|question| (question, own));
+            self.answers.extend(answers);
+        }
         Heard {
             asked: question.is_some(),
             claim,

@@ -50,6 +50,8 @@ struct Known {
     weight: u16,
     zone: u32,
     survive_via_api: bool,
+    #[serde(default)]
+    kernel_answers: bool,
 }
 
 impl State {
@@ -72,6 +74,7 @@ impl State {
                 weight: orders.weight,
                 zone: orders.zone,
                 survive_via_api: orders.survive_via_api,
+                kernel_answers: orders.kernel_answers,
             };
             Some((name.clone(), known))
         });
@@ -105,6 +108,7 @@ impl State {
                 node_address: known.node_address,
                 zone: known.zone,
                 survive_via_api: known.survive_via_api,
+                kernel_answers: known.kernel_answers,
             }
         };
         self.segments
@@ -223,6 +227,7 @@ mod tests {
         let key = Key::of("lan", "192.0.2.17".parse().unwrap());
         let mut orders = Orders {
             attachment: attachment(&link(true)),
+            kernel_answers: true,
             ..Orders::default()
         };
         orders.addresses.insert(

@@ -78,6 +78,9 @@ pub struct Orders {
     pub zone: u32,
     /// Whether survivors of a lost majority go on once the API server shows them to be alone.
     pub survive_via_api: bool,
+    /// Addresses are put on the interface, and the kernel answers for them: no question is answered
+    /// here.
+    pub kernel_answers: bool,
 }
 
 impl Default for Orders {
@@ -97,6 +100,7 @@ impl Default for Orders {
             node_address: None,
             zone: 0,
             survive_via_api: true,
+            kernel_answers: false,
         }
     }
 }
@@ -206,6 +210,8 @@ pub struct Setup {
     pub inherited: Option<Inheritance>,
     /// What was opened beforehand: it takes the kernel tens of milliseconds.
     pub prepared: Prepared,
+    /// Where what may be spoken for is published, for who puts addresses on interfaces.
+    pub rights: Rights,
 }
 
 /// Sockets on interfaces, by the name and the kernel's number of each.
@@ -217,7 +223,6 @@ pub struct Station {
     orders: Arc<ArcSwap<Slot>>,
     answers: channel::Sender<Answered>,
     waker: UnixStream,
-    rights: Rights,
     left: channel::Receiver<Inheritance>,
     thread: JoinHandle<()>,
 }
@@ -251,9 +256,8 @@ impl Station {
         };
         let orders = Arc::new(ArcSwap::from_pointee(slot));
         let (answers, answered) = channel::channel();
-        let rights = Rights::default();
         let slot = Arc::clone(&orders);
-        let worker = Worker::new(setup, slot, answered, woken, rights.clone());
+        let worker = Worker::new(setup, slot, answered, woken);
         let (leave, left) = channel::channel();
         let thread = std::thread::Builder::new()
             .name("segments".to_owned())
@@ -262,7 +266,6 @@ impl Station {
             orders,
             answers,
             waker,
-            rights,
             left,
             thread,
         })
@@ -293,12 +296,6 @@ impl Station {
         // If the thread has died there is nobody who would like to know.
         let _ = self.answers.send(answered);
         self.wake();
-    }
-
-    /// What may be spoken for at this moment, for who puts addresses on interfaces.
-    #[must_use]
-    pub fn rights(&self) -> Rights {
-        self.rights.clone()
     }
 
     /// Whether the thread has ended by itself, which is a fault.

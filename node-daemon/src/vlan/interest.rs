@@ -7,6 +7,7 @@ use netlink_packet_core::NetlinkPayload;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::LinkMessage;
 
+use super::kernel_address;
 use super::memory::Memory;
 use super::observe::{Observed, route, rule};
 use super::wanted::Wanted;
@@ -46,6 +47,8 @@ impl Interest {
             return true;
         };
         match message {
+            // They come and go with the right to them, and are renewed twice a second.
+            message if kernel_address::is_told_of(message) => false,
             Message::NewLink(link) | Message::DelLink(link) => self.link(link),
             Message::NewAddress(address) | Message::DelAddress(address) => {
                 self.all_links || self.links.contains(&address.header.index)

@@ -8,17 +8,25 @@
 //! `preferred_lft 0` keeps the address from being chosen as the source of this node's own
 //! connections, `noprefixroute` keeps it from changing routes, and IPv6 does not look for doubles
 //! first, which would take up to two seconds.
+//!
+//! The addresses bear the protocol [`PROTOCOL`], by which a daemon that starts finds and removes what
+//! a dead one has left. Kernels before 5.18 do not keep it; there they are gone a moment later.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
-use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, CacheInfo};
+use futures::TryStreamExt;
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::address::{
+    AddressAttribute, AddressFlags, AddressMessage, AddressProtocol, CacheInfo,
+};
 use nix::errno::Errno;
 use rtnetlink::{AddressMessageBuilder, Handle, new_connection};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+use super::PROTOCOL;
 use super::observe::errno;
 
 /// How long an address lives without being renewed, in seconds: the kernel counts in these.
@@ -35,10 +43,13 @@ const RETRY: Duration = Duration::from_millis(500);
 /// An interface's number, and an address for it.
 pub type Placed = (u32, IpAddr);
 
-/// Says which addresses are to be there.
+/// What is to be there while the right to it is held; `None`: everything is left as it is.
+type Wish = Option<BTreeSet<Placed>>;
+
+/// Says which addresses are to be there. When it is dropped, they are removed.
 #[derive(Debug)]
 pub struct KernelAddresses {
-    wanted: watch::Sender<BTreeSet<Placed>>,
+    wish: watch::Sender<Wish>,
 }
 
 impl KernelAddresses {
@@ -46,24 +57,100 @@ impl KernelAddresses {
     /// address is held at this moment; it is asked before each renewal and fifty times a second
     /// between, and must not wait.
     pub fn new(held: impl Fn(Placed) -> bool) -> (Self, impl Future<Output = ()>) {
-        let (wanted, wishes) = watch::channel(BTreeSet::new());
-        (Self { wanted }, keep(wishes, held))
+        let (wish, wishes) = watch::channel(Some(BTreeSet::new()));
+        (Self { wish }, keep(wishes, held))
     }
 
     /// Replaces the set. What is not in it any more is removed at once.
     pub fn set(&self, addresses: BTreeSet<Placed>) {
-        self.wanted.send_if_modified(|known| {
-            let changed = *known != addresses;
-            *known = addresses;
+        self.wish.send_if_modified(|known| {
+            let wish = Some(addresses);
+            let changed = *known != wish;
+            *known = wish;
             changed
         });
     }
+
+    /// Says that rights have changed: they are looked at now and not only soon.
+    pub fn look(&self) {
+        self.wish.send_modify(|_| ());
+    }
+
+    /// Nothing is removed or renewed any more: another process goes on with what is there.
+    pub fn leave(&self) {
+        self.wish.send_replace(None);
+    }
 }
 
-async fn keep(mut wishes: watch::Receiver<BTreeSet<Placed>>, held: impl Fn(Placed) -> bool) {
+/// Whether an address is one that Mooring has put on an interface.
+#[must_use]
+pub fn is_ours(message: &AddressMessage) -> bool {
+    let mark = AddressAttribute::Protocol(AddressProtocol::Other(PROTOCOL));
+    message.attributes.contains(&mark)
+}
+
+/// Whether the kernel's message is about such an address.
+#[must_use]
+pub fn is_told_of(message: &RouteNetlinkMessage) -> bool {
+    match message {
+        RouteNetlinkMessage::NewAddress(message) | RouteNetlinkMessage::DelAddress(message) => {
+            is_ours(message)
+        }
+        _ => false,
+    }
+}
+
+/// Removes what a dead process has left. What fails is gone by itself a moment later.
+pub async fn sweep() {
+    let (connection, handle, _messages) = match new_connection() {
+        Ok(opened) => opened,
+        Err(error) => {
+            tracing::warn!(%error, "cannot open a netlink socket");
+            return;
+        }
+    };
+    let remove_all = async {
+        let mut messages = handle.address().get().execute();
+        let mut left = Vec::new();
+        while let Some(message) = messages.try_next().await? {
+            if is_ours(&message) {
+                left.push(message);
+            }
+        }
+        for message in left {
+            tracing::info!(interface = message.header.index, address = ?address_of(&message), "removing \
+                a service address that a daemon before this one has left");
+            handle.address().del(message).execute().await?;
+        }
+        Ok::<_, rtnetlink::Error>(())
+    };
+    tokio::select! {
+        () = connection => {}
+        done = timeout(PATIENCE, remove_all) => if let Ok(Err(error)) = done {
+            tracing::debug!(%error, "cannot remove what a daemon before this one has left");
+        },
+    }
+}
+
+fn address_of(message: &AddressMessage) -> Option<IpAddr> {
+    message
+        .attributes
+        .iter()
+        .find_map(|attribute| match attribute {
+            AddressAttribute::Address(address) => Some(*address),
+            _ => None,
+        })
+}
+
+async fn keep(mut wishes: watch::Receiver<Wish>, held: impl Fn(Placed) -> bool) {
     // When each was last renewed.
     let mut placed: BTreeMap<Placed, Instant> = BTreeMap::new();
     loop {
+        // As long as nobody wants any there is no socket.
+        let any = wishes.wait_for(|wish| wish.as_ref().is_none_or(|wish| !wish.is_empty()));
+        if any.await.is_err() {
+            return;
+        }
         match new_connection() {
             Ok((connection, handle, _messages)) => tokio::select! {
                 () = connection => {}
@@ -75,14 +162,17 @@ async fn keep(mut wishes: watch::Receiver<BTreeSet<Placed>>, held: impl Fn(Place
     }
 }
 
+/// Returns when there is nothing to be done any more.
 async fn follow(
     handle: &Handle,
-    wishes: &mut watch::Receiver<BTreeSet<Placed>>,
+    wishes: &mut watch::Receiver<Wish>,
     held: &impl Fn(Placed) -> bool,
     placed: &mut BTreeMap<Placed, Instant>,
 ) {
     loop {
-        let wanted: BTreeSet<Placed> = wishes.borrow_and_update().clone();
+        let Some(wanted) = wishes.borrow_and_update().clone() else {
+            return;
+        };
         let rightful = |address: Placed| wanted.contains(&address) && held(address);
         let over: Vec<_> = placed.keys().copied().filter(|a| !rightful(*a)).collect();
         for address in over {
@@ -95,7 +185,7 @@ async fn follow(
             // Asked at the last moment: what comes before it in the list takes its time.
             if due && held(*address) && renew(handle, *address).await {
                 placed.insert(*address, Instant::now());
-                if !held(*address) {
+                if !held(*address) && wishes.borrow().is_some() {
                     remove(handle, *address).await;
                     placed.remove(address);
                 }
@@ -169,8 +259,9 @@ fn message((index, address): Placed) -> AddressMessage {
     lifetimes.ifa_valid = LIFETIME;
     lifetimes.ifa_preferred = 0;
     message.attributes.push(AddressAttribute::Flags(flags));
-    message
-        .attributes
-        .push(AddressAttribute::CacheInfo(lifetimes));
+    message.attributes.extend([
+        AddressAttribute::CacheInfo(lifetimes),
+        AddressAttribute::Protocol(AddressProtocol::Other(PROTOCOL)),
+    ]);
     message
 }

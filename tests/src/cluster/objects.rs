@@ -3,7 +3,7 @@
 use anyhow::Result;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::api::{Api, PostParams};
-use mooring_common::l2_network::{L2Network, L2NetworkSpec, Subnet};
+use mooring_common::l2_network::{AddressMode, L2Network, L2NetworkSpec, Subnet};
 
 use super::Cluster;
 use crate::netlab::{Lab, Segment};
@@ -71,6 +71,13 @@ impl Network {
     #[must_use]
     pub fn parent(mut self, interface: &str) -> Self {
         self.0.spec.parent = Some(interface.to_owned());
+        self
+    }
+
+    /// With its addresses on the interface of the node that speaks for them.
+    #[must_use]
+    pub fn with_kernel_addresses(mut self) -> Self {
+        self.0.spec.address_mode = Some(AddressMode::Kernel);
         self
     }
 

@@ -2,6 +2,7 @@
 //! API server, and the programs as they are shipped.
 
 mod handover;
+mod kernel;
 mod memory;
 mod notices;
 mod outage;

@@ -73,6 +73,11 @@ pub struct Claim {
 impl Scene {
     /// Everything at work, and no Service yet.
     pub async fn set(daemon_flags: &[&str]) -> Self {
+        Self::set_on(Network::of_the_bridge(), daemon_flags).await
+    }
+
+    /// [`Self::set`] with another L2Network, of the same name.
+    pub async fn set_on(network: Network, daemon_flags: &[&str]) -> Self {
         let cluster = Cluster::start(&NODES).await.unwrap();
         let kubelets = cluster.register().await.unwrap();
         let central = cluster.start_central(&[]).await.unwrap();
@@ -85,7 +90,7 @@ impl Scene {
             specs.insert(node.name().to_owned(), spec);
         }
         create_namespace(&cluster.admin(), APP).await.unwrap();
-        Network::of_the_bridge().create(&cluster).await.unwrap();
+        network.create(&cluster).await.unwrap();
         let scene = Self {
             capture: cluster.lab.capture().unwrap(),
             daemons,

@@ -2,7 +2,6 @@
 //!
 //! Names of tests begin with the failure case that they show.
 
-mod addresses;
 mod confined;
 mod devices;
 mod repair;

@@ -228,6 +228,24 @@ fn orders_say_who_else_is_there_and_who_votes() {
 }
 
 #[test]
+fn addresses_are_put_on_interfaces_where_the_network_says_so() {
+    let places = |mode: Option<AddressMode>, links: &[Link]| {
+        let edit = |snapshot: &mut Snapshot| {
+            edit_network(snapshot, |network| {
+                network.segment.as_mut().unwrap().address_mode = mode.unwrap_or_default();
+            });
+        };
+        let orders = orders_with(edit, links);
+        on_interfaces(&[("public".to_owned(), orders)].into())
+    };
+    let kernel = Some(AddressMode::Kernel);
+    let both = ["192.0.2.17", "2001:db8::117"].map(|address| (2, address.parse().unwrap()));
+    assert_eq!(places(kernel, &eth(true)), both.into());
+    assert_eq!(places(kernel, &eth(false)), BTreeSet::new());
+    assert_eq!(places(None, &eth(true)), BTreeSet::new());
+}
+
+#[test]
 fn a_service_address_on_the_interface_is_none_of_the_nodes_own() {
     let mut links = eth(true);
     let service = "192.0.2.17/24".parse().unwrap();

@@ -309,6 +309,20 @@ fn questions_for_our_addresses_are_answered_and_others_are_not() {
 }
 
 #[test]
+fn questions_are_left_to_the_kernel_where_it_has_the_addresses() {
+    let mut bench = Bench::new(&[(V4, None)]);
+    bench.speaker.set_kernel_answers(true);
+    bench.run(ms(3000));
+    assert!(!bench.times(TransmitKind::Announcement).is_empty());
+    bench.sent.clear();
+    assert!(bench.hear(&probe(FOREIGN, V4)).asked);
+    assert_eq!(bench.sent, []);
+    bench.speaker.set_kernel_answers(false);
+    bench.hear(&probe(FOREIGN, V4));
+    assert_eq!(bench.times(TransmitKind::Answer).len(), 1);
+}
+
+#[test]
 fn what_was_heard_of_others_is_told_whatever_it_is_about() {
     let mut bench = Bench::new(&[(V4, None)]);
     let frames = frames::announcement(FOREIGN, ip("192.0.2.1"));

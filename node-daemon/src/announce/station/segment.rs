@@ -126,6 +126,7 @@ impl Segment {
         // The interface comes before what was inherited: without it everything would be let go.
         segment.orders = Arc::clone(orders);
         segment.attach(shared, now);
+        segment.speaker.set_kernel_answers(orders.kernel_answers);
         segment.speaker.set_addresses(orders.addresses.clone(), now);
         if let Some(estate) = estate {
             segment.quiet = estate.quiet;
@@ -145,6 +146,7 @@ impl Segment {
             return;
         }
         let before = std::mem::replace(&mut self.orders, Arc::clone(orders));
+        self.speaker.set_kernel_answers(orders.kernel_answers);
         self.reattach(shared, now);
         if let Some(air) = &mut self.air
             && orders.groups != before.groups

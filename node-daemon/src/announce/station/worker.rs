@@ -93,7 +93,6 @@ impl Worker {
         slot: Arc<ArcSwap<Slot>>,
         answered: channel::Receiver<Answered>,
         woken: UnixStream,
-        rights: Rights,
     ) -> Self {
         let (incarnation, estates) = match setup.inherited {
             Some(inherited) => (inherited.incarnation, inherited.segments),
@@ -125,7 +124,7 @@ impl Worker {
             secrets: setup.secrets,
             next_try: Moment::default(),
             next_look: Moment::default(),
-            rights,
+            rights: setup.rights,
         }
     }
 
