@@ -81,6 +81,11 @@ fn rule_f_the_second_of_two_voters_speaks_before_the_first_has_stopped() {
 }
 
 #[test]
+fn rule_f_a_primary_of_two_goes_on_by_itself_while_others_are_a_majority() {
+    assert!(is_two_speakers(&prove("primary")));
+}
+
+#[test]
 fn rule_g_survivors_go_on_although_they_hear_those_whom_they_hold_for_dead() {
     assert!(is_two_speakers(&prove("G")));
 }

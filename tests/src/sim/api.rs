@@ -32,6 +32,8 @@ pub struct Api {
     pub history: BTreeMap<u64, VoterSet>,
     renewed: [Instant; MOST_NODES],
     away: [u8; MOST_NODES],
+    /// How many causes there are that its answers do not reach a node.
+    answers_lost: [u8; MOST_NODES],
     /// Since when each node has reached it.
     reached_since: [Instant; MOST_NODES],
 }
@@ -53,6 +55,7 @@ impl Api {
             history,
             renewed: [0; MOST_NODES],
             away: [0; MOST_NODES],
+            answers_lost: [0; MOST_NODES],
             reached_since: [0; MOST_NODES],
         }
     }
@@ -70,15 +73,21 @@ impl Api {
         self.away[node] == 0
     }
 
+    /// Whether its answers reach a node that reaches it.
+    #[must_use]
+    pub const fn answers_reach(&self, node: usize) -> bool {
+        self.answers_lost[node] == 0
+    }
+
+    /// Its answers do not reach a node from now on, or do again as far as this cause goes.
+    pub const fn lose_answers(&mut self, node: usize, on: bool) {
+        count(&mut self.answers_lost[node], on);
+    }
+
     /// Whether a node does not reach it from now on, or does again as far as this cause goes.
-    pub fn take_away(&mut self, node: usize, on: bool, now: Instant) {
-        let away = &mut self.away[node];
-        *away = if on {
-            *away + 1
-        } else {
-            away.saturating_sub(1)
-        };
-        if *away == 0 {
+    pub const fn take_away(&mut self, node: usize, on: bool, now: Instant) {
+        count(&mut self.away[node], on);
+        if self.away[node] == 0 {
             self.reached_since[node] = now;
         }
     }
@@ -119,4 +128,12 @@ impl Api {
             }
         }
     }
+}
+
+const fn count(causes: &mut u8, on: bool) {
+    *causes = if on {
+        *causes + 1
+    } else {
+        causes.saturating_sub(1)
+    };
 }

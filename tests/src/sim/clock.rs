@@ -15,7 +15,7 @@ pub const SECOND: Instant = 1_000_000_000;
 /// True time that never comes.
 pub const NEVER: Instant = Instant::MAX;
 
-const BILLION: i128 = 1_000_000_000;
+const BILLION: i64 = 1_000_000_000;
 
 /// The clock of one node, from one boot on: it begins anywhere, and runs a little too fast or slow.
 #[derive(Clone, Copy, Debug)]
@@ -39,9 +39,15 @@ impl Clock {
     /// What it shows at this moment of true time, which is not before its boot.
     #[must_use]
     pub fn shows(&self, at: Instant) -> Moment {
-        let passed = i128::from(at.saturating_sub(self.booted));
-        let local = passed + passed * i128::from(self.drift_ppb) / BILLION;
-        Moment(self.offset + u64::try_from(local).unwrap_or(0))
+        let passed = at.saturating_sub(self.booted);
+        Moment(self.offset + passed.saturating_add_signed(self.gains(passed)))
+    }
+
+    /// By how much it is ahead after so much time.
+    fn gains(&self, passed: u64) -> i64 {
+        let whole = i64::try_from(passed / SECOND).unwrap_or(i64::MAX);
+        let rest = i64::try_from(passed % SECOND).unwrap_or(0);
+        whole.saturating_mul(self.drift_ppb) + rest * self.drift_ppb / BILLION
     }
 
     /// The first moment of true time at which it shows this or more.
@@ -50,10 +56,11 @@ impl Clock {
         if moment == Moment::NEVER {
             return NEVER;
         }
-        let local = i128::from(moment.0.saturating_sub(self.offset));
-        let passed = local * BILLION / (BILLION + i128::from(self.drift_ppb));
-        let passed = u64::try_from(passed).unwrap_or(NEVER);
-        let mut at = self.booted.saturating_add(passed.saturating_sub(2));
+        let local = moment.0.saturating_sub(self.offset);
+        // Nearly so much true time, for a drift as small as that of clocks.
+        let nearly = local.saturating_add_signed(-self.gains(local));
+        let passed = local.saturating_add_signed(-self.gains(nearly));
+        let mut at = self.booted.saturating_add(passed.saturating_sub(8));
         while at < NEVER && self.shows(at) < moment {
             at += 1;
         }

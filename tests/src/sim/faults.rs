@@ -74,6 +74,8 @@ fault_kinds! {
     ApiAwayForSome = "API away for some",
     /// Nobody reaches the API server.
     ApiAwayForAll = "API away for all",
+    /// What some ask the API server for is done, and they are not told.
+    AnswersLost = "API answers lost",
     /// Some see the API's objects as they were.
     StaleViews = "stale views",
     /// A Node is drained, and taken into use again.
@@ -254,6 +256,10 @@ impl Maker<'_> {
             FaultKind::ApiAwayForAll => {
                 let nodes = self.shape.all();
                 self.during(|on| Step::ApiAway { nodes, on });
+            }
+            FaultKind::AnswersLost => {
+                let nodes = self.some_or_all();
+                self.during(|on| Step::AnswersLost { nodes, on });
             }
             FaultKind::StaleViews => {
                 let nodes = self.some();

@@ -43,6 +43,7 @@ impl Mutation {
         rule_off!("D", lapse_is_latched),
         rule_off!("E", one_generation_at_a_time),
         rule_off!("F", second_voter_waits),
+        rule_off!("primary", primary_by_itself),
         rule_off!("G", survivors_listen_first),
         rule_off!("H", heartbeat_names_the_voter),
         rule_off!("I", heard_on_the_segment),

@@ -30,6 +30,8 @@ pub enum Step {
     GatewayAway { nodes: Nodes, on: bool },
     /// These do not reach the API server.
     ApiAway { nodes: Nodes, on: bool },
+    /// The API server does what these ask for, but its answers do not reach them.
+    AnswersLost { nodes: Nodes, on: bool },
     /// These are told nothing new by the API server, though it answers them.
     StaleView { nodes: Nodes, on: bool },
     /// A Node is to carry no more traffic.

@@ -121,6 +121,7 @@ impl Story {
             "D" => rule_d(),
             "E" => rule_e(),
             "F" => rule_f(),
+            "primary" => primary(),
             "G" => rule_g(),
             "H" => rule_h(),
             "I" => rule_i(),
@@ -297,6 +298,77 @@ fn rule_f() -> Story {
         script.part(6 * SECOND + phase * 25 * MILLISECOND, 1, 1 << 1, true);
         script.until(12 * SECOND)
     }))
+}
+
+/// Others become a majority without the primary of two, or have been one before it, and it does not
+/// hear of them.
+fn primary() -> Story {
+    let first_is_lowest = |seed: &u64| World::lowest(*seed, 2) == Some(0);
+    let seeds: Vec<u64> = (0..).filter(first_is_lowest).take(2).collect();
+    let all = seeds
+        .into_iter()
+        .flat_map(|seed| (0..20).map(move |phase| (seed, phase)));
+    Story::of(all.flat_map(|(seed, phase)| {
+        let mut schedules = [left_behind(phase), grown(phase)];
+        for schedule in &mut schedules {
+            schedule.seed = seed;
+        }
+        schedules
+    }))
+}
+
+/// Of three voters one is silent for so long that it is taken out. Right then the second loses the
+/// first and the API server, and hears the third again: the two serve the three, and know of no
+/// primary.
+fn left_behind(phase: u64) -> Schedule {
+    let mut script = Script::held_by_the_first(3);
+    let (one, two, three) = (1, 1 << 1, 1 << 2);
+    script.part(5 * SECOND, three, one | two, true);
+    let at = 34_800 * MILLISECOND + phase * 25 * MILLISECOND;
+    script.at(
+        at,
+        Step::ApiAway {
+            nodes: two | three,
+            on: true,
+        },
+    );
+    script.part(at, three, two, false);
+    script.deafen(at, one, two, true);
+    script.until(at + 5 * SECOND)
+}
+
+/// The primary of two goes on alone, and has a third added. It is not told that this is done, and the
+/// two others hear each other.
+fn grown(phase: u64) -> Schedule {
+    let mut script = Script::held_by_the_first(2);
+    script.shape.late = 1;
+    let (one, two, three) = (1, 1 << 1, 1 << 2);
+    script.at(5 * SECOND, Step::Join { node: 2 });
+    script.part(6 * SECOND, one, two, true);
+    script.at(
+        6 * SECOND,
+        Step::ApiAway {
+            nodes: two,
+            on: true,
+        },
+    );
+    script.at(
+        6 * SECOND,
+        Step::StaleView {
+            nodes: one,
+            on: true,
+        },
+    );
+    let at = 8 * SECOND + phase * 25 * MILLISECOND;
+    script.at(
+        at,
+        Step::AnswersLost {
+            nodes: one,
+            on: true,
+        },
+    );
+    script.deafen(at, three, one, true);
+    script.until(at + 4 * SECOND)
 }
 
 /// Three of five lose the API server and the node network, and do not hear the other two on the

@@ -61,30 +61,44 @@ enum What {
     Again { node: usize, message: Arc<Message> },
 }
 
-#[derive(Clone, Debug)]
-struct Event {
-    at: Instant,
+/// What is to happen, in the order in which it happens. The heap has only the times: what happens is
+/// large, and would be moved about in it.
+#[derive(Clone, Debug, Default)]
+struct Agenda {
+    /// When, which of those at that instant, and where it is in `whats`.
+    heap: BinaryHeap<Reverse<(Instant, u64, usize)>>,
+    whats: Vec<Option<What>>,
+    vacant: Vec<usize>,
     order: u64,
-    what: What,
 }
 
-impl PartialEq for Event {
-    fn eq(&self, other: &Self) -> bool {
-        (self.at, self.order) == (other.at, other.order)
+impl Agenda {
+    fn push(&mut self, at: Instant, what: What) {
+        self.order += 1;
+        let place = self.vacant.pop().unwrap_or(self.whats.len());
+        if place == self.whats.len() {
+            self.whats.push(None);
+        }
+        self.whats[place] = Some(what);
+        self.heap.push(Reverse((at, self.order, place)));
     }
-}
 
-impl Eq for Event {}
-
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
+    /// The next thing that happens until then.
+    fn pop(&mut self, until: Instant) -> Option<(Instant, What)> {
+        let Reverse((at, _, place)) = *self.heap.peek().filter(|next| next.0.0 <= until)?;
+        self.heap.pop();
+        self.vacant.push(place);
+        Some((at, self.whats[place].take()?))
     }
-}
 
-impl Ord for Event {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.order).cmp(&(other.at, other.order))
+    /// All of it.
+    fn in_order(&self) -> Vec<(Instant, &What)> {
+        let mut all: Vec<_> = self.heap.iter().map(|next| next.0).collect();
+        all.sort_unstable();
+        let whats = all.into_iter();
+        whats
+            .filter_map(|(at, _, place)| Some((at, self.whats[place].as_ref()?)))
+            .collect()
     }
 }
 
@@ -121,8 +135,7 @@ pub struct World {
     healed_at: Instant,
     ends_at: Instant,
     now: Instant,
-    queue: BinaryHeap<Reverse<Event>>,
-    order: u64,
+    agenda: Agenda,
     runs: u32,
     nodes: Vec<Node>,
     keys: Vec<Key>,
@@ -189,8 +202,7 @@ impl World {
             healed_at: schedule.healed_at,
             ends_at: schedule.ends_at,
             now: 0,
-            queue: BinaryHeap::new(),
-            order: 0,
+            agenda: Agenda::default(),
             runs: 0,
             nodes,
             keys,
@@ -262,13 +274,11 @@ impl World {
     /// Lets all happen that happens until then, or until something is that must never be.
     pub fn advance(&mut self, until: Instant) {
         while self.watch.violation.is_none()
-            && let Some(Reverse(event)) = self.queue.peek()
-            && event.at <= until
-            && let Some(Reverse(event)) = self.queue.pop()
+            && let Some((at, what)) = self.agenda.pop(until)
         {
-            self.now = event.at;
+            self.now = at;
             self.tally.events += 1;
-            self.happen(event.what);
+            self.happen(what);
             if self.recheck {
                 self.recheck = false;
                 self.find_out_what_is_assured();
@@ -300,11 +310,9 @@ impl World {
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         let mut hash = Fingerprint(DefaultHasher::new());
-        let mut queue: Vec<&Event> = self.queue.iter().map(|Reverse(event)| event).collect();
-        queue.sort_unstable();
-        let written = queue
-            .iter()
-            .try_for_each(|event| write!(hash, "{} {:?};", event.at, event.what))
+        let mut agenda = self.agenda.in_order().into_iter();
+        let written = agenda
+            .try_for_each(|(at, what)| write!(hash, "{at} {what:?};"))
             .and_then(|()| {
                 write!(
                     hash,
@@ -341,12 +349,7 @@ impl World {
     }
 
     fn push(&mut self, at: Instant, what: What) {
-        self.order += 1;
-        self.queue.push(Reverse(Event {
-            at,
-            order: self.order,
-            what,
-        }));
+        self.agenda.push(at, what);
     }
 
     fn happen(&mut self, what: What) {
@@ -419,7 +422,8 @@ impl World {
                 self.objects_changed();
             }
             // A written answer may be lost on its way: the asker cannot know.
-            if self.shape.drift_ppb > 0 && self.chance.u8(0..100) == 0 {
+            let by_chance = self.shape.drift_ppb > 0 && self.chance.u8(0..100) == 0;
+            if by_chance || !self.api.answers_reach(node) {
                 (ApiAnswer::Unreachable, 2 * SECOND)
             } else {
                 (answer, latency)

@@ -53,6 +53,9 @@ pub struct Rules {
     pub one_generation_at_a_time: bool,
     /// F: of two voters, the other waits until the primary's last reading has run out.
     pub second_voter_waits: bool,
+    /// F: a primary of two is named only once both serve the set of the two, and is named no more
+    /// before anybody else votes.
+    pub primary_by_itself: bool,
     /// G: survivors go on only if none of the silent voters is heard on the segment.
     pub survivors_listen_first: bool,
     /// H: a restarted voter accepts only heartbeats that name its new incarnation.
@@ -74,6 +77,7 @@ impl Default for Rules {
             lapse_is_latched: true,
             one_generation_at_a_time: true,
             second_voter_waits: true,
+            primary_by_itself: true,
             survivors_listen_first: true,
             heartbeat_names_the_voter: true,
             heard_on_the_segment: true,

@@ -176,6 +176,7 @@ impl World {
                     && !self.network.is_far(node)
                     && self.network.gateway_answers(node)
                     && self.api.is_reached_by(node)
+                    && self.api.answers_reach(node)
             })
     }
 
@@ -195,6 +196,7 @@ impl World {
             && self.hear_each_other(picture, alive)
             && each(alive).all(|node| {
                 self.api.is_reached_by(node)
+                    && self.api.answers_reach(node)
                     && !self.network.is_far(node)
                     && (!self.nodes[node].is_on_segment() || self.network.gateway_answers(node))
             })

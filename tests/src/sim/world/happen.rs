@@ -62,6 +62,11 @@ impl World {
     fn step_of_a_node(&mut self, step: &Step) {
         match *step {
             Step::ApiAway { nodes, on } => self.api_away(nodes, on),
+            Step::AnswersLost { nodes, on } => {
+                for node in each(nodes & self.shape.all()) {
+                    self.api.lose_answers(node, on);
+                }
+            }
             Step::StaleView { nodes, on } => {
                 for node in each(nodes & self.shape.all()) {
                     count(&mut self.nodes[node].stale, on);

@@ -160,10 +160,13 @@ impl Mandate {
             .unwrap_or(0)
     }
 
-    /// Forgets the echoes of voters of another generation; what is confirmed stays.
-    pub(super) fn change_voters(&mut self) {
+    /// Forgets the echoes of voters of another generation; what is confirmed stays. What counts for
+    /// a primary alone stays only if there is no other voter any more.
+    pub(super) fn change_voters(&mut self, is_only: bool) {
         self.echoed.clear();
-        self.alone = None;
+        if !is_only {
+            self.alone = None;
+        }
     }
 
     /// Nothing of the past counts any more.

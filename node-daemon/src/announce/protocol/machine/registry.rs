@@ -4,6 +4,10 @@
 //! one set. Two that follow each other differ by one voter, so that their majorities have a voter
 //! in common; and the next one is written only once a majority of the present one has served it for
 //! longer than a promise, so that nothing older than the last two can count.
+//!
+//! A primary of two goes on by itself, and shares no voter with a majority that it does not know of.
+//! So it is named by a generation of its own, once both serve the set of the two, and named no more
+//! by another one before anybody else votes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -108,7 +112,9 @@ impl Machine {
             self.mandate.void();
         }
         if self.rules().one_generation_at_a_time {
-            self.mandate.change_voters();
+            // Who is the only voter from now on has no other to fear.
+            let is_only = voters.voters.iter().eq([&self.me]);
+            self.mandate.change_voters(is_only);
         }
         self.standing.change_voters();
         let was_primary = self.registry.current.primary == Some(self.me);
@@ -235,8 +241,14 @@ impl Machine {
         self.decide(Decision::Ask(request));
     }
 
+    /// Proposes other voters. Without the rule, of two one is the primary at once.
     fn propose(&mut self, voters: BTreeSet<NodeId>) {
-        let primary = (voters.len() == 2).then_some(self.me);
+        let hasty = voters.len() == 2 && !self.rules().primary_by_itself;
+        let primary = hasty.then_some(self.me);
+        self.propose_with(voters, primary);
+    }
+
+    fn propose_with(&mut self, voters: BTreeSet<NodeId>, primary: Option<NodeId>) {
         let replacing = self.registry.current.generation;
         self.note(Transition::Proposed);
         self.ask(Request::Propose {
@@ -272,7 +284,9 @@ impl Machine {
             voters.insert(next);
         }
         if voters.contains(&self.me) {
-            self.propose(voters);
+            // Nobody has voted before.
+            let primary = (voters.len() == 2).then_some(self.me);
+            self.propose_with(voters, primary);
         }
     }
 
@@ -322,7 +336,7 @@ impl Machine {
         settled >= self.registry.current.majority()
     }
 
-    /// Proposes one voter less or one more.
+    /// Proposes one voter less or one more, or a primary of two.
     fn reshape(&mut self) {
         let now = self.now;
         let voters = &self.registry.current.voters;
@@ -348,12 +362,20 @@ impl Machine {
         for voter in voters {
             members.entry(*voter).or_insert((0, true));
         }
-        if voters.len() < ideal_size(&members)
-            && let Some(next) = next_voter(voters, &members)
-        {
-            let mut more = voters.clone();
-            more.insert(next);
-            self.propose(more);
+        let next = next_voter(voters, &members).filter(|_| voters.len() < ideal_size(&members));
+        let two = voters.len() == 2 && self.rules().primary_by_itself;
+        let named = self.registry.current.primary.is_some();
+        match next {
+            // Others could be a majority without the primary, which may go on alone.
+            Some(_) if two && self.alone_until().is_some() => {}
+            Some(_) if two && named => self.propose_with(voters.clone(), None),
+            Some(next) => {
+                let mut more = voters.clone();
+                more.insert(next);
+                self.propose(more);
+            }
+            None if two && !named => self.propose_with(voters.clone(), Some(self.me)),
+            None => {}
         }
     }
 
@@ -403,14 +425,20 @@ impl Machine {
             }
             None => self.started + BOOTSTRAP <= now && (!self.registry.deposed || settled),
         };
-        if !fallen_silent || !self.is_heard_on_segment() || !self.reaches_gateway() {
+        // While no primary is named, the other may still serve voters of before.
+        let serves = self
+            .peers
+            .get(&other)
+            .is_some_and(|peer| peer.last.voters.voters == self.registry.current.voters);
+        let may = self.registry.current.primary.is_some() || serves;
+        if !may || !fallen_silent || !self.is_heard_on_segment() || !self.reaches_gateway() {
             // If it is this one that is cut off, the primary is not to be disturbed.
             return;
         }
         let asked = self.registry.asked.is_some_and(|at| now < at + ANSWER);
         if !asked && now >= self.registry.next_try {
             let both = self.registry.current.voters.clone();
-            self.propose(both);
+            self.propose_with(both, Some(self.me));
         }
     }
 
@@ -493,9 +521,7 @@ impl Machine {
         {
             return;
         }
-        let mut members = self.members(STEADY);
-        members.retain(|node, _| !silent.contains(node));
-        let size = ideal_size(&members);
+        // The admission policy permits no others at once; they join one by one.
         let mut voters: BTreeSet<NodeId> = self
             .registry
             .current
@@ -503,11 +529,8 @@ impl Machine {
             .difference(&silent)
             .copied()
             .collect();
-        voters.insert(self.me);
-        while voters.len() < size
-            && let Some(next) = next_voter(&voters, &members)
-        {
-            voters.insert(next);
+        if voters.is_empty() {
+            voters.insert(self.me);
         }
         self.propose(voters);
         self.registry.surviving = true;
