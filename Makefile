@@ -17,15 +17,7 @@ demo: programs ## Shows the main job, end to end: a cluster of namespaces, no cl
 
 .PHONY: test
 test: programs vm ## Everything that proves the project
-	$(call say,All tests: unit tests first; then suites on a real API server and real networks)
-	@log=$$(mktemp); trap 'rm -f $$log' EXIT; ended=0; \
-	cargo test --workspace --locked --no-fail-fast 2>&1 | tee $$log || ended=1; \
-	RUST_TEST_THREADS=4 cargo test --locked --workspace --test cloudscale_services 2>&1 \
-		| tee -a $$log || ended=1; \
-	grep -h '^FIGURE' $$log || true; \
-	awk '/^test result:/ { passed += $$4; failed += $$6 } \
-		END { printf "\n%d passed, %d failed\n", passed, failed }' $$log; \
-	exit $$ended
+	@tests/run.sh
 
 .PHONY: programs
 programs: packages control-plane
