@@ -78,7 +78,7 @@ sweep-cloudscale: control-plane ## Lets something go wrong at each single call t
 	@target/debug/sweep
 
 .PHONY: sim
-sim: ## Drives the fail-over protocol through 200,000 schedules of faults. SCHEDULES=, FROM= change it; SEED= tells what happens in one
+sim: ## Drives the fail-over protocol through 200,000 schedules of faults. SCHEDULES=, FROM=, THREADS= change it; SEED= tells what happens in one
 	$(call say,Building the simulator)
 	@cargo build --workspace --locked --profile sim --bin sim
 	@target/sim/sim

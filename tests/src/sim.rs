@@ -71,14 +71,14 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Runs `SCHEDULES=` schedules, of the seeds from `FROM=` on.
+/// Runs `SCHEDULES=` schedules, of the seeds from `FROM=` on, `THREADS=` at once.
 fn search() -> Result<bool> {
     let search = Search {
         first: number("FROM")?.unwrap_or(1),
         schedules: number("SCHEDULES")?.unwrap_or(200_000),
         parameters: parameters()?,
         enough: usize::try_from(number("ENOUGH")?.unwrap_or(3))?,
-        threads: None,
+        threads: number("THREADS")?.map(usize::try_from).transpose()?,
     };
     let (tally, found, took) = search.run();
     let report = Report { tally, found, took };

@@ -71,9 +71,42 @@ fn the_primary_of_two_goes_on_alone() {
         );
     }
     assert!(world.gap() < ms(600), "{:?}", world.gap());
+    world.forget_gaps();
     world.run(ms(40_000));
     assert_eq!(voters(&world), [primary]);
     world.expect_all_spoken();
+    assert!(world.longest_gap.is_empty(), "{:?}", world.longest_gap);
+}
+
+#[test]
+fn a_primary_of_two_is_named_once_both_serve_them_and_no_more_before_a_third_votes() {
+    let mut world = World::new(&[1], 3);
+    world.run(ms(3000));
+    world.start(2);
+    world.run(ms(8000));
+    world.start(3);
+    world.run(ms(8000));
+    let proposed: Vec<(Vec<u64>, Option<u64>)> = world
+        .log
+        .iter()
+        .filter_map(|(_, _, decision)| match decision {
+            Decision::Ask(Request::Propose { voters, .. }) => Some((
+                voters.voters.iter().map(|node| node.0).collect(),
+                voters.primary.map(|node| node.0),
+            )),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        proposed,
+        [
+            (vec![1], None),
+            (vec![1, 2], None),
+            (vec![1, 2], Some(1)),
+            (vec![1, 2], None),
+            (vec![1, 2, 3], None),
+        ]
+    );
 }
 
 #[test]
