@@ -89,11 +89,10 @@ async fn the_kernel_answers(scene: &Scene, web: Addresses, speaker: &str) {
             .filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok())
             .sum::<u64>()
     };
-    for protocol in ["arp", "ndp"] {
-        let (asked, answered) = match protocol {
-            "arp" => ("l2_arp_requests_total", "l2_arp_replies_total"),
-            _ => ("l2_ndp_requests_total", "l2_ndp_replies_total"),
-        };
+    for (asked, answered) in [
+        ("l2_arp_requests_total", "l2_arp_replies_total"),
+        ("l2_ndp_solicitations_total", "l2_ndp_advertisements_total"),
+    ] {
         eventually(&format!("{asked} counts"), SOON, async || {
             count(asked).await > 0
         })
