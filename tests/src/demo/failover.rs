@@ -1,13 +1,18 @@
 //! The announcing node is taken down, and another answers.
 
 use std::net::IpAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use kube::api::Api;
+use mooring_common::l2_network::L2Network;
 
 use super::service::{Addresses, REQUEST_LIMIT, neighbours};
 use super::stage::{Stage, Step};
 use super::story::{Cast, MOORING};
+
+/// Who answers all questions for so long is the speaker.
+const STEADY: Duration = Duration::from_millis(100);
 
 /// Takes the node down at which the client sees the addresses, and waits for the answers of
 /// another.
@@ -18,6 +23,26 @@ pub(super) async fn take_down(stage: &Stage, cast: &mut Cast, addresses: &Addres
         .name()
         .to_owned();
     stage.chapter(&format!("The node that announces goes down: {name}"));
+    let gone = cast.cluster.node(&name).mac();
+    let client = &cast.cluster.client;
+    let probers = [
+        client.prober(addresses.v4.into())?,
+        client.prober(addresses.v6.into())?,
+    ];
+    let step = Step::new("new neighbours ask, 50 times a second", 10, MOORING);
+    stage
+        .perform(step, async {
+            for prober in &probers {
+                let asked = async || {
+                    let speaker = prober.only_speaker(STEADY);
+                    ensure!(speaker == Some(gone), "answers come from {speaker:?}");
+                    Ok(())
+                };
+                step.until(asked).await?;
+            }
+            Ok(((), format!("each is answered, by {name} alone")))
+        })
+        .await?;
     let start = Instant::now();
     cast.cluster.node(&name).pull_cable()?;
     // As in a power cut: nobody has time to say anything.
@@ -31,6 +56,25 @@ pub(super) async fn take_down(stage: &Stage, cast: &mut Cast, addresses: &Addres
         "{name}: cable pulled, mooring-node, kube-proxy and kubelet killed"
     ));
     stage.event("the others miss its heartbeats, and agree that one of them speaks in its place");
+    let step = Step::new("another node answers", 10, MOORING);
+    stage
+        .perform(step, async {
+            for prober in &probers {
+                let answered = async || {
+                    let speaker = prober.only_speaker(STEADY);
+                    let other = speaker.is_some_and(|mac| mac != gone);
+                    ensure!(other, "answers come from {speaker:?}");
+                    Ok(())
+                };
+                step.until(answered).await?;
+            }
+            let [v4, v6] = probers.map(|prober| prober.end(start).dark().as_secs_f64());
+            Ok((
+                (),
+                format!("nobody answered for {v4:.2} s over IPv4, {v6:.2} s over IPv6"),
+            ))
+        })
+        .await?;
     let cluster = &cast.cluster;
     let [v4, v6] = addresses.urls();
     let step = Step::new("answers come back", 30, MOORING);
@@ -39,17 +83,12 @@ pub(super) async fn take_down(stage: &Stage, cast: &mut Cast, addresses: &Addres
         let answer = step
             .until(async || client.get_within(url, REQUEST_LIMIT).await)
             .await?;
-        anyhow::Ok((start.elapsed(), answer.body))
+        anyhow::Ok(answer.body)
     };
     stage
         .perform(step, async {
-            let ((v4_outage, v4_body), (v6_outage, _)) = tokio::try_join!(ask(&v4), ask(&v6))?;
-            let seen = format!(
-                "outage {:.1} s over IPv4, {:.1} s over IPv6; {v4_body:?}",
-                v4_outage.as_secs_f64(),
-                v6_outage.as_secs_f64()
-            );
-            Ok(((), seen))
+            let (v4_body, _) = tokio::try_join!(ask(&v4), ask(&v6))?;
+            Ok(((), format!("{v4_body:?}, over IPv4 and IPv6")))
         })
         .await?;
     let step = Step::new("another MAC seen by the client", 10, MOORING);
@@ -61,6 +100,22 @@ pub(super) async fn take_down(stage: &Stage, cast: &mut Cast, addresses: &Addres
                 ensure!(now != name, "the client still believes in {name}");
             }
             Ok(((), neighbours(stage, cluster, addresses)?))
+        })
+        .await?;
+    let step = Step::new("the L2Network says who speaks", 10, MOORING);
+    let networks: Api<L2Network> = Api::all(cluster.admin());
+    stage
+        .perform(step, async {
+            let told = step
+                .until(async || {
+                    let network = networks.get("lab").await?;
+                    let speakers = network.status.and_then(|status| status.speakers);
+                    let speakers = speakers.unwrap_or_default();
+                    ensure!(speakers.contains("TakenOver"), "it says {speakers:?}");
+                    Ok(speakers)
+                })
+                .await?;
+            Ok(((), told))
         })
         .await?;
     Ok(())
