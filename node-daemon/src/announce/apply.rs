@@ -288,7 +288,7 @@ impl<E: EventSink> Work<E> {
             if self.decided() {
                 left = None;
             } else if let Some(state) = left.as_ref().filter(|_| inherits || away) {
-                self.go_by(state, ending);
+                self.go_by(state, ending, away);
             }
             self.apply(&mut inherited, ending).await;
             self.teller
@@ -379,17 +379,26 @@ impl<E: EventSink> Work<E> {
         }
     }
 
-    /// Goes by what the process before has left: the API server does not answer.
-    fn go_by(&mut self, left: &State, ending: bool) {
+    /// Goes by what the process before has left: the API server has not answered yet, or is `away`.
+    fn go_by(&mut self, left: &State, ending: bool, away: bool) {
         let links = Arc::clone(&self.links.borrow());
+        if links.is_empty() {
+            // Every node has interfaces; which, the kernel has not said yet. Without them all would
+            // seem lost.
+            return;
+        }
         let orders = left.orders(&links, *self.service_proxy.borrow(), ending);
         if self.wanted.is_none() {
             let segments: Vec<_> = orders.keys().collect();
-            tracing::warn!(
-                ?segments,
-                "the API server does not answer: going by what the daemon \
-                before this one knew of the segments"
-            );
+            if away {
+                tracing::warn!(
+                    ?segments,
+                    "the API server does not answer: going by what the daemon before this one knew \
+                     of the segments"
+                );
+            } else {
+                tracing::info!(?segments, "going by what the daemon before this one knew");
+            }
         }
         self.wanted = Some(Arc::new(orders));
     }

@@ -9,7 +9,7 @@ use mooring_tests::wait::eventually;
 use crate::scene::SOON;
 
 /// What is aimed at, in KiB.
-const TARGET: u64 = 10 * 1024;
+const TARGET: u64 = 15 * 1024;
 
 /// With one segment that it can speak on, and everything else switched on as it is shipped.
 #[test]
