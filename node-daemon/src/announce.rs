@@ -17,9 +17,10 @@
 //!               machine (protocol) ◄──► speaker ◄──► wire (AF_PACKET), UDP to the other daemons
 //! ```
 //!
-//! No address is ever put on an interface: a responder in this process answers ARP and neighbour
+//! No address is put on an interface: a responder in this process answers ARP and neighbour
 //! discovery, so that an address is gone with the process that announced it, and nothing has to be
-//! cleaned up. Traffic that comes in is the service proxy's.
+//! cleaned up. Traffic that comes in is the service proxy's. Only where an L2Network asks for it is an
+//! address given to the kernel, for two seconds at a time: see [`crate::vlan::kernel_address`].
 //!
 //! # Who speaks
 //! The daemons of a segment settle it among themselves, by messages on the segment and on the node

@@ -39,6 +39,7 @@ pub mod kernel_address;
 pub mod marks;
 pub mod memory;
 pub mod metrics;
+pub mod neighbours;
 pub mod nft;
 pub mod observe;
 pub mod plan;

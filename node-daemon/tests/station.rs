@@ -40,6 +40,8 @@ use tokio::sync::mpsc;
 
 use self::world::{build_segment, eventually, in_a_world, link_index, link_mac, neighbour, sh};
 
+/// The client.
+const ROUTER: &str = "192.0.2.200";
 const V4: &str = "192.0.2.17";
 const V6: &str = "2001:db8::117";
 const SEGMENT: &str = "public";
@@ -303,6 +305,38 @@ fn one_station_speaks_and_another_takes_over_when_it_is_gone() {
             assert_eq!(changes.count(), 1, "{claims:?}");
         },
     );
+}
+
+/// The client is the router of a VLAN here: it is asked for until it answers, and again before the kernel may
+/// forget it.
+#[test]
+fn the_router_of_a_vlan_is_asked_for_again_and_again_and_told_of() {
+    let name = "the_router_of_a_vlan_is_asked_for_again_and_again_and_told_of";
+    in_a_world(name, || {
+        build_segment(1);
+        sh("ip -n client link set c address 02:00:00:00:00:99");
+        let api = Api::default();
+        let node = Start::new("n1", &api).run();
+        let key = Key::of(SEGMENT, ip(V4));
+        node.order(|orders| {
+            orders.tells_routers = true;
+            orders.gateways = [ip(ROUTER)].into();
+            orders.addresses = [(key, [(ip(V4), Some(ip(ROUTER)))].into())].into();
+        });
+        let heard = || {
+            node.told(|report| match report {
+                Report::Router { address, mac } => Some((*address, *mac)),
+                _ => None,
+            })
+        };
+        let router: Mac = "02:00:00:00:00:99".parse().unwrap();
+        eventually("the router is told of", || {
+            (!heard().is_empty()).then_some(())
+        });
+        // The burst takes two seconds, and asks for the router in them: this one comes later.
+        eventually("it is told of again", || (heard().len() >= 2).then_some(()));
+        assert!(heard().iter().all(|told| *told == (ip(ROUTER), router)));
+    });
 }
 
 #[test]

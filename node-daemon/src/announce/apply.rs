@@ -34,6 +34,7 @@ use super::succession::{Door, Predecessor, Successor};
 use super::wire::Wire;
 use super::witness::Offers;
 use crate::vlan::kernel_address::{self, KernelAddresses};
+use crate::vlan::neighbours::Neighbours;
 
 /// How many reports may wait: a burst of them about a thousand addresses, several times.
 const REPORTS: usize = 4096;
@@ -92,6 +93,7 @@ impl<E: EventSink> Conductor<E> {
             let rights = rights.clone();
             move |place| rights.held(place)
         });
+        let (neighbours, tell_kernel) = Neighbours::new();
         let mut work = Work {
             teller: Teller::new(&self.node_name, self.events, self.metrics.clone()),
             offers: Offers::new(&self.node_name),
@@ -120,6 +122,7 @@ impl<E: EventSink> Conductor<E> {
             station: None,
             rights: rights.clone(),
             kernel,
+            neighbours,
             questions: JoinSet::new(),
             names: BTreeMap::new(),
             asked_about: BTreeMap::new(),
@@ -147,7 +150,7 @@ impl<E: EventSink> Conductor<E> {
             drop(work);
         };
         tokio::select! {
-            ((), ()) = async { tokio::join!(conducting, keep_addresses) } => {}
+            ((), (), ()) = async { tokio::join!(conducting, keep_addresses, tell_kernel) } => {}
             () = door.keep(&node_name) => {}
         }
     }
@@ -198,6 +201,8 @@ struct Work<E> {
     rights: Rights,
     /// Puts addresses on interfaces.
     kernel: KernelAddresses,
+    /// Tells the kernel where routers are.
+    neighbours: Neighbours,
     questions: JoinSet<Answered>,
     /// The Nodes that have a part in some segment.
     names: BTreeMap<NodeId, String>,
@@ -591,6 +596,12 @@ impl<E: EventSink> Work<E> {
                 let claim = (address, mac);
                 self.teller
                     .conflict(&snapshot, &self.assignment, segment, claim);
+            }
+            Report::Router { address, mac } => {
+                let orders = self.running.get(segment);
+                if let Some(link) = orders.and_then(|orders| orders.attachment.as_ref()) {
+                    self.neighbours.heard(link.index, address, mac);
+                }
             }
             Report::Ask(request, asked) => self.ask(segment, request, asked),
             Report::Members(members) => self.heed_members(segment, &members),

@@ -163,6 +163,7 @@ pub fn orders(
                 },
                 groups: groups(service_addresses()),
                 gateways: segment.subnets.iter().filter_map(|(_, gw)| *gw).collect(),
+                tells_routers: segment.vlan.is_some(),
                 draining: snapshot.draining(),
                 ending: here.ending,
                 service_proxy_works: here.service_proxy_works,

@@ -242,6 +242,28 @@ impl Speaker {
         }
     }
 
+    /// Whether an address is spoken for loudly whose router this is.
+    #[must_use]
+    pub fn speaks_by(&self, router: IpAddr) -> bool {
+        self.loud_behind(router).is_some()
+    }
+
+    /// Asks for a router in the name of an address that is spoken for loudly, if there is one.
+    pub fn prime(&mut self, router: IpAddr) {
+        if let (Some(own), Some(address)) = (self.own, self.loud_behind(router)) {
+            let frame = frames::prime(own, address, router);
+            self.post(address, TransmitKind::Prime, frame);
+        }
+    }
+
+    fn loud_behind(&self, of: IpAddr) -> Option<IpAddr> {
+        let mut speaking = self.speaking.iter().copied();
+        speaking.find(|address| {
+            let loud = self.voice(*address) == Some(Voice::Loud);
+            loud && router(&self.addresses, &self.keys, *address) == Some(of)
+        })
+    }
+
     /// Says nothing more about a key.
     pub fn stop(&mut self, key: Key, cause: Cause) {
         if self.voices.remove(&key).is_some() {

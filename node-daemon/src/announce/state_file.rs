@@ -44,6 +44,8 @@ struct Known {
     view: View,
     addresses: BTreeMap<Key, BTreeMap<IpAddr, Option<IpAddr>>>,
     gateways: BTreeSet<IpAddr>,
+    #[serde(default)]
+    tells_routers: bool,
     own_addresses: Vec<IpAddr>,
     node_address: Option<IpAddr>,
     draining: bool,
@@ -68,6 +70,7 @@ impl State {
                 view: orders.view.clone(),
                 addresses: orders.addresses.clone(),
                 gateways: orders.gateways.clone(),
+                tells_routers: orders.tells_routers,
                 own_addresses: orders.own_addresses.clone(),
                 node_address: orders.node_address,
                 draining: orders.draining,
@@ -100,6 +103,7 @@ impl State {
                 groups: groups(service_addresses.copied()),
                 addresses: known.addresses.clone(),
                 gateways: known.gateways.clone(),
+                tells_routers: known.tells_routers,
                 draining: known.draining,
                 ending,
                 service_proxy_works,
@@ -228,6 +232,7 @@ mod tests {
         let mut orders = Orders {
             attachment: attachment(&link(true)),
             kernel_answers: true,
+            tells_routers: true,
             ..Orders::default()
         };
         orders.addresses.insert(

@@ -61,6 +61,8 @@ pub struct Orders {
     pub groups: BTreeSet<Ipv6Addr>,
     /// The routers of the segment.
     pub gateways: BTreeSet<IpAddr>,
+    /// It is a VLAN: the kernel has to be told where its routers are.
+    pub tells_routers: bool,
     /// The Node is to carry no more traffic.
     pub draining: bool,
     /// The daemon ends, or this segment does: everything is handed over, then [`Report::Ended`].
@@ -92,6 +94,7 @@ impl Default for Orders {
             addresses: BTreeMap::new(),
             groups: BTreeSet::new(),
             gateways: BTreeSet::new(),
+            tells_routers: false,
             draining: false,
             ending: false,
             service_proxy_works: true,
@@ -138,6 +141,13 @@ pub enum Report {
         /// Which.
         address: IpAddr,
         /// Where it is said to be.
+        mac: Mac,
+    },
+    /// A router of a segment with [`Orders::tells_routers`] was heard.
+    Router {
+        /// Which.
+        address: IpAddr,
+        /// Where it is.
         mac: Mac,
     },
     /// The API server is to be asked; the answer goes to [`Station::answer`] with this moment.

@@ -193,6 +193,7 @@ fn orders_say_what_there_is_and_who_may_have_it() {
         ["192.0.2.5".parse::<IpAddr>().unwrap()]
     );
     assert!(!orders.draining && !orders.witness && orders.survive_via_api);
+    assert!(!orders.tells_routers, "the interface has addresses");
 }
 
 #[test]

@@ -196,6 +196,25 @@ fn an_ipv6_burst_has_one_advertisement_a_round_and_no_prime_without_a_router() {
 }
 
 #[test]
+fn a_router_is_asked_for_in_the_name_of_an_address_that_is_spoken_for_loudly() {
+    let gateway = "192.0.2.1";
+    let mut bench = Bench::silent(&[("192.0.2.9", Some(gateway)), (V4, Some(gateway))]);
+    bench.begin(0, Voice::Quiet, Cause::TakenOver);
+    assert!(!bench.speaker.speaks_by(ip(gateway)));
+    bench.begin(1, Voice::Loud, Cause::Inherited);
+    assert!(bench.speaker.speaks_by(ip(gateway)) && !bench.speaker.speaks_by(ip(V4)));
+    assert_eq!(bench.sent, []);
+    bench.speaker.prime(ip(gateway));
+    bench.collect();
+    let frames: Vec<_> = bench
+        .sent
+        .iter()
+        .map(|(_, sent)| sent.frame.clone())
+        .collect();
+    assert_eq!(frames, [frames::prime(OWN, ip(V4), ip(gateway)).unwrap()]);
+}
+
+#[test]
 fn refreshes_follow_every_one_to_two_minutes() {
     let mut bench = Bench::new(&[(V6, Some("2001:db8::1"))]);
     bench.run(Duration::from_secs(3600));

@@ -4,6 +4,7 @@ mod air;
 mod deeds;
 mod labels;
 mod link;
+mod routers;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use self::air::Air;
 use self::labels::Labels;
+use self::routers::Routers;
 use super::super::clock;
 use super::super::codec::{self, Refusal, SegmentId};
 use super::super::frames::Claim;
@@ -70,6 +72,7 @@ pub(super) struct Segment {
     kernels: BTreeMap<IpAddr, NodeId>,
     /// When the gateways were asked that have not answered since.
     gateway_asked: Option<Moment>,
+    routers: Routers,
     hand_over_begun: Option<Moment>,
     has_ended: bool,
     rights: SegmentRights,
@@ -117,6 +120,7 @@ impl Segment {
             next_look: now,
             kernels: BTreeMap::new(),
             gateway_asked: None,
+            routers: Routers::default(),
             hand_over_begun: None,
             has_ended: false,
             rights: SegmentRights::default(),
@@ -388,6 +392,10 @@ impl Segment {
             self.gateway_asked = None;
             self.labels.gateway(&shared.metrics.station, true);
             self.machine.gateway_answered(now);
+            if self.orders.tells_routers && self.routers.heard(claim, now) {
+                let Claim { address, mac } = claim;
+                self.report(shared, Report::Router { address, mac });
+            }
         }
     }
 
@@ -410,6 +418,13 @@ impl Segment {
             .filter_map(|key| self.machine.permitted_until(*key))
             .min();
         self.labels.mandate(&shared.metrics.station, until, now);
+        if orders.tells_routers && self.air.is_some() {
+            for router in &orders.gateways {
+                if self.speaker.speaks_by(*router) && self.routers.is_due(*router, now) {
+                    self.speaker.prime(*router);
+                }
+            }
+        }
     }
 
     fn own_member(&self, shared: &Shared) -> Option<Member> {

@@ -89,6 +89,7 @@ impl Segment {
     pub(super) fn detach(&mut self, shared: &Shared, now: Moment) {
         if self.air.take().is_some() {
             self.rights.change();
+            self.routers.forget();
             self.speaker.set_link(None, now);
             self.report(shared, Report::OnAir(None));
         }
