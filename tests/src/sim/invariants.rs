@@ -216,6 +216,8 @@ pub struct Watch {
     disturbed_at: Instant,
     healed_at: Instant,
     ends_at: Instant,
+    /// When survivors of a lost majority last went on.
+    survived_at: Option<Instant>,
     late: Vec<LateFrame>,
     /// Times without anybody who could be heard, as they end.
     pub dark_times: Vec<DarkTime>,
@@ -244,6 +246,7 @@ impl Watch {
             disturbed_at: 0,
             healed_at,
             ends_at,
+            survived_at: None,
             late: Vec::new(),
             dark_times: Vec::new(),
             late_frames: 0,
@@ -419,11 +422,17 @@ impl Watch {
         if moves > MOST_MOVES {
             self.violated(Violation::Restless { key, moves });
         }
-        // Evening out goes at its own pace: one key a second.
-        let may_move = matches!(cause, Cause::HandedOver | Cause::GivenBack);
+        // Evening out goes at its own pace: one key a second. And survivors wait for half a minute.
+        let survived = self.survived_at.is_some_and(|at| now < at + SECOND);
+        let may_move = survived || matches!(cause, Cause::HandedOver | Cause::GivenBack);
         if now + AT_REST > self.ends_at && !may_move {
             self.violated(Violation::Late { key, at: now });
         }
+    }
+
+    /// Survivors of a lost majority go on.
+    pub const fn survived(&mut self, now: Instant) {
+        self.survived_at = Some(now);
     }
 
     /// A frame about a key left although the right to it had ended.

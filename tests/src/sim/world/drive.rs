@@ -197,7 +197,10 @@ impl World {
             Decision::Note(transition) => {
                 self.tally.transition(transition);
                 match transition {
-                    Transition::SurvivedViaApi => self.survived |= self.are_alone(node),
+                    Transition::SurvivedViaApi => {
+                        self.survived |= self.are_alone(node);
+                        self.watch.survived(self.now);
+                    }
                     Transition::Damped => {
                         self.nodes[node].damped_until = self.now + 61 * SECOND;
                         self.recheck = true;

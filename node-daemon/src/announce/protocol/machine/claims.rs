@@ -73,6 +73,8 @@ struct Attempt {
     begun: Moment,
     next: Moment,
     repeats: u32,
+    /// It is repeated no more: whoever has not answered by now cannot.
+    over: bool,
 }
 
 impl Attempt {
@@ -333,6 +335,7 @@ impl Machine {
             begun: self.now,
             next: self.now + REPEAT,
             repeats: 0,
+            over: false,
         };
         let claim = Claim {
             nonce,
@@ -399,12 +402,12 @@ impl Machine {
                     won.push(*key);
                     continue;
                 }
-                // Whoever has not answered by now cannot.
-                let over = attempt.repeats >= REPEATS;
+                // Nor can those that do not hear this node, although it hears them.
                 let possible: usize = able
                     .iter()
                     .filter(|voter| !refused.contains(voter))
-                    .filter(|voter| !over || attempt.answered.contains(voter))
+                    .filter(|voter| !attempt.over || attempt.answered.contains(voter))
+                    .filter(|voter| granted.contains(voter) || self.may_hear(**voter))
                     .map(|voter| self.weight_of_vote(*voter))
                     .sum();
                 if possible < majority {
@@ -514,6 +517,11 @@ impl Machine {
             })
     }
 
+    /// Whether a voter may have heard what this node sent.
+    fn may_hear(&self, voter: NodeId) -> bool {
+        voter == self.me || self.is_reporting(voter)
+    }
+
     /// Tries a key again later: the better it suits others, the later.
     fn put_off(&mut self, key: Key) {
         let rank = placement::rank(key, (self.me, self.local.weight), self.eligible_others());
@@ -550,6 +558,7 @@ impl Machine {
             }
             let answered = awaited.is_subset(&attempt.answered);
             if answered || attempt.repeats >= REPEATS {
+                attempt.over |= !answered;
                 attempt.next = attempt.begun + PATIENCE;
             } else {
                 attempt.repeats += 1;

@@ -9,6 +9,8 @@ use super::super::decision::Path;
 use super::super::message::{Digest, Epoch, Heartbeat, Incarnation, Key, NodeId, Owned};
 use super::super::time::Moment;
 
+/// How many claims of a member are told from one another.
+const CLAIMS: usize = 32;
 /// How many earlier runs of a daemon are remembered, so that nothing of theirs counts again.
 const FORMER_RUNS: usize = 8;
 
@@ -117,6 +119,8 @@ pub(super) struct Peer {
     pub(super) generation: u64,
     pub(super) stated: Stated,
     assembly: Option<Assembly>,
+    /// In which message each of its claims was last heard.
+    claims: BTreeMap<u32, u64>,
     /// Since when it has stated a digest of a set that is not known here.
     pub(super) unknown_since: Option<Moment>,
     /// It has not been heard for a while.
@@ -149,6 +153,7 @@ impl Peer {
             generation: 0,
             stated: Stated::default(),
             assembly: None,
+            claims: BTreeMap::new(),
             unknown_since: None,
             suspected: false,
             gone: false,
@@ -216,6 +221,18 @@ impl Peer {
             Path::NodeNetwork => Path::Segment,
         };
         Some(!self.windows.of(other).has(seq))
+    }
+
+    /// Marks a claim as heard in this message; whether nothing newer of the same claim was. A claim
+    /// that comes in after its own withdrawal would keep its keys from others.
+    pub(super) fn mark_claim(&mut self, nonce: u32, seq: u64) -> bool {
+        let newest = self.claims.entry(nonce).or_default();
+        let is_newest = *newest <= seq;
+        *newest = seq.max(*newest);
+        while self.claims.len() > CLAIMS {
+            self.claims.pop_first();
+        }
+        is_newest
     }
 
     /// Whether it could hold keys, and lives.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::super::decision::{Cause, Decision, Transition};
-use super::super::message::{Key, NodeId};
+use super::super::message::{Answer, Key, NodeId};
 use super::super::time::Moment;
 use super::Machine;
 use super::peers::Peer;
@@ -141,12 +141,13 @@ impl Machine {
         }
         let unheard = self.is_unheard();
         let deaf = self.is_deaf(DOUBT);
+        let parted = self.is_parted();
         if !unheard {
             self.senses.unheard_since = None;
         } else if self.senses.unheard_since.is_none() {
             self.senses.unheard_since = Some(now);
         }
-        if !unheard && !deaf && (!self.senses.lost || self.has_proof()) {
+        if !unheard && !deaf && !parted && (!self.senses.lost || self.has_proof()) {
             self.trust_segment();
             return;
         }
@@ -170,7 +171,7 @@ impl Machine {
                 .senses
                 .unheard_since
                 .is_some_and(|since| since + ONE_WAY <= now);
-            let both = unheard && self.is_deaf(ON_SEGMENT);
+            let both = parted || (unheard && self.is_deaf(ON_SEGMENT));
             self.doubt_segment(both || long, both || self.is_deaf(ON_SEGMENT + ONE_WAY));
         }
     }
@@ -185,16 +186,45 @@ impl Machine {
             let heard = !peer.suspected || self.is_heard_by_others(*node);
             let can = (heard && peer.is_fit()) || (key.is_none() && drains && !peer.suspected);
             can && candidates.is_none_or(|candidates| candidates.include(*node))
-        })
+        }) || self
+            .strangers()
+            .any(|node| candidates.is_none_or(|candidates| candidates.include(node)))
     }
 
-    /// Whether a voter hears a node on the segment.
-    fn is_heard_by_others(&self, node: NodeId) -> bool {
+    /// Those that voters hear on the segment, and this node has never heard.
+    fn strangers(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.peers
             .values()
             .filter(|peer| !peer.suspected)
             .flat_map(|peer| &peer.last.echoes)
-            .any(|echo| echo.node == node && echo.on_segment)
+            .filter(|echo| echo.on_segment && echo.node != self.me)
+            .map(|echo| echo.node)
+            .filter(|node| !self.peers.contains_key(node))
+    }
+
+    /// Whether a voter hears a node on the segment, or, if the voter is a witness, at all.
+    fn is_heard_by_others(&self, node: NodeId) -> bool {
+        self.peers
+            .values()
+            .filter(|peer| !peer.suspected)
+            .any(|peer| {
+                let witness = peer.last.contact.mac.is_none();
+                let mut echoes = peer.last.echoes.iter();
+                echoes.any(|echo| {
+                    let lives = witness && matches!(echo.answer, Answer::Accepted { .. });
+                    echo.node == node && (echo.on_segment || lives)
+                })
+            })
+    }
+
+    /// Whether nobody is heard who is on the segment, on either path, although witnesses hear
+    /// somebody there: nobody but the gateway can tell who is cut off.
+    fn is_parted(&self) -> bool {
+        self.local.has_gateway
+            && self.neighbours().next().is_none()
+            && self.peers.iter().any(|(node, peer)| {
+                peer.last.contact.mac.is_some() && self.is_heard_by_others(*node)
+            })
     }
 
     /// Whether the gateway has just answered, or there is none. It is asked for the next time.

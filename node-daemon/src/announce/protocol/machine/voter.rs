@@ -53,8 +53,25 @@ enum State {
         digest: Digest,
         until: Moment,
     },
-    Unknown,
-    Refused(NodeId),
+    Unknown {
+        until: Moment,
+    },
+    Refused {
+        holder: NodeId,
+        until: Moment,
+    },
+}
+
+impl State {
+    /// Whether another says the same, but for the number and the time.
+    fn says_the_same(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::None, Self::None) | (Self::Unknown { .. }, Self::Unknown { .. }) => true,
+            (Self::Accepted { digest, .. }, Self::Accepted { digest: new, .. }) => digest == new,
+            (Self::Refused { holder, .. }, Self::Refused { holder: new, .. }) => holder == new,
+            _ => false,
+        }
+    }
 }
 
 /// What a voter says to a claim for one key.
@@ -188,7 +205,10 @@ impl Voter {
         }
         if let Some(ballot) = self.ballots.get_mut(&run.node) {
             if let Some(holder) = refused {
-                ballot.answer = State::Refused(holder);
+                ballot.answer = State::Refused {
+                    holder,
+                    until: now + self.promise,
+                };
             } else {
                 // What was granted stays reserved until the heartbeat comes that lists it.
                 ballot.promised = ballot.promised.max(now + self.promise);
@@ -254,7 +274,10 @@ impl Voter {
         now: Moment,
     ) -> bool {
         self.follow(run, now);
-        let before = self.ballots.get(&run.node).map(|ballot| ballot.answer);
+        let before = self
+            .ballots
+            .get(&run.node)
+            .map_or(State::None, |ballot| ballot.answer);
         let fits = |voter: &Self| {
             !voter.strict
                 || voter
@@ -282,14 +305,11 @@ impl Voter {
                 until: now + promise,
             };
         } else if stated.is_none() {
-            ballot.answer = State::Unknown;
+            ballot.answer = State::Unknown {
+                until: now + promise,
+            };
         }
-        match (before, ballot.answer) {
-            (Some(State::Accepted { digest: old, .. }), State::Accepted { digest: new, .. }) => {
-                old != new
-            }
-            (before, after) => before != Some(after),
-        }
+        !before.says_the_same(ballot.answer)
     }
 
     /// What is echoed about a node.
@@ -304,9 +324,9 @@ impl Voter {
                     digest,
                 }
             }
-            State::Accepted { .. } | State::None => Answer::None,
-            State::Unknown => Answer::Unknown,
-            State::Refused(holder) => Answer::Refused { holder },
+            State::Unknown { until } if now < until => Answer::Unknown,
+            State::Refused { holder, until } if now < until => Answer::Refused { holder },
+            _ => Answer::None,
         }
     }
 
@@ -322,7 +342,7 @@ impl Voter {
     pub(super) fn refuses(&self, node: NodeId) -> bool {
         self.ballots
             .get(&node)
-            .is_some_and(|ballot| matches!(ballot.answer, State::Refused(_)))
+            .is_some_and(|ballot| matches!(ballot.answer, State::Refused { .. }))
     }
 
     /// Whether anybody's set is held back.
@@ -414,5 +434,46 @@ impl Voter {
                 now < *until
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_voter_says_of_a_node_ends_with_the_promise_whatever_it_is() {
+        let promise = Duration::from_millis(400);
+        let start = Moment(1_000_000_000);
+        let mut voter = Voter::new(start, promise, super::super::Rules::default());
+        let run = |node| Run {
+            node: NodeId(node),
+            incarnation: Incarnation(1),
+            epoch: Epoch(1),
+        };
+        let keys = BTreeSet::from([Key(7)]);
+        let released = Released::new();
+        let set = Statement {
+            revision: 1,
+            keys: &keys,
+            released: &released,
+            lapsed: false,
+        };
+        voter.hear(run(1), 1, Digest::of(&keys), Some(set), start);
+        voter.hear(run(2), 1, Digest::of(&keys), Some(set), start);
+        voter.hear(run(3), 1, Digest(5), None, start);
+        let answers = |now| [1, 2, 3].map(|node| voter.answer(NodeId(node), now));
+        assert_eq!(
+            answers(start),
+            [
+                Answer::Accepted {
+                    seq: 1,
+                    digest: Digest::of(&keys)
+                },
+                Answer::Refused { holder: NodeId(1) },
+                Answer::Unknown
+            ]
+        );
+        assert_eq!(answers(start + promise), [Answer::None; 3]);
     }
 }

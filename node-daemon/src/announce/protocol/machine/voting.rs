@@ -234,7 +234,10 @@ impl Machine {
 
     /// Answers a claim.
     pub(super) fn hear_claim(&mut self, message: &Message, claim: &Claim) {
-        if message.epoch == Epoch(0) {
+        let Some(peer) = self.peers.get_mut(&message.from) else {
+            return;
+        };
+        if message.epoch == Epoch(0) || !peer.mark_claim(claim.nonce, message.seq) {
             return;
         }
         self.give_way(message.from, &claim.keys);

@@ -1,5 +1,7 @@
 //! Voters: how they come and go, and what is left when they are lost.
 
+use super::super::super::message::Claim;
+use super::super::voter::Verdict;
 use super::*;
 
 fn voters(world: &World) -> Vec<u64> {
@@ -244,4 +246,40 @@ fn a_witness_votes_and_holds_nothing() {
     world.run(ms(1000));
     assert_eq!(world.keys_of(2).len(), 6);
     assert!(world.gap() < ms(500), "{:?}", world.gap());
+}
+
+#[test]
+fn a_claim_that_comes_in_after_its_withdrawal_reserves_nothing() {
+    let mut world = World::settled(3);
+    let claimant = world.hosts[&1].machine.clone();
+    let claim = |nonce, keys: &[Key], later| Message {
+        from: claimant.me,
+        incarnation: claimant.incarnation,
+        epoch: claimant.epoch(),
+        seq: claimant.seq + later,
+        generation: claimant.generation(),
+        body: Body::Claim(Claim {
+            nonce,
+            keys: keys.to_vec(),
+            released_by: None,
+        }),
+    };
+    let (one, other) = (Key(4242), Key(4243));
+    for message in [
+        claim(98, &[one], 1),
+        claim(99, &[], 3),
+        claim(99, &[other], 2),
+    ] {
+        world.act(2, |machine, now| {
+            machine.receive(&message, Path::Segment, now);
+        });
+    }
+    let verdict = |key| {
+        world.hosts[&2]
+            .machine
+            .voter
+            .judge(key, NodeId(3), world.now)
+    };
+    assert_eq!(verdict(one), Verdict::Reserved(NodeId(1)));
+    assert_eq!(verdict(other), Verdict::Free);
 }
