@@ -11,31 +11,36 @@
 //! }
 //! ```
 //!
-//! It takes about ten seconds to start, and what runs in it is ten to thirty times slower than
+//! It takes about ten seconds to start, so it is kept for the tests that follow, each of which has a
+//! network, mounts and processes of its own in it. What runs in it is ten to thirty times slower than
 //! outside: one test does well to show several things.
 
 mod image;
 mod run;
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 
 use crate::netlab;
+
+/// What is in the VM's shared folder, by name.
+pub type Files = BTreeMap<String, Vec<u8>>;
 
 /// Set inside of the VM.
 const MARKER: &str = "MOORING_VM";
 /// Where the VM has the folder that it shares with the machine.
 const SHARED: &str = "/run/vm";
-/// The file in it by which the test says that it ran.
-const PROOF: &str = "it-ran";
+/// A test says this when it begins.
+const BEGAN: &str = "::mooring-vm began";
 
 /// How long a VM may take, its start included, unless a test says otherwise.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// What a VM has.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Machine {
     /// Its memory in MiB.
     pub memory: u32,
@@ -43,7 +48,11 @@ pub struct Machine {
     pub modules: &'static [&'static str],
     /// Modules that cannot be loaded at all.
     pub without: &'static [&'static str],
-    /// How long it may take, its start included.
+    /// Whether a test has the VM's own network, with all settings, and not one beside others.
+    pub whole: bool,
+    /// Whether it has a network card, by which it reaches its starter's loopback at 10.0.2.2.
+    pub reaches_out: bool,
+    /// How long its start may take, and each test in it.
     pub limit: Duration,
 }
 
@@ -58,8 +67,11 @@ impl Default for Machine {
                 "nf_tables",
                 "nft_ct",
                 "nft_chain_nat",
+                "bonding",
             ],
             without: &[],
+            whole: false,
+            reaches_out: false,
             limit: LIMIT,
         }
     }
@@ -72,7 +84,7 @@ pub fn is_vm() -> bool {
 
 /// Runs the body of a test in a VM, as its root, on a tokio runtime.
 ///
-/// Call it as the only statement of a `#[test]` function: outside of a VM it starts one, runs the
+/// Call it as the only statement of a `#[test]` function: outside of a VM it takes one, runs the
 /// test program in it for just this test, and passes on its output and its outcome.
 pub fn in_vm<F: AsyncFnOnce()>(body: F) {
     in_machine(Machine::default(), body);
@@ -81,7 +93,8 @@ pub fn in_vm<F: AsyncFnOnce()>(body: F) {
 /// [`in_vm`] of another kind.
 pub fn in_machine<F: AsyncFnOnce()>(machine: Machine, body: F) {
     if is_vm() {
-        std::fs::write(Path::new(SHARED).join(PROOF), "").expect("the shared folder is there");
+        // The test harness has begun a line: `test name ... `.
+        println!("\n{BEGAN}");
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -90,29 +103,21 @@ pub fn in_machine<F: AsyncFnOnce()>(machine: Machine, body: F) {
         return runtime.block_on(body());
     }
     let name = netlab::test_name(std::any::type_name::<F>());
-    if let Err(error) = run_test(machine, &name) {
+    if let Err(error) = run::run(machine, &name, &Files::new()) {
         panic!("{error:#}");
     }
 }
 
-fn run_test(machine: Machine, test: &str) -> Result<()> {
-    let myself = std::env::current_exe().context("finding this program")?;
-    let myself = myself.to_str().context("the path of this program")?;
-    let arguments = [
-        myself,
-        test,
-        "--exact",
-        "--nocapture",
-        "--test-threads=1",
-        "--include-ignored",
-    ];
-    let began = |shared: &Path| shared.join(PROOF).exists();
-    let ended = run::run(machine, &arguments, began)?;
-    if !began(ended.shared.path()) {
-        bail!("the test {test} did not run in its VM; see above");
-    }
-    if ended.code != 0 {
-        bail!("the test failed in its VM (code {}); see above", ended.code);
-    }
-    Ok(())
+/// Runs a test of this program, whose body is in [`in_machine`], in a VM that finds these files in its
+/// shared folder.
+///
+/// # Errors
+/// If the test fails, or did not run.
+pub fn run_test_in_machine(machine: Machine, test: &str, files: &Files) -> Result<()> {
+    run::run(machine, test, files)
+}
+
+/// Where a VM finds a file of its shared folder.
+pub fn shared(name: &str) -> PathBuf {
+    Path::new(SHARED).join(name)
 }

@@ -51,13 +51,18 @@ impl Network {
         Self::with(name, subnets, &["10.77.4.0/22", "fd77::1:0/118"])
     }
 
+    /// Any other.
+    pub fn described(name: &str, spec: L2NetworkSpec) -> Self {
+        Self(L2Network::new(name, spec))
+    }
+
     fn with(name: &str, subnets: [Subnet; 2], ranges: &[&str]) -> Self {
         let spec = L2NetworkSpec {
             subnets: subnets.into(),
             ranges: ranges.iter().map(|range| (*range).to_owned()).collect(),
             ..L2NetworkSpec::default()
         };
-        Self(L2Network::new(name, spec))
+        Self::described(name, spec)
     }
 
     /// On a VLAN.

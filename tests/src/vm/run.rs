@@ -1,108 +1,189 @@
-//! One run of a program in a VM.
+//! VMs, and tests in them.
+//!
+//! A VM takes long to start, so one that is like any other is kept for the next test. Each test has a
+//! network, mounts and processes of its own there, which are gone after it. What was asked and
+//! answered goes over the VM's serial line.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::{MARKER, Machine, SHARED, image};
+use super::{BEGAN, Files, MARKER, Machine, image};
 use crate::figures;
 use crate::process::{spawn_tied, tail};
 use crate::scratch::Scratch;
 
-/// How many VMs run at once: each keeps more than one processor busy.
+/// How many VMs work at once: each keeps more than one processor busy.
 const AT_ONCE: usize = 2;
-/// How often a VM is started that ends before its program began: on a busy machine the kernel may find
+/// How often a VM is started that ends before its test began: on a busy machine the kernel may find
 /// that its emulated clocks do not keep up, and give up.
 const STARTS: u32 = 3;
-/// How much of the kernel's log is shown when a VM fails.
+/// The kernel's log, in the shared folder.
+const LOG: &str = "kernel.log";
+/// How much of it is shown when a VM fails.
 const LOG_LINES: usize = 30;
+/// The VM says this when it is ready for a test.
+const READY: &str = "::mooring-vm ready";
+/// The VM says this when a test has ended, and its exit code.
+const ENDED: &str = "::mooring-vm ended ";
 
-/// How a run has ended.
-pub(super) struct Ended {
-    /// The program's exit code.
-    pub(super) code: i32,
-    /// The folder that the VM shared.
-    pub(super) shared: Scratch,
-}
-
-/// Runs a command in a VM; its output is printed as it comes. `began` says by the shared folder whether
-/// the command has begun.
-pub(super) fn run(
-    machine: Machine,
-    command: &[&str],
-    began: impl Fn(&Path) -> bool,
-) -> Result<Ended> {
-    let mut starts = 1;
-    loop {
-        match run_once(machine, command)? {
-            Outcome::Ended(ended) => return Ok(ended),
-            Outcome::Crashed { shared, log } => {
-                if began(shared.path()) || starts == STARTS {
+/// Runs one test of this program in a VM; its output is printed as it comes.
+pub(super) fn run(machine: Machine, test: &str, files: &Files) -> Result<()> {
+    let _turn = Turn::take();
+    for start in 1.. {
+        let mut vm = match Vm::kept(machine) {
+            Some(vm) => vm,
+            None => Vm::start(machine)?,
+        };
+        for (name, content) in files {
+            fs::write(vm.shared.join(name), content)?;
+        }
+        match vm.test(test, machine.limit)? {
+            Outcome::Passed => {
+                if machine == Machine::default() {
+                    lock(&KEPT).push(vm);
+                }
+                break;
+            }
+            Outcome::Failed(code) => bail!("the test failed in its VM (code {code}); see above"),
+            Outcome::DidNotRun => bail!("the test {test} did not run in its VM; see above"),
+            Outcome::Crashed { began } => {
+                let log = vm.log();
+                if began || start == STARTS {
                     bail!("the VM ended before the test did; its log ends:\n{log}");
                 }
-                println!("the VM did not start; once more. Its log ends:\n{log}");
+                println!("the VM ended before the test began; once more. Its log ends:\n{log}");
             }
         }
-        starts += 1;
     }
+    Ok(())
 }
 
 enum Outcome {
-    Ended(Ended),
-    Crashed { shared: Scratch, log: String },
+    Passed,
+    /// With this exit code.
+    Failed(String),
+    /// There is no such test.
+    DidNotRun,
+    Crashed {
+        began: bool,
+    },
 }
 
-fn run_once(machine: Machine, command: &[&str]) -> Result<Outcome> {
-    let image = image::image()?;
-    let shared = Scratch::new("vm")?;
-    fs::write(shared.join("start"), script(machine, image, command)?)?;
-    let _turn = Turn::take();
-    let log = shared.join("kernel.log");
-    let mut qemu = qemu(machine, image, shared.path(), &log);
-    let mut child = spawn_tied(qemu_tied(&mut qemu)).context(
-        "starting qemu-system-x86_64; run tests/install-packages.sh as an administrator once",
-    )?;
-    let output = child.stdout.take().context("the VM's output")?;
-    let child = Arc::new(Mutex::new(child));
-    let timer = Timer::start(Arc::clone(&child), machine.limit);
-    for line in BufReader::new(output).split(b'\n') {
-        let line = line?;
-        let line = String::from_utf8_lossy(&line);
-        let line = line.trim_end_matches('\r');
-        // Printed by this thread, so that the test harness shows it only when it should.
-        if !figures::pass_on(line) {
-            println!("{line}");
+/// VMs that wait for their next test.
+static KEPT: Mutex<Vec<Vm>> = Mutex::new(Vec::new());
+
+/// A VM that runs. It ends with its last owner, at the latest with this program.
+struct Vm {
+    child: Arc<Mutex<Child>>,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    shared: Scratch,
+}
+
+impl Vm {
+    fn kept(machine: Machine) -> Option<Self> {
+        let mut kept = lock(&KEPT);
+        (machine == Machine::default()).then(|| kept.pop())?
+    }
+
+    /// Starts one, and waits until it is ready.
+    fn start(machine: Machine) -> Result<Self> {
+        let image = image::image()?;
+        for start in 1.. {
+            let shared = Scratch::new("vm")?;
+            fs::write(shared.join("start"), script(machine, image)?)?;
+            let mut child = spawn_tied(qemu(machine, image, &shared)).context(
+                "starting qemu-system-x86_64; run tests/install-packages.sh as an administrator once",
+            )?;
+            let mut vm = Self {
+                input: child.stdin.take().context("the VM's input")?,
+                output: BufReader::new(child.stdout.take().context("the VM's output")?),
+                child: Arc::new(Mutex::new(child)),
+                shared,
+            };
+            let mut ready = false;
+            vm.read_until(machine.limit, |line| {
+                ready = line == READY;
+                ready
+            })?;
+            if ready {
+                return Ok(vm);
+            }
+            let log = vm.log();
+            if start == STARTS {
+                bail!("the VM does not start; its log ends:\n{log}");
+            }
+            println!("the VM did not start; once more. Its log ends:\n{log}");
         }
+        unreachable!("it has returned before");
     }
-    lock(&child).wait()?;
-    let too_long = timer.stop();
-    let show_log = || {
-        let text = fs::read(&log).unwrap_or_default();
+
+    fn test(&mut self, name: &str, limit: Duration) -> Result<Outcome> {
+        let mut began = false;
+        let mut code = None;
+        // If it has ended meanwhile, that is found out by what it says.
+        let _ = writeln!(self.input, "{name}").and_then(|()| self.input.flush());
+        self.read_until(limit, |line| {
+            began |= line == BEGAN;
+            code = line.strip_prefix(ENDED).map(str::to_owned);
+            code.is_some()
+        })?;
+        Ok(match code.as_deref() {
+            None => Outcome::Crashed { began },
+            Some("0") if began => Outcome::Passed,
+            Some("0") => Outcome::DidNotRun,
+            Some(code) => Outcome::Failed(code.to_owned()),
+        })
+    }
+
+    /// Prints what the VM says until `last` says so of a line, or the VM has ended.
+    fn read_until(&mut self, limit: Duration, mut last: impl FnMut(&str) -> bool) -> Result<()> {
+        let timer = Timer::start(Arc::clone(&self.child), limit);
+        let mut line = Vec::new();
+        while self.output.read_until(b'\n', &mut line)? > 0 {
+            let text = String::from_utf8_lossy(&line);
+            let text = text.trim_end_matches(['\r', '\n']);
+            if last(text) {
+                break;
+            }
+            // Printed by this thread, so that the test harness shows it only when it should.
+            if !figures::pass_on(text) && text != BEGAN {
+                println!("{text}");
+            }
+            line.clear();
+        }
+        if timer.stop() {
+            let log = self.log();
+            bail!("the VM took longer than {limit:?}; its log ends:\n{log}");
+        }
+        Ok(())
+    }
+
+    /// The end of the kernel's log.
+    fn log(&self) -> String {
+        let text = fs::read(self.shared.join(LOG)).unwrap_or_default();
         tail(&String::from_utf8_lossy(&text), LOG_LINES)
-    };
-    if too_long {
-        bail!(
-            "the VM took longer than {:?}; its log ends:\n{}",
-            machine.limit,
-            show_log()
-        );
     }
-    let code = fs::read_to_string(shared.join("code"));
-    let Ok(code) = code else {
-        let log = show_log();
-        return Ok(Outcome::Crashed { shared, log });
-    };
-    let code = code.trim().parse().context("the exit code")?;
-    Ok(Outcome::Ended(Ended { code, shared }))
 }
 
-fn qemu(machine: Machine, image: &Path, shared: &Path, log: &Path) -> Command {
-    let mut qemu = Command::new("qemu-system-x86_64");
+impl Drop for Vm {
+    fn drop(&mut self) {
+        let mut child = lock(&self.child);
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+/// The command under `setpriv`, so that it ends with this program.
+fn qemu(machine: Machine, image: &Path, shared: &Scratch) -> Command {
+    let mut qemu = Command::new("setpriv");
+    qemu.args(["--pdeathsig", "KILL", "--", "qemu-system-x86_64"]);
     // Never with KVM: where it is offered it may not work, and figures would differ by machine.
     qemu.args([
         "-accel",
@@ -129,9 +210,16 @@ fn qemu(machine: Machine, image: &Path, shared: &Path, log: &Path) -> Command {
         "console=ttyS1 reboot=t panic=-1 mitigations=off no_timer_check",
     ])
     .args(["-serial", "stdio", "-serial"])
-    .arg(format!("file:{}", log.display()))
+    .arg(format!("file:{}", shared.join(LOG).display()))
     .args(["-virtfs", &share(Path::new("/"), "root", ",readonly=on")])
-    .args(["-virtfs", &share(shared, "shared", "")]);
+    .args(["-virtfs", &share(shared.path(), "shared", "")])
+    .stdin(Stdio::piped())
+    .stdout(Stdio::piped())
+    .stderr(Stdio::inherit());
+    if machine.reaches_out {
+        let card = "virtio-net-pci,netdev=out,mac=52:54:00:00:00:01";
+        qemu.args(["-netdev", "user,id=out", "-device", card]);
+    }
     qemu
 }
 
@@ -140,56 +228,60 @@ fn share(folder: &Path, tag: &str, more: &str) -> String {
     format!("local,path={folder},mount_tag={tag},security_model=none,multidevs=remap{more}")
 }
 
-/// The command under `setpriv`, so that it ends with this program, with its output as a pipe.
-fn qemu_tied(qemu: &mut Command) -> Command {
-    let mut tied = Command::new("setpriv");
-    tied.args(["--pdeathsig", "KILL", "--"])
-        .arg(qemu.get_program())
-        .args(qemu.get_args())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::inherit());
-    tied
-}
-
 /// What the VM runs as its first program.
-fn script(machine: Machine, image: &Path, command: &[&str]) -> Result<String> {
+fn script(machine: Machine, image: &Path) -> Result<String> {
     let folder = std::env::current_dir()?;
-    let mut script = Vec::new();
+    let myself = std::env::current_exe().context("finding this program")?;
     let modules = image.join("lib/modules");
-    writeln!(
-        script,
+    let mut script = format!(
         "export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root\n\
          export {MARKER}=1 RUST_BACKTRACE=1 TMPDIR=/run/tmp\n\
          exec </dev/null >/dev/ttyS0 2>&1\n\
-         stty raw -F /dev/ttyS0\n\
-         mkdir -p /run/netns /run/tmp /lib/modules\n\
-         ln -sfn {modules}/$(uname -r) /lib/modules/$(uname -r)\n\
-         ip link set lo up",
-        modules = quote(&modules.display().to_string()),
-    )?;
+         stty raw -echo -F /dev/ttyS0\n\
+         mkdir -p /lib/modules\n\
+         ln -sfn {modules}/$(uname -r) /lib/modules/$(uname -r)\n",
+        modules = quote(&modules),
+    );
     for module in machine.modules {
-        writeln!(script, "modprobe {module} || echo 'no module {module}'")?;
+        script += &format!("modprobe {module} || echo 'no module {module}'\n");
     }
     for module in machine.without {
-        writeln!(script, "mkdir -p /etc/modprobe.d")?;
-        writeln!(
-            script,
-            "echo 'install {module} /bin/false' >>/etc/modprobe.d/without.conf"
-        )?;
+        script += &format!(
+            "mkdir -p /etc/modprobe.d\n\
+             echo 'install {module} /bin/false' >>/etc/modprobe.d/without.conf\n"
+        );
     }
-    let command: Vec<_> = command.iter().map(|argument| quote(argument)).collect();
-    writeln!(
-        script,
-        "cd {}\n{}\necho $? >{SHARED}/code\nsync\nexec /run/busybox reboot -f",
-        quote(&folder.display().to_string()),
-        command.join(" ")
-    )?;
-    Ok(String::from_utf8(script)?)
+    let (space, see_own_links) = if machine.whole {
+        ("", "")
+    } else {
+        ("--net", "mount -t sysfs sys /sys")
+    };
+    script += &format!(
+        "cat >/run/in-a-space <<'END'\n\
+         {see_own_links}\n\
+         for folder in netns tmp; do\n\
+             mkdir -p /run/$folder\n\
+             mount -t tmpfs run /run/$folder\n\
+         done\n\
+         ip link set lo up\n\
+         exec {myself} \"$1\" --exact --nocapture --test-threads=1 --include-ignored\n\
+         END\n\
+         cd {folder}\n\
+         exec 3</dev/ttyS0\n\
+         echo '{READY}'\n\
+         while read -r test <&3; do\n\
+             unshare {space} --mount --pid --fork --kill-child --mount-proc \\\n\
+                 sh -e /run/in-a-space \"$test\" 3<&-\n\
+             printf '\\n{ENDED}%s\\n' $?\n\
+         done\n",
+        folder = quote(&folder),
+        myself = quote(&myself),
+    );
+    Ok(script)
 }
 
-fn quote(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
+fn quote(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 
 /// Ends a VM that takes too long.
@@ -259,6 +351,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     #[test]
     fn what_a_shell_would_read_is_quoted() {
-        assert_eq!(super::quote("it's $HOME"), r"'it'\''s $HOME'");
+        assert_eq!(
+            super::quote(std::path::Path::new("it's $HOME")),
+            r"'it'\''s $HOME'"
+        );
     }
 }

@@ -87,6 +87,8 @@ fn a_strangers_interface_is_used_as_it_is_and_never_touched() {
                 .map(|name| setting(&format!("ipv4/conf/eth0.100/{name}")));
             (link, settings, setting("ipv6/conf/eth0.100/accept_ra"))
         };
+        let is_up = async || link("eth0.100")["operstate"] == "UP";
+        eventually("its carrier was noticed", LIMIT, is_up).await;
         let before = stranger();
         let scene = Scene::start(&[segment("theirs", 100, |_| ()), segment("ours", 200, |_| ())]);
         // Its name is taken by a stranger.
@@ -155,11 +157,7 @@ fn two_networks_share_an_interface_and_the_parent_limits_its_mtu() {
 
 #[test]
 fn a_part_of_a_bond_is_replaced_by_the_bond_and_the_parent_is_found_by_the_default_route() {
-    let machine = Machine {
-        modules: &["8021q", "veth", "bonding"],
-        ..Machine::default()
-    };
-    in_machine(machine, async || {
+    in_vm(async || {
         sh("ip link add bond0 type bond mode active-backup
             ip link add eth0 type veth peer name far
             ip link set far up

@@ -3,6 +3,7 @@
 //! Names of tests begin with the failure case that they show.
 
 mod confined;
+mod daemon;
 mod devices;
 mod repair;
 mod return_path;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mooring_tests::vm::in_vm;
+use mooring_tests::vm::{Machine, in_machine, in_vm};
 use mooring_tests::wait::eventually;
 
 use crate::scene::{LIMIT, Scene, cable, is_made, link, made, repaired, segment, sh, try_sh};
@@ -130,7 +130,12 @@ fn case_17_what_is_taken_from_an_interface_is_put_back() {
 
 #[test]
 fn what_is_missed_in_a_flood_of_messages_is_found_when_all_is_read_anew() {
-    in_vm(async || {
+    // The size of sockets is a setting of the whole machine.
+    let machine = Machine {
+        whole: true,
+        ..Machine::default()
+    };
+    in_machine(machine, async || {
         cable();
         let scene = Scene::start(&[segment("public", 100, |_| ())]);
         made(&["moor100"]).await;

@@ -1,11 +1,16 @@
 //! Answers leave by the VLAN that the request came in by.
 
+use std::net::IpAddr;
 use std::process::Command;
+use std::time::Duration;
 
 use mooring_common::l2_network::{L2NetworkSpec, Segment, Subnet};
+use mooring_node::announce::mac::Mac;
+use mooring_node::vlan::neighbours::Neighbours;
 use mooring_tests::program::Program;
 use mooring_tests::vm::in_vm;
 use mooring_tests::wait::{eventually, try_eventually};
+use tokio::task::JoinHandle;
 
 use crate::scene::{LIMIT, Scene, cable, link, made, segment, sh};
 
@@ -78,16 +83,36 @@ END
     }
 }
 
-/// Nobody announces here: the router is told where the addresses are. It is as strict about who asks by
-/// ARP, so the node is told where the router is.
+/// The router is as strict about who asks by ARP, so the kernel has to be told where it is: as often as its
+/// answers to the daemon's questions would be heard.
+fn tell_of_routers(ids: [u16; 2]) -> JoinHandle<()> {
+    let routers = ids.map(|id| {
+        let index = link(&format!("moor{id}"))["ifindex"].as_u64();
+        let mac = sh(&format!(
+            "ip netns exec switch cat /sys/class/net/trunk.{id}/address"
+        ));
+        let mac: Mac = mac.trim().parse().expect("a MAC address");
+        let index = u32::try_from(index.expect("a number")).expect("a small number");
+        let address: IpAddr = format!("192.168.{id}.1").parse().expect("an address");
+        (index, address, mac)
+    });
+    let (neighbours, tell) = Neighbours::new();
+    let hear = async move {
+        let mut again = tokio::time::interval(Duration::from_secs(8));
+        loop {
+            again.tick().await;
+            for (index, router, mac) in routers {
+                neighbours.heard(index, router, mac);
+            }
+        }
+    };
+    tokio::spawn(async {
+        tokio::join!(tell, hear);
+    })
+}
+
+/// Nobody announces here: the router is told where the addresses are.
 fn announce(id: u16) {
-    let router = sh(&format!(
-        "ip netns exec switch cat /sys/class/net/trunk.{id}/address"
-    ));
-    let router = router.trim();
-    sh(&format!(
-        "ip neighbor replace 192.168.{id}.1 lladdr {router} dev moor{id}"
-    ));
     let mac = link(&format!("moor{id}"))["address"].clone();
     let mac = mac.as_str().expect("a MAC address");
     for address in [
@@ -146,6 +171,12 @@ fn answers_leave_by_the_vlan_that_the_request_came_in_by() {
         let scene = Scene::start(&ids.map(|id| without_routers(&format!("n{id}"), id)));
         made(&["moor100", "moor200"]).await;
         ids.iter().copied().for_each(announce);
+        let told = tell_of_routers(ids);
+        for id in ids {
+            let knows =
+                || sh(&format!("ip neighbor show dev moor{id} nud reachable")).contains("lladdr");
+            eventually("the kernel knows the router", LIMIT, async || knows()).await;
+        }
         let addresses = [
             "192.168.100.20",
             "192.168.200.20",
@@ -169,5 +200,6 @@ fn answers_leave_by_the_vlan_that_the_request_came_in_by() {
         for address in addresses {
             eventually(&format!("{address} answers"), LIMIT, async || get(address)).await;
         }
+        told.abort();
     });
 }
