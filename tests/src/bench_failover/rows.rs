@@ -84,7 +84,7 @@ pub struct Row {
     pub bounds: &'static [Bound],
     /// Whether no established connection may break.
     pub keeps_connections: bool,
-    /// Whether its healing is a row of its own: [`PLUGGED`].
+    /// Whether its healing is a row of its own: `PLUGGED`.
     pub leaves_damage: bool,
     /// Others' figures, if they were measured.
     pub peers: &'static [Peer],
