@@ -148,9 +148,22 @@ impl World {
             .filter(|other| *other != node && has(picture.voters, *other))
             .filter(|other| self.nodes[*other].is_on_segment() && self.nodes[*other].runs())
             .peekable();
-        (self.shape.gateway && self.network.gateway_answers(node))
+        (self.shape.gateway && self.network.gateway_answers(node) && !self.is_filtered())
             || others.peek().is_none()
             || others.any(|other| self.network.is_good(node, other, Path::Segment))
+    }
+
+    /// Whether nobody hears anybody on the segment, and the gateway does not answer all: then the
+    /// node network alone counts, and a holder that is cut off does not know it.
+    fn is_filtered(&self) -> bool {
+        let here = |node: &usize| self.nodes[*node].is_on_segment() && self.nodes[*node].runs();
+        let nodes: Vec<usize> = (0..self.nodes.len()).filter(here).collect();
+        let silent = nodes.iter().all(|one| {
+            let mut others = nodes.iter().filter(|other| *other != one);
+            others.all(|other| !self.network.reaches(*one, *other, Path::Segment))
+        });
+        let mut answered = nodes.iter().map(|node| self.network.gateway_answers(*node));
+        nodes.len() > 1 && silent && !answered.all(|answered| answered)
     }
 
     fn hear_each_other(&self, picture: &Picture, nodes: Nodes) -> bool {

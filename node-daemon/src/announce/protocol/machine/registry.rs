@@ -362,7 +362,20 @@ impl Machine {
         for voter in voters {
             members.entry(*voter).or_insert((0, true));
         }
-        let next = next_voter(voters, &members).filter(|_| voters.len() < ideal_size(&members));
+        let size = ideal_size(&members);
+        let next = next_voter(voters, &members);
+        // A voter on the segment can tell the others there whether they are heard; a witness cannot.
+        let is_here = |node: &NodeId| members.get(node).is_some_and(|(_, here)| *here);
+        let witness = voters.iter().find(|voter| !is_here(voter)).copied();
+        let swaps = witness.is_some() && next.is_some_and(|next| is_here(&next));
+        let full = voters.len() > size || (swaps && voters.len() == VoterSet::MOST);
+        if let Some(witness) = witness.filter(|_| full) {
+            let mut rest = voters.clone();
+            rest.remove(&witness);
+            self.propose(rest);
+            return;
+        }
+        let next = next.filter(|_| voters.len() < size || (swaps && voters.len() == size));
         let two = voters.len() == 2 && self.rules().primary_by_itself;
         let named = self.registry.current.primary.is_some();
         match next {

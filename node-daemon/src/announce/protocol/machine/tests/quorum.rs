@@ -283,3 +283,31 @@ fn a_claim_that_comes_in_after_its_withdrawal_reserves_nothing() {
     assert_eq!(verdict(one), Verdict::Reserved(NodeId(1)));
     assert_eq!(verdict(other), Verdict::Free);
 }
+
+#[test]
+fn a_member_of_the_segment_votes_in_the_place_of_a_witness_and_tells_a_holder_that_it_is_mute() {
+    let mut world = World::new(&[1, 2, 3], 6);
+    world.cut = Box::new(|from, to, path| {
+        path == Path::Segment && [from, to].iter().any(|node| [2, 3].contains(node))
+    });
+    for witness in [2, 3] {
+        world.change_local(witness, |local| {
+            local.link_up = false;
+            local.contact.mac = None;
+        });
+    }
+    world.run(ms(4000));
+    assert_eq!(voters(&world), [1, 2, 3]);
+    world.start(4);
+    world.run(ms(8000));
+    let those = voters(&world);
+    assert!(those.len() == 3 && those.contains(&4), "{those:?}");
+    assert_eq!(world.keys_of(1).len(), 6);
+    world.forget_gaps();
+    world.gateway_down.insert(1);
+    world.cut = Box::new(|from, to, path| {
+        path == Path::Segment && (from == 1 || [from, to].iter().any(|node| [2, 3].contains(node)))
+    });
+    world.run(ms(1000));
+    assert_eq!(world.keys_of(4).len(), 6);
+}
