@@ -135,8 +135,9 @@ pub fn orders(
         .filter_map(|(name, role)| {
             let link = match role {
                 Role::Speaker(link) => Some(*link),
-                Role::Witness => None,
-                Role::Hindered(_) | Role::Awaiting(_) => return None,
+                // As if its link were down: it is up again in a moment.
+                Role::Witness | Role::Awaiting(_) => None,
+                Role::Hindered(_) => return None,
             };
             let key = mooring_common::k8s::ObjectKey::cluster_wide(name.as_str());
             let network = snapshot.networks.get(&key)?;
@@ -152,7 +153,7 @@ pub fn orders(
             let service_addresses = || addresses.values().flat_map(BTreeMap::keys).copied();
             let orders = Orders {
                 attachment: link.and_then(attachment),
-                witness: link.is_none(),
+                witness: matches!(role, Role::Witness),
                 view: View {
                     keys: assignment
                         .of(name)

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::Scene;
+use super::faults::until;
 use super::seen::Seen;
 use crate::netlab::{Mac, Outage, Prober, TcpFlows, UdpFlow, claims};
 use crate::wait::try_eventually;
@@ -113,12 +114,11 @@ impl Watch {
         .map_err(anyhow::Error::msg)
     }
 
-    /// Waits until at least so long after the beginning all is well, or the limit is over; and until
-    /// each connection has had an answer or is broken.
+    /// Waits until so long after the beginning, and then, up to the limit each, until all is well, and
+    /// until each connection has had an answer or is broken.
     pub async fn settle(&self, at_least: Duration, limit: Duration) {
-        let due = self.began + at_least;
+        until(self.began + at_least).await;
         // Whether all is well is for who looks at the figures to say.
-        let _ = try_eventually(limit, async || Instant::now() >= due).await;
         let _ = self.is_well(WELL, limit).await;
         let told = Instant::now();
         let _ = try_eventually(limit, async || self.connections.told_since(told)).await;

@@ -197,6 +197,18 @@ fn orders_say_what_there_is_and_who_may_have_it() {
 }
 
 #[test]
+fn a_segment_whose_vlan_is_being_made_is_not_left() {
+    let vlan = |snapshot: &mut Snapshot| {
+        edit_network(snapshot, |network| {
+            network.segment.as_mut().unwrap().vlan = Some(100);
+        });
+    };
+    let orders = orders_with(vlan, &eth(true));
+    assert_eq!(orders.attachment, None);
+    assert!(!orders.witness && !orders.addresses.is_empty());
+}
+
+#[test]
 fn orders_say_who_else_is_there_and_who_votes() {
     let orders = orders_with(
         |snapshot| {
