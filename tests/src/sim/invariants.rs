@@ -6,7 +6,8 @@
 //! 2. While a majority of the voters is connected, with a node that may hold a key and can be
 //!    heard, somebody who can be heard has the right to speak for it: nobody has for a whole
 //!    second only if something else went wrong meanwhile. Where a majority is not needed (one of
-//!    two voters, survivors), the same holds for longer times.
+//!    two voters, survivors), the same holds for longer times; and where messages of some node are
+//!    slow, for as much longer as one of them may take.
 //! 3. Once all is healed and some time has passed, nothing moves.
 //! 4. Machines send few and small messages, and always go on.
 
@@ -214,6 +215,7 @@ pub struct Watch {
     keys: Vec<KeyWatch>,
     audible: Nodes,
     disturbed_at: Instant,
+    slowness: Instant,
     healed_at: Instant,
     ends_at: Instant,
     /// When survivors of a lost majority last went on.
@@ -244,6 +246,7 @@ impl Watch {
             keys: vec![dark; keys],
             audible: 0,
             disturbed_at: 0,
+            slowness: 0,
             healed_at,
             ends_at,
             survived_at: None,
@@ -360,7 +363,7 @@ impl Watch {
         for (assurance, since) in Assurance::ALL.iter().zip(self.keys[key].assured_since) {
             let Some(since) = since else { continue };
             let since = since.max(from).max(self.disturbed_at);
-            if now.saturating_sub(since) >= assurance.patience() {
+            if now.saturating_sub(since) >= assurance.patience() + self.slowness {
                 self.violated(Violation::Dark {
                     key,
                     since: from,
@@ -384,6 +387,12 @@ impl Watch {
     pub fn disturbed(&mut self, now: Instant) {
         self.look_at_all_darkness(now);
         self.disturbed_at = now;
+    }
+
+    /// Messages of some node may be that late from now on. It takes part like all others, and what
+    /// it claims or lets go is news for longer.
+    pub const fn set_slowness(&mut self, slowness: Instant) {
+        self.slowness = slowness;
     }
 
     /// What assures from now on that a key is spoken for.

@@ -179,6 +179,12 @@ impl Network {
         }
     }
 
+    /// How late a message of any node may be.
+    #[must_use]
+    pub fn slowness(&self) -> Instant {
+        self.slow.iter().copied().max().unwrap_or(0)
+    }
+
     /// Delays all between two nodes by exactly this; zero: no more.
     pub fn delay(&mut self, from: usize, to: usize, path: Path, delay: Instant) {
         self.extra

@@ -44,7 +44,10 @@ impl World {
                 thousandths,
                 on,
             } => self.network.lose(nodes, thousandths, on),
-            Step::Slow { nodes, delay, on } => self.network.slow_down(nodes, delay, on),
+            Step::Slow { nodes, delay, on } => {
+                self.network.slow_down(nodes, delay, on);
+                self.watch.set_slowness(self.network.slowness());
+            }
             Step::Delay {
                 from,
                 to,

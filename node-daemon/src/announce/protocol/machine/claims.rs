@@ -32,8 +32,9 @@ const RETRIES: u32 = 4;
 const STARTING: Duration = Duration::from_secs(3);
 /// How long a set that is not known yet is waited for before free keys are claimed.
 const UNKNOWN_SET: Duration = Duration::from_millis(300);
-/// How long the last holder of a lapsed key is given (rule J).
-const PREFERENCE: Duration = Duration::from_secs(1);
+/// How long the last holder of a lapsed key is given (rule J). Less than a second, so that another
+/// still has the time to take it within one.
+pub(super) const PREFERENCE: Duration = Duration::from_millis(700);
 /// Keys that most voters have refused for so long are let go again: reordered messages cause
 /// refusals for a moment.
 const REFUSED: Duration = Duration::from_millis(50);

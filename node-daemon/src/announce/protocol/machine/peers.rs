@@ -121,6 +121,9 @@ pub(super) struct Peer {
     assembly: Option<Assembly>,
     /// In which message each of its claims was last heard.
     claims: BTreeMap<u32, u64>,
+    /// In which message it last let any key go.
+    #[serde(default)]
+    pub(super) let_go: u64,
     /// Since when it has stated a digest of a set that is not known here.
     pub(super) unknown_since: Option<Moment>,
     /// It has not been heard for a while.
@@ -154,6 +157,7 @@ impl Peer {
             stated: Stated::default(),
             assembly: None,
             claims: BTreeMap::new(),
+            let_go: 0,
             unknown_since: None,
             suspected: false,
             gone: false,
@@ -223,11 +227,12 @@ impl Peer {
         Some(!self.windows.of(other).has(seq))
     }
 
-    /// Marks a claim as heard in this message; whether nothing newer of the same claim was. A claim
-    /// that comes in after its own withdrawal would keep its keys from others.
+    /// Marks a claim as heard in this message; whether nothing newer of the same claim was, nor has
+    /// the claimant let keys go since. A claim that comes in after its own withdrawal, or after what
+    /// it won was let go again, would keep its keys from others.
     pub(super) fn mark_claim(&mut self, nonce: u32, seq: u64) -> bool {
         let newest = self.claims.entry(nonce).or_default();
-        let is_newest = *newest <= seq;
+        let is_newest = *newest <= seq && self.let_go <= seq;
         *newest = seq.max(*newest);
         while self.claims.len() > CLAIMS {
             self.claims.pop_first();

@@ -258,6 +258,9 @@ impl Machine {
             peer.unknown_since = None;
         }
         let gone: BTreeSet<Key> = old.keys.difference(&peer.stated.keys).copied().collect();
+        if !gone.is_empty() {
+            peer.let_go = owned.revision;
+        }
         let new: Vec<Key> = peer.stated.keys.difference(&old.keys).copied().collect();
         self.disown(node, &gone, &released, lapsed, owned.revision);
         for key in new {

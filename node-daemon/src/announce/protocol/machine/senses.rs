@@ -259,6 +259,8 @@ impl Machine {
             (true, _) => self.lose_segment(),
             // The other may be mute: it notices, and says so.
             (false, true) if others || gateway => self.lose_segment(),
+            // What was kept for want of an heir may have one by now.
+            _ if self.senses.lost => self.lose_segment(),
             _ => {}
         }
     }

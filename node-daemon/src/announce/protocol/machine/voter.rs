@@ -11,11 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::super::message::{Answer, Digest, Epoch, Incarnation, Key, NodeId};
 use super::super::time::Moment;
+use super::claims::PREFERENCE;
 use super::mandate::low;
 use super::peers::Released;
-
-/// For how long after a lapse the last holder is preferred (rule J).
-const PREFERENCE: Duration = Duration::from_secs(1);
 
 /// Who has a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
