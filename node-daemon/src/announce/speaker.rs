@@ -111,6 +111,8 @@ pub struct Heard {
     pub asked: bool,
     /// It says where an address is, and that is not here.
     pub claim: Option<Claim>,
+    /// It says so without asking for anything. Who only asks may be one that hears nobody.
+    pub answers: bool,
 }
 
 /// The voice of this node on one segment.
@@ -303,6 +305,7 @@ impl Speaker {
             return Heard::default();
         };
         let claim = heard.claim.filter(|claim| claim.mac != own);
+        let answers = claim.is_some() && heard.question.is_none();
         if let Some(claim) = claim
             && self.permits(claim.address, mandate, now)
         {
@@ -318,6 +321,7 @@ impl Speaker {
         Heard {
             asked: question.is_some(),
             claim,
+            answers,
         }
     }
 

@@ -355,6 +355,17 @@ fn what_was_heard_of_others_is_told_whatever_it_is_about() {
 }
 
 #[test]
+fn who_asks_says_where_it_is_but_is_no_proof_that_it_hears() {
+    let mut bench = Bench::new(&[(V4, None)]);
+    let question = frames::prime(FOREIGN, ip("192.0.2.1"), ip("192.0.2.2")).unwrap();
+    let heard = bench.hear(&question);
+    assert_eq!((heard.claim.is_some(), heard.answers), (true, false));
+    let reply = frames::announcement(FOREIGN, ip("192.0.2.1")).remove(1);
+    let heard = bench.hear(&reply);
+    assert_eq!((heard.claim.is_some(), heard.answers), (true, true));
+}
+
+#[test]
 fn who_spoke_before_and_for_how_long_nobody_did_is_reported() {
     let mut bench = Bench::silent(&[(V4, None)]);
     bench.run(ms(500));

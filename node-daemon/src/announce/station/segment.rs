@@ -264,10 +264,10 @@ impl Segment {
             if heard.asked {
                 labels.asked(&shared.metrics, frame);
             }
-            claims.extend(heard.claim);
+            claims.extend(heard.claim.map(|claim| (claim, heard.answers)));
         });
-        for claim in claims {
-            self.heed_claim(claim, shared, now);
+        for (claim, answers) in claims {
+            self.heed_claim(claim, answers, shared, now);
         }
         self.settle(shared, now);
     }
@@ -380,8 +380,8 @@ impl Segment {
         }
     }
 
-    fn heed_claim(&mut self, claim: Claim, shared: &Shared, now: Moment) {
-        if let Some(node) = self.kernels.get(&claim.address).copied() {
+    fn heed_claim(&mut self, claim: Claim, answers: bool, shared: &Shared, now: Moment) {
+        if answers && let Some(node) = self.kernels.get(&claim.address).copied() {
             let contact = self.roster.contact(node, &self.orders.view);
             let mac = contact.and_then(|contact| contact.mac);
             if mac.is_none_or(|mac| mac == claim.mac) {

@@ -105,19 +105,27 @@ impl Quiet {
         }
     }
 
-    /// The daemon of a node is heard again.
-    pub(super) fn is_back(&mut self, node: NodeId) {
+    /// The daemon of a node is heard again. What is held quietly in its place is not given back yet.
+    pub(super) fn is_back(&mut self, node: NodeId, now: Moment) {
         self.probes.remove(&node);
+        if self.quietly.values().any(|(former, _)| *former == node) {
+            self.ask(node, now);
+        }
     }
 
+    /// Begins to ask a kernel, anew if it was dead.
     fn ask(&mut self, node: NodeId, now: Moment) {
-        self.probes.entry(node).or_insert(Probe {
+        let anew = Probe {
             since: now,
             next: now,
             unanswered: 0,
             answered: None,
             dead: None,
-        });
+        };
+        let probe = self.probes.entry(node).or_insert(anew);
+        if probe.dead.is_some() {
+            *probe = anew;
+        }
         self.due = self.due.min(now);
     }
 
@@ -281,5 +289,41 @@ impl Machine {
                 self.decide(Decision::Burst { key });
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FORMER: NodeId = NodeId(7);
+    const NOW: Moment = Moment(1_000_000_000);
+
+    /// A kernel that has just been found dead.
+    fn dead() -> Quiet {
+        let mut quiet = Quiet::new();
+        quiet.ask(FORMER, NOW);
+        quiet.probes.get_mut(&FORMER).unwrap().dead = Some(NOW);
+        quiet.due = NOW + KEPT;
+        quiet
+    }
+
+    #[test]
+    fn a_kernel_that_was_dead_is_asked_anew_at_once() {
+        let mut quiet = dead();
+        quiet.ask(FORMER, NOW + FAST);
+        let probe = quiet.probes[&FORMER];
+        assert_eq!((probe.dead, probe.since), (None, NOW + FAST));
+        assert_eq!(quiet.due, NOW + FAST);
+    }
+
+    #[test]
+    fn who_is_back_is_asked_on_while_something_is_held_quietly_in_its_place() {
+        let mut quiet = dead();
+        quiet.is_back(FORMER, NOW);
+        assert!(quiet.probes.is_empty());
+        quiet.quietly.insert(Key(1), (FORMER, NOW));
+        quiet.is_back(FORMER, NOW);
+        assert!(quiet.probes.contains_key(&FORMER));
     }
 }

@@ -348,7 +348,7 @@ impl Machine {
                 self.owners.entry(key).or_insert(node);
             }
         }
-        self.quiet.is_back(node);
+        self.quiet.is_back(node, now);
         self.silence_check = self.silence_check.min(now + self.parameters.suspicion);
         self.claims.change_candidates();
         self.handovers.replan = true;
