@@ -1,6 +1,5 @@
 //! `externalTrafficPolicy: Local`.
 
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::api::{Api, DeleteParams};
@@ -8,6 +7,7 @@ use mooring_tests::failover::{APP, Scene};
 use mooring_tests::wait::eventually;
 
 use crate::alone::{MS, SOON};
+use crate::operations::assert_lossless;
 
 const NUMBER: u8 = 110;
 
@@ -49,8 +49,7 @@ pub async fn case_27_a_local_service_follows_its_endpoint_without_a_loss(scene: 
     println!("{seen}");
     seen.assert_safe();
     if seen.counts() {
-        assert_eq!(seen.outage, Duration::ZERO, "{seen}");
-        assert!(seen.dark <= 20 * MS, "{seen}");
+        assert_lossless(&seen);
     }
     let at_once = DeleteParams::default().grace_period(0);
     for name in ["local-n1", "local-n2"] {

@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 
 use crate::alone::{MS, SOON, once};
 
-/// No packet is lost, and new neighbours wait for one question at most.
-fn assert_lossless(seen: &Seen) {
+/// No packet is lost, and new neighbours wait for one question at most. What made the rig late has
+/// made the daemons late as well. The bench asserts the bound without that.
+pub fn assert_lossless(seen: &Seen) {
     assert_eq!(seen.outage, Duration::ZERO, "{seen}");
-    assert!(seen.dark <= SPACING, "{seen}");
+    assert!(seen.dark <= SPACING + seen.stall, "{seen}");
 }
 
 pub async fn case_20_a_rolling_restart_loses_nothing(scene: &mut Scene) {
