@@ -134,10 +134,16 @@ impl Wire {
         }
     }
 
-    /// What to wait on for frames and messages.
+    /// What to wait on for ARP and neighbour discovery.
     #[must_use]
-    pub fn descriptors(&self) -> [BorrowedFd<'_>; 3] {
-        [self.arp.as_fd(), self.ndp.as_fd(), self.messages.as_fd()]
+    pub fn frames(&self) -> [BorrowedFd<'_>; 2] {
+        [self.arp.as_fd(), self.ndp.as_fd()]
+    }
+
+    /// What to wait on for messages.
+    #[must_use]
+    pub fn messages(&self) -> BorrowedFd<'_> {
+        self.messages.as_fd()
     }
 }
 

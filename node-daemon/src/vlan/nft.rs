@@ -142,7 +142,11 @@ pub async fn observe() -> Result<Firewall, NftError> {
         Err(error) if error.is_unsupported() => return Ok(Firewall::Unsupported),
         Err(error) => return Err(error),
     };
-    match socket.dump(messages::dump_rules).await {
+    match socket.dump(messages::dump_rules()).await {
+        // Newer kernels say the same of a table without rules as of none.
+        Ok(found) if found.is_empty() && !socket.exists(messages::get_table()).await? => {
+            Ok(Firewall::Absent)
+        }
         Ok(found) => Ok(Firewall::Table(found)),
         Err(NftError::Refused(nix::errno::Errno::ENOENT)) => Ok(Firewall::Absent),
         Err(error) if error.is_unsupported() => Ok(Firewall::Unsupported),

@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::Write as _;
 use std::net::Ipv6Addr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -101,6 +101,8 @@ pub struct Relay {
     port: Port,
     own: String,
     passed: Arc<AtomicUsize>,
+    /// In microseconds.
+    late: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -126,6 +128,7 @@ impl Port {
             port: self.clone(),
             own: own.clone(),
             passed: Arc::default(),
+            late: Arc::default(),
             stop: Arc::default(),
             threads: Vec::new(),
         };
@@ -152,6 +155,11 @@ impl Relay {
     /// How many frames have come in.
     pub fn passed(&self) -> usize {
         self.passed.load(Ordering::Relaxed)
+    }
+
+    /// How late the relay itself was at most, beyond what it was told to be.
+    pub fn late(&self) -> Duration {
+        Duration::from_micros(self.late.load(Ordering::Relaxed))
     }
 
     fn work(&mut self, tap: Socket, mut out: Socket, mischief: Mischief) {
@@ -182,13 +190,15 @@ impl Relay {
                 }
             }
         }));
-        let stop = Arc::clone(&self.stop);
+        let (stop, late) = (Arc::clone(&self.stop), Arc::clone(&self.late));
         self.threads.push(std::thread::spawn(move || {
             let mut frames = queue.frames.lock().unwrap_or_else(PoisonError::into_inner);
             while !stop.load(Ordering::Relaxed) {
                 let due = frames.peek().map(|Reverse((due, ..))| *due);
                 let now = Instant::now();
-                if due.is_some_and(|due| due <= now) {
+                if let Some(due) = due.filter(|due| *due <= now) {
+                    let by = u64::try_from((now - due).as_micros()).unwrap_or(u64::MAX);
+                    late.fetch_max(by, Ordering::Relaxed);
                     if let Some(Reverse((_, _, bytes))) = frames.pop() {
                         // Lost on the way out is lost.
                         let _ = out.write_all(&bytes);

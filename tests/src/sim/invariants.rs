@@ -218,7 +218,7 @@ pub struct Watch {
     slowness: Instant,
     healed_at: Instant,
     ends_at: Instant,
-    /// When survivors of a lost majority last went on.
+    /// When survivors of a lost majority, or a primary alone, last went on.
     survived_at: Option<Instant>,
     late: Vec<LateFrame>,
     /// Times without anybody who could be heard, as they end.
@@ -439,7 +439,7 @@ impl Watch {
         }
     }
 
-    /// Survivors of a lost majority go on.
+    /// Survivors of a lost majority go on, or a primary without the other voters.
     pub const fn survived(&mut self, now: Instant) {
         self.survived_at = Some(now);
     }

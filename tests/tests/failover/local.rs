@@ -1,6 +1,5 @@
 //! `externalTrafficPolicy: Local`.
 
-
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::api::{Api, DeleteParams};
 use mooring_tests::failover::{APP, Scene};

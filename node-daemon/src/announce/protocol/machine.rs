@@ -1,6 +1,7 @@
 //! The state machine.
 
 mod claims;
+mod confirmation;
 mod estate;
 mod handover;
 mod joining;
@@ -322,6 +323,15 @@ impl Machine {
     pub fn permitted_until(&self, key: Key) -> Option<Moment> {
         let holding = self.estate.keys.get(&key)?;
         self.mandate.until(holding.added)
+    }
+
+    /// Until when all that it speaks for may be spoken for; the beginning of time if it may not.
+    #[must_use]
+    pub fn speech_ends(&self) -> Moment {
+        let speaking = self.estate.keys.values();
+        let speaking = speaking.filter(|holding| holding.speaking);
+        let ends = speaking.map(|holding| self.mandate.until(holding.added));
+        ends.min().flatten().unwrap_or_default()
     }
 
     /// Whether a frame about this key may leave at `now`.

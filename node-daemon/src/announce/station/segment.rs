@@ -316,9 +316,14 @@ impl Segment {
         deadline
     }
 
-    /// What to wait on.
-    pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.air.iter().flat_map(|air| air.wire.descriptors())
+    /// What to wait on for ARP and neighbour discovery.
+    pub(super) fn frames(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.air.iter().flat_map(|air| air.wire.frames())
+    }
+
+    /// What to wait on for messages of other members.
+    pub(super) fn messages(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.air.iter().map(|air| air.wire.messages())
     }
 
     /// The state of this node has changed: the secrets, or the port on the node network.
@@ -355,9 +360,7 @@ impl Segment {
 
     /// What it has the right to speak for, after a change.
     pub(super) fn changed_rights(&mut self) -> bool {
-        let until = self.speaker.voices().keys();
-        let until = until.map(|key| self.machine.permitted_until(*key).unwrap_or_default());
-        self.rights.prolong(until.min().unwrap_or_default())
+        self.rights.prolong(self.machine.speech_ends())
     }
 
     /// What it has the right to speak for.

@@ -130,6 +130,7 @@ impl Worker {
 
     /// Works until it is told to stop. What it leaves goes to `left`, once no frame leaves any more.
     pub(super) fn run(mut self, left: &channel::Sender<Inheritance>) {
+        let mut frames_wait = true;
         loop {
             let slot = self.slot.load_full();
             if slot.stop {
@@ -151,14 +152,16 @@ impl Worker {
                 segment.retry(&self.shared, now);
             }
             self.hear_messages();
-            for (_, segment) in self.segments.values_mut() {
-                segment.hear_frames(&self.shared);
+            if frames_wait {
+                for (_, segment) in self.segments.values_mut() {
+                    segment.hear_frames(&self.shared);
+                }
             }
             for (_, segment) in self.segments.values_mut() {
                 segment.speak(&self.shared);
             }
             self.publish_rights();
-            self.wait();
+            frames_wait = self.wait();
         }
         let Self {
             identity,
@@ -311,24 +314,25 @@ impl Worker {
         }
     }
 
-    /// Waits for a frame, a message, an order, or the next deadline.
-    fn wait(&self) {
+    /// Waits for a frame, a message, an order, or the next deadline. Whether there are frames of ARP
+    /// or neighbour discovery.
+    fn wait(&self) -> bool {
         let now = clock::now();
-        let segments = self.segments.values();
-        let deadlines = segments.map(|(_, segment)| segment.next_deadline(now));
+        let segments = || self.segments.values().map(|(_, segment)| segment);
+        let deadlines = segments().map(|segment| segment.next_deadline(now));
         let mut deadline = deadlines.fold(self.next_look, Moment::min);
         if self.shared.node_network.is_none() {
             deadline = deadline.min(self.next_try);
         }
-        let own = [self.woken.as_fd()];
+        let polled = |descriptor| PollFd::new(descriptor, PollFlags::POLLIN);
+        let mut descriptors: Vec<_> = segments().flat_map(Segment::frames).map(polled).collect();
+        let frames = descriptors.len();
         let network = self.shared.node_network.as_ref();
-        let segments = self.segments.values();
-        let mut descriptors: Vec<_> = own
-            .into_iter()
+        let others = segments()
+            .flat_map(Segment::messages)
             .chain(network.map(NodeNetwork::descriptor))
-            .chain(segments.flat_map(|(_, segment)| segment.descriptors()))
-            .map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN))
-            .collect();
+            .chain([self.woken.as_fd()]);
+        descriptors.extend(others.map(polled));
         let timeout = TimeSpec::from_duration(deadline.since(now));
         // A signal ends the wait early, and that is all that can go wrong here.
         let _ = ppoll(&mut descriptors, Some(timeout), None);
@@ -338,7 +342,11 @@ impl Worker {
             let stalls = &self.shared.metrics.stalls;
             stalls.observe(late.as_secs_f64());
         }
-        let mut drain = [0; 64];
-        while matches!((&self.woken).read(&mut drain), Ok(length) if length > 0) {}
+        let is_ready = |descriptor: &PollFd<'_>| descriptor.any() != Some(false);
+        if descriptors.last().is_some_and(is_ready) {
+            let mut drain = [0; 64];
+            while matches!((&self.woken).read(&mut drain), Ok(length) if length > 0) {}
+        }
+        descriptors.iter().take(frames).any(is_ready)
     }
 }

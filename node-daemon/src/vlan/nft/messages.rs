@@ -11,7 +11,7 @@ use netlink_bindings::nftables::{
     BitwiseOps, Chained, CmpOps, CtDirection, CtKeys, MetaKeys, Nfgenmsg, PayloadBase,
     PushExprListAttrs, Registers, Request,
 };
-use netlink_bindings::traits::{NetlinkRequest as _, Pusher};
+use netlink_bindings::traits::{NetlinkRequest, Pusher};
 
 use super::super::MarkMask;
 use super::{Chain, NftRule};
@@ -31,6 +31,13 @@ const PRIORITY_MANGLE: i32 = -150;
 const IFNAMSIZ: usize = 16;
 /// A comment, in user data as `nft` writes and shows it.
 const UDATA_COMMENT: u8 = 0;
+
+/// A question to the kernel.
+pub(super) struct Question {
+    pub(super) kind: u16,
+    pub(super) flags: u16,
+    pub(super) payload: Vec<u8>,
+}
 
 /// A transaction, and the sequence number of its last message that is answered.
 pub(super) struct Transaction {
@@ -268,14 +275,29 @@ fn octets(address: IpAddr) -> Vec<u8> {
 }
 
 /// Asks for the rules of the table: the request's type, flags and payload.
-pub(super) fn dump_rules() -> (u16, u16, Vec<u8>) {
+pub(super) fn dump_rules() -> Question {
     let mut request = Request::new().op_getrule_dump(&header());
     request.encode().push_table(TABLE);
+    question(&request)
+}
+
+/// Asks for the table itself.
+pub(super) fn get_table() -> Question {
+    let mut request = Request::new().op_gettable_do(&header());
+    request.encode().push_name(TABLE);
+    question(&request)
+}
+
+fn question(request: &impl NetlinkRequest) -> Question {
     let kind = match request.protocol() {
         netlink_bindings::traits::Protocol::Raw { request_type, .. } => request_type,
         netlink_bindings::traits::Protocol::Generic(_) => 0,
     };
-    (kind, request.flags(), request.payload().to_vec())
+    Question {
+        kind,
+        flags: request.flags(),
+        payload: request.payload().to_vec(),
+    }
 }
 
 /// A rule of the table as [`NftRule::comment`] gives it; one that says otherwise for any other rule.

@@ -11,7 +11,7 @@ use netlink_sys::{AsyncSocket as _, AsyncSocketExt as _, SocketAddr, TokioSocket
 use nix::errno::Errno;
 use tokio::time::timeout;
 
-use super::messages::{self, Transaction};
+use super::messages::{self, Question, Transaction};
 
 /// How long to wait for the kernel's answer: a busy machine may take its time to commit.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -74,21 +74,8 @@ impl Socket {
     }
 
     /// Asks for rules, and reads those of our table.
-    pub(super) async fn dump(
-        &mut self,
-        request: impl FnOnce() -> (u16, u16, Vec<u8>),
-    ) -> Result<Vec<String>, NftError> {
-        let (kind, flags, payload) = request();
-        let flags = flags | NLM_F_REQUEST | NLM_F_DUMP;
-        let length = u32::try_from(HEADER + payload.len()).map_err(|_| NftError::Garbled)?;
-        let mut bytes = Vec::new();
-        bytes.extend(length.to_ne_bytes());
-        bytes.extend(kind.to_ne_bytes());
-        bytes.extend((flags & !NLM_F_ACK).to_ne_bytes());
-        bytes.extend(SEQUENCE.to_ne_bytes());
-        bytes.extend([0; 4]);
-        bytes.extend(payload);
-        self.send(&bytes).await?;
+    pub(super) async fn dump(&mut self, question: Question) -> Result<Vec<String>, NftError> {
+        self.ask(question, NLM_F_DUMP).await?;
         let mut found = Vec::new();
         self.answers(|part| match part {
             Part::Data(payload) => {
@@ -100,6 +87,41 @@ impl Socket {
         })
         .await?;
         Ok(found)
+    }
+
+    /// Asks for one thing: whether there is such a one.
+    pub(super) async fn exists(&mut self, question: Question) -> Result<bool, NftError> {
+        self.ask(question, NLM_F_ACK).await?;
+        let mut there = true;
+        self.answers(|part| match part {
+            Part::Data(_) => Ok(false),
+            Part::Done | Part::Acknowledged(_) => Ok(true),
+            Part::Refused(Errno::ENOENT) => {
+                there = false;
+                Ok(true)
+            }
+            Part::Refused(errno) => Err(NftError::Refused(errno)),
+        })
+        .await?;
+        Ok(there)
+    }
+
+    async fn ask(&mut self, question: Question, how: u16) -> Result<(), NftError> {
+        let Question {
+            kind,
+            flags,
+            payload,
+        } = question;
+        let flags = (flags & !(NLM_F_ACK | NLM_F_DUMP)) | NLM_F_REQUEST | how;
+        let length = u32::try_from(HEADER + payload.len()).map_err(|_| NftError::Garbled)?;
+        let mut bytes = Vec::new();
+        bytes.extend(length.to_ne_bytes());
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(flags.to_ne_bytes());
+        bytes.extend(SEQUENCE.to_ne_bytes());
+        bytes.extend([0; 4]);
+        bytes.extend(payload);
+        self.send(&bytes).await
     }
 
     /// Does a transaction: all of it or nothing.

@@ -201,6 +201,8 @@ impl World {
                         self.survived |= self.are_alone(node);
                         self.watch.survived(self.now);
                     }
+                    // Its right depends on answers of an API server that are late now and then.
+                    Transition::PrimaryAlone => self.watch.survived(self.now),
                     Transition::Damped => {
                         self.nodes[node].damped_until = self.now + 61 * SECOND;
                         self.recheck = true;

@@ -6,10 +6,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::super::decision::{Cause, Transition, Voice};
-use super::super::message::{Answer, Body, Claim, Grant, Incarnation, Key, Message, NodeId};
+use super::super::message::{Body, Claim, Grant, Incarnation, Key, Message, NodeId};
 use super::super::time::Moment;
 use super::Machine;
-use super::estate::Holding;
 use super::placement;
 
 /// Keys of one claim.
@@ -35,14 +34,6 @@ const UNKNOWN_SET: Duration = Duration::from_millis(300);
 /// How long the last holder of a lapsed key is given (rule J). Less than a second, so that another
 /// still has the time to take it within one.
 pub(super) const PREFERENCE: Duration = Duration::from_millis(700);
-/// Keys that most voters have refused for so long are let go again: reordered messages cause
-/// refusals for a moment.
-const REFUSED: Duration = Duration::from_millis(50);
-/// Keys that were not confirmed by then are let go again.
-const UNCONFIRMED: Duration = Duration::from_millis(600);
-/// If a set is refused, what was added last is let go while there is that much left of the right
-/// to speak for the rest.
-const LAST_CHANCE: Duration = Duration::from_millis(195);
 
 /// A key that nobody holds.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -507,7 +498,7 @@ impl Machine {
     }
 
     /// The voters that can grant: those that live, and this node itself.
-    fn able_voters(&self) -> impl Iterator<Item = NodeId> + '_ {
+    pub(super) fn able_voters(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.registry
             .current
             .voters
@@ -524,8 +515,12 @@ impl Machine {
     }
 
     /// Tries a key again later: the better it suits others, the later.
-    fn put_off(&mut self, key: Key) {
-        let rank = placement::rank(key, (self.me, self.local.weight), self.eligible_others());
+    pub(super) fn put_off(&mut self, key: Key) {
+        let candidates = self.view.as_ref().and_then(|view| view.keys.get(&key));
+        let rivals = self
+            .eligible_others()
+            .filter(|(node, _)| candidates.is_none_or(|candidates| candidates.include(*node)));
+        let rank = placement::rank(key, (self.me, self.local.weight), rivals);
         let rank = u32::try_from(rank.min(RANKS)).unwrap_or(u32::MAX);
         let times = self
             .claims
@@ -580,120 +575,5 @@ impl Machine {
             self.lose(&late);
         }
         self.claims.reschedule();
-    }
-
-    /// Takes in what somebody says about the own set.
-    pub(super) fn note_answer(&mut self, node: NodeId, answer: Answer, same_generation: bool) {
-        let votes = same_generation && self.registry.has_voter(node);
-        match answer {
-            Answer::None => {}
-            Answer::Unknown => self.tell_set_again(node),
-            Answer::Refused { holder } if votes => {
-                let now = self.now;
-                self.estate.refusals.entry(node).or_insert((holder, now));
-            }
-            Answer::Refused { .. } => {}
-            Answer::Accepted { seq, digest } if votes => {
-                if digest == self.estate.digest && !self.estate.dirty {
-                    self.estate.acknowledged.insert(node);
-                    self.estate.refusals.remove(&node);
-                }
-                let exactness = self.exactness();
-                if self.mandate.note_echo(node, seq, digest, exactness) {
-                    self.count_echoes();
-                }
-            }
-            Answer::Accepted { .. } => {}
-        }
-    }
-
-    /// Counts the echoes of the own heartbeats.
-    pub(super) fn count_echoes(&mut self) {
-        let mandate = self.parameters.mandate;
-        self.mandate.count(&self.registry.current, mandate);
-        if let Some(limit) = self.alone_until() {
-            if self.mandate.alone.is_none() {
-                self.note(Transition::PrimaryAlone);
-            }
-            self.mandate.count_alone(self.me, limit, mandate);
-        } else if self
-            .mandate
-            .alone
-            .is_some_and(|alone| alone.until <= self.now)
-        {
-            self.mandate.alone = None;
-        }
-        self.revive();
-    }
-
-    /// Where a rule is switched off that forbids it: takes back what was let go, if an echo of a
-    /// heartbeat comes in that listed it.
-    fn revive(&mut self) {
-        if self.estate.ghosts.is_empty() || self.mandate.end().is_none_or(|end| self.now >= end) {
-            return;
-        }
-        let seq = self.mandate.confirmed_seq();
-        let ghosts = std::mem::take(&mut self.estate.ghosts);
-        for (key, ghost) in ghosts {
-            if ghost.added <= seq && ghost.speaking {
-                let holding = Holding {
-                    speaking: false,
-                    ..ghost
-                };
-                self.estate.add(key, holding);
-            }
-        }
-    }
-
-    /// Whether all voters that live have the set as it is, or have refused it.
-    pub(super) fn is_known_to_voters(&self) -> bool {
-        self.registry.current.voters.iter().all(|voter| {
-            *voter == self.me
-                || self.estate.acknowledged.contains(voter)
-                || self.estate.refusals.contains_key(voter)
-                || self.peers.get(voter).is_none_or(|peer| peer.suspected)
-        })
-    }
-
-    /// Lets go of what was added, if the voters do not accept it.
-    pub(super) fn drop_hopeless(&mut self) {
-        if self.estate.unconfirmed.is_empty() || self.estate.dirty {
-            return;
-        }
-        let now = self.now;
-        let refusals = &self.estate.refusals;
-        let refuses = |voter: &NodeId| {
-            refusals
-                .get(voter)
-                .is_some_and(|(_, since)| *since + REFUSED <= now)
-        };
-        let willing: usize = self
-            .able_voters()
-            .filter(|voter| !refuses(voter))
-            .map(|voter| self.weight_of_vote(voter))
-            .sum();
-        let refused = !refusals.is_empty() && willing < self.registry.current.majority();
-        let ends_soon = !refusals.is_empty()
-            && self.estate.speaks()
-            && self
-                .mandate
-                .end()
-                .is_some_and(|end| end <= now + LAST_CHANCE);
-        let late = |holding: &Holding| holding.since + UNCONFIRMED <= now;
-        let hopeless: Vec<Key> = self
-            .estate
-            .unconfirmed
-            .iter()
-            .copied()
-            .filter(|key| refused || ends_soon || self.estate.keys.get(key).is_some_and(late))
-            .collect();
-        if hopeless.is_empty() {
-            return;
-        }
-        self.note(Transition::KeysDropped);
-        for key in hopeless {
-            self.release(key, None, Cause::Lapsed);
-            self.put_off(key);
-        }
     }
 }

@@ -321,10 +321,12 @@ impl Machine {
     fn is_unheard(&self) -> bool {
         let now = self.now;
         let mut any = false;
-        for (node, _, is_there) in self.neighbours() {
+        for (node, peer, says_so) in self.neighbours() {
             if !self.registry.has_voter(node) {
                 continue;
             }
+            // One whose link flapped says for a while that it is not there, and yet may be.
+            let is_there = says_so || peer.heard_on_segment_since(now - ON_SEGMENT);
             match self.senses.heard_by.get(&node) {
                 Some((heard, at)) if now < *at + ON_SEGMENT => {
                     if *heard {
