@@ -340,6 +340,12 @@ impl Machine {
         self.permitted_until(key).is_some_and(|until| now < until)
     }
 
+    /// How many other members it has heard.
+    #[must_use]
+    pub fn peers(&self) -> usize {
+        self.peers.len()
+    }
+
     /// The keys that it holds.
     #[must_use]
     pub fn held(&self) -> BTreeSet<Key> {

@@ -316,6 +316,11 @@ impl Segment {
         deadline
     }
 
+    /// How many other members it has heard of.
+    pub(super) fn members(&self) -> usize {
+        self.machine.peers()
+    }
+
     /// What to wait on for ARP and neighbour discovery.
     pub(super) fn frames(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.air.iter().flat_map(|air| air.wire.frames())

@@ -36,6 +36,10 @@ const MESSAGES_AT_ONCE: usize = 1024;
 const RETRY: Duration = Duration::from_secs(1);
 /// From when on waking up late is counted.
 const STALL: Duration = Duration::from_millis(50);
+/// From so many members on, messages are gathered for that long: to wake up for each costs more than
+/// it takes to read it. Questions of neighbours do not wait.
+const CROWD: usize = 16;
+const GATHER: Duration = Duration::from_millis(5);
 /// How often to look at the secrets.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -151,6 +155,7 @@ impl Worker {
             for (_, segment) in self.segments.values_mut() {
                 segment.retry(&self.shared, now);
             }
+            let heard = clock::now();
             self.hear_messages();
             if frames_wait {
                 for (_, segment) in self.segments.values_mut() {
@@ -161,7 +166,7 @@ impl Worker {
                 segment.speak(&self.shared);
             }
             self.publish_rights();
-            frames_wait = self.wait();
+            frames_wait = self.wait(heard + GATHER);
         }
         let Self {
             identity,
@@ -314,9 +319,9 @@ impl Worker {
         }
     }
 
-    /// Waits for a frame, a message, an order, or the next deadline. Whether there are frames of ARP
-    /// or neighbour discovery.
-    fn wait(&self) -> bool {
+    /// Waits for a frame, a message, an order, or the next deadline; for messages, where there are many,
+    /// not before that time. Whether there are frames of ARP or neighbour discovery.
+    fn wait(&self, gathered: Moment) -> bool {
         let now = clock::now();
         let segments = || self.segments.values().map(|(_, segment)| segment);
         let deadlines = segments().map(|segment| segment.next_deadline(now));
@@ -324,16 +329,27 @@ impl Worker {
         if self.shared.node_network.is_none() {
             deadline = deadline.min(self.next_try);
         }
+        let gathers = now < gathered && segments().any(|segment| segment.members() >= CROWD);
+        let timer = if gathers {
+            deadline.min(gathered)
+        } else {
+            deadline
+        };
         let polled = |descriptor| PollFd::new(descriptor, PollFlags::POLLIN);
         let mut descriptors: Vec<_> = segments().flat_map(Segment::frames).map(polled).collect();
         let frames = descriptors.len();
-        let network = self.shared.node_network.as_ref();
-        let others = segments()
-            .flat_map(Segment::messages)
-            .chain(network.map(NodeNetwork::descriptor))
-            .chain([self.woken.as_fd()]);
-        descriptors.extend(others.map(polled));
-        let timeout = TimeSpec::from_duration(deadline.since(now));
+        if !gathers {
+            let network = self.shared.node_network.as_ref();
+            let network = network.map(NodeNetwork::descriptor);
+            descriptors.extend(
+                segments()
+                    .flat_map(Segment::messages)
+                    .chain(network)
+                    .map(polled),
+            );
+        }
+        descriptors.push(polled(self.woken.as_fd()));
+        let timeout = TimeSpec::from_duration(timer.since(now));
         // A signal ends the wait early, and that is all that can go wrong here.
         let _ = ppoll(&mut descriptors, Some(timeout), None);
         let late = clock::now().since(deadline);
