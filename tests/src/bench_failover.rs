@@ -17,6 +17,7 @@ mod rows;
 mod table;
 
 use std::fs;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -34,6 +35,10 @@ use crate::netlab::{self, TEMPORARY};
 
 /// How often a repetition that does not count may be repeated, for each that is wanted.
 const MORE: usize = 2;
+/// More daemons than that leave one another no processor: each hears all others ten times a second.
+const DAEMONS_PER_CORE: usize = 25;
+/// What is to be measured where there are cores enough.
+const MOST_DAEMONS: usize = 100;
 
 /// What is done.
 #[derive(Clone, Debug)]
@@ -65,7 +70,7 @@ impl Scale {
             long: 5,
             api_outage: Duration::from_secs(60),
             rest: Duration::from_secs(60),
-            nodes: 100,
+            nodes: cores().saturating_mul(DAEMONS_PER_CORE).min(MOST_DAEMONS),
             only: String::new(),
             seed: 1,
             tells: true,
@@ -85,6 +90,10 @@ impl Scale {
             ..full
         })
     }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 fn number<T: std::str::FromStr>(name: &str, default: T) -> Result<T>
