@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::Write as _;
 use std::net::Ipv6Addr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -22,6 +22,7 @@ use anyhow::{Context as _, Result};
 use socket2::Socket;
 
 use super::capture::{next_frame, open, open_filtered};
+use super::frame::Mac;
 use super::port::{Direction, Port};
 use super::raw::checksum;
 use super::{filters, ip, run};
@@ -101,8 +102,6 @@ pub struct Relay {
     port: Port,
     own: String,
     passed: Arc<AtomicUsize>,
-    /// In microseconds.
-    late: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -128,7 +127,6 @@ impl Port {
             port: self.clone(),
             own: own.clone(),
             passed: Arc::default(),
-            late: Arc::default(),
             stop: Arc::default(),
             threads: Vec::new(),
         };
@@ -146,7 +144,7 @@ impl Port {
         ] {
             self.rule(Direction::Sends, rule)?;
         }
-        relay.work(tap, out, mischief);
+        relay.work(tap, out, mac, mischief);
         Ok(relay)
     }
 }
@@ -157,12 +155,7 @@ impl Relay {
         self.passed.load(Ordering::Relaxed)
     }
 
-    /// How late the relay itself was at most, beyond what it was told to be.
-    pub fn late(&self) -> Duration {
-        Duration::from_micros(self.late.load(Ordering::Relaxed))
-    }
-
-    fn work(&mut self, tap: Socket, mut out: Socket, mischief: Mischief) {
+    fn work(&mut self, tap: Socket, mut out: Socket, source: Mac, mischief: Mischief) {
         let queue = Arc::new(Queue::default());
         let (stop, passed, waiting) = (
             Arc::clone(&self.stop),
@@ -176,7 +169,9 @@ impl Relay {
                 let Ok(Some(frame)) = next_frame(&tap, &mut buffer) else {
                     continue;
                 };
-                if !is_relayed(&frame.bytes) {
+                // What goes to the host is seen as well: relayed, it would go round for ever.
+                let is_its_own = frame.bytes.get(6..12) == Some(&source.0);
+                if !is_its_own || !is_relayed(&frame.bytes) {
                     continue;
                 }
                 passed.fetch_add(1, Ordering::Relaxed);
@@ -190,15 +185,13 @@ impl Relay {
                 }
             }
         }));
-        let (stop, late) = (Arc::clone(&self.stop), Arc::clone(&self.late));
+        let stop = Arc::clone(&self.stop);
         self.threads.push(std::thread::spawn(move || {
             let mut frames = queue.frames.lock().unwrap_or_else(PoisonError::into_inner);
             while !stop.load(Ordering::Relaxed) {
                 let due = frames.peek().map(|Reverse((due, ..))| *due);
                 let now = Instant::now();
-                if let Some(due) = due.filter(|due| *due <= now) {
-                    let by = u64::try_from((now - due).as_micros()).unwrap_or(u64::MAX);
-                    late.fetch_max(by, Ordering::Relaxed);
+                if due.is_some_and(|due| due <= now) {
                     if let Some(Reverse((_, _, bytes))) = frames.pop() {
                         // Lost on the way out is lost.
                         let _ = out.write_all(&bytes);

@@ -211,12 +211,13 @@ async fn addresses_that_only_the_kubelet_knows_are_kept() {
     let name = unique("n");
     let server = Server::named(&name).public("192.0.2.1").private("10.1.0.1");
     stage.world.add(server.clone());
-    let _central = stage.for_cloud().try_start().await;
     let node = NodeBuilder::new(&name).tainted().ready();
     let node = node
         .address("InternalIP", "172.16.0.9")
         .address("InternalIP", "10.1.0.1");
+    // All at once, as a kubelet reports; what is built here takes two requests.
     node.create(&stage.admin).await.unwrap();
+    let _central = stage.for_cloud().try_start().await;
     let node = stage.initialized(&name).await;
     let mut expected = server.addresses(crate::CLOUD);
     expected.push("InternalIP 172.16.0.9".to_owned());
