@@ -115,8 +115,11 @@ fn narrow(all: &[NodeAddress], value: &str) -> Result<Vec<NodeAddress>, Provided
         let before = matching.len();
         matching.extend(found.cloned());
         if matching.len() == before {
+            // Host names apart: the Node's own may be written a moment later, and the same fault
+            // would be told once more in other words.
             let known = all
                 .iter()
+                .filter(|a| a.address.parse::<IpAddr>().is_ok())
                 .map(ToString::to_string)
                 .collect::<Vec<_>>()
                 .join(", ");

@@ -83,6 +83,15 @@ fn an_unsatisfiable_node_ip_is_an_error_that_names_both_sides() {
     }
 }
 
+/// Whether the Node's status has its host name yet must not make another text of one fault.
+#[test]
+fn an_unsatisfiable_node_ip_is_told_in_the_same_words_with_and_without_a_host_name() {
+    let machine = list(&[(InternalIP, "10.0.0.1")]);
+    let refusal = |current: &[NodeAddress]| wanted(&machine, current, Some("10.8.8.8"));
+    let error = refusal(&[]).unwrap_err();
+    assert_eq!(refusal(&list(&[(Hostname, "n1")])), Err(error));
+}
+
 #[test]
 fn the_nodes_own_host_name_is_kept() {
     let machine = list(&[(InternalIP, "10.0.0.1")]);
