@@ -4,6 +4,7 @@ pub mod cloudlycke;
 pub mod cloudscale;
 pub mod linode;
 pub mod load_balancers;
+pub mod phoenixnap;
 mod several;
 
 pub use several::Clouds;

@@ -101,6 +101,12 @@ pub mod annotations {
     /// Written by central on a Service: the addresses it holds, separated by commas. Read by
     /// central, so that a Service whose status was wiped gets the same addresses again.
     pub const ALLOCATED_ADDRESSES: &str = "mooring.dev/allocated-addresses";
+    /// Written by central on a Service at phoenixNAP: the id of the public network that its addresses
+    /// are in. Read by central, so that they follow when the configuration names another one.
+    pub const PUBLIC_NETWORK: &str = "mooring.dev/public-network";
+    /// Written by central on the Service `default/kubernetes` while it buys an IP block: who does, and
+    /// what. Read by central: whoever else believes to lead waits meanwhile.
+    pub const IP_BLOCK_CLAIM: &str = "mooring.dev/ip-block-claim";
     /// Written by each node daemon on its own Lease: a JSON object from the name of each L2Network
     /// on which it can speak to the MAC address it speaks from. Read by people.
     pub const LEASE_SEGMENTS: &str = "mooring.dev/segments";
@@ -174,6 +180,28 @@ pub mod cloudscale_tags {
     pub const SERVICE_UID: &str = "mooring-service-uid";
     /// The cluster that it was made for, by the UID of the Service `default/kubernetes`.
     pub const CLUSTER: &str = "mooring-cluster";
+}
+
+/// Tags of public IP blocks at phoenixNAP, written and read by central: those of the Go controller, and
+/// one more.
+pub mod phoenixnap_tags {
+    /// What made the block: [`USAGE_VALUE`].
+    pub const USAGE: &str = "usage";
+    /// What [`USAGE`] says.
+    pub const USAGE_VALUE: &str = "cloud-provider-phoenixnap-auto";
+    /// The cluster that it was bought for, by the UID of the namespace `kube-system`.
+    pub const CLUSTER: &str = "cluster";
+    /// The namespace of the Service that has it for itself.
+    pub const SERVICE_NAMESPACE: &str = "serviceNamespace";
+    /// The name of that Service.
+    pub const SERVICE_NAME: &str = "serviceName";
+    /// Nobody needs it any more: it is to be detached and released.
+    pub const DELETE: &str = "delete";
+    /// What [`DELETE`] says.
+    pub const DELETE_VALUE: &str = "true";
+    /// Several Services share it; the value is the id of the public network that it was bought for.
+    /// Mooring's own.
+    pub const POOL: &str = "pool";
 }
 
 /// Finalizers.
@@ -283,6 +311,20 @@ pub mod reasons {
     pub const NO_MEMBER_ADDRESS: &str = "NoMemberAddress";
     /// Service, Warning: its health monitors will take good members for bad ones.
     pub const HEALTH_MONITOR_UNFIT: &str = "HealthMonitorUnfit";
+    /// Service, Warning: the IP block of its address is not there any more.
+    pub const IP_BLOCK_LOST: &str = "IPBlockLost";
+    /// Service, Warning: somebody has taken the IP block of its address from the public network.
+    pub const IP_BLOCK_DETACHED: &str = "IPBlockDetached";
+    /// Service, Warning: the cloud has failed to assign its IP block.
+    pub const IP_BLOCK_FAILED: &str = "IPBlockFailed";
+    /// Service, Warning: its IP block moves to another public network.
+    pub const IP_BLOCK_MOVED: &str = "IPBlockMoved";
+    /// Service, Warning: its IP block does not bear our tags any more.
+    pub const IP_BLOCK_UNTAGGED: &str = "IPBlockUntagged";
+    /// Service, Warning: the address that it asks for is its user's own affair.
+    pub const ADDRESS_NOT_OURS: &str = "AddressNotOurs";
+    /// Service `default/kubernetes`, Warning: an IP block that nobody needs cannot be given back.
+    pub const IP_BLOCK_STUCK: &str = "IPBlockStuck";
     /// Service, Warning: it asks for something that its cloud's load balancers do not have.
     pub const UNSUPPORTED_FIELD: &str = "UnsupportedField";
 }

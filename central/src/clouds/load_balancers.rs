@@ -9,13 +9,13 @@
 //! ([`Progress::Wait`]), so that no worker is occupied, and each pass plans anew from what the
 //! cluster says then.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use mooring_common::engine::Impact;
+use mooring_common::k8s::{EventKind, ObjectKey};
 use mooring_common::node_view::NodeView;
 
 use crate::cloud_api::CloudError;
@@ -88,9 +88,21 @@ pub struct Provided {
     pub ingress: Vec<Ingress>,
     /// For its annotations: key and value.
     pub annotations: Vec<(&'static str, String)>,
+    /// For `spec.loadBalancerIP`, which takes the right to patch Services themselves. `None`: that is
+    /// left as it is.
+    pub load_balancer_ip: Option<String>,
     /// When to look again although all is as wanted as far as that is known: something could not
     /// be asked. `None`: nothing was left open.
     pub again: Option<Duration>,
+}
+
+/// What of a Service's own fields goes with its load balancer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Leavings {
+    /// The keys of annotations that are there.
+    pub annotations: Vec<&'static str>,
+    /// Whether `spec.loadBalancerIP` is what was written for it, and it lives on.
+    pub load_balancer_ip: bool,
 }
 
 /// How far a pass has come.
@@ -155,8 +167,8 @@ pub enum Stop {
     /// The Service has changed, or is being deleted: plan anew.
     #[error("the Service has changed meanwhile")]
     Changed,
-    /// The API server cannot be asked whether the Service is still wanted.
-    #[error("the API server does not say whether it is still wanted: {0}")]
+    /// The API server cannot be asked for what must be known, as whether the Service is still wanted.
+    #[error("the API server does not answer: {0}")]
     Unasked(String),
     /// Other Services wait, or this one has had its time: go on later.
     #[error("other Services wait")]
@@ -201,6 +213,40 @@ pub trait Prepared: Send + Sync {
     async fn carry_out(self: Box<Self>, gate: &dyn Gate) -> Result<Progress, Setback>;
 }
 
+/// Who looks after what belongs to no Service.
+#[async_trait]
+pub trait Attendant: Gate {
+    /// Reports an Event about the cluster, by its Service `default/kubernetes`.
+    async fn tell(&self, kind: EventKind, reason: &'static str, note: &str);
+
+    /// Told when there is room again for Services that had to be refused.
+    fn freed(&self);
+}
+
+/// Which Services a load balancer was made for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MadeFor {
+    /// The one of this UID.
+    Uid(String),
+    /// The one of this name, whatever its UID.
+    Named(ObjectKey),
+    /// Several, of which none is left.
+    Several,
+}
+
+impl fmt::Display for MadeFor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uid(uid) => write!(f, "a Service of this cluster that is no more (UID {uid})"),
+            Self::Named(key) => write!(
+                f,
+                "the Service {key} of this cluster, which is no more or wants none any more"
+            ),
+            Self::Several => f.write_str("Services of this cluster, none of which has a part of it"),
+        }
+    }
+}
+
 /// A load balancer that bears this cluster's marks and those of a Service that is no more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Orphan {
@@ -208,8 +254,8 @@ pub struct Orphan {
     pub id: String,
     /// Its name, for people.
     pub name: String,
-    /// The UID of the Service that it was made for.
-    pub service_uid: String,
+    /// What it was made for.
+    pub made_for: MadeFor,
 }
 
 /// The load balancers of a cloud. All methods may be called for several Services at once, but only
@@ -226,7 +272,7 @@ pub trait LoadBalancers: Send + Sync {
     /// Changes nothing.
     ///
     /// # Errors
-    /// [`Setback`], never [`Setback::Stopped`].
+    /// [`Setback`]; of [`Setback::Stopped`] only [`Stop::Unasked`].
     async fn prepare(&self, demand: &Demand) -> Result<Box<dyn Prepared>, Setback>;
 
     /// Observes what there is for a Service that is to have no load balancer (any more), and plans
@@ -234,8 +280,13 @@ pub trait LoadBalancers: Send + Sync {
     /// provably its own is removed. An empty plan, carried out, gives [`Progress::Removed`].
     ///
     /// # Errors
-    /// [`Setback`], never [`Setback::Stopped`] or [`Setback::Invalid`].
+    /// [`Setback`], never [`Setback::Invalid`]; of [`Setback::Stopped`] only [`Stop::Unasked`].
     async fn prepare_removal(&self, demand: &Demand) -> Result<Box<dyn Prepared>, Setback>;
+
+    /// What of a Service's own fields goes with its load balancer, and goes last.
+    fn leavings(&self, _service: &ServiceView) -> Leavings {
+        Leavings::default()
+    }
 
     /// Lets go of what is remembered of a Service that is no more, by its UID.
     fn forget(&self, service_uid: &str);
@@ -249,14 +300,14 @@ pub trait LoadBalancers: Send + Sync {
     fn observation_cost(&self) -> usize;
 
     /// Load balancers that bear the marks of this cluster and of a Service that is not among
-    /// `living` (UIDs), from a complete and fresh listing.
+    /// `living`, from a complete and fresh listing.
     ///
     /// # Errors
     /// [`CloudError`] unless the listing is complete.
     async fn orphans(
         &self,
         cluster: &str,
-        living: &HashSet<String>,
+        living: &[ServiceView],
     ) -> Result<Vec<Orphan>, CloudError>;
 
     /// Deletes one, after having looked once more at its marks.
@@ -264,6 +315,11 @@ pub trait LoadBalancers: Send + Sync {
     /// # Errors
     /// [`Setback`] unless it is gone or on its way.
     async fn remove_orphan(&self, orphan: &Orphan, gate: &dyn Gate) -> Result<(), Setback>;
+
+    /// Looks after what belongs to no Service (any more), for as long as it is polled.
+    async fn tend(&self, _attendant: &dyn Attendant) {
+        std::future::pending().await
+    }
 }
 
 impl fmt::Display for Shown {

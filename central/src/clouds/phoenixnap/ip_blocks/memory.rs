@@ -1,0 +1,214 @@
+//! What is remembered between passes.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::super::model::{Block, BlockStatus, Holder, Network};
+use super::ownership::Owned;
+use super::purchase::Ours;
+
+/// How often the cloud is asked whether what it was told to do is done.
+pub(super) const POLL: Duration = Duration::from_secs(2);
+/// How far apart the two listings are at least that do not have a block, before it counts as gone.
+pub(super) const APART: Duration = Duration::from_secs(10);
+/// The longest time between two attempts at what the cloud has failed at.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// What is remembered.
+#[derive(Debug)]
+pub(super) struct Memory {
+    /// The blocks of this cluster, from the last complete listing and what was done since; and when
+    /// that listing was begun.
+    pub(super) blocks: Option<(Vec<Owned>, Instant)>,
+    /// The public network, and when it was asked for.
+    pub(super) network: Option<(Network, Instant)>,
+    /// What is older is not good enough even where nothing is to be done.
+    pub(super) fresh_since: Instant,
+    /// Whether the tags exist that blocks bear.
+    pub(super) tags_exist: bool,
+    /// Whether it is known which addresses were given out before this process.
+    pub(super) is_seeded: bool,
+    /// What each Service was given, by its UID.
+    pub(super) given: HashMap<String, Ipv4Addr>,
+    /// Services whose block is gone for good, by UID.
+    pub(super) lost: HashSet<String>,
+    /// Since when the block of this address is missing.
+    missing: HashMap<Ipv4Addr, Instant>,
+    /// Until when a network does not take changes, by its id.
+    busy: HashMap<String, Instant>,
+    /// At what the cloud has failed, by block: how often in a row, and when to try again.
+    failed: HashMap<String, (u32, Instant)>,
+    /// Since when a block is one too many, by id.
+    pub(super) surplus: BTreeMap<String, Instant>,
+    /// The right to buy, while this process has it.
+    pub(super) claim: Option<Ours>,
+}
+
+/// What a listing says of an address that it does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Absence {
+    /// Another listing is to say so too.
+    Suspected,
+    /// Two have said so.
+    Certain,
+}
+
+impl Memory {
+    pub(super) fn new() -> Self {
+        Self {
+            blocks: None,
+            network: None,
+            fresh_since: Instant::now(),
+            tags_exist: false,
+            is_seeded: false,
+            given: HashMap::new(),
+            lost: HashSet::new(),
+            missing: HashMap::new(),
+            busy: HashMap::new(),
+            failed: HashMap::new(),
+            surplus: BTreeMap::new(),
+            claim: None,
+        }
+    }
+
+    /// What is known of the cloud is not good enough any more.
+    pub(super) fn expires(&mut self) {
+        self.fresh_since = Instant::now();
+    }
+
+    /// A complete listing, begun then.
+    pub(super) fn listed(&mut self, blocks: Vec<Owned>, begun: Instant) {
+        let has = |id: &String| blocks.iter().any(|owned| owned.block.id == *id);
+        self.failed.retain(|id, _| has(id));
+        self.surplus.retain(|id, _| has(id));
+        self.missing
+            .retain(|address, _| !blocks.iter().any(|o| o.block.cidr.contains(address)));
+        for owned in &blocks {
+            let is_failed = matches!(
+                owned.block.status,
+                BlockStatus::AssigningFailed | BlockStatus::UnassigningFailed
+            );
+            if !is_failed && !in_transit(&owned.block.status) {
+                self.failed.remove(&owned.block.id);
+            }
+        }
+        self.blocks = Some((blocks, begun));
+    }
+
+    /// What is known of one block now.
+    pub(super) fn changed(&mut self, id: &str, change: impl FnOnce(&mut Owned)) {
+        if let Some((blocks, _)) = &mut self.blocks
+            && let Some(owned) = blocks.iter_mut().find(|owned| owned.block.id == id)
+        {
+            change(owned);
+        }
+    }
+
+    pub(super) fn bought(&mut self, owned: Owned) {
+        if let Some((blocks, _)) = &mut self.blocks {
+            blocks.retain(|other| other.block.id != owned.block.id);
+            blocks.push(owned);
+        }
+    }
+
+    pub(super) fn attached(&mut self, block: &str, network: &str) {
+        self.changed(block, |owned| {
+            owned.block.status = BlockStatus::Assigning;
+            owned.block.holder = Some(Holder::Network(network.to_owned()));
+        });
+        let cidr = self.block(block).map(|block| block.cidr);
+        if let (Some((known, _)), Some(cidr)) = (&mut self.network, cidr)
+            && known.id == network
+            && !known.blocks.iter().any(|(id, _)| id == block)
+        {
+            known.blocks.push((block.to_owned(), cidr));
+        }
+    }
+
+    pub(super) fn detached(&mut self, block: &str, network: &str) {
+        self.changed(block, |owned| owned.block.status = BlockStatus::Unassigning);
+        if let Some((known, _)) = &mut self.network
+            && known.id == network
+        {
+            known.blocks.retain(|(id, _)| id != block);
+        }
+    }
+
+    pub(super) fn released(&mut self, block: &str) {
+        if let Some((blocks, _)) = &mut self.blocks {
+            blocks.retain(|owned| owned.block.id != block);
+        }
+        self.failed.remove(block);
+        self.surplus.remove(block);
+    }
+
+    pub(super) fn block(&self, id: &str) -> Option<&Block> {
+        let (blocks, _) = self.blocks.as_ref()?;
+        let found = blocks.iter().find(|owned| owned.block.id == id);
+        found.map(|owned| &owned.block)
+    }
+
+    /// The last listing does not have the block of this address.
+    pub(super) fn misses(&mut self, address: Ipv4Addr) -> Absence {
+        let Some((_, begun)) = &self.blocks else {
+            return Absence::Suspected;
+        };
+        let since = *self.missing.entry(address).or_insert(*begun);
+        if *begun >= since + APART {
+            Absence::Certain
+        } else {
+            Absence::Suspected
+        }
+    }
+
+    /// For how long a network does not take changes, if that is known.
+    pub(super) fn is_busy(&self, network: &str) -> Option<Duration> {
+        let until = self.busy.get(network)?;
+        let left = until.saturating_duration_since(Instant::now());
+        (!left.is_zero()).then_some(left)
+    }
+
+    pub(super) fn set_busy(&mut self, network: &str, pause: Duration) {
+        self.busy.insert(network.to_owned(), Instant::now() + pause);
+    }
+
+    /// How long to wait before what has failed is tried again.
+    pub(super) fn pause(&self, block: &str) -> Option<Duration> {
+        let (_, at) = self.failed.get(block)?;
+        let left = at.saturating_duration_since(Instant::now());
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// It is tried at a block that the cloud has failed at.
+    pub(super) fn tries_again(&mut self, block: &str) {
+        let entry = self.failed.entry(block.to_owned()).or_insert((0, Instant::now()));
+        entry.0 = entry.0.saturating_add(1);
+        let factor = 2_u32.saturating_pow(entry.0.min(8));
+        entry.1 = Instant::now() + POLL.saturating_mul(factor).min(LONGEST_PAUSE);
+    }
+
+    pub(super) fn forget(&mut self, uid: &str) {
+        self.given.remove(uid);
+        self.lost.remove(uid);
+    }
+}
+
+/// Whether the cloud is at work on it.
+fn in_transit(status: &BlockStatus) -> bool {
+    matches!(
+        status,
+        BlockStatus::Creating | BlockStatus::Assigning | BlockStatus::Unassigning
+    )
+}
+
+/// What is said while somebody else works with the memory: it is heeded before the next does.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    /// Services that are no more, by UID.
+    pub(super) gone: Vec<String>,
+    /// What is known is to be looked at anew.
+    pub(super) anew: bool,
+}
