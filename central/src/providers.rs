@@ -10,6 +10,7 @@ use crate::clouds::cloudlycke::Cloudlycke;
 use crate::clouds::cloudscale::{self, Cloudscale};
 use crate::clouds::linode::{self, Linode};
 use crate::clouds::load_balancers::LoadBalancers;
+use crate::clouds::phoenixnap::{self, PhoenixNap};
 use crate::clouds::{Clouds, Instances};
 use crate::flags::{Flags, Provider};
 use crate::inventory::Inventory;
@@ -36,9 +37,11 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
     let providers = names.collect::<Vec<_>>().join(",");
     tracing::info!(providers, because = flags.choice.because, "chosen");
     let env = |variable: &str| std::env::var(variable).ok();
+    let has_machines = flags.choice.providers.contains(&Provider::Cloudlycke);
     let mut faults = Vec::new();
     let mut linode = None;
     let mut cloudscale = None;
+    let mut phoenixnap = None;
     for provider in &flags.choice.providers {
         match provider {
             Provider::Linode => {
@@ -49,11 +52,16 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
                 let read = cloudscale::Config::read(&env);
                 cloudscale = read.map_err(|found| faults.extend(found)).ok();
             }
+            Provider::PhoenixNap => {
+                let path = flags.cloud_config.as_deref().filter(|_| !has_machines);
+                let read = phoenixnap::Config::read(&env, path, flags.phoenixnap.clone());
+                phoenixnap = read.map_err(|found| faults.extend(found)).ok();
+            }
             Provider::Cloudlycke => {}
         }
     }
     if !faults.is_empty() {
-        bail!("the environment cannot be used:\n{}", list(&faults));
+        bail!("the configuration cannot be used:\n{}", list(&faults));
     }
     let mut clouds: Vec<Arc<dyn Instances>> = Vec::new();
     let mut machines = None;
@@ -70,15 +78,21 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
         clouds.push(Arc::new(Inventory::new(opened)));
     }
     if let Some(config) = cloudscale {
-        if flags.cloud_config.is_some() && !flags.choice.providers.contains(&Provider::Cloudlycke) {
+        let is_read = has_machines || flags.choice.providers.contains(&Provider::PhoenixNap);
+        if flags.cloud_config.is_some() && !is_read {
             tracing::warn!("--cloud-config is ignored: cloudscale reads its environment alone");
         }
-        let opened = Cloudscale::new(config, flags.limits.or(cloudscale::LIMITS), metrics)?;
+        let opened = Cloudscale::new(config, flags.limits.or(cloudscale::LIMITS), metrics.clone())?;
         let inventory = Arc::new(Inventory::new(opened.clone()));
         load_balancers = Some(opened.load_balancers(inventory.clone()));
         clouds.push(inventory);
     }
-    if flags.choice.providers.contains(&Provider::Cloudlycke) {
+    if let Some(config) = phoenixnap {
+        let opened = PhoenixNap::new(config, flags.limits.or(phoenixnap::LIMITS), metrics)?;
+        opened.check().await?;
+        clouds.push(Arc::new(Inventory::new(opened)));
+    }
+    if has_machines {
         let opened = Arc::new(Cloudlycke::open(flags.cloud_config.clone()).await?);
         clouds.push(opened.clone());
         machines = Some(opened);
