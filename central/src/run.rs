@@ -83,9 +83,10 @@ impl Program {
             user_agent: "cloud-controller-manager".to_owned(),
         })
         .await?;
-        let host = hostname();
+        let identity = format!("{}_{}", hostname(), uuid::Uuid::new_v4());
+        let opened = opened.with_cluster(&client, &identity);
         Ok(Self {
-            identity: format!("{host}_{}", uuid::Uuid::new_v4()),
+            identity,
             registry,
             watched: Watched::new(),
             flags,

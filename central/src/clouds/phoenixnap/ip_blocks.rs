@@ -22,6 +22,7 @@
 //! network takes one change at a time, and what one Service is given another cannot have.
 
 mod allot;
+mod api;
 mod apply;
 mod cloud;
 mod cluster;
@@ -60,7 +61,7 @@ use memory::{Memory, Said};
 use pass::Ensurance;
 use purchase::Purchases;
 use removal::Removal;
-pub use settings::{Mode, Settings};
+pub use settings::Settings;
 use step::Step;
 
 /// The name under which Events are reported.

@@ -112,11 +112,11 @@ impl World<'_> {
     fn is_fit(&self, block: &Block) -> bool {
         let is_in_reach = match (&block.holder, self.network) {
             (None, _) => block.location == self.location,
-            (Some(Holder::Network(id)), Some(network)) => *id == network.id,
+            (Some(Holder::PublicNetwork(id)), Some(network)) => *id == network.id,
             (Some(_), None) => true,
-            (Some(Holder::Other(..)), Some(_)) => false,
+            (Some(Holder::Other(_)), Some(_)) => false,
         };
-        is_in_reach && !matches!(block.status, BlockStatus::Subnetted | BlockStatus::Other(_))
+        is_in_reach && !matches!(block.status, BlockStatus::Subnetted | BlockStatus::Unknown)
     }
 
     fn is_in_place(&self, block: &Block) -> bool {

@@ -113,7 +113,7 @@ impl Shared {
         let is_failed = memory.block(block).is_some_and(|block| {
             matches!(
                 block.status,
-                BlockStatus::AssigningFailed | BlockStatus::UnassigningFailed
+                BlockStatus::ErrorAssigning | BlockStatus::ErrorUnassigning
             )
         });
         if !is_failed {

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 
-use super::super::model::{Block, Network, Tag};
+use super::super::api::Tag;
+use super::super::model::{Block, Network};
 use crate::cloud_api::CloudError;
 
 /// A block to buy.
@@ -46,7 +47,7 @@ pub(in crate::clouds::phoenixnap) trait BlockCloud: Send + Sync {
     async fn detach(&self, network: &str, block: &str) -> Result<(), CloudError>;
 
     /// Gives a block all these tags and no others.
-    async fn set_tags(&self, block: &str, tags: &[Tag]) -> Result<Block, CloudError>;
+    async fn set_tags(&self, block: &str, tags: &[Tag]) -> Result<(), CloudError>;
 
     /// Gives a block back.
     async fn release(&self, block: &str) -> Result<(), CloudError>;

@@ -89,7 +89,7 @@ impl Memory {
         for owned in &blocks {
             let is_failed = matches!(
                 owned.block.status,
-                BlockStatus::AssigningFailed | BlockStatus::UnassigningFailed
+                BlockStatus::ErrorAssigning | BlockStatus::ErrorUnassigning
             );
             if !is_failed && !in_transit(&owned.block.status) {
                 self.failed.remove(&owned.block.id);
@@ -117,7 +117,7 @@ impl Memory {
     pub(super) fn attached(&mut self, block: &str, network: &str) {
         self.changed(block, |owned| {
             owned.block.status = BlockStatus::Assigning;
-            owned.block.holder = Some(Holder::Network(network.to_owned()));
+            owned.block.holder = Some(Holder::PublicNetwork(network.to_owned()));
         });
         let cidr = self.block(block).map(|block| block.cidr);
         if let (Some((known, _)), Some(cidr)) = (&mut self.network, cidr)

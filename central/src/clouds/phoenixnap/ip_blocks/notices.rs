@@ -42,7 +42,7 @@ pub(super) fn of(
                 std::net::IpAddr::V4(address) => cidr.contains(address),
                 std::net::IpAddr::V6(_) => false,
             });
-            if let Some(BlockStatus::AssigningFailed | BlockStatus::UnassigningFailed) = status {
+            if let Some(BlockStatus::ErrorAssigning | BlockStatus::ErrorUnassigning) = status {
                 notice(
                     reasons::IP_BLOCK_FAILED,
                     format!(
@@ -61,7 +61,7 @@ pub(super) fn of(
             }
         }
         Next::Take(Step::Detach { block, cidr, network, .. }) => {
-            let to = settings.mode.network().unwrap_or_default();
+            let to = settings.setting.network().unwrap_or_default();
             notice(
                 reasons::IP_BLOCK_MOVED,
                 format!(

@@ -5,7 +5,8 @@ use std::net::Ipv4Addr;
 use mooring_common::names::phoenixnap_tags as tags;
 use tokio::time::Instant;
 
-use super::super::model::{Network, Tag};
+use super::super::api::Tag;
+use super::super::model::Network;
 use super::Shared;
 use super::allot::{Claimant, World};
 use super::memory::Memory;
@@ -81,7 +82,7 @@ impl Shared {
         memory: &mut Memory,
         since: Instant,
     ) -> Result<(), Setback> {
-        let Some(id) = self.settings.mode.network() else {
+        let Some(id) = self.settings.setting.network() else {
             return Ok(());
         };
         if memory.network.as_ref().is_some_and(|(_, begun)| *begun >= since) {

@@ -6,7 +6,8 @@
 use mooring_common::k8s::ObjectKey;
 use mooring_common::names::phoenixnap_tags as tags;
 
-use super::super::model::{Block, Tag};
+use super::super::api::Tag;
+use super::super::model::Block;
 
 /// Whose a block of this cluster is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -11,8 +11,8 @@ use super::allot::{Claimant, allot};
 use super::apply::Taken;
 use super::memory::{APART, Absence, Memory, POLL};
 use super::plan::{Next, next};
-use super::settings::Mode;
 use super::step::Step;
+use super::super::setting::Mode;
 use super::{Shared, notices, observe, ownership, planned};
 use crate::clouds::load_balancers::{
     Demand, Gate, Prepared, Progress, Provided, Setback, Shown,
@@ -228,9 +228,9 @@ impl Shared {
         if let Some((network, _)) = &memory.network {
             annotations.push((annotations::PUBLIC_NETWORK, network.id.clone()));
         }
-        let load_balancer_ip = match self.settings.mode {
-            Mode::KubeVip(_) | Mode::Bgp(_) => Some(text.clone()),
-            Mode::L2(_) => None,
+        let load_balancer_ip = match self.settings.setting.mode() {
+            Mode::KubeVip | Mode::Bgp => Some(text.clone()),
+            Mode::L2 => None,
         };
         Provided {
             ingress: vec![Ingress {

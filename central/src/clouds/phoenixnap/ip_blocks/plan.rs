@@ -10,6 +10,7 @@ use std::net::Ipv4Addr;
 
 use super::super::model::{Block, BlockStatus, Holder};
 use super::allot::{Allotment, Claimant, Share, World, allot};
+use super::layout;
 use super::ownership::{self, Owned, Owner};
 use super::step::Step;
 
@@ -66,22 +67,22 @@ fn lead(world: &World<'_>, claimant: &Claimant, owned: &Owned, address: Ipv4Addr
     let Some(network) = world.network else {
         return match &block.status {
             BlockStatus::Creating => wait("being bought"),
-            BlockStatus::Subnetted | BlockStatus::Other(_) => refuse_status(block),
+            BlockStatus::Subnetted | BlockStatus::Unknown => refuse_status(block),
             _ => provide,
         };
     };
     let attach = || attach(world, block);
     match (&block.status, &block.holder) {
-        (BlockStatus::Subnetted | BlockStatus::Other(_), _) => refuse_status(block),
+        (BlockStatus::Subnetted | BlockStatus::Unknown, _) => refuse_status(block),
         (BlockStatus::Creating, _) => wait("being bought"),
         (BlockStatus::Unassigning, _) => wait("being unassigned"),
         (BlockStatus::Unassigned, _) => attach(),
         (BlockStatus::Assigning, None) => wait("being assigned"),
-        (BlockStatus::AssigningFailed | BlockStatus::UnassigningFailed, None) => attach(),
+        (BlockStatus::ErrorAssigning | BlockStatus::ErrorUnassigning, None) => attach(),
         (BlockStatus::Assigned, None) => Next::Wait(format!(
             "the IP block {id} ({cidr}) is assigned, and the cloud does not say to what"
         )),
-        (status, Some(Holder::Network(holder))) if *holder == network.id => match status {
+        (status, Some(Holder::PublicNetwork(holder))) if *holder == network.id => match status {
             BlockStatus::Assigned => provide,
             BlockStatus::Assigning => wait("being assigned"),
             _ => attach(),
@@ -124,11 +125,10 @@ fn refuse_status(block: &Block) -> Next {
             "the IP block {id} ({cidr}) of the Service was cut into smaller ones, and is left alone; \
              undo that, or delete the Service"
         ),
-        BlockStatus::Other(word) => format!(
-            "the IP block {id} ({cidr}) of the Service is in the state {word:?}, which this version \
-             does not know, and is left alone"
+        _ => format!(
+            "the IP block {id} ({cidr}) of the Service is in a state that this version does not \
+             know, and is left alone"
         ),
-        _ => format!("the IP block {id} ({cidr}) of the Service cannot be used"),
     })
 }
 
@@ -176,13 +176,11 @@ fn full(world: &World<'_>) -> String {
 /// A block for a Service that none has an address for.
 fn buy(world: &World<'_>, claimant: &Claimant) -> Next {
     let settings = world.settings;
-    if let Some(most) = settings.most
-        && world.blocks.len() >= most
-    {
+    let (most, there) = (settings.most, world.blocks.len());
+    if there >= most {
         return Next::Refuse(format!(
-            "this cluster has {} IP blocks, and --max-ip-blocks={most} permits no further one, so \
-             none is bought; raise it, or delete a Service",
-            world.blocks.len()
+            "this cluster has {there} IP blocks, and --max-ip-blocks={most} permits no further one, \
+             so none is bought; raise it, or delete a Service"
         ));
     }
     let owner = match (settings.sharing, world.network) {
@@ -190,6 +188,13 @@ fn buy(world: &World<'_>, claimant: &Claimant) -> Next {
         (true, Some(network)) => Owner::Pool(network.id.clone()),
         (true, None) => Owner::Pool(BGP_POOL.to_owned()),
     };
+    let is_coming = |owned: &&Owned| {
+        let is_without_addresses = layout::capacity(owned.block.cidr.prefix_len()) == 0;
+        owned.owner == owner && owned.block.status == BlockStatus::Creating && is_without_addresses
+    };
+    if world.blocks.iter().any(|owned| is_coming(&owned)) {
+        return Next::Wait("an IP block is being bought".to_owned());
+    }
     if let Some(network) = world.network {
         let is_bound = |owned: &&Owned| {
             let is_elsewhere = network.blocks.iter().all(|(id, _)| *id != owned.block.id);
@@ -261,7 +266,7 @@ pub(super) fn dispose(owned: &Owned) -> Option<Disposal> {
         (BlockStatus::Creating | BlockStatus::Assigning | BlockStatus::Unassigning, _) => {
             Disposal::Wait
         }
-        (BlockStatus::Unassigned, _) | (BlockStatus::AssigningFailed, None) => {
+        (BlockStatus::Unassigned, _) | (BlockStatus::ErrorAssigning, None) => {
             Disposal::Take(Step::Release {
                 block: id.clone(),
                 cidr: *cidr,
@@ -269,16 +274,16 @@ pub(super) fn dispose(owned: &Owned) -> Option<Disposal> {
         }
         (
             BlockStatus::Assigned
-            | BlockStatus::AssigningFailed
-            | BlockStatus::UnassigningFailed,
-            Some(Holder::Network(network)),
+            | BlockStatus::ErrorAssigning
+            | BlockStatus::ErrorUnassigning,
+            Some(Holder::PublicNetwork(network)),
         ) => Disposal::Take(Step::Detach {
             block: id.clone(),
             cidr: *cidr,
             network: network.clone(),
             is_used: false,
         }),
-        (BlockStatus::Subnetted | BlockStatus::Other(_), _) => Disposal::Stuck(format!(
+        (BlockStatus::Subnetted | BlockStatus::Unknown, _) => Disposal::Stuck(format!(
             "the IP block {id} ({cidr}) is to be given back, and cannot be in its state; it is paid \
              for until somebody gives it back by hand"
         )),

@@ -5,7 +5,7 @@ use std::fmt;
 use ipnet::Ipv4Net;
 use mooring_common::engine::{self, Impact};
 
-use super::super::model::Tag;
+use super::super::api::Tag;
 use super::ownership::Owner;
 
 /// A change in the cloud.
