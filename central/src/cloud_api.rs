@@ -21,7 +21,7 @@ mod metrics;
 mod proxies;
 #[cfg(test)]
 pub(crate) mod testing;
-mod wait;
+pub(crate) mod wait;
 
 pub use client::{Client, Connection, Dialect, Limits, Refusal, Request, Transport, http};
 pub use credentials::{Credentials, Secret, TokenVariables, Tokens};

@@ -1,24 +1,27 @@
 //! The token that PhoenixNAP gives for a client's credentials (OAuth 2, RFC 6749, 4.4).
 //!
 //! One token serves all requests. It is renewed before it expires, and when it is refused. While
-//! no other can be had, the one at hand is used for as long as it lasts.
+//! no other can be had, the one at hand is used for as long as it lasts. Credentials that are refused
+//! are read again, for somebody may have exchanged them in the file.
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use form_urlencoded::{Serializer, byte_serialize};
 use mooring_common::errors::with_causes;
 use mooring_common::work_queue::Backoff;
-use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
 use reqwest::{Response, StatusCode, Url};
 use serde::Deserialize;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::NAME;
-use crate::cloud_api::{CloudError, ErrorKind, Metrics, Secret, Tokens};
+use super::config::ClientSource;
+use crate::cloud_api::{CloudError, ErrorKind, Metrics, Secret, Tokens, wait};
 
 /// Who we are to the cloud. Nothing shows the secret.
 #[derive(Clone, PartialEq, Eq)]
@@ -59,16 +62,24 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// No answer of the token endpoint is longer, in bytes.
 const LONGEST_BODY: usize = 64 << 10;
 
+const REFUSED: &str = "; put the credentials of a client that exists into PNAP_CLIENT_ID and \
+                       PNAP_CLIENT_SECRET and start again, or into clientID and clientSecret of \
+                       --cloud-config, which is read again by itself";
+const ELSEWHERE: &str = "; is this the right address for tokens? PNAP_TOKEN_URL, or token-url of \
+                         --cloud-config, sets it";
+
 /// Gets tokens, one at a time.
 pub(super) struct TokenSource {
     url: Url,
     http: reqwest::Client,
-    client: ClientCredentials,
+    source: ClientSource,
     metrics: Metrics,
+    generation: AtomicU64,
     state: Mutex<State>,
 }
 
 struct State {
+    client: ClientCredentials,
     token: Option<Token>,
     /// Whether [`SCOPE`] is asked for. A client that lacks a part of it is refused, and gets what
     /// it has without.
@@ -119,14 +130,17 @@ impl TokenSource {
         url: Url,
         http: reqwest::Client,
         client: ClientCredentials,
+        source: ClientSource,
         metrics: Metrics,
     ) -> Arc<Self> {
         Arc::new(Self {
             url,
             http,
-            client,
+            source,
             metrics,
+            generation: AtomicU64::new(0),
             state: Mutex::new(State {
+                client,
                 token: None,
                 asks_for_scope: true,
                 failures: 0,
@@ -146,16 +160,7 @@ impl TokenSource {
                 ..error.clone()
             });
         }
-        let mut answer = self.ask(state.asks_for_scope).await;
-        if matches!(&answer, Err(failure) if failure.is_about_scope && state.asks_for_scope) {
-            tracing::warn!(
-                scope = SCOPE,
-                "the credential lacks a part of the scope, what it has is asked for"
-            );
-            state.asks_for_scope = false;
-            answer = self.ask(false).await;
-        }
-        match answer {
+        match self.ask_by_all_means(state).await {
             Ok((secret, lasts)) => {
                 let obtained = Instant::now();
                 let ends = obtained + lasts;
@@ -176,28 +181,58 @@ impl TokenSource {
                     ErrorKind::Unauthorized => AFTER_REFUSAL,
                     _ => AFTER_FAILURE,
                 };
-                let wait = backoff.after(state.failures);
+                let own = backoff.after(state.failures);
+                let wait = error.retry_after.unwrap_or_default().max(own);
                 tracing::warn!(%error, ?wait, "no token can be had");
-                state.failed = Some((error.clone(), Instant::now() + wait));
-                Err(CloudError {
+                let error = CloudError {
                     retry_after: Some(wait),
                     ..error
-                })
+                };
+                state.failed = Some((error.clone(), Instant::now() + wait));
+                Err(error)
             }
         }
     }
 
+    /// Asks with the whole scope and without, and with credentials that were exchanged.
+    async fn ask_by_all_means(&self, state: &mut State) -> Result<(Secret, Duration), Failure> {
+        let mut answer = self.ask(state).await;
+        if matches!(&answer, Err(failure) if failure.error.kind == ErrorKind::Unauthorized)
+            && let Some(client) = self.source.read().await
+            && client != state.client
+        {
+            tracing::info!("the credentials were exchanged");
+            state.client = client;
+            state.asks_for_scope = true;
+            self.generation.fetch_add(1, Ordering::SeqCst);
+            answer = self.ask(state).await;
+        }
+        if matches!(&answer, Err(failure) if failure.is_about_scope && state.asks_for_scope) {
+            tracing::warn!(
+                scope = SCOPE,
+                "the credential lacks a part of the scope, what it has is asked for"
+            );
+            state.asks_for_scope = false;
+            answer = self.ask(state).await;
+        }
+        answer
+    }
+
     /// Asks once, and gives a token and how long it lasts.
-    async fn ask(&self, with_scope: bool) -> Result<(Secret, Duration), Failure> {
+    async fn ask(&self, state: &State) -> Result<(Secret, Duration), Failure> {
         let began = Instant::now();
-        let answer = self.exchange(with_scope).await;
+        let answer = self.exchange(&state.client, state.asks_for_scope).await;
         let result = answer.as_ref().map_or_else(|f| f.error.kind.label(), |_| "ok");
         self.metrics
             .ended(NAME, "get_token", result, began.elapsed());
         answer
     }
 
-    async fn exchange(&self, with_scope: bool) -> Result<(Secret, Duration), Failure> {
+    async fn exchange(
+        &self,
+        client: &ClientCredentials,
+        with_scope: bool,
+    ) -> Result<(Secret, Duration), Failure> {
         let mut form = Serializer::new(String::new());
         form.append_pair("grant_type", "client_credentials");
         if with_scope {
@@ -208,17 +243,17 @@ impl TokenSource {
             .http
             .post(self.url.clone())
             .timeout(TIMEOUT)
-            .basic_auth(encoded(&self.client.id), Some(encoded(&self.client.secret)))
+            .basic_auth(encoded(&client.id), Some(encoded(&client.secret)))
             .header(ACCEPT, "application/json")
             .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
             .body(form.finish())
             .send()
             .await;
         let response = sent.map_err(|error| self.broken(error))?;
-        let status = response.status();
+        let (status, headers) = (response.status(), response.headers().clone());
         let body = read(response).await.map_err(|error| self.broken(error))?;
         if !status.is_success() {
-            return Err(self.refused(status, &body));
+            return Err(self.refused(status, &headers, &body));
         }
         let granted: Granted = serde_json::from_slice(&body)
             .map_err(|_| self.failure(ErrorKind::Malformed, "the answer has no token in it"))?;
@@ -240,36 +275,27 @@ impl TokenSource {
         self.failure(kind, &format!("the connection failed: {error}"))
     }
 
-    fn refused(&self, status: StatusCode, body: &[u8]) -> Failure {
+    fn refused(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Failure {
         let said: Option<Refused> = serde_json::from_slice(body).ok();
         let words = said.as_ref().map(|said| match &said.error_description {
             Some(description) => format!("{}: {description}", said.error),
             None => said.error.clone(),
         });
+        let words = words.as_deref().map(shorten);
         let text = match &words {
-            Some(words) => format!("{status}: {}", shorten(words)),
+            Some(words) => format!("{status}: {words}"),
             None => status.to_string(),
         };
-        let mut failure = match (status.is_client_error(), said.is_some()) {
-            (true, true) => self.failure(
-                ErrorKind::Unauthorized,
-                &format!(
-                    "{text}; put the credentials of a client that exists into PNAP_CLIENT_ID and \
-                     PNAP_CLIENT_SECRET, or clientID and clientSecret of --cloud-config, and start \
-                     again"
-                ),
-            ),
-            (true, false) if status == StatusCode::TOO_MANY_REQUESTS => {
-                self.failure(ErrorKind::RateLimited, &text)
-            }
-            (_, _) if status.is_server_error() => self.failure(ErrorKind::Server, &text),
-            _ => self.failure(
-                ErrorKind::Malformed,
-                &format!("{text}; is this the right address for tokens?"),
-            ),
+        let (kind, remedy) = match status {
+            StatusCode::TOO_MANY_REQUESTS => (ErrorKind::RateLimited, ""),
+            _ if status.is_server_error() => (ErrorKind::Server, ""),
+            _ if status.is_client_error() && said.is_some() => (ErrorKind::Unauthorized, REFUSED),
+            _ => (ErrorKind::Malformed, ELSEWHERE),
         };
+        let mut failure = self.failure(kind, &format!("{text}{remedy}"));
         failure.error.status = Some(status.as_u16());
-        failure.error.words = words.as_deref().map(shorten);
+        failure.error.words = words;
+        failure.error.retry_after = wait::retry_after(headers, SystemTime::now());
         failure.is_about_scope = said.is_some_and(|said| said.error == "invalid_scope");
         failure
     }
@@ -333,7 +359,7 @@ impl Tokens for TokenSource {
 
     /// However often the token is renewed, it stands for the same client.
     fn generation(&self) -> u64 {
-        0
+        self.generation.load(Ordering::SeqCst)
     }
 
     fn remedy(&self) -> String {

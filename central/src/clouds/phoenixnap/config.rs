@@ -6,7 +6,8 @@
 
 mod file;
 
-use std::path::Path;
+use std::fmt;
+use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
 use std::time::Duration;
 
@@ -28,6 +29,41 @@ const DEFAULT_ANNOTATION: &str = "phoenixnap.com/ip-location";
 /// Names of the file itself and of its keys, where a fault has no variable.
 const FILE: &str = "--cloud-config";
 
+const CLIENT_ID: &str = "PNAP_CLIENT_ID";
+const CLIENT_SECRET: &str = "PNAP_CLIENT_SECRET";
+
+/// Where the client's credentials are said: what the variables do not say is in the file. Nothing
+/// shows them.
+#[derive(Clone, Default)]
+pub struct ClientSource {
+    id: Option<String>,
+    secret: Option<String>,
+    file: Option<PathBuf>,
+}
+
+impl fmt::Debug for ClientSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientSource")
+            .field("file", &self.file)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ClientSource {
+    /// The credentials as of now, if a file can have others than before.
+    pub(super) async fn read(&self) -> Option<ClientCredentials> {
+        let bytes = tokio::fs::read(self.file.as_ref()?).await.ok()?;
+        self.with(&File::parse(&bytes).ok()?)
+    }
+
+    fn with(&self, file: &File) -> Option<ClientCredentials> {
+        Some(ClientCredentials {
+            id: self.id.clone().or_else(|| given(&file.client_id))?,
+            secret: self.secret.clone().or_else(|| given(&file.client_secret))?,
+        })
+    }
+}
+
 /// How PhoenixNAP is used.
 #[derive(Debug)]
 pub struct Config {
@@ -37,6 +73,8 @@ pub struct Config {
     pub token_url: Url,
     /// Who we are.
     pub client: ClientCredentials,
+    /// Where that is said.
+    pub client_source: ClientSource,
     /// For a whole request, its answer included.
     pub timeout: Duration,
     /// The proxies in between.
@@ -80,7 +118,12 @@ impl Config {
         // Of a file that cannot be read nobody knows what it lacks.
         let is_read = file.is_some();
         let file = file.unwrap_or_default();
-        let client = read_client(&mut env, &file, is_read);
+        let client_source = ClientSource {
+            id: env.text(CLIENT_ID),
+            secret: env.text(CLIENT_SECRET),
+            file: path.map(Path::to_path_buf),
+        };
+        let client = read_client(&mut env, &client_source, &file, is_read);
         let base = read_url(&mut env, Key::BASE, file.base_url.as_deref());
         let token_url = read_url(&mut env, Key::TOKEN, file.token_url.as_deref());
         let (setting, location) = read_load_balancing(&mut env, &file);
@@ -104,6 +147,7 @@ impl Config {
             base,
             token_url,
             client,
+            client_source,
             timeout,
             proxies,
             services: ServiceConfig {
@@ -175,18 +219,15 @@ fn tell(env: &mut Environment<'_>, path: &str, fault: FileFault) {
 
 fn read_client(
     env: &mut Environment<'_>,
+    source: &ClientSource,
     file: &File,
     file_is_read: bool,
 ) -> Option<ClientCredentials> {
-    let id = env.text("PNAP_CLIENT_ID").or_else(|| given(&file.client_id));
-    let secret = env
-        .text("PNAP_CLIENT_SECRET")
-        .or_else(|| given(&file.client_secret));
-    for (variable, key, value) in [
-        ("PNAP_CLIENT_ID", "clientID", &id),
-        ("PNAP_CLIENT_SECRET", "clientSecret", &secret),
+    for (variable, in_variable, key, in_file) in [
+        (CLIENT_ID, &source.id, "clientID", &file.client_id),
+        (CLIENT_SECRET, &source.secret, "clientSecret", &file.client_secret),
     ] {
-        if value.is_none() && file_is_read {
+        if in_variable.is_none() && given(in_file).is_none() && file_is_read {
             env.fault(
                 variable,
                 None,
@@ -197,10 +238,7 @@ fn read_client(
             );
         }
     }
-    Some(ClientCredentials {
-        id: id?,
-        secret: secret?,
-    })
+    source.with(file)
 }
 
 fn given(text: &Option<String>) -> Option<String> {

@@ -20,6 +20,7 @@ fn with(base: &Url, services: ServiceConfig) -> Arc<PhoenixNap> {
             id: "an-id".to_owned(),
             secret: "s3cr3t".to_owned(),
         },
+        client_source: config::ClientSource::default(),
         timeout: Duration::from_secs(10),
         proxies: Proxies::default(),
         services,

@@ -17,7 +17,8 @@ fn source(url: &Url) -> Arc<TokenSource> {
         secret: "s3cr3t/+".to_owned(),
     };
     let http = http(NAME, url, &transport).unwrap();
-    TokenSource::new(url.join("token").unwrap(), http, client, metrics())
+    let url = url.join("token").unwrap();
+    TokenSource::new(url, http, client, ClientSource::default(), metrics())
 }
 
 fn granted(before: usize, lasts: f64) -> Reply {

@@ -159,6 +159,23 @@ fn a_port_is_a_number_and_has_no_effect() {
     }
 }
 
+#[tokio::test]
+async fn the_file_is_read_again_for_what_the_variables_do_not_say() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let write = |text: &str| std::fs::write(file.path(), text).unwrap();
+    write(r#"{"clientID": "one", "clientSecret": "old"}"#);
+    let env = |name: &str| (name == "PNAP_CLIENT_ID").then(|| "an-id".to_owned());
+    let config = Config::read(&env, Some(file.path()), Flags::default()).unwrap();
+    assert_eq!(config.client_source.read().await, Some(config.client.clone()));
+    write(r#"{"clientID": "two", "clientSecret": "new"}"#);
+    let read = config.client_source.read().await.unwrap();
+    assert_eq!((&*read.id, &*read.secret), ("an-id", "new"));
+    for text in ["", "{}"] {
+        write(text);
+        assert_eq!(config.client_source.read().await, None);
+    }
+}
+
 #[test]
 fn nothing_shows_the_credentials() {
     let config = read(&CLIENT, None).unwrap();
