@@ -55,7 +55,7 @@ use crate::clouds::load_balancers::{
     Attendant, Demand, Gate, Leavings, LoadBalancers, Orphan, PlannedStep, Prepared, Setback,
 };
 use crate::service_view::ServiceView;
-pub(super) use cloud::{BlockCloud, Order};
+use cloud::BlockCloud;
 use cluster::{Cluster, RealCluster};
 use memory::{Memory, Said};
 use pass::Ensurance;

@@ -26,6 +26,14 @@ impl Api {
         Ok(tags.into_iter().map(|tag| tag.name).collect())
     }
 
+    /// Whether the account knows this name. Only this one is asked for: all of them would come with
+    /// everything that bears them.
+    pub async fn knows_tag(&self, name: &str) -> Result<bool, CloudError> {
+        let request = Request::get("list_tags", TAGS).query("name", name);
+        let tags: Vec<TagName> = self.client.fetch(&request).await?;
+        Ok(tags.iter().any(|tag| tag.name == name))
+    }
+
     /// Makes a name known. That it is known already, since another cluster was quicker, is as good.
     pub async fn create_tag(&self, name: &str, description: &str) -> Result<(), CloudError> {
         let request = Request::new("create_tag", Method::POST, TAGS).json(json!({

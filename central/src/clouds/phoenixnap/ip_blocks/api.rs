@@ -99,13 +99,13 @@ impl BlockCloud for Api {
     }
 
     async fn buy(&self, order: &Order) -> Result<Block, CloudError> {
-        let bought = self.buy_ip_block(&NewIpBlock {
+        let wanted = NewIpBlock {
             location: order.location.clone(),
             cidr_block_size: format!("/{}", order.prefix),
             description: None,
             tags: order.tags.clone(),
-        });
-        block(bought.await?)
+        };
+        block(self.buy_ip_block(&wanted).await?)
     }
 
     async fn attach(&self, network: &str, block: &str) -> Result<(), CloudError> {
