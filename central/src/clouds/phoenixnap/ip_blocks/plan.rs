@@ -8,7 +8,7 @@
 
 use std::net::Ipv4Addr;
 
-use super::super::model::{Block, BlockStatus, Holder};
+use super::super::model::{Block, BlockStatus, Holder, Network};
 use super::allot::{Allotment, Claimant, Share, World, allot};
 use super::layout;
 use super::ownership::{self, Owned, Owner};
@@ -250,8 +250,9 @@ pub(super) enum Disposal {
 }
 
 /// Leads a block that is nobody's any more out of the network that it is really in, and gives it back.
-/// `None`: it is somebody's.
-pub(super) fn dispose(owned: &Owned) -> Option<Disposal> {
+/// `None`: it is somebody's. One that did not arrive at its network may be listed there and say of
+/// itself that it is nowhere: `network` is the one to look at then.
+pub(super) fn dispose(owned: &Owned, network: Option<&Network>) -> Option<Disposal> {
     if owned.owner != Owner::Marked {
         return None;
     }
@@ -262,6 +263,12 @@ pub(super) fn dispose(owned: &Owned) -> Option<Disposal> {
         holder,
         ..
     } = &owned.block;
+    let listed = network.filter(|network| network.blocks.iter().any(|(other, _)| other == id));
+    let listed = listed.map(|network| Holder::PublicNetwork(network.id.clone()));
+    let holder = match status {
+        BlockStatus::ErrorAssigning => holder.clone().or(listed),
+        _ => holder.clone(),
+    };
     Some(match (status, holder) {
         (BlockStatus::Creating | BlockStatus::Assigning | BlockStatus::Unassigning, _) => {
             Disposal::Wait
@@ -280,7 +287,7 @@ pub(super) fn dispose(owned: &Owned) -> Option<Disposal> {
         ) => Disposal::Take(Step::Detach {
             block: id.clone(),
             cidr: *cidr,
-            network: network.clone(),
+            network,
             is_used: false,
         }),
         (BlockStatus::Subnetted | BlockStatus::Unknown, _) => Disposal::Stuck(format!(

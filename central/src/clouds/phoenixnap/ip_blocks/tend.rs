@@ -6,10 +6,11 @@ use mooring_common::k8s::EventKind;
 use mooring_common::names::reasons;
 use tokio::time::{Instant, sleep};
 
+use super::super::model::BlockStatus;
 use super::Shared;
 use super::apply::Taken;
 use super::memory::{Memory, POLL};
-use super::ownership::Owned;
+use super::ownership::{Owned, Owner};
 use super::plan::{Disposal, dispose};
 use crate::clouds::load_balancers::{Attendant, Setback};
 
@@ -46,9 +47,16 @@ impl Shared {
         self.list(&mut memory, recent).await?;
         let blocks = memory.blocks.as_ref().map_or(&[][..], |(blocks, _)| blocks);
         let marked: Vec<Owned> = blocks.to_vec();
+        let did_not_arrive = |owned: &Owned| {
+            owned.owner == Owner::Marked && owned.block.status == BlockStatus::ErrorAssigning
+        };
+        if marked.iter().any(did_not_arrive) {
+            self.look_at_network(&mut memory, recent).await?;
+        }
         let (mut pause, mut freed) = (REGULARLY, false);
         for owned in &marked {
-            let Some(disposal) = dispose(owned) else {
+            let network = memory.network.as_ref().map(|(network, _)| network);
+            let Some(disposal) = dispose(owned, network) else {
                 continue;
             };
             let disposed = self.dispose(&mut memory, disposal, attendant).await;

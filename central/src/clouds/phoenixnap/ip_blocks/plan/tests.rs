@@ -5,7 +5,6 @@ use crate::clouds::phoenixnap::ip_blocks::settings::Settings;
 use crate::clouds::phoenixnap::ip_blocks::testing::{
     CLUSTER, NETWORK, block, in_network, key, network, settings,
 };
-use crate::clouds::phoenixnap::model::Network;
 
 fn web() -> Claimant {
     Claimant {
@@ -212,7 +211,10 @@ fn a_service_that_goes_leaves_no_block_of_its_own_and_no_shared_one_that_nobody_
 
 #[test]
 fn a_marked_block_goes_out_of_the_network_that_it_is_really_in_and_back() {
-    let disposed = |status, holder| dispose(&of(Owner::Marked, status, holder)).unwrap();
+    let disposed = |status, holder| {
+        let marked = of(Owner::Marked, status, holder);
+        dispose(&marked, Some(&network())).unwrap()
+    };
     let detach = |network: &str| {
         Disposal::Take(Step::Detach {
             block: "b".to_owned(),
@@ -236,5 +238,18 @@ fn a_marked_block_goes_out_of_the_network_that_it_is_really_in_and_back() {
     assert!(matches!(disposed(BlockStatus::Assigned, server), Disposal::Stuck(_)));
     assert!(matches!(disposed(BlockStatus::Subnetted, None), Disposal::Stuck(_)));
     let kept = of(Owner::Unclear, BlockStatus::Unassigned, None);
-    assert_eq!(dispose(&kept), None);
+    assert_eq!(dispose(&kept, None), None);
+}
+
+#[test]
+fn a_marked_block_that_did_not_arrive_is_taken_from_the_network_that_lists_it() {
+    let marked = of(Owner::Marked, BlockStatus::ErrorAssigning, None);
+    let mut network = network();
+    let step = |network: &Network| match dispose(&marked, Some(network)) {
+        Some(Disposal::Take(step)) => step,
+        other => panic!("{other:?}"),
+    };
+    assert!(matches!(step(&network), Step::Release { .. }));
+    network.blocks.push(("b".to_owned(), marked.block.cidr));
+    assert!(matches!(step(&network), Step::Detach { .. }));
 }

@@ -208,7 +208,7 @@ proptest! {
         }
         steps.extend(removal(&case.world(), &web()));
         for owned in &case.blocks {
-            if let Some(Disposal::Take(step)) = dispose(owned) {
+            if let Some(Disposal::Take(step)) = dispose(owned, Some(&case.network)) {
                 prop_assert_eq!(&owned.owner, &Owner::Marked);
                 steps.push(step);
             }
