@@ -233,11 +233,6 @@ impl TokenSource {
         client: &ClientCredentials,
         with_scope: bool,
     ) -> Result<(Secret, Duration), Failure> {
-        let mut form = Serializer::new(String::new());
-        form.append_pair("grant_type", "client_credentials");
-        if with_scope {
-            form.append_pair("scope", SCOPE);
-        }
         let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
         let sent = self
             .http
@@ -246,7 +241,7 @@ impl TokenSource {
             .basic_auth(encoded(&client.id), Some(encoded(&client.secret)))
             .header(ACCEPT, "application/json")
             .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
-            .body(form.finish())
+            .body(form(with_scope))
             .send()
             .await;
         let response = sent.map_err(|error| self.broken(error))?;
@@ -306,6 +301,16 @@ impl TokenSource {
             is_about_scope: false,
         }
     }
+}
+
+/// What asks for a token.
+fn form(with_scope: bool) -> String {
+    let mut form = Serializer::new(String::new());
+    form.append_pair("grant_type", "client_credentials");
+    if with_scope {
+        form.append_pair("scope", SCOPE);
+    }
+    form.finish()
 }
 
 /// Somebody else's words, on one line and of bearable length.
