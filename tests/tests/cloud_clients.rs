@@ -37,6 +37,7 @@ fn source_with(world: &World, flags: Flags) -> Arc<dyn MachineSource> {
             let config = cloudscale::Config::read(&env).unwrap();
             cloudscale::Cloudscale::new(config, LIMITS, metrics).unwrap()
         }
+        Cloud::Phoenixnap => panic!("PhoenixNAP has suites of its own"),
     }
 }
 
