@@ -147,7 +147,7 @@ async fn sc_07_a_failing_listing_is_none() {
     not_believed(|_| Fault::status(StatusCode::SERVICE_UNAVAILABLE)).await;
 }
 
-/// The machines of a listing, in the shape of either cloud.
+/// The machines of a listing, in the shape of any cloud.
 fn machines(answer: &mut Value) -> &mut Vec<Value> {
     let list = if answer.is_array() {
         answer
