@@ -56,13 +56,14 @@ async fn run(flags: PlanFlags) -> anyhow::Result<()> {
     }
     let client = connect(&flags).await?;
     let opened = opened.with_cluster(&client, "mooring-plan");
+    let has_segment = opened.phoenixnap.as_ref().is_some_and(|cloud| cloud.has_segment());
     let Some(load_balancers) = opened.load_balancers else {
         bail!("{NO_LOAD_BALANCERS}");
     };
     let routing = Routing {
         own_class: flags.common.services.own_class.clone(),
         serves_classless: flags.common.services.serves_classless,
-        l2_networks: opened.machines.is_some(),
+        l2_networks: opened.machines.is_some() || has_segment,
         cloud: true,
     };
     let snapshot = Snapshot::take(client.clone()).await?;

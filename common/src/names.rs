@@ -31,6 +31,8 @@ pub mod labels {
     pub const REGION: &str = "topology.kubernetes.io/region";
     /// The older form of [`REGION`], always written beside it.
     pub const REGION_BETA: &str = "failure-domain.beta.kubernetes.io/region";
+    /// Written by central on the L2Networks that it makes: who does.
+    pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
     /// Written on Nodes of Linode, as its Go controller does: the host that the machine runs on.
     pub const LINODE_HOST_UUID: &str = "node.k8s.linode.com/host-uuid";
     /// Set by a person on a Node that shall carry no load balancer traffic; read by both programs.
@@ -81,7 +83,8 @@ pub mod annotations {
         LINODE_PUBLIC_IPV6,
     ];
     /// How the keys of those begin that a cloud may read on Services.
-    pub const ON_SERVICES_PREFIXES: [&str; 2] = [
+    pub const ON_SERVICES_PREFIXES: [&str; 3] = [
+        "phoenixnap.com/",
         "k8s.cloudscale.ch/",
         "service.beta.kubernetes.io/load-balancer-",
     ];
@@ -221,6 +224,8 @@ pub mod components {
     pub const SERVICE: &str = "service-controller";
     /// L2Networks and the addresses in them.
     pub const ADDRESS_POOL: &str = "l2network-controller";
+    /// Central, where it owns fields or objects.
+    pub const CENTRAL: &str = "mooring-central";
     /// The node daemon.
     pub const NODE_DAEMON: &str = "mooring-node";
 }
@@ -325,6 +330,12 @@ pub mod reasons {
     pub const ADDRESS_NOT_OURS: &str = "AddressNotOurs";
     /// Service `default/kubernetes`, Warning: an IP block that nobody needs cannot be given back.
     pub const IP_BLOCK_STUCK: &str = "IPBlockStuck";
+    /// Service `default/kubernetes`, Warning: servers of Nodes are not in the public network.
+    pub const NODE_NOT_IN_NETWORK: &str = "NodeNotInNetwork";
+    /// Service `default/kubernetes`, Warning: there is no BGP peer group that Nodes could be told of.
+    pub const NO_PEER_GROUP: &str = "NoPeerGroup";
+    /// Service `default/kubernetes`, Warning: an IP block is one too many, and is given back.
+    pub const IP_BLOCK_SURPLUS: &str = "IPBlockSurplus";
     /// Service, Warning: it asks for something that its cloud's load balancers do not have.
     pub const UNSUPPORTED_FIELD: &str = "UnsupportedField";
 }

@@ -153,6 +153,9 @@ pub enum Setback {
     /// The cloud did not do what it was asked.
     #[error(transparent)]
     Cloud(#[from] CloudError),
+    /// The API server did not do what it was asked.
+    #[error("{0}")]
+    Cluster(String),
     /// The pass was to end.
     #[error(transparent)]
     Stopped(#[from] Stop),
@@ -167,8 +170,8 @@ pub enum Stop {
     /// The Service has changed, or is being deleted: plan anew.
     #[error("the Service has changed meanwhile")]
     Changed,
-    /// The API server cannot be asked for what must be known, as whether the Service is still wanted.
-    #[error("the API server does not answer: {0}")]
+    /// The API server cannot be asked whether the Service is still wanted.
+    #[error("the API server does not say whether it is still wanted: {0}")]
     Unasked(String),
     /// Other Services wait, or this one has had its time: go on later.
     #[error("other Services wait")]
@@ -218,6 +221,9 @@ pub trait Prepared: Send + Sync {
 pub trait Attendant: Gate {
     /// Reports an Event about the cluster, by its Service `default/kubernetes`.
     async fn tell(&self, kind: EventKind, reason: &'static str, note: &str);
+
+    /// All Nodes.
+    fn nodes(&self) -> Vec<Arc<NodeView>>;
 
     /// Told when there is room again for Services that had to be refused.
     fn freed(&self);
@@ -272,7 +278,7 @@ pub trait LoadBalancers: Send + Sync {
     /// Changes nothing.
     ///
     /// # Errors
-    /// [`Setback`]; of [`Setback::Stopped`] only [`Stop::Unasked`].
+    /// [`Setback`], never [`Setback::Stopped`].
     async fn prepare(&self, demand: &Demand) -> Result<Box<dyn Prepared>, Setback>;
 
     /// Observes what there is for a Service that is to have no load balancer (any more), and plans
@@ -280,7 +286,7 @@ pub trait LoadBalancers: Send + Sync {
     /// provably its own is removed. An empty plan, carried out, gives [`Progress::Removed`].
     ///
     /// # Errors
-    /// [`Setback`], never [`Setback::Invalid`]; of [`Setback::Stopped`] only [`Stop::Unasked`].
+    /// [`Setback`], never [`Setback::Stopped`] or [`Setback::Invalid`].
     async fn prepare_removal(&self, demand: &Demand) -> Result<Box<dyn Prepared>, Setback>;
 
     /// What of a Service's own fields goes with its load balancer, and goes last.

@@ -32,7 +32,7 @@ use auth::TokenSource;
 pub use config::{Config, ServiceConfig};
 pub use flags::Flags;
 use ip_blocks::{IpBlocks, Settings};
-use setting::Setting;
+use setting::{Mode, Setting};
 
 /// The provider's name, and the scheme of its IDs.
 pub const NAME: &str = "phoenixnap";
@@ -102,6 +102,13 @@ impl PhoenixNap {
     #[must_use]
     pub const fn has_load_balancers(&self) -> bool {
         self.services.setting.is_some()
+    }
+
+    /// Whether the node daemons announce addresses, on an L2Network that central writes.
+    #[must_use]
+    pub fn has_segment(&self) -> bool {
+        let setting = self.services.setting.as_ref();
+        setting.is_some_and(|setting| setting.mode() == Mode::L2)
     }
 
     /// The cluster's addresses for Services. `None`: there are to be none. `identity` is this process'

@@ -24,9 +24,11 @@
 mod allot;
 mod api;
 mod apply;
+mod bgp;
 mod cloud;
 mod cluster;
 mod layout;
+mod members;
 mod memory;
 mod notices;
 mod observe;
@@ -36,8 +38,10 @@ mod pass;
 mod plan;
 mod purchase;
 mod removal;
+mod segment;
 mod settings;
 mod step;
+mod surplus;
 mod tend;
 #[cfg(test)]
 mod testing;
@@ -61,7 +65,7 @@ use memory::{Memory, Said};
 use pass::Ensurance;
 use purchase::Purchases;
 use removal::Removal;
-pub use settings::Settings;
+pub(super) use settings::Settings;
 use step::Step;
 
 /// The name under which Events are reported.
@@ -127,7 +131,7 @@ impl Shared {
             memory.forget(&uid);
         }
         if said.anew {
-            memory.expires();
+            memory.starts_anew();
         }
         memory
     }

@@ -6,10 +6,12 @@ use async_trait::async_trait;
 use ipnet::Ipv4Net;
 
 use super::super::NAME;
+use super::super::api::bgp::{DEFAULT_ASN, PeerGroup};
 use super::super::api::ip_blocks::{IpBlock, NewIpBlock};
 use super::super::api::public_networks::PublicNetwork;
 use super::super::api::{Api, Tag};
 use super::super::model::{Block, BlockStatus, Network, no_addresses};
+use super::bgp::Peers;
 use super::cloud::{BlockCloud, Order};
 use crate::cloud_api::{CloudError, ErrorKind};
 
@@ -75,6 +77,15 @@ fn network(network: PublicNetwork) -> Result<Network, CloudError> {
     })
 }
 
+fn peers(group: &PeerGroup) -> Peers {
+    let routers = group.peering_loopbacks_v4.iter().flatten();
+    Peers {
+        asn: group.asn().unwrap_or(DEFAULT_ASN),
+        routers: routers.filter_map(|text| text.parse().ok()).collect(),
+        is_multi_hop: group.e_bgp_multi_hop.is_none_or(|hops| hops > 1),
+    }
+}
+
 #[async_trait]
 impl BlockCloud for Api {
     async fn blocks(&self, tags: &[Tag]) -> Result<Vec<Block>, CloudError> {
@@ -118,6 +129,22 @@ impl BlockCloud for Api {
 
     async fn set_tags(&self, block: &str, tags: &[Tag]) -> Result<(), CloudError> {
         self.tag_ip_block(block, tags).await.map(|_| ())
+    }
+
+    async fn add_server(&self, network: &str, server: &str) -> Result<(), CloudError> {
+        self.attach_server(server, network).await
+    }
+
+    async fn peers(
+        &self,
+        group: Option<&str>,
+        location: &str,
+    ) -> Result<Option<Peers>, CloudError> {
+        let group = match group {
+            Some(id) => Some(self.peer_group(id).await?),
+            None => self.peer_groups(location).await?.into_iter().next(),
+        };
+        Ok(group.filter(PeerGroup::is_ready).map(|group| peers(&group)))
     }
 
     async fn release(&self, block: &str) -> Result<(), CloudError> {

@@ -29,6 +29,14 @@ impl From<(Duration, String)> for Progress {
     }
 }
 
+/// What was asked for may have been done: the next listing tells.
+fn unheard(memory: &mut Memory, error: CloudError) -> Setback {
+    if error.may_have_been_done() {
+        memory.expires();
+    }
+    error.into()
+}
+
 impl Shared {
     /// Carries a step out.
     ///
@@ -70,7 +78,7 @@ impl Shared {
                 match answer {
                     Err(error) if error.kind == ErrorKind::Busy => Ok(Taken::Later(POLL, busy)),
                     answer => {
-                        answer?;
+                        answer.map_err(|error| unheard(memory, error))?;
                         gate.written();
                         let tags = tags.clone();
                         memory.changed(block, |owned| {
@@ -94,7 +102,7 @@ impl Shared {
                         Ok(Taken::Done)
                     }
                     answer => {
-                        answer?;
+                        answer.map_err(|error| unheard(memory, error))?;
                         gate.written();
                         memory.released(block);
                         Ok(Taken::Done)
@@ -146,7 +154,7 @@ impl Shared {
                 let what = format!("the public network {network} is busy");
                 Ok(Taken::Later(pause, what))
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(unheard(memory, error)),
         }
     }
 

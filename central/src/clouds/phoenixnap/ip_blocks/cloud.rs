@@ -6,6 +6,7 @@ use async_trait::async_trait;
 
 use super::super::api::Tag;
 use super::super::model::{Block, Network};
+use super::bgp::Peers;
 use crate::cloud_api::CloudError;
 
 /// A block to buy.
@@ -48,6 +49,13 @@ pub(in crate::clouds::phoenixnap) trait BlockCloud: Send + Sync {
 
     /// Gives a block all these tags and no others.
     async fn set_tags(&self, block: &str, tags: &[Tag]) -> Result<(), CloudError>;
+
+    /// Begins to make a server a member of a public network, without addresses there.
+    async fn add_server(&self, network: &str, server: &str) -> Result<(), CloudError>;
+
+    /// The peer group of this id, else that of the location. `None`: there is none that can be used.
+    async fn peers(&self, group: Option<&str>, location: &str)
+    -> Result<Option<Peers>, CloudError>;
 
     /// Gives a block back.
     async fn release(&self, block: &str) -> Result<(), CloudError>;

@@ -1,19 +1,24 @@
 //! What of the cluster is read and written for blocks, beside the Services that they are for.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
-use k8s_openapi::api::core::v1::{Namespace, Service};
+use k8s_openapi::api::core::v1::{Namespace, Node, Service};
 use kube::api::{ListParams, Patch, PatchParams};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client, Resource as _, ResourceExt as _};
 use mooring_common::k8s::{ApiFailure, Slim, classify};
-use mooring_common::names::annotations;
+use mooring_common::l2_network::L2Network;
+use mooring_common::names::{annotations, components, labels};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use crate::clouds::load_balancers::{Setback, Stop};
+use crate::clouds::load_balancers::Setback;
 use crate::service_view::ServiceView;
 
 /// The Service that every API server makes: it bears the cluster's claim.
 const BEARER: (&str, &str) = ("default", "kubernetes");
+/// The name under which fields are owned.
+const MANAGER: &str = components::CENTRAL;
 /// The namespace whose UID tells clusters apart, as the Go controller has it.
 const NAMESPACE: &str = "kube-system";
 
@@ -24,7 +29,7 @@ pub(super) struct ClusterError(pub(super) String);
 
 impl From<ClusterError> for Setback {
     fn from(error: ClusterError) -> Self {
-        Stop::Unasked(error.0).into()
+        Self::Cluster(error.0)
     }
 }
 
@@ -47,6 +52,16 @@ pub(super) trait Cluster: Send + Sync {
 
     /// All its Services, as they are now.
     async fn services(&self) -> Result<Vec<ServiceView>, ClusterError>;
+
+    /// Writes these fields of an L2Network's spec, and leaves the others.
+    async fn apply_segment(&self, name: &str, spec: Value) -> Result<(), ClusterError>;
+
+    /// Writes these annotations of a Node, and leaves the others.
+    async fn annotate_node(
+        &self,
+        name: &str,
+        annotations: &BTreeMap<String, String>,
+    ) -> Result<(), ClusterError>;
 
     /// Who is about to buy.
     async fn claim(&self) -> Result<Claim, ClusterError>;
@@ -110,6 +125,36 @@ impl Cluster for RealCluster {
             .await;
         let listed = listed.map_err(|error| Self::failed("Services cannot be listed", &error))?;
         Ok(listed.items.into_iter().map(ServiceView::slim).collect())
+    }
+
+    async fn apply_segment(&self, name: &str, spec: Value) -> Result<(), ClusterError> {
+        let api = Api::<L2Network>::all(self.client.clone());
+        let object = json!({
+            "apiVersion": L2Network::api_version(&()),
+            "kind": L2Network::kind(&()),
+            "metadata": {"name": name, "labels": {labels::MANAGED_BY: MANAGER}},
+            "spec": spec,
+        });
+        let params = PatchParams::apply(MANAGER).force();
+        let written = api.patch(name, &params, &Patch::Apply(&object)).await;
+        let what = format!("the L2Network {name} cannot be written");
+        written.map_err(|error| Self::failed(&what, &error))?;
+        Ok(())
+    }
+
+    async fn annotate_node(
+        &self,
+        name: &str,
+        annotations: &BTreeMap<String, String>,
+    ) -> Result<(), ClusterError> {
+        let api = Api::<Node>::all(self.client.clone());
+        let patch = json!({"metadata": {"annotations": annotations}});
+        let written = api
+            .patch_metadata(name, &PatchParams::default(), &Patch::Merge(&patch))
+            .await;
+        let what = format!("the annotations of the Node {name} cannot be written");
+        written.map_err(|error| Self::failed(&what, &error))?;
+        Ok(())
     }
 
     async fn claim(&self) -> Result<Claim, ClusterError> {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::super::model::{Block, BlockStatus, Holder, Network};
@@ -14,6 +15,8 @@ use super::purchase::Ours;
 pub(super) const POLL: Duration = Duration::from_secs(2);
 /// How far apart the two listings are at least that do not have a block, before it counts as gone.
 pub(super) const APART: Duration = Duration::from_secs(10);
+/// After how long is told again what still holds.
+const TELL_AGAIN: Duration = Duration::from_secs(3600);
 /// The longest time between two attempts at what the cloud has failed at.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
@@ -43,6 +46,12 @@ pub(super) struct Memory {
     failed: HashMap<String, (u32, Instant)>,
     /// Since when a block is one too many, by id.
     pub(super) surplus: BTreeMap<String, Instant>,
+    /// What was last written as the L2Network.
+    pub(super) segment: Option<Value>,
+    /// What was written on Nodes, by name.
+    pub(super) annotated: BTreeMap<String, BTreeMap<String, String>>,
+    /// What was told, and when.
+    told: HashMap<String, Instant>,
     /// The right to buy, while this process has it.
     pub(super) claim: Option<Ours>,
 }
@@ -70,6 +79,9 @@ impl Memory {
             busy: HashMap::new(),
             failed: HashMap::new(),
             surplus: BTreeMap::new(),
+            segment: None,
+            annotated: BTreeMap::new(),
+            told: HashMap::new(),
             claim: None,
         }
     }
@@ -77,6 +89,31 @@ impl Memory {
     /// What is known of the cloud is not good enough any more.
     pub(super) fn expires(&mut self) {
         self.fresh_since = Instant::now();
+    }
+
+    /// Somebody may have changed whatever is remembered.
+    pub(super) fn starts_anew(&mut self) {
+        self.expires();
+        self.segment = None;
+        self.annotated.clear();
+    }
+
+    /// Whether this was not told within the last hour.
+    pub(super) fn is_news(&mut self, note: &str) -> bool {
+        let now = Instant::now();
+        self.told.retain(|_, at| now - *at < TELL_AGAIN);
+        let is_news = !self.told.contains_key(note);
+        if is_news {
+            self.told.insert(note.to_owned(), now);
+        }
+        is_news
+    }
+
+    /// This server is a member of the network now.
+    pub(super) fn joined(&mut self, server: &str) {
+        if let Some((network, _)) = &mut self.network {
+            network.servers.get_or_insert_default().push(server.to_owned());
+        }
     }
 
     /// A complete listing, begun then.

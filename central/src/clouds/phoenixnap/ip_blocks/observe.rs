@@ -54,6 +54,28 @@ pub(super) fn invalid(service: &ServiceView) -> Vec<InvalidField> {
     faults
 }
 
+impl Shared {
+    /// What of a Service asks for another location than that of the blocks. A location in the
+    /// configuration wins over it, as the Go controller's README has it.
+    pub(super) fn misplaced(&self, memory: &Memory, service: &ServiceView) -> Vec<InvalidField> {
+        let key = &self.settings.location_annotation;
+        let asked = service.annotation(key).map(str::trim).unwrap_or_default();
+        let there = self.world(memory, &[]).location.to_owned();
+        let is_fit = asked.is_empty() || asked.eq_ignore_ascii_case(&there);
+        if is_fit || self.settings.location.is_some() {
+            return Vec::new();
+        }
+        vec![InvalidField {
+            place: format!("annotation {key}"),
+            value: asked.chars().take(80).collect(),
+            remedy: format!(
+                "is not where the public network is, and a block cannot be assigned to a network of \
+                 another location; write {there}, or nothing"
+            ),
+        }]
+    }
+}
+
 /// The tags by which the cloud is asked for the blocks of a cluster.
 pub(super) fn of_cluster(cluster: &str) -> [Tag; 2] {
     [

@@ -13,7 +13,7 @@ use super::memory::{APART, Absence, Memory, POLL};
 use super::plan::{Next, next};
 use super::step::Step;
 use super::super::setting::Mode;
-use super::{Shared, notices, observe, ownership, planned};
+use super::{Shared, notices, observe, ownership, planned, segment};
 use crate::clouds::load_balancers::{
     Demand, Gate, Prepared, Progress, Provided, Setback, Shown,
 };
@@ -37,6 +37,10 @@ impl Ensurance {
         }
         let mut memory = shared.memory().await;
         let looked = shared.look(&mut memory, demand).await?;
+        let faults = shared.misplaced(&memory, &demand.service);
+        if !faults.is_empty() {
+            return Err(Setback::Invalid(faults));
+        }
         let shown = Shown {
             steps: shared.steps(&memory, &looked).iter().map(planned).collect(),
             notices: notices::of(&shared.settings, &memory, &demand.service, &looked),
@@ -102,7 +106,7 @@ impl Shared {
 
     /// What the controller before us has given out is known from the API server itself: a cache may
     /// lag.
-    async fn seed(&self, memory: &mut Memory) -> Result<(), Setback> {
+    pub(super) async fn seed(&self, memory: &mut Memory) -> Result<(), Setback> {
         if memory.is_seeded {
             return Ok(());
         }
@@ -145,9 +149,6 @@ impl Shared {
                     };
                 }
             }
-            Next::Provide { .. } => {
-                memory.lost.remove(uid);
-            }
             Next::LeaveAlone(_) => {
                 memory.given.remove(uid);
             }
@@ -187,6 +188,8 @@ impl Shared {
                 Next::Refuse(why) => return Err(Setback::Refused(why)),
                 Next::Provide { address, .. } | Next::ProvideUntagged { address, .. } => {
                     memory.given.insert(demand.service.uid.clone(), address);
+                    memory.lost.remove(&demand.service.uid);
+                    self.write_segment(memory, gate).await?;
                     return Ok(Progress::Provided(self.provided(memory, address)));
                 }
                 Next::LeaveAlone(_) => {
@@ -227,10 +230,14 @@ impl Shared {
         let mut annotations = vec![(annotations::ALLOCATED_ADDRESSES, text.clone())];
         if let Some((network, _)) = &memory.network {
             annotations.push((annotations::PUBLIC_NETWORK, network.id.clone()));
+            if self.settings.setting.mode() == Mode::L2 {
+                annotations.push((annotations::ALLOCATED_NETWORK, segment::name(&network.id)));
+            }
         }
+        // Whoever speaks BGP goes by the status.
         let load_balancer_ip = match self.settings.setting.mode() {
-            Mode::KubeVip | Mode::Bgp => Some(text.clone()),
-            Mode::L2 => None,
+            Mode::KubeVip => Some(text.clone()),
+            Mode::L2 | Mode::Bgp => None,
         };
         Provided {
             ingress: vec![Ingress {

@@ -9,6 +9,7 @@
 use std::net::Ipv4Addr;
 
 use super::super::model::{Block, BlockStatus, Holder, Network};
+use super::super::setting::Mode;
 use super::allot::{Allotment, Claimant, Share, World, allot};
 use super::layout;
 use super::ownership::{self, Owned, Owner};
@@ -16,6 +17,9 @@ use super::step::Step;
 
 /// How many IPv4 blocks a public network takes.
 const MOST_PER_NETWORK: usize = 10;
+
+/// How many subnets an L2Network takes.
+const MOST_SUBNETS: usize = 8;
 
 /// What comes next for a Service that is to have an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -188,6 +192,16 @@ fn buy(world: &World<'_>, claimant: &Claimant) -> Next {
         (true, Some(network)) => Owner::Pool(network.id.clone()),
         (true, None) => Owner::Pool(BGP_POOL.to_owned()),
     };
+    let is_ours = |owned: &&Owned| matches!(owned.owner, Owner::Service(_) | Owner::Pool(_));
+    if settings.setting.mode() == Mode::L2
+        && world.blocks.iter().filter(is_ours).count() >= MOST_SUBNETS
+    {
+        return Next::Refuse(format!(
+            "the L2Network of the public network has {MOST_SUBNETS} subnets, more than which it does \
+             not take, so no IP block is bought; delete a Service; --ip-block-size=28 makes the next \
+             blocks larger"
+        ));
+    }
     let is_coming = |owned: &&Owned| {
         let is_without_addresses = layout::capacity(owned.block.cidr.prefix_len()) == 0;
         owned.owner == owner && owned.block.status == BlockStatus::Creating && is_without_addresses

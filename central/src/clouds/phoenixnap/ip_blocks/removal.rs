@@ -58,8 +58,8 @@ impl Prepared for Removal {
                 Taken::LookAgain => return Ok((POLL, "looking again".to_owned()).into()),
                 Taken::Later(after, what) => return Ok((after, what).into()),
             }
-            shared.untended.notify_one();
         }
+        shared.untended.notify_one();
         memory.forget(&self.demand.service.uid);
         Ok(Progress::Removed)
     }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use mooring_common::k8s::EventKind;
 use mooring_common::names::reasons;
 use tokio::time::{Instant, sleep};
 
@@ -69,9 +68,20 @@ impl Shared {
                         "The IP block {} ({}) cannot be given back yet: {error}",
                         owned.block.id, owned.block.cidr
                     );
-                    attendant.tell(EventKind::Warning, reasons::IP_BLOCK_STUCK, &note).await;
+                    self.tell(&mut memory, attendant, reasons::IP_BLOCK_STUCK, note).await;
                     pause = pause.min(AFTER_FAILURE);
                 }
+            }
+        }
+        if let Some(again) = self.look_for_surplus(&mut memory, attendant).await? {
+            pause = pause.min(again);
+        }
+        self.write_segment(&mut memory, attendant).await?;
+        self.write_peers(&mut memory, attendant).await?;
+        if memory.network.is_some() {
+            self.look_at_network(&mut memory, steady).await?;
+            if self.look_after_members(&mut memory, attendant).await? {
+                pause = pause.min(AFTER_FAILURE);
             }
         }
         drop(memory);
@@ -90,7 +100,7 @@ impl Shared {
         let step = match disposal {
             Disposal::Wait => return Ok(Disposed::Goes(POLL)),
             Disposal::Stuck(why) => {
-                attendant.tell(EventKind::Warning, reasons::IP_BLOCK_STUCK, &why).await;
+                self.tell(memory, attendant, reasons::IP_BLOCK_STUCK, why).await;
                 return Ok(Disposed::Goes(REGULARLY));
             }
             Disposal::Take(step) => step,

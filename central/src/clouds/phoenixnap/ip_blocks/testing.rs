@@ -7,11 +7,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Service;
 use mooring_common::k8s::{EventKind, ObjectKey, Slim};
+use mooring_common::node_view::NodeView;
 use serde_json::{Value, json};
 
 use super::super::api::Tag;
 use super::super::model::{Block, BlockStatus, Holder, Network};
 use super::super::setting::Setting;
+use super::bgp::Peers;
 use super::cloud::{BlockCloud, Order};
 use super::cluster::{Claim, Cluster, ClusterError};
 use super::settings::Settings;
@@ -56,6 +58,7 @@ pub(crate) fn settings(sharing: bool) -> Settings {
         shared_prefix: 29,
         most: 20,
         location: None,
+        location_annotation: "phoenixnap.com/ip-location".to_owned(),
         attaches_nodes: false,
     }
 }
@@ -106,6 +109,7 @@ pub(crate) struct Account {
     pub(crate) busy: usize,
     /// Listings are empty although there are blocks.
     pub(crate) shows_nothing: bool,
+    pub(crate) peers: Option<Peers>,
 }
 
 #[derive(Clone, Default)]
@@ -273,6 +277,18 @@ impl BlockCloud for FakeCloud {
         })
     }
 
+    async fn add_server(&self, network: &str, server: &str) -> Result<(), CloudError> {
+        self.call(format!("add {server} to {network}"), |account| {
+            let known = account.network.as_mut().unwrap();
+            known.servers.get_or_insert_default().push(server.to_owned());
+            Ok(())
+        })
+    }
+
+    async fn peers(&self, _: Option<&str>, _: &str) -> Result<Option<Peers>, CloudError> {
+        self.call("get peers".to_owned(), |account| Ok(account.peers.clone()))
+    }
+
     async fn release(&self, block: &str) -> Result<(), CloudError> {
         self.call(format!("release {block}"), |account| {
             match account.blocks.get(block).map(|block| block.status) {
@@ -294,6 +310,8 @@ pub(crate) struct Kept {
     pub(crate) claim: Option<String>,
     pub(crate) version: u64,
     pub(crate) fails: bool,
+    pub(crate) segments: Vec<(String, Value)>,
+    pub(crate) annotated: Vec<(String, BTreeMap<String, String>)>,
 }
 
 #[derive(Clone, Default)]
@@ -311,6 +329,22 @@ impl Cluster for FakeCluster {
             return Err(ClusterError("down".to_owned()));
         }
         Ok(kept.services.clone())
+    }
+
+    async fn apply_segment(&self, name: &str, spec: Value) -> Result<(), ClusterError> {
+        let mut kept = self.0.lock().unwrap();
+        kept.segments.push((name.to_owned(), spec));
+        Ok(())
+    }
+
+    async fn annotate_node(
+        &self,
+        name: &str,
+        annotations: &BTreeMap<String, String>,
+    ) -> Result<(), ClusterError> {
+        let mut kept = self.0.lock().unwrap();
+        kept.annotated.push((name.to_owned(), annotations.clone()));
+        Ok(())
     }
 
     async fn claim(&self) -> Result<Claim, ClusterError> {
@@ -347,6 +381,7 @@ pub(crate) struct OpenGate {
     pub(crate) is_shut: bool,
     pub(crate) told: Mutex<Vec<(&'static str, String)>>,
     pub(crate) freed: Mutex<usize>,
+    pub(crate) nodes: Vec<Arc<NodeView>>,
 }
 
 #[async_trait]
@@ -369,6 +404,10 @@ impl Gate for OpenGate {
 impl Attendant for OpenGate {
     async fn tell(&self, _: EventKind, reason: &'static str, note: &str) {
         self.told.lock().unwrap().push((reason, note.to_owned()));
+    }
+
+    fn nodes(&self) -> Vec<Arc<NodeView>> {
+        self.nodes.clone()
     }
 
     fn freed(&self) {

@@ -5,12 +5,13 @@
 //! was so twice, [`APART`] apart.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use mooring_common::k8s::{EventKind, ObjectKey};
 use mooring_common::names::reasons;
+use mooring_common::node_view::NodeView;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
@@ -240,6 +241,10 @@ impl Attendant for LeadingAttendant<'_> {
         };
         let (by, about) = (Reporter::Provider, about.reference());
         self.0.cluster.tell(by, &about, kind, reason, note).await;
+    }
+
+    fn nodes(&self) -> Vec<Arc<NodeView>> {
+        self.0.cluster.nodes()
     }
 
     fn freed(&self) {
