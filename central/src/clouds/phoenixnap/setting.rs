@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn the_readmes_form_and_the_codes_form_are_the_same() {
-        let read = |text| text.parse::<Setting>().map(|setting| setting.to_string());
+        let read = |text: &str| text.parse::<Setting>().map(|setting| setting.to_string());
         for (text, expected) in [
             ("kube-vip://60473c25", "kube-vip://60473c25"),
             ("kube-vip:///60473c25", "kube-vip://60473c25"),

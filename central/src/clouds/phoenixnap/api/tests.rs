@@ -6,6 +6,7 @@ use super::ip_blocks::{BlockStatus, Holder, IpBlock, NewIpBlock};
 use super::public_networks::PublicNetwork;
 use super::servers::Server;
 use super::*;
+use crate::cloud_api::CloudError;
 use crate::cloud_api::testing::{Cloud, Reply, Seen, connection, metrics};
 
 async fn answered(answer: impl Fn(&Seen, usize) -> Reply + Send + Sync + 'static) -> (Cloud, Api) {
