@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use super::NAME;
 use super::config::ClientSource;
-use crate::cloud_api::{CloudError, ErrorKind, Metrics, Secret, Tokens, wait};
+use crate::cloud_api::{CloudError, ErrorKind, Metrics, Secret, Tokens, lenient, wait};
 
 /// Who we are to the cloud. Nothing shows the secret.
 #[derive(Clone, PartialEq, Eq)]
@@ -42,6 +42,8 @@ impl fmt::Debug for ClientCredentials {
 const SCOPE: &str = "bmc bmc.read tags tags.read";
 /// For how long a token is used that says nothing of its end.
 const UNSAID: Duration = Duration::from_secs(5 * 60);
+/// However long a token lasts, it is renewed after this time.
+const LONGEST_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long before its end a token is renewed at the latest, if it lasts long enough for that.
 const MARGIN: Duration = Duration::from_secs(60);
 /// A token that is refused so soon after it took the place of a refused one is not exchanged: the
@@ -100,7 +102,7 @@ struct Token {
 #[derive(Deserialize)]
 struct Granted {
     access_token: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient")]
     expires_in: Option<f64>,
 }
 
@@ -162,11 +164,10 @@ impl TokenSource {
         }
         match self.ask_by_all_means(state).await {
             Ok((secret, lasts)) => {
-                let obtained = Instant::now();
-                let ends = obtained + lasts;
+                let ends = now + lasts;
                 state.token = Some(Token {
                     secret: secret.clone(),
-                    obtained,
+                    obtained: Instant::now(),
                     renew: ends - MARGIN.min(lasts / 2),
                     ends,
                     replaces_refused,
@@ -258,7 +259,7 @@ impl TokenSource {
         let lasts = granted
             .expires_in
             .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        Ok((secret, lasts.unwrap_or(UNSAID)))
+        Ok((secret, lasts.unwrap_or(UNSAID).min(LONGEST_LIFE)))
     }
 
     fn broken(&self, error: reqwest::Error) -> Failure {

@@ -176,3 +176,15 @@ async fn it_is_had_as_soon_as_the_endpoint_is_back() {
     tokio::time::resume();
     assert!(tokens.current().await.is_ok());
 }
+
+/// A time beyond all clocks must not end the process.
+#[tokio::test]
+async fn what_it_says_of_its_end_need_not_make_sense() {
+    for lasts in [json!(1e300), json!(1e18), json!(-1), json!(0), json!(null), json!("soon")] {
+        let cloud = Cloud::start(move |_, _| {
+            Reply::json(json!({"access_token": "t", "expires_in": lasts}))
+        })
+        .await;
+        assert_eq!(source(&cloud.base).current().await, Ok(token("t")));
+    }
+}
