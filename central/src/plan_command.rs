@@ -56,7 +56,10 @@ async fn run(flags: PlanFlags) -> anyhow::Result<()> {
     }
     let client = connect(&flags).await?;
     let opened = opened.with_cluster(&client, "mooring-plan");
-    let has_segment = opened.phoenixnap.as_ref().is_some_and(|cloud| cloud.has_segment());
+    let has_segment = opened
+        .phoenixnap
+        .as_ref()
+        .is_some_and(|cloud| cloud.has_segment());
     let Some(load_balancers) = opened.load_balancers else {
         bail!("{NO_LOAD_BALANCERS}");
     };

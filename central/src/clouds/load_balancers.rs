@@ -248,7 +248,9 @@ impl fmt::Display for MadeFor {
                 f,
                 "the Service {key} of this cluster, which is no more or wants none any more"
             ),
-            Self::Several => f.write_str("Services of this cluster, none of which has a part of it"),
+            Self::Several => {
+                f.write_str("Services of this cluster, none of which has a part of it")
+            }
         }
     }
 }

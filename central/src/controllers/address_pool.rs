@@ -87,7 +87,10 @@ impl Slim for NetworkView {
         let status_nodes = network.status.into_iter().flat_map(|status| status.nodes);
         let entries = status_nodes.map(|entry| entry.name).collect();
         let meta = network.metadata;
-        let manager = meta.labels.as_ref().and_then(|all| all.get(labels::MANAGED_BY));
+        let manager = meta
+            .labels
+            .as_ref()
+            .and_then(|all| all.get(labels::MANAGED_BY));
         Self {
             is_managed: manager.is_some_and(|name| name == components::CENTRAL),
             name: meta.name.unwrap_or_default(),

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use reqwest::Url;
 
+use super::Flags;
 use super::auth::ClientCredentials;
 use super::setting::Setting;
-use super::Flags;
 use crate::cloud_api::{Environment, Fault, Proxies};
 use file::{File, FileFault};
 
@@ -225,7 +225,12 @@ fn read_client(
 ) -> Option<ClientCredentials> {
     for (variable, in_variable, key, in_file) in [
         (CLIENT_ID, &source.id, "clientID", &file.client_id),
-        (CLIENT_SECRET, &source.secret, "clientSecret", &file.client_secret),
+        (
+            CLIENT_SECRET,
+            &source.secret,
+            "clientSecret",
+            &file.client_secret,
+        ),
     ] {
         if in_variable.is_none() && given(in_file).is_none() && file_is_read {
             env.fault(

@@ -260,7 +260,12 @@ mod tests {
         let same = observed("same", 2, &["192.0.2.8/29"]);
         let decisions = plan(&[own, same], None);
         assert!(decisions.pools.is_empty());
-        let ready: Vec<bool> = decisions.plan.steps().iter().map(|s| s.verdict.ready).collect();
+        let ready: Vec<bool> = decisions
+            .plan
+            .steps()
+            .iter()
+            .map(|s| s.verdict.ready)
+            .collect();
         assert_eq!(ready, [true, false]);
     }
 

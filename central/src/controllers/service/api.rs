@@ -40,7 +40,9 @@ pub(super) async fn patch_itself(
 ) -> Result<ServiceView, Failure> {
     let api = Api::<Service>::namespaced(client.clone(), &key.namespace);
     let patch: Patch<()> = Patch::Json(serde_json::from_value(Value::Array(operations))?);
-    let written = api.patch(&key.name, &PatchParams::default(), &patch).await?;
+    let written = api
+        .patch(&key.name, &PatchParams::default(), &patch)
+        .await?;
     Ok(ServiceView::slim(written))
 }
 

@@ -198,9 +198,11 @@ impl<'a> Work<'a> {
 
     /// The shared block that has this address to give.
     fn shared_with(&self, address: Ipv4Addr) -> Option<&'a Block> {
-        let mut all = self.world.blocks.iter().filter_map(|owned| {
-            matches!(owned.owner, Owner::Pool(_)).then_some(&owned.block)
-        });
+        let mut all = self
+            .world
+            .blocks
+            .iter()
+            .filter_map(|owned| matches!(owned.owner, Owner::Pool(_)).then_some(&owned.block));
         all.find(|block| layout::is_usable(block.cidr, address))
     }
 
@@ -284,9 +286,7 @@ impl<'a> Work<'a> {
 
     fn holds_shared(&self, claimant: &Claimant) -> bool {
         match self.result.shares.get(&claimant.key) {
-            Some(Share::Address { address, .. }) => {
-                self.taken.get(address) == Some(&&claimant.key)
-            }
+            Some(Share::Address { address, .. }) => self.taken.get(address) == Some(&&claimant.key),
             _ => false,
         }
     }
@@ -368,12 +368,17 @@ impl<'a> Work<'a> {
         let unused = self.world.shared();
         let unused = unused.filter(|block| !used.contains(&block.id) && !holds(block));
         self.result.unused = unused.map(|block| block.id.clone()).collect();
-        let idle = self.own.iter().filter(|(_, block)| !used.contains(&block.id));
+        let idle = self
+            .own
+            .iter()
+            .filter(|(_, block)| !used.contains(&block.id));
         let idle = idle.filter(|(key, _)| {
             // Who is refused keeps what it has.
             !matches!(self.result.shares.get(**key), Some(Share::Refused(_)))
         });
-        let idle: Vec<_> = idle.map(|(key, block)| (block.id.clone(), (*key).clone())).collect();
+        let idle: Vec<_> = idle
+            .map(|(key, block)| (block.id.clone(), (*key).clone()))
+            .collect();
         self.result.doubles.extend(idle);
         self.result
     }

@@ -53,8 +53,14 @@ fn network(network: PublicNetwork) -> Result<Network, CloudError> {
         let problem = format!("the public network {} comes without {what}", network.id);
         CloudError::new(NAME, ErrorKind::Malformed, problem)
     };
-    let location = network.location.clone().ok_or_else(|| missing("location"))?;
-    let listed = network.ip_blocks.as_ref().ok_or_else(|| missing("IP blocks"))?;
+    let location = network
+        .location
+        .clone()
+        .ok_or_else(|| missing("location"))?;
+    let listed = network
+        .ip_blocks
+        .as_ref()
+        .ok_or_else(|| missing("IP blocks"))?;
     let blocks = listed.iter().filter_map(|block| {
         let text = block.cidr.as_deref().unwrap_or_default();
         let cidr = text.parse().unwrap_or_else(|_| no_addresses());
@@ -65,7 +71,9 @@ fn network(network: PublicNetwork) -> Result<Network, CloudError> {
             let kind = kind.as_deref().unwrap_or("server");
             kind.eq_ignore_ascii_case("server")
         };
-        let servers = members.iter().filter(|member| is_server(&member.resource_type));
+        let servers = members
+            .iter()
+            .filter(|member| is_server(&member.resource_type));
         servers.map(|member| member.resource_id.clone()).collect()
     });
     Ok(Network {

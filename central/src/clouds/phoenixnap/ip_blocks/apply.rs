@@ -195,7 +195,11 @@ impl Shared {
         let Some(ours) = memory.claim.take().filter(|ours| ours.is_fresh()) else {
             gate.before_write()?;
             gate.before_creation().await?;
-            return match self.purchases.claim(&*self.cluster, &step.to_string()).await? {
+            return match self
+                .purchases
+                .claim(&*self.cluster, &step.to_string())
+                .await?
+            {
                 Claimed::Ours(ours) => {
                     // What was bought before this claim shows in a listing that is begun now.
                     memory.claim = Some(ours);

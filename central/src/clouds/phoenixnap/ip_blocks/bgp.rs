@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use mooring_common::node_addresses::AddressType;
 use mooring_common::names::reasons;
+use mooring_common::node_addresses::AddressType;
 use mooring_common::node_view::NodeView;
 
 use super::super::setting::Setting;
@@ -53,7 +53,10 @@ pub(super) fn annotations(peers: &Peers, source: Ipv4Addr) -> BTreeMap<String, S
 /// The address that a Node peers from: it must be a public one.
 pub(super) fn source(node: &NodeView) -> Option<Ipv4Addr> {
     let is_public = |kind| kind == AddressType::ExternalIP;
-    let mut public = node.addresses.iter().filter(|address| is_public(address.kind));
+    let mut public = node
+        .addresses
+        .iter()
+        .filter(|address| is_public(address.kind));
     public.find_map(|address| address.address.parse().ok())
 }
 
@@ -86,7 +89,10 @@ impl Shared {
         };
         let nodes = attendant.nodes();
         let is_told = |node: &Arc<NodeView>| memory.annotated.contains_key(&node.name);
-        if nodes.iter().all(|node| is_told(node) || source(node).is_none()) {
+        if nodes
+            .iter()
+            .all(|node| is_told(node) || source(node).is_none())
+        {
             return Ok(());
         }
         let location = self.settings.location.as_deref().unwrap_or_default();
@@ -95,7 +101,8 @@ impl Shared {
                 "There is no BGP peer group in {location} that is ready, so that Nodes are not told \
                  whom to announce addresses to; make one in the portal"
             );
-            self.tell(memory, attendant, reasons::NO_PEER_GROUP, note).await;
+            self.tell(memory, attendant, reasons::NO_PEER_GROUP, note)
+                .await;
             return Ok(());
         };
         for (name, wanted) in missing(&peers, &nodes, &memory.annotated) {
@@ -129,7 +136,9 @@ mod tests {
     fn a_node_with_a_public_address_is_told_of_both_routers_once() {
         let peers = Peers {
             asn: 65401,
-            routers: ["169.254.247.1", "169.254.247.0"].map(|a| a.parse().unwrap()).into(),
+            routers: ["169.254.247.1", "169.254.247.0"]
+                .map(|a| a.parse().unwrap())
+                .into(),
             is_multi_hop: true,
         };
         let nodes = [node("a", "198.51.100.1"), node("v6", "2001:db8::1")];

@@ -22,7 +22,9 @@ pub(in crate::clouds::phoenixnap) struct Order {
 
 /// The cloud: each method is one request.
 #[async_trait]
-pub(in crate::clouds::phoenixnap) trait BlockCloud: Send + Sync {
+pub(in crate::clouds::phoenixnap) trait BlockCloud:
+    Send + Sync
+{
     /// All blocks that the cloud finds by these tags; it may find others too.
     async fn blocks(&self, tags: &[Tag]) -> Result<Vec<Block>, CloudError>;
 

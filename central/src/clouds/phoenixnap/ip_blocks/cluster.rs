@@ -113,7 +113,9 @@ impl Cluster for RealCluster {
             let namespace = namespace.map_err(|error| Self::failed(what, &error))?;
             match namespace.uid().filter(|uid| !uid.is_empty()) {
                 Some(uid) => Ok(uid),
-                None => Err(ClusterError("the namespace kube-system has no UID".to_owned())),
+                None => Err(ClusterError(
+                    "the namespace kube-system has no UID".to_owned(),
+                )),
             }
         };
         self.id.get_or_try_init(read).await.cloned()
@@ -184,7 +186,10 @@ impl Cluster for RealCluster {
         let unwritable = |error| ClusterError(format!("a claim cannot be written: {error}"));
         let patch = serde_json::from_value(Value::Array(operations)).map_err(unwritable)?;
         let patch: Patch<()> = Patch::Json(patch);
-        match api.patch_status(name, &PatchParams::default(), &patch).await {
+        match api
+            .patch_status(name, &PatchParams::default(), &patch)
+            .await
+        {
             Ok(written) => Ok(Some(Self::read(&written))),
             Err(error) => match classify(&error) {
                 ApiFailure::Conflict => Ok(None),
@@ -203,9 +208,8 @@ fn operations(before: &Claim, text: Option<String>) -> Vec<Value> {
         "/metadata/annotations/{}",
         annotations::IP_BLOCK_CLAIM.replace('/', "~1")
     );
-    let mut operations = vec![
-        json!({"op": "test", "path": "/metadata/resourceVersion", "value": before.version}),
-    ];
+    let mut operations =
+        vec![json!({"op": "test", "path": "/metadata/resourceVersion", "value": before.version})];
     if !before.has_annotations {
         operations.push(json!({"op": "add", "path": "/metadata/annotations", "value": {}}));
     }

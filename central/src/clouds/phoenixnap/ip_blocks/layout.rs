@@ -61,7 +61,11 @@ mod tests {
         assert_eq!(all, [10, 11, 12, 13, 14]);
         for number in 0..=255 {
             let address = Ipv4Addr::new(203, 0, 113, number);
-            assert_eq!(is_usable(small, address), all.contains(&number), "{address}");
+            assert_eq!(
+                is_usable(small, address),
+                all.contains(&number),
+                "{address}"
+            );
         }
     }
 
@@ -76,7 +80,10 @@ mod tests {
 
     #[test]
     fn a_block_that_is_written_with_another_address_than_its_first_gives_the_same() {
-        assert_eq!(third(block("203.0.113.11/29")), third(block("203.0.113.8/29")));
+        assert_eq!(
+            third(block("203.0.113.11/29")),
+            third(block("203.0.113.8/29"))
+        );
         assert_eq!(third(block("203.0.113.8/31")), None);
         assert_eq!(third(block("255.255.255.255/32")), None);
     }

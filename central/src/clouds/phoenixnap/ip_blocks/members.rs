@@ -66,7 +66,8 @@ impl Shared {
                  portal, or start mooring-central with --attach-nodes",
                 names.join(", ")
             );
-            self.tell(memory, attendant, reasons::NODE_NOT_IN_NETWORK, note).await;
+            self.tell(memory, attendant, reasons::NODE_NOT_IN_NETWORK, note)
+                .await;
             return Ok(false);
         }
         for Outsider { node, server } in all {
@@ -76,7 +77,12 @@ impl Shared {
             attendant.before_write()?;
             match self.cloud.add_server(&network, &server).await {
                 Ok(()) => {
-                    tracing::info!(node, server, network, "made a server a member of the network");
+                    tracing::info!(
+                        node,
+                        server,
+                        network,
+                        "made a server a member of the network"
+                    );
                     memory.joined(&server);
                 }
                 Err(error) if error.kind == ErrorKind::Busy => {
@@ -87,7 +93,8 @@ impl Shared {
                         "The server {server} of the Node {node} cannot be made a member of the public \
                          network {network}: {error}"
                     );
-                    self.tell(memory, attendant, reasons::NODE_NOT_IN_NETWORK, note).await;
+                    self.tell(memory, attendant, reasons::NODE_NOT_IN_NETWORK, note)
+                        .await;
                 }
             }
         }
@@ -135,7 +142,10 @@ mod tests {
         ];
         let mut network = network();
         network.servers = Some(vec!["5f1b0c2509268bc77fd06d20".to_owned()]);
-        let names: Vec<String> = outsiders(&network, &nodes).into_iter().map(|o| o.node).collect();
+        let names: Vec<String> = outsiders(&network, &nodes)
+            .into_iter()
+            .map(|o| o.node)
+            .collect();
         assert_eq!(names, ["a", "b"]);
         network.servers = None;
         assert!(outsiders(&network, &nodes).is_empty());

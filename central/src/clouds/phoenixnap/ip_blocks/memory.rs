@@ -112,7 +112,10 @@ impl Memory {
     /// This server is a member of the network now.
     pub(super) fn joined(&mut self, server: &str) {
         if let Some((network, _)) = &mut self.network {
-            network.servers.get_or_insert_default().push(server.to_owned());
+            network
+                .servers
+                .get_or_insert_default()
+                .push(server.to_owned());
         }
     }
 
@@ -221,7 +224,10 @@ impl Memory {
 
     /// It is tried at a block that the cloud has failed at.
     pub(super) fn tries_again(&mut self, block: &str) {
-        let entry = self.failed.entry(block.to_owned()).or_insert((0, Instant::now()));
+        let entry = self
+            .failed
+            .entry(block.to_owned())
+            .or_insert((0, Instant::now()));
         entry.0 = entry.0.saturating_add(1);
         let factor = 2_u32.saturating_pow(entry.0.min(8));
         entry.1 = Instant::now() + POLL.saturating_mul(factor).min(LONGEST_PAUSE);

@@ -26,7 +26,10 @@ pub(super) fn of(
         });
     };
     if memory.lost.contains(&service.uid) {
-        let had = service.allocated_addresses.as_deref().unwrap_or("its address");
+        let had = service
+            .allocated_addresses
+            .as_deref()
+            .unwrap_or("its address");
         notice(
             reasons::IP_BLOCK_LOST,
             format!(
@@ -36,7 +39,11 @@ pub(super) fn of(
         );
     }
     match found {
-        Next::Take(Step::Attach { block, cidr, network }) => {
+        Next::Take(Step::Attach {
+            block,
+            cidr,
+            network,
+        }) => {
             let status = memory.block(block).map(|block| &block.status);
             let is_used = service.status.iter().any(|address| match address {
                 std::net::IpAddr::V4(address) => cidr.contains(address),
@@ -60,7 +67,12 @@ pub(super) fn of(
                 );
             }
         }
-        Next::Take(Step::Detach { block, cidr, network, .. }) => {
+        Next::Take(Step::Detach {
+            block,
+            cidr,
+            network,
+            ..
+        }) => {
             let to = settings.setting.network().unwrap_or_default();
             notice(
                 reasons::IP_BLOCK_MOVED,

@@ -17,7 +17,10 @@ use crate::service_view::ServiceView;
 /// What a Service has and asks for. What cannot be read counts as not said: [`invalid`] tells of it.
 pub(super) fn claimant(service: &ServiceView, memory: &Memory) -> Claimant {
     let read = |text: Option<&String>| text?.trim().parse::<Ipv4Addr>().ok();
-    let published = service.ingress.iter().find_map(|entry| read(entry.ip.as_ref()));
+    let published = service
+        .ingress
+        .iter()
+        .find_map(|entry| read(entry.ip.as_ref()));
     Claimant {
         key: service.key.clone(),
         uid: service.uid.clone(),
@@ -87,13 +90,19 @@ pub(super) fn of_cluster(cluster: &str) -> [Tag; 2] {
 impl Shared {
     /// The blocks, by a listing begun then or later.
     pub(super) async fn list(&self, memory: &mut Memory, since: Instant) -> Result<(), Setback> {
-        if memory.blocks.as_ref().is_some_and(|(_, begun)| *begun >= since) {
+        if memory
+            .blocks
+            .as_ref()
+            .is_some_and(|(_, begun)| *begun >= since)
+        {
             return Ok(());
         }
         let cluster = self.cluster.id().await?;
         let begun = Instant::now();
         let listed = self.cloud.blocks(&of_cluster(&cluster)).await?;
-        let ours = listed.into_iter().filter_map(|block| Owned::of(block, &cluster));
+        let ours = listed
+            .into_iter()
+            .filter_map(|block| Owned::of(block, &cluster));
         memory.listed(ours.collect(), begun);
         Ok(())
     }
@@ -107,7 +116,11 @@ impl Shared {
         let Some(id) = self.settings.setting.network() else {
             return Ok(());
         };
-        if memory.network.as_ref().is_some_and(|(_, begun)| *begun >= since) {
+        if memory
+            .network
+            .as_ref()
+            .is_some_and(|(_, begun)| *begun >= since)
+        {
             return Ok(());
         }
         let begun = Instant::now();
@@ -127,11 +140,7 @@ impl Shared {
     }
 
     /// What is known by now of these Services.
-    pub(super) fn world<'a>(
-        &'a self,
-        memory: &'a Memory,
-        claimants: &'a [Claimant],
-    ) -> World<'a> {
+    pub(super) fn world<'a>(&'a self, memory: &'a Memory, claimants: &'a [Claimant]) -> World<'a> {
         let network: Option<&Network> = memory.network.as_ref().map(|(network, _)| network);
         let location = network.map(|network| network.location.as_str());
         World {

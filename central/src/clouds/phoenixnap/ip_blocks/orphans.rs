@@ -73,18 +73,20 @@ impl Shared {
         let mut memory = self.memory().await;
         let block = self.cloud.block(&orphan.id).await?;
         let found = Owned::of(block, &cluster).filter(|owned| owned.block.id == orphan.id);
-        let is_same = found.as_ref().is_some_and(|owned| match (&owned.owner, &orphan.made_for) {
-            (Owner::Service(key), MadeFor::Named(named)) => key == named,
-            (Owner::Pool(_), MadeFor::Several) => true,
-            _ => false,
-        });
+        let is_same = found
+            .as_ref()
+            .is_some_and(|owned| match (&owned.owner, &orphan.made_for) {
+                (Owner::Service(key), MadeFor::Named(named)) => key == named,
+                (Owner::Pool(_), MadeFor::Several) => true,
+                _ => false,
+            });
         let Some(owned) = found.filter(|_| is_same) else {
             return Err(Setback::Refused(format!(
                 "the IP block {} ({}) does not bear the tags any more that it was found by, and stays",
                 orphan.id, orphan.name
             )));
         };
-        self.take(&mut memory, &mark(&owned.block, false), gate).await?;
+        self.take(&mut memory, &mark(&owned.block), gate).await?;
         self.untended.notify_one();
         Ok(())
     }

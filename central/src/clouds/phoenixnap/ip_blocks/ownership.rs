@@ -61,7 +61,10 @@ fn owner(all: &[Tag]) -> Owner {
     match (marked, of_service, of_pool) {
         (true, false, false) => Owner::Marked,
         (false, true, false) => {
-            let parts = (only(all, tags::SERVICE_NAMESPACE), only(all, tags::SERVICE_NAME));
+            let parts = (
+                only(all, tags::SERVICE_NAMESPACE),
+                only(all, tags::SERVICE_NAME),
+            );
             match parts {
                 (Some(namespace), Some(name)) if !namespace.is_empty() && !name.is_empty() => {
                     Owner::Service(ObjectKey::new(namespace, name))
@@ -103,7 +106,9 @@ pub(super) fn marked(all: &[Tag]) -> Vec<Tag> {
         tags::POOL,
         tags::DELETE,
     ];
-    let kept = all.iter().filter(|tag| !of_owner.contains(&tag.name.as_str()));
+    let kept = all
+        .iter()
+        .filter(|tag| !of_owner.contains(&tag.name.as_str()));
     let mut marked: Vec<Tag> = kept.cloned().collect();
     marked.push(Tag::new(tags::DELETE, tags::DELETE_VALUE));
     marked
@@ -173,7 +178,10 @@ mod tests {
         let found = Owned::of(tagged(&contradicting), "uid").unwrap();
         assert_eq!(found.owner, Owner::Unclear);
         let half: Vec<Tag> = of_new("uid", &web()).into_iter().take(3).collect();
-        assert_eq!(Owned::of(tagged(&half), "uid").unwrap().owner, Owner::Unclear);
+        assert_eq!(
+            Owned::of(tagged(&half), "uid").unwrap().owner,
+            Owner::Unclear
+        );
     }
 
     #[test]

@@ -7,16 +7,14 @@ use async_trait::async_trait;
 use mooring_common::names::annotations;
 use tokio::time::Instant;
 
+use super::super::setting::Mode;
 use super::allot::{Claimant, allot};
 use super::apply::Taken;
 use super::memory::{APART, Absence, Memory, POLL};
 use super::plan::{Next, next};
 use super::step::Step;
-use super::super::setting::Mode;
 use super::{Shared, notices, observe, ownership, planned, segment};
-use crate::clouds::load_balancers::{
-    Demand, Gate, Prepared, Progress, Provided, Setback, Shown,
-};
+use crate::clouds::load_balancers::{Demand, Gate, Prepared, Progress, Provided, Setback, Shown};
 use crate::service_view::{Ingress, ServiceView};
 
 /// More steps than a Service can need in one pass.
@@ -92,7 +90,10 @@ impl Shared {
         if is_steady {
             return Ok(found);
         }
-        let recent = Instant::now().checked_sub(POLL).unwrap_or(steady).max(steady);
+        let recent = Instant::now()
+            .checked_sub(POLL)
+            .unwrap_or(steady)
+            .max(steady);
         let as_of = |memory: &Memory| memory.blocks.as_ref().map(|(_, begun)| *begun);
         let before = as_of(memory);
         self.list(memory, recent).await?;
@@ -123,7 +124,8 @@ impl Shared {
 
     fn claimants(memory: &Memory, demand: &Demand) -> Vec<Claimant> {
         let all = demand.others.iter().chain([&demand.service]);
-        all.map(|service| observe::claimant(service, memory)).collect()
+        all.map(|service| observe::claimant(service, memory))
+            .collect()
     }
 
     fn next(&self, memory: &mut Memory, demand: &Demand) -> Next {
@@ -186,7 +188,8 @@ impl Shared {
                     return Ok((APART, what).into());
                 }
                 Next::Refuse(why) => return Err(Setback::Refused(why)),
-                Next::Provide { address, .. } | Next::ProvideUntagged { address, .. } => {
+                Next::Provide { block, address } | Next::ProvideUntagged { block, address } => {
+                    tracing::debug!(block, %address, "it has its address");
                     memory.given.insert(demand.service.uid.clone(), address);
                     memory.lost.remove(&demand.service.uid);
                     self.write_segment(memory, gate).await?;

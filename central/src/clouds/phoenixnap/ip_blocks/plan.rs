@@ -92,7 +92,9 @@ fn lead(world: &World<'_>, claimant: &Claimant, owned: &Owned, address: Ipv4Addr
             _ => attach(),
         },
         (status, Some(holder)) => {
-            let moves = holder.network().filter(|id| has_moved(claimant, &owned.owner, id));
+            let moves = holder
+                .network()
+                .filter(|id| has_moved(claimant, &owned.owner, id));
             match moves {
                 Some(_) if *status == BlockStatus::Assigning => wait("being assigned"),
                 Some(old) => Next::Take(Step::Detach {
@@ -240,15 +242,15 @@ pub(super) fn removal(world: &World<'_>, going: &Claimant) -> Vec<Step> {
     };
     let is_whole = |owned: &&Owned| owned.block.status != BlockStatus::Subnetted;
     let all = world.blocks.iter().filter(is_its).filter(is_whole);
-    all.map(|owned| mark(&owned.block, true)).collect()
+    all.map(|owned| mark(&owned.block)).collect()
 }
 
-pub(super) fn mark(block: &Block, is_used: bool) -> Step {
+/// Makes a block nobody's.
+pub(super) fn mark(block: &Block) -> Step {
     Step::Mark {
         block: block.id.clone(),
         cidr: block.cidr,
         tags: ownership::marked(&block.tags),
-        is_used,
     }
 }
 
@@ -294,9 +296,7 @@ pub(super) fn dispose(owned: &Owned, network: Option<&Network>) -> Option<Dispos
             })
         }
         (
-            BlockStatus::Assigned
-            | BlockStatus::ErrorAssigning
-            | BlockStatus::ErrorUnassigning,
+            BlockStatus::Assigned | BlockStatus::ErrorAssigning | BlockStatus::ErrorUnassigning,
             Some(Holder::PublicNetwork(network)),
         ) => Disposal::Take(Step::Detach {
             block: id.clone(),

@@ -14,9 +14,7 @@ use super::ownership::Owner;
 use super::plan::removal;
 use super::step::Step;
 use super::{Shared, observe, planned};
-use crate::clouds::load_balancers::{
-    Demand, Gate, Leavings, Prepared, Progress, Setback, Shown,
-};
+use crate::clouds::load_balancers::{Demand, Gate, Leavings, Prepared, Progress, Setback, Shown};
 use crate::service_view::ServiceView;
 
 /// A plan for a Service that goes.
@@ -70,13 +68,19 @@ impl Shared {
     /// has no Service that needs them.
     async fn removal(&self, memory: &mut Memory, demand: &Demand) -> Result<Vec<Step>, Setback> {
         let steady = memory.fresh_since;
-        let recent = Instant::now().checked_sub(POLL).unwrap_or(steady).max(steady);
+        let recent = Instant::now()
+            .checked_sub(POLL)
+            .unwrap_or(steady)
+            .max(steady);
         self.list(memory, recent).await?;
-        self.look_at_network(memory, steady).await.or_else(no_network)?;
+        self.look_at_network(memory, steady)
+            .await
+            .or_else(no_network)?;
         let going = observe::claimant(&demand.service, memory);
         let cached = demand.others.iter();
-        let mut others: Vec<Claimant> =
-            cached.map(|other| observe::claimant(other, memory)).collect();
+        let mut others: Vec<Claimant> = cached
+            .map(|other| observe::claimant(other, memory))
+            .collect();
         let steps = removal(&self.world(memory, &others), &going);
         let shared: Vec<Ipv4Net> = steps
             .iter()
@@ -88,8 +92,8 @@ impl Shared {
         // The cache may not have one yet that has been given an address.
         for service in self.cluster.services().await? {
             let claimant = observe::claimant(&service, memory);
-            let is_known = claimant.uid == going.uid
-                || others.iter().any(|other| other.uid == claimant.uid);
+            let is_known =
+                claimant.uid == going.uid || others.iter().any(|other| other.uid == claimant.uid);
             let has = [claimant.given, claimant.recorded, claimant.published];
             let mut has = has.into_iter().flatten();
             let wants = service.is_load_balancer && !service.deleting;
@@ -119,7 +123,10 @@ fn no_network(_: Setback) -> Result<(), Setback> {
 /// What of a Service's own fields goes with its address.
 pub(super) fn leavings(service: &ServiceView) -> Leavings {
     let ours = [
-        (annotations::ALLOCATED_ADDRESSES, &service.allocated_addresses),
+        (
+            annotations::ALLOCATED_ADDRESSES,
+            &service.allocated_addresses,
+        ),
         (annotations::ALLOCATED_NETWORK, &service.allocated_network),
         (annotations::PUBLIC_NETWORK, &service.public_network),
     ];

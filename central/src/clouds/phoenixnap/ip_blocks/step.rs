@@ -39,8 +39,6 @@ pub(super) enum Step {
         block: String,
         cidr: Ipv4Net,
         tags: Vec<Tag>,
-        /// Whether it is one of a Service that goes, rather than one too many.
-        is_used: bool,
     },
     /// Gives a block back.
     Release { block: String, cidr: Ipv4Net },
@@ -49,7 +47,9 @@ pub(super) enum Step {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::EnsureTags(names) => write!(f, "make sure that the tags {} exist", names.join(", ")),
+            Self::EnsureTags(names) => {
+                write!(f, "make sure that the tags {} exist", names.join(", "))
+            }
             Self::Buy {
                 location,
                 prefix,
@@ -65,15 +65,24 @@ impl fmt::Display for Step {
                 block,
                 cidr,
                 network,
-            } => write!(f, "assign the IP block {block} ({cidr}) to the public network {network}"),
+            } => write!(
+                f,
+                "assign the IP block {block} ({cidr}) to the public network {network}"
+            ),
             Self::Detach {
                 block,
                 cidr,
                 network,
                 ..
-            } => write!(f, "take the IP block {block} ({cidr}) from the public network {network}"),
+            } => write!(
+                f,
+                "take the IP block {block} ({cidr}) from the public network {network}"
+            ),
             Self::Mark { block, cidr, .. } => {
-                write!(f, "mark the IP block {block} ({cidr}) as one to be given back")
+                write!(
+                    f,
+                    "mark the IP block {block} ({cidr}) as one to be given back"
+                )
             }
             Self::Release { block, cidr } => write!(f, "give the IP block {block} ({cidr}) back"),
         }

@@ -79,7 +79,10 @@ impl Shared {
         }
         let mut ripe = Vec::new();
         for id in suspects {
-            let since = *memory.surplus.entry(id.clone()).or_insert_with(Instant::now);
+            let since = *memory
+                .surplus
+                .entry(id.clone())
+                .or_insert_with(Instant::now);
             if since.elapsed() >= WATCHED {
                 ripe.push(id);
             }
@@ -88,9 +91,12 @@ impl Shared {
             return Ok(Some(WATCHED));
         }
         let services = self.cluster.services().await?;
-        let wanting = services.iter().filter(|s| s.is_load_balancer && !s.deleting);
-        let claimants: Vec<Claimant> =
-            wanting.map(|service| observe::claimant(service, memory)).collect();
+        let wanting = services
+            .iter()
+            .filter(|s| s.is_load_balancer && !s.deleting);
+        let claimants: Vec<Claimant> = wanting
+            .map(|service| observe::claimant(service, memory))
+            .collect();
         for id in ripe {
             let world = self.world(memory, &claimants);
             let Some(owned) = world.block(&id).cloned() else {
@@ -99,14 +105,15 @@ impl Shared {
             let Some(why) = verdict(&world, &owned, now) else {
                 continue;
             };
-            let step = mark(&owned.block, false);
+            let step = mark(&owned.block);
             if self.take(memory, &step, attendant).await? == Taken::Done {
                 let note = format!(
                     "The IP block {id} ({}) is one too many, for {why}; it is given back. Two \
                      replicas may have bought at once, or the cloud has made a purchase late",
                     owned.block.cidr
                 );
-                self.tell(memory, attendant, reasons::IP_BLOCK_SURPLUS, note).await;
+                self.tell(memory, attendant, reasons::IP_BLOCK_SURPLUS, note)
+                    .await;
             }
         }
         Ok(Some(POLL))
@@ -144,7 +151,9 @@ mod tests {
             owned("only", "203.0.113.40/29", Owner::Service(key("b")), now),
         ];
         memory.blocks = Some((blocks, Instant::now()));
-        memory.given.insert("a".to_owned(), "203.0.113.2".parse().unwrap());
+        memory
+            .given
+            .insert("a".to_owned(), "203.0.113.2".parse().unwrap());
         assert_eq!(suspects(&memory, now), ["young", "one", "two"]);
     }
 }

@@ -42,7 +42,10 @@ impl Shared {
         attendant.before_write()?;
         let mut memory = self.memory().await;
         let steady = memory.fresh_since;
-        let recent = Instant::now().checked_sub(POLL).unwrap_or(steady).max(steady);
+        let recent = Instant::now()
+            .checked_sub(POLL)
+            .unwrap_or(steady)
+            .max(steady);
         self.list(&mut memory, recent).await?;
         let blocks = memory.blocks.as_ref().map_or(&[][..], |(blocks, _)| blocks);
         let marked: Vec<Owned> = blocks.to_vec();
@@ -68,7 +71,8 @@ impl Shared {
                         "The IP block {} ({}) cannot be given back yet: {error}",
                         owned.block.id, owned.block.cidr
                     );
-                    self.tell(&mut memory, attendant, reasons::IP_BLOCK_STUCK, note).await;
+                    self.tell(&mut memory, attendant, reasons::IP_BLOCK_STUCK, note)
+                        .await;
                     pause = pause.min(AFTER_FAILURE);
                 }
             }
@@ -100,7 +104,8 @@ impl Shared {
         let step = match disposal {
             Disposal::Wait => return Ok(Disposed::Goes(POLL)),
             Disposal::Stuck(why) => {
-                self.tell(memory, attendant, reasons::IP_BLOCK_STUCK, why).await;
+                self.tell(memory, attendant, reasons::IP_BLOCK_STUCK, why)
+                    .await;
                 return Ok(Disposed::Goes(REGULARLY));
             }
             Disposal::Take(step) => step,

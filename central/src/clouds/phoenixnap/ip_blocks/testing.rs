@@ -189,9 +189,15 @@ impl BlockCloud for FakeCloud {
     }
 
     async fn block(&self, id: &str) -> Result<Block, CloudError> {
-        self.call(format!("get {id}"), |account| match account.blocks.get(id) {
-            Some(block) => Ok(block.clone()),
-            None => Err(CloudError::new("fake", ErrorKind::NotFound, "no such block")),
+        self.call(format!("get {id}"), |account| {
+            match account.blocks.get(id) {
+                Some(block) => Ok(block.clone()),
+                None => Err(CloudError::new(
+                    "fake",
+                    ErrorKind::NotFound,
+                    "no such block",
+                )),
+            }
         })
     }
 
@@ -216,7 +222,11 @@ impl BlockCloud for FakeCloud {
     async fn buy(&self, order: &Order) -> Result<Block, CloudError> {
         self.call(format!("buy /{}", order.prefix), |account| {
             for tag in &order.tags {
-                assert!(account.tags.contains(&tag.name), "{} does not exist", tag.name);
+                assert!(
+                    account.tags.contains(&tag.name),
+                    "{} does not exist",
+                    tag.name
+                );
             }
             account.bought += 1;
             let number = account.bought;
@@ -241,7 +251,10 @@ impl BlockCloud for FakeCloud {
                 return Account::conflict("the network is busy");
             }
             let found = account.blocks.get_mut(block).unwrap();
-            if !matches!(found.status, BlockStatus::Unassigned | BlockStatus::ErrorAssigning) {
+            if !matches!(
+                found.status,
+                BlockStatus::Unassigned | BlockStatus::ErrorAssigning
+            ) {
                 return Account::conflict("the block is in another state");
             }
             found.status = BlockStatus::Assigning;
@@ -280,7 +293,10 @@ impl BlockCloud for FakeCloud {
     async fn add_server(&self, network: &str, server: &str) -> Result<(), CloudError> {
         self.call(format!("add {server} to {network}"), |account| {
             let known = account.network.as_mut().unwrap();
-            known.servers.get_or_insert_default().push(server.to_owned());
+            known
+                .servers
+                .get_or_insert_default()
+                .push(server.to_owned());
             Ok(())
         })
     }
@@ -297,7 +313,11 @@ impl BlockCloud for FakeCloud {
                     Ok(())
                 }
                 Some(_) => Account::conflict("it is assigned"),
-                None => Err(CloudError::new("fake", ErrorKind::NotFound, "no such block")),
+                None => Err(CloudError::new(
+                    "fake",
+                    ErrorKind::NotFound,
+                    "no such block",
+                )),
             }
         })
     }

@@ -97,7 +97,10 @@ impl World {
                 other => panic!("{other}"),
             }
         }
-        service.load_balancer_ip = provided.load_balancer_ip.clone().or(service.load_balancer_ip);
+        service.load_balancer_ip = provided
+            .load_balancer_ip
+            .clone()
+            .or(service.load_balancer_ip);
         self.put(service);
     }
 
@@ -114,7 +117,10 @@ impl World {
                 Err(other) => panic!("{other}"),
             }
         }
-        panic!("{name} does not get an address: {:?}", self.cloud.0.lock().unwrap().calls);
+        panic!(
+            "{name} does not get an address: {:?}",
+            self.cloud.0.lock().unwrap().calls
+        );
     }
 
     /// Passes until the Service may go, and lets it go.
@@ -168,7 +174,13 @@ async fn a_new_service_costs_the_calls_of_the_old_controller_and_gets_the_third_
     let world = World::new(false).with(&["web"]);
     let blocks = world.start("one");
     assert_eq!(world.provided(&blocks, "web").await, "203.0.113.10");
-    let made = ["usage", "cluster", "serviceNamespace", "serviceName", "delete"];
+    let made = [
+        "usage",
+        "cluster",
+        "serviceNamespace",
+        "serviceName",
+        "delete",
+    ];
     let mut expected: Vec<String> = made.map(|name| format!("tag {name}")).into();
     expected.extend(["buy /29", "attach b1 to net"].map(ToOwned::to_owned));
     assert_eq!(world.cloud.writes(), expected);
@@ -233,7 +245,10 @@ async fn an_address_is_published_only_when_its_block_has_arrived() {
     let mut waits = 0;
     while let Progress::Wait { after, .. } = world.pass(&blocks, "web").await.unwrap() {
         let held = world.cloud.0.lock().unwrap();
-        let arrived = held.blocks.values().any(|b| b.status == model_status_assigned());
+        let arrived = held
+            .blocks
+            .values()
+            .any(|b| b.status == model_status_assigned());
         assert!(!arrived, "it has arrived and is not published");
         drop(held);
         assert!(world.service("web").ingress.is_empty());
@@ -360,7 +375,10 @@ async fn a_claim_whose_process_has_died_is_taken_over_after_a_while() {
     let begun = tokio::time::Instant::now();
     world.provided(&blocks, "web").await;
     let took = begun.elapsed();
-    assert!(took >= purchase::SETTLE && took < purchase::SETTLE * 2, "{took:?}");
+    assert!(
+        took >= purchase::SETTLE && took < purchase::SETTLE * 2,
+        "{took:?}"
+    );
     assert_eq!(world.bought(), 1);
 }
 
@@ -392,7 +410,10 @@ async fn who_is_deposed_after_its_claim_does_not_buy_and_gives_the_claim_back() 
     assert!(matches!(stopped, Err(Setback::Stopped(_))), "{stopped:?}");
     assert_eq!(world.bought(), 0);
     assert_eq!(world.cluster.0.lock().unwrap().claim, None);
-    assert!(world.cluster.0.lock().unwrap().version >= 2, "it has claimed before");
+    assert!(
+        world.cluster.0.lock().unwrap().version >= 2,
+        "it has claimed before"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -415,7 +436,15 @@ async fn an_orphan_is_a_block_whose_service_is_gone_and_marking_looks_at_its_tag
     };
     let kept = blocks.remove_orphan(&orphans[0], &gate).await;
     assert!(matches!(kept, Err(Setback::Refused(_))), "{kept:?}");
-    world.cloud.0.lock().unwrap().blocks.get_mut("b1").unwrap().tags = tags;
+    world
+        .cloud
+        .0
+        .lock()
+        .unwrap()
+        .blocks
+        .get_mut("b1")
+        .unwrap()
+        .tags = tags;
     blocks.remove_orphan(&orphans[0], &gate).await.unwrap();
     world.removed(&blocks, "kept").await;
     world.tended(&blocks).await;

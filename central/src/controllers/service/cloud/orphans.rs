@@ -169,9 +169,7 @@ impl CloudServices {
         } else {
             "Delete it by hand, or start mooring-central with --delete-orphans."
         };
-        let note = format!(
-            "The load balancer {name} ({id}) was made for {made_for}. {what}"
-        );
+        let note = format!("The load balancer {name} ({id}) was made for {made_for}. {what}");
         tracing::warn!(name, id, %made_for, "a load balancer is orphaned");
         let (about, reason) = (cluster.reference(), reasons::ORPHANED_LOAD_BALANCER);
         self.warn(&about, reason, &note).await;

@@ -73,7 +73,11 @@ fn services_share_a_block_until_it_is_full() {
     let blocks = [pool("b", "203.0.113.8/29")];
     let claimants: Vec<_> = ["a", "b", "c", "d", "e", "f"].map(claimant).into();
     let allotment = allotted(&blocks, &claimants);
-    for (name, text) in [("a", "203.0.113.10"), ("c", "203.0.113.12"), ("e", "203.0.113.14")] {
+    for (name, text) in [
+        ("a", "203.0.113.10"),
+        ("c", "203.0.113.12"),
+        ("e", "203.0.113.14"),
+    ] {
         assert_eq!(share(&allotment, name), given("b", text));
     }
     assert_eq!(share(&allotment, "f"), Share::Nothing);
@@ -107,7 +111,10 @@ fn a_block_of_its_own_gives_a_service_what_it_asks_for_else_what_it_has_else_the
     let both = with(Some("203.0.113.14"), Some("203.0.113.13"));
     assert_eq!(both, given("b", "203.0.113.14"));
     for wrong in ["203.0.113.8", "203.0.113.9", "203.0.113.15", "203.0.113.20"] {
-        assert!(matches!(with(Some(wrong), None), Share::Refused(_)), "{wrong}");
+        assert!(
+            matches!(with(Some(wrong), None), Share::Refused(_)),
+            "{wrong}"
+        );
     }
 }
 
@@ -181,7 +188,10 @@ fn a_wish_is_granted_if_it_is_free_and_is_left_alone_if_it_is_nowhere_here() {
     ];
     let allotment = allotted(&blocks, &claimants);
     assert_eq!(share(&allotment, "free"), given("b", "203.0.113.13"));
-    assert_eq!(share(&allotment, "foreign"), Share::Foreign(address("192.0.2.1")));
+    assert_eq!(
+        share(&allotment, "foreign"),
+        Share::Foreign(address("192.0.2.1"))
+    );
     assert!(matches!(share(&allotment, "router"), Share::Refused(_)));
     assert!(matches!(share(&allotment, "taken"), Share::Refused(_)));
 }
@@ -220,7 +230,9 @@ fn an_address_whose_block_is_not_there_is_missing_and_when_it_is_lost_another_is
 #[test]
 fn an_address_whose_block_lost_its_tags_is_kept_while_the_network_has_it() {
     let mut network = network();
-    network.blocks.push(("bare".to_owned(), "203.0.113.48/29".parse().unwrap()));
+    network
+        .blocks
+        .push(("bare".to_owned(), "203.0.113.48/29".parse().unwrap()));
     let web = Claimant {
         recorded: Some(address("203.0.113.50")),
         ..claimant("web")

@@ -85,8 +85,14 @@ fn every_state_of_a_block_has_its_next_step() {
     assert!(is_wait(&after(own(BlockStatus::Assigned, None))));
     assert!(is_wait(&after(own(BlockStatus::Unassigning, ours.clone()))));
     assert_eq!(after(own(BlockStatus::ErrorAssigning, None)), attach());
-    assert_eq!(after(own(BlockStatus::ErrorAssigning, ours.clone())), attach());
-    assert_eq!(after(own(BlockStatus::ErrorUnassigning, ours.clone())), attach());
+    assert_eq!(
+        after(own(BlockStatus::ErrorAssigning, ours.clone())),
+        attach()
+    );
+    assert_eq!(
+        after(own(BlockStatus::ErrorUnassigning, ours.clone())),
+        attach()
+    );
     refusal(after(own(BlockStatus::Subnetted, None)));
     refusal(after(own(BlockStatus::Unknown, ours)));
 }
@@ -159,7 +165,11 @@ fn with_bgp_a_block_works_without_a_network() {
         location: Some("PHX".to_owned()),
         ..settings(true)
     };
-    let pool = of(Owner::Pool(BGP_POOL.to_owned()), BlockStatus::Unassigned, None);
+    let pool = of(
+        Owner::Pool(BGP_POOL.to_owned()),
+        BlockStatus::Unassigned,
+        None,
+    );
     let (blocks, claimants) = ([pool], [web()]);
     let world = World {
         settings: &settings,
@@ -177,8 +187,16 @@ fn a_service_that_goes_leaves_no_block_of_its_own_and_no_shared_one_that_nobody_
     let mut blocks = vec![
         own(BlockStatus::Assigned, in_network(NETWORK)),
         own(BlockStatus::Assigned, in_network("elsewhere")),
-        of(Owner::Pool(NETWORK.to_owned()), BlockStatus::Assigned, in_network(NETWORK)),
-        of(Owner::Service(key("other")), BlockStatus::Assigned, in_network(NETWORK)),
+        of(
+            Owner::Pool(NETWORK.to_owned()),
+            BlockStatus::Assigned,
+            in_network(NETWORK),
+        ),
+        of(
+            Owner::Service(key("other")),
+            BlockStatus::Assigned,
+            in_network(NETWORK),
+        ),
     ];
     for (number, owned) in blocks.iter_mut().enumerate() {
         owned.block.id = format!("b{number}");
@@ -229,14 +247,27 @@ fn a_marked_block_goes_out_of_the_network_that_it_is_really_in_and_back() {
     });
     let old = in_network("old");
     assert_eq!(disposed(BlockStatus::Assigned, old.clone()), detach("old"));
-    assert_eq!(disposed(BlockStatus::ErrorUnassigning, old.clone()), detach("old"));
+    assert_eq!(
+        disposed(BlockStatus::ErrorUnassigning, old.clone()),
+        detach("old")
+    );
     assert_eq!(disposed(BlockStatus::Unassigned, None), release);
-    for status in [BlockStatus::Creating, BlockStatus::Assigning, BlockStatus::Unassigning] {
+    for status in [
+        BlockStatus::Creating,
+        BlockStatus::Assigning,
+        BlockStatus::Unassigning,
+    ] {
         assert_eq!(disposed(status, old.clone()), Disposal::Wait, "{status:?}");
     }
     let server = Some(Holder::Other("server 7".to_owned()));
-    assert!(matches!(disposed(BlockStatus::Assigned, server), Disposal::Stuck(_)));
-    assert!(matches!(disposed(BlockStatus::Subnetted, None), Disposal::Stuck(_)));
+    assert!(matches!(
+        disposed(BlockStatus::Assigned, server),
+        Disposal::Stuck(_)
+    ));
+    assert!(matches!(
+        disposed(BlockStatus::Subnetted, None),
+        Disposal::Stuck(_)
+    ));
     let kept = of(Owner::Unclear, BlockStatus::Unassigned, None);
     assert_eq!(dispose(&kept, None), None);
 }

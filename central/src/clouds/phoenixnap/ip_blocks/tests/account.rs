@@ -53,7 +53,10 @@ async fn a_block_that_the_old_controller_has_marked_is_given_back() {
     }
     let blocks = world.start("one");
     world.tended(&blocks).await;
-    assert_eq!(world.cloud.writes(), ["detach up-a from net", "release up-a"]);
+    assert_eq!(
+        world.cloud.writes(),
+        ["detach up-a from net", "release up-a"]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -135,14 +138,25 @@ async fn when_the_configuration_names_another_network_the_blocks_move() {
     assert_eq!(shown.notices[0].reason, reasons::IP_BLOCK_MOVED);
     assert_eq!(shown.impact(), mooring_common::engine::Impact::Major);
     assert_eq!(world.provided(&blocks, "web").await, "203.0.113.10");
-    assert_eq!(world.cloud.writes(), ["detach b1 from net", "attach b1 to new"]);
+    assert_eq!(
+        world.cloud.writes(),
+        ["detach b1 from net", "attach b1 to new"]
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_block_of_the_old_controller_in_a_strange_network_is_let_be_and_still_can_go() {
     let world = World::new(true);
     upstream(&world, "a", 20);
-    world.cloud.0.lock().unwrap().blocks.get_mut("up-a").unwrap().holder = in_network("strange");
+    world
+        .cloud
+        .0
+        .lock()
+        .unwrap()
+        .blocks
+        .get_mut("up-a")
+        .unwrap()
+        .holder = in_network("strange");
     let blocks = world.start("one");
     let refused = world.pass(&blocks, "a").await;
     assert!(matches!(refused, Err(Setback::Refused(_))), "{refused:?}");
@@ -207,7 +221,10 @@ async fn what_the_cloud_fails_at_is_told_and_tried_ever_more_slowly() {
     for _ in 0..60 {
         let _ = world.pass(&blocks, "web").await;
         let writes = world.cloud.writes();
-        attempts += writes.iter().filter(|call| call.starts_with("attach")).count();
+        attempts += writes
+            .iter()
+            .filter(|call| call.starts_with("attach"))
+            .count();
         fail();
         advance(Duration::from_secs(2)).await;
     }

@@ -27,7 +27,10 @@ async fn live(sharing: bool, call: usize, mishap: Mishap, dies: bool) -> usize {
                 _ => advance(LONG / 10).await,
             }
         }
-        assert!(!world.service(name).ingress.is_empty(), "{name} has no address");
+        assert!(
+            !world.service(name).ingress.is_empty(),
+            "{name} has no address"
+        );
     }
     let addresses: std::collections::BTreeSet<_> = NAMES
         .iter()

@@ -80,19 +80,20 @@ fn any_claimants() -> impl Strategy<Value = Vec<Claimant>> {
     );
     prop::collection::vec(one, 1..=4).prop_map(|all| {
         let named = all.into_iter().zip(NAMES);
-        let claimants = named.map(
-            |((given, recorded, published, asked, home, lost), name)| Claimant {
-                key: key(name),
-                uid: name.to_owned(),
-                created: 0,
-                given,
-                recorded,
-                published,
-                asked,
-                home,
-                lost,
-            },
-        );
+        let claimants =
+            named.map(
+                |((given, recorded, published, asked, home, lost), name)| Claimant {
+                    key: key(name),
+                    uid: name.to_owned(),
+                    created: 0,
+                    given,
+                    recorded,
+                    published,
+                    asked,
+                    home,
+                    lost,
+                },
+            );
         claimants.collect()
     })
 }
