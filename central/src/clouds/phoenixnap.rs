@@ -174,8 +174,7 @@ fn may_not_exist(error: &CloudError) -> bool {
 
 /// The machines that are there, and the names by which their Nodes are found.
 fn describe(servers: &[Server]) -> Result<Vec<Machine>, CloudError> {
-    facts::machines(servers)
-        .map_err(|problem| CloudError::new(NAME, ErrorKind::Malformed, problem))
+    facts::machines(servers).map_err(|problem| CloudError::new(NAME, ErrorKind::Malformed, problem))
 }
 
 #[async_trait]

@@ -123,7 +123,11 @@ async fn b29_a_node_without_id_is_the_running_server_of_its_name() {
     let stage = Stage::enter().await;
     let name = unique("n");
     let cloud = phoenixnap(&stage);
-    cloud.add(Machine::named(&name).status("powered-off").private("10.0.0.1"));
+    cloud.add(
+        Machine::named(&name)
+            .status("powered-off")
+            .private("10.0.0.1"),
+    );
     cloud.add(Machine::named(&name).status("deleting").private("10.0.0.2"));
     cloud.add(Machine::named(&name).status("reserved").private("10.0.0.3"));
     let id = cloud.add(Machine::named(&name.to_uppercase()).private("10.0.0.4"));
@@ -147,7 +151,10 @@ async fn of_two_running_servers_of_one_name_none_is_chosen() {
     stage.is_uninitialized(&name).await;
     cloud.remove(&ids[0]);
     let node = stage.initialized(&name).await;
-    assert_eq!(provider_id(&node), Some(&*format!("phoenixnap://{}", ids[1])));
+    assert_eq!(
+        provider_id(&node),
+        Some(&*format!("phoenixnap://{}", ids[1]))
+    );
     stage.leave().await;
 }
 
@@ -164,10 +171,14 @@ async fn b30_a_server_that_was_given_back_and_stays_reserved_is_gone() {
     for name in [&leaves, &stays] {
         stage.set_ready(name, "Unknown").await;
     }
-    eventually("what is being deleted is stopped", MARKER_LIMIT, async || {
-        let node = stage.node(&leaves).await.unwrap();
-        has_taint(&node, taints::SHUTDOWN)
-    })
+    eventually(
+        "what is being deleted is stopped",
+        MARKER_LIMIT,
+        async || {
+            let node = stage.node(&leaves).await.unwrap();
+            has_taint(&node, taints::SHUTDOWN)
+        },
+    )
     .await;
     stage.world.set(&id, "status", "RESERVED".into());
     stage.is_gone(&leaves).await;

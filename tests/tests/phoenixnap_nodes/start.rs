@@ -53,11 +53,18 @@ fn all_that_is_wrong_is_told_at_once_and_no_secret() {
 #[test]
 fn a_size_of_blocks_that_does_not_exist_is_told_with_those_that_do() {
     let (code, told) = started(
-        &["--cloud-provider=phoenixnap", "--ip-block-size=/24", "--max-ip-blocks=many"],
+        &[
+            "--cloud-provider=phoenixnap",
+            "--ip-block-size=/24",
+            "--max-ip-blocks=many",
+        ],
         &[],
     );
     assert_eq!(code, Some(2), "{told}");
-    for part in ["--ip-block-size=/24: write /28", "--max-ip-blocks=many: write a whole"] {
+    for part in [
+        "--ip-block-size=/24: write /28",
+        "--max-ip-blocks=many: write a whole",
+    ] {
         assert!(told.contains(part), "{part} is missing: {told}");
     }
 }
@@ -94,7 +101,10 @@ async fn a_network_that_is_not_there_or_elsewhere_keeps_it_from_starting() {
     let stage = Stage::enter().await;
     let network = phoenixnap(&stage).add_network("services", "ASH");
     for (setting, told) in [
-        ("l2://60473c25ffffffff00004711", "there is no such public network"),
+        (
+            "l2://60473c25ffffffff00004711",
+            "there is no such public network",
+        ),
         (&*format!("l2://{network}"), "is in ASH, and an IP block"),
     ] {
         let central = stage.for_cloud().env("PNAP_LOAD_BALANCER", setting);
@@ -104,6 +114,9 @@ async fn a_network_that_is_not_there_or_elsewhere_keeps_it_from_starting() {
         assert!(log.contains(told), "{told} is missing:\n{log}");
         assert!(!log.contains(CLIENT_SECRET), "{log}");
     }
-    assert_ne!(CLIENT_ID, CLIENT_SECRET, "so that only one of them is looked for");
+    assert_ne!(
+        CLIENT_ID, CLIENT_SECRET,
+        "so that only one of them is looked for"
+    );
     stage.leave().await;
 }

@@ -41,7 +41,10 @@ async fn a_token_is_renewed_before_it_ends() {
         ..Behaviour::default()
     });
     let _central = stage.for_cloud().try_start().await;
-    eventually("four tokens were got", AT_LAST, async || given_out(&stage) >= 4).await;
+    eventually("four tokens were got", AT_LAST, async || {
+        given_out(&stage) >= 4
+    })
+    .await;
     let refused = stage.world.calls().answered(StatusCode::UNAUTHORIZED);
     assert!(refused.is_empty(), "{}", refused.summary());
     stage.leave().await;
@@ -89,7 +92,10 @@ async fn lc_07_a_client_that_is_refused_costs_no_node() {
     }
     assert!(central.is_running());
     let log = central.log();
-    assert!(log.contains("PNAP_CLIENT_SECRET"), "the remedy is missing:\n{log}");
+    assert!(
+        log.contains("PNAP_CLIENT_SECRET"),
+        "the remedy is missing:\n{log}"
+    );
     assert!(!log.contains(CLIENT_SECRET), "{log}");
     stage.world.revoke_token(false);
     eventually("what is gone is gone", AT_LAST, async || {

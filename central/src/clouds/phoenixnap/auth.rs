@@ -223,7 +223,9 @@ impl TokenSource {
     async fn ask(&self, state: &State) -> Result<(Secret, Duration), Failure> {
         let began = Instant::now();
         let answer = self.exchange(&state.client, state.asks_for_scope).await;
-        let result = answer.as_ref().map_or_else(|f| f.error.kind.label(), |_| "ok");
+        let result = answer
+            .as_ref()
+            .map_or_else(|f| f.error.kind.label(), |_| "ok");
         self.metrics
             .ended(NAME, "get_token", result, began.elapsed());
         answer
@@ -254,7 +256,10 @@ impl TokenSource {
         let granted: Granted = serde_json::from_slice(&body)
             .map_err(|_| self.failure(ErrorKind::Malformed, "the answer has no token in it"))?;
         let secret = Secret::new(&granted.access_token).ok_or_else(|| {
-            self.failure(ErrorKind::Malformed, "the token has characters that no token has")
+            self.failure(
+                ErrorKind::Malformed,
+                "the token has characters that no token has",
+            )
         })?;
         let lasts = granted
             .expires_in

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use reqwest::Url;
 
+use super::Flags;
 use super::auth::ClientCredentials;
 use super::setting::Setting;
-use super::Flags;
 use crate::cloud_api::{Environment, Fault, Proxies};
 use file::{File, FileFault};
 
@@ -94,8 +94,6 @@ pub struct ServiceConfig {
     pub location: Option<String>,
     /// The annotation by which a Service may say where its block is to be bought.
     pub location_annotation: String,
-    /// Which Nodes may announce addresses, as a label selector. None: all.
-    pub node_selector: Option<String>,
     /// What the command line says.
     pub flags: Flags,
 }
@@ -128,6 +126,12 @@ impl Config {
         let token_url = read_url(&mut env, Key::TOKEN, file.token_url.as_deref());
         let (setting, location) = read_load_balancing(&mut env, &file);
         check_port(&mut env, &file);
+        if given(&file.service_node_selector).is_some() {
+            env.notice(
+                "serviceNodeSelector has no effect here; spec.nodeSelector of the L2Network says \
+                 which Nodes announce addresses",
+            );
+        }
         let timeout = env.seconds(TIMEOUT, DEFAULT_TIMEOUT);
         let proxies = Proxies::read(&mut env);
         let location_annotation = env
@@ -154,7 +158,6 @@ impl Config {
                 setting,
                 location,
                 location_annotation,
-                node_selector: file.service_node_selector.filter(|text| !text.is_empty()),
                 flags,
             },
             notices,
@@ -225,7 +228,12 @@ fn read_client(
 ) -> Option<ClientCredentials> {
     for (variable, in_variable, key, in_file) in [
         (CLIENT_ID, &source.id, "clientID", &file.client_id),
-        (CLIENT_SECRET, &source.secret, "clientSecret", &file.client_secret),
+        (
+            CLIENT_SECRET,
+            &source.secret,
+            "clientSecret",
+            &file.client_secret,
+        ),
     ] {
         if in_variable.is_none() && given(in_file).is_none() && file_is_read {
             env.fault(

@@ -31,7 +31,11 @@ pub(super) fn is_ours(provider_id: &str) -> bool {
 pub(super) fn parse_id(provider_id: &str) -> Result<ProviderId, String> {
     let own = provider_id
         .strip_prefix("phoenixnap://")
-        .or_else(|| provider_id.strip_prefix(CLUSTER_API)?.strip_prefix("servers/"))
+        .or_else(|| {
+            provider_id
+                .strip_prefix(CLUSTER_API)?
+                .strip_prefix("servers/")
+        })
         .or_else(|| (!provider_id.contains("://")).then_some(provider_id))
         .filter(|id| is_identifier(id));
     let id = own.ok_or_else(|| {
@@ -79,7 +83,10 @@ fn names<'a>(servers: &[&'a Server]) -> HashMap<&'a str, Vec<String>> {
     let hostname = |server: &Server| server.hostname.as_deref().map(str::to_lowercase);
     let alive = || {
         let is_leaving = |server: &Server| status(server).as_deref() == Some("deleting");
-        servers.iter().copied().filter(move |server| !is_leaving(server))
+        servers
+            .iter()
+            .copied()
+            .filter(move |server| !is_leaving(server))
     };
     for server in alive() {
         if let Some(name) = hostname(server).filter(|name| !name.is_empty()) {

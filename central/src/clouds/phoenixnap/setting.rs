@@ -59,7 +59,6 @@ impl Setting {
             Self::Bgp { .. } => None,
         }
     }
-
 }
 
 impl FromStr for Setting {
@@ -146,7 +145,10 @@ mod tests {
             ("kube_vip://60473c25", "kube_vip"),
         ] {
             let told = text.parse::<Setting>().unwrap_err();
-            assert!(told.contains(why) && told.contains("l2://NETWORK"), "{text}: {told}");
+            assert!(
+                told.contains(why) && told.contains("l2://NETWORK"),
+                "{text}: {told}"
+            );
         }
     }
 }

@@ -78,10 +78,7 @@ async fn a_token_that_was_revoked_is_exchanged_and_the_request_repeated_once() {
     .await;
     let cloud_machines = phoenixnap(&cloud.base).list().await.unwrap();
     assert_eq!(cloud_machines.len(), 1);
-    assert_eq!(
-        cloud.lines(),
-        ["POST /token", LIST, "POST /token", LIST]
-    );
+    assert_eq!(cloud.lines(), ["POST /token", LIST, "POST /token", LIST]);
 }
 
 /// As long as a client is refused everything, nothing is asked without end.

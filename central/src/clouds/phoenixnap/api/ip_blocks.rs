@@ -173,11 +173,7 @@ impl Api {
     }
 
     /// Gives a block these tags, and no others.
-    pub async fn tag_ip_block(
-        &self,
-        id: &str,
-        tags: &[Tag],
-    ) -> Result<IpBlock, CloudError> {
+    pub async fn tag_ip_block(&self, id: &str, tags: &[Tag]) -> Result<IpBlock, CloudError> {
         let path = format!("{BLOCKS}/{id}/tags");
         let request = Request::new("tag_ip_block", Method::PUT, path).json(json!(tags));
         self.same(&request, id).await

@@ -89,11 +89,7 @@ impl Api {
 
     /// Has a block assigned to a network. The cloud answers before it is done; the kind `Busy`: ask
     /// again in some seconds.
-    pub async fn attach_ip_block(
-        &self,
-        network: &str,
-        block: &str,
-    ) -> Result<(), CloudError> {
+    pub async fn attach_ip_block(&self, network: &str, block: &str) -> Result<(), CloudError> {
         let path = format!("{NETWORKS}/{network}/ip-blocks");
         let request =
             Request::new("attach_ip_block", Method::POST, path).json(json!({"id": block}));
@@ -102,11 +98,7 @@ impl Api {
 
     /// Has a block taken off a network, unless something in it uses one of its addresses. The cloud
     /// answers before it is done.
-    pub async fn detach_ip_block(
-        &self,
-        network: &str,
-        block: &str,
-    ) -> Result<(), CloudError> {
+    pub async fn detach_ip_block(&self, network: &str, block: &str) -> Result<(), CloudError> {
         let path = format!("{NETWORKS}/{network}/ip-blocks/{block}");
         let request = Request::new("detach_ip_block", Method::DELETE, path);
         self.client.tell(&request).await

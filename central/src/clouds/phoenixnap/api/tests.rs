@@ -39,7 +39,10 @@ fn what_the_cloud_says_is_passed_on() {
     );
     assert_eq!(invalid.kind, ErrorKind::Invalid);
     assert_eq!(invalid.words.as_deref(), Some("Bad block: size, location"));
-    let busy = refusal(409, r#"{"message": "In transition", "validationErrors": null}"#);
+    let busy = refusal(
+        409,
+        r#"{"message": "In transition", "validationErrors": null}"#,
+    );
     assert_eq!(busy.kind, ErrorKind::Busy);
     assert_eq!(busy.words.as_deref(), Some("In transition"));
 }
@@ -68,7 +71,10 @@ fn a_blocks_status_and_holder_are_read_in_both_spellings() {
         ("subnetted", BlockStatus::Subnetted),
         ("what is new", BlockStatus::Unknown),
     ] {
-        assert_eq!(block(&json!({"id": "b", "status": word})).status(), expected);
+        assert_eq!(
+            block(&json!({"id": "b", "status": word})).status(),
+            expected
+        );
     }
     assert_eq!(block(&json!({"id": "b"})).status(), BlockStatus::Unknown);
     let holder = |kind: Value, id: Value| {
@@ -145,8 +151,7 @@ async fn a_sentence_is_an_answer_and_a_page_is_none() {
         ("", true),
         ("<html><body>Sign in</body></html>", false),
     ] {
-        let (cloud, api) =
-            answered(move |_, _| Reply::json("").status(202).saying(said)).await;
+        let (cloud, api) = answered(move |_, _| Reply::json("").status(202).saying(said)).await;
         let answer = api.detach_ip_block("n", "b").await;
         assert_eq!(answer.is_ok(), is_done, "{said}: {answer:?}");
         assert_eq!(
@@ -182,7 +187,10 @@ async fn an_answer_about_something_else_is_none() {
     assert_eq!(api.server("mine").await.err().map(kind), malformed);
     assert_eq!(api.ip_block("mine").await.err().map(kind), malformed);
     assert_eq!(api.public_network("mine").await.err().map(kind), malformed);
-    assert_eq!(api.tag_ip_block("mine", &[]).await.err().map(kind), malformed);
+    assert_eq!(
+        api.tag_ip_block("mine", &[]).await.err().map(kind),
+        malformed
+    );
 }
 
 #[tokio::test]
@@ -208,7 +216,10 @@ fn a_network_and_its_members_are_read() {
     }))
     .unwrap();
     assert!(network.is_busy());
-    assert_eq!((network.vlan_id, network.status_word()), (Some(2051), "BUSY"));
+    assert_eq!(
+        (network.vlan_id, network.status_word()),
+        (Some(2051), "BUSY")
+    );
     let server: Server = serde_json::from_value(json!({
         "id": "s",
         "networkConfiguration": {"publicNetworkConfiguration": {"publicNetworks": [

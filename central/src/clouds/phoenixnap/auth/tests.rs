@@ -129,7 +129,11 @@ async fn a_client_that_lacks_a_part_of_the_scope_gets_what_it_has() {
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(2)).await;
     tokio::time::resume();
-    assert_eq!(tokens.current().await, Ok(token("t2")), "it is not asked for again");
+    assert_eq!(
+        tokens.current().await,
+        Ok(token("t2")),
+        "it is not asked for again"
+    );
 }
 
 #[tokio::test]
@@ -140,8 +144,14 @@ async fn whatever_goes_wrong_is_an_error_that_shows_no_secret() {
         (|_, _| Reply::html().status(503), ErrorKind::Server),
         (|_, _| Reply::html().status(404), ErrorKind::Malformed),
         (|_, _| Reply::html(), ErrorKind::Malformed),
-        (|_, _| Reply::json(json!({"access_token": "a b"})), ErrorKind::Malformed),
-        (|_, before| granted(before, 300.0).cut(5), ErrorKind::Transport),
+        (
+            |_, _| Reply::json(json!({"access_token": "a b"})),
+            ErrorKind::Malformed,
+        ),
+        (
+            |_, before| granted(before, 300.0).cut(5),
+            ErrorKind::Transport,
+        ),
     ];
     for (answer, expected) in wrong {
         let cloud = Cloud::start(answer).await;
@@ -180,7 +190,14 @@ async fn it_is_had_as_soon_as_the_endpoint_is_back() {
 /// A time beyond all clocks must not end the process.
 #[tokio::test]
 async fn what_it_says_of_its_end_need_not_make_sense() {
-    for lasts in [json!(1e300), json!(1e18), json!(-1), json!(0), json!(null), json!("soon")] {
+    for lasts in [
+        json!(1e300),
+        json!(1e18),
+        json!(-1),
+        json!(0),
+        json!(null),
+        json!("soon"),
+    ] {
         let cloud = Cloud::start(move |_, _| {
             Reply::json(json!({"access_token": "t", "expires_in": lasts}))
         })

@@ -64,7 +64,11 @@ impl File {
                 faults.push(fault);
             }
         }
-        if faults.is_empty() { Ok(file) } else { Err(faults) }
+        if faults.is_empty() {
+            Ok(file)
+        } else {
+            Err(faults)
+        }
     }
 
     fn take(&mut self, key: &str, value: Value) -> Result<(), FileFault> {

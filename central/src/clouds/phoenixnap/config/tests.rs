@@ -35,14 +35,20 @@ fn the_environment_alone_is_enough() {
         let config = read(&CLIENT, file).unwrap();
         assert_eq!(config.client.id, "an-id");
         assert_eq!(config.client.secret, "s3cr3t");
-        assert_eq!(config.services.location_annotation, "phoenixnap.com/ip-location");
+        assert_eq!(
+            config.services.location_annotation,
+            "phoenixnap.com/ip-location"
+        );
         assert_eq!(config.base.as_str(), "https://api.phoenixnap.com/");
         assert_eq!(
             config.token_url.as_str(),
             "https://auth.phoenixnap.com/auth/realms/BMC/protocol/openid-connect/token"
         );
         assert_eq!(config.timeout, Duration::from_secs(30));
-        assert_eq!((config.services.setting, config.services.location), (None, None));
+        assert_eq!(
+            (config.services.setting, config.services.location),
+            (None, None)
+        );
         assert_eq!(config.notices, [""; 0]);
     }
 }
@@ -97,12 +103,18 @@ fn keys_are_read_as_go_reads_them() {
     assert_eq!(setting.to_string(), "kube-vip://60473c25");
     assert_eq!(config.services.location.as_deref(), Some("PHX"));
     assert_eq!(config.services.location_annotation, "example.com/where");
-    assert_eq!(config.services.node_selector.as_deref(), Some("role=edge"));
     assert_eq!(config.base.as_str(), "https://bmc.example/pnap/");
     assert_eq!(config.token_url.as_str(), "http://127.0.0.1:1/token");
     let notices = config.notices.join("\n");
-    assert!(notices.contains(r#"the key "extra" means nothing"#), "{notices}");
-    assert!(notices.contains("no effect"), "{notices}");
+    assert!(
+        notices.contains(r#"the key "extra" means nothing"#),
+        "{notices}"
+    );
+    assert!(notices.contains("port has no effect"), "{notices}");
+    assert!(
+        notices.contains("serviceNodeSelector has no effect"),
+        "{notices}"
+    );
 }
 
 /// Row 6: the template of the old controller's Secret has this comma, and its users took it out.
@@ -110,7 +122,10 @@ fn keys_are_read_as_go_reads_them() {
 fn a_comma_too_many_is_taken_and_told() {
     let file = "{\"clientID\": \"a,}\\\",}\", \"clientSecret\": \"b\",\n}\n";
     let config = read(&[], Some(file)).unwrap();
-    assert_eq!(config.client.id, "a,}\",}", "nothing within quotes is touched");
+    assert_eq!(
+        config.client.id, "a,}\",}",
+        "nothing within quotes is touched"
+    );
     assert!(config.notices[0].contains("a comma after its last entry"));
     let two = told(&[], Some(r#"{"clientID": "a",,}"#));
     assert!(two.contains("is no JSON object"), "{two}");
@@ -130,7 +145,10 @@ fn the_environment_wins_unless_it_is_empty() {
     ];
     set.extend(CLIENT);
     let config = read(&set, Some(file)).unwrap();
-    assert_eq!((&*config.client.id, &*config.client.secret), ("an-id", "s3cr3t"));
+    assert_eq!(
+        (&*config.client.id, &*config.client.secret),
+        ("an-id", "s3cr3t")
+    );
     assert_eq!(config.services.location.as_deref(), Some("PHX"));
     assert_eq!(config.services.setting.unwrap().to_string(), "l2://e");
     assert_eq!(config.base.as_str(), "https://e/");
@@ -166,7 +184,10 @@ async fn the_file_is_read_again_for_what_the_variables_do_not_say() {
     write(r#"{"clientID": "one", "clientSecret": "old"}"#);
     let env = |name: &str| (name == "PNAP_CLIENT_ID").then(|| "an-id".to_owned());
     let config = Config::read(&env, Some(file.path()), Flags::default()).unwrap();
-    assert_eq!(config.client_source.read().await, Some(config.client.clone()));
+    assert_eq!(
+        config.client_source.read().await,
+        Some(config.client.clone())
+    );
     write(r#"{"clientID": "two", "clientSecret": "new"}"#);
     let read = config.client_source.read().await.unwrap();
     assert_eq!((&*read.id, &*read.secret), ("an-id", "new"));
@@ -180,10 +201,16 @@ async fn the_file_is_read_again_for_what_the_variables_do_not_say() {
 fn nothing_shows_the_credentials() {
     let config = read(&CLIENT, None).unwrap();
     let shown = format!("{config:?}");
-    assert!(!shown.contains("s3cr3t") && !shown.contains("an-id"), "{shown}");
+    assert!(
+        !shown.contains("s3cr3t") && !shown.contains("an-id"),
+        "{shown}"
+    );
     // Somebody has forgotten the quotes.
     let told = told(&[], Some(r#"{"clientSecret": 1234567}"#));
-    assert!(told.contains("clientSecret: the value is not a text"), "{told}");
+    assert!(
+        told.contains("clientSecret: the value is not a text"),
+        "{told}"
+    );
     assert!(!told.contains("1234567"), "{told}");
     let broken = self::told(&[], Some(r#"{"clientSecret": s3cr3t}"#));
     assert!(!broken.contains("s3cr3t"), "{broken}");
@@ -192,14 +219,23 @@ fn nothing_shows_the_credentials() {
 #[test]
 fn addresses_must_be_addresses_without_credentials() {
     for (set, part) in [
-        (("PNAP_BASE_URL", "api.phoenixnap.com"), "PNAP_BASE_URL=api.phoenixnap.com: is no address"),
-        (("PNAP_TOKEN_URL", "https://a:s3cr3t@b/"), "PNAP_TOKEN_URL: must have no credentials"),
+        (
+            ("PNAP_BASE_URL", "api.phoenixnap.com"),
+            "PNAP_BASE_URL=api.phoenixnap.com: is no address",
+        ),
+        (
+            ("PNAP_TOKEN_URL", "https://a:s3cr3t@b/"),
+            "PNAP_TOKEN_URL: must have no credentials",
+        ),
     ] {
         let told = told(&[CLIENT[0], CLIENT[1], set], None);
         assert!(told.contains(part) && !told.contains("s3cr3t"), "{told}");
     }
     let file = told(&CLIENT, Some(r#"{"base-url": "nonsense"}"#));
-    assert!(file.contains("base-url in --cloud-config=nonsense"), "{file}");
+    assert!(
+        file.contains("base-url in --cloud-config=nonsense"),
+        "{file}"
+    );
 }
 
 /// Each other setting finds its location by its network.
@@ -218,5 +254,8 @@ fn bgp_without_a_peer_group_needs_a_location() {
     assert_eq!(with("bgp://abc", ""), Ok("bgp://abc".to_owned()));
     assert_eq!(with("kube-vip://abc", ""), Ok("kube-vip://abc".to_owned()));
     let told = with("bgp://", "").unwrap_err()[0].to_string();
-    assert!(told.contains("PNAP_LOCATION: must be set with bgp://"), "{told}");
+    assert!(
+        told.contains("PNAP_LOCATION: must be set with bgp://"),
+        "{told}"
+    );
 }

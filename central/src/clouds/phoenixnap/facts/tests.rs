@@ -68,7 +68,10 @@ fn a_server_describes_its_node() {
         "publicIpAddresses": ["131.153.1.2", "131.153.1.3"], "privateIpAddresses": ["10.0.0.11"],
     }));
     let facts = &machine.facts;
-    assert_eq!(facts.provider_id.as_ref().unwrap().to_string(), "phoenixnap://a1");
+    assert_eq!(
+        facts.provider_id.as_ref().unwrap().to_string(),
+        "phoenixnap://a1"
+    );
     assert_eq!(facts.instance_type.as_deref(), Some("s2.c1.medium"));
     assert_eq!(facts.region.as_deref(), Some("PHX"), "in capitals");
     assert_eq!(facts.zone, None);
@@ -87,8 +90,16 @@ fn a_server_describes_its_node() {
 #[test]
 fn a_server_has_the_addresses_that_it_has() {
     for (public, private, expected) in [
-        (json!(null), json!(["10.0.0.11"]), &["InternalIP 10.0.0.11"][..]),
-        (json!(["131.153.1.2"]), json!([]), &["ExternalIP 131.153.1.2"]),
+        (
+            json!(null),
+            json!(["10.0.0.11"]),
+            &["InternalIP 10.0.0.11"][..],
+        ),
+        (
+            json!(["131.153.1.2"]),
+            json!([]),
+            &["ExternalIP 131.153.1.2"],
+        ),
         (
             json!(["131.153.1.2", "131.153.1.2", "2001:db8:0::2", "2001:db8::2"]),
             json!(["131.153.1.2", "10.0.0.11"]),
@@ -108,9 +119,8 @@ fn a_server_has_the_addresses_that_it_has() {
         (json!("131.153.1.2"), json!(["10.0.0.11"]), &[]),
         (json!([]), json!(null), &[]),
     ] {
-        let machine = only(
-            json!({"id": "a1", "publicIpAddresses": public, "privateIpAddresses": private}),
-        );
+        let machine =
+            only(json!({"id": "a1", "publicIpAddresses": public, "privateIpAddresses": private}));
         assert_eq!(told(&machine), expected, "{public} {private}");
     }
 }
