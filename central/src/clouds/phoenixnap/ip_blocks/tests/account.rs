@@ -70,6 +70,7 @@ async fn a_block_that_was_given_back_by_hand_is_told_and_replaced_after_two_list
         account.network.as_mut().unwrap().blocks.clear();
     }
     world.cloud.writes();
+    advance(Duration::from_secs(1)).await;
     blocks.observe_anew();
     let waiting = world.pass(&blocks, "web").await.unwrap();
     assert!(matches!(waiting, Progress::Wait { .. }), "{waiting:?}");
@@ -89,6 +90,7 @@ async fn one_bogus_empty_listing_buys_nothing() {
     let blocks = world.start("one");
     world.provided(&blocks, "web").await;
     world.cloud.0.lock().unwrap().shows_nothing = true;
+    advance(Duration::from_secs(1)).await;
     blocks.observe_anew();
     // The network still says that it has the block.
     let provided = world.pass(&blocks, "web").await.unwrap();
@@ -96,6 +98,7 @@ async fn one_bogus_empty_listing_buys_nothing() {
     let notices = world.shown(&blocks, "web").await.notices;
     assert_eq!(notices[0].reason, reasons::IP_BLOCK_UNTAGGED);
     advance(LONG).await;
+    advance(Duration::from_secs(1)).await;
     blocks.observe_anew();
     world.pass(&blocks, "web").await.unwrap();
     assert_eq!(world.bought(), 1);
@@ -113,6 +116,7 @@ async fn a_block_that_was_detached_by_hand_is_told_and_assigned_again() {
         account.network.as_mut().unwrap().blocks.clear();
     }
     world.cloud.writes();
+    advance(Duration::from_secs(1)).await;
     blocks.observe_anew();
     let shown = world.shown(&blocks, "web").await;
     assert_eq!(shown.notices[0].reason, reasons::IP_BLOCK_DETACHED);
