@@ -63,7 +63,7 @@ pub enum NetworkFault {
         /// What is asked for.
         setting: Setting,
         /// The cloud's words.
-        answer: CloudError,
+        answer: Box<CloudError>,
     },
     /// The public network is elsewhere.
     #[error(
@@ -139,7 +139,7 @@ impl PhoenixNap {
         let network = match timeout(PATIENCE, self.api.public_network(id)).await {
             Ok(Ok(network)) => network,
             Ok(Err(answer)) if may_not_exist(&answer) && answer.words.is_some() => {
-                let setting = setting.clone();
+                let (setting, answer) = (setting.clone(), Box::new(answer));
                 return Err(NetworkFault::Hidden { setting, answer });
             }
             Ok(Err(error)) => {

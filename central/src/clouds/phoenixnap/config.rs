@@ -255,6 +255,7 @@ fn given(text: &Option<String>) -> Option<String> {
 }
 
 /// What names an address.
+#[derive(Clone, Copy)]
 struct Key {
     variable: &'static str,
     in_file: &'static str,

@@ -7,7 +7,7 @@ fn servers(list: Value) -> Vec<Server> {
 }
 
 fn only(server: Value) -> Machine {
-    let mut machines = machines(&servers(json!([server]))).unwrap();
+    let mut machines = machines(&servers(Value::Array(vec![server]))).unwrap();
     assert_eq!(machines.len(), 1);
     machines.remove(0)
 }
