@@ -153,6 +153,18 @@ mod tests {
                 "LINODE_API_TOKEN_FILE is set",
             ),
             (
+                "./cloud-provider-phoenixnap",
+                &[linode_token],
+                Provider::PhoenixNap,
+                "started as cloud-provider-phoenixnap",
+            ),
+            (
+                "mooring-central",
+                &[("PNAP_CLIENT_ID", "secret")],
+                Provider::PhoenixNap,
+                "PNAP_CLIENT_ID is set",
+            ),
+            (
                 "mooring-central",
                 &[linode_token, ("CLOUDSCALE_ACCESS_TOKEN", " ")],
                 linode,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use mooring_common::names::{labels, reasons, taints};
 use mooring_tests::arena::{MARKER_LIMIT, addresses, has_taint, label, provider_id};
-use mooring_tests::cloud_sim::phoenixnap::Machine;
+use mooring_tests::cloud_sim::phoenixnap::{Machine, TOKEN_PATH};
 use mooring_tests::cloud_sim::{Fault, When};
 use mooring_tests::objects::{NodeBuilder, unique};
 use mooring_tests::wait::eventually;
@@ -197,7 +197,7 @@ async fn b7_403_for_everything_costs_no_node() {
     let central = stage.for_cloud().flag(NO_GUARD).try_start().await;
     stage.listings_since(Instant::now(), 1).await;
     let forbidden = Fault::status(StatusCode::FORBIDDEN);
-    let everything = When::get("/bmc/v1/**");
+    let everything = When::everything().but(TOKEN_PATH);
     let refused = phoenixnap(&stage).faults().inject(everything, forbidden);
     stage.world.remove(&id);
     for name in [&gone, &stays] {

@@ -23,6 +23,7 @@ pub struct Api {
 }
 
 impl Api {
+    /// The API that this client speaks to.
     pub const fn new(client: Client) -> Self {
         Self { client }
     }
@@ -36,6 +37,7 @@ impl Api {
 /// What names one object among others: `{"id": "60473c2509268bc77fd06d29"}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reference {
+    /// Its identifier.
     pub id: String,
 }
 

@@ -94,8 +94,6 @@ pub struct ServiceConfig {
     pub location: Option<String>,
     /// The annotation by which a Service may say where its block is to be bought.
     pub location_annotation: String,
-    /// Which Nodes may announce addresses, as a label selector. None: all.
-    pub node_selector: Option<String>,
     /// What the command line says.
     pub flags: Flags,
 }
@@ -128,6 +126,12 @@ impl Config {
         let token_url = read_url(&mut env, Key::TOKEN, file.token_url.as_deref());
         let (setting, location) = read_load_balancing(&mut env, &file);
         check_port(&mut env, &file);
+        if given(&file.service_node_selector).is_some() {
+            env.notice(
+                "serviceNodeSelector has no effect here; spec.nodeSelector of the L2Network says \
+                 which Nodes announce addresses",
+            );
+        }
         let timeout = env.seconds(TIMEOUT, DEFAULT_TIMEOUT);
         let proxies = Proxies::read(&mut env);
         let location_annotation = env
@@ -154,7 +158,6 @@ impl Config {
                 setting,
                 location,
                 location_annotation,
-                node_selector: file.service_node_selector.filter(|text| !text.is_empty()),
                 flags,
             },
             notices,

@@ -103,7 +103,6 @@ fn keys_are_read_as_go_reads_them() {
     assert_eq!(setting.to_string(), "kube-vip://60473c25");
     assert_eq!(config.services.location.as_deref(), Some("PHX"));
     assert_eq!(config.services.location_annotation, "example.com/where");
-    assert_eq!(config.services.node_selector.as_deref(), Some("role=edge"));
     assert_eq!(config.base.as_str(), "https://bmc.example/pnap/");
     assert_eq!(config.token_url.as_str(), "http://127.0.0.1:1/token");
     let notices = config.notices.join("\n");
@@ -111,7 +110,11 @@ fn keys_are_read_as_go_reads_them() {
         notices.contains(r#"the key "extra" means nothing"#),
         "{notices}"
     );
-    assert!(notices.contains("no effect"), "{notices}");
+    assert!(notices.contains("port has no effect"), "{notices}");
+    assert!(
+        notices.contains("serviceNodeSelector has no effect"),
+        "{notices}"
+    );
 }
 
 /// Row 6: the template of the old controller's Secret has this comma, and its users took it out.

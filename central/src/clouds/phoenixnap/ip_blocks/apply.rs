@@ -6,7 +6,7 @@ use super::super::model::BlockStatus;
 use super::Shared;
 use super::cloud::Order;
 use super::memory::{Memory, POLL};
-use super::ownership::{self, Owned, Owner};
+use super::ownership::{self, Owned};
 use super::purchase::Claimed;
 use super::step::Step;
 use crate::cloud_api::{CloudError, ErrorKind};
@@ -80,11 +80,7 @@ impl Shared {
                     answer => {
                         answer.map_err(|error| unheard(memory, error))?;
                         gate.written();
-                        let tags = tags.clone();
-                        memory.changed(block, |owned| {
-                            owned.block.tags = tags;
-                            owned.owner = Owner::Marked;
-                        });
+                        memory.marked(block, tags.clone());
                         Ok(Taken::Done)
                     }
                 }

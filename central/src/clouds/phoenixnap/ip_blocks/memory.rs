@@ -7,8 +7,9 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::super::api::Tag;
 use super::super::model::{Block, BlockStatus, Holder, Network};
-use super::ownership::Owned;
+use super::ownership::{Owned, Owner};
 use super::purchase::Ours;
 
 /// How often the cloud is asked whether what it was told to do is done.
@@ -34,8 +35,10 @@ pub(super) struct Memory {
     pub(super) tags_exist: bool,
     /// Whether it is known which addresses were given out before this process.
     pub(super) is_seeded: bool,
-    /// What each Service was given, by its UID.
+    /// What each Service was given and does not say yet, by its UID.
     pub(super) given: HashMap<String, Ipv4Addr>,
+    /// What each Service had when it was last looked at, by its UID.
+    pub(super) had: HashMap<String, Ipv4Addr>,
     /// Services whose block is gone for good, by UID.
     pub(super) lost: HashSet<String>,
     /// Since when the block of this address is missing.
@@ -50,6 +53,9 @@ pub(super) struct Memory {
     pub(super) segment: Option<Value>,
     /// What was written on Nodes, by name.
     pub(super) annotated: BTreeMap<String, BTreeMap<String, String>>,
+    /// How often it is still to be said that there is room: whoever is being refused at that moment
+    /// hears it the second time.
+    pub(super) freed: u8,
     /// What was told, and when.
     told: HashMap<String, Instant>,
     /// The right to buy, while this process has it.
@@ -74,6 +80,7 @@ impl Memory {
             tags_exist: false,
             is_seeded: false,
             given: HashMap::new(),
+            had: HashMap::new(),
             lost: HashSet::new(),
             missing: HashMap::new(),
             busy: HashMap::new(),
@@ -81,6 +88,7 @@ impl Memory {
             surplus: BTreeMap::new(),
             segment: None,
             annotated: BTreeMap::new(),
+            freed: 0,
             told: HashMap::new(),
             claim: None,
         }
@@ -233,8 +241,26 @@ impl Memory {
         entry.1 = Instant::now() + POLL.saturating_mul(factor).min(LONGEST_PAUSE);
     }
 
+    /// The cache has caught up with what was given to this Service: from now on its record counts,
+    /// whoever changes it.
+    pub(super) fn recorded(&mut self, uid: &str, address: Option<Ipv4Addr>) {
+        if address.is_some() && self.given.get(uid).copied() == address {
+            self.given.remove(uid);
+        }
+    }
+
+    /// A block is nobody's any more: what failed for its Service's sake is tried anew for its own.
+    pub(super) fn marked(&mut self, block: &str, tags: Vec<Tag>) {
+        self.failed.remove(block);
+        self.changed(block, |owned| {
+            owned.block.tags = tags;
+            owned.owner = Owner::Marked;
+        });
+    }
+
     pub(super) fn forget(&mut self, uid: &str) {
         self.given.remove(uid);
+        self.had.remove(uid);
         self.lost.remove(uid);
     }
 }

@@ -78,6 +78,10 @@ impl Shared {
     /// do.
     async fn look(&self, memory: &mut Memory, demand: &Demand) -> Result<Next, Setback> {
         self.seed(memory).await?;
+        for service in demand.others.iter().chain([&demand.service]) {
+            let recorded = observe::claimant(service, memory).recorded;
+            memory.recorded(&service.uid, recorded);
+        }
         let steady = memory.fresh_since;
         self.list(memory, steady).await?;
         self.look_at_network(memory, steady).await?;
@@ -115,6 +119,7 @@ impl Shared {
             let claimant = observe::claimant(&service, memory);
             let is_held = service.is_load_balancer && claimant.recorded == claimant.published;
             if let Some(address) = claimant.recorded.filter(|_| is_held) {
+                memory.had.insert(service.uid.clone(), address);
                 memory.given.insert(service.uid, address);
             }
         }
@@ -191,6 +196,7 @@ impl Shared {
                 Next::Provide { block, address } | Next::ProvideUntagged { block, address } => {
                     tracing::debug!(block, %address, "it has its address");
                     memory.given.insert(demand.service.uid.clone(), address);
+                    memory.had.insert(demand.service.uid.clone(), address);
                     memory.lost.remove(&demand.service.uid);
                     self.write_segment(memory, gate).await?;
                     return Ok(Progress::Provided(self.provided(memory, address)));

@@ -34,8 +34,8 @@ fn suspects(memory: &Memory, now: Timestamp) -> Vec<String> {
     let is_suspect = |owned: &&Owned| match &owned.owner {
         Owner::Service(key) => of_service.get(key).is_some_and(|count| *count > 1),
         Owner::Pool(_) => {
-            let mut given = memory.given.values();
-            is_young(owned, now) && !given.any(|address| owned.block.cidr.contains(address))
+            let mut had = memory.had.values();
+            is_young(owned, now) && !had.any(|address| owned.block.cidr.contains(address))
         }
         Owner::Marked | Owner::Unclear => false,
     };
@@ -152,7 +152,7 @@ mod tests {
         ];
         memory.blocks = Some((blocks, Instant::now()));
         memory
-            .given
+            .had
             .insert("a".to_owned(), "203.0.113.2".parse().unwrap());
         assert_eq!(suspects(&memory, now), ["young", "one", "two"]);
     }

@@ -55,7 +55,7 @@ impl Shared {
         if marked.iter().any(did_not_arrive) {
             self.look_at_network(&mut memory, recent).await?;
         }
-        let (mut pause, mut freed) = (REGULARLY, false);
+        let mut pause = REGULARLY;
         for owned in &marked {
             let network = memory.network.as_ref().map(|(network, _)| network);
             let Some(disposal) = dispose(owned, network) else {
@@ -63,7 +63,7 @@ impl Shared {
             };
             let disposed = self.dispose(&mut memory, disposal, attendant).await;
             match disposed {
-                Ok(Disposed::Gone) => freed = true,
+                Ok(Disposed::Gone) => memory.freed = 2,
                 Ok(Disposed::Goes(after)) => pause = pause.min(after),
                 Err(Setback::Stopped(stop)) => return Err(stop.into()),
                 Err(error) => {
@@ -88,9 +88,12 @@ impl Shared {
                 pause = pause.min(AFTER_FAILURE);
             }
         }
+        let is_room = memory.freed > 0;
+        memory.freed = memory.freed.saturating_sub(1);
         drop(memory);
-        if freed {
+        if is_room {
             attendant.freed();
+            pause = pause.min(POLL);
         }
         Ok(pause)
     }
