@@ -1,9 +1,7 @@
 //! The L2Network of the public network: what the node daemons need of it.
 //!
-//! Central owns its VLAN, subnets and ranges, and the node selector if the configuration has one:
-//! parent interface, MTU and the rest are its user's. It stays when the last block has gone.
-
-mod selector;
+//! Central owns its VLAN, subnets and ranges, and nothing else: parent interface, MTU, node selector
+//! and the rest are its user's. It stays when the last block has gone.
 
 use serde_json::{Value, json};
 
@@ -21,11 +19,7 @@ pub(super) fn name(network: &str) -> String {
 }
 
 /// What central writes into its spec. `None`: there is nothing to announce (yet).
-pub(super) fn wanted(
-    network: &Network,
-    blocks: &[Owned],
-    node_selector: Option<&str>,
-) -> Option<Value> {
+pub(super) fn wanted(network: &Network, blocks: &[Owned]) -> Option<Value> {
     let is_there = |owned: &&Owned| {
         let is_used = matches!(owned.owner, Owner::Service(_) | Owner::Pool(_));
         let mut listed = network.blocks.iter();
@@ -51,24 +45,7 @@ pub(super) fn wanted(
     if ranges.is_empty() {
         return None;
     }
-    let mut spec = json!({"vlan": network.vlan?, "subnets": subnets, "ranges": ranges});
-    let expressions = node_selector.map(|text| {
-        let read = selector::expressions(text);
-        if read.is_none() {
-            tracing::warn!(
-                text,
-                "serviceNodeSelector cannot be read, so all Nodes announce"
-            );
-        }
-        read.unwrap_or_default()
-    });
-    if let Some(expressions) = expressions.filter(|all| !all.is_empty())
-        && let Some(fields) = spec.as_object_mut()
-    {
-        let selector = json!({"matchExpressions": expressions});
-        fields.insert("nodeSelector".to_owned(), selector);
-    }
-    Some(spec)
+    Some(json!({"vlan": network.vlan?, "subnets": subnets, "ranges": ranges}))
 }
 
 impl Shared {
@@ -86,7 +63,7 @@ impl Shared {
             return Ok(());
         };
         let blocks = memory.blocks.as_ref().map_or(&[][..], |(blocks, _)| blocks);
-        let Some(spec) = wanted(network, blocks, self.settings.node_selector.as_deref()) else {
+        let Some(spec) = wanted(network, blocks) else {
             return Ok(());
         };
         if memory.segment.as_ref() == Some(&spec) {
@@ -139,11 +116,7 @@ mod tests {
             ],
             "ranges": ["203.0.113.10-203.0.113.14", "203.0.113.18-203.0.113.30"],
         });
-        assert_eq!(wanted(&network, &blocks, None), Some(expected.clone()));
-        assert_eq!(wanted(&network, &blocks, Some("a b")), Some(expected));
-        let chosen = wanted(&network, &blocks, Some("role=edge")).unwrap();
-        let expressions = &chosen["nodeSelector"]["matchExpressions"];
-        assert_eq!(expressions[0]["key"], "role");
-        assert_eq!(wanted(&network, &[], None), None);
+        assert_eq!(wanted(&network, &blocks), Some(expected));
+        assert_eq!(wanted(&network, &[]), None);
     }
 }

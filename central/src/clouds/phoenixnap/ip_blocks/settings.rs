@@ -18,8 +18,6 @@ pub(in crate::clouds::phoenixnap) struct Settings {
     pub(in crate::clouds::phoenixnap) location: Option<String>,
     /// The annotation by which a Service may say where its block is to be bought.
     pub(in crate::clouds::phoenixnap) location_annotation: String,
-    /// Which Nodes announce, with the node daemons: a label selector. `None`: all.
-    pub(in crate::clouds::phoenixnap) node_selector: Option<String>,
     /// `--attach-nodes`: whether Nodes' servers are made members of the network.
     pub(in crate::clouds::phoenixnap) attaches_nodes: bool,
 }
@@ -37,7 +35,6 @@ impl Settings {
             most: usize::try_from(config.flags.max_blocks).unwrap_or(usize::MAX),
             location: config.location.clone(),
             location_annotation: config.location_annotation.clone(),
-            node_selector: config.node_selector.clone(),
             attaches_nodes: config.flags.attaches_nodes,
         })
     }

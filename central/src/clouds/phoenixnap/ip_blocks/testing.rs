@@ -59,7 +59,6 @@ pub(crate) fn settings(sharing: bool) -> Settings {
         most: 20,
         location: None,
         location_annotation: "phoenixnap.com/ip-location".to_owned(),
-        node_selector: None,
         attaches_nodes: false,
     }
 }
