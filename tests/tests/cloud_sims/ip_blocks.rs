@@ -131,6 +131,10 @@ async fn time_passes_by_the_clock_or_by_looks() {
     cloud.advance(Duration::from_secs(61));
     assert_eq!(status(&cloud, &id).await, "unassigned");
     assert!(cloud.purchases()[0].held >= Duration::from_secs(61));
+    let created = |id: &str| cloud.get(Kind::Block, id).unwrap()["createdOn"].to_string();
+    let later = buy(&cloud).await;
+    assert!(created(&later) > created(&id));
+    cloud.take(Kind::Block, &later);
 
     cloud.behave(Behaviour::paced(Pace::Looks(2)));
     assert_eq!(attach(&cloud, &network, &id).await.status, 202);

@@ -46,6 +46,7 @@ pub(super) fn buy(state: &mut State, body: Value) -> Answered {
     let mut block = Value::Object(block);
     block["tags"] = state.assigned(&tags);
     block["status"] = json!("creating");
+    block["createdOn"] = json!(state.today());
     let added = state.add(Kind::Block, &block);
     let id = added.map_err(|error| Refusal::field(&format!("{error:#}")))?;
     let pace = state.behaviour.creating;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::behaviour::Behaviour;
@@ -49,6 +50,13 @@ impl State {
 
     pub(super) fn now(&self) -> Instant {
         Instant::now() + self.ahead
+    }
+
+    /// The same for people, to the second: `2026-01-02T03:04:05Z`.
+    pub(super) fn today(&self) -> String {
+        let ahead = SignedDuration::try_from(self.ahead).unwrap_or_default();
+        let now = Timestamp::now().saturating_add(ahead).unwrap_or_default();
+        now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }
 
     pub(super) fn advance(&mut self, time: Duration) {
