@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use mooring_common::names::phoenixnap_tags as names;
+
 use super::super::model::BlockStatus;
 use super::Shared;
 use super::cloud::Order;
@@ -72,6 +74,10 @@ impl Shared {
                 })
             }
             Step::Mark { block, tags, .. } => {
+                // Another controller may have bought it, and never marked one.
+                if !memory.knows_tags(&[names::DELETE]) {
+                    self.ensure_tags(memory, &[names::DELETE], gate).await?;
+                }
                 gate.before_write()?;
                 let answer = self.cloud.set_tags(block, tags).await;
                 let busy = format!("the cloud is at work on the IP block {block}");
@@ -161,14 +167,21 @@ impl Shared {
         names: &[&str],
         gate: &dyn Gate,
     ) -> Result<Taken, Setback> {
-        let known = self.cloud.tag_names().await?;
-        for name in names.iter().filter(|name| !known.contains(**name)) {
+        let mut known = match memory.tags.take() {
+            Some(known) => known,
+            None => self.cloud.tag_names().await?,
+        };
+        for name in names {
+            if known.contains(*name) {
+                continue;
+            }
             gate.before_write()?;
             self.cloud.create_tag(name).await?;
             gate.written();
             tracing::info!(name, "made a tag for IP blocks");
+            known.insert((*name).to_owned());
         }
-        memory.tags_exist = true;
+        memory.tags = Some(known);
         Ok(Taken::Done)
     }
 

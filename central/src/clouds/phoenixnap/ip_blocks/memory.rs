@@ -1,6 +1,6 @@
 //! What is remembered between passes.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -14,6 +14,9 @@ use super::purchase::Ours;
 
 /// How often the cloud is asked whether what it was told to do is done.
 pub(super) const POLL: Duration = Duration::from_secs(2);
+/// How old a listing is at most by which a block is put somewhere: another replica may just have done
+/// it.
+pub(super) const FRESH: Duration = Duration::from_millis(250);
 /// How far apart the two listings are at least that do not have a block, before it counts as gone.
 pub(super) const APART: Duration = Duration::from_secs(10);
 /// After how long is told again what still holds.
@@ -31,8 +34,8 @@ pub(super) struct Memory {
     pub(super) network: Option<(Network, Instant)>,
     /// What is older is not good enough even where nothing is to be done.
     pub(super) fresh_since: Instant,
-    /// Whether the tags exist that blocks bear.
-    pub(super) tags_exist: bool,
+    /// The names of tags that the account knows. `None`: it was not asked yet.
+    pub(super) tags: Option<BTreeSet<String>>,
     /// Whether it is known which addresses were given out before this process.
     pub(super) is_seeded: bool,
     /// What each Service was given and does not say yet, by its UID.
@@ -77,7 +80,7 @@ impl Memory {
             blocks: None,
             network: None,
             fresh_since: Instant::now(),
-            tags_exist: false,
+            tags: None,
             is_seeded: false,
             given: HashMap::new(),
             had: HashMap::new(),
@@ -144,6 +147,12 @@ impl Memory {
             }
         }
         self.blocks = Some((blocks, begun));
+    }
+
+    /// Whether the account is known to know all these names.
+    pub(super) fn knows_tags(&self, names: &[&str]) -> bool {
+        let tags = self.tags.as_ref();
+        tags.is_some_and(|tags| names.iter().all(|name| tags.contains(*name)))
     }
 
     /// What is known of one block now.

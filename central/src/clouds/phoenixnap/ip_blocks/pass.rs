@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::super::setting::Mode;
 use super::allot::{Claimant, allot};
 use super::apply::Taken;
-use super::memory::{APART, Absence, Memory, POLL};
+use super::memory::{APART, Absence, FRESH, Memory, POLL};
 use super::plan::{Next, next};
 use super::step::Step;
 use super::{Shared, notices, observe, ownership, planned, segment};
@@ -94,10 +94,12 @@ impl Shared {
         if is_steady {
             return Ok(found);
         }
-        let recent = Instant::now()
-            .checked_sub(POLL)
-            .unwrap_or(steady)
-            .max(steady);
+        let age = match found {
+            Next::Take(Step::Attach { .. } | Step::Detach { .. }) => FRESH,
+            _ => POLL,
+        };
+        let recent = Instant::now().checked_sub(age);
+        let recent = recent.unwrap_or(steady).max(steady);
         let as_of = |memory: &Memory| memory.blocks.as_ref().map(|(_, begun)| *begun);
         let before = as_of(memory);
         self.list(memory, recent).await?;
@@ -170,8 +172,9 @@ impl Shared {
             return Vec::new();
         };
         let mut steps = Vec::new();
-        if matches!(step, Step::Buy { .. }) && !memory.tags_exist {
-            steps.push(Step::EnsureTags(ownership::names(self.settings.sharing)));
+        let names = ownership::names(self.settings.sharing);
+        if matches!(step, Step::Buy { .. }) && !memory.knows_tags(names) {
+            steps.push(Step::EnsureTags(names));
         }
         steps.push(step.clone());
         steps
