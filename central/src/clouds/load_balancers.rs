@@ -326,7 +326,7 @@ pub trait LoadBalancers: Send + Sync {
 
     /// Looks after what belongs to no Service (any more), for as long as it is polled.
     async fn tend(&self, _attendant: &dyn Attendant) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

@@ -48,7 +48,7 @@ fn is_v4(block: &IpBlock) -> bool {
 }
 
 /// Blocks whose addresses cannot be read are of no other use than to be counted; those of IPv6 are not.
-fn network(network: PublicNetwork) -> Result<Network, CloudError> {
+fn network(network: &PublicNetwork) -> Result<Network, CloudError> {
     let missing = |what: &str| {
         let problem = format!("the public network {} comes without {what}", network.id);
         CloudError::new(NAME, ErrorKind::Malformed, problem)
@@ -106,7 +106,7 @@ impl BlockCloud for Api {
     }
 
     async fn network(&self, id: &str) -> Result<Network, CloudError> {
-        network(self.public_network(id).await?)
+        network(&self.public_network(id).await?)
     }
 
     async fn tag_names(&self) -> Result<BTreeSet<String>, CloudError> {

@@ -9,7 +9,7 @@ use super::Shared;
 use super::cloud::Order;
 use super::memory::{Memory, POLL};
 use super::ownership::{self, Owned};
-use super::purchase::Claimed;
+use super::purchase::{Claimed, Ours};
 use super::step::Step;
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::clouds::load_balancers::{Gate, Progress, Setback};
@@ -201,7 +201,7 @@ impl Shared {
             return Ok(Taken::LookAgain);
         };
         let cluster = self.cluster.id().await?;
-        let Some(ours) = memory.claim.take().filter(|ours| ours.is_fresh()) else {
+        let Some(ours) = memory.claim.take().filter(Ours::is_fresh) else {
             gate.before_write()?;
             gate.before_creation().await?;
             return match self

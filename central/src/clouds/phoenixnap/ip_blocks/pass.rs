@@ -145,18 +145,16 @@ impl Shared {
         };
         let found = next(&world, claimant, &allot(&world));
         match &found {
-            Next::LookAgain(address) => {
-                if memory.misses(*address) == Absence::Certain {
-                    memory.lost.insert(uid.clone());
-                    memory.given.remove(uid);
-                    let claimants = Self::claimants(memory, demand);
-                    let world = self.world(memory, &claimants);
-                    let lost = claimants.iter().find(|claimant| claimant.key == *key);
-                    return match lost {
-                        Some(claimant) => next(&world, claimant, &allot(&world)),
-                        None => found,
-                    };
-                }
+            Next::LookAgain(address) if memory.misses(*address) == Absence::Certain => {
+                memory.lost.insert(uid.clone());
+                memory.given.remove(uid);
+                let claimants = Self::claimants(memory, demand);
+                let world = self.world(memory, &claimants);
+                let lost = claimants.iter().find(|claimant| claimant.key == *key);
+                return match lost {
+                    Some(claimant) => next(&world, claimant, &allot(&world)),
+                    None => found,
+                };
             }
             Next::LeaveAlone(_) => {
                 memory.given.remove(uid);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use mooring_common::names::reasons;
 use tokio::time::advance;
 
+use super::super::model::BlockStatus;
 use super::*;
 use crate::clouds::load_balancers::{Progress, Provided, Shown};
 use testing::{FakeCloud, FakeCluster, LONG, NETWORK, OpenGate, demand, service, settings};
@@ -244,13 +245,12 @@ async fn an_address_is_published_only_when_its_block_has_arrived() {
     let blocks = world.start("one");
     let mut waits = 0;
     while let Progress::Wait { after, .. } = world.pass(&blocks, "web").await.unwrap() {
-        let held = world.cloud.0.lock().unwrap();
-        let arrived = held
-            .blocks
-            .values()
-            .any(|b| b.status == model_status_assigned());
+        let arrived = {
+            let account = world.cloud.0.lock().unwrap();
+            let mut blocks = account.blocks.values();
+            blocks.any(|block| block.status == BlockStatus::Assigned)
+        };
         assert!(!arrived, "it has arrived and is not published");
-        drop(held);
         assert!(world.service("web").ingress.is_empty());
         assert!(after <= Duration::from_secs(3));
         advance(after).await;
@@ -258,10 +258,6 @@ async fn an_address_is_published_only_when_its_block_has_arrived() {
     }
     assert!(waits >= 6, "{waits}");
     assert_eq!(world.bought(), 1);
-}
-
-fn model_status_assigned() -> super::super::model::BlockStatus {
-    super::super::model::BlockStatus::Assigned
 }
 
 #[tokio::test(start_paused = true)]

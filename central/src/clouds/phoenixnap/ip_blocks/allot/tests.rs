@@ -142,7 +142,7 @@ fn of_two_blocks_of_one_service_the_used_one_stays_whichever_is_listed_first() {
         ..claimant("web")
     };
     for _ in 0..2 {
-        let allotment = allotted(&blocks, &[web.clone()]);
+        let allotment = allotted(&blocks, std::slice::from_ref(&web));
         assert_eq!(share(&allotment, "web"), given("b2", "203.0.113.18"));
         assert_eq!(allotment.doubles.keys().collect::<Vec<_>>(), ["b1"]);
         let unnamed = allotted(&blocks, &[claimant("web")]);
@@ -218,7 +218,8 @@ fn an_address_whose_block_is_not_there_is_missing_and_when_it_is_lost_another_is
         asked: Some(address("203.0.113.50")),
         ..claimant("web")
     };
-    let share_of = |claimant: &Claimant| share(&allotted(&blocks, &[claimant.clone()]), "web");
+    let share_of =
+        |claimant: &Claimant| share(&allotted(&blocks, std::slice::from_ref(claimant)), "web");
     assert_eq!(share_of(&missing), Share::Missing(address("203.0.113.50")));
     let lost = Claimant {
         lost: true,

@@ -167,7 +167,12 @@ async fn a_block_of_the_old_controller_in_a_strange_network_is_let_be_and_still_
     assert!(world.cloud.writes().is_empty());
     world.removed(&blocks, "a").await;
     world.tended(&blocks).await;
-    let expected = ["mark up-a", "detach up-a from strange", "release up-a"];
+    let expected = [
+        "tag delete",
+        "mark up-a",
+        "detach up-a from strange",
+        "release up-a",
+    ];
     assert_eq!(world.cloud.writes(), expected);
 }
 
@@ -182,9 +187,10 @@ async fn blocks_of_other_clusters_are_not_touched_though_the_listing_has_them() 
         ],
         ..block("foreign", "198.51.100.8/29")
     };
-    let mut account = world.cloud.0.lock().unwrap();
-    account.blocks.insert("foreign".to_owned(), foreign.clone());
-    drop(account);
+    {
+        let mut account = world.cloud.0.lock().unwrap();
+        account.blocks.insert("foreign".to_owned(), foreign.clone());
+    }
     let blocks = world.start("one");
     world.provided(&blocks, "web").await;
     world.removed(&blocks, "web").await;
