@@ -20,8 +20,8 @@ RUN --mount=type=cache,id=mooring-crates,target=/usr/local/cargo/registry \
     cargo build --release --locked --package mooring-central --package mooring-node \
     && install -D --target-directory /programs \
         target/release/mooring-central target/release/mooring-node
-# The libraries under the very paths at which the programs look for them, and the name that the
-# manifest of the Go controller of cloudscale.ch calls.
+# The libraries under the very paths at which the programs look for them, and the names that the
+# manifests of the Go controllers of cloudscale.ch and PhoenixNAP call.
 RUN set -e; \
     for program in central node; do \
         root=/images/$program; \
@@ -34,7 +34,8 @@ RUN set -e; \
         printf '%s\n' 'root:x:0:0::/:/' 'nonroot:x:65532:65532::/:/' > "$root/etc/passwd"; \
         printf '%s\n' 'root:x:0:' 'nonroot:x:65532:' > "$root/etc/group"; \
     done; \
-    ln -s mooring-central /images/central/usr/bin/cloudscale-cloud-controller-manager
+    ln -s mooring-central /images/central/usr/bin/cloudscale-cloud-controller-manager; \
+    ln -s usr/bin/mooring-central /images/central/cloud-provider-phoenixnap
 
 FROM ${BASE} AS node
 ARG VERSION=dev

@@ -77,6 +77,13 @@ sweep-cloudscale: control-plane ## Lets something go wrong at each single call t
 	$(call say,The sweep: one API server, and for each case a simulated cloud and a central)
 	@target/debug/sweep
 
+.PHONY: sweep-phoenixnap
+sweep-phoenixnap: control-plane ## Lets something go wrong at each single call to PhoenixNAP. CASE=, SEED= change it
+	$(call say,Building the programs)
+	@cargo build --workspace --locked
+	$(call say,The sweep: four API servers, and for each case a simulated cloud and a central)
+	@SWEEP=all cargo test --locked --test phoenixnap_services -- --nocapture sweep
+
 .PHONY: sim
 sim: ## Drives the fail-over protocol through 200,000 schedules of faults. SCHEDULES=, FROM=, THREADS= change it; SEED= tells what happens in one
 	$(call say,Building the simulator)

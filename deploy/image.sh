@@ -93,11 +93,12 @@ for program in central node; do
     user=$(buildah inspect --type image --format '{{.OCIv1.Config.User}}' "$image")
     echo "$image: $told, user $user, $((size / 1024)) KiB in $(find "$root" -type f | wc -l) files"
 done
-# The name that the manifest of the Go controller of cloudscale.ch calls, looked up in PATH.
-old=cloudscale-cloud-controller-manager
+# The names that the manifests of Go controllers call, in PATH and from the root.
 container=$(buildah from --pull-never "localhost/mooring-central:$version")
 containers+=("$container")
-told=$(buildah run --isolation chroot "$container" -- "$old" --version)
-[[ $told == "mooring-central $version" ]] || die "$old --version in its image said: $told"
+for old in cloudscale-cloud-controller-manager ./cloud-provider-phoenixnap; do
+    told=$(buildah run --isolation chroot "$container" -- "$old" --version)
+    [[ $told == "mooring-central $version" ]] || die "$old --version in its image said: $told"
+done
 buildah rmi --prune >/dev/null
 say "done"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Renders deploy/manifests from the Helm chart.
 #
-#   deploy/render.sh           writes deploy/manifests/mooring.yaml anew
+#   deploy/render.sh           writes the files of deploy/manifests anew
 #   deploy/render.sh --check   changes nothing: lints the chart, tries what it must refuse, and
 #                              fails with a diff where the file is not up to date
 #   deploy/render.sh --helm    only prints the path of the pinned helm
@@ -48,6 +48,28 @@ HEADER
         --include-crds
 }
 
+# What central may do besides with PhoenixNAP in one mode, and what its policy then says, on stdout.
+render_phoenixnap() {
+    cat <<HEADER
+# What changes for PhoenixNAP with $1: apply it after mooring.yaml. Rendered from
+# deploy/chart/mooring by deploy/render.sh. Do not edit here: change the chart, then render again.
+HEADER
+    "$helm" template mooring "$chart" \
+        --namespace mooring-system \
+        --values "$manifests/values.yaml" \
+        --set cloudProvider=phoenixnap --set "phoenixnap.loadBalancer=$1://any" \
+        --kube-version 1.36.0 \
+        --show-only templates/central-phoenixnap.yaml \
+        --show-only templates/fence-services.yaml
+}
+
+# Each file of deploy/manifests that is rendered: name, then what renders it.
+rendered=(
+    "mooring.yaml render"
+    "phoenixnap-kube-vip.yaml render_phoenixnap kube-vip"
+    "phoenixnap-l2.yaml render_phoenixnap l2"
+)
+
 # What the chart must refuse, and with which words.
 refuses() {
     local words=$1 answer
@@ -77,12 +99,21 @@ check() {
     refuses "belongs to Kubernetes" \
         --set 'nodeDaemon.additionalLabelKeys={node-role.kubernetes.io/control-plane}'
     refuses "machines.configMap are both set" --set machines.file=x,machines.configMap=y
+    refuses "and central reads one file" --set machines.configMap=y \
+        --set 'cloudProvider=phoenixnap\,cloudlycke' --set phoenixnap.configSecret=x
+    refuses "/phoenixnap/loadBalancer" --set phoenixnap.loadBalancer=metallb://x
     refuses "set both" --set apiServer.host=192.0.2.1
     refuses "replica" --set central.replica=3
-    if ! diff -u "$manifests/mooring.yaml" <(render); then
-        say "deploy/manifests/mooring.yaml is not what the chart gives; run deploy/render.sh"
-        return 1
-    fi
+    local entry file how
+    for entry in "${rendered[@]}"; do
+        read -r file how <<<"$entry"
+        # Its words are the command and its argument.
+        # shellcheck disable=SC2086
+        if ! diff -u "$manifests/$file" <($how); then
+            say "deploy/manifests/$file is not what the chart gives; run deploy/render.sh"
+            return 1
+        fi
+    done
     say "deploy/manifests is up to date"
 }
 
@@ -95,9 +126,13 @@ case ${1:-} in
         check
         ;;
     "")
-        render >"$manifests/.mooring.yaml"
-        mv -f "$manifests/.mooring.yaml" "$manifests/mooring.yaml"
-        say "wrote deploy/manifests/mooring.yaml"
+        for entry in "${rendered[@]}"; do
+            read -r file how <<<"$entry"
+            # shellcheck disable=SC2086
+            $how >"$manifests/.$file"
+            mv -f "$manifests/.$file" "$manifests/$file"
+            say "wrote deploy/manifests/$file"
+        done
         ;;
     *)
         say "unknown argument $1; it takes --check, --helm, or nothing"

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   clouds/<name> ──► Client ──► Limiter: at most so many requests, none while told to wait
-//!                        │  └──► Credentials: the token, afresh after a rotation
+//!                        │  └──► Tokens: the token, afresh after a rotation
 //!                        └─────► the cloud, directly or through a proxy
 //! ```
 //!
@@ -21,10 +21,10 @@ mod metrics;
 mod proxies;
 #[cfg(test)]
 pub(crate) mod testing;
-mod wait;
+pub(crate) mod wait;
 
-pub use client::{Client, Connection, Dialect, Limits, Refusal, Request};
-pub use credentials::{Credentials, Secret, TokenVariables};
+pub use client::{Client, Connection, Dialect, Limits, Refusal, Request, Transport, http};
+pub use credentials::{Credentials, Secret, TokenVariables, Tokens};
 pub use environment::{Environment, Fault};
 pub use error::{CloudError, ErrorKind};
 pub use lenient::lenient;

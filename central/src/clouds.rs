@@ -4,6 +4,7 @@ pub mod cloudlycke;
 pub mod cloudscale;
 pub mod linode;
 pub mod load_balancers;
+pub mod phoenixnap;
 mod several;
 
 pub use several::Clouds;
@@ -137,11 +138,16 @@ pub trait MachineSource: Send + Sync {
     /// The provider's name, which is the scheme of its IDs too.
     fn provider(&self) -> &'static str;
 
+    /// Whether a Node's `spec.providerID` is one of this provider's, though it may name no machine.
+    fn claims(&self, provider_id: &str) -> bool {
+        let scheme = provider_id.split_once("://").map(|(scheme, _)| scheme);
+        scheme.is_some_and(|scheme| scheme.trim() == self.provider())
+    }
+
     /// The ID that a Node's `spec.providerID` stands for, in the form of [`Machine::id`].
     ///
     /// # Errors
-    /// What is wrong with it, in words, if it has this provider's scheme and yet names no machine
-    /// of it.
+    /// What is wrong with it, in words, if it is this provider's and yet names no machine of it.
     fn parse_id(&self, provider_id: &str) -> Result<ProviderId, String>;
 
     /// Another number whenever other credentials are in use than before: what was listed with them

@@ -15,7 +15,7 @@ pub use choice::{Choice, Surroundings, choose};
 pub use table::TABLE;
 
 use crate::cloud_api::Limits;
-use crate::clouds::linode;
+use crate::clouds::{linode, phoenixnap};
 
 /// The command line, read whole.
 #[derive(Clone, Debug)]
@@ -28,6 +28,8 @@ pub struct Flags {
     pub limits: LimitFlags,
     /// Linode's own.
     pub linode: linode::Flags,
+    /// PhoenixNAP's own.
+    pub phoenixnap: phoenixnap::Flags,
     /// `--controllers`.
     pub controllers: Controllers,
     /// How Nodes are looked after.
@@ -57,6 +59,8 @@ pub enum Provider {
     Linode,
     /// cloudscale.ch.
     Cloudscale,
+    /// PhoenixNAP.
+    PhoenixNap,
     /// Machines described in a file.
     Cloudlycke,
 }
@@ -66,6 +70,7 @@ impl fmt::Display for Provider {
         f.write_str(match self {
             Self::Linode => "linode",
             Self::Cloudscale => "cloudscale",
+            Self::PhoenixNap => "phoenixnap",
             Self::Cloudlycke => "cloudlycke",
         })
     }
@@ -75,9 +80,11 @@ impl std::str::FromStr for Provider {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        match text {
+        // The chart of PhoenixNAP's old controller writes capitals.
+        match text.to_ascii_lowercase().as_str() {
             "linode" => Ok(Self::Linode),
             "cloudscale" => Ok(Self::Cloudscale),
+            "phoenixnap" => Ok(Self::PhoenixNap),
             "cloudlycke" => Ok(Self::Cloudlycke),
             _ => Err(()),
         }
@@ -192,6 +199,7 @@ impl Flags {
             choice: read_choice(&mut reader, surroundings),
             limits: read_limits(&mut reader),
             linode: linode::Flags::read(&mut reader),
+            phoenixnap: phoenixnap::Flags::read(&mut reader),
             cloud_config: reader.text("cloud-config").map(Into::into),
             controllers: read_controllers(&mut reader),
             nodes: read_nodes(&mut reader),
@@ -208,8 +216,8 @@ impl Flags {
     }
 }
 
-const PROVIDERS: &str = "this version knows linode, cloudscale and cloudlycke; separate several by \
-                         commas, and name each once";
+const PROVIDERS: &str = "this version knows linode, cloudscale, phoenixnap and cloudlycke; separate \
+                         several by commas, and name each once";
 
 fn read_choice(reader: &mut Reader<'_>, surroundings: Surroundings<'_>) -> Choice {
     let mut providers = Vec::new();

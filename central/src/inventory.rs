@@ -247,8 +247,9 @@ impl Instances for Inventory {
     }
 
     fn read_id(&self, provider_id: &str) -> Option<Result<ProviderId, String>> {
-        let scheme = provider_id.split_once("://")?.0;
-        (scheme.trim() == self.provider()).then(|| self.shared.source.parse_id(provider_id))
+        let source = &self.shared.source;
+        let is_ours = source.claims(provider_id);
+        is_ours.then(|| source.parse_id(provider_id))
     }
 
     async fn look_up(&self, node: &NodeView, since: Option<Instant>) -> Lookup {

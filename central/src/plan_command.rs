@@ -25,6 +25,9 @@ use crate::service_view::ServiceView;
 use flags::{PlanFlags, long_names, table};
 use services::Snapshot;
 
+const NO_LOAD_BALANCERS: &str =
+    "this provider has no load balancers; --cloud-provider names another one";
+
 /// What is planned for one Service.
 struct Planned {
     service: Arc<ServiceView>,
@@ -48,14 +51,22 @@ pub fn main(surroundings: Surroundings<'_>, arguments: Vec<String>) -> ExitCode 
 
 async fn run(flags: PlanFlags) -> anyhow::Result<()> {
     let opened = providers::open(&flags.common, &mut Registry::default()).await?;
-    let Some(load_balancers) = opened.load_balancers else {
-        bail!("this provider has no load balancers; --cloud-provider names another one");
-    };
+    if opened.load_balancers.is_none() && opened.phoenixnap.is_none() {
+        bail!("{NO_LOAD_BALANCERS}");
+    }
     let client = connect(&flags).await?;
+    let opened = opened.with_cluster(&client, "mooring-plan");
+    let has_segment = opened
+        .phoenixnap
+        .as_ref()
+        .is_some_and(|cloud| cloud.has_segment());
+    let Some(load_balancers) = opened.load_balancers else {
+        bail!("{NO_LOAD_BALANCERS}");
+    };
     let routing = Routing {
         own_class: flags.common.services.own_class.clone(),
         serves_classless: flags.common.services.serves_classless,
-        l2_networks: opened.machines.is_some(),
+        l2_networks: opened.machines.is_some() || has_segment,
         cloud: true,
     };
     let snapshot = Snapshot::take(client.clone()).await?;

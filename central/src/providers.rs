@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
+use kube::Client;
 use prometheus_client::registry::Registry;
 
 use crate::cloud_api::{Fault, Metrics};
@@ -10,6 +11,7 @@ use crate::clouds::cloudlycke::Cloudlycke;
 use crate::clouds::cloudscale::{self, Cloudscale};
 use crate::clouds::linode::{self, Linode};
 use crate::clouds::load_balancers::LoadBalancers;
+use crate::clouds::phoenixnap::{self, PhoenixNap};
 use crate::clouds::{Clouds, Instances};
 use crate::flags::{Flags, Provider};
 use crate::inventory::Inventory;
@@ -20,8 +22,11 @@ pub struct Opened {
     pub clouds: Arc<Clouds>,
     /// The one whose machines a file describes, if it is among them.
     pub machines: Option<Arc<Cloudlycke>>,
-    /// The load balancers of the cloud that has any.
+    /// The load balancers of the cloud that has any, unless they are made by
+    /// [`Opened::with_cluster`].
     pub load_balancers: Option<Arc<dyn LoadBalancers>>,
+    /// phoenixNAP, whose load balancers are made when the cluster can be asked.
+    pub phoenixnap: Option<Arc<PhoenixNap>>,
     /// Linode, if its token is to be checked again and again.
     pub token_checked: Option<Arc<Linode>>,
 }
@@ -36,9 +41,11 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
     let providers = names.collect::<Vec<_>>().join(",");
     tracing::info!(providers, because = flags.choice.because, "chosen");
     let env = |variable: &str| std::env::var(variable).ok();
+    let has_machines = flags.choice.providers.contains(&Provider::Cloudlycke);
     let mut faults = Vec::new();
     let mut linode = None;
     let mut cloudscale = None;
+    let mut phoenixnap = None;
     for provider in &flags.choice.providers {
         match provider {
             Provider::Linode => {
@@ -49,16 +56,22 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
                 let read = cloudscale::Config::read(&env);
                 cloudscale = read.map_err(|found| faults.extend(found)).ok();
             }
+            Provider::PhoenixNap => {
+                let path = flags.cloud_config.as_deref().filter(|_| !has_machines);
+                let read = phoenixnap::Config::read(&env, path, flags.phoenixnap.clone());
+                phoenixnap = read.map_err(|found| faults.extend(found)).ok();
+            }
             Provider::Cloudlycke => {}
         }
     }
     if !faults.is_empty() {
-        bail!("the environment cannot be used:\n{}", list(&faults));
+        bail!("the configuration cannot be used:\n{}", list(&faults));
     }
     let mut clouds: Vec<Arc<dyn Instances>> = Vec::new();
     let mut machines = None;
     let mut token_checked = None;
     let mut load_balancers = None;
+    let mut bare_metal = None;
     let metrics = Metrics::register(registry);
     if let Some(config) = linode {
         let checks_token = config.flags.checks_token;
@@ -70,15 +83,28 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
         clouds.push(Arc::new(Inventory::new(opened)));
     }
     if let Some(config) = cloudscale {
-        if flags.cloud_config.is_some() && !flags.choice.providers.contains(&Provider::Cloudlycke) {
+        let is_read = has_machines || flags.choice.providers.contains(&Provider::PhoenixNap);
+        if flags.cloud_config.is_some() && !is_read {
             tracing::warn!("--cloud-config is ignored: cloudscale reads its environment alone");
         }
-        let opened = Cloudscale::new(config, flags.limits.or(cloudscale::LIMITS), metrics)?;
+        let opened = Cloudscale::new(config, flags.limits.or(cloudscale::LIMITS), metrics.clone())?;
         let inventory = Arc::new(Inventory::new(opened.clone()));
         load_balancers = Some(opened.load_balancers(inventory.clone()));
         clouds.push(inventory);
     }
-    if flags.choice.providers.contains(&Provider::Cloudlycke) {
+    if let Some(config) = phoenixnap {
+        let opened = PhoenixNap::new(config, flags.limits.or(phoenixnap::LIMITS), metrics)?;
+        if load_balancers.is_some() && opened.has_load_balancers() {
+            bail!(
+                "cloudscale and phoenixnap both have load balancers, and a cluster can have those of \
+                 one only; leave PNAP_LOAD_BALANCER empty"
+            );
+        }
+        opened.check().await?;
+        clouds.push(Arc::new(Inventory::new(opened.clone())));
+        bare_metal = Some(opened);
+    }
+    if has_machines {
         let opened = Arc::new(Cloudlycke::open(flags.cloud_config.clone()).await?);
         clouds.push(opened.clone());
         machines = Some(opened);
@@ -87,11 +113,23 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
         clouds: Arc::new(Clouds::new(clouds)),
         machines,
         load_balancers,
+        phoenixnap: bare_metal,
         token_checked,
     })
 }
 
 impl Opened {
+    /// Makes the load balancers of a cloud whose load balancers are partly in the cluster. `identity`
+    /// is this process' name.
+    #[must_use]
+    pub fn with_cluster(mut self, client: &Client, identity: &str) -> Self {
+        if let Some(phoenixnap) = &self.phoenixnap {
+            let made = phoenixnap.load_balancers(client.clone(), identity);
+            self.load_balancers = self.load_balancers.or(made);
+        }
+        self
+    }
+
     /// Ends if the token is refused that `--enable-token-health-checker` asks to check.
     ///
     /// # Errors

@@ -83,9 +83,10 @@ impl Program {
             user_agent: "cloud-controller-manager".to_owned(),
         })
         .await?;
-        let host = hostname();
+        let identity = format!("{}_{}", hostname(), uuid::Uuid::new_v4());
+        let opened = opened.with_cluster(&client, &identity);
         Ok(Self {
-            identity: format!("{host}_{}", uuid::Uuid::new_v4()),
+            identity,
             registry,
             watched: Watched::new(),
             flags,
@@ -145,11 +146,18 @@ impl Program {
     /// describes.
     fn follows(&self) -> Follows {
         let serves = self.flags.controllers.service;
-        let networks = serves && self.opened.machines.is_some();
+        let networks = serves && self.has_networks();
         Follows {
             services: networks || (serves && self.opened.load_balancers.is_some()),
             networks,
         }
+    }
+
+    /// Whether there may be L2Networks: machines that a file describes have them, and a public network
+    /// that the node daemons announce on.
+    fn has_networks(&self) -> bool {
+        let announces = self.opened.phoenixnap.as_ref();
+        self.opened.machines.is_some() || announces.is_some_and(|cloud| cloud.has_segment())
     }
 
     /// Waits for the caches and for leadership, then works until stopped or deposed. The lease is
@@ -236,8 +244,9 @@ impl Program {
         let watched = &self.watched;
         let flags = &self.flags.services;
         let machines = self.opened.machines.as_ref();
-        let l2 = machines.map(|machines| {
-            self.control_networks(controllers, context, machines.foreign_pool());
+        let l2 = self.has_networks().then(|| {
+            let foreign = machines.map(|machines| machines.foreign_pool());
+            self.control_networks(controllers, context, foreign.unwrap_or_default());
             let queue = watched.network_queue.clone();
             service::L2 {
                 allocations: watched.allocations.clone(),

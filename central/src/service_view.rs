@@ -38,6 +38,8 @@ pub struct ServiceView {
     pub allocated_network: Option<String>,
     /// The annotation that records the addresses.
     pub allocated_addresses: Option<String>,
+    /// The annotation that records the public network that its addresses are in.
+    pub public_network: Option<String>,
     /// `spec.loadBalancerIP`, empty counting as absent.
     pub load_balancer_ip: Option<String>,
     /// `spec.ipFamilies`.
@@ -105,10 +107,16 @@ impl ServiceView {
             .any(|name| name == finalizers::SERVICE)
     }
 
-    /// The value of an annotation that a cloud may read.
+    /// The value of an annotation that a cloud may read or write.
     #[must_use]
     pub fn annotation(&self, key: &str) -> Option<&str> {
-        self.annotations.get(key).map(String::as_str)
+        let value = match key {
+            annotations::ALLOCATED_NETWORK => self.allocated_network.as_ref(),
+            annotations::ALLOCATED_ADDRESSES => self.allocated_addresses.as_ref(),
+            annotations::PUBLIC_NETWORK => self.public_network.as_ref(),
+            key => self.annotations.get(key),
+        };
+        value.map(String::as_str)
     }
 
     /// How Events refer to it.
@@ -165,6 +173,7 @@ impl Slim for ServiceView {
             addresses_request,
             allocated_network: given.remove(annotations::ALLOCATED_NETWORK),
             allocated_addresses: given.remove(annotations::ALLOCATED_ADDRESSES),
+            public_network: given.remove(annotations::PUBLIC_NETWORK),
             annotations: of_clouds(given),
             ports: spec
                 .ports

@@ -31,6 +31,8 @@ pub mod labels {
     pub const REGION: &str = "topology.kubernetes.io/region";
     /// The older form of [`REGION`], always written beside it.
     pub const REGION_BETA: &str = "failure-domain.beta.kubernetes.io/region";
+    /// Written by central on the L2Networks that it makes: who does.
+    pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
     /// Written on Nodes of Linode, as its Go controller does: the host that the machine runs on.
     pub const LINODE_HOST_UUID: &str = "node.k8s.linode.com/host-uuid";
     /// Set by a person on a Node that shall carry no load balancer traffic; read by both programs.
@@ -81,7 +83,8 @@ pub mod annotations {
         LINODE_PUBLIC_IPV6,
     ];
     /// How the keys of those begin that a cloud may read on Services.
-    pub const ON_SERVICES_PREFIXES: [&str; 2] = [
+    pub const ON_SERVICES_PREFIXES: [&str; 3] = [
+        "phoenixnap.com/",
         "k8s.cloudscale.ch/",
         "service.beta.kubernetes.io/load-balancer-",
     ];
@@ -101,6 +104,12 @@ pub mod annotations {
     /// Written by central on a Service: the addresses it holds, separated by commas. Read by
     /// central, so that a Service whose status was wiped gets the same addresses again.
     pub const ALLOCATED_ADDRESSES: &str = "mooring.dev/allocated-addresses";
+    /// Written by central on a Service at phoenixNAP: the id of the public network that its addresses
+    /// are in. Read by central, so that they follow when the configuration names another one.
+    pub const PUBLIC_NETWORK: &str = "mooring.dev/public-network";
+    /// Written by central on the Service `default/kubernetes` while it buys an IP block: who does, and
+    /// what. Read by central: whoever else believes to lead waits meanwhile.
+    pub const IP_BLOCK_CLAIM: &str = "mooring.dev/ip-block-claim";
     /// Written by each node daemon on its own Lease: a JSON object from the name of each L2Network
     /// on which it can speak to the MAC address it speaks from. Read by people.
     pub const LEASE_SEGMENTS: &str = "mooring.dev/segments";
@@ -176,6 +185,28 @@ pub mod cloudscale_tags {
     pub const CLUSTER: &str = "mooring-cluster";
 }
 
+/// Tags of public IP blocks at phoenixNAP, written and read by central: those of the Go controller, and
+/// one more.
+pub mod phoenixnap_tags {
+    /// What made the block: [`USAGE_VALUE`].
+    pub const USAGE: &str = "usage";
+    /// What [`USAGE`] says.
+    pub const USAGE_VALUE: &str = "cloud-provider-phoenixnap-auto";
+    /// The cluster that it was bought for, by the UID of the namespace `kube-system`.
+    pub const CLUSTER: &str = "cluster";
+    /// The namespace of the Service that has it for itself.
+    pub const SERVICE_NAMESPACE: &str = "serviceNamespace";
+    /// The name of that Service.
+    pub const SERVICE_NAME: &str = "serviceName";
+    /// Nobody needs it any more: it is to be detached and released.
+    pub const DELETE: &str = "delete";
+    /// What [`DELETE`] says.
+    pub const DELETE_VALUE: &str = "true";
+    /// Several Services share it; the value is the id of the public network that it was bought for.
+    /// Mooring's own.
+    pub const POOL: &str = "pool";
+}
+
 /// Finalizers.
 pub mod finalizers {
     /// Set by central on a Service before anything is allocated for it, and taken off when all of
@@ -193,6 +224,8 @@ pub mod components {
     pub const SERVICE: &str = "service-controller";
     /// L2Networks and the addresses in them.
     pub const ADDRESS_POOL: &str = "l2network-controller";
+    /// Central, where it owns fields or objects.
+    pub const CENTRAL: &str = "mooring-central";
     /// The node daemon.
     pub const NODE_DAEMON: &str = "mooring-node";
 }
@@ -283,6 +316,26 @@ pub mod reasons {
     pub const NO_MEMBER_ADDRESS: &str = "NoMemberAddress";
     /// Service, Warning: its health monitors will take good members for bad ones.
     pub const HEALTH_MONITOR_UNFIT: &str = "HealthMonitorUnfit";
+    /// Service, Warning: the IP block of its address is not there any more.
+    pub const IP_BLOCK_LOST: &str = "IPBlockLost";
+    /// Service, Warning: somebody has taken the IP block of its address from the public network.
+    pub const IP_BLOCK_DETACHED: &str = "IPBlockDetached";
+    /// Service, Warning: the cloud has failed to assign its IP block.
+    pub const IP_BLOCK_FAILED: &str = "IPBlockFailed";
+    /// Service, Warning: its IP block moves to another public network.
+    pub const IP_BLOCK_MOVED: &str = "IPBlockMoved";
+    /// Service, Warning: its IP block does not bear our tags any more.
+    pub const IP_BLOCK_UNTAGGED: &str = "IPBlockUntagged";
+    /// Service, Warning: the address that it asks for is its user's own affair.
+    pub const ADDRESS_NOT_OURS: &str = "AddressNotOurs";
+    /// Service `default/kubernetes`, Warning: an IP block that nobody needs cannot be given back.
+    pub const IP_BLOCK_STUCK: &str = "IPBlockStuck";
+    /// Service `default/kubernetes`, Warning: servers of Nodes are not in the public network.
+    pub const NODE_NOT_IN_NETWORK: &str = "NodeNotInNetwork";
+    /// Service `default/kubernetes`, Warning: there is no BGP peer group that Nodes could be told of.
+    pub const NO_PEER_GROUP: &str = "NoPeerGroup";
+    /// Service `default/kubernetes`, Warning: an IP block is one too many, and is given back.
+    pub const IP_BLOCK_SURPLUS: &str = "IPBlockSurplus";
     /// Service, Warning: it asks for something that its cloud's load balancers do not have.
     pub const UNSUPPORTED_FIELD: &str = "UnsupportedField";
 }

@@ -22,16 +22,19 @@
 //! |---|---|
 //! | [`linode`] | the API of Linode |
 //! | [`cloudscale`] | the API of cloudscale.ch |
-//! | [`world`] | either of them by one set of names, for scenarios that must hold on both |
+//! | [`phoenixnap`] | the API of PhoenixNAP |
+//! | [`world`] | any of them by one set of names, for scenarios that must hold on all |
 //!
-//! Nothing is kept of a request's credentials. What a request of cloudscale.ch means to write is in the
-//! log; of Linode no body is kept at all.
+//! Nothing is kept of a request's credentials. What a request of cloudscale.ch or PhoenixNAP means to
+//! write is in the log; of Linode, and of a request for a token, no body is kept at all.
 
 pub mod cloudscale;
+mod control;
 mod door;
 mod faults;
 pub mod linode;
 mod log;
+pub mod phoenixnap;
 mod request;
 mod rows;
 mod server;

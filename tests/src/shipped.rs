@@ -218,6 +218,13 @@ impl CentralFlags {
             .with("--cloud-api-burst=1000")
     }
 
+    /// With this variable in its environment.
+    #[must_use]
+    pub fn environment(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.environment.push((name, value.into()));
+        self
+    }
+
     /// With `--secure-port=0`.
     #[must_use]
     pub fn without_endpoints(mut self) -> Self {

@@ -3,6 +3,7 @@
 mod request;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use mooring_common::errors::with_causes;
@@ -10,8 +11,8 @@ use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValu
 use reqwest::{Certificate, Response, StatusCode, Url};
 use serde::de::DeserializeOwned;
 
-use super::credentials::Secret;
-use super::{CloudError, Credentials, ErrorKind, Limiter, Metrics, Proxies, wait};
+use super::credentials::{Secret, Tokens};
+use super::{CloudError, ErrorKind, Limiter, Metrics, Proxies, wait};
 pub use request::Request;
 
 /// Nothing that a cloud says of a whole cluster is longer, in bytes.
@@ -35,7 +36,7 @@ pub struct Connection {
     /// What every path is joined to; ends with a slash.
     pub base: Url,
     /// The token.
-    pub credentials: Credentials,
+    pub credentials: Arc<dyn Tokens>,
     /// For a whole request, its answer included.
     pub timeout: Duration,
     /// The variable that sets the timeout, for messages.
@@ -64,6 +65,8 @@ pub struct Refusal {
     pub words: Option<String>,
     /// When to ask for the same again, where the headers do not say.
     pub retry_after: Option<Duration>,
+    /// What to do about it. None: what is told of every cloud.
+    pub remedy: Option<&'static str>,
 }
 
 impl Refusal {
@@ -85,6 +88,7 @@ impl Refusal {
             kind,
             words,
             retry_after: None,
+            remedy: None,
         }
     }
 }
@@ -103,6 +107,16 @@ pub struct Client {
     metrics: Metrics,
 }
 
+impl Connection {
+    fn transport(&self) -> Transport<'_> {
+        Transport {
+            timeout: self.timeout,
+            proxies: &self.proxies,
+            authorities: self.authorities.as_deref(),
+        }
+    }
+}
+
 impl Client {
     /// Connects to nobody yet.
     ///
@@ -115,17 +129,7 @@ impl Client {
         limits: Limits,
         metrics: Metrics,
     ) -> Result<Self, CloudError> {
-        let http = build(&connection).map_err(|error| {
-            CloudError::new(
-                provider,
-                ErrorKind::Invalid,
-                format!(
-                    "no connection can be prepared: {}; correct the proxies and authorities in \
-                     the environment",
-                    with_causes(&error)
-                ),
-            )
-        })?;
+        let http = http(provider, &connection.base, &connection.transport())?;
         Ok(Self {
             provider,
             http,
@@ -173,14 +177,29 @@ impl Client {
         .await
     }
 
+    /// [`Self::call`] where the cloud answers with a sentence, be it JSON or not.
+    ///
+    /// # Errors
+    /// [`CloudError`] unless the cloud has done what it was asked.
+    pub async fn tell(&self, request: &Request) -> Result<(), CloudError> {
+        self.ask(request, &|body| {
+            if body.trim_ascii_start().starts_with(b"<") {
+                Err(self.malformed(request, "the answer is a page"))
+            } else {
+                Ok(())
+            }
+        })
+        .await
+    }
+
     async fn ask<T>(&self, request: &Request, read: Reading<'_, T>) -> Result<T, CloudError> {
-        let secret = self.connection.credentials.current().await;
+        let secret = self.connection.credentials.current().await?;
         let answer = self.send_once(request, &secret, read).await;
         match &answer {
             Err(error) if error.kind == ErrorKind::Unauthorized => {}
             _ => return answer,
         }
-        match self.connection.credentials.instead_of(&secret).await {
+        match self.connection.credentials.instead_of(&secret).await? {
             Some(secret) => self.send_once(request, &secret, read).await,
             None => answer,
         }
@@ -347,7 +366,8 @@ impl Client {
         if let Some(said) = &said {
             what = format!("{what}: {said}");
         }
-        if let Some(remedy) = self.remedy(refusal.kind, headers, retry_after) {
+        let own = refusal.remedy.map(ToOwned::to_owned);
+        if let Some(remedy) = own.or_else(|| self.remedy(refusal.kind, headers, retry_after)) {
             what = format!("{what}; {remedy}");
         }
         let mut error = self.error(refusal.kind, request, &what);
@@ -381,25 +401,58 @@ impl Client {
     }
 }
 
-fn build(connection: &Connection) -> reqwest::Result<reqwest::Client> {
+/// How something is reached by HTTP.
+#[derive(Clone, Copy, Debug)]
+pub struct Transport<'a> {
+    /// For a whole request, its answer included.
+    pub timeout: Duration,
+    /// The proxies in between.
+    pub proxies: &'a Proxies,
+    /// The authorities that are trusted, PEM. None: those of the system.
+    pub authorities: Option<&'a [u8]>,
+}
+
+/// What speaks HTTP with this address. Connects to nobody yet.
+///
+/// # Errors
+/// [`CloudError`] if the proxies and authorities cannot be used.
+pub fn http(
+    provider: &'static str,
+    address: &Url,
+    transport: &Transport<'_>,
+) -> Result<reqwest::Client, CloudError> {
+    build(address, transport).map_err(|error| {
+        CloudError::new(
+            provider,
+            ErrorKind::Invalid,
+            format!(
+                "no connection can be prepared: {}; correct the proxies and authorities in the \
+                 environment",
+                with_causes(&error)
+            ),
+        )
+    })
+}
+
+fn build(address: &Url, transport: &Transport<'_>) -> reqwest::Result<reqwest::Client> {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         // Whoever was quicker has installed the same.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
     let builder = reqwest::Client::builder()
         .user_agent(concat!("mooring-central/", env!("CARGO_PKG_VERSION")))
-        .timeout(connection.timeout)
-        .connect_timeout(connection.timeout.min(LONGEST_CONNECT))
+        .timeout(transport.timeout)
+        .connect_timeout(transport.timeout.min(LONGEST_CONNECT))
         // Followed, a redirect would show the token to whoever it points to.
         .redirect(reqwest::redirect::Policy::none())
         .referer(false);
-    let builder = match &connection.authorities {
+    let builder = match transport.authorities {
         Some(pem) => builder.tls_certs_only(Certificate::from_pem_bundle(pem)?),
         // Without TLS no authority is needed, not even there to be found.
-        None if connection.base.scheme() == "http" => builder.tls_certs_only([]),
+        None if address.scheme() == "http" => builder.tls_certs_only([]),
         None => builder,
     };
-    connection.proxies.apply(builder, &connection.base)?.build()
+    transport.proxies.apply(builder, address)?.build()
 }
 
 /// Somebody else's words, on one line and of bearable length.

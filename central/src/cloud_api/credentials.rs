@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use reqwest::header::HeaderValue;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::Environment;
+use super::{CloudError, Environment};
 
 /// A token as it is sent. Nothing shows it.
 #[derive(Clone, PartialEq, Eq)]
@@ -40,7 +41,29 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Where a token comes from.
+/// What gives the token for each request.
+#[async_trait]
+pub trait Tokens: Send + Sync + fmt::Debug {
+    /// The token as of now.
+    ///
+    /// # Errors
+    /// [`CloudError`] if there is none to be had.
+    async fn current(&self) -> Result<Secret, CloudError>;
+
+    /// Another token than this one, which was refused, if there is one by now.
+    ///
+    /// # Errors
+    /// [`CloudError`] if there is none to be had.
+    async fn instead_of(&self, refused: &Secret) -> Result<Option<Secret>, CloudError>;
+
+    /// How many times the credentials of somebody else may have taken the place of the last ones.
+    fn generation(&self) -> u64;
+
+    /// What to do if the token is refused.
+    fn remedy(&self) -> String;
+}
+
+/// A token that a variable or a file tells.
 #[derive(Debug)]
 pub struct Credentials {
     source: Source,
@@ -138,41 +161,6 @@ impl Credentials {
         }
     }
 
-    /// The token as of now. While the file cannot be read, the last one stands.
-    pub(crate) async fn current(&self) -> Secret {
-        let mut current = self.current.lock().await;
-        if let Source::File(path, max_age) = &self.source
-            && current.read.elapsed() >= *max_age
-        {
-            self.reread(path, &mut current).await;
-        }
-        current.secret.clone()
-    }
-
-    /// Another token than this one, which was refused, if there is one by now.
-    pub(super) async fn instead_of(&self, refused: &Secret) -> Option<Secret> {
-        let mut current = self.current.lock().await;
-        if let Source::File(path, _) = &self.source
-            && current.secret == *refused
-        {
-            self.reread(path, &mut current).await;
-        }
-        (current.secret != *refused).then(|| current.secret.clone())
-    }
-
-    /// How many times another token was found in the place of the last one.
-    pub(super) fn generation(&self) -> u64 {
-        self.generation.load(Ordering::SeqCst)
-    }
-
-    /// What to do if the token is refused.
-    pub(super) fn remedy(&self) -> String {
-        match &self.source {
-            Source::Variable(name) => format!("put a valid token into {name}, and start again"),
-            Source::File(path, _) => format!("put a valid token into {}", path.display()),
-        }
-    }
-
     async fn reread(&self, path: &Path, current: &mut Current) {
         current.read = Instant::now();
         match tokio::fs::read_to_string(path).await {
@@ -196,6 +184,41 @@ impl Credentials {
     }
 }
 
+#[async_trait]
+impl Tokens for Credentials {
+    /// While the file cannot be read, the last one stands.
+    async fn current(&self) -> Result<Secret, CloudError> {
+        let mut current = self.current.lock().await;
+        if let Source::File(path, max_age) = &self.source
+            && current.read.elapsed() >= *max_age
+        {
+            self.reread(path, &mut current).await;
+        }
+        Ok(current.secret.clone())
+    }
+
+    async fn instead_of(&self, refused: &Secret) -> Result<Option<Secret>, CloudError> {
+        let mut current = self.current.lock().await;
+        if let Source::File(path, _) = &self.source
+            && current.secret == *refused
+        {
+            self.reread(path, &mut current).await;
+        }
+        Ok((current.secret != *refused).then(|| current.secret.clone()))
+    }
+
+    fn generation(&self) -> u64 {
+        self.generation.load(Ordering::SeqCst)
+    }
+
+    fn remedy(&self) -> String {
+        match &self.source {
+            Source::Variable(name) => format!("put a valid token into {name}, and start again"),
+            Source::File(path, _) => format!("put a valid token into {}", path.display()),
+        }
+    }
+}
+
 fn read_now(path: &Path) -> Result<Secret, String> {
     let shown = path.display();
     let text = std::fs::read_to_string(path)
@@ -215,7 +238,7 @@ mod tests {
         std::fs::write(file.path(), "old").unwrap();
         let credentials = credentials(Some(file.path()));
         std::fs::write(file.path(), "new").unwrap();
-        let is = async |text| credentials.current().await == Secret::new(text).unwrap();
+        let is = async |text| credentials.current().await == Ok(Secret::new(text).unwrap());
         tokio::time::advance(Duration::from_secs(3599)).await;
         assert!(is("old").await);
         tokio::time::advance(Duration::from_secs(1)).await;

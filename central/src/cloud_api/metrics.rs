@@ -70,7 +70,7 @@ impl Metrics {
     }
 
     /// A request was sent and has ended.
-    pub(super) fn ended(
+    pub fn ended(
         &self,
         provider: &'static str,
         operation: &'static str,

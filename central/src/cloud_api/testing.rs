@@ -17,6 +17,8 @@ pub(crate) struct Seen {
     pub(crate) line: String,
     /// What was sent along, null if nothing was.
     pub(crate) body: serde_json::Value,
+    /// The same as it came.
+    pub(crate) text: String,
     headers: Vec<(String, String)>,
 }
 
@@ -69,6 +71,12 @@ impl Reply {
         let mut reply = Self::json("");
         reply.never = true;
         reply
+    }
+
+    /// These words, whatever they are.
+    pub(crate) fn saying(mut self, words: &str) -> Self {
+        words.clone_into(&mut self.body);
+        self
     }
 
     pub(crate) fn status(mut self, status: u16) -> Self {
@@ -161,6 +169,7 @@ async fn serve(stream: TcpStream, decide: impl Fn(Seen) -> Reply) -> std::io::Re
     let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
     stream.read_exact(&mut body).await?;
     request.body = serde_json::from_slice(&body).unwrap_or_default();
+    request.text = String::from_utf8_lossy(&body).into_owned();
     let reply = decide(request);
     if reply.never {
         tokio::time::sleep(Duration::from_secs(3600)).await;
@@ -200,7 +209,7 @@ pub(crate) fn credentials(file: Option<&std::path::Path>) -> Credentials {
 pub(crate) fn connection(base: &Url) -> Connection {
     Connection {
         base: base.clone(),
-        credentials: credentials(None),
+        credentials: Arc::new(credentials(None)),
         timeout: Duration::from_secs(10),
         timeout_variable: "TIMEOUT",
         proxies: Proxies::default(),

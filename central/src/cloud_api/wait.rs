@@ -9,7 +9,7 @@ const LONGEST: Duration = Duration::from_secs(10 * 60);
 
 /// What `Retry-After` asks for, in seconds or as a date. A date counts from the answer's own
 /// `Date`, so that no two clocks need to agree. None: absent, not readable, or already over.
-pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     let wait = match text.parse::<u64>() {
         Ok(seconds) => Duration::from_secs(seconds),

@@ -9,13 +9,13 @@
 //! ([`Progress::Wait`]), so that no worker is occupied, and each pass plans anew from what the
 //! cluster says then.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use mooring_common::engine::Impact;
+use mooring_common::k8s::{EventKind, ObjectKey};
 use mooring_common::node_view::NodeView;
 
 use crate::cloud_api::CloudError;
@@ -88,9 +88,21 @@ pub struct Provided {
     pub ingress: Vec<Ingress>,
     /// For its annotations: key and value.
     pub annotations: Vec<(&'static str, String)>,
+    /// For `spec.loadBalancerIP`, which takes the right to patch Services themselves. `None`: that is
+    /// left as it is.
+    pub load_balancer_ip: Option<String>,
     /// When to look again although all is as wanted as far as that is known: something could not
     /// be asked. `None`: nothing was left open.
     pub again: Option<Duration>,
+}
+
+/// What of a Service's own fields goes with its load balancer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Leavings {
+    /// The keys of annotations that are there.
+    pub annotations: Vec<&'static str>,
+    /// Whether `spec.loadBalancerIP` is what was written for it, and it lives on.
+    pub load_balancer_ip: bool,
 }
 
 /// How far a pass has come.
@@ -141,6 +153,9 @@ pub enum Setback {
     /// The cloud did not do what it was asked.
     #[error(transparent)]
     Cloud(#[from] CloudError),
+    /// The API server did not do what it was asked.
+    #[error("{0}")]
+    Cluster(String),
     /// The pass was to end.
     #[error(transparent)]
     Stopped(#[from] Stop),
@@ -201,6 +216,45 @@ pub trait Prepared: Send + Sync {
     async fn carry_out(self: Box<Self>, gate: &dyn Gate) -> Result<Progress, Setback>;
 }
 
+/// Who looks after what belongs to no Service.
+#[async_trait]
+pub trait Attendant: Gate {
+    /// Reports an Event about the cluster, by its Service `default/kubernetes`.
+    async fn tell(&self, kind: EventKind, reason: &'static str, note: &str);
+
+    /// All Nodes.
+    fn nodes(&self) -> Vec<Arc<NodeView>>;
+
+    /// Told when there is room again for Services that had to be refused.
+    fn freed(&self);
+}
+
+/// Which Services a load balancer was made for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MadeFor {
+    /// The one of this UID.
+    Uid(String),
+    /// The one of this name, whatever its UID.
+    Named(ObjectKey),
+    /// Several, of which none is left.
+    Several,
+}
+
+impl fmt::Display for MadeFor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uid(uid) => write!(f, "a Service of this cluster that is no more (UID {uid})"),
+            Self::Named(key) => write!(
+                f,
+                "the Service {key} of this cluster, which is no more or wants none any more"
+            ),
+            Self::Several => {
+                f.write_str("Services of this cluster, none of which has a part of it")
+            }
+        }
+    }
+}
+
 /// A load balancer that bears this cluster's marks and those of a Service that is no more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Orphan {
@@ -208,8 +262,8 @@ pub struct Orphan {
     pub id: String,
     /// Its name, for people.
     pub name: String,
-    /// The UID of the Service that it was made for.
-    pub service_uid: String,
+    /// What it was made for.
+    pub made_for: MadeFor,
 }
 
 /// The load balancers of a cloud. All methods may be called for several Services at once, but only
@@ -237,6 +291,11 @@ pub trait LoadBalancers: Send + Sync {
     /// [`Setback`], never [`Setback::Stopped`] or [`Setback::Invalid`].
     async fn prepare_removal(&self, demand: &Demand) -> Result<Box<dyn Prepared>, Setback>;
 
+    /// What of a Service's own fields goes with its load balancer, and goes last.
+    fn leavings(&self, _service: &ServiceView) -> Leavings {
+        Leavings::default()
+    }
+
     /// Lets go of what is remembered of a Service that is no more, by its UID.
     fn forget(&self, service_uid: &str);
 
@@ -249,14 +308,14 @@ pub trait LoadBalancers: Send + Sync {
     fn observation_cost(&self) -> usize;
 
     /// Load balancers that bear the marks of this cluster and of a Service that is not among
-    /// `living` (UIDs), from a complete and fresh listing.
+    /// `living`, from a complete and fresh listing.
     ///
     /// # Errors
     /// [`CloudError`] unless the listing is complete.
     async fn orphans(
         &self,
         cluster: &str,
-        living: &HashSet<String>,
+        living: &[ServiceView],
     ) -> Result<Vec<Orphan>, CloudError>;
 
     /// Deletes one, after having looked once more at its marks.
@@ -264,6 +323,11 @@ pub trait LoadBalancers: Send + Sync {
     /// # Errors
     /// [`Setback`] unless it is gone or on its way.
     async fn remove_orphan(&self, orphan: &Orphan, gate: &dyn Gate) -> Result<(), Setback>;
+
+    /// Looks after what belongs to no Service (any more), for as long as it is polled.
+    async fn tend(&self, _attendant: &dyn Attendant) {
+        std::future::pending::<()>().await;
+    }
 }
 
 impl fmt::Display for Shown {

@@ -23,7 +23,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use mooring_common::engine::Outcome;
 use mooring_common::k8s::{Cache, Events, ObjectKey, Slim};
 use mooring_common::l2_network::{InvalidL2Network, L2Network, Segment};
-use mooring_common::names::components;
+use mooring_common::names::{components, labels};
 use mooring_common::work_queue::{Backoff, WorkQueue, work};
 use tokio_util::sync::CancellationToken;
 
@@ -62,6 +62,8 @@ pub struct NetworkView {
     pub created: i64,
     /// `metadata.generation`.
     pub generation: Option<i64>,
+    /// Whether central itself made it, and gives its addresses out otherwise.
+    pub is_managed: bool,
     /// Its specification, or all that is wrong with it.
     pub segment: Result<Segment, InvalidL2Network>,
     /// What central wrote last.
@@ -85,7 +87,12 @@ impl Slim for NetworkView {
         let status_nodes = network.status.into_iter().flat_map(|status| status.nodes);
         let entries = status_nodes.map(|entry| entry.name).collect();
         let meta = network.metadata;
+        let manager = meta
+            .labels
+            .as_ref()
+            .and_then(|all| all.get(labels::MANAGED_BY));
         Self {
+            is_managed: manager.is_some_and(|name| name == components::CENTRAL),
             name: meta.name.unwrap_or_default(),
             uid: meta.uid.unwrap_or_default(),
             created: meta

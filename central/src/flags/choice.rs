@@ -25,7 +25,8 @@ pub struct Choice {
 }
 
 /// The old programs, by their files' names.
-const PROGRAMS: [(&str, Provider); 2] = [
+const PROGRAMS: [(&str, Provider); 3] = [
+    ("cloud-provider-phoenixnap", Provider::PhoenixNap),
     ("cloudscale-cloud-controller-manager", Provider::Cloudscale),
     ("linode-cloud-controller-manager", Provider::Linode),
 ];
@@ -33,11 +34,12 @@ const PROGRAMS: [(&str, Provider); 2] = [
 const PLATFORM: &str = "-linux-";
 
 /// The variables that make a cloud usable.
-const CREDENTIALS: [(&str, Provider); 4] = [
+const CREDENTIALS: [(&str, Provider); 5] = [
     ("CLOUDSCALE_ACCESS_TOKEN", Provider::Cloudscale),
     ("CLOUDSCALE_ACCESS_TOKEN_FILE", Provider::Cloudscale),
     ("LINODE_API_TOKEN", Provider::Linode),
     ("LINODE_API_TOKEN_FILE", Provider::Linode),
+    ("PNAP_CLIENT_ID", Provider::PhoenixNap),
 ];
 
 /// Goes by the program's name, else by the credentials.
@@ -149,6 +151,18 @@ mod tests {
                 &[linode_file],
                 linode,
                 "LINODE_API_TOKEN_FILE is set",
+            ),
+            (
+                "./cloud-provider-phoenixnap",
+                &[linode_token],
+                Provider::PhoenixNap,
+                "started as cloud-provider-phoenixnap",
+            ),
+            (
+                "mooring-central",
+                &[("PNAP_CLIENT_ID", "secret")],
+                Provider::PhoenixNap,
+                "PNAP_CLIENT_ID is set",
             ),
             (
                 "mooring-central",

@@ -39,6 +39,7 @@ const NODES: &str = "Nodes";
 const SERVICES: &str = "Services";
 const ROUTES: &str = "Routes";
 const LINODE: &str = "Linode";
+const PHOENIXNAP: &str = "PhoenixNAP";
 const LEADER: &str = "Leader election";
 const CLIENT: &str = "API server";
 const SERVING: &str = "Endpoints";
@@ -48,10 +49,10 @@ const LEGACY: &str = "Taken from older manifests";
 /// One flag a line: a table to be read.
 #[rustfmt::skip]
 const FLAGS: &[Flag] = &[
-    flag(CLOUD, "cloud-provider", Text, "", Act, "The providers that the cluster has machines of, separated by commas: linode, cloudscale, cloudlycke (machines described in a file). Absent: the one whose old controller the program is started as (cloudscale-cloud-controller-manager, linode-cloud-controller-manager), else the one whose token is in the environment."),
-    flag(CLOUD, "cloud-config", Text, "", Act, "The provider's configuration; for cloudlycke the machines file. Absent: the machines that are built in."),
-    flag(CLOUD, "cloud-api-qps", Number, "", Act, "How many requests per second all controllers together make to one cloud in the long run. Absent: 5 to linode, 20 to cloudscale."),
-    flag(CLOUD, "cloud-api-burst", Integer, "", Act, "How many requests they may make at once after a pause. Absent: 20 to linode, 40 to cloudscale."),
+    flag(CLOUD, "cloud-provider", Text, "", Act, "The providers that the cluster has machines of, separated by commas: linode, cloudscale, phoenixnap, cloudlycke (machines described in a file). Absent: the one whose old controller the program is started as (cloudscale-cloud-controller-manager, linode-cloud-controller-manager, cloud-provider-phoenixnap), else the one whose token or client is in the environment."),
+    flag(CLOUD, "cloud-config", Text, "", Act, "The provider's configuration: for phoenixnap a JSON file, whatever is in the environment wins over it; for cloudlycke the machines file, absent: the machines that are built in. With both providers it is the machines file."),
+    flag(CLOUD, "cloud-api-qps", Number, "", Act, "How many requests per second all controllers together make to one cloud in the long run. Absent: 5 to linode and phoenixnap, 20 to cloudscale."),
+    flag(CLOUD, "cloud-api-burst", Integer, "", Act, "How many requests they may make at once after a pause. Absent: 20 to linode and phoenixnap, 40 to cloudscale."),
     flag(CLOUD, "cluster-name", Text, "kubernetes", Accept, "Load balancers of cloudscale.ch are marked with the UID of the Service default/kubernetes, which no two clusters share."),
     flag(CLOUD, "controllers", List, "*", Act, "Which controllers run: * for all, -NAME to leave one out. Names: cloud-node-controller (cloud-node), cloud-node-lifecycle-controller (cloud-node-lifecycle), service-lb-controller (service), node-route-controller (route)."),
     flag(NODES, "node-daemon-grace", Duration, "0", Act, "How long a new Node's own mooring-node may take to initialise it before central does. 0: there is no node daemon, nobody is waited for."),
@@ -95,6 +96,10 @@ const FLAGS: &[Flag] = &[
     flag(LINODE, "disable-ipv6-node-cidr-allocation", Bool, "false", Accept, "Pod CIDRs are given out by kube-controller-manager."),
     flag(LINODE, "bgp-node-selector", Text, "", Accept, "The Go controller has given up sharing addresses by BGP as well."),
     flag(LINODE, "ip-holder-suffix", Text, "", Accept, "The Go controller has given up sharing addresses by BGP as well."),
+    flag(PHOENIXNAP, "ip-block-size", Text, "", Act, "The size of IP blocks that are bought: /28 has 13 addresses that Services can have, /29 has 5. A public network holds 10 blocks at most, of whatever size. Absent: /28, or /29 with --ip-block-sharing=false. Blocks at hand are used as they are."),
+    flag(PHOENIXNAP, "ip-block-sharing", Bool, "true", Act, "Give several Services addresses of one block, and buy another when all are full. false: a block for each Service, of which its third address is used, as the Go controller does; a cluster then has 10 Services at most on a public network."),
+    flag(PHOENIXNAP, "max-ip-blocks", Integer, "10", Act, "How many IP blocks the cluster may have altogether: they cost money each month. When there are so many, none is bought, and the Services that wait for one get an Event. 0: none is bought at all."),
+    flag(PHOENIXNAP, "attach-nodes", Bool, "false", Act, "Bring the servers of Nodes into the public network, without addresses there, so that its VLAN reaches them. false: only tell in Events which of them are not in it."),
     flag(LEADER, "leader-elect", Bool, "true", Act, "Act only while holding the Lease. false: this is the only instance."),
     flag(LEADER, "leader-elect-lease-duration", Duration, "15s", Act, "How long the others wait for a leader that is silent."),
     flag(LEADER, "leader-elect-renew-deadline", Duration, "10s", Act, "How long the leader tries to renew before it gives up and ends."),

@@ -76,6 +76,12 @@ impl<'a> Launch<'a> {
         self
     }
 
+    /// With one more variable in its environment.
+    pub fn env(mut self, name: &'static str, value: &str) -> Self {
+        self.environment.push((name, value.to_owned()));
+        self
+    }
+
     /// Talking to the API server through a proxy.
     pub fn by_way_of(mut self, proxy: &'a ApiProxy) -> Self {
         self.proxy = Some(proxy);

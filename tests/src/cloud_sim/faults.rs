@@ -21,6 +21,7 @@ pub struct When {
     writes: bool,
     method: Option<Method>,
     path: String,
+    but: Option<String>,
     parameters: Vec<(String, String)>,
     after: u64,
     times: u64,
@@ -35,6 +36,7 @@ impl When {
             writes: true,
             method: None,
             path: path.to_owned(),
+            but: None,
             parameters: Vec::new(),
             after: 0,
             times: u64::MAX,
@@ -60,6 +62,12 @@ impl When {
             reads: false,
             ..Self::any(path)
         }
+    }
+
+    /// Not those to this path.
+    pub fn but(mut self, path: &str) -> Self {
+        self.but = Some(path.to_owned());
+        self
     }
 
     /// Only those of this method.
@@ -101,6 +109,10 @@ impl When {
         (if reads { self.reads } else { self.writes })
             && self.method.as_ref().is_none_or(|m| *m == asked.method)
             && matches_path(&self.path, &asked.path)
+            && !self
+                .but
+                .as_ref()
+                .is_some_and(|but| matches_path(but, &asked.path))
             && self.parameters.iter().all(|p| asked.query.contains(p))
     }
 }

@@ -1,9 +1,10 @@
-//! Either cloud by one set of names: for scenarios that must hold on both.
+//! Any of the clouds by one set of names: for scenarios that must hold on all.
 
 use serde_json::{Value, json};
 
 use super::cloudscale::{Cloudscale, Interface, Machine};
 use super::linode::{Instance, Limits, Linode};
+use super::phoenixnap::{CLIENT_ID, CLIENT_SECRET, Machine as BareMetal, Phoenixnap};
 use super::{Calls, Faults, TOKEN, When};
 
 /// Which cloud.
@@ -13,6 +14,8 @@ pub enum Cloud {
     Linode,
     /// cloudscale.ch.
     Cloudscale,
+    /// PhoenixNAP.
+    Phoenixnap,
 }
 
 impl Cloud {
@@ -21,6 +24,7 @@ impl Cloud {
         match self {
             Self::Linode => "linode",
             Self::Cloudscale => "cloudscale",
+            Self::Phoenixnap => "phoenixnap",
         }
     }
 
@@ -29,6 +33,7 @@ impl Cloud {
         match self {
             Self::Linode => "linode://4711",
             Self::Cloudscale => "cloudscale://00000000-0000-4000-8000-000000004711",
+            Self::Phoenixnap => "phoenixnap://60473c25ffffffff00004711",
         }
     }
 
@@ -37,6 +42,7 @@ impl Cloud {
         match self {
             Self::Linode => ("eu-central", None),
             Self::Cloudscale => ("rma", Some("rma1")),
+            Self::Phoenixnap => ("PHX", None),
         }
     }
 }
@@ -87,10 +93,12 @@ impl Server {
             addresses.iter().map(|a| format!("{kind} {a}")).collect()
         };
         let private = all("InternalIP", &self.private.iter().collect::<Vec<_>>());
+        let public = all("ExternalIP", &self.public.iter().collect::<Vec<_>>());
         let (v4, v6) = (all("ExternalIP", &v4), all("ExternalIP", &v6));
         let addresses = match cloud {
             Cloud::Linode => [v4, private, v6],
             Cloud::Cloudscale => [v4, v6, private],
+            Cloud::Phoenixnap => [public, private, Vec::new()],
         };
         let name = format!("Hostname {}", self.name);
         std::iter::once(name)
@@ -119,6 +127,17 @@ impl Server {
     }
 }
 
+fn bare_metal(server: Server) -> BareMetal {
+    let mut machine = BareMetal::named(&server.name).kind(&server.kind);
+    for address in &server.public {
+        machine = machine.public(address);
+    }
+    for address in &server.private {
+        machine = machine.private(address);
+    }
+    machine
+}
+
 fn interfaces(server: &Server) -> Vec<Interface> {
     let (v6, v4): (Vec<_>, Vec<_>) = server.public.iter().partition(|a| a.contains(':'));
     let with = |interface: Interface, addresses: &[&String]| {
@@ -139,9 +158,10 @@ fn interfaces(server: &Server) -> Vec<Interface> {
 enum Sim {
     Linode(Linode),
     Cloudscale(Cloudscale),
+    Phoenixnap(Phoenixnap),
 }
 
-/// A simulated cloud of either kind. Machines are told apart by their provider IDs.
+/// A simulated cloud of any kind. Machines are told apart by their provider IDs.
 pub struct World {
     sim: Sim,
 }
@@ -156,6 +176,7 @@ impl World {
                 Sim::Linode(linode)
             }
             Cloud::Cloudscale => Sim::Cloudscale(Cloudscale::start().await.expect("a free port")),
+            Cloud::Phoenixnap => Sim::Phoenixnap(Phoenixnap::start().await.expect("a free port")),
         };
         Self { sim }
     }
@@ -165,6 +186,7 @@ impl World {
         match self.sim {
             Sim::Linode(_) => Cloud::Linode,
             Sim::Cloudscale(_) => Cloud::Cloudscale,
+            Sim::Phoenixnap(_) => Cloud::Phoenixnap,
         }
     }
 
@@ -180,6 +202,12 @@ impl World {
                 ("CLOUDSCALE_API_URL", cloudscale.url()),
                 ("CLOUDSCALE_ACCESS_TOKEN", TOKEN.to_owned()),
             ],
+            Sim::Phoenixnap(phoenixnap) => vec![
+                ("PNAP_BASE_URL", phoenixnap.url()),
+                ("PNAP_TOKEN_URL", phoenixnap.token_url()),
+                ("PNAP_CLIENT_ID", CLIENT_ID.to_owned()),
+                ("PNAP_CLIENT_SECRET", CLIENT_SECRET.to_owned()),
+            ],
         }
     }
 
@@ -187,7 +215,7 @@ impl World {
     pub const fn linode(&self) -> Option<&Linode> {
         match &self.sim {
             Sim::Linode(linode) => Some(linode),
-            Sim::Cloudscale(_) => None,
+            Sim::Cloudscale(_) | Sim::Phoenixnap(_) => None,
         }
     }
 
@@ -195,7 +223,15 @@ impl World {
     pub const fn cloudscale(&self) -> Option<&Cloudscale> {
         match &self.sim {
             Sim::Cloudscale(cloudscale) => Some(cloudscale),
-            Sim::Linode(_) => None,
+            Sim::Linode(_) | Sim::Phoenixnap(_) => None,
+        }
+    }
+
+    /// The simulation, if it is that of PhoenixNAP.
+    pub const fn phoenixnap(&self) -> Option<&Phoenixnap> {
+        match &self.sim {
+            Sim::Phoenixnap(phoenixnap) => Some(phoenixnap),
+            Sim::Linode(_) | Sim::Cloudscale(_) => None,
         }
     }
 
@@ -208,6 +244,9 @@ impl World {
             Sim::Cloudscale(cloudscale) => {
                 format!("cloudscale://{}", cloudscale.add(server.machine()))
             }
+            Sim::Phoenixnap(phoenixnap) => {
+                format!("phoenixnap://{}", phoenixnap.add(bare_metal(server)))
+            }
         }
     }
 
@@ -216,6 +255,7 @@ impl World {
         let there = match &self.sim {
             Sim::Linode(linode) => linode.remove(number(id)),
             Sim::Cloudscale(cloudscale) => cloudscale.remove(uuid(id)),
+            Sim::Phoenixnap(phoenixnap) => phoenixnap.remove(server_id(id)),
         };
         assert!(there, "there is no machine {id}");
     }
@@ -225,6 +265,7 @@ impl World {
         match &self.sim {
             Sim::Linode(linode) => linode.restore(number(id), server.instance()),
             Sim::Cloudscale(cloudscale) => cloudscale.restore(uuid(id), server.machine()),
+            Sim::Phoenixnap(phoenixnap) => phoenixnap.restore(server_id(id), bare_metal(server)),
         }
     }
 
@@ -233,6 +274,7 @@ impl World {
         match self.cloud() {
             Cloud::Linode => self.set(id, "label", json!(name)),
             Cloud::Cloudscale => self.set(id, "name", json!(name)),
+            Cloud::Phoenixnap => self.set(id, "hostname", json!(name)),
         }
     }
 
@@ -241,18 +283,23 @@ impl World {
         match self.cloud() {
             Cloud::Linode => self.set(id, "status", json!("offline")),
             Cloud::Cloudscale => self.set(id, "status", json!("stopped")),
+            Cloud::Phoenixnap => self.set(id, "status", json!("powered-off")),
         }
     }
 
     /// A machine is switched on.
     pub fn boot(&self, id: &str) {
-        self.set(id, "status", json!("running"));
+        let running = match self.cloud() {
+            Cloud::Linode | Cloud::Cloudscale => "running",
+            Cloud::Phoenixnap => "powered-on",
+        };
+        self.set(id, "status", json!(running));
     }
 
     /// A machine gets another type.
     pub fn resize(&self, id: &str, kind: &str) {
         match self.cloud() {
-            Cloud::Linode => self.set(id, "type", json!(kind)),
+            Cloud::Linode | Cloud::Phoenixnap => self.set(id, "type", json!(kind)),
             Cloud::Cloudscale => {
                 self.set(id, "flavor", json!({ "slug": kind, "name": kind }));
             }
@@ -273,6 +320,10 @@ impl World {
                 let interfaces = interfaces(&server).into_iter().map(Interface::into_value);
                 self.set(id, "interfaces", interfaces.collect());
             }
+            Cloud::Phoenixnap => {
+                self.set(id, "publicIpAddresses", json!(server.public));
+                self.set(id, "privateIpAddresses", json!(server.private));
+            }
         }
     }
 
@@ -281,6 +332,7 @@ impl World {
         match &self.sim {
             Sim::Linode(linode) => linode.set(number(id), field, value),
             Sim::Cloudscale(cloudscale) => cloudscale.set(uuid(id), field, value),
+            Sim::Phoenixnap(phoenixnap) => phoenixnap.set(server_id(id), field, value),
         }
     }
 
@@ -291,6 +343,7 @@ impl World {
         match &self.sim {
             Sim::Linode(linode) => linode.faults(),
             Sim::Cloudscale(cloudscale) => cloudscale.faults(),
+            Sim::Phoenixnap(phoenixnap) => phoenixnap.faults(),
         }
     }
 
@@ -314,6 +367,7 @@ impl World {
         match &self.sim {
             Sim::Linode(linode) => linode.set_down(down),
             Sim::Cloudscale(cloudscale) => cloudscale.set_down(down),
+            Sim::Phoenixnap(phoenixnap) => phoenixnap.set_down(down),
         }
     }
 
@@ -322,6 +376,7 @@ impl World {
         match &self.sim {
             Sim::Linode(linode) => linode.turned_away(),
             Sim::Cloudscale(cloudscale) => cloudscale.turned_away(),
+            Sim::Phoenixnap(phoenixnap) => phoenixnap.turned_away(),
         }
     }
 
@@ -331,6 +386,10 @@ impl World {
         match &self.sim {
             Sim::Linode(linode) => linode.set_token(token),
             Sim::Cloudscale(cloudscale) => cloudscale.set_token(token),
+            Sim::Phoenixnap(phoenixnap) => {
+                phoenixnap.change_secret(revoked);
+                phoenixnap.revoke_tokens();
+            }
         }
     }
 
@@ -341,6 +400,7 @@ impl World {
         match &self.sim {
             Sim::Linode(linode) => linode.calls(),
             Sim::Cloudscale(cloudscale) => cloudscale.calls(),
+            Sim::Phoenixnap(phoenixnap) => phoenixnap.calls(),
         }
     }
 
@@ -359,6 +419,7 @@ impl World {
         match self.cloud() {
             Cloud::Linode => "**/linode/instances",
             Cloud::Cloudscale => "/v1/servers",
+            Cloud::Phoenixnap => "/bmc/v1/servers",
         }
     }
 
@@ -366,6 +427,7 @@ impl World {
         match self.cloud() {
             Cloud::Linode => "**/linode/instances/*",
             Cloud::Cloudscale => "/v1/servers/*",
+            Cloud::Phoenixnap => "/bmc/v1/servers/*",
         }
     }
 }
@@ -378,4 +440,9 @@ fn number(id: &str) -> u64 {
 fn uuid(id: &str) -> &str {
     id.strip_prefix("cloudscale://")
         .expect("a provider ID of cloudscale.ch")
+}
+
+fn server_id(id: &str) -> &str {
+    id.strip_prefix("phoenixnap://")
+        .expect("a provider ID of PhoenixNAP")
 }

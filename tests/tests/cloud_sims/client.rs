@@ -95,7 +95,18 @@ pub(crate) async fn ask(
     path: &str,
     headers: &[(&str, &str)],
 ) -> Option<Answer> {
-    let asked = tokio::time::timeout(LIMIT, exchange(url, method, path, headers, ""));
+    tell(url, method, path, headers, "").await
+}
+
+/// Any request. `None`: the connection was reset before any answer.
+pub(crate) async fn tell(
+    url: &str,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Option<Answer> {
+    let asked = tokio::time::timeout(LIMIT, exchange(url, method, path, headers, body));
     asked.await.expect("the simulation answers in time")
 }
 

@@ -3,10 +3,15 @@
 mod client;
 mod cloudscale;
 mod failures;
+mod ip_blocks;
 mod linode;
 mod load_balancers;
+mod memberships;
+mod phoenixnap;
+mod phoenixnap_strict;
 mod program;
 mod speed;
 mod states;
 mod strict;
+mod tokens;
 mod world;

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use mooring_tests::cloud_sim::TOKEN;
+use mooring_tests::cloud_sim::phoenixnap::{CLIENT_ID, CLIENT_SECRET, TOKEN_PATH};
 use mooring_tests::process::Process;
 use mooring_tests::program::Program;
 use mooring_tests::scratch::Scratch;
 use mooring_tests::wait::eventually;
 use serde_json::{Value, json};
 
-use crate::client::{ask, get, send, try_get};
+use crate::client::{ask, get, send, tell, try_get};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -22,7 +23,11 @@ async fn started(scratch: &Scratch, provider: &str, state: &str) -> (Process, St
     let url = eventually("it tells its address and its token", SOON, async || {
         let log = process.log();
         let url = log.split_once("_URL=")?.1.lines().next()?.to_owned();
-        log.contains(TOKEN).then_some(url)
+        let credentials = [TOKEN, CLIENT_SECRET];
+        credentials
+            .iter()
+            .any(|credential| log.contains(credential))
+            .then_some(url)
     })
     .await;
     (process, url)
@@ -131,4 +136,48 @@ async fn a_controller_from_outside_meets_what_it_is_told_to() {
         try_get(&url, path).await.is_some()
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_controller_from_outside_can_be_shown_phoenixnap() {
+    let scratch = Scratch::new("cloud-sim").unwrap();
+    let network = "60473c2509268bc77fd06d29";
+    let state = json!({
+        "servers": [{ "hostname": "n1" }],
+        "networks": [{ "id": network, "vlanId": 77 }],
+        "blocks": [{ "cidr": "203.0.113.8/29", "assignedResourceId": network,
+                     "tags": { "usage": "auto" } }],
+    });
+    let (_process, url) = started(&scratch, "phoenixnap", &state.to_string()).await;
+    let form = format!(
+        "grant_type=client_credentials&client_id={CLIENT_ID}&client_secret={CLIENT_SECRET}"
+    );
+    let headers = [
+        ("Content-Type", "application/x-www-form-urlencoded"),
+        ("Content-Length", &*form.len().to_string()),
+    ];
+    let granted = tell(&url, "POST", TOKEN_PATH, &headers, &form).await;
+    let token = granted.unwrap().json()["access_token"].clone();
+    let bearer = format!("Bearer {}", token.as_str().unwrap());
+    let asked = async |path: &str| {
+        let headers = [("Authorization", bearer.as_str())];
+        ask(&url, "GET", path, &headers).await.unwrap()
+    };
+    let block = asked("/ips/v1/ip-blocks?tag=usage.auto").await.json();
+    assert_eq!(
+        (&block[0]["status"], &block[0]["cidrBlockSize"]),
+        (&json!("assigned"), &json!("/29"))
+    );
+    let control = async |path: &str| ask(&url, "GET", path, &[]).await.unwrap().json();
+    let shown = control("/_sim/state").await;
+    assert_eq!(shown["networks"][0]["ipBlocks"][0]["id"], block[0]["id"]);
+    assert_eq!(control("/_sim/ledger").await["purchases"], json!([]));
+    let calls = control("/_sim/calls").await.to_string();
+    assert!(!calls.contains(CLIENT_SECRET) && !calls.contains(token.as_str().unwrap()));
+    let later = json!({ "seconds": 301 });
+    assert_eq!(
+        send(&url, "POST", "/_sim/advance", &later).await.status,
+        204
+    );
+    assert_eq!(asked("/bmc/v1/servers").await.status, 401);
 }

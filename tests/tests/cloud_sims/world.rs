@@ -1,13 +1,14 @@
-//! Either cloud by one set of names.
+//! Any of the clouds by one set of names.
 
 use mooring_tests::cloud_sim::world::{Cloud, Server, World};
 
 use crate::client::get;
+use crate::phoenixnap;
 
-/// What scenarios for both clouds expect of a Node's addresses is what the simulations show.
+/// What scenarios for all clouds expect of a Node's addresses is what the simulations show.
 #[tokio::test]
-async fn either_cloud_shows_the_same_machine() {
-    for cloud in [Cloud::Linode, Cloud::Cloudscale] {
+async fn every_cloud_shows_the_same_machine() {
+    for cloud in [Cloud::Linode, Cloud::Cloudscale, Cloud::Phoenixnap] {
         let world = World::start(cloud).await;
         let server = Server::named("n1")
             .public("192.0.2.1")
@@ -18,8 +19,16 @@ async fn either_cloud_shows_the_same_machine() {
         let path = match cloud {
             Cloud::Linode => "/v4/linode/instances",
             Cloud::Cloudscale => "/v1/servers",
+            Cloud::Phoenixnap => "/bmc/v1/servers",
         };
-        let shown = get(&url, path).await.body;
+        let shown = match cloud {
+            Cloud::Phoenixnap => {
+                phoenixnap::get(world.phoenixnap().unwrap(), path)
+                    .await
+                    .body
+            }
+            _ => get(&url, path).await.body,
+        };
         for address in ["192.0.2.1", "2001:db8::1", "10.0.0.1"] {
             assert!(shown.contains(address), "{shown}");
         }

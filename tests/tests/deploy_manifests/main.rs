@@ -9,4 +9,5 @@ mod fence_nodes;
 mod fence_segments;
 mod fence_services;
 mod permissions;
+mod phoenixnap;
 mod programs;

@@ -147,7 +147,7 @@ async fn sc_07_a_failing_listing_is_none() {
     not_believed(|_| Fault::status(StatusCode::SERVICE_UNAVAILABLE)).await;
 }
 
-/// The machines of a listing, in the shape of either cloud.
+/// The machines of a listing, in the shape of any cloud.
 fn machines(answer: &mut Value) -> &mut Vec<Value> {
     let list = if answer.is_array() {
         answer
@@ -160,7 +160,7 @@ fn machines(answer: &mut Value) -> &mut Vec<Value> {
 /// Fields that are new, and fields that are not needed and missing.
 #[tokio::test]
 async fn sc_06_unknown_and_missing_fields_do_not_matter() {
-    const NEEDED: [&str; 14] = [
+    const NEEDED: [&str; 18] = [
         "id",
         "label",
         "region",
@@ -175,6 +175,10 @@ async fn sc_06_unknown_and_missing_fields_do_not_matter() {
         "flavor",
         "interfaces",
         "tags",
+        "hostname",
+        "location",
+        "publicIpAddresses",
+        "privateIpAddresses",
     ];
     let stage = Stage::enter().await;
     let name = unique("n");
@@ -207,7 +211,17 @@ async fn sc_06_a_machine_full_of_nulls_does_not_spoil_the_others() {
     let stage = Stage::enter().await;
     let (odd, name) = (unique("odd"), unique("n"));
     let id = stage.world.add(Server::named(&odd));
-    for field in ["ipv4", "ipv6", "host_uuid", "interfaces", "image", "tags"] {
+    for field in [
+        "ipv4",
+        "ipv6",
+        "host_uuid",
+        "interfaces",
+        "image",
+        "tags",
+        "publicIpAddresses",
+        "privateIpAddresses",
+        "networkConfiguration",
+    ] {
         stage.world.set(&id, field, Value::Null);
     }
     stage.world.add(Server::named(&name).private("10.1.0.1"));

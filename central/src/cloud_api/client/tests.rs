@@ -215,7 +215,7 @@ async fn a_refused_token_is_read_again() {
     })
     .await;
     let mut connection = connection(&cloud.base);
-    connection.credentials = credentials(Some(file.path()));
+    connection.credentials = Arc::new(credentials(Some(file.path())));
     let client = client_of(connection);
     let error = client.call(&things()).await.unwrap_err();
     assert_eq!(

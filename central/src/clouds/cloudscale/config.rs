@@ -1,6 +1,7 @@
 //! What the environment says of cloudscale.ch. The names and defaults are those of the Go
 //! controller; `CLOUDSCALE_ACCESS_TOKEN_FILE` is ours.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::Url;
@@ -48,7 +49,7 @@ impl Config {
         Ok(Self {
             connection: Connection {
                 base,
-                credentials,
+                credentials: Arc::new(credentials),
                 timeout,
                 timeout_variable: TIMEOUT,
                 proxies,

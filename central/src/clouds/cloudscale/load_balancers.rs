@@ -34,7 +34,6 @@ mod requests;
 mod selector;
 mod step;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,7 +48,7 @@ use crate::clouds::load_balancers::{
     Demand, Gate, LoadBalancers, Orphan, PlannedStep, Prepared, Progress, Provided, Setback, Shown,
 };
 use crate::inventory::Inventory;
-use crate::service_view::Ingress;
+use crate::service_view::{Ingress, ServiceView};
 use annotations::Options;
 use apply::Work;
 use listings::Listings;
@@ -229,6 +228,7 @@ fn provided(known: &Known, options: &Options) -> Provided {
     Provided {
         ingress,
         annotations,
+        load_balancer_ip: None,
         again: None,
     }
 }
@@ -268,7 +268,7 @@ impl LoadBalancers for Balancers {
     async fn orphans(
         &self,
         cluster: &str,
-        living: &HashSet<String>,
+        living: &[ServiceView],
     ) -> Result<Vec<Orphan>, CloudError> {
         self.shared.orphans(cluster, living).await
     }

@@ -1,5 +1,6 @@
 //! What the environment says of Linode. The names and defaults are those of the Go controller.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -70,7 +71,7 @@ impl Config {
         Ok(Self {
             connection: Connection {
                 base,
-                credentials,
+                credentials: Arc::new(credentials),
                 timeout,
                 timeout_variable: TIMEOUT,
                 proxies,

@@ -154,6 +154,12 @@ pub(super) fn plan(observed: &[Observed], declared: Option<&Pool>) -> Decisions 
             Err(faults) => (false, reasons::NETWORK_INVALID, faults.faults.join("; ")),
             Ok(segment) => match conflict(segment, &accepted) {
                 Some(message) => (false, reasons::RANGE_CONFLICT, message),
+                None if network.is_managed => {
+                    let name = format!("the L2Network {}, which central has made", segment.name);
+                    accepted.push((name, &segment.ranges));
+                    let message = "its addresses are those of IP blocks that central buys";
+                    (true, reasons::READY, message.to_owned())
+                }
                 None => {
                     let name = format!("the older L2Network {}", segment.name);
                     accepted.push((name, &segment.ranges));
@@ -245,6 +251,22 @@ mod tests {
             "{}",
             verdict.message
         );
+    }
+
+    #[test]
+    fn from_a_network_that_central_has_made_nothing_is_allocated_here() {
+        let mut own = observed("phoenixnap-x", 1, &["192.0.2.0/28"]);
+        Arc::make_mut(&mut own.network).is_managed = true;
+        let same = observed("same", 2, &["192.0.2.8/29"]);
+        let decisions = plan(&[own, same], None);
+        assert!(decisions.pools.is_empty());
+        let ready: Vec<bool> = decisions
+            .plan
+            .steps()
+            .iter()
+            .map(|s| s.verdict.ready)
+            .collect();
+        assert_eq!(ready, [true, false]);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Services as the API server itself has them, and writes on them.
 //!
 //! Only `list` and the patch of `services/status` are asked for: what the ClusterRoles of the Go
-//! controllers grant.
+//! controllers grant. Those few providers that write `spec.loadBalancerIP`, as their Go controllers
+//! do, take the patch of Services themselves besides.
 
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{ListParams, Patch, PatchParams};
@@ -29,6 +30,20 @@ pub(super) async fn fresh_all(client: &Client) -> Result<Vec<ServiceView>, kube:
         .list(&ListParams::default())
         .await?;
     Ok(listed.items.into_iter().map(ServiceView::slim).collect())
+}
+
+/// Patches a Service itself; gives it as it is then.
+pub(super) async fn patch_itself(
+    client: &Client,
+    key: &ObjectKey,
+    operations: Vec<Value>,
+) -> Result<ServiceView, Failure> {
+    let api = Api::<Service>::namespaced(client.clone(), &key.namespace);
+    let patch: Patch<()> = Patch::Json(serde_json::from_value(Value::Array(operations))?);
+    let written = api
+        .patch(&key.name, &PatchParams::default(), &patch)
+        .await?;
+    Ok(ServiceView::slim(written))
 }
 
 /// Patches finalizers, annotations and status of a Service; gives it as it is then.

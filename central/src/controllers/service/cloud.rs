@@ -42,7 +42,7 @@ use cluster::{Cluster, RealCluster, Reporter};
 use memory::{Gone, Memories};
 pub use metrics::Metrics;
 pub use node_rounds::NodeChanges;
-use orphans::Orphans;
+use orphans::{LeadingAttendant, Orphans};
 use status::Status;
 
 /// What the flags say.
@@ -132,7 +132,9 @@ impl CloudServices {
             self.all_later();
             self.orphans.look();
         });
-        tokio::join!(addresses, rounds, resyncs, self.sweep_orphans());
+        let attendant = LeadingAttendant(self);
+        let tended = self.cloud.tend(&attendant);
+        tokio::join!(addresses, rounds, resyncs, self.sweep_orphans(), tended);
     }
 
     /// One look at one Service.

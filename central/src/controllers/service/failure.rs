@@ -24,6 +24,8 @@ pub(super) enum Failure {
     Unavailable(#[from] Unavailable),
     #[error(transparent)]
     Cloud(#[from] CloudError),
+    #[error("{0}")]
+    Cluster(String),
     #[error(transparent)]
     Stopped(#[from] Stop),
 }

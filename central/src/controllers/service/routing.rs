@@ -41,7 +41,8 @@ impl Routing {
         if !self.is_ours(service) {
             return None;
         }
-        let asks = service.network_request.is_some() || service.allocated_network.is_some();
+        let has = service.allocated_network.is_some() && service.public_network.is_none();
+        let asks = service.network_request.is_some() || has;
         if self.cloud && (!self.l2_networks || !asks || service.class.is_some()) {
             return Some(Server::Cloud);
         }

@@ -27,6 +27,28 @@ mooring-machines
 {{- end -}}
 {{- end }}
 
+{{/* "yes" with the provider phoenixnap; nothing without. */}}
+{{- define "mooring.phoenixnap" -}}
+{{- if has "phoenixnap" (splitList "," .Values.cloudProvider) -}}yes{{- end -}}
+{{- end }}
+
+{{/* By what PhoenixNAP's addresses are announced: kube-vip, l2, bgp, or nothing. */}}
+{{- define "mooring.phoenixnapMode" -}}
+{{- if include "mooring.phoenixnap" . -}}
+{{- splitList ":" .Values.phoenixnap.loadBalancer | first -}}
+{{- end -}}
+{{- end }}
+
+{{/* The Secret with PhoenixNAP's configuration; nothing where there is none. */}}
+{{- define "mooring.phoenixnapSecret" -}}
+{{- if and (include "mooring.phoenixnap" .) .Values.phoenixnap.configSecret -}}
+{{- if include "mooring.machinesConfigMap" . -}}
+{{- fail "phoenixnap.configSecret and a machines file are both set, and central reads one file; hand the keys of the Secret over as variables, in central.credentialsSecret and central.extraEnv" -}}
+{{- end -}}
+{{ .Values.phoenixnap.configSecret }}
+{{- end -}}
+{{- end }}
+
 {{/* Environment variables that lead both programs to the API server. */}}
 {{- define "mooring.apiServerEnv" -}}
 {{- if .Values.apiServer.host }}

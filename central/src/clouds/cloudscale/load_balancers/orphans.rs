@@ -8,7 +8,8 @@ use tokio::time::Instant;
 use super::super::api::balancers::{self, Balancer};
 use super::Shared;
 use crate::cloud_api::CloudError;
-use crate::clouds::load_balancers::{Gate, Orphan, Setback};
+use crate::clouds::load_balancers::{Gate, MadeFor, Orphan, Setback};
+use crate::service_view::ServiceView;
 
 impl Shared {
     /// Those that bear this cluster's mark and that of a Service that does not live, by a listing
@@ -19,8 +20,9 @@ impl Shared {
     pub(super) async fn orphans(
         &self,
         cluster: &str,
-        living: &HashSet<String>,
+        living: &[ServiceView],
     ) -> Result<Vec<Orphan>, CloudError> {
+        let living: HashSet<&str> = living.iter().map(|service| service.uid.as_str()).collect();
         let listing = self.listings.balancers(Instant::now()).await?;
         let of_cluster = listing
             .all
@@ -31,7 +33,7 @@ impl Shared {
             (!living.contains(uid)).then(|| Orphan {
                 id: balancer.uuid.clone(),
                 name: balancer.name().to_owned(),
-                service_uid: uid.to_owned(),
+                made_for: MadeFor::Uid(uid.to_owned()),
             })
         });
         Ok(orphans.collect())
@@ -46,19 +48,21 @@ impl Shared {
         orphan: &Orphan,
         gate: &dyn Gate,
     ) -> Result<(), Setback> {
-        let Orphan { id, name, .. } = orphan;
+        let Orphan { id, name, made_for } = orphan;
         let asked = self.cloud.client.fetch(&balancers::one(id)).await;
         let balancer: Balancer = match asked {
             Err(error) if error.is_not_found() => return Ok(()),
             asked => asked?,
         };
         let has_cluster = balancer.tag(tags::CLUSTER).is_some();
-        let is_same = balancer.tag(tags::SERVICE_UID) == Some(&orphan.service_uid);
+        let is_same = match made_for {
+            MadeFor::Uid(uid) => balancer.tag(tags::SERVICE_UID) == Some(uid),
+            MadeFor::Named(_) | MadeFor::Several => false,
+        };
         if balancer.uuid != *id || !is_same || !has_cluster {
             return Err(Setback::Refused(format!(
-                "the load balancer {name} ({id}) does not bear the mark of the Service {} any more, \
-                 and stays",
-                orphan.service_uid
+                "the load balancer {name} ({id}) does not bear the mark any more that it was found by, \
+                 and stays"
             )));
         }
         if self.delete(id, gate).await? {

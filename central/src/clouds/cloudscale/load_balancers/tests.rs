@@ -452,7 +452,10 @@ async fn orphans_are_deleted_by_their_marks_alone() {
             json!({"uuid": uid(uuid), "name": "x", "tags": tags}),
         );
     }
-    let living = HashSet::from(["alive".to_owned()]);
+    let living = [ServiceView {
+        uid: "alive".to_owned(),
+        ..crate::service_view::tests::service()
+    }];
     let orphans = balancers.orphans("cluster", &living).await.unwrap();
     let ids: Vec<_> = orphans.iter().map(|orphan| orphan.id.clone()).collect();
     assert_eq!(ids, [uid(1)]);

@@ -100,7 +100,7 @@ async fn the_file_wins_and_without_it_the_variable_does() {
         assert!(!format!("{config:?}").contains("s3cr3t"));
         let secret = config.connection.credentials.current().await;
         (
-            secret.header().to_str().unwrap().to_owned(),
+            secret.unwrap().header().to_str().unwrap().to_owned(),
             config.notices.len(),
         )
     };

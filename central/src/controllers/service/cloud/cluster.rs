@@ -33,6 +33,12 @@ pub(super) trait Cluster: Send + Sync {
     async fn fresh(&self, key: &ObjectKey) -> Result<Option<ServiceView>, kube::Error>;
     async fn fresh_all(&self) -> Result<Vec<ServiceView>, kube::Error>;
     async fn patch(&self, key: &ObjectKey, operations: Vec<Value>) -> Result<ServiceView, Failure>;
+    /// Patches a Service itself, and not its status alone.
+    async fn patch_itself(
+        &self,
+        key: &ObjectKey,
+        operations: Vec<Value>,
+    ) -> Result<ServiceView, Failure>;
     async fn tell(
         &self,
         by: Reporter,
@@ -98,6 +104,15 @@ impl Cluster for RealCluster {
     async fn patch(&self, key: &ObjectKey, operations: Vec<Value>) -> Result<ServiceView, Failure> {
         self.leads()?;
         api::patch(&self.context.client, key, operations).await
+    }
+
+    async fn patch_itself(
+        &self,
+        key: &ObjectKey,
+        operations: Vec<Value>,
+    ) -> Result<ServiceView, Failure> {
+        self.leads()?;
+        api::patch_itself(&self.context.client, key, operations).await
     }
 
     async fn tell(

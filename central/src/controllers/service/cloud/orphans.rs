@@ -5,18 +5,19 @@
 //! was so twice, [`APART`] apart.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mooring_common::k8s::ObjectKey;
+use mooring_common::k8s::{EventKind, ObjectKey};
 use mooring_common::names::reasons;
+use mooring_common::node_view::NodeView;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, Reporter};
 use super::{CloudServices, cluster_service};
-use crate::clouds::load_balancers::{Gate, Orphan, Setback, Stop};
+use crate::clouds::load_balancers::{Attendant, Gate, MadeFor, Orphan, Setback, Stop};
 use crate::service_view::ServiceView;
 
 /// How far apart the two looks are between which nothing may have changed.
@@ -151,33 +152,25 @@ impl CloudServices {
         let Some(cluster) = cluster.cloned() else {
             return Err("there is no Service default/kubernetes to tell the cluster by".to_owned());
         };
-        let living = before.into_iter().map(|service| service.uid).collect();
-        let found = self.cloud.orphans(&cluster.uid, &living).await;
+        let found = self.cloud.orphans(&cluster.uid, &before).await;
         let mut found = found.map_err(|error| error.to_string())?;
         if !found.is_empty() {
             // One may have been created, and given its load balancer, meanwhile.
-            let after: HashSet<String> = list().await?.into_iter().map(|s| s.uid).collect();
-            found.retain(|orphan| !after.contains(&orphan.service_uid));
+            let after = list().await?;
+            found.retain(|orphan| !lives(&orphan.made_for, &after));
         }
         Ok((found, cluster))
     }
 
     async fn tell_orphan(&self, orphan: &Orphan, cluster: &ServiceView) {
-        let Orphan {
-            id,
-            name,
-            service_uid,
-        } = orphan;
+        let Orphan { id, name, made_for } = orphan;
         let what = if self.options.delete_orphans {
             "It is about to be deleted."
         } else {
             "Delete it by hand, or start mooring-central with --delete-orphans."
         };
-        let note = format!(
-            "The load balancer {name} ({id}) was made for a Service of this cluster that is no \
-             more (UID {service_uid}). {what}"
-        );
-        tracing::warn!(name, id, service_uid, "a load balancer is orphaned");
+        let note = format!("The load balancer {name} ({id}) was made for {made_for}. {what}");
+        tracing::warn!(name, id, %made_for, "a load balancer is orphaned");
         let (about, reason) = (cluster.reference(), reasons::ORPHANED_LOAD_BALANCER);
         self.warn(&about, reason, &note).await;
     }
@@ -194,7 +187,19 @@ impl CloudServices {
     }
 }
 
-/// Deletions that no Service asks for.
+/// Whether this Service is there, or one that may have taken its name.
+fn lives(made_for: &MadeFor, services: &[ServiceView]) -> bool {
+    let mut services = services.iter();
+    match made_for {
+        MadeFor::Uid(uid) => services.any(|service| service.uid == *uid),
+        MadeFor::Named(key) => services.any(|service| {
+            service.key == *key && (service.is_load_balancer || service.has_finalizer())
+        }),
+        MadeFor::Several => false,
+    }
+}
+
+/// What no Service asks for.
 struct LeaderGate<'a>(&'a dyn Cluster);
 
 #[async_trait]
@@ -208,6 +213,41 @@ impl Gate for LeaderGate<'_> {
     }
 
     fn written(&self) {}
+}
+
+/// Whoever looks after what belongs to no Service, as long as this process leads.
+pub(super) struct LeadingAttendant<'a>(pub(super) &'a CloudServices);
+
+#[async_trait]
+impl Gate for LeadingAttendant<'_> {
+    fn before_write(&self) -> Result<(), Stop> {
+        Ok(self.0.cluster.leads()?)
+    }
+
+    async fn before_creation(&self) -> Result<(), Stop> {
+        Err(Stop::Changed)
+    }
+
+    fn written(&self) {}
+}
+
+#[async_trait]
+impl Attendant for LeadingAttendant<'_> {
+    async fn tell(&self, kind: EventKind, reason: &'static str, note: &str) {
+        let Some(about) = self.0.cluster.service(&cluster_service()) else {
+            return;
+        };
+        let (by, about) = (Reporter::Provider, about.reference());
+        self.0.cluster.tell(by, &about, kind, reason, note).await;
+    }
+
+    fn nodes(&self) -> Vec<Arc<NodeView>> {
+        self.0.cluster.nodes()
+    }
+
+    fn freed(&self) {
+        self.0.look_at_refused();
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -11,6 +11,7 @@ use super::cluster::Reporter;
 use super::gate::{Aim, PassGate};
 use super::memory::Cause;
 use super::setback::Attempt;
+use super::status::address;
 use super::{CloudServices, SOON};
 use crate::clouds::load_balancers::{Demand, Notice, Progress, Provided, Setback, Shown};
 use crate::controllers::service::Failure;
@@ -161,6 +162,11 @@ impl CloudServices {
         provided: &Provided,
     ) -> Result<Outcome<Failure>, super::setback::Cause> {
         let begun = self.memories.begun(&service);
+        let wanted = provided.load_balancer_ip.as_deref();
+        if wanted.is_some() && service.load_balancer_ip.as_deref() != wanted {
+            let operations = address(&service, wanted);
+            service = Arc::new(self.cluster.patch_itself(&service.key, operations).await?);
+        }
         let operations = self.status.operations(&service, provided);
         let is_written = !operations.is_empty();
         if is_written {

@@ -7,7 +7,7 @@ use mooring_common::names::reasons;
 
 use super::gate::{Aim, PassGate};
 use super::setback::{Attempt, Cause};
-use super::status::release;
+use super::status::{address, release};
 use super::{CloudServices, SOON};
 use crate::clouds::load_balancers::Progress;
 use crate::controllers::service::Failure;
@@ -37,10 +37,10 @@ impl CloudServices {
             Ok(removed) => removed == Removed::Kept,
             Err(outcome) => return outcome,
         };
-        let released = self.cluster.patch(&service.key, release(&service)).await;
+        let released = self.release(&service).await;
         match released {
-            Ok(_) | Err(Failure::Gone) if is_kept => Outcome::Done,
-            Ok(_) | Err(Failure::Gone) => {
+            Ok(()) | Err(Failure::Gone) if is_kept => Outcome::Done,
+            Ok(()) | Err(Failure::Gone) => {
                 let (about, reason) = (service.reference(), reasons::DELETED_LOAD_BALANCER);
                 self.normal(&about, reason, "Deleted load balancer").await;
                 Outcome::Done
@@ -50,6 +50,19 @@ impl CloudServices {
                 self.set_back(&service, error.into(), &attempt).await
             }
         }
+    }
+
+    /// What it says of its load balancer goes last, and our finalizer with it.
+    async fn release(&self, service: &Arc<ServiceView>) -> Result<(), Failure> {
+        let leavings = self.cloud.leavings(service);
+        let mut service = service.clone();
+        if leavings.load_balancer_ip {
+            let operations = address(&service, None);
+            service = Arc::new(self.cluster.patch_itself(&service.key, operations).await?);
+        }
+        let operations = release(&service, &leavings.annotations);
+        self.cluster.patch(&service.key, operations).await?;
+        Ok(())
     }
 
     /// Removes what it has in the cloud. What is not through says when to go on.

@@ -85,6 +85,10 @@ impl CloudServices {
                     None => Outcome::Backoff(error.into()),
                 }
             }
+            Cause::Cloud(Setback::Cluster(error)) => {
+                self.tell_failure(service, attempt, &error).await;
+                Outcome::Backoff(Failure::Cluster(error))
+            }
             Cause::Cloud(refusal @ (Setback::Invalid(_) | Setback::Refused(_))) => {
                 let text = refusal.to_string();
                 self.tell_failure(service, attempt, &text).await;

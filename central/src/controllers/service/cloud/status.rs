@@ -62,12 +62,25 @@ impl Status {
     }
 }
 
-/// Takes our finalizer off, and the status away that says what is no more.
-pub(super) fn release(service: &ServiceView) -> Vec<Value> {
+/// What is to be patched so that the Service itself asks for the address that it has.
+pub(super) fn address(service: &ServiceView, address: Option<&str>) -> Vec<Value> {
+    let path = "/spec/loadBalancerIP";
+    let operation = match address {
+        Some(address) => json!({"op": "add", "path": path, "value": address}),
+        None => json!({"op": "remove", "path": path}),
+    };
+    vec![guard(service), operation]
+}
+
+/// Takes our finalizer off, and what we have written that is no more: the status and these
+/// annotations.
+pub(super) fn release(service: &ServiceView, annotations: &[&str]) -> Vec<Value> {
     let mut operations = vec![guard(service)];
     if !service.ingress.is_empty() && service.is_load_balancer {
         operations.push(json!({"op": "add", "path": "/status/loadBalancer", "value": {}}));
     }
+    let paths = annotations.iter().map(|key| annotation_path(key));
+    operations.extend(paths.map(|path| json!({"op": "remove", "path": path})));
     operations.extend(remove_finalizer(service));
     operations
 }

@@ -1,6 +1,6 @@
 //! A cluster and a cloud without servers.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::super::*;
 use crate::cloud_api::CloudError;
 use crate::clouds::load_balancers::{
-    Gate, Notice, Orphan, PlannedStep, Prepared, Progress, Provided, Setback, Shown, Stop,
+    Gate, MadeFor, Notice, Orphan, PlannedStep, Prepared, Progress, Provided, Setback, Shown, Stop,
 };
 use crate::election::NotLeading;
 use crate::service_view::Ingress;
@@ -132,6 +132,14 @@ impl Cluster for FakeCluster {
             services.remove(key);
         }
         Ok(written)
+    }
+
+    async fn patch_itself(
+        &self,
+        key: &ObjectKey,
+        operations: Vec<Value>,
+    ) -> Result<ServiceView, Failure> {
+        self.patch(key, operations).await
     }
 
     async fn tell(
@@ -286,6 +294,7 @@ impl Prepared for FakePlan {
         Ok(Progress::Provided(Provided {
             ingress: vec![ingress],
             annotations: vec![("k8s.cloudscale.ch/loadbalancer-uuid", "lb".to_owned())],
+            load_balancer_ip: None,
             again: None,
         }))
     }
@@ -323,13 +332,14 @@ impl LoadBalancers for FakeCloud {
         1
     }
 
-    async fn orphans(&self, _: &str, living: &HashSet<String>) -> Result<Vec<Orphan>, CloudError> {
+    async fn orphans(&self, _: &str, living: &[ServiceView]) -> Result<Vec<Orphan>, CloudError> {
         let state = self.state.lock().unwrap();
-        let uids = state.balancers.keys().filter(|uid| !living.contains(*uid));
+        let lives = |uid: &&String| living.iter().any(|service| service.uid == **uid);
+        let uids = state.balancers.keys().filter(|uid| !lives(uid));
         let orphan = |uid: &String| Orphan {
             id: uid.clone(),
             name: format!("of {uid}"),
-            service_uid: uid.clone(),
+            made_for: MadeFor::Uid(uid.clone()),
         };
         Ok(uids.map(orphan).collect())
     }

@@ -1,0 +1,253 @@
+//! PhoenixNAP.
+//!
+//! Servers have no names of their own: a host name may be changed in the portal, and several may
+//! have the same. Of those only one that runs is found by it. What the cloud refuses to show with
+//! 403 may be there or not.
+
+pub mod api;
+mod auth;
+mod config;
+mod facts;
+mod flags;
+mod ip_blocks;
+mod model;
+pub mod setting;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use kube::Client as KubeClient;
+use mooring_common::provider_id::ProviderId;
+use tokio::time::timeout;
+
+use super::load_balancers::LoadBalancers;
+use super::{Machine, MachineSource};
+use crate::cloud_api::{
+    Client, CloudError, Connection, ErrorKind, Limits, Metrics, Transport, http,
+};
+use api::Api;
+use api::servers::Server;
+use auth::TokenSource;
+pub use config::{Config, ServiceConfig};
+pub use flags::Flags;
+use ip_blocks::{IpBlocks, Settings};
+use setting::{Mode, Setting};
+
+/// The provider's name, and the scheme of its IDs.
+pub const NAME: &str = "phoenixnap";
+
+/// How often it is asked if the flags do not say. It documents no limit.
+pub const LIMITS: Limits = Limits {
+    qps: 5.0,
+    burst: 20,
+};
+
+/// The provider.
+#[derive(Debug)]
+pub struct PhoenixNap {
+    api: Arc<Api>,
+    services: ServiceConfig,
+}
+
+/// What keeps Services from getting addresses although the cloud can be asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NetworkFault {
+    /// The cloud does not show the public network.
+    #[error(
+        "PNAP_LOAD_BALANCER={setting}: there is no such public network, or the client may not see \
+         it ({answer}); copy the identifier of the network from the portal, and give the client \
+         the scope bmc.read"
+    )]
+    Hidden {
+        /// What is asked for.
+        setting: Setting,
+        /// The cloud's words.
+        answer: Box<CloudError>,
+    },
+    /// The public network is elsewhere.
+    #[error(
+        "PNAP_LOCATION={location}: the public network {network} is in {actual}, and an IP block of \
+         another location cannot be assigned to it; write {actual}, or leave the location away"
+    )]
+    Elsewhere {
+        /// Where blocks should be bought.
+        location: String,
+        /// The network's identifier.
+        network: String,
+        /// Where it is.
+        actual: String,
+    },
+}
+
+/// The start does not wait for longer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl PhoenixNap {
+    /// Connects to nobody yet.
+    ///
+    /// # Errors
+    /// [`CloudError`] if the configuration's proxies cannot be used.
+    pub fn new(config: Config, limits: Limits, metrics: Metrics) -> Result<Arc<Self>, CloudError> {
+        for notice in &config.notices {
+            tracing::warn!("{notice}");
+        }
+        Ok(Arc::new(Self {
+            api: Arc::new(connect(&config, limits, metrics)?),
+            services: config.services,
+        }))
+    }
+
+    /// Whether Services are to get addresses.
+    #[must_use]
+    pub const fn has_load_balancers(&self) -> bool {
+        self.services.setting.is_some()
+    }
+
+    /// Whether the node daemons announce addresses, on an L2Network that central writes.
+    #[must_use]
+    pub fn has_segment(&self) -> bool {
+        let setting = self.services.setting.as_ref();
+        setting.is_some_and(|setting| setting.mode() == Mode::L2)
+    }
+
+    /// The cluster's addresses for Services. `None`: there are to be none. `identity` is this process'
+    /// name.
+    #[must_use]
+    pub fn load_balancers(
+        &self,
+        cluster: KubeClient,
+        identity: &str,
+    ) -> Option<Arc<dyn LoadBalancers>> {
+        let settings = Settings::of(&self.services)?;
+        let blocks = IpBlocks::new(self.api.clone(), cluster, identity.to_owned(), settings);
+        Some(Arc::new(blocks))
+    }
+
+    /// Looks whether the public network is there that addresses are to be on, with one request. If
+    /// the cloud cannot be asked, nothing follows, for it will be asked again.
+    ///
+    /// # Errors
+    /// [`NetworkFault`] if the cloud's own answer says that it cannot be used.
+    pub async fn check(&self) -> Result<(), NetworkFault> {
+        let Some(setting) = &self.services.setting else {
+            return Ok(());
+        };
+        let Some(id) = setting.network() else {
+            return Ok(());
+        };
+        let network = match timeout(PATIENCE, self.api.public_network(id)).await {
+            Ok(Ok(network)) => network,
+            Ok(Err(answer)) if may_not_exist(&answer) && answer.words.is_some() => {
+                let (setting, answer) = (setting.clone(), Box::new(answer));
+                return Err(NetworkFault::Hidden { setting, answer });
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the public network cannot be looked at yet");
+                return Ok(());
+            }
+            Err(_) => {
+                tracing::warn!("the public network cannot be looked at yet, the cloud is slow");
+                return Ok(());
+            }
+        };
+        tracing::info!(
+            network = id,
+            name = network.name,
+            location = network.location,
+            vlan = network.vlan_id,
+            status = network.status_word(),
+            blocks = network.ip_blocks.as_ref().map(Vec::len),
+            "the public network is there"
+        );
+        match (&self.services.location, network.location) {
+            (Some(location), Some(actual)) if !location.eq_ignore_ascii_case(&actual) => {
+                Err(NetworkFault::Elsewhere {
+                    location: location.clone(),
+                    network: id.to_owned(),
+                    actual,
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The API as the configuration says. Connects to nobody yet.
+fn connect(config: &Config, limits: Limits, metrics: Metrics) -> Result<Api, CloudError> {
+    let transport = Transport {
+        timeout: config.timeout,
+        proxies: &config.proxies,
+        authorities: None,
+    };
+    let tokens = TokenSource::new(
+        config.token_url.clone(),
+        http(NAME, &config.token_url, &transport)?,
+        config.client.clone(),
+        config.client_source.clone(),
+        metrics.clone(),
+    );
+    let connection = Connection {
+        base: config.base.clone(),
+        credentials: tokens,
+        timeout: config.timeout,
+        timeout_variable: config::TIMEOUT,
+        proxies: config.proxies.clone(),
+        authorities: None,
+    };
+    Client::new(NAME, connection, &api::ErrorShape, limits, metrics).map(Api::new)
+}
+
+/// Whether an answer may mean that there is no such thing.
+fn may_not_exist(error: &CloudError) -> bool {
+    matches!(error.kind, ErrorKind::Forbidden | ErrorKind::NotFound)
+}
+
+/// The machines that are there, and the names by which their Nodes are found.
+fn describe(servers: &[Server]) -> Result<Vec<Machine>, CloudError> {
+    facts::machines(servers).map_err(|problem| CloudError::new(NAME, ErrorKind::Malformed, problem))
+}
+
+#[async_trait]
+impl MachineSource for PhoenixNap {
+    fn provider(&self) -> &'static str {
+        NAME
+    }
+
+    fn claims(&self, provider_id: &str) -> bool {
+        facts::is_ours(provider_id)
+    }
+
+    fn parse_id(&self, provider_id: &str) -> Result<ProviderId, String> {
+        facts::parse_id(provider_id)
+    }
+
+    fn credentials(&self) -> u64 {
+        self.api.credentials()
+    }
+
+    async fn list(&self) -> Result<Vec<Machine>, CloudError> {
+        describe(&self.api.servers().await?)
+    }
+
+    /// A server that may not be seen looks like one that does not exist. So only a second complete
+    /// listing without it proves that it is gone, and one without any server proves nothing.
+    async fn get(&self, id: &ProviderId) -> Result<Option<Machine>, CloudError> {
+        let found = |machines: Vec<Machine>| machines.into_iter().find(|m| m.id == *id);
+        match self.api.server(id.instance()).await {
+            Ok(server) => return Ok(found(describe(&[server])?)),
+            Err(error) if may_not_exist(&error) => {}
+            Err(error) => return Err(error),
+        }
+        let servers = self.api.servers().await?;
+        if servers.is_empty() {
+            let problem = "no server at all is listed, which proves nothing: does the credential \
+                           belong to the account of this cluster?";
+            return Err(CloudError::new(NAME, ErrorKind::Malformed, problem));
+        }
+        Ok(found(describe(&servers)?))
+    }
+}
+
+#[cfg(test)]
+mod tests;

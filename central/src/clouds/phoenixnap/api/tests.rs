@@ -1,0 +1,266 @@
+use serde_json::json;
+
+use super::super::LIMITS;
+use super::bgp::PeerGroup;
+use super::ip_blocks::{BlockStatus, Holder, IpBlock, NewIpBlock};
+use super::public_networks::PublicNetwork;
+use super::servers::Server;
+use super::*;
+use crate::cloud_api::CloudError;
+use crate::cloud_api::testing::{Cloud, Reply, Seen, connection, metrics};
+
+async fn answered(answer: impl Fn(&Seen, usize) -> Reply + Send + Sync + 'static) -> (Cloud, Api) {
+    let cloud = Cloud::start(answer).await;
+    let client = Client::new(
+        super::super::NAME,
+        connection(&cloud.base),
+        &ErrorShape,
+        LIMITS,
+        metrics(),
+    );
+    (cloud, Api::new(client.unwrap()))
+}
+
+fn block(fields: &Value) -> IpBlock {
+    serde_json::from_value(fields.clone()).unwrap()
+}
+
+fn refusal(status: u16, body: &str) -> Refusal {
+    let status = StatusCode::from_u16(status).unwrap();
+    ErrorShape.refusal(status, &HeaderMap::new(), body.as_bytes())
+}
+
+/// phoenixnap.md 4.2; the Go controller tells the status alone (B22).
+#[test]
+fn what_the_cloud_says_is_passed_on() {
+    let invalid = refusal(
+        400,
+        r#"{"message": "Bad block", "validationErrors": ["size", "location"]}"#,
+    );
+    assert_eq!(invalid.kind, ErrorKind::Invalid);
+    assert_eq!(invalid.words.as_deref(), Some("Bad block: size, location"));
+    let busy = refusal(
+        409,
+        r#"{"message": "In transition", "validationErrors": null}"#,
+    );
+    assert_eq!(busy.kind, ErrorKind::Busy);
+    assert_eq!(busy.words.as_deref(), Some("In transition"));
+}
+
+#[test]
+fn only_the_clouds_own_404_says_that_there_is_none_and_no_403_does() {
+    let kind = |status, body| refusal(status, body).kind;
+    assert_eq!(kind(404, r#"{"message": "no"}"#), ErrorKind::NotFound);
+    assert_eq!(kind(404, "<html>"), ErrorKind::Malformed);
+    assert_eq!(kind(404, ""), ErrorKind::Malformed);
+    let hidden = refusal(403, r#"{"message": "Access denied"}"#);
+    assert_eq!(hidden.kind, ErrorKind::Forbidden);
+    assert!(hidden.remedy.unwrap().contains("no such thing"));
+}
+
+/// 4.4: the documentation's words and those of its examples.
+#[test]
+fn a_blocks_status_and_holder_are_read_in_both_spellings() {
+    for (word, expected) in [
+        ("creating", BlockStatus::Creating),
+        ("error assigning", BlockStatus::ErrorAssigning),
+        ("ERROR_ASSIGNING", BlockStatus::ErrorAssigning),
+        ("Error-Unassigning", BlockStatus::ErrorUnassigning),
+        ("ASSIGNED", BlockStatus::Assigned),
+        ("unassigned", BlockStatus::Unassigned),
+        ("subnetted", BlockStatus::Subnetted),
+        ("what is new", BlockStatus::Unknown),
+    ] {
+        assert_eq!(
+            block(&json!({"id": "b", "status": word})).status(),
+            expected
+        );
+    }
+    assert_eq!(block(&json!({"id": "b"})).status(), BlockStatus::Unknown);
+    let holder = |kind: Value, id: Value| {
+        let fields = json!({"id": "b", "assignedResourceType": kind, "assignedResourceId": id});
+        block(&fields).holder()
+    };
+    let network = Some(Holder::PublicNetwork("n".to_owned()));
+    assert_eq!(holder(json!("public network"), json!("n")), network);
+    assert_eq!(holder(json!("PUBLIC_NETWORK"), json!("n")), network);
+    assert_eq!(holder(json!(null), json!(null)), None);
+    for (kind, id) in [
+        (json!("server"), json!("s")),
+        (json!("public network"), json!(null)),
+        (json!(null), json!("n")),
+    ] {
+        assert!(matches!(holder(kind, id), Some(Holder::Other(_))));
+    }
+}
+
+/// 3.2: that several tags are heeded together is documented nowhere.
+#[tokio::test]
+async fn a_listing_by_tags_is_looked_at_again() {
+    let (cloud, api) = answered(|_, _| {
+        Reply::json(json!([
+            {"id": "ours", "tags": [{"id": "1", "name": "cluster", "value": "c"},
+                                    {"id": "2", "name": "usage", "value": "u"}]},
+            {"id": "half", "tags": [{"name": "cluster", "value": "c"}]},
+            {"id": "other", "tags": [{"name": "cluster", "value": "d"},
+                                     {"name": "usage", "value": "u"}]},
+            {"id": "torn", "tags": [{"value": "c"}, {"name": "usage", "value": "u"}]},
+            {"id": "bare"},
+        ]))
+    })
+    .await;
+    let tags = [Tag::new("cluster", "c"), Tag::new("usage", "u")];
+    let blocks = api.ip_blocks(&tags).await.unwrap();
+    let ids: Vec<&str> = blocks.iter().map(|block| block.id.as_str()).collect();
+    assert_eq!(ids, ["ours"]);
+    assert_eq!(
+        cloud.lines(),
+        ["GET /ips/v1/ip-blocks?tag=cluster.c&tag=usage.u"]
+    );
+}
+
+#[tokio::test]
+async fn a_block_is_bought_with_its_tags_and_asked_for_once() {
+    let (cloud, api) = answered(|_, _| Reply::html().status(504)).await;
+    let block = NewIpBlock {
+        location: "PHX".to_owned(),
+        cidr_block_size: "/29".to_owned(),
+        description: None,
+        tags: vec![Tag::new("cluster", "c")],
+    };
+    let error = api.buy_ip_block(&block).await.unwrap_err();
+    assert!(error.may_have_been_done(), "{error:?}");
+    let seen = cloud.seen();
+    assert_eq!(cloud.lines(), ["POST /ips/v1/ip-blocks"]);
+    assert_eq!(
+        seen[0].body,
+        json!({
+            "location": "PHX", "cidrBlockSize": "/29",
+            "tags": [{"name": "cluster", "value": "c"}],
+        })
+    );
+}
+
+/// 4.5: the answer to a detachment is a sentence, quoted or not.
+#[tokio::test]
+async fn a_sentence_is_an_answer_and_a_page_is_none() {
+    for (said, is_done) in [
+        ("The IP block is being removed.", true),
+        (r#""The IP block is being removed.""#, true),
+        (r#"{"result": "deleted", "ipBlockId": "b"}"#, true),
+        ("", true),
+        ("<html><body>Sign in</body></html>", false),
+    ] {
+        let (cloud, api) = answered(move |_, _| Reply::json("").status(202).saying(said)).await;
+        let answer = api.detach_ip_block("n", "b").await;
+        assert_eq!(answer.is_ok(), is_done, "{said}: {answer:?}");
+        assert_eq!(
+            cloud.lines(),
+            ["DELETE /networks/v1/public-networks/n/ip-blocks/b"]
+        );
+    }
+}
+
+/// 4.6 and B24.
+#[tokio::test]
+async fn a_tag_that_exists_already_is_as_good_as_a_new_one() {
+    let (cloud, api) = answered(|seen, _| match seen.line.split(' ').next() {
+        Some("GET") => Reply::json(json!([{"id": "1", "name": "Usage"}])),
+        _ => Reply::json(json!({"message": "exists"})).status(409),
+    })
+    .await;
+    assert_eq!(api.knows_tag("usage").await, Ok(false), "capitals count");
+    assert_eq!(api.create_tag("usage", "why").await, Ok(()));
+    let seen = cloud.seen();
+    assert_eq!(seen[0].line, "GET /tag-manager/v1/tags?name=usage");
+    assert_eq!(
+        seen[1].body,
+        json!({"name": "usage", "isBillingTag": false, "description": "why"})
+    );
+}
+
+#[tokio::test]
+async fn an_answer_about_something_else_is_none() {
+    let (_cloud, api) = answered(|_, _| Reply::json(json!({"id": "other"}))).await;
+    let kind = |error: CloudError| error.kind;
+    let malformed = Some(ErrorKind::Malformed);
+    assert_eq!(api.server("mine").await.err().map(kind), malformed);
+    assert_eq!(api.ip_block("mine").await.err().map(kind), malformed);
+    assert_eq!(api.public_network("mine").await.err().map(kind), malformed);
+    assert_eq!(
+        api.tag_ip_block("mine", &[]).await.err().map(kind),
+        malformed
+    );
+}
+
+#[tokio::test]
+async fn a_listing_with_one_server_twice_is_none() {
+    let (_cloud, api) = answered(|_, _| Reply::json(json!([{"id": "a"}, {"id": "a"}]))).await;
+    let error = api.servers().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Malformed);
+}
+
+#[tokio::test]
+async fn an_error_with_status_200_is_an_error() {
+    let (_cloud, api) = answered(|_, _| Reply::json(json!({"message": "Not now"}))).await;
+    let error = api.ip_block("b").await.unwrap_err();
+    assert_eq!(error.words.as_deref(), Some("Not now"));
+}
+
+#[test]
+fn a_network_and_its_members_are_read() {
+    let network: PublicNetwork = serde_json::from_value(json!({
+        "id": "n", "location": "PHX", "vlanId": 2051, "status": "BUSY",
+        "ipBlocks": [{"id": "b", "cidr": "203.0.113.8/29", "usedIpsCount": "1"}],
+        "memberships": [{"resourceId": "s", "resourceType": "server", "ips": ["203.0.113.10"]}],
+    }))
+    .unwrap();
+    assert!(network.is_busy());
+    assert_eq!(
+        (network.vlan_id, network.status_word()),
+        (Some(2051), "BUSY")
+    );
+    let server: Server = serde_json::from_value(json!({
+        "id": "s",
+        "networkConfiguration": {"publicNetworkConfiguration": {"publicNetworks": [
+            {"id": "n", "ips": [], "statusDescription": "assigned"},
+            {"id": "soon", "ips": [], "statusDescription": "in-progress"},
+        ]}},
+    }))
+    .unwrap();
+    assert_eq!(server.is_in("n"), Some(true));
+    assert_eq!(server.is_in("soon"), Some(false));
+    assert_eq!(server.is_in("never"), None);
+}
+
+#[tokio::test]
+async fn a_server_is_brought_into_a_network_without_addresses() {
+    let (cloud, api) = answered(|_, _| Reply::json(json!({"id": "n"})).status(202)).await;
+    assert_eq!(api.attach_server("s", "n").await, Ok(()));
+    let path = "/bmc/v1/servers/s/network-configuration/public-network-configuration";
+    let seen = cloud.seen();
+    assert_eq!(
+        seen[0].line,
+        format!("POST {path}/public-networks?force=true")
+    );
+    assert_eq!(seen[0].body, json!({"id": "n", "ips": []}));
+}
+
+#[tokio::test]
+async fn the_peer_groups_of_another_location_are_not_ours() {
+    let (_cloud, api) = answered(|_, _| {
+        Reply::json(json!([
+            {"id": "1", "location": "PHX", "status": "READY", "password": "s3cr3t",
+             "eBgpMultiHop": 7, "peeringLoopbacksV4": ["169.254.247.0", "169.254.247.1"],
+             "targetAsnDetails": {"asn": 65401}, "activeAsnDetails": {"asn": 65402}},
+            {"id": "2", "location": "ASH"},
+        ]))
+    })
+    .await;
+    let groups: Vec<PeerGroup> = api.peer_groups("phx").await.unwrap();
+    assert_eq!(groups.len(), 1);
+    assert!(groups[0].is_ready());
+    assert_eq!(groups[0].asn(), Some(65402));
+    assert_eq!(groups[0].e_bgp_multi_hop, Some(7));
+    assert!(!format!("{groups:?}").contains("s3cr3t"));
+}

@@ -1,0 +1,207 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::json;
+
+use super::*;
+use crate::cloud_api::testing::{Cloud, Reply, Seen, metrics};
+use crate::cloud_api::{Proxies, Transport, http};
+
+fn source(url: &Url) -> Arc<TokenSource> {
+    let transport = Transport {
+        timeout: Duration::from_secs(10),
+        proxies: &Proxies::default(),
+        authorities: None,
+    };
+    let client = ClientCredentials {
+        id: "an:id".to_owned(),
+        secret: "s3cr3t/+".to_owned(),
+    };
+    let http = http(NAME, url, &transport).unwrap();
+    let url = url.join("token").unwrap();
+    TokenSource::new(url, http, client, ClientSource::default(), metrics())
+}
+
+fn granted(before: usize, lasts: f64) -> Reply {
+    Reply::json(json!({
+        "access_token": format!("t{before}"), "token_type": "Bearer", "expires_in": lasts,
+    }))
+}
+
+fn refused(error: &str) -> Reply {
+    Reply::json(json!({"error": error, "error_description": "Not you"})).status(400)
+}
+
+fn token(text: &str) -> Secret {
+    Secret::new(text).unwrap()
+}
+
+/// RFC 6749, 2.3.1: both parts are encoded before they are joined.
+#[tokio::test]
+async fn one_token_serves_all_who_ask_at_once() {
+    let cloud = Cloud::start(|_, before| granted(before, 300.0)).await;
+    let tokens = source(&cloud.base);
+    let asked = (0..20).map(|_| tokens.current());
+    for secret in futures::future::join_all(asked).await {
+        assert_eq!(secret, Ok(token("t0")));
+    }
+    let seen = cloud.seen();
+    assert_eq!(cloud.lines(), ["POST /token"]);
+    // an%3Aid:s3cr3t%2F%2B
+    assert_eq!(
+        seen[0].header("authorization"),
+        Some("Basic YW4lM0FpZDpzM2NyM3QlMkYlMkI=")
+    );
+    assert_eq!(
+        seen[0].header("content-type"),
+        Some("application/x-www-form-urlencoded")
+    );
+}
+
+#[tokio::test]
+async fn it_is_renewed_before_it_ends() {
+    let cloud = Cloud::start(|_, before| granted(before, 300.0)).await;
+    let tokens = source(&cloud.base);
+    assert_eq!(tokens.current().await, Ok(token("t0")));
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(239)).await;
+    assert_eq!(tokens.current().await, Ok(token("t0")));
+    tokio::time::advance(Duration::from_secs(2)).await;
+    tokio::time::resume();
+    assert_eq!(tokens.current().await, Ok(token("t1")));
+    assert_eq!(cloud.lines().len(), 2);
+}
+
+/// Until its end the old one is as good.
+#[tokio::test]
+async fn while_it_cannot_be_renewed_it_is_used_for_as_long_as_it_lasts() {
+    let cloud = Cloud::start(|_, before| match before {
+        0 => granted(0, 300.0),
+        _ => Reply::html().status(503),
+    })
+    .await;
+    let tokens = source(&cloud.base);
+    assert_eq!(tokens.current().await, Ok(token("t0")));
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(250)).await;
+    tokio::time::resume();
+    assert_eq!(tokens.current().await, Ok(token("t0")));
+    assert_eq!(tokens.current().await, Ok(token("t0")));
+    assert_eq!(cloud.lines().len(), 2, "nobody asks again at once");
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(51)).await;
+    tokio::time::resume();
+    let error = tokens.current().await.unwrap_err();
+    assert_eq!((error.kind, error.status), (ErrorKind::Server, Some(503)));
+    assert!(error.retry_after.is_some());
+}
+
+#[tokio::test]
+async fn a_refused_one_is_replaced_once() {
+    let cloud = Cloud::start(|_, before| granted(before, 300.0)).await;
+    let tokens = source(&cloud.base);
+    let first = tokens.current().await.unwrap();
+    let instead = [tokens.instead_of(&first), tokens.instead_of(&first)];
+    for secret in futures::future::join_all(instead).await {
+        assert_eq!(secret, Ok(Some(token("t1"))), "the second one was quicker");
+    }
+    assert_eq!(cloud.lines().len(), 2);
+    // The reason is another one, and asking for one token after the other would not help.
+    assert_eq!(tokens.instead_of(&token("t1")).await, Ok(None));
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(11)).await;
+    tokio::time::resume();
+    assert_eq!(tokens.instead_of(&token("t1")).await, Ok(Some(token("t2"))));
+}
+
+#[tokio::test]
+async fn a_client_that_lacks_a_part_of_the_scope_gets_what_it_has() {
+    let cloud = Cloud::start(|seen, before| {
+        if seen.text.contains("scope=bmc+bmc.read+tags+tags.read") {
+            refused("invalid_scope")
+        } else {
+            granted(before, 1.0)
+        }
+    })
+    .await;
+    let tokens = source(&cloud.base);
+    assert_eq!(tokens.current().await, Ok(token("t1")));
+    assert_eq!(cloud.seen()[1].text, "grant_type=client_credentials");
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(2)).await;
+    tokio::time::resume();
+    assert_eq!(
+        tokens.current().await,
+        Ok(token("t2")),
+        "it is not asked for again"
+    );
+}
+
+#[tokio::test]
+async fn whatever_goes_wrong_is_an_error_that_shows_no_secret() {
+    type Answer = fn(&Seen, usize) -> Reply;
+    let wrong: [(Answer, ErrorKind); 6] = [
+        (|_, _| refused("invalid_client"), ErrorKind::Unauthorized),
+        (|_, _| Reply::html().status(503), ErrorKind::Server),
+        (|_, _| Reply::html().status(404), ErrorKind::Malformed),
+        (|_, _| Reply::html(), ErrorKind::Malformed),
+        (
+            |_, _| Reply::json(json!({"access_token": "a b"})),
+            ErrorKind::Malformed,
+        ),
+        (
+            |_, before| granted(before, 300.0).cut(5),
+            ErrorKind::Transport,
+        ),
+    ];
+    for (answer, expected) in wrong {
+        let cloud = Cloud::start(answer).await;
+        let tokens = source(&cloud.base);
+        let error = tokens.current().await.unwrap_err();
+        assert_eq!(error.kind, expected, "{error}");
+        assert!(error.retry_after.is_some(), "{error}");
+        assert!(!error.to_string().contains("s3cr3t"), "{error}");
+        let _ = tokens.current().await.unwrap_err();
+        assert_eq!(cloud.lines().len(), 1, "nobody asks again at once");
+        assert!(!format!("{tokens:?}").contains("s3cr3t"));
+    }
+}
+
+/// An endpoint that refuses the connection, and later does not.
+#[tokio::test]
+async fn it_is_had_as_soon_as_the_endpoint_is_back() {
+    static BACK: AtomicBool = AtomicBool::new(false);
+    let cloud = Cloud::start(|_, before| {
+        if BACK.load(Ordering::SeqCst) {
+            granted(before, 300.0)
+        } else {
+            Reply::html().status(502)
+        }
+    })
+    .await;
+    let tokens = source(&cloud.base);
+    assert!(tokens.current().await.is_err());
+    BACK.store(true, Ordering::SeqCst);
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(2)).await;
+    tokio::time::resume();
+    assert!(tokens.current().await.is_ok());
+}
+
+/// A time beyond all clocks must not end the process.
+#[tokio::test]
+async fn what_it_says_of_its_end_need_not_make_sense() {
+    for lasts in [
+        json!(1e300),
+        json!(1e18),
+        json!(-1),
+        json!(0),
+        json!(null),
+        json!("soon"),
+    ] {
+        let cloud = Cloud::start(move |_, _| {
+            Reply::json(json!({"access_token": "t", "expires_in": lasts}))
+        })
+        .await;
+        assert_eq!(source(&cloud.base).current().await, Ok(token("t")));
+    }
+}

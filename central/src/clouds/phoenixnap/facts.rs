@@ -1,0 +1,209 @@
+//! What a server says of its Node.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use mooring_common::label::sanitize;
+use mooring_common::node_addresses::{AddressType, NodeAddress};
+use mooring_common::node_facts::{NodeFacts, Presence};
+use mooring_common::provider_id::ProviderId;
+use serde_json::Value;
+
+use super::NAME;
+use super::api::plain;
+use super::api::servers::Server;
+use crate::clouds::Machine;
+
+/// How the vendor's provider for the Cluster API begins the IDs that it writes; they are read, and
+/// stay, for no ID can be changed.
+const CLUSTER_API: &str = "bmc://";
+
+/// Whether a provider ID is one of ours: with our scheme, with that of the vendor's provider for the
+/// Cluster API, or without any, as kubelets are told by hand.
+pub(super) fn is_ours(provider_id: &str) -> bool {
+    match provider_id.split_once("://") {
+        Some((scheme, _)) => scheme.trim() == NAME || provider_id.starts_with(CLUSTER_API),
+        None => is_identifier(provider_id),
+    }
+}
+
+/// The ID in the form in which the Go controller wrote it: `phoenixnap://` and the identifier.
+pub(super) fn parse_id(provider_id: &str) -> Result<ProviderId, String> {
+    let own = provider_id
+        .strip_prefix("phoenixnap://")
+        .or_else(|| {
+            provider_id
+                .strip_prefix(CLUSTER_API)?
+                .strip_prefix("servers/")
+        })
+        .or_else(|| (!provider_id.contains("://")).then_some(provider_id))
+        .filter(|id| is_identifier(id));
+    let id = own.ok_or_else(|| {
+        format!(
+            "{provider_id:?} names no server; write it like phoenixnap://60473c2509268bc77fd06d29"
+        )
+    })?;
+    ProviderId::new(NAME, id).map_err(|error| error.to_string())
+}
+
+/// 24 hexadecimal digits today; nothing says that it stays so.
+fn is_identifier(text: &str) -> bool {
+    let known = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    !text.is_empty() && text.chars().all(known)
+}
+
+/// A server whose reservation goes on after it was given back is listed for ever, and is no
+/// machine any more.
+fn is_gone(server: &Server) -> bool {
+    status(server).as_deref() == Some("reserved")
+}
+
+fn status(server: &Server) -> Option<String> {
+    server.status.as_deref().map(plain)
+}
+
+/// The machines behind these servers, which are all that there are.
+pub(super) fn machines(servers: &[Server]) -> Result<Vec<Machine>, String> {
+    let servers: Vec<&Server> = servers.iter().filter(|server| !is_gone(server)).collect();
+    let names = names(&servers);
+    servers
+        .iter()
+        .map(|server| {
+            let names = names.get(server.id.as_str()).cloned();
+            machine(server, names.unwrap_or_default())
+        })
+        .collect()
+}
+
+/// By which names the Node of each server is found, if it has no provider ID yet: its host name in
+/// small letters, as Nodes are called, and the first part of it unless another server is called so.
+/// Of several with one name the one that runs, if it is the only one.
+fn names<'a>(servers: &[&'a Server]) -> HashMap<&'a str, Vec<String>> {
+    let mut by_name: HashMap<String, Vec<&Server>> = HashMap::new();
+    let hostname = |server: &Server| server.hostname.as_deref().map(str::to_lowercase);
+    let alive = || {
+        let is_leaving = |server: &Server| status(server).as_deref() == Some("deleting");
+        servers
+            .iter()
+            .copied()
+            .filter(move |server| !is_leaving(server))
+    };
+    for server in alive() {
+        if let Some(name) = hostname(server).filter(|name| !name.is_empty()) {
+            by_name.entry(name).or_default().push(server);
+        }
+    }
+    let mut short: HashMap<String, Vec<&Server>> = HashMap::new();
+    for server in alive() {
+        let name = hostname(server).unwrap_or_default();
+        if let Some((first, _)) = name.split_once('.')
+            && !first.is_empty()
+            && !by_name.contains_key(first)
+        {
+            short.entry(first.to_owned()).or_default().push(server);
+        }
+    }
+    let mut names: HashMap<&str, Vec<String>> = HashMap::new();
+    for (name, all) in by_name.into_iter().chain(short) {
+        let runs = |server: &&Server| status(server).as_deref() == Some("powered on");
+        let running: Vec<&Server> = all.iter().copied().filter(runs).collect();
+        let chosen = if running.len() == 1 { running } else { all };
+        for server in chosen {
+            names.entry(&server.id).or_default().push(name.clone());
+        }
+    }
+    names
+}
+
+fn machine(server: &Server, names: Vec<String>) -> Result<Machine, String> {
+    let id = parse_id(&format!("{NAME}://{}", server.id))?;
+    let public = ips(&server.public_ip_addresses);
+    let addresses = addresses(server.hostname.as_deref(), public.as_deref(), server);
+    let facts = NodeFacts {
+        provider_id: Some(id.clone()),
+        instance_type: server.kind.as_deref().and_then(sanitize),
+        region: server.location.as_deref().and_then(sanitize),
+        addresses: addresses.unwrap_or_default(),
+        ..NodeFacts::default()
+    };
+    Ok(Machine {
+        id,
+        names,
+        // Of private ones two networks may have the same.
+        found_by: public.unwrap_or_default(),
+        attachments: Vec::new(),
+        facts,
+        presence: match status(server).as_deref() {
+            Some("powered off" | "deleting") => Presence::Stopped,
+            _ => Presence::Running,
+        },
+    })
+}
+
+/// In the order in which the Go controller reports them, each once. None if there are none, or if
+/// one of them cannot be read: a list with a gap would take an address off the Node.
+fn addresses(
+    hostname: Option<&str>,
+    public: Option<&[IpAddr]>,
+    server: &Server,
+) -> Option<Vec<NodeAddress>> {
+    let private = ips(&server.private_ip_addresses)?;
+    let of_kind = |kind: AddressType, ips: &[IpAddr]| -> Vec<NodeAddress> {
+        let addresses = ips.iter().map(|ip| NodeAddress::new(kind, ip.to_string()));
+        addresses.collect()
+    };
+    let public: Vec<IpAddr> = public?.to_vec();
+    let internal: Vec<IpAddr> = private
+        .into_iter()
+        .filter(|ip| !public.contains(ip))
+        .collect();
+    if public.is_empty() && internal.is_empty() {
+        return None;
+    }
+    let hostname = hostname.filter(|name| !name.is_empty());
+    let hostname = hostname.map(|name| NodeAddress::new(AddressType::Hostname, name));
+    let external = of_kind(AddressType::ExternalIP, &public);
+    let internal = of_kind(AddressType::InternalIP, &internal);
+    Some(
+        hostname
+            .into_iter()
+            .chain(external)
+            .chain(internal)
+            .collect(),
+    )
+}
+
+/// The addresses of a list, each once; of a server in one kind of network only, the other list is
+/// absent. A range is what a network keeps for a server, not what the server has. None if something
+/// cannot be read.
+fn ips(list: &Value) -> Option<Vec<IpAddr>> {
+    let texts = match list {
+        Value::Null => return Some(Vec::new()),
+        Value::Array(texts) => texts,
+        _ => return None,
+    };
+    let mut ips = Vec::new();
+    for text in texts {
+        let text = text.as_str()?.trim();
+        if is_range(text) {
+            continue;
+        }
+        let ip: IpAddr = text.parse().ok()?;
+        if !ips.contains(&ip) {
+            ips.push(ip);
+        }
+    }
+    Some(ips)
+}
+
+/// `10.0.0.11 - 10.0.0.15`.
+fn is_range(text: &str) -> bool {
+    let ends = text.split_once('-');
+    ends.is_some_and(|(first, last)| {
+        let is_ip = |text: &str| text.trim().parse::<IpAddr>().is_ok();
+        is_ip(first) && is_ip(last)
+    })
+}
+
+#[cfg(test)]
+mod tests;

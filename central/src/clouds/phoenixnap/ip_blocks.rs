@@ -1,0 +1,206 @@
+//! Addresses for Services out of public IP blocks.
+//!
+//! ```text
+//!   Services ──► claimants ─┐
+//!                           ├─► allot: who has which address ─► plan: the next step ─► apply
+//!   listings ──► blocks ────┘                                                           │
+//!      ▲                                                                                │
+//!      └─────────────────────── what is known, as it is after each step ◄───────────────┘
+//! ```
+//!
+//! A block is bought with its tags, assigned to the public network, and used when it has arrived
+//! there. When nobody needs it any more, it is marked; [`tend`] takes marked blocks from their network
+//! and gives them back.
+//!
+//! **Guarantees.** One block at a time is bought in a cluster, whoever believes to lead
+//! ([`purchase`]), and only on the word of a complete listing that was begun after the claim. Nothing
+//! is changed that is not this cluster's by its tags ([`ownership`]). An address is published when its
+//! block is assigned to the network. A Service goes when its blocks are marked, so that no block is
+//! forgotten.
+//!
+//! **Assumptions.** All work on blocks of a cluster is done one after the other, under one lock: the
+//! network takes one change at a time, and what one Service is given another cannot have.
+
+mod allot;
+mod api;
+mod apply;
+mod bgp;
+mod cloud;
+mod cluster;
+mod layout;
+mod members;
+mod memory;
+mod notices;
+mod observe;
+mod orphans;
+mod ownership;
+mod pass;
+mod plan;
+mod purchase;
+mod removal;
+mod segment;
+mod settings;
+mod step;
+mod surplus;
+mod tend;
+#[cfg(test)]
+mod testing;
+
+use std::sync::{Arc, PoisonError};
+
+use async_trait::async_trait;
+use kube::Client;
+use mooring_common::engine::Step as _;
+use tokio::sync::{Mutex, MutexGuard, Notify};
+
+use super::NAME;
+use crate::cloud_api::CloudError;
+use crate::clouds::load_balancers::{
+    Attendant, Demand, Gate, Leavings, LoadBalancers, Orphan, PlannedStep, Prepared, Setback,
+};
+use crate::service_view::ServiceView;
+use cloud::BlockCloud;
+use cluster::{Cluster, RealCluster};
+use memory::{Memory, Said};
+use pass::Ensurance;
+use purchase::Purchases;
+use removal::Removal;
+pub(super) use settings::Settings;
+use step::Step;
+
+/// The name under which Events are reported.
+const COMPONENT: &str = "cloud-provider-phoenixnap";
+/// Blocks and the network.
+const REQUESTS: usize = 2;
+
+/// The IP blocks of a cluster.
+pub(super) struct IpBlocks {
+    shared: Arc<Shared>,
+}
+
+/// What all passes share.
+struct Shared {
+    cloud: Arc<dyn BlockCloud>,
+    cluster: Arc<dyn Cluster>,
+    settings: Settings,
+    purchases: Purchases,
+    memory: Mutex<Memory>,
+    said: std::sync::Mutex<Said>,
+    /// Told when there may be something to tend.
+    untended: Notify,
+}
+
+impl IpBlocks {
+    /// Nothing is known of them yet. `identity` is this process' name.
+    pub(super) fn new(
+        cloud: Arc<dyn BlockCloud>,
+        client: Client,
+        identity: String,
+        settings: Settings,
+    ) -> Self {
+        let cluster = Arc::new(RealCluster::new(client));
+        Self::of(cloud, cluster, identity, settings)
+    }
+
+    fn of(
+        cloud: Arc<dyn BlockCloud>,
+        cluster: Arc<dyn Cluster>,
+        identity: String,
+        settings: Settings,
+    ) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                cloud,
+                cluster,
+                settings,
+                purchases: Purchases::new(identity),
+                memory: Mutex::new(Memory::new()),
+                said: std::sync::Mutex::default(),
+                untended: Notify::new(),
+            }),
+        }
+    }
+}
+
+impl Shared {
+    /// The memory, for one at a time.
+    async fn memory(&self) -> MutexGuard<'_, Memory> {
+        let mut memory = self.memory.lock().await;
+        let said = std::mem::take(&mut *self.said());
+        for uid in said.gone {
+            memory.forget(&uid);
+        }
+        if said.anew {
+            memory.starts_anew();
+        }
+        memory
+    }
+
+    fn said(&self) -> std::sync::MutexGuard<'_, Said> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// For people.
+fn planned(step: &Step) -> PlannedStep {
+    PlannedStep {
+        step: step.to_string(),
+        impact: step.impact(),
+    }
+}
+
+#[async_trait]
+impl LoadBalancers for IpBlocks {
+    fn provider(&self) -> &'static str {
+        NAME
+    }
+
+    fn component(&self) -> &'static str {
+        COMPONENT
+    }
+
+    async fn prepare(&self, demand: &Demand) -> Result<Box<dyn Prepared>, Setback> {
+        let prepared = Ensurance::prepare(self.shared.clone(), demand).await?;
+        Ok(Box::new(prepared))
+    }
+
+    async fn prepare_removal(&self, demand: &Demand) -> Result<Box<dyn Prepared>, Setback> {
+        let prepared = Removal::prepare(self.shared.clone(), demand).await?;
+        Ok(Box::new(prepared))
+    }
+
+    fn leavings(&self, service: &ServiceView) -> Leavings {
+        removal::leavings(service)
+    }
+
+    fn forget(&self, service_uid: &str) {
+        self.shared.said().gone.push(service_uid.to_owned());
+    }
+
+    fn observe_anew(&self) {
+        self.shared.said().anew = true;
+    }
+
+    fn observation_cost(&self) -> usize {
+        REQUESTS
+    }
+
+    async fn orphans(
+        &self,
+        _cluster: &str,
+        living: &[ServiceView],
+    ) -> Result<Vec<Orphan>, CloudError> {
+        self.shared.orphans(living).await
+    }
+
+    async fn remove_orphan(&self, orphan: &Orphan, gate: &dyn Gate) -> Result<(), Setback> {
+        self.shared.remove_orphan(orphan, gate).await
+    }
+
+    async fn tend(&self, attendant: &dyn Attendant) {
+        self.shared.tend(attendant).await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

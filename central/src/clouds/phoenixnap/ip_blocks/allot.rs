@@ -1,0 +1,421 @@
+//! Which Service has which address. Pure.
+//!
+//! A Service keeps what it has; whoever has nothing gets a free address of a block that is there, and
+//! only if there is none, one is to be bought.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use mooring_common::k8s::ObjectKey;
+
+use super::super::model::{Block, BlockStatus, Holder, Network};
+use super::layout;
+use super::ownership::{Owned, Owner};
+use super::settings::Settings;
+
+/// A Service that is to have an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Claimant {
+    pub(super) key: ObjectKey,
+    pub(super) uid: String,
+    /// In seconds since 1970.
+    pub(super) created: i64,
+    /// What this process has allotted to it.
+    pub(super) given: Option<Ipv4Addr>,
+    /// What our record on it says.
+    pub(super) recorded: Option<Ipv4Addr>,
+    /// What its status says.
+    pub(super) published: Option<Ipv4Addr>,
+    /// `spec.loadBalancerIP`.
+    pub(super) asked: Option<Ipv4Addr>,
+    /// The public network that its address was last published for, by our record.
+    pub(super) home: Option<String>,
+    /// Two complete listings have not had the block of its address.
+    pub(super) lost: bool,
+}
+
+impl Claimant {
+    /// What it has by our own word.
+    fn ours(&self) -> Option<Ipv4Addr> {
+        self.given.or(self.recorded)
+    }
+
+    /// What its user asks for, and we have not written.
+    fn wish(&self) -> Option<Ipv4Addr> {
+        let ours = [self.given, self.recorded];
+        self.asked.filter(|asked| !ours.contains(&Some(*asked)))
+    }
+
+    /// How well founded its hold on an address is; the lowest is the best.
+    fn rank(&self) -> u8 {
+        match (self.given, self.recorded, self.published) {
+            (Some(_), _, _) => 0,
+            (None, Some(recorded), Some(published)) if recorded == published => 1,
+            (None, None, None) => 3,
+            _ => 2,
+        }
+    }
+}
+
+/// All that is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct World<'a> {
+    pub(super) settings: &'a Settings,
+    /// Where blocks are bought.
+    pub(super) location: &'a str,
+    /// The public network that blocks are assigned to. `None`: they are assigned to none.
+    pub(super) network: Option<&'a Network>,
+    /// The blocks of this cluster.
+    pub(super) blocks: &'a [Owned],
+    pub(super) claimants: &'a [Claimant],
+}
+
+/// What a Service shall have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Share {
+    /// This address of the block of this id.
+    Address { block: String, address: Ipv4Addr },
+    /// This address, whose block is in the network and does not bear our tags any more.
+    Untagged { block: String, address: Ipv4Addr },
+    /// It had this address, whose block is not there.
+    Missing(Ipv4Addr),
+    /// This address, which is its user's own affair.
+    Foreign(Ipv4Addr),
+    /// No block that is there has an address for it.
+    Nothing,
+    /// It asks for what it cannot have.
+    Refused(String),
+}
+
+/// Who has what.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Allotment {
+    pub(super) shares: BTreeMap<ObjectKey, Share>,
+    /// Shared blocks of which nobody has an address, by id.
+    pub(super) unused: BTreeSet<String>,
+    /// Blocks of one Service beside the one that it uses, by id.
+    pub(super) doubles: BTreeMap<String, ObjectKey>,
+}
+
+impl World<'_> {
+    /// One of the blocks.
+    pub(super) fn block(&self, id: &str) -> Option<&Owned> {
+        self.blocks.iter().find(|owned| owned.block.id == id)
+    }
+
+    fn shared(&self) -> impl Iterator<Item = &Block> {
+        let of_pool = |owned: &&Owned| matches!(owned.owner, Owner::Pool(_));
+        self.blocks.iter().filter(of_pool).map(|owned| &owned.block)
+    }
+
+    /// Whether addresses of a shared block can be given out.
+    fn is_fit(&self, block: &Block) -> bool {
+        let is_in_reach = match (&block.holder, self.network) {
+            (None, _) => block.location == self.location,
+            (Some(Holder::PublicNetwork(id)), Some(network)) => *id == network.id,
+            (Some(_), None) => true,
+            (Some(Holder::Other(_)), Some(_)) => false,
+        };
+        is_in_reach && !matches!(block.status, BlockStatus::Subnetted | BlockStatus::Unknown)
+    }
+
+    fn is_in_place(&self, block: &Block) -> bool {
+        let network = self.network.map(|network| network.id.as_str());
+        block.holder.as_ref().and_then(Holder::network) == network
+    }
+}
+
+/// Decides who has what. The same world gives the same answer, whatever the order that it is
+/// described in.
+pub(super) fn allot(world: &World<'_>) -> Allotment {
+    let mut order: Vec<&Claimant> = world.claimants.iter().collect();
+    order.sort_by(|a, b| (a.rank(), a.created, &a.key).cmp(&(b.rank(), b.created, &b.key)));
+    let mut work = Work::new(world);
+    for claimant in &order {
+        work.keep(claimant);
+    }
+    for claimant in &order {
+        work.grant_wish(claimant);
+    }
+    for claimant in &order {
+        work.provide(claimant);
+    }
+    work.end()
+}
+
+struct Work<'a> {
+    world: &'a World<'a>,
+    /// The one that each Service uses of those that bear its name.
+    own: BTreeMap<&'a ObjectKey, &'a Block>,
+    taken: BTreeMap<Ipv4Addr, &'a ObjectKey>,
+    result: Allotment,
+}
+
+impl<'a> Work<'a> {
+    fn new(world: &'a World<'a>) -> Self {
+        let mut work = Self {
+            world,
+            own: BTreeMap::new(),
+            taken: BTreeMap::new(),
+            result: Allotment::default(),
+        };
+        for claimant in world.claimants {
+            work.choose_own(claimant);
+        }
+        work
+    }
+
+    /// Of several blocks that bear its name, the one that it uses, else the oldest.
+    fn choose_own(&mut self, claimant: &'a Claimant) {
+        let bears_name = |owned: &&Owned| match &owned.owner {
+            Owner::Service(key) => *key == claimant.key,
+            _ => false,
+        };
+        let named = self.world.blocks.iter().filter(bears_name);
+        let mut blocks: Vec<&Block> = named.map(|owned| &owned.block).collect();
+        blocks.sort_by_cached_key(|block| {
+            let has = |address: Option<Ipv4Addr>| {
+                address.is_some_and(|address| block.cidr.contains(&address))
+            };
+            let is_used = has(claimant.published) || has(claimant.ours()) || has(claimant.asked);
+            let is_in_place = self.world.is_in_place(block);
+            (
+                !(is_used && is_in_place),
+                !is_in_place,
+                !is_used,
+                block.created.is_none(),
+                block.created,
+                block.id.clone(),
+            )
+        });
+        let mut blocks = blocks.into_iter();
+        if let Some(used) = blocks.next() {
+            self.own.insert(&claimant.key, used);
+        }
+        let doubles = blocks.map(|block| (block.id.clone(), claimant.key.clone()));
+        self.result.doubles.extend(doubles);
+    }
+
+    /// The shared block that has this address to give.
+    fn shared_with(&self, address: Ipv4Addr) -> Option<&'a Block> {
+        let mut all = self
+            .world
+            .blocks
+            .iter()
+            .filter_map(|owned| matches!(owned.owner, Owner::Pool(_)).then_some(&owned.block));
+        all.find(|block| layout::is_usable(block.cidr, address))
+    }
+
+    fn take(&mut self, claimant: &'a Claimant, block: &Block, address: Ipv4Addr) {
+        self.taken.insert(address, &claimant.key);
+        let share = Share::Address {
+            block: block.id.clone(),
+            address,
+        };
+        self.result.shares.insert(claimant.key.clone(), share);
+    }
+
+    fn set(&mut self, claimant: &Claimant, share: Share) {
+        self.result.shares.insert(claimant.key.clone(), share);
+    }
+
+    /// What it has stays its own, unless another has a better right to it.
+    fn keep(&mut self, claimant: &'a Claimant) {
+        let had = [claimant.given, claimant.recorded, claimant.published];
+        for address in had.into_iter().flatten() {
+            let Some(block) = self.shared_with(address) else {
+                continue;
+            };
+            if !self.taken.contains_key(&address) {
+                return self.take(claimant, block, address);
+            }
+        }
+        if let Some(block) = self.own.get(&claimant.key).copied() {
+            let share = of_own(claimant, block);
+            self.set(claimant, share);
+        }
+    }
+
+    /// What its user asks for, if it can be had.
+    fn grant_wish(&mut self, claimant: &'a Claimant) {
+        let Some(wish) = claimant.wish() else { return };
+        if self.own.contains_key(&claimant.key) && !self.holds_shared(claimant) {
+            return;
+        }
+        if let Some(block) = self.shared_with(wish) {
+            match self.taken.get(&wish) {
+                Some(other) if **other != claimant.key => {
+                    let refusal = format!(
+                        "spec.loadBalancerIP: {wish} is the Service {other}'s; ask for another \
+                         address, or for none"
+                    );
+                    self.set(claimant, Share::Refused(refusal));
+                }
+                _ => self.take(claimant, block, wish),
+            }
+            return;
+        }
+        let mut others = self.world.blocks.iter();
+        let share = match others.find(|owned| owned.block.cidr.contains(&wish)) {
+            None => {
+                // What it had here can be another's.
+                self.taken.retain(|_, holder| **holder != claimant.key);
+                Share::Foreign(wish)
+            }
+            Some(Owned { block, owner }) => Share::Refused(match owner {
+                Owner::Service(other) => format!(
+                    "spec.loadBalancerIP: {wish} is in the IP block {} ({}), which the Service \
+                     {other} has for itself; ask for another address, or for none",
+                    block.id, block.cidr
+                ),
+                Owner::Pool(_) => format!(
+                    "spec.loadBalancerIP: {wish} is the network's own, its router's or the \
+                     broadcast address of the IP block {} ({}); ask for one between them, or for \
+                     none",
+                    block.id, block.cidr
+                ),
+                Owner::Marked | Owner::Unclear => format!(
+                    "spec.loadBalancerIP: {wish} is in the IP block {} ({}), which is given to \
+                     nobody, by its tags; ask for another address, or for none",
+                    block.id, block.cidr
+                ),
+            }),
+        };
+        self.set(claimant, share);
+    }
+
+    fn holds_shared(&self, claimant: &Claimant) -> bool {
+        match self.result.shares.get(&claimant.key) {
+            Some(Share::Address { address, .. }) => self.taken.get(address) == Some(&&claimant.key),
+            _ => false,
+        }
+    }
+
+    /// Whoever has nothing yet gets something.
+    fn provide(&mut self, claimant: &'a Claimant) {
+        if self.result.shares.contains_key(&claimant.key) {
+            return;
+        }
+        if let Some(address) = claimant.ours().filter(|_| !claimant.lost)
+            && !self.taken.contains_key(&address)
+            && let Some(share) = self.gone(address)
+        {
+            return self.set(claimant, share);
+        }
+        match self.free() {
+            Some((block, address)) if self.world.settings.sharing => {
+                self.take(claimant, block, address);
+            }
+            _ => self.set(claimant, Share::Nothing),
+        }
+    }
+
+    /// What is known of an address of ours that is in none of our blocks. `None`: its block is being
+    /// given back.
+    fn gone(&self, address: Ipv4Addr) -> Option<Share> {
+        let mut all = self.world.blocks.iter();
+        match all.find(|owned| owned.block.cidr.contains(&address)) {
+            Some(owned) if owned.owner == Owner::Unclear => Some(Share::Untagged {
+                block: owned.block.id.clone(),
+                address,
+            }),
+            Some(_) => None,
+            None => Some(match self.world.network.and_then(|n| n.block_of(address)) {
+                Some(block) => Share::Untagged {
+                    block: block.to_owned(),
+                    address,
+                },
+                None => Share::Missing(address),
+            }),
+        }
+    }
+
+    /// A free address: of a block that works before one that does not yet, and of the fullest of
+    /// them, so that the others can be given back when their Services go.
+    fn free(&self) -> Option<(&'a Block, Ipv4Addr)> {
+        let world = self.world;
+        let fit = world.blocks.iter().filter_map(|owned| {
+            let is_shared = matches!(owned.owner, Owner::Pool(_));
+            (is_shared && world.is_fit(&owned.block)).then_some(&owned.block)
+        });
+        let with_room = fit.filter_map(|block| {
+            let is_free = |address: &Ipv4Addr| !self.taken.contains_key(address);
+            let mut free = layout::usable(block.cidr).filter(is_free);
+            let address = free.next()?;
+            let left = free.count();
+            let works = world.network.is_none()
+                || (world.is_in_place(block) && block.status == BlockStatus::Assigned);
+            Some(((!works, left, block.created, &block.id), block, address))
+        });
+        let best = with_room.min_by(|(a, ..), (b, ..)| a.cmp(b));
+        best.map(|(_, block, address)| (block, address))
+    }
+
+    fn end(mut self) -> Allotment {
+        let used: BTreeSet<&String> = self
+            .result
+            .shares
+            .values()
+            .filter_map(|share| match share {
+                Share::Address { block, .. } => Some(block),
+                _ => None,
+            })
+            .collect();
+        let holds = |block: &Block| {
+            let mut taken = self.taken.keys();
+            taken.any(|address| block.cidr.contains(address))
+        };
+        let unused = self.world.shared();
+        let unused = unused.filter(|block| !used.contains(&block.id) && !holds(block));
+        self.result.unused = unused.map(|block| block.id.clone()).collect();
+        let idle = self
+            .own
+            .iter()
+            .filter(|(_, block)| !used.contains(&block.id));
+        let idle = idle.filter(|(key, _)| {
+            // Who is refused keeps what it has.
+            !matches!(self.result.shares.get(**key), Some(Share::Refused(_)))
+        });
+        let idle: Vec<_> = idle
+            .map(|(key, block)| (block.id.clone(), (*key).clone()))
+            .collect();
+        self.result.doubles.extend(idle);
+        self.result
+    }
+}
+
+/// What a Service has of a block that is its own: what it has or asks for, else the third.
+fn of_own(claimant: &Claimant, block: &Block) -> Share {
+    let is_usable = |address: &Ipv4Addr| layout::is_usable(block.cidr, *address);
+    let Block { id, cidr, .. } = block;
+    if let Some(wish) = claimant.wish().filter(|wish| !is_usable(wish)) {
+        let why = if cidr.contains(&wish) {
+            "is the network's own, its router's or the broadcast address of"
+        } else {
+            "is not in"
+        };
+        return Share::Refused(format!(
+            "spec.loadBalancerIP: {wish} {why} the IP block {id} ({cidr}) that the Service has; ask \
+             for an address of it, or for none"
+        ));
+    }
+    let known = [
+        claimant.asked,
+        claimant.given,
+        claimant.recorded,
+        claimant.published,
+    ];
+    let known = known.into_iter().flatten().find(is_usable);
+    match known.or_else(|| layout::third(*cidr)) {
+        Some(address) => Share::Address {
+            block: id.clone(),
+            address,
+        },
+        None => Share::Refused(format!(
+            "the IP block {id} ({cidr}) has no address for a Service"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests;

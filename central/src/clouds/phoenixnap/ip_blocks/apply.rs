@@ -1,0 +1,260 @@
+//! Steps, carried out: each is one request, and what is known follows what the cloud has answered.
+
+use std::time::Duration;
+
+use mooring_common::names::phoenixnap_tags as names;
+
+use super::super::model::BlockStatus;
+use super::Shared;
+use super::cloud::Order;
+use super::memory::{Memory, POLL};
+use super::ownership::{self, Owned};
+use super::purchase::{Claimed, Ours};
+use super::step::Step;
+use crate::cloud_api::{CloudError, ErrorKind};
+use crate::clouds::load_balancers::{Gate, Progress, Setback};
+
+/// What became of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// The cloud has taken it.
+    Done,
+    /// Not now; nothing was changed.
+    Later(Duration, String),
+    /// Something else is to be looked at before.
+    LookAgain,
+}
+
+impl From<(Duration, String)> for Progress {
+    fn from((after, what): (Duration, String)) -> Self {
+        Self::Wait { after, what }
+    }
+}
+
+/// What was asked for may have been done: the next listing tells.
+fn unheard(memory: &mut Memory, error: CloudError) -> Setback {
+    if error.may_have_been_done() {
+        memory.expires();
+    }
+    error.into()
+}
+
+impl Shared {
+    /// Carries a step out.
+    ///
+    /// # Errors
+    /// [`Setback`] unless the cloud has taken it, or is to be asked again in seconds.
+    pub(super) async fn take(
+        &self,
+        memory: &mut Memory,
+        step: &Step,
+        gate: &dyn Gate,
+    ) -> Result<Taken, Setback> {
+        match step {
+            Step::EnsureTags(names) => self.ensure_tags(memory, names, gate).await,
+            Step::Buy { .. } => self.buy(memory, step, gate).await,
+            Step::Attach { block, network, .. } => {
+                if let Some(later) = Self::not_yet(memory, block, network) {
+                    return Ok(later);
+                }
+                gate.before_write()?;
+                let answer = self.cloud.attach(network, block).await;
+                Self::in_network(memory, network, answer, gate, |memory| {
+                    memory.attached(block, network);
+                })
+            }
+            Step::Detach { block, network, .. } => {
+                if let Some(later) = Self::not_yet(memory, block, network) {
+                    return Ok(later);
+                }
+                gate.before_write()?;
+                let answer = self.cloud.detach(network, block).await;
+                Self::in_network(memory, network, answer, gate, |memory| {
+                    memory.detached(block, network);
+                })
+            }
+            Step::Mark { block, tags, .. } => {
+                // Another controller may have bought it, and never marked one.
+                if !memory.knows_tags(&[names::DELETE]) {
+                    self.ensure_tags(memory, &[names::DELETE], gate).await?;
+                }
+                gate.before_write()?;
+                let answer = self.cloud.set_tags(block, tags).await;
+                let busy = format!("the cloud is at work on the IP block {block}");
+                match answer {
+                    Err(error) if error.kind == ErrorKind::Busy => Ok(Taken::Later(POLL, busy)),
+                    answer => {
+                        answer.map_err(|error| unheard(memory, error))?;
+                        gate.written();
+                        memory.marked(block, tags.clone());
+                        Ok(Taken::Done)
+                    }
+                }
+            }
+            Step::Release { block, .. } => {
+                gate.before_write()?;
+                match self.cloud.release(block).await {
+                    Err(error) if error.kind == ErrorKind::Busy => {
+                        let busy = format!("the cloud is at work on the IP block {block}");
+                        Ok(Taken::Later(POLL, busy))
+                    }
+                    // Somebody else has given it back: the next listing says so.
+                    Err(error) if error.is_not_found() => {
+                        memory.released(block);
+                        Ok(Taken::Done)
+                    }
+                    answer => {
+                        answer.map_err(|error| unheard(memory, error))?;
+                        gate.written();
+                        memory.released(block);
+                        Ok(Taken::Done)
+                    }
+                }
+            }
+        }
+    }
+
+    /// A network takes one change after the other, and what has failed is not tried at once.
+    fn not_yet(memory: &mut Memory, block: &str, network: &str) -> Option<Taken> {
+        if let Some(left) = memory.is_busy(network) {
+            let what = format!("the public network {network} is at work on something else");
+            return Some(Taken::Later(left, what));
+        }
+        let is_failed = memory.block(block).is_some_and(|block| {
+            matches!(
+                block.status,
+                BlockStatus::ErrorAssigning | BlockStatus::ErrorUnassigning
+            )
+        });
+        if !is_failed {
+            return None;
+        }
+        if let Some(left) = memory.pause(block) {
+            let what = format!("the cloud has failed at the IP block {block}");
+            return Some(Taken::Later(left, what));
+        }
+        memory.tries_again(block);
+        None
+    }
+
+    fn in_network(
+        memory: &mut Memory,
+        network: &str,
+        answer: Result<(), CloudError>,
+        gate: &dyn Gate,
+        done: impl FnOnce(&mut Memory),
+    ) -> Result<Taken, Setback> {
+        match answer {
+            Ok(()) => {
+                gate.written();
+                done(memory);
+                Ok(Taken::Done)
+            }
+            Err(error) if error.kind == ErrorKind::Busy => {
+                let pause = error.retry_after.unwrap_or(POLL);
+                memory.set_busy(network, pause);
+                let what = format!("the public network {network} is busy");
+                Ok(Taken::Later(pause, what))
+            }
+            Err(error) => Err(unheard(memory, error)),
+        }
+    }
+
+    /// Tags are made one by one: the cloud refuses a block whose tags do not exist.
+    async fn ensure_tags(
+        &self,
+        memory: &mut Memory,
+        names: &[&str],
+        gate: &dyn Gate,
+    ) -> Result<Taken, Setback> {
+        let mut known = match memory.tags.take() {
+            Some(known) => known,
+            None => self.cloud.tag_names().await?,
+        };
+        for name in names {
+            if known.contains(*name) {
+                continue;
+            }
+            gate.before_write()?;
+            self.cloud.create_tag(name).await?;
+            gate.written();
+            tracing::info!(name, "made a tag for IP blocks");
+            known.insert((*name).to_owned());
+        }
+        memory.tags = Some(known);
+        Ok(Taken::Done)
+    }
+
+    /// Buys, if the world is still without such a block once nobody else may buy.
+    async fn buy(
+        &self,
+        memory: &mut Memory,
+        step: &Step,
+        gate: &dyn Gate,
+    ) -> Result<Taken, Setback> {
+        let Step::Buy {
+            location,
+            prefix,
+            owner,
+        } = step
+        else {
+            return Ok(Taken::LookAgain);
+        };
+        let cluster = self.cluster.id().await?;
+        let Some(ours) = memory.claim.take().filter(Ours::is_fresh) else {
+            gate.before_write()?;
+            gate.before_creation().await?;
+            return match self
+                .purchases
+                .claim(&*self.cluster, &step.to_string())
+                .await?
+            {
+                Claimed::Ours(ours) => {
+                    // What was bought before this claim shows in a listing that is begun now.
+                    memory.claim = Some(ours);
+                    memory.blocks = None;
+                    memory.network = None;
+                    Ok(Taken::LookAgain)
+                }
+                Claimed::Others(who) => {
+                    tracing::info!(who, "another purchase is under way");
+                    memory.expires();
+                    let what = "another purchase is under way".to_owned();
+                    Ok(Taken::Later(POLL, what))
+                }
+            };
+        };
+        let order = Order {
+            location: location.clone(),
+            prefix: *prefix,
+            tags: ownership::of_new(&cluster, owner),
+        };
+        if let Err(stop) = gate.before_write() {
+            self.purchases.settle(&*self.cluster, ours).await;
+            return Err(stop.into());
+        }
+        match self.cloud.buy(&order).await {
+            Ok(block) => {
+                gate.written();
+                tracing::info!(id = block.id, cidr = %block.cidr, "bought an IP block");
+                if let Some(owned) = Owned::of(block, &cluster) {
+                    memory.bought(owned);
+                } else {
+                    memory.expires();
+                }
+                self.purchases.settle(&*self.cluster, ours).await;
+                Ok(Taken::Done)
+            }
+            Err(error) => {
+                memory.expires();
+                if !error.may_have_been_done() {
+                    self.purchases.settle(&*self.cluster, ours).await;
+                }
+                if error.kind == ErrorKind::Busy {
+                    return Ok(Taken::Later(POLL, "the cloud is busy".to_owned()));
+                }
+                Err(error.into())
+            }
+        }
+    }
+}

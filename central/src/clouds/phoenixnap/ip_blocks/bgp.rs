@@ -1,0 +1,161 @@
+//! BGP: what those who speak it on a Node are told, in annotations of the Node.
+//!
+//! The keys are those that the Go controllers of this family write, so that kube-vip finds them with
+//! its option `annotations`: peers are counted from 0, and what holds for all of them is repeated.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use mooring_common::names::reasons;
+use mooring_common::node_addresses::AddressType;
+use mooring_common::node_view::NodeView;
+
+use super::super::setting::Setting;
+use super::Shared;
+use super::memory::Memory;
+use crate::clouds::load_balancers::{Attendant, Setback};
+
+/// How the keys begin.
+pub(super) const PREFIX: &str = "phoenixnap.com/";
+/// The cloud's number.
+const CLOUD_ASN: u32 = 65400;
+
+/// A peer group, as far as Nodes are told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::clouds::phoenixnap) struct Peers {
+    /// The number of the side that Nodes are on.
+    pub(in crate::clouds::phoenixnap) asn: u32,
+    /// The routers.
+    pub(in crate::clouds::phoenixnap) routers: Vec<Ipv4Addr>,
+    /// Whether they are more than one hop away.
+    pub(in crate::clouds::phoenixnap) is_multi_hop: bool,
+}
+
+/// The annotations of a Node that speaks from this address.
+pub(super) fn annotations(peers: &Peers, source: Ipv4Addr) -> BTreeMap<String, String> {
+    let mut routers = peers.routers.clone();
+    routers.sort_unstable();
+    let mut all = BTreeMap::new();
+    for (number, router) in routers.iter().enumerate() {
+        let mut put = |key: &str, value: String| {
+            all.insert(format!("{PREFIX}bgp-peers-{number}-{key}"), value);
+        };
+        put("node-asn", peers.asn.to_string());
+        put("peer-asn", CLOUD_ASN.to_string());
+        put("peer-ip", router.to_string());
+        put("src-ip", source.to_string());
+        put("peer-multi-hop", peers.is_multi_hop.to_string());
+    }
+    all
+}
+
+/// The address that a Node peers from: it must be a public one.
+pub(super) fn source(node: &NodeView) -> Option<Ipv4Addr> {
+    let is_public = |kind| kind == AddressType::ExternalIP;
+    let mut public = node
+        .addresses
+        .iter()
+        .filter(|address| is_public(address.kind));
+    public.find_map(|address| address.address.parse().ok())
+}
+
+/// What is to be written on which Nodes, by name: those that can peer, and do not say so yet.
+pub(super) fn missing(
+    peers: &Peers,
+    nodes: &[Arc<NodeView>],
+    written: &BTreeMap<String, BTreeMap<String, String>>,
+) -> BTreeMap<String, BTreeMap<String, String>> {
+    let wanted = nodes.iter().filter_map(|node| {
+        let wanted = annotations(peers, source(node)?);
+        let is_written = written.get(&node.name) == Some(&wanted);
+        (!is_written && !node.deleting).then(|| (node.name.clone(), wanted))
+    });
+    wanted.collect()
+}
+
+impl Shared {
+    /// Tells Nodes of their peers, if addresses are announced by BGP.
+    ///
+    /// # Errors
+    /// [`Setback`] unless all have been told who can be.
+    pub(super) async fn write_peers(
+        &self,
+        memory: &mut Memory,
+        attendant: &dyn Attendant,
+    ) -> Result<(), Setback> {
+        let Setting::Bgp { group } = &self.settings.setting else {
+            return Ok(());
+        };
+        let nodes = attendant.nodes();
+        let is_told = |node: &Arc<NodeView>| memory.annotated.contains_key(&node.name);
+        if nodes
+            .iter()
+            .all(|node| is_told(node) || source(node).is_none())
+        {
+            return Ok(());
+        }
+        let location = self.settings.location.as_deref().unwrap_or_default();
+        let Some(peers) = self.cloud.peers(group.as_deref(), location).await? else {
+            let note = format!(
+                "There is no BGP peer group in {location} that is ready, so that Nodes are not told \
+                 whom to announce addresses to; make one in the portal"
+            );
+            self.tell(memory, attendant, reasons::NO_PEER_GROUP, note)
+                .await;
+            return Ok(());
+        };
+        for (name, wanted) in missing(&peers, &nodes, &memory.annotated) {
+            attendant.before_write()?;
+            self.cluster.annotate_node(&name, &wanted).await?;
+            tracing::info!(node = name, "told a Node of its BGP peers");
+            memory.annotated.insert(name, wanted);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Node;
+    use mooring_common::k8s::Slim;
+    use serde_json::json;
+
+    use super::*;
+
+    fn node(name: &str, address: &str) -> Arc<NodeView> {
+        let node = json!({
+            "metadata": {"name": name},
+            "status": {"addresses": [{"type": "ExternalIP", "address": address}]},
+        });
+        let node: Node = serde_json::from_value(node).unwrap();
+        Arc::new(NodeView::slim(node))
+    }
+
+    #[test]
+    fn a_node_with_a_public_address_is_told_of_both_routers_once() {
+        let peers = Peers {
+            asn: 65401,
+            routers: ["169.254.247.1", "169.254.247.0"]
+                .map(|a| a.parse().unwrap())
+                .into(),
+            is_multi_hop: true,
+        };
+        let nodes = [node("a", "198.51.100.1"), node("v6", "2001:db8::1")];
+        let told = missing(&peers, &nodes, &BTreeMap::new());
+        assert_eq!(told.keys().collect::<Vec<_>>(), ["a"]);
+        let of_a = &told["a"];
+        assert_eq!(of_a.len(), 10);
+        for (key, value) in [
+            ("phoenixnap.com/bgp-peers-0-peer-ip", "169.254.247.0"),
+            ("phoenixnap.com/bgp-peers-1-peer-ip", "169.254.247.1"),
+            ("phoenixnap.com/bgp-peers-1-peer-asn", "65400"),
+            ("phoenixnap.com/bgp-peers-0-node-asn", "65401"),
+            ("phoenixnap.com/bgp-peers-0-src-ip", "198.51.100.1"),
+            ("phoenixnap.com/bgp-peers-0-peer-multi-hop", "true"),
+        ] {
+            assert_eq!(of_a[key], value, "{key}");
+        }
+        assert!(missing(&peers, &nodes, &told).is_empty());
+    }
+}

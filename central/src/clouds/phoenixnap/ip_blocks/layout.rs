@@ -1,0 +1,90 @@
+//! What the addresses of a block are for.
+//!
+//! The first is the block's own, the second the cloud's router, the last the broadcast address.
+
+use std::net::Ipv4Addr;
+
+use ipnet::Ipv4Net;
+
+/// The router of a block.
+pub(super) fn gateway(block: Ipv4Net) -> Option<Ipv4Addr> {
+    nth(block, 1)
+}
+
+/// The address of a block that has a Service of its own: the third.
+pub(super) fn third(block: Ipv4Net) -> Option<Ipv4Addr> {
+    nth(block, 2).filter(|address| is_usable(block, *address))
+}
+
+/// The addresses that Services can have, the lowest first.
+pub(super) fn usable(block: Ipv4Net) -> impl Iterator<Item = Ipv4Addr> {
+    let first = u32::from(block.network()).saturating_add(2);
+    let last = u32::from(block.broadcast());
+    (first..last).map(Ipv4Addr::from)
+}
+
+/// Whether a Service can have this address of the block.
+pub(super) fn is_usable(block: Ipv4Net, address: Ipv4Addr) -> bool {
+    let number = u32::from(address);
+    block.contains(&address)
+        && number >= u32::from(block.network()).saturating_add(2)
+        && number < u32::from(block.broadcast())
+}
+
+/// How many Services a block of this prefix length has addresses for.
+pub(super) fn capacity(prefix: u8) -> usize {
+    let addresses = 1_usize
+        .checked_shl(u32::from(32_u8.saturating_sub(prefix)))
+        .unwrap_or(usize::MAX);
+    addresses.saturating_sub(3)
+}
+
+fn nth(block: Ipv4Net, n: u32) -> Option<Ipv4Addr> {
+    let address = u32::from(block.network()).checked_add(n)?;
+    Some(Ipv4Addr::from(address)).filter(|address| block.contains(address))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(text: &str) -> Ipv4Net {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn the_third_is_given_and_router_and_ends_are_not() {
+        let small = block("203.0.113.8/29");
+        assert_eq!(third(small), Some(Ipv4Addr::new(203, 0, 113, 10)));
+        assert_eq!(gateway(small), Some(Ipv4Addr::new(203, 0, 113, 9)));
+        let all: Vec<u8> = usable(small).map(|address| address.octets()[3]).collect();
+        assert_eq!(all, [10, 11, 12, 13, 14]);
+        for number in 0..=255 {
+            let address = Ipv4Addr::new(203, 0, 113, number);
+            assert_eq!(
+                is_usable(small, address),
+                all.contains(&number),
+                "{address}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_capacity_is_the_number_of_usable_addresses() {
+        for prefix in 22..=32 {
+            let block = Ipv4Net::new(Ipv4Addr::new(203, 0, 112, 0), prefix).unwrap();
+            assert_eq!(usable(block).count(), capacity(prefix), "/{prefix}");
+        }
+        assert_eq!((capacity(29), capacity(28)), (5, 13));
+    }
+
+    #[test]
+    fn a_block_that_is_written_with_another_address_than_its_first_gives_the_same() {
+        assert_eq!(
+            third(block("203.0.113.11/29")),
+            third(block("203.0.113.8/29"))
+        );
+        assert_eq!(third(block("203.0.113.8/31")), None);
+        assert_eq!(third(block("255.255.255.255/32")), None);
+    }
+}

@@ -1,0 +1,153 @@
+//! Servers that are to be members of the public network: its VLAN reaches no others.
+
+use std::sync::Arc;
+
+use mooring_common::k8s::EventKind;
+use mooring_common::names::reasons;
+use mooring_common::node_view::NodeView;
+
+use super::super::facts;
+use super::super::model::Network;
+use super::Shared;
+use super::memory::{Memory, POLL};
+use crate::cloud_api::ErrorKind;
+use crate::clouds::load_balancers::{Attendant, Setback};
+
+/// A Node whose server is not in the network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Outsider {
+    pub(super) node: String,
+    pub(super) server: String,
+}
+
+/// Those of the Nodes that carry traffic whose servers are not in the network, by name. Nothing
+/// follows for a Node that is not (yet) known to be one of this cloud.
+pub(super) fn outsiders(network: &Network, nodes: &[Arc<NodeView>]) -> Vec<Outsider> {
+    let Some(members) = &network.servers else {
+        return Vec::new();
+    };
+    let outsider = |node: &Arc<NodeView>| {
+        let id = facts::parse_id(node.provider_id.as_deref()?).ok()?;
+        let server = id.instance().to_owned();
+        (node.carries_traffic() && !members.contains(&server)).then(|| Outsider {
+            node: node.name.clone(),
+            server,
+        })
+    };
+    let mut all: Vec<Outsider> = nodes.iter().filter_map(outsider).collect();
+    all.sort_by(|a, b| a.node.cmp(&b.node));
+    all
+}
+
+impl Shared {
+    /// Makes Nodes' servers members of the network, or tells which of them are not. Whether some are
+    /// on their way.
+    ///
+    /// # Errors
+    /// [`Setback`] if the process is to do nothing any more.
+    pub(super) async fn look_after_members(
+        &self,
+        memory: &mut Memory,
+        attendant: &dyn Attendant,
+    ) -> Result<bool, Setback> {
+        let Some((network, _)) = &memory.network else {
+            return Ok(false);
+        };
+        let all = outsiders(network, &attendant.nodes());
+        let network = network.id.clone();
+        if all.is_empty() {
+            return Ok(false);
+        }
+        if !self.settings.attaches_nodes {
+            let names: Vec<&str> = all.iter().map(|outsider| outsider.node.as_str()).collect();
+            let note = format!(
+                "The servers of these Nodes are not in the public network {network}, so that its \
+                 VLAN does not reach them and they cannot announce addresses: {}. Add them in the \
+                 portal, or start mooring-central with --attach-nodes",
+                names.join(", ")
+            );
+            self.tell(memory, attendant, reasons::NODE_NOT_IN_NETWORK, note)
+                .await;
+            return Ok(false);
+        }
+        for Outsider { node, server } in all {
+            if memory.is_busy(&network).is_some() {
+                break;
+            }
+            attendant.before_write()?;
+            match self.cloud.add_server(&network, &server).await {
+                Ok(()) => {
+                    tracing::info!(
+                        node,
+                        server,
+                        network,
+                        "made a server a member of the network"
+                    );
+                    memory.joined(&server);
+                }
+                Err(error) if error.kind == ErrorKind::Busy => {
+                    memory.set_busy(&network, error.retry_after.unwrap_or(POLL));
+                }
+                Err(error) => {
+                    let note = format!(
+                        "The server {server} of the Node {node} cannot be made a member of the public \
+                         network {network}: {error}"
+                    );
+                    self.tell(memory, attendant, reasons::NODE_NOT_IN_NETWORK, note)
+                        .await;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reports a Warning, unless it was reported within the last hour.
+    pub(super) async fn tell(
+        &self,
+        memory: &mut Memory,
+        attendant: &dyn Attendant,
+        reason: &'static str,
+        note: String,
+    ) {
+        if memory.is_news(&note) {
+            tracing::warn!("{note}");
+            attendant.tell(EventKind::Warning, reason, &note).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Node;
+    use mooring_common::k8s::Slim;
+    use serde_json::json;
+
+    use super::*;
+    use crate::clouds::phoenixnap::ip_blocks::testing::network;
+
+    fn node(name: &str, id: Option<&str>) -> Arc<NodeView> {
+        let node = json!({"metadata": {"name": name}, "spec": {"providerID": id}});
+        let node: Node = serde_json::from_value(node).unwrap();
+        Arc::new(NodeView::slim(node))
+    }
+
+    #[test]
+    fn only_nodes_of_this_cloud_that_are_known_not_to_be_members_are_outsiders() {
+        let nodes = [
+            node("b", Some("phoenixnap://5f1b0c2509268bc77fd06d22")),
+            node("a", Some("phoenixnap://5f1b0c2509268bc77fd06d21")),
+            node("in", Some("phoenixnap://5f1b0c2509268bc77fd06d20")),
+            node("new", None),
+            node("other", Some("aws:///x")),
+        ];
+        let mut network = network();
+        network.servers = Some(vec!["5f1b0c2509268bc77fd06d20".to_owned()]);
+        let names: Vec<String> = outsiders(&network, &nodes)
+            .into_iter()
+            .map(|o| o.node)
+            .collect();
+        assert_eq!(names, ["a", "b"]);
+        network.servers = None;
+        assert!(outsiders(&network, &nodes).is_empty());
+    }
+}

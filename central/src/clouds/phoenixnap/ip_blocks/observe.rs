@@ -1,0 +1,156 @@
+//! Services as claimants; blocks and network as the cloud lists them.
+
+use std::net::Ipv4Addr;
+
+use mooring_common::names::phoenixnap_tags as tags;
+use tokio::time::Instant;
+
+use super::super::api::Tag;
+use super::super::model::Network;
+use super::Shared;
+use super::allot::{Claimant, World};
+use super::memory::Memory;
+use super::ownership::Owned;
+use crate::clouds::load_balancers::{InvalidField, Setback};
+use crate::service_view::ServiceView;
+
+/// What a Service has and asks for. What cannot be read counts as not said: [`invalid`] tells of it.
+pub(super) fn claimant(service: &ServiceView, memory: &Memory) -> Claimant {
+    let read = |text: Option<&String>| text?.trim().parse::<Ipv4Addr>().ok();
+    let published = service
+        .ingress
+        .iter()
+        .find_map(|entry| read(entry.ip.as_ref()));
+    Claimant {
+        key: service.key.clone(),
+        uid: service.uid.clone(),
+        created: service.created,
+        given: memory.given.get(&service.uid).copied(),
+        recorded: read(service.allocated_addresses.as_ref()),
+        published,
+        asked: read(service.load_balancer_ip.as_ref()),
+        home: service.public_network.clone(),
+        lost: memory.lost.contains(&service.uid),
+    }
+}
+
+/// What of a Service cannot be understood.
+pub(super) fn invalid(service: &ServiceView) -> Vec<InvalidField> {
+    let mut faults = Vec::new();
+    let mut fault = |place: &str, value: &str, remedy: &str| {
+        faults.push(InvalidField {
+            place: place.to_owned(),
+            value: value.chars().take(80).collect(),
+            remedy: remedy.to_owned(),
+        });
+    };
+    if let Some(text) = &service.load_balancer_ip
+        && text.trim().parse::<Ipv4Addr>().is_err()
+    {
+        let remedy = "is no IPv4 address; write one like 203.0.113.10, or none";
+        fault("spec.loadBalancerIP", text, remedy);
+    }
+    if !service.ip_families.is_empty() && !service.ip_families.iter().any(|name| name == "IPv4") {
+        let remedy = "has no IPv4, and IP blocks of other families are not bought; add IPv4";
+        fault("spec.ipFamilies", &service.ip_families.join(","), remedy);
+    }
+    faults
+}
+
+impl Shared {
+    /// What of a Service asks for another location than that of the blocks. A location in the
+    /// configuration wins over it, as the Go controller's README has it.
+    pub(super) fn misplaced(&self, memory: &Memory, service: &ServiceView) -> Vec<InvalidField> {
+        let key = &self.settings.location_annotation;
+        let asked = service.annotation(key).map(str::trim).unwrap_or_default();
+        let there = self.world(memory, &[]).location.to_owned();
+        let is_fit = asked.is_empty() || asked.eq_ignore_ascii_case(&there);
+        if is_fit || self.settings.location.is_some() {
+            return Vec::new();
+        }
+        vec![InvalidField {
+            place: format!("annotation {key}"),
+            value: asked.chars().take(80).collect(),
+            remedy: format!(
+                "is not where the public network is, and a block cannot be assigned to a network of \
+                 another location; write {there}, or nothing"
+            ),
+        }]
+    }
+}
+
+/// The tags by which the cloud is asked for the blocks of a cluster.
+pub(super) fn of_cluster(cluster: &str) -> [Tag; 2] {
+    [
+        Tag::new(tags::CLUSTER, cluster),
+        Tag::new(tags::USAGE, tags::USAGE_VALUE),
+    ]
+}
+
+impl Shared {
+    /// The blocks, by a listing begun then or later.
+    pub(super) async fn list(&self, memory: &mut Memory, since: Instant) -> Result<(), Setback> {
+        if memory
+            .blocks
+            .as_ref()
+            .is_some_and(|(_, begun)| *begun >= since)
+        {
+            return Ok(());
+        }
+        let cluster = self.cluster.id().await?;
+        let begun = Instant::now();
+        let listed = self.cloud.blocks(&of_cluster(&cluster)).await?;
+        let ours = listed
+            .into_iter()
+            .filter_map(|block| Owned::of(block, &cluster));
+        memory.listed(ours.collect(), begun);
+        Ok(())
+    }
+
+    /// The public network, as it was then or later.
+    pub(super) async fn look_at_network(
+        &self,
+        memory: &mut Memory,
+        since: Instant,
+    ) -> Result<(), Setback> {
+        let Some(id) = self.settings.setting.network() else {
+            return Ok(());
+        };
+        if memory
+            .network
+            .as_ref()
+            .is_some_and(|(_, begun)| *begun >= since)
+        {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        let network = self.cloud.network(id).await?;
+        if let Some(location) = self.settings.location.as_ref()
+            && *location != network.location
+        {
+            return Err(Setback::Refused(format!(
+                "the public network {id} is in {}, and the configuration wants IP blocks in \
+                 {location}, which cannot be assigned to it; correct PNAP_LOCATION, or name another \
+                 network",
+                network.location
+            )));
+        }
+        memory.network = Some((network, begun));
+        Ok(())
+    }
+
+    /// What is known by now of these Services.
+    pub(super) fn world<'a>(&'a self, memory: &'a Memory, claimants: &'a [Claimant]) -> World<'a> {
+        let network: Option<&Network> = memory.network.as_ref().map(|(network, _)| network);
+        let location = network.map(|network| network.location.as_str());
+        World {
+            settings: &self.settings,
+            location: location
+                .or(self.settings.location.as_deref())
+                .unwrap_or_default(),
+            network,
+            blocks: memory.blocks.as_ref().map_or(&[], |(blocks, _)| blocks),
+            claimants,
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Blocks whose Services are no more.
+
+use std::net::Ipv4Addr;
+
+use tokio::time::Instant;
+
+use super::ownership::{Owned, Owner};
+use super::plan::mark;
+use super::{Shared, observe};
+use crate::cloud_api::{CloudError, ErrorKind};
+use crate::clouds::load_balancers::{Gate, MadeFor, Orphan, Setback};
+use crate::clouds::phoenixnap::NAME;
+use crate::service_view::ServiceView;
+
+impl Shared {
+    /// Those whose Service does not live, or wants no address any more; and shared ones of which no
+    /// Service has an address, unless some Service still waits for one.
+    ///
+    /// # Errors
+    /// [`CloudError`] unless the listing is complete.
+    pub(super) async fn orphans(&self, living: &[ServiceView]) -> Result<Vec<Orphan>, CloudError> {
+        let mut memory = self.memory().await;
+        let listed = self.list(&mut memory, Instant::now()).await;
+        listed.map_err(|setback| match setback {
+            Setback::Cloud(error) => error,
+            other => CloudError::new(NAME, ErrorKind::Transport, other.to_string()),
+        })?;
+        let Some((blocks, _)) = &memory.blocks else {
+            return Ok(Vec::new());
+        };
+        let waits = living.iter().any(|service| {
+            let wants = service.is_load_balancer && !service.deleting && service.has_finalizer();
+            wants && service.ingress.is_empty()
+        });
+        let orphan = |owned: &Owned| {
+            let made_for = match &owned.owner {
+                Owner::Service(key) => {
+                    let mut all = living.iter();
+                    let lives = all.any(|s| s.key == *key && may_hold(s));
+                    (!lives).then(|| MadeFor::Named(key.clone()))?
+                }
+                Owner::Pool(_) => {
+                    let mut all = living.iter();
+                    let is_used = all.any(|service| {
+                        let claimant = observe::claimant(service, &memory);
+                        let has = [claimant.given, claimant.recorded, claimant.published];
+                        let is_in = |address: &Ipv4Addr| owned.block.cidr.contains(address);
+                        may_hold(service) && has.iter().flatten().any(is_in)
+                    });
+                    (!is_used && !waits).then_some(MadeFor::Several)?
+                }
+                Owner::Marked | Owner::Unclear => return None,
+            };
+            Some(Orphan {
+                id: owned.block.id.clone(),
+                name: owned.block.cidr.to_string(),
+                made_for,
+            })
+        };
+        Ok(blocks.iter().filter_map(orphan).collect())
+    }
+
+    /// Marks one if it still bears the tags that it was found by: it is given back like any other then.
+    ///
+    /// # Errors
+    /// [`Setback`] unless it is marked.
+    pub(super) async fn remove_orphan(
+        &self,
+        orphan: &Orphan,
+        gate: &dyn Gate,
+    ) -> Result<(), Setback> {
+        let cluster = self.cluster.id().await?;
+        let mut memory = self.memory().await;
+        let block = self.cloud.block(&orphan.id).await?;
+        let found = Owned::of(block, &cluster).filter(|owned| owned.block.id == orphan.id);
+        let is_same = found
+            .as_ref()
+            .is_some_and(|owned| match (&owned.owner, &orphan.made_for) {
+                (Owner::Service(key), MadeFor::Named(named)) => key == named,
+                (Owner::Pool(_), MadeFor::Several) => true,
+                _ => false,
+            });
+        let Some(owned) = found.filter(|_| is_same) else {
+            return Err(Setback::Refused(format!(
+                "the IP block {} ({}) does not bear the tags any more that it was found by, and stays",
+                orphan.id, orphan.name
+            )));
+        };
+        self.take(&mut memory, &mark(&owned.block), gate).await?;
+        self.untended.notify_one();
+        Ok(())
+    }
+}
+
+/// Whether a Service may have something of ours.
+fn may_hold(service: &ServiceView) -> bool {
+    service.is_load_balancer || service.has_finalizer()
+}

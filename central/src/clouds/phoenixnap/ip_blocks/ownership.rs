@@ -1,0 +1,194 @@
+//! Whose a block is, by its tags.
+//!
+//! The tags are those of the Go controller, so that what it has bought goes on being used; blocks
+//! that several Services share bear [`tags::POOL`] instead of those of one Service.
+
+use mooring_common::k8s::ObjectKey;
+use mooring_common::names::phoenixnap_tags as tags;
+
+use super::super::api::Tag;
+use super::super::model::Block;
+
+/// Whose a block of this cluster is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Owner {
+    /// One Service's.
+    Service(ObjectKey),
+    /// Those of several Services; bought for the public network of this id.
+    Pool(String),
+    /// Nobody's any more: it is to be detached and released.
+    Marked,
+    /// It bears this cluster's marks and yet does not say whose it is, or says it twice.
+    Unclear,
+}
+
+/// A block of this cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Owned {
+    pub(super) block: Block,
+    pub(super) owner: Owner,
+}
+
+impl Owned {
+    /// The block, if its tags say that it is this cluster's. They are compared exactly, whatever was
+    /// asked of the listing that it comes from.
+    pub(super) fn of(block: Block, cluster: &str) -> Option<Self> {
+        let value = |name: &str| only(&block.tags, name);
+        let is_ours = value(tags::USAGE) == Some(tags::USAGE_VALUE)
+            && value(tags::CLUSTER) == Some(cluster)
+            && !cluster.is_empty();
+        is_ours.then(|| Self {
+            owner: owner(&block.tags),
+            block,
+        })
+    }
+}
+
+/// The value of the only tag of this name.
+fn only<'a>(all: &'a [Tag], name: &str) -> Option<&'a str> {
+    let mut named = all.iter().filter(|tag| tag.name == name);
+    match (named.next(), named.next()) {
+        (Some(tag), None) => tag.value.as_deref(),
+        _ => None,
+    }
+}
+
+fn owner(all: &[Tag]) -> Owner {
+    let has = |name: &str| all.iter().any(|tag| tag.name == name);
+    let marked = has(tags::DELETE);
+    let of_service = has(tags::SERVICE_NAMESPACE) || has(tags::SERVICE_NAME);
+    let of_pool = has(tags::POOL);
+    match (marked, of_service, of_pool) {
+        (true, false, false) => Owner::Marked,
+        (false, true, false) => {
+            let parts = (
+                only(all, tags::SERVICE_NAMESPACE),
+                only(all, tags::SERVICE_NAME),
+            );
+            match parts {
+                (Some(namespace), Some(name)) if !namespace.is_empty() && !name.is_empty() => {
+                    Owner::Service(ObjectKey::new(namespace, name))
+                }
+                _ => Owner::Unclear,
+            }
+        }
+        (false, false, true) => match only(all, tags::POOL) {
+            Some(network) if !network.is_empty() => Owner::Pool(network.to_owned()),
+            _ => Owner::Unclear,
+        },
+        // Whoever tags a block by hand that still serves does not take it from those whom it serves.
+        _ => Owner::Unclear,
+    }
+}
+
+/// The tags of a new block of this cluster.
+pub(super) fn of_new(cluster: &str, owner: &Owner) -> Vec<Tag> {
+    let mut all = vec![
+        Tag::new(tags::USAGE, tags::USAGE_VALUE),
+        Tag::new(tags::CLUSTER, cluster),
+    ];
+    match owner {
+        Owner::Service(key) => {
+            all.push(Tag::new(tags::SERVICE_NAMESPACE, &key.namespace));
+            all.push(Tag::new(tags::SERVICE_NAME, &key.name));
+        }
+        Owner::Pool(network) => all.push(Tag::new(tags::POOL, network)),
+        Owner::Marked | Owner::Unclear => {}
+    }
+    all
+}
+
+/// All tags of a block that is nobody's any more: those that it has, its owner's left out.
+pub(super) fn marked(all: &[Tag]) -> Vec<Tag> {
+    let of_owner = [
+        tags::SERVICE_NAMESPACE,
+        tags::SERVICE_NAME,
+        tags::POOL,
+        tags::DELETE,
+    ];
+    let kept = all
+        .iter()
+        .filter(|tag| !of_owner.contains(&tag.name.as_str()));
+    let mut marked: Vec<Tag> = kept.cloned().collect();
+    marked.push(Tag::new(tags::DELETE, tags::DELETE_VALUE));
+    marked
+}
+
+/// The names of tags that must exist before a block can bear them.
+pub(super) const fn names(is_shared: bool) -> &'static [&'static str] {
+    if is_shared {
+        &[tags::USAGE, tags::CLUSTER, tags::POOL, tags::DELETE]
+    } else {
+        &[
+            tags::USAGE,
+            tags::CLUSTER,
+            tags::SERVICE_NAMESPACE,
+            tags::SERVICE_NAME,
+            tags::DELETE,
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clouds::phoenixnap::ip_blocks::testing::block;
+
+    fn tagged(tags: &[Tag]) -> Block {
+        Block {
+            tags: tags.to_vec(),
+            ..block("b", "203.0.113.8/29")
+        }
+    }
+
+    fn web() -> Owner {
+        Owner::Service(ObjectKey::new("default", "web"))
+    }
+
+    #[test]
+    fn what_is_bought_is_found_again() {
+        for owner in [web(), Owner::Pool("net".to_owned())] {
+            let block = tagged(&of_new("uid", &owner));
+            let found = Owned::of(block.clone(), "uid").unwrap();
+            assert_eq!(found.owner, owner);
+            assert_eq!(Owned::of(block.clone(), "other"), None);
+            let marked = tagged(&marked(&block.tags));
+            assert_eq!(Owned::of(marked, "uid").unwrap().owner, Owner::Marked);
+        }
+    }
+
+    #[test]
+    fn a_block_of_another_cluster_or_of_a_cluster_without_name_is_not_ours() {
+        let other = tagged(&of_new("elsewhere", &web()));
+        assert_eq!(Owned::of(other, "uid"), None);
+        let nameless = tagged(&of_new("", &web()));
+        assert_eq!(Owned::of(nameless, ""), None);
+        let mut twice = of_new("uid", &web());
+        twice.push(Tag::new(tags::CLUSTER, "elsewhere"));
+        assert_eq!(Owned::of(tagged(&twice), "uid"), None);
+        let mut foreign = of_new("uid", &web());
+        foreign[0] = Tag::new(tags::USAGE, "somebody-elses");
+        assert_eq!(Owned::of(tagged(&foreign), "uid"), None);
+    }
+
+    #[test]
+    fn a_tag_delete_on_a_block_that_serves_takes_it_from_nobody() {
+        let mut contradicting = of_new("uid", &web());
+        contradicting.push(Tag::new(tags::DELETE, "true"));
+        let found = Owned::of(tagged(&contradicting), "uid").unwrap();
+        assert_eq!(found.owner, Owner::Unclear);
+        let half: Vec<Tag> = of_new("uid", &web()).into_iter().take(3).collect();
+        assert_eq!(
+            Owned::of(tagged(&half), "uid").unwrap().owner,
+            Owner::Unclear
+        );
+    }
+
+    #[test]
+    fn marking_keeps_the_tags_of_others() {
+        let mut all = of_new("uid", &web());
+        all.push(Tag::new("cost-center", "7"));
+        let names: Vec<String> = marked(&all).into_iter().map(|tag| tag.name).collect();
+        assert_eq!(names, ["usage", "cluster", "cost-center", "delete"]);
+    }
+}

@@ -1,0 +1,320 @@
+//! What comes next for a Service, for one that goes, and for blocks that nobody needs. Pure.
+//!
+//! One step at a time: after each, the world is looked at anew.
+//!
+//! **Guarantees.** Nothing is bought for a Service for which there is a block. Nothing is done to a
+//! block that is not this cluster's by its tags. No address is provided whose block is not assigned to
+//! the network.
+
+use std::net::Ipv4Addr;
+
+use super::super::model::{Block, BlockStatus, Holder, Network};
+use super::super::setting::Mode;
+use super::allot::{Allotment, Claimant, Share, World, allot};
+use super::layout;
+use super::ownership::{self, Owned, Owner};
+use super::step::Step;
+
+/// How many IPv4 blocks a public network takes.
+const MOST_PER_NETWORK: usize = 10;
+
+/// How many subnets an L2Network takes.
+const MOST_SUBNETS: usize = 8;
+
+/// What comes next for a Service that is to have an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// This is to be done.
+    Take(Step),
+    /// The cloud needs time.
+    Wait(String),
+    /// It has this address, of this block, and it works.
+    Provide { block: String, address: Ipv4Addr },
+    /// It has this address, of this block, which does not bear our tags any more.
+    ProvideUntagged { block: String, address: Ipv4Addr },
+    /// This address of its user's is none of our business.
+    LeaveAlone(Ipv4Addr),
+    /// The block of this address is not there. Another listing is to say so before that is believed.
+    LookAgain(Ipv4Addr),
+    /// It cannot be given what it asks for as things are.
+    Refuse(String),
+}
+
+/// What comes next for one of the claimants, whose share is known.
+pub(super) fn next(world: &World<'_>, claimant: &Claimant, allotment: &Allotment) -> Next {
+    match allotment.shares.get(&claimant.key) {
+        Some(Share::Address { block, address }) => match world.block(block) {
+            Some(owned) => lead(world, claimant, owned, *address),
+            None => Next::LookAgain(*address),
+        },
+        Some(Share::Untagged { block, address }) => Next::ProvideUntagged {
+            block: block.clone(),
+            address: *address,
+        },
+        Some(Share::Missing(address)) => Next::LookAgain(*address),
+        Some(Share::Foreign(address)) => Next::LeaveAlone(*address),
+        Some(Share::Refused(why)) => Next::Refuse(why.clone()),
+        Some(Share::Nothing) => buy(world, claimant),
+        None => Next::Refuse("it is not among the Services that are to have an address".to_owned()),
+    }
+}
+
+/// Leads a block to where its address works.
+fn lead(world: &World<'_>, claimant: &Claimant, owned: &Owned, address: Ipv4Addr) -> Next {
+    let block = &owned.block;
+    let Block { id, cidr, .. } = block;
+    let wait = |what: &str| Next::Wait(format!("the IP block {id} ({cidr}) is {what}"));
+    let provide = Next::Provide {
+        block: id.clone(),
+        address,
+    };
+    let Some(network) = world.network else {
+        return match &block.status {
+            BlockStatus::Creating => wait("being bought"),
+            BlockStatus::Subnetted | BlockStatus::Unknown => refuse_status(block),
+            _ => provide,
+        };
+    };
+    let attach = || attach(world, block);
+    match (&block.status, &block.holder) {
+        (BlockStatus::Subnetted | BlockStatus::Unknown, _) => refuse_status(block),
+        (BlockStatus::Creating, _) => wait("being bought"),
+        (BlockStatus::Unassigning, _) => wait("being unassigned"),
+        (BlockStatus::Unassigned, _) => attach(),
+        (BlockStatus::Assigning, None) => wait("being assigned"),
+        (BlockStatus::ErrorAssigning | BlockStatus::ErrorUnassigning, None) => attach(),
+        (BlockStatus::Assigned, None) => Next::Wait(format!(
+            "the IP block {id} ({cidr}) is assigned, and the cloud does not say to what"
+        )),
+        (status, Some(Holder::PublicNetwork(holder))) if *holder == network.id => match status {
+            BlockStatus::Assigned => provide,
+            BlockStatus::Assigning => wait("being assigned"),
+            _ => attach(),
+        },
+        (status, Some(holder)) => {
+            let moves = holder
+                .network()
+                .filter(|id| has_moved(claimant, &owned.owner, id));
+            match moves {
+                Some(_) if *status == BlockStatus::Assigning => wait("being assigned"),
+                Some(old) => Next::Take(Step::Detach {
+                    block: id.clone(),
+                    cidr: *cidr,
+                    network: old.to_owned(),
+                    is_used: true,
+                }),
+                None => Next::Refuse(format!(
+                    "the IP block {id} ({cidr}) of the Service is assigned to the {holder}, and not \
+                     to the public network {} that the configuration names; take it from there, or \
+                     name that network",
+                    network.id
+                )),
+            }
+        }
+    }
+}
+
+/// Whether it is our own work that the block is in that network: the configuration named it before.
+fn has_moved(claimant: &Claimant, owner: &Owner, network: &str) -> bool {
+    match owner {
+        Owner::Pool(bought_for) => {
+            bought_for == network || claimant.home.as_deref() == Some(network)
+        }
+        _ => claimant.home.as_deref() == Some(network),
+    }
+}
+
+fn refuse_status(block: &Block) -> Next {
+    let Block { id, cidr, .. } = block;
+    Next::Refuse(match &block.status {
+        BlockStatus::Subnetted => format!(
+            "the IP block {id} ({cidr}) of the Service was cut into smaller ones, and is left alone; \
+             undo that, or delete the Service"
+        ),
+        _ => format!(
+            "the IP block {id} ({cidr}) of the Service is in a state that this version does not \
+             know, and is left alone"
+        ),
+    })
+}
+
+fn attach(world: &World<'_>, block: &Block) -> Next {
+    let Some(network) = world.network else {
+        return Next::Wait("there is no network".to_owned());
+    };
+    let Block {
+        id, cidr, location, ..
+    } = block;
+    if *location != network.location {
+        return Next::Refuse(format!(
+            "the IP block {id} ({cidr}) of the Service is in {location}, and the public network {} in \
+             {}, where it cannot be assigned to it; name a network in {location}, or delete the \
+             Service and create it anew",
+            network.id, network.location
+        ));
+    }
+    let others = network.blocks.iter().filter(|(other, _)| other != id);
+    if others.count() >= MOST_PER_NETWORK {
+        return Next::Refuse(full(world));
+    }
+    Next::Take(Step::Attach {
+        block: id.clone(),
+        cidr: *cidr,
+        network: network.id.clone(),
+    })
+}
+
+/// What there is no room for.
+fn full(world: &World<'_>) -> String {
+    let network = world.network.map(|n| n.id.as_str()).unwrap_or_default();
+    let remedy = if world.settings.sharing {
+        "--ip-block-size=28 makes the next blocks larger; or name another public network"
+    } else {
+        "let Services share blocks (--ip-block-sharing=true), or name another public network"
+    };
+    format!(
+        "the public network {network} has {MOST_PER_NETWORK} IP blocks, more than which it does not \
+         take, so none is bought; delete a Service, or take a block of somebody else's from it; \
+         {remedy}"
+    )
+}
+
+/// A block for a Service that none has an address for.
+fn buy(world: &World<'_>, claimant: &Claimant) -> Next {
+    let settings = world.settings;
+    let (most, there) = (settings.most, world.blocks.len());
+    if there >= most {
+        return Next::Refuse(format!(
+            "this cluster has {there} IP blocks, and --max-ip-blocks={most} permits no further one, \
+             so none is bought; raise it, or delete a Service"
+        ));
+    }
+    let owner = match (settings.sharing, world.network) {
+        (false, _) => Owner::Service(claimant.key.clone()),
+        (true, Some(network)) => Owner::Pool(network.id.clone()),
+        (true, None) => Owner::Pool(BGP_POOL.to_owned()),
+    };
+    let is_ours = |owned: &&Owned| matches!(owned.owner, Owner::Service(_) | Owner::Pool(_));
+    if settings.setting.mode() == Mode::L2
+        && world.blocks.iter().filter(is_ours).count() >= MOST_SUBNETS
+    {
+        return Next::Refuse(format!(
+            "the L2Network of the public network has {MOST_SUBNETS} subnets, more than which it does \
+             not take, so no IP block is bought; delete a Service; --ip-block-size=28 makes the next \
+             blocks larger"
+        ));
+    }
+    let is_coming = |owned: &&Owned| {
+        let is_without_addresses = layout::capacity(owned.block.cidr.prefix_len()) == 0;
+        owned.owner == owner && owned.block.status == BlockStatus::Creating && is_without_addresses
+    };
+    if world.blocks.iter().any(|owned| is_coming(&owned)) {
+        return Next::Wait("an IP block is being bought".to_owned());
+    }
+    if let Some(network) = world.network {
+        let is_bound = |owned: &&Owned| {
+            let is_elsewhere = network.blocks.iter().all(|(id, _)| *id != owned.block.id);
+            is_elsewhere && !matches!(owned.owner, Owner::Marked | Owner::Unclear)
+        };
+        let bound = world.blocks.iter().filter(is_bound).count();
+        if network.blocks.len() + bound >= MOST_PER_NETWORK {
+            return Next::Refuse(full(world));
+        }
+    }
+    Next::Take(Step::Buy {
+        location: world.location.to_owned(),
+        prefix: settings.prefix(),
+        owner,
+    })
+}
+
+/// What stands for the network in the tag of blocks that are bought to be announced by BGP.
+pub(super) const BGP_POOL: &str = "bgp";
+
+/// What is to be marked when a Service goes that is not among the claimants any more: all blocks that
+/// are its own, and those shared ones that nobody needs then.
+pub(super) fn removal(world: &World<'_>, going: &Claimant) -> Vec<Step> {
+    let allotment = allot(world);
+    let is_its = |owned: &&Owned| match &owned.owner {
+        Owner::Service(key) => *key == going.key,
+        Owner::Pool(_) => allotment.unused.contains(&owned.block.id),
+        Owner::Marked | Owner::Unclear => false,
+    };
+    let is_whole = |owned: &&Owned| owned.block.status != BlockStatus::Subnetted;
+    let all = world.blocks.iter().filter(is_its).filter(is_whole);
+    all.map(|owned| mark(&owned.block)).collect()
+}
+
+/// Makes a block nobody's.
+pub(super) fn mark(block: &Block) -> Step {
+    Step::Mark {
+        block: block.id.clone(),
+        cidr: block.cidr,
+        tags: ownership::marked(&block.tags),
+    }
+}
+
+/// What comes next for a block that is marked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Disposal {
+    /// This is to be done.
+    Take(Step),
+    /// The cloud needs time.
+    Wait,
+    /// It stays: the text says why, and what to do.
+    Stuck(String),
+}
+
+/// Leads a block that is nobody's any more out of the network that it is really in, and gives it back.
+/// `None`: it is somebody's. One that did not arrive at its network may be listed there and say of
+/// itself that it is nowhere: `network` is the one to look at then.
+pub(super) fn dispose(owned: &Owned, network: Option<&Network>) -> Option<Disposal> {
+    if owned.owner != Owner::Marked {
+        return None;
+    }
+    let Block {
+        id,
+        cidr,
+        status,
+        holder,
+        ..
+    } = &owned.block;
+    let listed = network.filter(|network| network.blocks.iter().any(|(other, _)| other == id));
+    let listed = listed.map(|network| Holder::PublicNetwork(network.id.clone()));
+    let holder = match status {
+        BlockStatus::ErrorAssigning => holder.clone().or(listed),
+        _ => holder.clone(),
+    };
+    Some(match (status, holder) {
+        (BlockStatus::Creating | BlockStatus::Assigning | BlockStatus::Unassigning, _) => {
+            Disposal::Wait
+        }
+        (BlockStatus::Unassigned, _) | (BlockStatus::ErrorAssigning, None) => {
+            Disposal::Take(Step::Release {
+                block: id.clone(),
+                cidr: *cidr,
+            })
+        }
+        (
+            BlockStatus::Assigned | BlockStatus::ErrorAssigning | BlockStatus::ErrorUnassigning,
+            Some(Holder::PublicNetwork(network)),
+        ) => Disposal::Take(Step::Detach {
+            block: id.clone(),
+            cidr: *cidr,
+            network,
+            is_used: false,
+        }),
+        (BlockStatus::Subnetted | BlockStatus::Unknown, _) => Disposal::Stuck(format!(
+            "the IP block {id} ({cidr}) is to be given back, and cannot be in its state; it is paid \
+             for until somebody gives it back by hand"
+        )),
+        (_, Some(holder)) => Disposal::Stuck(format!(
+            "the IP block {id} ({cidr}) is to be given back, and is assigned to the {holder}, where \
+             Mooring has not put it; it is paid for until somebody takes it from there"
+        )),
+        (_, None) => Disposal::Wait,
+    })
+}
+
+#[cfg(test)]
+mod tests;

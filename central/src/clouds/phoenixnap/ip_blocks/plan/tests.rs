@@ -1,0 +1,286 @@
+mod properties;
+
+use super::*;
+use crate::clouds::phoenixnap::ip_blocks::settings::Settings;
+use crate::clouds::phoenixnap::ip_blocks::testing::{
+    CLUSTER, NETWORK, block, in_network, key, network, settings,
+};
+
+fn web() -> Claimant {
+    Claimant {
+        key: key("web"),
+        uid: "web".to_owned(),
+        created: 0,
+        given: None,
+        recorded: None,
+        published: None,
+        asked: None,
+        home: None,
+        lost: false,
+    }
+}
+
+fn of(owner: Owner, status: BlockStatus, holder: Option<Holder>) -> Owned {
+    let tags = ownership::of_new(CLUSTER, &owner);
+    let block = Block {
+        tags,
+        status,
+        holder,
+        ..block("b", "203.0.113.8/29")
+    };
+    Owned { block, owner }
+}
+
+fn own(status: BlockStatus, holder: Option<Holder>) -> Owned {
+    of(Owner::Service(key("web")), status, holder)
+}
+
+fn planned(settings: &Settings, network: &Network, blocks: &[Owned], claimant: &Claimant) -> Next {
+    let claimants = [claimant.clone()];
+    let world = World {
+        settings,
+        location: "PHX",
+        network: Some(network),
+        blocks,
+        claimants: &claimants,
+    };
+    next(&world, claimant, &allot(&world))
+}
+
+fn after(owned: Owned) -> Next {
+    planned(&settings(false), &network(), &[owned], &web())
+}
+
+fn attach() -> Next {
+    Next::Take(Step::Attach {
+        block: "b".to_owned(),
+        cidr: "203.0.113.8/29".parse().unwrap(),
+        network: NETWORK.to_owned(),
+    })
+}
+
+fn is_wait(next: &Next) -> bool {
+    matches!(next, Next::Wait(_))
+}
+
+fn refusal(next: Next) -> String {
+    match next {
+        Next::Refuse(why) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn every_state_of_a_block_has_its_next_step() {
+    let ours = in_network(NETWORK);
+    let provided = Next::Provide {
+        block: "b".to_owned(),
+        address: "203.0.113.10".parse().unwrap(),
+    };
+    assert!(is_wait(&after(own(BlockStatus::Creating, None))));
+    assert_eq!(after(own(BlockStatus::Unassigned, None)), attach());
+    assert!(is_wait(&after(own(BlockStatus::Assigning, ours.clone()))));
+    assert!(is_wait(&after(own(BlockStatus::Assigning, None))));
+    assert_eq!(after(own(BlockStatus::Assigned, ours.clone())), provided);
+    assert!(is_wait(&after(own(BlockStatus::Assigned, None))));
+    assert!(is_wait(&after(own(BlockStatus::Unassigning, ours.clone()))));
+    assert_eq!(after(own(BlockStatus::ErrorAssigning, None)), attach());
+    assert_eq!(
+        after(own(BlockStatus::ErrorAssigning, ours.clone())),
+        attach()
+    );
+    assert_eq!(
+        after(own(BlockStatus::ErrorUnassigning, ours.clone())),
+        attach()
+    );
+    refusal(after(own(BlockStatus::Subnetted, None)));
+    refusal(after(own(BlockStatus::Unknown, ours)));
+}
+
+#[test]
+fn a_block_elsewhere_is_let_be_unless_the_configuration_named_that_network_before() {
+    let elsewhere = || own(BlockStatus::Assigned, in_network("old"));
+    let told = refusal(after(elsewhere()));
+    assert!(told.contains("old") && told.contains(NETWORK), "{told}");
+    let server = Some(Holder::Other("server 7".to_owned()));
+    let told = refusal(after(own(BlockStatus::Assigned, server)));
+    assert!(told.contains("server 7"), "{told}");
+    let moved = Claimant {
+        home: Some("old".to_owned()),
+        ..web()
+    };
+    let next = planned(&settings(false), &network(), &[elsewhere()], &moved);
+    let detach = Step::Detach {
+        block: "b".to_owned(),
+        cidr: "203.0.113.8/29".parse().unwrap(),
+        network: "old".to_owned(),
+        is_used: true,
+    };
+    assert_eq!(next, Next::Take(detach));
+}
+
+#[test]
+fn a_service_without_a_block_gets_one_bought_for_it_alone_or_to_be_shared() {
+    let bought = |sharing| match planned(&settings(sharing), &network(), &[], &web()) {
+        Next::Take(Step::Buy { owner, prefix, .. }) => (owner, prefix),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(bought(false), (Owner::Service(key("web")), 29));
+    assert_eq!(bought(true), (Owner::Pool(NETWORK.to_owned()), 29));
+}
+
+#[test]
+fn no_block_is_bought_beyond_what_flags_and_network_permit() {
+    let limited = Settings {
+        most: 0,
+        ..settings(true)
+    };
+    let told = refusal(planned(&limited, &network(), &[], &web()));
+    assert!(told.contains("--max-ip-blocks=0"), "{told}");
+    let mut full = network();
+    for number in 0..10 {
+        let cidr = format!("198.51.100.{}/29", number * 8).parse().unwrap();
+        full.blocks.push((format!("x{number}"), cidr));
+    }
+    let told = refusal(planned(&settings(true), &full, &[], &web()));
+    assert!(told.contains("10 IP blocks"), "{told}");
+    full.blocks.pop();
+    let other = of(Owner::Service(key("other")), BlockStatus::Unassigned, None);
+    let told = refusal(planned(&settings(true), &full, &[other], &web()));
+    assert!(told.contains("10 IP blocks"), "{told}");
+}
+
+#[test]
+fn a_block_of_another_location_is_not_assigned_to_the_network() {
+    let mut away = own(BlockStatus::Unassigned, None);
+    away.block.location = "ASH".to_owned();
+    let told = refusal(after(away));
+    assert!(told.contains("ASH") && told.contains("PHX"), "{told}");
+}
+
+#[test]
+fn with_bgp_a_block_works_without_a_network() {
+    let settings = Settings {
+        setting: "bgp://".parse().unwrap(),
+        location: Some("PHX".to_owned()),
+        ..settings(true)
+    };
+    let pool = of(
+        Owner::Pool(BGP_POOL.to_owned()),
+        BlockStatus::Unassigned,
+        None,
+    );
+    let (blocks, claimants) = ([pool], [web()]);
+    let world = World {
+        settings: &settings,
+        location: "PHX",
+        network: None,
+        blocks: &blocks,
+        claimants: &claimants,
+    };
+    let next = next(&world, &claimants[0], &allot(&world));
+    assert!(matches!(next, Next::Provide { .. }), "{next:?}");
+}
+
+#[test]
+fn a_service_that_goes_leaves_no_block_of_its_own_and_no_shared_one_that_nobody_needs() {
+    let mut blocks = vec![
+        own(BlockStatus::Assigned, in_network(NETWORK)),
+        own(BlockStatus::Assigned, in_network("elsewhere")),
+        of(
+            Owner::Pool(NETWORK.to_owned()),
+            BlockStatus::Assigned,
+            in_network(NETWORK),
+        ),
+        of(
+            Owner::Service(key("other")),
+            BlockStatus::Assigned,
+            in_network(NETWORK),
+        ),
+    ];
+    for (number, owned) in blocks.iter_mut().enumerate() {
+        owned.block.id = format!("b{number}");
+        owned.block.cidr = format!("203.0.113.{}/29", number * 8).parse().unwrap();
+    }
+    let marked = |claimants: &[Claimant]| -> Vec<String> {
+        let (settings, network) = (settings(true), network());
+        let world = World {
+            settings: &settings,
+            location: "PHX",
+            network: Some(&network),
+            blocks: &blocks,
+            claimants,
+        };
+        let steps = removal(&world, &web()).into_iter();
+        let id = |step| match step {
+            Step::Mark { block, .. } => block,
+            other => panic!("{other}"),
+        };
+        steps.map(id).collect()
+    };
+    assert_eq!(marked(&[]), ["b0", "b1", "b2"]);
+    let still = Claimant {
+        key: key("still"),
+        recorded: Some("203.0.113.18".parse().unwrap()),
+        ..web()
+    };
+    assert_eq!(marked(&[still]), ["b0", "b1"]);
+}
+
+#[test]
+fn a_marked_block_goes_out_of_the_network_that_it_is_really_in_and_back() {
+    let disposed = |status, holder| {
+        let marked = of(Owner::Marked, status, holder);
+        dispose(&marked, Some(&network())).unwrap()
+    };
+    let detach = |network: &str| {
+        Disposal::Take(Step::Detach {
+            block: "b".to_owned(),
+            cidr: "203.0.113.8/29".parse().unwrap(),
+            network: network.to_owned(),
+            is_used: false,
+        })
+    };
+    let release = Disposal::Take(Step::Release {
+        block: "b".to_owned(),
+        cidr: "203.0.113.8/29".parse().unwrap(),
+    });
+    let old = in_network("old");
+    assert_eq!(disposed(BlockStatus::Assigned, old.clone()), detach("old"));
+    assert_eq!(
+        disposed(BlockStatus::ErrorUnassigning, old.clone()),
+        detach("old")
+    );
+    assert_eq!(disposed(BlockStatus::Unassigned, None), release);
+    for status in [
+        BlockStatus::Creating,
+        BlockStatus::Assigning,
+        BlockStatus::Unassigning,
+    ] {
+        assert_eq!(disposed(status, old.clone()), Disposal::Wait, "{status:?}");
+    }
+    let server = Some(Holder::Other("server 7".to_owned()));
+    assert!(matches!(
+        disposed(BlockStatus::Assigned, server),
+        Disposal::Stuck(_)
+    ));
+    assert!(matches!(
+        disposed(BlockStatus::Subnetted, None),
+        Disposal::Stuck(_)
+    ));
+    let kept = of(Owner::Unclear, BlockStatus::Unassigned, None);
+    assert_eq!(dispose(&kept, None), None);
+}
+
+#[test]
+fn a_marked_block_that_did_not_arrive_is_taken_from_the_network_that_lists_it() {
+    let marked = of(Owner::Marked, BlockStatus::ErrorAssigning, None);
+    let mut network = network();
+    let step = |network: &Network| match dispose(&marked, Some(network)) {
+        Some(Disposal::Take(step)) => step,
+        other => panic!("{other:?}"),
+    };
+    assert!(matches!(step(&network), Step::Release { .. }));
+    network.blocks.push(("b".to_owned(), marked.block.cidr));
+    assert!(matches!(step(&network), Step::Detach { .. }));
+}

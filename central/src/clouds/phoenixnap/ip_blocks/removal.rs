@@ -1,0 +1,140 @@
+//! One pass over a Service that is to have no address any more.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use ipnet::Ipv4Net;
+use mooring_common::names::annotations;
+use tokio::time::Instant;
+
+use super::allot::Claimant;
+use super::apply::Taken;
+use super::memory::{Memory, POLL};
+use super::ownership::Owner;
+use super::plan::removal;
+use super::step::Step;
+use super::{Shared, observe, planned};
+use crate::clouds::load_balancers::{Demand, Gate, Leavings, Prepared, Progress, Setback, Shown};
+use crate::service_view::ServiceView;
+
+/// A plan for a Service that goes.
+pub(super) struct Removal {
+    shared: Arc<Shared>,
+    demand: Demand,
+    shown: Shown,
+}
+
+impl Removal {
+    pub(super) async fn prepare(shared: Arc<Shared>, demand: &Demand) -> Result<Self, Setback> {
+        let mut memory = shared.memory().await;
+        let steps = shared.removal(&mut memory, demand).await?;
+        drop(memory);
+        Ok(Self {
+            shared,
+            demand: demand.clone(),
+            shown: Shown {
+                steps: steps.iter().map(planned).collect(),
+                notices: Vec::new(),
+            },
+        })
+    }
+}
+
+#[async_trait]
+impl Prepared for Removal {
+    fn shown(&self) -> &Shown {
+        &self.shown
+    }
+
+    async fn carry_out(self: Box<Self>, gate: &dyn Gate) -> Result<Progress, Setback> {
+        let shared = &self.shared;
+        let mut memory = shared.memory().await;
+        let steps = shared.removal(&mut memory, &self.demand).await?;
+        for step in steps {
+            match shared.take(&mut memory, &step, gate).await? {
+                Taken::Done => tracing::info!("{step}"),
+                Taken::LookAgain => return Ok((POLL, "looking again".to_owned()).into()),
+                Taken::Later(after, what) => return Ok((after, what).into()),
+            }
+        }
+        shared.untended.notify_one();
+        memory.forget(&self.demand.service.uid);
+        Ok(Progress::Removed)
+    }
+}
+
+impl Shared {
+    /// What is to be marked, by a listing of this moment; shared blocks only if the API server itself
+    /// has no Service that needs them.
+    async fn removal(&self, memory: &mut Memory, demand: &Demand) -> Result<Vec<Step>, Setback> {
+        let steady = memory.fresh_since;
+        let recent = Instant::now()
+            .checked_sub(POLL)
+            .unwrap_or(steady)
+            .max(steady);
+        self.list(memory, recent).await?;
+        self.look_at_network(memory, steady)
+            .await
+            .or_else(no_network)?;
+        let going = observe::claimant(&demand.service, memory);
+        let cached = demand.others.iter();
+        let mut others: Vec<Claimant> = cached
+            .map(|other| observe::claimant(other, memory))
+            .collect();
+        let steps = removal(&self.world(memory, &others), &going);
+        let shared: Vec<Ipv4Net> = steps
+            .iter()
+            .filter_map(|step| self.shared_block(memory, step))
+            .collect();
+        if shared.is_empty() {
+            return Ok(steps);
+        }
+        // The cache may not have one yet that has been given an address.
+        for service in self.cluster.services().await? {
+            let claimant = observe::claimant(&service, memory);
+            let is_known =
+                claimant.uid == going.uid || others.iter().any(|other| other.uid == claimant.uid);
+            let has = [claimant.given, claimant.recorded, claimant.published];
+            let mut has = has.into_iter().flatten();
+            let wants = service.is_load_balancer && !service.deleting;
+            let holds = has.any(|address| shared.iter().any(|cidr| cidr.contains(&address)));
+            if wants && holds && !is_known {
+                others.push(claimant);
+            }
+        }
+        Ok(removal(&self.world(memory, &others), &going))
+    }
+
+    /// The block that a step marks, if it is a shared one.
+    fn shared_block(&self, memory: &Memory, step: &Step) -> Option<Ipv4Net> {
+        let Step::Mark { block, cidr, .. } = step else {
+            return None;
+        };
+        let owned = self.world(memory, &[]).block(block)?.owner.clone();
+        matches!(owned, Owner::Pool(_)).then_some(*cidr)
+    }
+}
+
+/// A network that cannot be looked at keeps no Service from going: its blocks are marked all the same.
+fn no_network(_: Setback) -> Result<(), Setback> {
+    Ok(())
+}
+
+/// What of a Service's own fields goes with its address.
+pub(super) fn leavings(service: &ServiceView) -> Leavings {
+    let ours = [
+        (
+            annotations::ALLOCATED_ADDRESSES,
+            &service.allocated_addresses,
+        ),
+        (annotations::ALLOCATED_NETWORK, &service.allocated_network),
+        (annotations::PUBLIC_NETWORK, &service.public_network),
+    ];
+    let there = ours.into_iter().filter(|(_, value)| value.is_some());
+    let is_ours = service.load_balancer_ip.is_some()
+        && service.load_balancer_ip == service.allocated_addresses;
+    Leavings {
+        annotations: there.map(|(key, _)| key).collect(),
+        load_balancer_ip: is_ours && !service.deleting,
+    }
+}

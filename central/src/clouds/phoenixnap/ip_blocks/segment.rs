@@ -1,0 +1,122 @@
+//! The L2Network of the public network: what the node daemons need of it.
+//!
+//! Central owns its VLAN, subnets and ranges, and nothing else: parent interface, MTU, node selector
+//! and the rest are its user's. It stays when the last block has gone.
+
+use serde_json::{Value, json};
+
+use super::super::model::Network;
+use super::super::setting::Mode;
+use super::Shared;
+use super::layout;
+use super::memory::Memory;
+use super::ownership::{Owned, Owner};
+use crate::clouds::load_balancers::{Gate, Setback};
+
+/// The name of a public network's L2Network.
+pub(super) fn name(network: &str) -> String {
+    format!("phoenixnap-{}", network.to_ascii_lowercase())
+}
+
+/// What central writes into its spec. `None`: there is nothing to announce (yet).
+pub(super) fn wanted(network: &Network, blocks: &[Owned]) -> Option<Value> {
+    let is_there = |owned: &&Owned| {
+        let is_used = matches!(owned.owner, Owner::Service(_) | Owner::Pool(_));
+        let mut listed = network.blocks.iter();
+        is_used && listed.any(|(id, _)| *id == owned.block.id)
+    };
+    let mut cidrs: Vec<_> = blocks
+        .iter()
+        .filter(is_there)
+        .map(|owned| owned.block.cidr.trunc())
+        .collect();
+    cidrs.sort_unstable();
+    let subnets = cidrs.iter().filter_map(|cidr| {
+        let gateway = layout::gateway(*cidr)?;
+        Some(json!({"cidr": cidr.to_string(), "gateway": gateway.to_string()}))
+    });
+    let subnets: Vec<Value> = subnets.collect();
+    let ranges = cidrs.iter().filter_map(|cidr| {
+        let first = layout::usable(*cidr).next()?;
+        let last = layout::usable(*cidr).last()?;
+        Some(format!("{first}-{last}"))
+    });
+    let ranges: Vec<String> = ranges.collect();
+    if ranges.is_empty() {
+        return None;
+    }
+    Some(json!({"vlan": network.vlan?, "subnets": subnets, "ranges": ranges}))
+}
+
+impl Shared {
+    /// Makes the node daemons' L2Network what it should be, if they are those who announce.
+    ///
+    /// # Errors
+    /// [`Setback`] unless it is.
+    pub(super) async fn write_segment(
+        &self,
+        memory: &mut Memory,
+        gate: &dyn Gate,
+    ) -> Result<(), Setback> {
+        let is_announced = self.settings.setting.mode() == Mode::L2;
+        let (Some((network, _)), true) = (&memory.network, is_announced) else {
+            return Ok(());
+        };
+        let blocks = memory.blocks.as_ref().map_or(&[][..], |(blocks, _)| blocks);
+        let Some(spec) = wanted(network, blocks) else {
+            return Ok(());
+        };
+        if memory.segment.as_ref() == Some(&spec) {
+            return Ok(());
+        }
+        let name = name(&network.id);
+        gate.before_write()?;
+        self.cluster.apply_segment(&name, spec.clone()).await?;
+        tracing::info!(name, %spec, "wrote the L2Network of the public network");
+        memory.segment = Some(spec);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clouds::phoenixnap::ip_blocks::ownership;
+    use crate::clouds::phoenixnap::ip_blocks::testing::{CLUSTER, block, network};
+    use crate::clouds::phoenixnap::model::Block;
+
+    fn owned(id: &str, cidr: &str, owner: Owner) -> Owned {
+        let tags = ownership::of_new(CLUSTER, &owner);
+        let block = Block {
+            tags,
+            ..block(id, cidr)
+        };
+        Owned { block, owner }
+    }
+
+    #[test]
+    fn vlan_subnets_gateways_and_ranges_are_those_of_our_blocks_in_the_network() {
+        let pool = || Owner::Pool("net".to_owned());
+        let blocks = [
+            owned("b2", "203.0.113.16/28", pool()),
+            owned("b1", "203.0.113.8/29", pool()),
+            owned("marked", "203.0.113.32/29", Owner::Marked),
+            owned("elsewhere", "203.0.113.40/29", pool()),
+        ];
+        let mut network = network();
+        for owned in &blocks[..3] {
+            let Block { id, cidr, .. } = &owned.block;
+            network.blocks.push((id.clone(), *cidr));
+        }
+        let expected = json!({
+            "vlan": 100,
+            "subnets": [
+                {"cidr": "203.0.113.8/29", "gateway": "203.0.113.9"},
+                {"cidr": "203.0.113.16/28", "gateway": "203.0.113.17"},
+            ],
+            "ranges": ["203.0.113.10-203.0.113.14", "203.0.113.18-203.0.113.30"],
+        });
+        assert_eq!(wanted(&network, &blocks), Some(expected));
+        assert_eq!(wanted(&network, &[]), None);
+    }
+}

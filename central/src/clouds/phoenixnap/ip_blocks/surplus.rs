@@ -1,0 +1,159 @@
+//! Blocks that are one too many: two that believed to lead have both bought, or a purchase of which
+//! nobody heard has been made after all.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use mooring_common::names::reasons;
+use tokio::time::Instant;
+
+use super::allot::{Claimant, World, allot};
+use super::apply::Taken;
+use super::memory::{Memory, POLL};
+use super::ownership::{Owned, Owner};
+use super::plan::mark;
+use super::{Shared, observe};
+use crate::clouds::load_balancers::{Attendant, Setback};
+
+/// For how long one is watched before it counts as one too many.
+const WATCHED: Duration = Duration::from_secs(60);
+/// A shared block that nobody needs and that is older was in use before: it is an orphan, and those
+/// are a person's affair.
+const YOUNG: jiff::SignedDuration = jiff::SignedDuration::from_hours(1);
+
+/// Those that may be one too many, by what is remembered.
+fn suspects(memory: &Memory, now: Timestamp) -> Vec<String> {
+    let blocks = memory.blocks.as_ref().map_or(&[][..], |(blocks, _)| blocks);
+    let mut of_service: BTreeMap<_, usize> = BTreeMap::new();
+    for owned in blocks {
+        if let Owner::Service(key) = &owned.owner {
+            *of_service.entry(key).or_default() += 1;
+        }
+    }
+    let is_suspect = |owned: &&Owned| match &owned.owner {
+        Owner::Service(key) => of_service.get(key).is_some_and(|count| *count > 1),
+        Owner::Pool(_) => {
+            let mut had = memory.had.values();
+            is_young(owned, now) && !had.any(|address| owned.block.cidr.contains(address))
+        }
+        Owner::Marked | Owner::Unclear => false,
+    };
+    let suspects = blocks.iter().filter(is_suspect);
+    suspects.map(|owned| owned.block.id.clone()).collect()
+}
+
+fn is_young(owned: &Owned, now: Timestamp) -> bool {
+    let created = owned.block.created;
+    created.is_some_and(|created| now.duration_since(created) < YOUNG)
+}
+
+/// Why a block is one too many in this world; `None`: it is not.
+fn verdict(world: &World<'_>, owned: &Owned, now: Timestamp) -> Option<String> {
+    let allotment = allot(world);
+    let id = &owned.block.id;
+    if let Some(key) = allotment.doubles.get(id) {
+        return Some(format!("the Service {key} has another one"));
+    }
+    let is_unused = allotment.unused.contains(id) && is_young(owned, now);
+    let is_idle = is_unused && !world.claimants.is_empty();
+    is_idle.then(|| "all Services have their addresses in others".to_owned())
+}
+
+impl Shared {
+    /// Marks what has been one too many for a while. When to look again.
+    ///
+    /// # Errors
+    /// [`Setback`] if the API server or the cloud does not answer.
+    pub(super) async fn look_for_surplus(
+        &self,
+        memory: &mut Memory,
+        attendant: &dyn Attendant,
+    ) -> Result<Option<Duration>, Setback> {
+        self.seed(memory).await?;
+        let now = Timestamp::now();
+        let suspects = suspects(memory, now);
+        memory.surplus.retain(|id, _| suspects.contains(id));
+        if suspects.is_empty() {
+            return Ok(None);
+        }
+        let mut ripe = Vec::new();
+        for id in suspects {
+            let since = *memory
+                .surplus
+                .entry(id.clone())
+                .or_insert_with(Instant::now);
+            if since.elapsed() >= WATCHED {
+                ripe.push(id);
+            }
+        }
+        if ripe.is_empty() {
+            return Ok(Some(WATCHED));
+        }
+        let services = self.cluster.services().await?;
+        let wanting = services
+            .iter()
+            .filter(|s| s.is_load_balancer && !s.deleting);
+        let claimants: Vec<Claimant> = wanting
+            .map(|service| observe::claimant(service, memory))
+            .collect();
+        for id in ripe {
+            let world = self.world(memory, &claimants);
+            let Some(owned) = world.block(&id).cloned() else {
+                continue;
+            };
+            let Some(why) = verdict(&world, &owned, now) else {
+                continue;
+            };
+            let step = mark(&owned.block);
+            if self.take(memory, &step, attendant).await? == Taken::Done {
+                let note = format!(
+                    "The IP block {id} ({}) is one too many, for {why}; it is given back. Two \
+                     replicas may have bought at once, or the cloud has made a purchase late",
+                    owned.block.cidr
+                );
+                self.tell(memory, attendant, reasons::IP_BLOCK_SURPLUS, note)
+                    .await;
+            }
+        }
+        Ok(Some(POLL))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clouds::phoenixnap::ip_blocks::ownership;
+    use crate::clouds::phoenixnap::ip_blocks::testing::{CLUSTER, block, key};
+    use crate::clouds::phoenixnap::model::Block;
+
+    fn owned(id: &str, cidr: &str, owner: Owner, created: Timestamp) -> Owned {
+        let block = Block {
+            tags: ownership::of_new(CLUSTER, &owner),
+            created: Some(created),
+            ..block(id, cidr)
+        };
+        Owned { block, owner }
+    }
+
+    #[test]
+    fn young_unused_shared_blocks_and_second_ones_of_a_service_are_suspects() {
+        let now = Timestamp::now();
+        let old = now - jiff::SignedDuration::from_hours(2);
+        let pool = || Owner::Pool("net".to_owned());
+        let mut memory = Memory::new();
+        let blocks = vec![
+            owned("used", "203.0.113.0/29", pool(), now),
+            owned("young", "203.0.113.8/29", pool(), now),
+            owned("old", "203.0.113.16/29", pool(), old),
+            owned("one", "203.0.113.24/29", Owner::Service(key("web")), old),
+            owned("two", "203.0.113.32/29", Owner::Service(key("web")), old),
+            owned("only", "203.0.113.40/29", Owner::Service(key("b")), now),
+        ];
+        memory.blocks = Some((blocks, Instant::now()));
+        memory
+            .had
+            .insert("a".to_owned(), "203.0.113.2".parse().unwrap());
+        assert_eq!(suspects(&memory, now), ["young", "one", "two"]);
+    }
+}

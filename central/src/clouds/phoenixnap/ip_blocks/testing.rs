@@ -1,0 +1,449 @@
+//! A cloud and a cluster without servers, for tests.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::Service;
+use mooring_common::k8s::{EventKind, ObjectKey, Slim};
+use mooring_common::node_view::NodeView;
+use serde_json::{Value, json};
+
+use super::super::api::Tag;
+use super::super::model::{Block, BlockStatus, Holder, Network};
+use super::super::setting::Setting;
+use super::bgp::Peers;
+use super::cloud::{BlockCloud, Order};
+use super::cluster::{Claim, Cluster, ClusterError};
+use super::settings::Settings;
+use crate::cloud_api::{CloudError, ErrorKind};
+use crate::clouds::load_balancers::{Attendant, Demand, Gate, Stop};
+use crate::service_view::ServiceView;
+
+pub(crate) const CLUSTER: &str = "cluster-uid";
+pub(crate) const NETWORK: &str = "net";
+
+/// A block that is free, without tags.
+pub(crate) fn block(id: &str, cidr: &str) -> Block {
+    Block {
+        id: id.to_owned(),
+        location: "PHX".to_owned(),
+        cidr: cidr.parse().unwrap(),
+        status: BlockStatus::Unassigned,
+        holder: None,
+        tags: Vec::new(),
+        created: None,
+    }
+}
+
+pub(crate) fn in_network(network: &str) -> Option<Holder> {
+    Some(Holder::PublicNetwork(network.to_owned()))
+}
+
+pub(crate) fn network() -> Network {
+    Network {
+        id: NETWORK.to_owned(),
+        location: "PHX".to_owned(),
+        vlan: Some(100),
+        blocks: Vec::new(),
+        servers: Some(Vec::new()),
+    }
+}
+
+pub(crate) fn settings(sharing: bool) -> Settings {
+    Settings {
+        setting: format!("kube-vip://{NETWORK}").parse::<Setting>().unwrap(),
+        sharing,
+        shared_prefix: 29,
+        most: 20,
+        location: None,
+        location_annotation: "phoenixnap.com/ip-location".to_owned(),
+        attaches_nodes: false,
+    }
+}
+
+/// A Service of type LoadBalancer; its UID is its name.
+pub(crate) fn service(name: &str) -> ServiceView {
+    view(&json!({
+        "metadata": {
+            "namespace": "default", "name": name, "uid": name, "resourceVersion": "1",
+            "finalizers": ["service.kubernetes.io/load-balancer-cleanup"],
+        },
+        "spec": {"type": "LoadBalancer", "ipFamilies": ["IPv4"]},
+    }))
+}
+
+pub(crate) fn view(service: &Value) -> ServiceView {
+    ServiceView::slim(serde_json::from_value::<Service>(service.clone()).unwrap())
+}
+
+pub(crate) fn key(name: &str) -> ObjectKey {
+    ObjectKey::new("default", name)
+}
+
+/// What goes wrong at a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mishap {
+    /// It is not done, and an error is given.
+    Refused(ErrorKind),
+    /// It is done, and nobody hears of it.
+    Unheard,
+}
+
+/// An account of the cloud.
+#[derive(Default)]
+pub(crate) struct Account {
+    pub(crate) blocks: BTreeMap<String, Block>,
+    pub(crate) network: Option<Network>,
+    pub(crate) tags: BTreeSet<String>,
+    /// Every call, in words.
+    pub(crate) calls: Vec<String>,
+    /// What goes wrong, by the number of the call, counted from 0.
+    pub(crate) mishaps: BTreeMap<usize, Mishap>,
+    /// How many listings a transition takes.
+    pub(crate) slowness: usize,
+    waits: BTreeMap<String, usize>,
+    pub(crate) bought: usize,
+    /// How often the network says that it is busy.
+    pub(crate) busy: usize,
+    /// Listings are empty although there are blocks.
+    pub(crate) shows_nothing: bool,
+    pub(crate) peers: Option<Peers>,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct FakeCloud(pub(crate) Arc<Mutex<Account>>);
+
+impl FakeCloud {
+    pub(crate) fn new() -> Self {
+        let cloud = Self::default();
+        cloud.0.lock().unwrap().network = Some(network());
+        cloud
+    }
+
+    /// The calls since the last time, without those that only read.
+    pub(crate) fn writes(&self) -> Vec<String> {
+        let calls = std::mem::take(&mut self.0.lock().unwrap().calls);
+        let is_write = |call: &String| !call.starts_with("get ") && !call.starts_with("list ");
+        calls.into_iter().filter(is_write).collect()
+    }
+
+    fn call<T>(
+        &self,
+        words: String,
+        act: impl FnOnce(&mut Account) -> Result<T, CloudError>,
+    ) -> Result<T, CloudError> {
+        let mut account = self.0.lock().unwrap();
+        let number = account.calls.len();
+        account.calls.push(words);
+        match account.mishaps.remove(&number) {
+            None => act(&mut account),
+            Some(Mishap::Refused(kind)) => Err(CloudError::new("fake", kind, "refused")),
+            Some(Mishap::Unheard) => {
+                let _ = act(&mut account);
+                Err(CloudError::new("fake", ErrorKind::Timeout, "no answer"))
+            }
+        }
+    }
+}
+
+impl Account {
+    /// Transitions go on by one step.
+    fn progress(&mut self) {
+        let slowness = self.slowness;
+        for (id, block) in &mut self.blocks {
+            let end = match block.status {
+                BlockStatus::Creating | BlockStatus::Unassigning => BlockStatus::Unassigned,
+                BlockStatus::Assigning => BlockStatus::Assigned,
+                _ => continue,
+            };
+            let waited = self.waits.entry(id.clone()).or_default();
+            if *waited < slowness {
+                *waited += 1;
+                continue;
+            }
+            self.waits.remove(id);
+            if end == BlockStatus::Unassigned {
+                block.holder = None;
+            }
+            block.status = end;
+        }
+    }
+
+    fn conflict<T>(what: &str) -> Result<T, CloudError> {
+        Err(CloudError::new("fake", ErrorKind::Busy, what))
+    }
+}
+
+#[async_trait]
+impl BlockCloud for FakeCloud {
+    async fn blocks(&self, _: &[Tag]) -> Result<Vec<Block>, CloudError> {
+        self.call("list blocks".to_owned(), |account| {
+            account.progress();
+            if account.shows_nothing {
+                return Ok(Vec::new());
+            }
+            Ok(account.blocks.values().cloned().collect())
+        })
+    }
+
+    async fn block(&self, id: &str) -> Result<Block, CloudError> {
+        self.call(format!("get {id}"), |account| {
+            match account.blocks.get(id) {
+                Some(block) => Ok(block.clone()),
+                None => Err(CloudError::new(
+                    "fake",
+                    ErrorKind::NotFound,
+                    "no such block",
+                )),
+            }
+        })
+    }
+
+    async fn network(&self, id: &str) -> Result<Network, CloudError> {
+        self.call(format!("get network {id}"), |account| {
+            let network = account.network.clone().filter(|network| network.id == id);
+            network.ok_or_else(|| CloudError::new("fake", ErrorKind::Forbidden, "no such network"))
+        })
+    }
+
+    async fn tag_names(&self) -> Result<BTreeSet<String>, CloudError> {
+        self.call("list tags".to_owned(), |account| Ok(account.tags.clone()))
+    }
+
+    async fn create_tag(&self, name: &str) -> Result<(), CloudError> {
+        self.call(format!("tag {name}"), |account| {
+            account.tags.insert(name.to_owned());
+            Ok(())
+        })
+    }
+
+    async fn buy(&self, order: &Order) -> Result<Block, CloudError> {
+        self.call(format!("buy /{}", order.prefix), |account| {
+            for tag in &order.tags {
+                assert!(
+                    account.tags.contains(&tag.name),
+                    "{} does not exist",
+                    tag.name
+                );
+            }
+            account.bought += 1;
+            let number = account.bought;
+            let id = format!("b{number}");
+            let cidr = format!("203.0.113.{}/{}", (number % 30) * 8, order.prefix);
+            let block = Block {
+                location: order.location.clone(),
+                tags: order.tags.clone(),
+                status: BlockStatus::Creating,
+                created: jiff::Timestamp::from_second(i64::try_from(number).unwrap()).ok(),
+                ..block(&id, &cidr)
+            };
+            account.blocks.insert(id, block.clone());
+            Ok(block)
+        })
+    }
+
+    async fn attach(&self, network: &str, block: &str) -> Result<(), CloudError> {
+        self.call(format!("attach {block} to {network}"), |account| {
+            if account.busy > 0 {
+                account.busy -= 1;
+                return Account::conflict("the network is busy");
+            }
+            let found = account.blocks.get_mut(block).unwrap();
+            if !matches!(
+                found.status,
+                BlockStatus::Unassigned | BlockStatus::ErrorAssigning
+            ) {
+                return Account::conflict("the block is in another state");
+            }
+            found.status = BlockStatus::Assigning;
+            found.holder = in_network(network);
+            let cidr = found.cidr;
+            if let Some(known) = account.network.as_mut().filter(|known| known.id == network) {
+                known.blocks.push((block.to_owned(), cidr));
+            }
+            Ok(())
+        })
+    }
+
+    async fn detach(&self, network: &str, block: &str) -> Result<(), CloudError> {
+        self.call(format!("detach {block} from {network}"), |account| {
+            if account.busy > 0 {
+                account.busy -= 1;
+                return Account::conflict("the network is busy");
+            }
+            let found = account.blocks.get_mut(block).unwrap();
+            assert_eq!(found.holder, in_network(network), "the wrong network");
+            found.status = BlockStatus::Unassigning;
+            if let Some(known) = account.network.as_mut().filter(|known| known.id == network) {
+                known.blocks.retain(|(id, _)| id != block);
+            }
+            Ok(())
+        })
+    }
+
+    async fn set_tags(&self, block: &str, tags: &[Tag]) -> Result<(), CloudError> {
+        self.call(format!("mark {block}"), |account| {
+            account.blocks.get_mut(block).unwrap().tags = tags.to_vec();
+            Ok(())
+        })
+    }
+
+    async fn add_server(&self, network: &str, server: &str) -> Result<(), CloudError> {
+        self.call(format!("add {server} to {network}"), |account| {
+            let known = account.network.as_mut().unwrap();
+            known
+                .servers
+                .get_or_insert_default()
+                .push(server.to_owned());
+            Ok(())
+        })
+    }
+
+    async fn peers(&self, _: Option<&str>, _: &str) -> Result<Option<Peers>, CloudError> {
+        self.call("get peers".to_owned(), |account| Ok(account.peers.clone()))
+    }
+
+    async fn release(&self, block: &str) -> Result<(), CloudError> {
+        self.call(format!("release {block}"), |account| {
+            match account.blocks.get(block).map(|block| block.status) {
+                Some(BlockStatus::Unassigned) => {
+                    account.blocks.remove(block);
+                    Ok(())
+                }
+                Some(_) => Account::conflict("it is assigned"),
+                None => Err(CloudError::new(
+                    "fake",
+                    ErrorKind::NotFound,
+                    "no such block",
+                )),
+            }
+        })
+    }
+}
+
+/// What the API server keeps.
+#[derive(Default)]
+pub(crate) struct Kept {
+    pub(crate) services: Vec<ServiceView>,
+    pub(crate) claim: Option<String>,
+    pub(crate) version: u64,
+    pub(crate) fails: bool,
+    pub(crate) segments: Vec<(String, Value)>,
+    pub(crate) annotated: Vec<(String, BTreeMap<String, String>)>,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct FakeCluster(pub(crate) Arc<Mutex<Kept>>);
+
+#[async_trait]
+impl Cluster for FakeCluster {
+    async fn id(&self) -> Result<String, ClusterError> {
+        Ok(CLUSTER.to_owned())
+    }
+
+    async fn services(&self) -> Result<Vec<ServiceView>, ClusterError> {
+        let kept = self.0.lock().unwrap();
+        if kept.fails {
+            return Err(ClusterError("down".to_owned()));
+        }
+        Ok(kept.services.clone())
+    }
+
+    async fn apply_segment(&self, name: &str, spec: Value) -> Result<(), ClusterError> {
+        let mut kept = self.0.lock().unwrap();
+        kept.segments.push((name.to_owned(), spec));
+        Ok(())
+    }
+
+    async fn annotate_node(
+        &self,
+        name: &str,
+        annotations: &BTreeMap<String, String>,
+    ) -> Result<(), ClusterError> {
+        let mut kept = self.0.lock().unwrap();
+        kept.annotated.push((name.to_owned(), annotations.clone()));
+        Ok(())
+    }
+
+    async fn claim(&self) -> Result<Claim, ClusterError> {
+        let kept = self.0.lock().unwrap();
+        Ok(Claim {
+            text: kept.claim.clone(),
+            version: kept.version.to_string(),
+            has_annotations: true,
+        })
+    }
+
+    async fn swap_claim(
+        &self,
+        before: &Claim,
+        text: Option<String>,
+    ) -> Result<Option<Claim>, ClusterError> {
+        let mut kept = self.0.lock().unwrap();
+        if before.version != kept.version.to_string() {
+            return Ok(None);
+        }
+        kept.version += 1;
+        kept.claim = text;
+        Ok(Some(Claim {
+            text: kept.claim.clone(),
+            version: kept.version.to_string(),
+            has_annotations: true,
+        }))
+    }
+}
+
+/// Lets everything through, unless it is shut.
+#[derive(Default)]
+pub(crate) struct OpenGate {
+    pub(crate) is_shut: bool,
+    pub(crate) told: Mutex<Vec<(&'static str, String)>>,
+    pub(crate) freed: Mutex<usize>,
+    pub(crate) nodes: Vec<Arc<NodeView>>,
+}
+
+#[async_trait]
+impl Gate for OpenGate {
+    fn before_write(&self) -> Result<(), Stop> {
+        match self.is_shut {
+            true => Err(Stop::Changed),
+            false => Ok(()),
+        }
+    }
+
+    async fn before_creation(&self) -> Result<(), Stop> {
+        self.before_write()
+    }
+
+    fn written(&self) {}
+}
+
+#[async_trait]
+impl Attendant for OpenGate {
+    async fn tell(&self, _: EventKind, reason: &'static str, note: &str) {
+        self.told.lock().unwrap().push((reason, note.to_owned()));
+    }
+
+    fn nodes(&self) -> Vec<Arc<NodeView>> {
+        self.nodes.clone()
+    }
+
+    fn freed(&self) {
+        *self.freed.lock().unwrap() += 1;
+    }
+}
+
+pub(crate) fn demand(service: &ServiceView, others: &[ServiceView]) -> Demand {
+    let others = others.iter().filter(|other| other.uid != service.uid);
+    Demand {
+        service: Arc::new(service.clone()),
+        nodes: Vec::new(),
+        others: others.cloned().map(Arc::new).collect(),
+        cluster: None,
+    }
+}
+
+/// Longer than any pause between two passes.
+pub(crate) const LONG: Duration = Duration::from_secs(61);

@@ -1,0 +1,468 @@
+mod account;
+mod crashes;
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use mooring_common::names::reasons;
+use tokio::time::advance;
+
+use super::super::model::BlockStatus;
+use super::*;
+use crate::clouds::load_balancers::{Progress, Provided, Shown};
+use testing::{FakeCloud, FakeCluster, LONG, NETWORK, OpenGate, demand, service, settings};
+
+/// A cluster at a cloud, and the Services that want an address.
+struct World {
+    cloud: FakeCloud,
+    cluster: FakeCluster,
+    settings: Settings,
+    services: Mutex<Vec<ServiceView>>,
+}
+
+impl World {
+    fn new(sharing: bool) -> Self {
+        Self {
+            cloud: FakeCloud::new(),
+            cluster: FakeCluster::default(),
+            settings: settings(sharing),
+            services: Mutex::default(),
+        }
+    }
+
+    /// Services of these names, oldest first.
+    fn with(self, names: &[&str]) -> Self {
+        for name in names {
+            self.put(service(name));
+        }
+        self
+    }
+
+    fn put(&self, service: ServiceView) {
+        let mut services = self.services.lock().unwrap();
+        services.retain(|other| other.uid != service.uid);
+        services.push(service);
+        self.cluster.0.lock().unwrap().services = services.clone();
+    }
+
+    fn remove(&self, name: &str) {
+        let mut services = self.services.lock().unwrap();
+        services.retain(|other| other.uid != name);
+        self.cluster.0.lock().unwrap().services = services.clone();
+    }
+
+    fn service(&self, name: &str) -> ServiceView {
+        let services = self.services.lock().unwrap();
+        services.iter().find(|s| s.uid == name).unwrap().clone()
+    }
+
+    /// A process that knows nothing of what was before.
+    fn start(&self, identity: &str) -> IpBlocks {
+        let (cloud, cluster) = (self.cloud.clone(), self.cluster.clone());
+        let (cloud, cluster) = (Arc::new(cloud), Arc::new(cluster));
+        IpBlocks::of(cloud, cluster, identity.to_owned(), self.settings.clone())
+    }
+
+    fn demand(&self, name: &str) -> Demand {
+        let all = self.services.lock().unwrap().clone();
+        let wanting: Vec<_> = all.into_iter().filter(|s| s.is_load_balancer).collect();
+        demand(&self.service(name), &wanting)
+    }
+
+    async fn shown(&self, blocks: &IpBlocks, name: &str) -> Shown {
+        let prepared = blocks.prepare(&self.demand(name)).await.unwrap();
+        prepared.shown().clone()
+    }
+
+    /// One pass; what it provides is written to the Service, as the controller does.
+    async fn pass(&self, blocks: &IpBlocks, name: &str) -> Result<Progress, Setback> {
+        let prepared = blocks.prepare(&self.demand(name)).await?;
+        let progress = prepared.carry_out(&OpenGate::default()).await?;
+        if let Progress::Provided(provided) = &progress {
+            self.write(name, provided);
+        }
+        Ok(progress)
+    }
+
+    fn write(&self, name: &str, provided: &Provided) {
+        let mut service = self.service(name);
+        service.ingress.clone_from(&provided.ingress);
+        let addresses = provided.ingress.iter().filter_map(|entry| entry.ip.clone());
+        service.status = addresses.filter_map(|ip| ip.parse().ok()).collect();
+        for (key, value) in &provided.annotations {
+            match *key {
+                "mooring.dev/allocated-addresses" => {
+                    service.allocated_addresses = Some(value.clone());
+                }
+                "mooring.dev/public-network" => service.public_network = Some(value.clone()),
+                other => panic!("{other}"),
+            }
+        }
+        service.load_balancer_ip = provided
+            .load_balancer_ip
+            .clone()
+            .or(service.load_balancer_ip);
+        self.put(service);
+    }
+
+    /// Passes until it has its address.
+    async fn provided(&self, blocks: &IpBlocks, name: &str) -> String {
+        for _ in 0..200 {
+            match self.pass(blocks, name).await {
+                Ok(Progress::Provided(provided)) => {
+                    return provided.ingress[0].ip.clone().unwrap();
+                }
+                Ok(Progress::Wait { after, .. }) => advance(after).await,
+                Ok(Progress::Removed) => panic!("removed"),
+                Err(Setback::Cloud(_) | Setback::Stopped(_)) => advance(LONG / 10).await,
+                Err(other) => panic!("{other}"),
+            }
+        }
+        panic!(
+            "{name} does not get an address: {:?}",
+            self.cloud.0.lock().unwrap().calls
+        );
+    }
+
+    /// Passes until the Service may go, and lets it go.
+    async fn removed(&self, blocks: &IpBlocks, name: &str) {
+        let mut going = self.service(name);
+        going.deleting = true;
+        self.put(going);
+        for _ in 0..200 {
+            let prepared = match blocks.prepare_removal(&self.demand(name)).await {
+                Ok(prepared) => prepared,
+                Err(_) => {
+                    advance(LONG / 10).await;
+                    continue;
+                }
+            };
+            match prepared.carry_out(&OpenGate::default()).await {
+                Ok(Progress::Removed) => {
+                    self.remove(name);
+                    blocks.forget(name);
+                    return;
+                }
+                Ok(Progress::Wait { after, .. }) => advance(after).await,
+                Ok(Progress::Provided(_)) => panic!("provided"),
+                Err(_) => advance(LONG / 10).await,
+            }
+        }
+        panic!("{name} does not go");
+    }
+
+    /// Rounds until no block is left.
+    async fn tended(&self, blocks: &IpBlocks) -> OpenGate {
+        let attendant = OpenGate::default();
+        for _ in 0..200 {
+            let pause = blocks.shared.round(&attendant).await;
+            if self.cloud.0.lock().unwrap().blocks.is_empty() {
+                return attendant;
+            }
+            advance(pause.unwrap_or(LONG / 10)).await;
+        }
+        let blocks = self.cloud.0.lock().unwrap().blocks.clone();
+        panic!("not given back: {blocks:?}");
+    }
+
+    fn bought(&self) -> usize {
+        self.cloud.0.lock().unwrap().bought
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_service_costs_the_calls_of_the_old_controller_and_gets_the_third_address() {
+    let world = World::new(false).with(&["web"]);
+    let blocks = world.start("one");
+    assert_eq!(world.provided(&blocks, "web").await, "203.0.113.10");
+    let made = [
+        "usage",
+        "cluster",
+        "serviceNamespace",
+        "serviceName",
+        "delete",
+    ];
+    let mut expected: Vec<String> = made.map(|name| format!("tag {name}")).into();
+    expected.extend(["buy /29", "attach b1 to net"].map(ToOwned::to_owned));
+    assert_eq!(world.cloud.writes(), expected);
+    let service = world.service("web");
+    assert_eq!(service.load_balancer_ip.as_deref(), Some("203.0.113.10"));
+    assert_eq!(world.cluster.0.lock().unwrap().claim, None);
+    world.removed(&blocks, "web").await;
+    world.tended(&blocks).await;
+    let expected = ["mark b1", "detach b1 from net", "release b1"];
+    assert_eq!(world.cloud.writes(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_as_wanted_costs_nothing_and_after_a_restart_two_questions() {
+    let world = World::new(true).with(&["a", "b"]);
+    let blocks = world.start("one");
+    for name in ["a", "b"] {
+        world.provided(&blocks, name).await;
+    }
+    world.cloud.writes();
+    advance(LONG).await;
+    for name in ["a", "b"] {
+        world.provided(&blocks, name).await;
+    }
+    assert!(world.cloud.0.lock().unwrap().calls.is_empty());
+    let blocks = world.start("two");
+    for name in ["a", "b"] {
+        world.provided(&blocks, name).await;
+    }
+    let calls = std::mem::take(&mut world.cloud.0.lock().unwrap().calls);
+    assert_eq!(calls, ["list blocks", "get network net"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn services_share_blocks_and_the_last_one_takes_the_block_with_it() {
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let world = World::new(true).with(&names);
+    let blocks = world.start("one");
+    let mut addresses = Vec::new();
+    for name in names {
+        addresses.push(world.provided(&blocks, name).await);
+    }
+    assert_eq!(addresses[..2], ["203.0.113.10", "203.0.113.11"]);
+    assert_eq!(addresses[5], "203.0.113.18");
+    assert_eq!(world.bought(), 2);
+    world.cloud.writes();
+    world.removed(&blocks, "a").await;
+    assert!(world.cloud.writes().is_empty());
+    world.removed(&blocks, "f").await;
+    assert_eq!(world.cloud.writes(), ["mark b2"]);
+    for name in ["b", "c", "d", "e"] {
+        world.removed(&blocks, name).await;
+    }
+    world.tended(&blocks).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_address_is_published_only_when_its_block_has_arrived() {
+    let world = World::new(true).with(&["web"]);
+    world.cloud.0.lock().unwrap().slowness = 3;
+    let blocks = world.start("one");
+    let mut waits = 0;
+    while let Progress::Wait { after, .. } = world.pass(&blocks, "web").await.unwrap() {
+        let arrived = {
+            let account = world.cloud.0.lock().unwrap();
+            let mut blocks = account.blocks.values();
+            blocks.any(|block| block.status == BlockStatus::Assigned)
+        };
+        assert!(!arrived, "it has arrived and is not published");
+        assert!(world.service("web").ingress.is_empty());
+        assert!(after <= Duration::from_secs(3));
+        advance(after).await;
+        waits += 1;
+    }
+    assert!(waits >= 6, "{waits}");
+    assert_eq!(world.bought(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_network_is_asked_again_after_seconds_and_nothing_is_bought_twice() {
+    let names = ["a", "b", "c", "d", "e"];
+    let world = World::new(false).with(&names);
+    world.cloud.0.lock().unwrap().busy = 3;
+    let blocks = world.start("one");
+    let begun = tokio::time::Instant::now();
+    for name in names {
+        world.provided(&blocks, name).await;
+    }
+    assert_eq!(world.bought(), 5);
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(60), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_marked_blocks_are_detached_in_one_round() {
+    let names = ["a", "b", "c"];
+    let world = World::new(false).with(&names);
+    let blocks = world.start("one");
+    for name in names {
+        world.provided(&blocks, name).await;
+    }
+    for name in names {
+        world.removed(&blocks, name).await;
+    }
+    world.cloud.writes();
+    let attendant = OpenGate::default();
+    blocks.shared.round(&attendant).await.unwrap();
+    let detached = ["b1", "b2", "b3"].map(|id| format!("detach {id} from net"));
+    assert_eq!(world.cloud.writes(), detached);
+    advance(LONG).await;
+    blocks.shared.round(&attendant).await.unwrap();
+    assert!(world.cloud.0.lock().unwrap().blocks.is_empty());
+    blocks.shared.round(&attendant).await.unwrap();
+    blocks.shared.round(&attendant).await.unwrap();
+    assert_eq!(*attendant.freed.lock().unwrap(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_lead_gives_nothing_back() {
+    let world = World::new(false).with(&["web"]);
+    let blocks = world.start("one");
+    world.provided(&blocks, "web").await;
+    world.removed(&blocks, "web").await;
+    world.cloud.writes();
+    let deposed = OpenGate {
+        is_shut: true,
+        ..OpenGate::default()
+    };
+    assert!(blocks.shared.round(&deposed).await.is_err());
+    assert!(world.cloud.writes().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_user_set_address_of_nobodys_buys_nothing_and_its_status_is_left_alone() {
+    let world = World::new(true);
+    world.put(ServiceView {
+        load_balancer_ip: Some("192.0.2.1".to_owned()),
+        ..service("web")
+    });
+    let blocks = world.start("one");
+    let shown = world.shown(&blocks, "web").await;
+    assert_eq!(shown.notices[0].reason, reasons::ADDRESS_NOT_OURS);
+    let progress = world.pass(&blocks, "web").await.unwrap();
+    assert_eq!(progress, Progress::Provided(Provided::default()));
+    assert!(world.cloud.writes().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_service_asks_for_and_cannot_be_read_is_told_and_changes_nothing() {
+    let world = World::new(true);
+    world.put(ServiceView {
+        load_balancer_ip: Some("2001:db8::1".to_owned()),
+        ip_families: vec!["IPv6".to_owned()],
+        ..service("web")
+    });
+    let blocks = world.start("one");
+    match world.pass(&blocks, "web").await {
+        Err(Setback::Invalid(faults)) => assert_eq!(faults.len(), 2),
+        other => panic!("{other:?}"),
+    }
+    assert!(world.cloud.0.lock().unwrap().calls.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_that_believe_to_lead_one_buys_and_the_other_uses_what_was_bought() {
+    let world = World::new(true).with(&["a", "b"]);
+    let (one, two) = (world.start("one"), world.start("two"));
+    // The first has claimed, and its purchase is under way.
+    let claimed = one.shared.purchases.claim(&world.cluster, "a block").await;
+    assert!(matches!(claimed, Ok(purchase::Claimed::Ours(_))));
+    let waiting = world.pass(&two, "b").await.unwrap();
+    assert!(matches!(waiting, Progress::Wait { .. }), "{waiting:?}");
+    assert_eq!(world.bought(), 0);
+    if let Ok(purchase::Claimed::Ours(ours)) = claimed {
+        one.shared.purchases.settle(&world.cluster, ours).await;
+    }
+    assert_eq!(world.provided(&one, "a").await, "203.0.113.10");
+    assert_eq!(world.provided(&two, "b").await, "203.0.113.11");
+    assert_eq!(world.bought(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_process_has_died_is_taken_over_after_a_while() {
+    let world = World::new(true).with(&["web"]);
+    let dead = world.start("dead");
+    let claimed = dead.shared.purchases.claim(&world.cluster, "a block").await;
+    assert!(claimed.is_ok());
+    let blocks = world.start("alive");
+    let begun = tokio::time::Instant::now();
+    world.provided(&blocks, "web").await;
+    let took = begun.elapsed();
+    assert!(
+        took >= purchase::SETTLE && took < purchase::SETTLE * 2,
+        "{took:?}"
+    );
+    assert_eq!(world.bought(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_deposed_after_its_claim_does_not_buy_and_gives_the_claim_back() {
+    struct Deposed(Mutex<usize>);
+    #[async_trait]
+    impl Gate for Deposed {
+        fn before_write(&self) -> Result<(), crate::clouds::load_balancers::Stop> {
+            let mut left = self.0.lock().unwrap();
+            match left.checked_sub(1) {
+                Some(fewer) => {
+                    *left = fewer;
+                    Ok(())
+                }
+                None => Err(crate::clouds::load_balancers::Stop::Changed),
+            }
+        }
+        async fn before_creation(&self) -> Result<(), crate::clouds::load_balancers::Stop> {
+            Ok(())
+        }
+        fn written(&self) {}
+    }
+    let world = World::new(true).with(&["web"]);
+    let blocks = world.start("one");
+    // Four tags and the claim; not the purchase.
+    let prepared = blocks.prepare(&world.demand("web")).await.unwrap();
+    let stopped = prepared.carry_out(&Deposed(Mutex::new(5))).await;
+    assert!(matches!(stopped, Err(Setback::Stopped(_))), "{stopped:?}");
+    assert_eq!(world.bought(), 0);
+    assert_eq!(world.cluster.0.lock().unwrap().claim, None);
+    assert!(
+        world.cluster.0.lock().unwrap().version >= 2,
+        "it has claimed before"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orphan_is_a_block_whose_service_is_gone_and_marking_looks_at_its_tags_again() {
+    let world = World::new(false).with(&["web", "kept"]);
+    let blocks = world.start("one");
+    for name in ["web", "kept"] {
+        world.provided(&blocks, name).await;
+    }
+    world.remove("web");
+    let living = world.services.lock().unwrap().clone();
+    let orphans = blocks.orphans("", &living).await.unwrap();
+    let ids: Vec<_> = orphans.iter().map(|orphan| orphan.id.clone()).collect();
+    assert_eq!(ids, ["b1"]);
+    let gate = OpenGate::default();
+    let tags = {
+        let mut account = world.cloud.0.lock().unwrap();
+        let block = account.blocks.get_mut("b1").unwrap();
+        std::mem::take(&mut block.tags)
+    };
+    let kept = blocks.remove_orphan(&orphans[0], &gate).await;
+    assert!(matches!(kept, Err(Setback::Refused(_))), "{kept:?}");
+    world
+        .cloud
+        .0
+        .lock()
+        .unwrap()
+        .blocks
+        .get_mut("b1")
+        .unwrap()
+        .tags = tags;
+    blocks.remove_orphan(&orphans[0], &gate).await.unwrap();
+    world.removed(&blocks, "kept").await;
+    world.tended(&blocks).await;
+}
+
+#[test]
+fn what_was_written_goes_with_the_service_and_what_a_user_has_set_stays() {
+    let given = ServiceView {
+        allocated_addresses: Some("203.0.113.10".to_owned()),
+        public_network: Some(NETWORK.to_owned()),
+        load_balancer_ip: Some("203.0.113.10".to_owned()),
+        ..service("web")
+    };
+    let left = removal::leavings(&given);
+    assert!(left.load_balancer_ip);
+    assert_eq!(left.annotations.len(), 2);
+    let users = ServiceView {
+        load_balancer_ip: Some("192.0.2.1".to_owned()),
+        ..given
+    };
+    assert!(!removal::leavings(&users).load_balancer_ip);
+    assert!(removal::leavings(&service("web")).annotations.is_empty());
+}

@@ -1,0 +1,245 @@
+//! What people do to an account by hand, and what an older controller has left in it.
+
+use super::super::super::api::Tag;
+use super::super::super::model::{Block, BlockStatus};
+use super::super::ownership::{self, Owner};
+use super::super::testing::{CLUSTER, block, in_network, key};
+use super::*;
+
+/// What the Go controller leaves: a block of the Service's own, and its address in the spec.
+fn upstream(world: &World, name: &str, number: u8) {
+    let id = format!("up-{name}");
+    let cidr = format!("203.0.113.{}/29", number * 8);
+    let owner = Owner::Service(key(name));
+    let block = Block {
+        tags: ownership::of_new(CLUSTER, &owner),
+        status: BlockStatus::Assigned,
+        holder: in_network(NETWORK),
+        ..block(&id, &cidr)
+    };
+    let mut account = world.cloud.0.lock().unwrap();
+    let network = account.network.as_mut().unwrap();
+    network.blocks.push((id.clone(), block.cidr));
+    account.blocks.insert(id, block);
+    drop(account);
+    let address = format!("203.0.113.{}", number * 8 + 2);
+    world.put(ServiceView {
+        load_balancer_ip: Some(address),
+        ..service(name)
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_old_controller_has_left_is_used_as_it_is_with_or_without_sharing() {
+    for sharing in [true, false] {
+        let world = World::new(sharing);
+        upstream(&world, "a", 20);
+        upstream(&world, "b", 21);
+        let blocks = world.start("one");
+        assert_eq!(world.provided(&blocks, "a").await, "203.0.113.162");
+        assert_eq!(world.provided(&blocks, "b").await, "203.0.113.170");
+        assert!(world.cloud.writes().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_block_that_the_old_controller_has_marked_is_given_back() {
+    let world = World::new(true);
+    upstream(&world, "a", 20);
+    {
+        let mut account = world.cloud.0.lock().unwrap();
+        let block = account.blocks.get_mut("up-a").unwrap();
+        block.tags = ownership::marked(&block.tags);
+    }
+    let blocks = world.start("one");
+    world.tended(&blocks).await;
+    assert_eq!(
+        world.cloud.writes(),
+        ["detach up-a from net", "release up-a"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_block_that_was_given_back_by_hand_is_told_and_replaced_after_two_listings() {
+    let world = World::new(true).with(&["web"]);
+    let blocks = world.start("one");
+    world.provided(&blocks, "web").await;
+    {
+        let mut account = world.cloud.0.lock().unwrap();
+        account.blocks.clear();
+        account.network.as_mut().unwrap().blocks.clear();
+    }
+    world.cloud.writes();
+    advance(Duration::from_secs(1)).await;
+    blocks.observe_anew();
+    let waiting = world.pass(&blocks, "web").await.unwrap();
+    assert!(matches!(waiting, Progress::Wait { .. }), "{waiting:?}");
+    assert_eq!(world.bought(), 1);
+    advance(memory::APART).await;
+    let shown = world.shown(&blocks, "web").await;
+    assert_eq!(shown.notices[0].reason, reasons::IP_BLOCK_LOST);
+    assert_eq!(world.provided(&blocks, "web").await, "203.0.113.18");
+    assert_eq!(world.bought(), 2);
+    advance(LONG).await;
+    assert!(world.shown(&blocks, "web").await.notices.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_bogus_empty_listing_buys_nothing() {
+    let world = World::new(true).with(&["web"]);
+    let blocks = world.start("one");
+    world.provided(&blocks, "web").await;
+    world.cloud.0.lock().unwrap().shows_nothing = true;
+    advance(Duration::from_secs(1)).await;
+    blocks.observe_anew();
+    // The network still says that it has the block.
+    let provided = world.pass(&blocks, "web").await.unwrap();
+    assert!(matches!(provided, Progress::Provided(_)), "{provided:?}");
+    let notices = world.shown(&blocks, "web").await.notices;
+    assert_eq!(notices[0].reason, reasons::IP_BLOCK_UNTAGGED);
+    advance(LONG).await;
+    advance(Duration::from_secs(1)).await;
+    blocks.observe_anew();
+    world.pass(&blocks, "web").await.unwrap();
+    assert_eq!(world.bought(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_block_that_was_detached_by_hand_is_told_and_assigned_again() {
+    let world = World::new(true).with(&["web"]);
+    let blocks = world.start("one");
+    world.provided(&blocks, "web").await;
+    {
+        let mut account = world.cloud.0.lock().unwrap();
+        let block = account.blocks.get_mut("b1").unwrap();
+        (block.status, block.holder) = (BlockStatus::Unassigned, None);
+        account.network.as_mut().unwrap().blocks.clear();
+    }
+    world.cloud.writes();
+    advance(Duration::from_secs(1)).await;
+    blocks.observe_anew();
+    let shown = world.shown(&blocks, "web").await;
+    assert_eq!(shown.notices[0].reason, reasons::IP_BLOCK_DETACHED);
+    assert_eq!(world.provided(&blocks, "web").await, "203.0.113.10");
+    assert_eq!(world.cloud.writes(), ["attach b1 to net"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_the_configuration_names_another_network_the_blocks_move() {
+    let mut world = World::new(true).with(&["web"]);
+    let blocks = world.start("one");
+    world.provided(&blocks, "web").await;
+    world.cloud.writes();
+    world.settings.setting = "kube-vip://new".parse().unwrap();
+    {
+        let mut account = world.cloud.0.lock().unwrap();
+        let network = account.network.as_mut().unwrap();
+        network.id = "new".to_owned();
+        network.blocks.clear();
+    }
+    let blocks = world.start("two");
+    let shown = world.shown(&blocks, "web").await;
+    assert_eq!(shown.notices[0].reason, reasons::IP_BLOCK_MOVED);
+    assert_eq!(shown.impact(), mooring_common::engine::Impact::Major);
+    assert_eq!(world.provided(&blocks, "web").await, "203.0.113.10");
+    assert_eq!(
+        world.cloud.writes(),
+        ["detach b1 from net", "attach b1 to new"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_block_of_the_old_controller_in_a_strange_network_is_let_be_and_still_can_go() {
+    let world = World::new(true);
+    upstream(&world, "a", 20);
+    world
+        .cloud
+        .0
+        .lock()
+        .unwrap()
+        .blocks
+        .get_mut("up-a")
+        .unwrap()
+        .holder = in_network("strange");
+    let blocks = world.start("one");
+    let refused = world.pass(&blocks, "a").await;
+    assert!(matches!(refused, Err(Setback::Refused(_))), "{refused:?}");
+    assert!(world.cloud.writes().is_empty());
+    world.removed(&blocks, "a").await;
+    world.tended(&blocks).await;
+    let expected = [
+        "tag delete",
+        "mark up-a",
+        "detach up-a from strange",
+        "release up-a",
+    ];
+    assert_eq!(world.cloud.writes(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn blocks_of_other_clusters_are_not_touched_though_the_listing_has_them() {
+    let world = World::new(true).with(&["web"]);
+    let foreign = Block {
+        tags: vec![
+            Tag::new("usage", "cloud-provider-phoenixnap-auto"),
+            Tag::new("cluster", "another"),
+            Tag::new("delete", "true"),
+        ],
+        ..block("foreign", "198.51.100.8/29")
+    };
+    {
+        let mut account = world.cloud.0.lock().unwrap();
+        account.blocks.insert("foreign".to_owned(), foreign.clone());
+    }
+    let blocks = world.start("one");
+    world.provided(&blocks, "web").await;
+    world.removed(&blocks, "web").await;
+    let attendant = OpenGate::default();
+    for _ in 0..5 {
+        blocks.shared.round(&attendant).await.unwrap();
+        advance(LONG).await;
+    }
+    let left = world.cloud.0.lock().unwrap().blocks.clone();
+    assert_eq!(left.into_values().collect::<Vec<_>>(), [foreign]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_is_made_anew_while_its_block_goes_gets_another() {
+    let world = World::new(false).with(&["web"]);
+    let blocks = world.start("one");
+    world.provided(&blocks, "web").await;
+    world.removed(&blocks, "web").await;
+    world.put(service("web"));
+    assert_eq!(world.provided(&blocks, "web").await, "203.0.113.18");
+    world.removed(&blocks, "web").await;
+    world.tended(&blocks).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_cloud_fails_at_is_told_and_tried_ever_more_slowly() {
+    let world = World::new(true).with(&["web"]);
+    let blocks = world.start("one");
+    let fail = || {
+        let mut account = world.cloud.0.lock().unwrap();
+        for block in account.blocks.values_mut() {
+            if block.status == BlockStatus::Assigning {
+                (block.status, block.holder) = (BlockStatus::ErrorAssigning, None);
+            }
+        }
+    };
+    let mut attempts = 0;
+    for _ in 0..60 {
+        let _ = world.pass(&blocks, "web").await;
+        let writes = world.cloud.writes();
+        attempts += writes
+            .iter()
+            .filter(|call| call.starts_with("attach"))
+            .count();
+        fail();
+        advance(Duration::from_secs(2)).await;
+    }
+    assert!((4..=8).contains(&attempts), "{attempts} in two minutes");
+    let notices = world.shown(&blocks, "web").await.notices;
+    assert_eq!(notices[0].reason, reasons::IP_BLOCK_FAILED);
+    assert_eq!(world.bought(), 1);
+}

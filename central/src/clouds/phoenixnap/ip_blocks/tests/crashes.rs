@@ -1,0 +1,98 @@
+//! Whatever call is the last one of a process, or gets no answer: nothing is bought twice or left.
+
+use super::super::testing::Mishap;
+use super::*;
+use crate::cloud_api::ErrorKind;
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+/// A life from the first Service to the last block's end, with a mishap at one call, after which
+/// another process goes on if the first is to die of it.
+async fn live(sharing: bool, call: usize, mishap: Mishap, dies: bool) -> usize {
+    let world = World::new(sharing).with(&NAMES);
+    world.cloud.0.lock().unwrap().mishaps.insert(call, mishap);
+    let mut process = world.start("one");
+    let has_happened = || world.cloud.0.lock().unwrap().mishaps.is_empty();
+    let mut is_dead = false;
+    for name in NAMES {
+        for _ in 0..200 {
+            let passed = world.pass(&process, name).await;
+            if dies && !is_dead && has_happened() {
+                is_dead = true;
+                process = world.start("two");
+            }
+            match passed {
+                Ok(Progress::Provided(_)) => break,
+                Ok(Progress::Wait { after, .. }) => advance(after).await,
+                _ => advance(LONG / 10).await,
+            }
+        }
+        assert!(
+            !world.service(name).ingress.is_empty(),
+            "{name} has no address"
+        );
+    }
+    let addresses: std::collections::BTreeSet<_> = NAMES
+        .iter()
+        .map(|name| world.service(name).ingress[0].ip.clone())
+        .collect();
+    assert_eq!(addresses.len(), NAMES.len());
+    let bought = world.bought();
+    for name in NAMES {
+        world.removed(&process, name).await;
+        if dies && !is_dead && has_happened() {
+            is_dead = true;
+            process = world.start("two");
+        }
+    }
+    for _ in 0..100 {
+        let round = process.shared.round(&OpenGate::default()).await;
+        if dies && !is_dead && has_happened() {
+            is_dead = true;
+            process = world.start("two");
+        }
+        if world.cloud.0.lock().unwrap().blocks.is_empty() {
+            break;
+        }
+        advance(round.unwrap_or(LONG / 10)).await;
+    }
+    let left = world.cloud.0.lock().unwrap().blocks.clone();
+    assert!(left.is_empty(), "left behind: {left:?}");
+    assert!(has_happened(), "there were fewer calls than {call}");
+    bought
+}
+
+/// How many calls a life without mishaps takes.
+async fn calls(sharing: bool) -> usize {
+    let world = World::new(sharing).with(&NAMES);
+    let process = world.start("one");
+    for name in NAMES {
+        world.provided(&process, name).await;
+    }
+    for name in NAMES {
+        world.removed(&process, name).await;
+    }
+    world.tended(&process).await;
+    world.cloud.0.lock().unwrap().calls.len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mishap_at_any_call_costs_no_second_block_and_leaves_none() {
+    for (sharing, expected) in [(true, 1), (false, 3)] {
+        let calls = calls(sharing).await;
+        assert!(calls > 10, "{calls}");
+        for call in 0..calls {
+            for mishap in [
+                Mishap::Unheard,
+                Mishap::Refused(ErrorKind::Server),
+                Mishap::Refused(ErrorKind::Busy),
+                Mishap::Refused(ErrorKind::Forbidden),
+            ] {
+                for dies in [false, true] {
+                    let bought = live(sharing, call, mishap, dies).await;
+                    assert_eq!(bought, expected, "call {call}, {mishap:?}, dies: {dies}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! `PNAP_LOAD_BALANCER`: how the addresses of Services are announced, and on which network.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// How the addresses of Services are announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// By kube-vip, which the user runs: addresses are handed over in the Service's own fields.
+    KubeVip,
+    /// By `mooring-node`, on the network's VLAN.
+    L2,
+    /// By BGP, from the nodes to the routers of a peer group.
+    Bgp,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::KubeVip => "kube-vip",
+            Self::L2 => "l2",
+            Self::Bgp => "bgp",
+        })
+    }
+}
+
+/// What `PNAP_LOAD_BALANCER` says, unless it is empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// On the VLAN of a public network.
+    Network {
+        /// How: [`Mode::KubeVip`] or [`Mode::L2`].
+        mode: Mode,
+        /// The public network's identifier.
+        network: String,
+    },
+    /// Without a network ([`Mode::Bgp`]).
+    Bgp {
+        /// The peer group's identifier. None: that of the location.
+        group: Option<String>,
+    },
+}
+
+impl Setting {
+    /// How addresses are announced.
+    #[must_use]
+    pub const fn mode(&self) -> Mode {
+        match self {
+            Self::Network { mode, .. } => *mode,
+            Self::Bgp { .. } => Mode::Bgp,
+        }
+    }
+
+    /// The public network, where there is one.
+    #[must_use]
+    pub fn network(&self) -> Option<&str> {
+        match self {
+            Self::Network { network, .. } => Some(network),
+            Self::Bgp { .. } => None,
+        }
+    }
+}
+
+impl FromStr for Setting {
+    /// What is wrong with it, and what to write.
+    type Err = String;
+
+    /// Reads `<type>://<identifier>`, or with a third slash, as the Go controller's README writes
+    /// it. What follows the identifier is not looked at, as there.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (scheme, rest) = text
+            .split_once("://")
+            .ok_or_else(|| format!("has no <type>:// in front; {FORMS}"))?;
+        let rest = rest.strip_prefix('/').unwrap_or(rest);
+        let id = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        // Go takes a user in front of a host for granted, and leaves it out.
+        let id = id.rsplit_once('@').map_or(id, |(_, id)| id);
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if !id.chars().all(is_word) {
+            return Err(format!("names {id:?}, which is no identifier; {FORMS}"));
+        }
+        let id = Some(id.to_owned()).filter(|id| !id.is_empty());
+        let mode = match scheme.to_ascii_lowercase().as_str() {
+            "kube-vip" => Mode::KubeVip,
+            "l2" => Mode::L2,
+            "bgp" => return Ok(Self::Bgp { group: id }),
+            other => {
+                return Err(format!(
+                    "asks for {other}, which this version does not know; {FORMS}"
+                ));
+            }
+        };
+        match id {
+            Some(network) => Ok(Self::Network { mode, network }),
+            None => Err(format!("names no public network; {FORMS}")),
+        }
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Network { mode, network } => write!(f, "{mode}://{network}"),
+            Self::Bgp { group } => write!(f, "bgp://{}", group.as_deref().unwrap_or_default()),
+        }
+    }
+}
+
+const FORMS: &str = "write kube-vip://NETWORK if you run kube-vip, l2://NETWORK for mooring-node, \
+                     each with the identifier of a public network, bgp:// for BGP, or nothing for \
+                     no load balancers";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_readmes_form_and_the_codes_form_are_the_same() {
+        let read = |text: &str| text.parse::<Setting>().map(|setting| setting.to_string());
+        for (text, expected) in [
+            ("kube-vip://60473c25", "kube-vip://60473c25"),
+            ("kube-vip:///60473c25", "kube-vip://60473c25"),
+            ("KUBE-VIP://60473C25", "kube-vip://60473C25"),
+            ("kube-vip://60473c25/anything?a=b", "kube-vip://60473c25"),
+            ("kube-vip://me@60473c25", "kube-vip://60473c25"),
+            ("l2://60473c25", "l2://60473c25"),
+            ("l2:///60473c25/", "l2://60473c25"),
+            ("bgp://", "bgp://"),
+            ("bgp://60473c25", "bgp://60473c25"),
+        ] {
+            assert_eq!(read(text).as_deref(), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_names_no_network_or_nothing_known_is_told_what_to_write() {
+        for (text, why) in [
+            ("kube-vip://", "no public network"),
+            ("kube-vip:///", "no public network"),
+            ("kube-vip", "no <type>://"),
+            ("kube-vip:60473c25", "no <type>://"),
+            ("kube-vip://60473c25:80", "60473c25:80"),
+            ("metallb://60473c25", "metallb"),
+            ("empty://", "empty"),
+            ("kube_vip://60473c25", "kube_vip"),
+        ] {
+            let told = text.parse::<Setting>().unwrap_err();
+            assert!(
+                told.contains(why) && told.contains("l2://NETWORK"),
+                "{text}: {told}"
+            );
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Addresses of Services at PhoenixNAP: central on a real control plane, and the cloud simulated.
+//!
+//! Names that begin with `lb_` and a number are the acceptance set of the drop-in: what the Go
+//! controller does, or ought to.
+
+mod buying;
+mod found;
+mod handover;
+mod pooling;
+mod removal;
+mod replicas;
+mod robust;
+mod stage;
+mod sweep;
+mod wishes;
