@@ -36,6 +36,7 @@
 
 mod connection;
 mod listen;
+mod memo;
 mod metrics;
 pub mod plan;
 mod ports;

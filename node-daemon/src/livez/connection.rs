@@ -3,14 +3,15 @@
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::request::{Body, Fault, LONGEST_HEAD, Method, Parsed, Request, parse};
-use super::response::Response;
+use super::request::{Body, Fault, Method, Parsed, Request, parse};
+use super::response::{Manner, Response};
 use super::room::Seat;
 
 /// How long a request may take to arrive, from its first byte; and an answer, to be taken.
@@ -24,13 +25,13 @@ const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES: u64 = 64 * 1024;
 /// How long a body may be that is skipped, in bytes. After a longer one the connection ends.
 const LONGEST_BODY: u64 = 8192;
-/// How much room there is at first for what comes, in bytes: most requests are shorter.
-const ROOM: usize = 1024;
+/// How much room there is for what comes next, in bytes: most requests are shorter.
+const ROOM: usize = 512;
 
 /// Gives answers.
 pub(super) trait Respond {
-    /// To a request.
-    fn respond(&self, request: &Request<'_>) -> Response;
+    /// To a request that has come now.
+    fn respond(&self, request: &Request<'_>, now: Instant) -> Arc<Response>;
 
     /// To what is none.
     fn refuse(&self, fault: Fault) -> Response;
@@ -90,14 +91,15 @@ enum End {
 impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<'_, S> {
     async fn run(&mut self, responder: &impl Respond) -> io::Result<()> {
         loop {
-            match self.next(responder) {
+            let now = Instant::now();
+            match self.next(responder, now) {
                 Next::Wait => {
                     if !self.read().await? {
                         return Ok(());
                     }
                 }
                 Next::Answer { skip, end } => {
-                    self.limit.set(REQUEST);
+                    self.limit.set(now + REQUEST);
                     let written = self.stream.write_all(&self.out);
                     self.limit.enforce(written).await?;
                     match end {
@@ -106,15 +108,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<'_, S> {
                         End::No => self.skip(skip).await?,
                     }
                     self.reading = false;
-                    self.limit.set(IDLE);
-                    self.seat.idle(Instant::now());
+                    self.limit.set(now + IDLE);
+                    self.seat.idle(now);
                 }
             }
         }
     }
 
     /// Looks at what has come, and writes the answer to `out` if it is a request.
-    fn next(&mut self, responder: &impl Respond) -> Next {
+    fn next(&mut self, responder: &impl Respond, now: Instant) -> Next {
         self.out.clear();
         if self.came.is_empty() {
             return Next::Wait;
@@ -122,7 +124,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<'_, S> {
         match parse(&self.came) {
             Parsed::Incomplete => Next::Wait,
             Parsed::Fault(fault) => {
-                responder.refuse(fault).write(&mut self.out, false, true);
+                let manner = Manner {
+                    last: true,
+                    ..Manner::default()
+                };
+                responder.refuse(fault).write(&mut self.out, manner);
                 Next::Answer {
                     skip: 0,
                     end: End::AfterReading,
@@ -135,9 +141,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<'_, S> {
                     Body::Length(length) if !last && length <= LONGEST_BODY => (length, End::No),
                     Body::Length(_) | Body::Unknown => (0, End::AfterReading),
                 };
-                let head_only = request.method == Method::Head;
-                let response = responder.respond(&request);
-                response.write(&mut self.out, head_only, end != End::No);
+                let manner = Manner {
+                    is_old: request.is_old,
+                    head_only: request.method == Method::Head,
+                    last: end != End::No,
+                };
+                responder
+                    .respond(&request, now)
+                    .write(&mut self.out, manner);
                 let length = request.length;
                 self.came.drain(..length);
                 Next::Answer { skip, end }
@@ -148,15 +159,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<'_, S> {
     /// Waits for more; `false` at the end.
     async fn read(&mut self) -> io::Result<bool> {
         if !self.came.is_empty() && !self.reading {
+            let now = Instant::now();
             self.reading = true;
-            self.limit.set(REQUEST);
-            self.seat.reading(Instant::now());
+            self.limit.set(now + REQUEST);
+            self.seat.reading(now);
         }
-        if self.came.capacity() == self.came.len() {
-            // One byte more than a head may have tells that it is too long.
-            let more = ROOM.max(self.came.len());
-            self.came.reserve_exact(more.min(LONGEST_HEAD + 1));
-        }
+        self.came.reserve(ROOM);
         let read = self.stream.read_buf(&mut self.came);
         Ok(self.limit.enforce(read).await? > 0)
     }
@@ -180,7 +188,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<'_, S> {
 
     /// Ends the connection so that the client gets its answer.
     async fn linger(&mut self) -> io::Result<()> {
-        self.limit.set(LINGER);
+        self.limit.set(Instant::now() + LINGER);
         let end = async {
             self.stream.shutdown().await?;
             let mut rest = (&mut self.stream).take(LINGER_BYTES);
@@ -204,8 +212,8 @@ impl Limit {
         }
     }
 
-    fn set(&mut self, after: Duration) {
-        self.at = Instant::now() + after;
+    fn set(&mut self, at: Instant) {
+        self.at = at;
         if self.at < self.timer.deadline() {
             self.timer.as_mut().reset(self.at);
         }

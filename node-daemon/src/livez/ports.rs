@@ -5,7 +5,7 @@
 //! port at which a service proxy says how it is, and given back as soon as somebody does. A port that
 //! somebody has is left alone, unless it is the daemon before this one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -103,55 +103,84 @@ impl Drop for Open {
 
 /// Has the ports that it may have until `stop` is cancelled. What it serves is tracked by `tracker`.
 pub(super) async fn keep(shared: Arc<Shared>, tracker: TaskTracker, stop: CancellationToken) {
-    let mut open: BTreeMap<u16, Open> = BTreeMap::new();
-    let mut not_before: BTreeMap<u16, Instant> = BTreeMap::new();
-    loop {
-        let snapshot = shared.snapshot.load_full();
-        let now = Instant::now();
+    let mut keeper = Keeper {
+        shared,
+        tracker,
+        stop: stop.clone(),
+        open: BTreeMap::new(),
+        later: BTreeMap::new(),
+        seen: BTreeSet::new(),
+    };
+    let mut last = None;
+    while !stop.is_cancelled() {
+        let (snapshot, now) = (keeper.shared.snapshot.load_full(), Instant::now());
         let right = right(snapshot.service_proxy, now);
-        let held = open
-            .iter()
-            .map(|(port, open)| (*port, &open.service))
-            .collect();
-        for step in steps(&held, &ports(&snapshot), right) {
+        let is_new =
+            |(known, had): &(Arc<Snapshot>, Right)| !Arc::ptr_eq(known, &snapshot) || *had != right;
+        if last.as_ref().is_none_or(is_new) || keeper.later.values().any(|at| *at <= now) {
+            keeper.apply(&ports(&snapshot), right, now);
+            last = Some((snapshot, right));
+        }
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = tokio::time::sleep(LOOK) => {}
+        }
+    }
+}
+
+struct Keeper {
+    shared: Arc<Shared>,
+    tracker: TaskTracker,
+    stop: CancellationToken,
+    open: BTreeMap<u16, Open>,
+    /// Ports that somebody else has, and when to try them again.
+    later: BTreeMap<u16, Instant>,
+    /// Ports of which it has been seen whether the daemon before this one has them.
+    seen: BTreeSet<u16>,
+}
+
+impl Keeper {
+    fn apply(&mut self, wanted: &Ports, right: Right, now: Instant) {
+        self.later
+            .retain(|port, at| wanted.contains_key(port) && *at > now);
+        let open = self.open.iter();
+        let open = open.map(|(port, open)| (*port, &open.service)).collect();
+        for step in steps(&open, wanted, right) {
             match step {
                 Step::Close(port) => {
                     tracing::info!(port, "health checks of a Service: given back");
-                    open.remove(&port);
+                    self.open.remove(&port);
                 }
-                Step::Open { port, service } => {
-                    if not_before.get(&port).is_some_and(|at| now < *at) {
-                        continue;
-                    }
-                    let may = match right {
-                        Right::Full => true,
-                        Right::Inherited => occupant(port) == Occupant::Ours,
-                        Right::None => false,
-                    };
-                    if !may {
-                        continue;
-                    }
-                    match listen_everywhere(port) {
-                        Ok(listener) => {
-                            tracing::info!(port, %service, "health checks of a Service: taken");
-                            let stop = stop.child_token();
-                            let site = Site::Service(service.clone());
-                            let serving = serve(listener, site, Arc::clone(&shared), stop.clone());
-                            tracker.spawn(serving);
-                            not_before.remove(&port);
-                            open.insert(port, Open { service, stop });
-                        }
-                        Err(error) => {
-                            tracing::debug!(port, %service, %error, "a port is somebody else's");
-                            not_before.insert(port, now + AGAIN);
-                        }
-                    }
+                Step::Open { port, service } if self.may_open(port, right) => {
+                    self.open(port, service, now);
                 }
+                Step::Open { .. } => {}
             }
         }
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(LOOK) => {}
+    }
+
+    fn may_open(&mut self, port: u16, right: Right) -> bool {
+        match right {
+            Right::None => false,
+            Right::Inherited => self.seen.insert(port) && occupant(port) == Occupant::Ours,
+            Right::Full => !self.later.contains_key(&port),
+        }
+    }
+
+    fn open(&mut self, port: u16, service: ObjectKey, now: Instant) {
+        match listen_everywhere(port) {
+            Ok(listener) => {
+                tracing::info!(port, %service, "health checks of a Service: taken");
+                let stop = self.stop.child_token();
+                let site = Site::Service(service.clone());
+                let serving = serve(listener, site, Arc::clone(&self.shared), stop.clone());
+                self.tracker.spawn(serving);
+                self.open.insert(port, Open { service, stop });
+            }
+            Err(error) => {
+                tracing::debug!(port, %service, %error, "a port is somebody else's");
+                self.later.insert(port, now + AGAIN);
+            }
         }
     }
 }

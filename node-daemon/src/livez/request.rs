@@ -23,6 +23,8 @@ pub(super) struct Request<'a> {
     pub(super) method: Method,
     /// Of what is asked for, the path, without a query.
     pub(super) path: &'a str,
+    /// Whether it is HTTP/1.0.
+    pub(super) is_old: bool,
     /// Whether this is the last one on its connection.
     pub(super) last: bool,
     /// The head's length in bytes.
@@ -86,6 +88,7 @@ pub(super) fn parse(bytes: &[u8]) -> Parsed<'_> {
             _ => Method::Other,
         },
         path: path_of(head.path.unwrap_or_default()),
+        is_old: head.version == Some(0),
         // HTTP/1.0 knows connections that are kept as an extension only.
         last: head.version == Some(0) || means.close,
         length,

@@ -1,20 +1,31 @@
 //! Writes answers.
 
-use std::io::Write as _;
+use std::fmt::Write as _;
 use std::time::SystemTime;
 
 use super::plan::{Answer, Status};
 use super::request::Fault;
 
-/// A line with which an answer begins, and what else is in it.
+/// An answer, ready to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Response {
-    /// The number, and its meaning.
+    /// What it says in short.
     pub(super) status: StatusCode,
+    /// All of the head that is the same for each client, from behind the version on.
+    head: String,
     /// JSON.
-    pub(super) body: String,
-    /// Ready endpoints behind it; `None` if it is about no Service.
-    pub(super) weight: Option<usize>,
+    body: String,
+}
+
+/// How a client is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Manner {
+    /// In HTTP/1.0.
+    pub(super) is_old: bool,
+    /// Without the body.
+    pub(super) head_only: bool,
+    /// For the last time on this connection.
+    pub(super) last: bool,
 }
 
 /// The statuses that there are.
@@ -45,28 +56,25 @@ impl StatusCode {
 
     const fn line(self) -> &'static str {
         match self {
-            Self::Ok => "HTTP/1.1 200 OK",
-            Self::BadRequest => "HTTP/1.1 400 Bad Request",
-            Self::NotFound => "HTTP/1.1 404 Not Found",
-            Self::MethodNotAllowed => "HTTP/1.1 405 Method Not Allowed\r\nAllow: GET, HEAD",
-            Self::HeadTooLong => "HTTP/1.1 431 Request Header Fields Too Large",
-            Self::Unavailable => "HTTP/1.1 503 Service Unavailable",
-            Self::VersionNotSupported => "HTTP/1.1 505 HTTP Version Not Supported",
+            Self::Ok => " 200 OK",
+            Self::BadRequest => " 400 Bad Request",
+            Self::NotFound => " 404 Not Found",
+            Self::MethodNotAllowed => " 405 Method Not Allowed\r\nAllow: GET, HEAD",
+            Self::HeadTooLong => " 431 Request Header Fields Too Large",
+            Self::Unavailable => " 503 Service Unavailable",
+            Self::VersionNotSupported => " 505 HTTP Version Not Supported",
         }
     }
 }
 
 impl From<Answer> for Response {
     fn from(answer: Answer) -> Self {
-        Self {
-            status: match answer.status {
-                Status::Healthy => StatusCode::Ok,
-                Status::Unhealthy => StatusCode::Unavailable,
-                Status::Unknown => StatusCode::NotFound,
-            },
-            body: answer.body,
-            weight: answer.weight,
-        }
+        let status = match answer.status {
+            Status::Healthy => StatusCode::Ok,
+            Status::Unhealthy => StatusCode::Unavailable,
+            Status::Unknown => StatusCode::NotFound,
+        };
+        Self::new(status, answer.body, answer.weight)
     }
 }
 
@@ -94,34 +102,41 @@ impl Response {
     }
 
     fn refusal(status: StatusCode, reason: &str) -> Self {
-        Self {
+        Self::new(
             status,
-            body: format!("{{\n\t\"reason\": \"{reason}\"\n}}\n"),
-            weight: None,
-        }
+            format!("{{\n\t\"reason\": \"{reason}\"\n}}\n"),
+            None,
+        )
     }
 
-    /// Writes it at the end of `out`: without its body to HEAD, and as the last one on its connection
-    /// if it is.
-    pub(super) fn write(&self, out: &mut Vec<u8>, head_only: bool, last: bool) {
+    /// `weight`: ready endpoints behind it; `None` if it is about no Service.
+    fn new(status: StatusCode, body: String, weight: Option<usize>) -> Self {
         let date = httpdate::HttpDate::from(SystemTime::now());
-        let line = self.status.line();
-        let length = self.body.len();
-        // Writing into memory does not fail.
-        let _ = write!(
-            out,
+        let (line, length) = (status.line(), body.len());
+        let mut head = format!(
             "{line}\r\nContent-Type: application/json\r\nX-Content-Type-Options: nosniff\r\n\
              Cache-Control: no-store\r\nDate: {date}\r\nContent-Length: {length}\r\n",
         );
-        if let Some(weight) = self.weight {
+        if let Some(weight) = weight {
             // kube-proxy's name for how many endpoints are behind an answer.
-            let _ = write!(out, "X-Load-Balancing-Endpoint-Weight: {weight}\r\n");
+            let _ = write!(head, "X-Load-Balancing-Endpoint-Weight: {weight}\r\n");
         }
-        if last {
+        Self { status, head, body }
+    }
+
+    /// Writes it at the end of `out`.
+    pub(super) fn write(&self, out: &mut Vec<u8>, manner: Manner) {
+        out.extend_from_slice(if manner.is_old {
+            b"HTTP/1.0"
+        } else {
+            b"HTTP/1.1"
+        });
+        out.extend_from_slice(self.head.as_bytes());
+        if manner.last {
             out.extend_from_slice(b"Connection: close\r\n");
         }
         out.extend_from_slice(b"\r\n");
-        if !head_only {
+        if !manner.head_only {
             out.extend_from_slice(self.body.as_bytes());
         }
     }
@@ -133,24 +148,25 @@ mod tests {
 
     #[test]
     fn an_answer_has_its_length_and_to_head_no_body() {
-        let response = Response {
-            status: StatusCode::Ok,
-            body: "{}\n".into(),
-            weight: Some(7),
-        };
-        let write = |head_only, last| {
+        let response = Response::new(StatusCode::Ok, "{}\n".into(), Some(7));
+        let write = |manner| {
             let mut out = b"before".to_vec();
-            response.write(&mut out, head_only, last);
+            response.write(&mut out, manner);
             String::from_utf8(out).unwrap()
         };
-        let whole = write(false, false);
+        let whole = write(Manner::default());
         assert!(whole.starts_with("beforeHTTP/1.1 200 OK\r\n"), "{whole}");
         assert!(whole.ends_with("\r\n\r\n{}\n"), "{whole}");
         for line in ["Content-Length: 3", "X-Load-Balancing-Endpoint-Weight: 7"] {
             assert!(whole.contains(&format!("\r\n{line}\r\n")), "{whole}");
         }
         assert!(!whole.contains("Connection"), "{whole}");
-        let head = write(true, true);
+        let head = write(Manner {
+            is_old: true,
+            head_only: true,
+            last: true,
+        });
+        assert!(head.starts_with("beforeHTTP/1.0 200 OK\r\n"), "{head}");
         assert!(head.ends_with("\r\nConnection: close\r\n\r\n"), "{head}");
         assert!(head.contains("Content-Length: 3\r\n"), "{head}");
     }
@@ -166,7 +182,7 @@ mod tests {
             StatusCode::Unavailable,
             StatusCode::VersionNotSupported,
         ] {
-            let begins = format!("HTTP/1.1 {} ", status.number());
+            let begins = format!(" {} ", status.number());
             assert!(status.line().starts_with(&begins), "{status:?}");
         }
     }

@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use super::connection::{Respond, converse};
 use super::listen::{Bound, ListenError};
+use super::memo::Memo;
 use super::metrics::Metrics;
 use super::plan::{Now, answer, answer_service};
 use super::ports;
@@ -177,15 +178,37 @@ pub(super) enum Site {
 struct Responder {
     site: Site,
     shared: Arc<Shared>,
+    memo: Memo,
+}
+
+impl Responder {
+    fn new(site: Site, shared: Arc<Shared>) -> Self {
+        Self {
+            site,
+            shared,
+            memo: Memo::default(),
+        }
+    }
 }
 
 impl Respond for Responder {
-    fn respond(&self, request: &Request<'_>) -> Response {
+    fn respond(&self, request: &Request<'_>, now: tokio::time::Instant) -> Arc<Response> {
         let snapshot = self.shared.snapshot.load();
+        let now = now.into_std();
+        let clocks = || Now {
+            monotonic: now,
+            wall: Timestamp::now(),
+        };
         let response = match &self.site {
-            Site::Service(key) => answer_service(key, &snapshot, clocks()).into(),
-            Site::Node if request.method == Method::Other => Response::method_not_allowed(),
-            Site::Node => answer(request.path, &snapshot, clocks()).into(),
+            Site::Service(key) => self.memo.get("", &snapshot, now, || {
+                answer_service(key, &snapshot, clocks()).into()
+            }),
+            Site::Node if request.method == Method::Other => {
+                Arc::new(Response::method_not_allowed())
+            }
+            Site::Node => self.memo.get(request.path, &snapshot, now, || {
+                answer(request.path, &snapshot, clocks()).into()
+            }),
         };
         self.shared.metrics.count(response.status);
         response
@@ -202,13 +225,6 @@ impl Respond for Responder {
     }
 }
 
-fn clocks() -> Now {
-    Now {
-        monotonic: Instant::now(),
-        wall: Timestamp::now(),
-    }
-}
-
 /// Serves until cancelled. Connections that are open then get answers for a while.
 pub(super) async fn serve(
     listener: TcpListener,
@@ -216,8 +232,8 @@ pub(super) async fn serve(
     shared: Arc<Shared>,
     close: CancellationToken,
 ) {
-    let (room, responder) = (Room::new(CONNECTIONS), Responder { site, shared });
-    let (responder, mut connections) = (Arc::new(responder), JoinSet::new());
+    let (room, mut connections) = (Room::new(CONNECTIONS), JoinSet::new());
+    let responder = Arc::new(Responder::new(site, shared));
     let admit = |connections: &mut JoinSet<()>, stream: TcpStream| {
         let (seat, responder) = (room.enter(), Arc::clone(&responder));
         let number = seat.number();

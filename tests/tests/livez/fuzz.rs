@@ -99,9 +99,7 @@ fn whole_answers(came: &[u8]) -> Result<(), String> {
     let mut rest = text;
     while !rest.is_empty() {
         let (head, after) = rest.split_once("\r\n\r\n").ok_or("a head without an end")?;
-        let status = head
-            .strip_prefix("HTTP/1.1 ")
-            .and_then(|line| line.get(..3));
+        let status = head.strip_prefix("HTTP/1.").and_then(|line| line.get(2..5));
         let known = ["200", "400", "404", "405", "431", "503", "505"];
         if !status.is_some_and(|status| known.contains(&status)) {
             return Err(format!("an unknown status: {head}"));
@@ -111,7 +109,7 @@ fn whole_answers(came: &[u8]) -> Result<(), String> {
             .find_map(|line| line.strip_prefix("Content-Length: "));
         let length: usize = length.ok_or("no length")?.parse().map_err(|_| "a length")?;
         // The answer to HEAD has no body.
-        rest = if after.is_empty() || after.starts_with("HTTP/1.1 ") {
+        rest = if after.is_empty() || after.starts_with("HTTP/1.") {
             after
         } else {
             after.get(length..).ok_or("a body that is too short")?

@@ -7,6 +7,7 @@ fn request<'a>(path: &'a str, head: &str) -> Request<'a> {
     Request {
         method: Method::Get,
         path,
+        is_old: false,
         last: false,
         length: head.len(),
         body: Body::Length(0),
@@ -39,6 +40,7 @@ fn each_dialect_is_understood() {
     ];
     for (head, path, last) in table {
         let wanted = Request {
+            is_old: head.contains("HTTP/1.0"),
             last,
             ..request(path, head)
         };
@@ -191,7 +193,7 @@ proptest! {
         let version = if old { "1.0" } else { "1.1" };
         let lines: String = lines.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let head = format!("GET {path}{query} HTTP/{version}\r\n{lines}\r\n");
-        let wanted = Request { last: old, ..request(&path, &head) };
+        let wanted = Request { is_old: old, last: old, ..request(&path, &head) };
         prop_assert_eq!(parse(head.as_bytes()), Parsed::Request(wanted));
     }
 }

@@ -240,7 +240,7 @@ async fn requests_that_come_together_are_answered_in_their_order() {
         [
             "HTTP/1.1 200 OK",
             "HTTP/1.1 404 Not Found",
-            "HTTP/1.1 200 OK"
+            "HTTP/1.0 200 OK"
         ]
     );
 }
@@ -319,7 +319,7 @@ async fn the_next_process_takes_over_without_a_refusal_or_a_503() {
     let asking = tokio::spawn(async move {
         loop {
             let answer = status(address).await;
-            assert_eq!(answer.as_deref(), Some("HTTP/1.1 200 OK"));
+            assert_eq!(answer.as_deref(), Some("HTTP/1.0 200 OK"));
             count.send_modify(|count| *count += 1);
             sleep(Duration::from_millis(1)).await;
         }
@@ -355,7 +355,7 @@ async fn who_is_in_charge_answers_even_if_he_knows_nothing() {
         }
     })
     .await;
-    assert_eq!(answer, "HTTP/1.1 503 Service Unavailable");
+    assert_eq!(answer, "HTTP/1.0 503 Service Unavailable");
     drop(server);
 }
 
@@ -364,10 +364,7 @@ fn conversation() -> DuplexStream {
     let (client, stream) = tokio::io::duplex(4096);
     let room = Room::new(1);
     tokio::spawn(async move {
-        let responder = Responder {
-            site: Site::Node,
-            shared: healthy(),
-        };
+        let responder = Responder::new(Site::Node, healthy());
         let seat = room.enter();
         converse(stream, &seat, &responder).await;
     });
