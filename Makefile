@@ -70,6 +70,14 @@ bench-failover: packages control-plane ## Measures what users notice of each kin
 	$(call say,The bench: its own small world of namespaces; nothing of this machine is touched)
 	@target/release/bench-failover
 
+.PHONY: bench-livez
+bench-livez: packages control-plane ## Measures health checks beside kube-proxy's own; five minutes. REPETITIONS=, SERVICES=, CHANGES= change it
+	$(call say,Release builds: memory and processor time are measured)
+	@cargo build --workspace --locked --release \
+		--bin mooring-central --bin mooring-node --bin netlab-tool --bin bench-livez
+	$(call say,The bench: its own small world of namespaces; nothing of this machine is touched)
+	@target/release/bench-livez
+
 .PHONY: sweep-cloudscale
 sweep-cloudscale: control-plane ## Lets something go wrong at each single call to cloudscale.ch; up to half an hour. CASE=, SEED=, AT_ONCE= change it
 	$(call say,Building the programs)

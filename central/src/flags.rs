@@ -15,6 +15,7 @@ pub use choice::{Choice, Surroundings, choose};
 pub use table::TABLE;
 
 use crate::cloud_api::Limits;
+use crate::clouds::load_balancers::HealthTarget;
 use crate::clouds::{linode, phoenixnap};
 
 /// The command line, read whole.
@@ -152,6 +153,8 @@ pub struct ServiceFlags {
     pub resync_period: Option<Duration>,
     /// `--delete-orphans`.
     pub delete_orphans: bool,
+    /// `--health-target`, and `--health-target-port`.
+    pub health: HealthTarget,
 }
 
 /// Leader election.
@@ -327,6 +330,7 @@ fn read_services(reader: &mut Reader<'_>) -> ServiceFlags {
         serves_classless: reader.bool("serve-classless-services"),
         resync_period: Some(period).filter(|period| !period.is_zero()),
         delete_orphans: reader.bool("delete-orphans"),
+        health: read_health_target(reader),
     };
     if flags.own_class.is_none() && !flags.serves_classless {
         reader.other_fault(
@@ -335,6 +339,25 @@ fn read_services(reader: &mut Reader<'_>) -> ServiceFlags {
         );
     }
     flags
+}
+
+fn read_health_target(reader: &mut Reader<'_>) -> HealthTarget {
+    let port = reader.parsed("health-target-port", "write a port number, from 1 to 65535");
+    if port == 0 {
+        reader.fault(
+            "health-target-port",
+            port,
+            "write a port number, from 1 to 65535",
+        );
+    }
+    match reader.text("health-target").unwrap_or_default().as_str() {
+        "service-proxy" => HealthTarget::ServiceProxy,
+        "node-daemon" => HealthTarget::NodeDaemon { port },
+        other => {
+            reader.fault("health-target", other, "write service-proxy or node-daemon");
+            HealthTarget::default()
+        }
+    }
 }
 
 fn read_leader(reader: &mut Reader<'_>) -> Option<LeaderFlags> {

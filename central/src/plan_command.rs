@@ -17,7 +17,7 @@ use mooring_common::k8s::{ClientOptions, client};
 use mooring_common::program::{self, Threads};
 use prometheus_client::registry::Registry;
 
-use crate::clouds::load_balancers::{LoadBalancers, Setback, Shown};
+use crate::clouds::load_balancers::{Demand, LoadBalancers, Setback, Shown};
 use crate::controllers::service::{Routing, demand};
 use crate::flags::Surroundings;
 use crate::providers;
@@ -73,7 +73,16 @@ async fn run(flags: PlanFlags) -> anyhow::Result<()> {
     let chosen = services::choose(&flags, client, &snapshot, &routing).await?;
     let mut all = Vec::new();
     for service in chosen {
-        let plan = plan(&*load_balancers, &snapshot, &service, &routing).await;
+        let demand = Demand {
+            health: flags.common.services.health,
+            ..demand(
+                &service,
+                snapshot.nodes.clone(),
+                &snapshot.services,
+                &routing,
+            )
+        };
+        let plan = plan(&*load_balancers, &demand, &routing).await;
         all.push(Planned { service, plan });
     }
     let text = if flags.as_json {
@@ -100,15 +109,13 @@ async fn connect(flags: &PlanFlags) -> anyhow::Result<Client> {
 
 async fn plan(
     load_balancers: &dyn LoadBalancers,
-    snapshot: &Snapshot,
-    service: &Arc<ServiceView>,
+    demand: &Demand,
     routing: &Routing,
 ) -> Result<Shown, String> {
-    let demand = demand(service, snapshot.nodes.clone(), &snapshot.services, routing);
-    let prepared = if routing.wants_of_cloud(service) {
-        load_balancers.prepare(&demand).await
+    let prepared = if routing.wants_of_cloud(&demand.service) {
+        load_balancers.prepare(demand).await
     } else {
-        load_balancers.prepare_removal(&demand).await
+        load_balancers.prepare_removal(demand).await
     };
     let told = |setback: Setback| setback.to_string();
     prepared

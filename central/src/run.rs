@@ -259,6 +259,7 @@ impl Program {
             options: service::Options {
                 resync: flags.resync_period,
                 delete_orphans: flags.delete_orphans,
+                health: flags.health,
             },
             node_changes: watched.node_changes.clone(),
             metrics,

@@ -4,9 +4,9 @@
 //! ```text
 //!  Services  EndpointSlices  L2Networks  own Node            netlink    service proxy
 //!      └───────────┴──────┬──────┴──────────┘                   │             │
-//!                      watches                                links     service_proxy
-//!                         ▼                                     │             │
-//!                     Snapshot ──► plan ───────────► segments ◄─┴─────────────┘
+//!                      watches ◄────────────────────────────── │ ───── service_proxy
+//!                         ▼                                  links
+//!                     Snapshot ──► plan ───────────► segments ◄─┘
 //!                         │   (what there is,    (what to do here)
 //!                         ▼     who may have it)        ▼
 //!                       livez                         apply ──► lease, herald, Events, metrics,
@@ -70,6 +70,7 @@ pub mod wire;
 pub mod witness;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,9 +90,11 @@ pub use self::metrics::Metrics;
 pub use self::observe::Snapshot;
 use self::registry::Registry;
 use self::secrets::Ring;
+use self::service_proxy::{Refused, ServiceProxy};
 use self::succession::Door;
 use self::watches::Watches;
 use crate::fence::Gate;
+use crate::livez::recall;
 use crate::vlan;
 
 /// How long the last word about this Node may take, at the end.
@@ -118,6 +121,10 @@ pub struct Settings {
     pub heartbeat_keys: Option<PathBuf>,
     /// How VLAN interfaces are made.
     pub vlan: vlan::Options,
+    /// Where the service proxy says how it is.
+    pub service_proxy: SocketAddr,
+    /// Whether it is asked about single Services too.
+    pub read_through: bool,
 }
 
 /// What announcing needs.
@@ -140,6 +147,8 @@ pub struct Announcer<E> {
     pub snapshot: Arc<ArcSwap<Snapshot>>,
     /// Opens once anything may be written or announced. Watches run before that.
     pub gate: Gate,
+    /// Cancelled once this process is the Node's daemon: there was none before it, or that has ended.
+    pub in_charge: CancellationToken,
     /// Ends it.
     pub cancel: CancellationToken,
 }
@@ -159,11 +168,13 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         vlan_metrics,
         snapshot,
         gate,
+        in_charge,
         cancel,
     } = announcer;
     let (published, publications) = watch::channel(0);
     let (links_sender, links) = watch::channel(Arc::default());
-    let (proxy_sender, service_proxy) = watch::channel(true);
+    let (proxy_sender, service_proxy) = watch::channel(ServiceProxy::default());
+    let (refused_sender, refused) = watch::channel(None);
     let (wish, wishes) = watch::channel(lease::Wish::None);
     let (entries, wanted_entries) = watch::channel(BTreeMap::new());
     let (state, states) = watch::channel(None);
@@ -185,7 +196,18 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         published,
         gate,
         vlan_faults,
+        service_proxy,
+        refused,
+        recalled: recall::read(&folder, &node_name).map(Arc::new),
     };
+    let keep_health = recall::keep(
+        folder.clone(),
+        node_name.clone(),
+        Arc::clone(&snapshot),
+        publications.clone(),
+    );
+    let about_services = Arc::clone(&snapshot);
+    let services = follow_services(settings.read_through, &about_services, refused_sender);
     let herald = Herald::new(client.clone(), &node_name);
     let keeper = Keeper::new(
         client.clone(),
@@ -201,12 +223,12 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         snapshot,
         published: publications,
         links,
-        service_proxy,
         wish,
         entries,
         state,
         folder: folder.clone(),
         door: Door::default(),
+        in_charge,
         heartbeat_port: settings.heartbeat_port,
         secrets: Arc::clone(&secrets),
         events,
@@ -225,7 +247,9 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         () = &mut tell => true,
         () = watches.follow() => false,
         () = links::follow(links_sender) => false,
-        () = service_proxy::follow(service_proxy::KUBE_PROXY, proxy_sender) => false,
+        () = service_proxy::follow(settings.service_proxy, proxy_sender) => false,
+        () = services => false,
+        () = keep_health => false,
         () = state_file::keep(folder, states) => false,
         () = follow_secrets(settings.heartbeat_keys, secrets) => false,
         () = tell_vlans => false,
@@ -242,6 +266,18 @@ async fn follow_secrets(keys: Option<PathBuf>, secrets: Arc<ArcSwap<Ring>>) {
         Some(keys) => secrets::follow(keys, secrets).await,
         None => std::future::pending().await,
     }
+}
+
+/// Asks the service proxy about single Services, if that is wanted.
+async fn follow_services(
+    wanted: bool,
+    snapshot: &Arc<ArcSwap<Snapshot>>,
+    refused: watch::Sender<Refused>,
+) {
+    if wanted {
+        service_proxy::follow_services(Arc::clone(snapshot), refused).await;
+    }
+    std::future::pending().await
 }
 
 /// Keeps `segments` as the snapshot has them, for as long as the future is polled.

@@ -10,6 +10,7 @@ use mooring_common::flags::{Action, Flag, FlagFaults, FlagTable, Kind, Reader, V
 use mooring_common::telemetry::LogFormat;
 
 use crate::announce::Settings;
+use crate::announce::service_proxy::KUBE_PROXY;
 use crate::metadata::{self, HostPaths, SourceChoice};
 use crate::vlan;
 
@@ -74,6 +75,9 @@ const FLAGS: &[Flag] = &[
     flag(SEGMENTS, "clean-up", Bool, "false", "Take away what Mooring has made on this node (VLAN interfaces with its mark, its routes and rules, its nftables table), and end. For when Mooring is removed; the daemon must not run any more."),
     flag(SERVING, "livez-bind-address", Text, "[::]:10266", "Where /livez, /healthz and /services/<namespace>/<name> answer health checks, by HTTP."),
     flag(SERVING, "livez", Bool, "true", "Answer health checks."),
+    flag(SERVING, "livez-health-check-node-ports", Bool, "false", "Answer them on the healthCheckNodePort of each Service too, where nobody else does: from when nobody has answered at --service-proxy-healthz for 60s, until somebody does."),
+    flag(SERVING, "livez-read-through", Bool, "false", "Call a Service with a healthCheckNodePort healthy only if the service proxy does so there as well."),
+    flag(SERVING, "service-proxy-healthz", Text, "127.0.0.1:10256", "Where this Node's service proxy says how it is, by HTTP: kube-proxy's --healthz-bind-address. What it says goes into health checks and into who announces addresses; where nobody answers, nothing is concluded."),
     flag(SERVING, "metrics-bind-address", Text, "127.0.0.1:10267", "Where /metrics is served, by HTTP."),
     flag(SERVING, "metrics", Bool, "true", "Serve metrics."),
     flag(CLIENT, "kubeconfig", Text, "", "A kubeconfig file. Absent: the configuration that every Pod is given."),
@@ -95,8 +99,8 @@ pub struct Flags {
     pub announce: Option<Settings>,
     /// `--clean-up`.
     pub clean_up: bool,
-    /// `--livez-bind-address`; `None` with `--livez=false`.
-    pub livez: Option<SocketAddr>,
+    /// How health checks are answered; `None` with `--livez=false`.
+    pub livez: Option<LivezFlags>,
     /// `--metrics-bind-address`; `None` with `--metrics=false`.
     pub metrics: Option<SocketAddr>,
     /// `--kubeconfig`.
@@ -107,6 +111,15 @@ pub struct Flags {
     pub verbosity: u8,
     /// `--logging-format`.
     pub log_format: LogFormat,
+}
+
+/// How health checks are answered.
+#[derive(Clone, Copy, Debug)]
+pub struct LivezFlags {
+    /// `--livez-bind-address`.
+    pub address: SocketAddr,
+    /// `--livez-health-check-node-ports`.
+    pub health_check_node_ports: bool,
 }
 
 /// How the Node is described.
@@ -143,7 +156,12 @@ impl Flags {
             allow_unfenced: reader.bool("allow-unfenced"),
             announce: read_announce(&mut reader),
             clean_up,
-            livez: read_address(&mut reader, "livez", "livez-bind-address"),
+            livez: read_address(&mut reader, "livez", "livez-bind-address").map(|address| {
+                LivezFlags {
+                    address,
+                    health_check_node_ports: reader.bool("livez-health-check-node-ports"),
+                }
+            }),
             metrics: read_address(&mut reader, "metrics", "metrics-bind-address"),
             kubeconfig: reader.text("kubeconfig").map(Into::into),
             master: reader.text("master"),
@@ -203,6 +221,13 @@ fn read_announce(reader: &mut Reader<'_>) -> Option<Settings> {
             mask: reader.parsed("return-path-mark-mask", "write adjacent bits, like 0xf0"),
             proc_sys_net: reader.text("host-proc-sys-net").unwrap_or_default().into(),
         },
+        service_proxy: reader
+            .optional(
+                "service-proxy-healthz",
+                "write an IP address with a port, like 127.0.0.1:10256",
+            )
+            .unwrap_or(KUBE_PROXY),
+        read_through: reader.bool("livez-read-through"),
     };
     if flags.heartbeat_port == 0 {
         reader.other_fault("--heartbeat-port must be a port number from 1 to 65535");
@@ -235,7 +260,7 @@ mod tests {
     fn a_name_and_a_kubeconfig_are_enough() {
         let flags = read("--node-name=n1 --kubeconfig=/k").unwrap();
         assert!(flags.report.is_some() && flags.announce.is_some());
-        assert_eq!(flags.livez.unwrap().port(), 10266);
+        assert_eq!(flags.livez.unwrap().address.port(), 10266);
         let quiet = read("--node-name=n1 --livez=false --announce=false --metrics=false").unwrap();
         assert!(quiet.livez.is_none() && quiet.announce.is_none() && quiet.metrics.is_none());
     }
@@ -265,9 +290,9 @@ mod tests {
         let error = read(
             "--livez-bind-address=here --lease-duration=1ms --metadata-source=guess \
              --node-status-update-frequency=often --v=loud --metadata-endpoint=metadata \
-             --linode-external-subnet=all",
+             --linode-external-subnet=all --service-proxy-healthz=there",
         )
         .unwrap_err();
-        assert_eq!(error.faults.len(), 8, "{error}");
+        assert_eq!(error.faults.len(), 9, "{error}");
     }
 }

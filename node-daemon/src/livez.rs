@@ -2,28 +2,51 @@
 //! of this node ask, to know whether to send it traffic, and the kubelet, to know how it does.
 //!
 //! ```text
-//!  Snapshot (see announce) ──► plan: path -> status and body ──► serve: HTTP with limits
+//!  Snapshot (see announce) ──► plan: path -> status and body ──► response ──┐
+//!                                                                           ▼
+//!  listen, ports ──► serve: a thread ──► room ──► connection: time ──► request
 //! ```
 //!
-//! The answers come from a snapshot in memory alone: nothing is asked of the API server, nothing
-//! waits for a lock, and neither a slow API server nor a flood of probes can hold up announcing.
+//! The answers come from a snapshot in memory alone, which is also what addresses are announced by:
+//! nothing is asked of the API server, and neither a slow API server nor a flood of probes can hold up
+//! announcing.
 //!
 //! | Path | 200 | 503 |
 //! |---|---|---|
-//! | `/livez` | the daemon knows its Services, endpoints and Node | it does not yet |
-//! | `/readyz` | and it may write and announce | no admission policy keeps it to its own Node |
-//! | `/healthz` | and the Node may carry traffic | it is being deleted, excluded, or drained |
-//! | `/services/<namespace>/<name>` | and the Service has a ready endpoint on this Node | it has none |
+//! | `/livez` | the daemon knows its Services, endpoints and Node, and the service proxy works | it does not yet, or the proxy says that it does not |
+//! | `/livez/ping` | always | |
+//! | `/readyz` | the daemon knows all that, and may write and announce | no admission policy keeps it to its own Node |
+//! | `/healthz` | as `/livez`, and the Node may carry traffic | it is being deleted, excluded, or drained |
+//! | `/services/<namespace>/<name>` | as `/healthz`, and the Service has a ready endpoint on this Node | it has none |
 //!
 //! A Service that is not of type LoadBalancer, or does not exist, is 404 once Services are known.
 //!
 //! # Guarantees
 //! * When the API server is away, the last answer stands: age alone never makes a 503.
-//!   `viewAgeSeconds` tells how long ago the API server was heard of.
-//! * HTTP/1.0 and 1.1 are served, with or without a `Host`, GET and HEAD.
+//!   `viewAgeSeconds` tells how long ago the API server was heard of. A daemon that is started
+//!   meanwhile answers as the one before did ([`recall`]).
+//! * In an update of the daemon, the next process listens beside the last one as soon as it can answer,
+//!   and the last one goes on until then: there is neither a refusal nor a 503.
+//! * HTTP/1.0 and 1.1 are served, with or without a `Host`, GET and HEAD. There is always room for a
+//!   new client; who is slow, or only sits, makes room.
+//!
+//! # Caveats
+//! A client that keeps its connection, and asks less often than every two seconds, may find it closed
+//! after an update.
 
 mod connection;
+mod listen;
+mod memo;
+mod metrics;
 pub mod plan;
+mod ports;
+pub mod recall;
+mod request;
+mod response;
+mod room;
 mod serve;
 
-pub use self::serve::{ServeError, bind, listen, serve};
+pub use self::listen::{Bound, ListenError, listen};
+pub use self::metrics::Metrics;
+pub use self::recall::Recalled;
+pub use self::serve::{Options, ServeError, Server};

@@ -74,10 +74,18 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
         )
         .await?;
     }
-    let snapshot = Arc::new(ArcSwap::default());
-    if let Some(address) = flags.livez {
-        start_livez(&mut tasks, address, &snapshot, &stop)?;
-    }
+    let snapshot: Arc<ArcSwap<Snapshot>> = Arc::default();
+    let in_charge = CancellationToken::new();
+    let mut livez = match flags.livez {
+        Some(livez) => Some(livez::Server::start(livez::Options {
+            bound: livez::Bound::new(livez.address)?,
+            health_check_node_ports: livez.health_check_node_ports,
+            snapshot: Arc::clone(&snapshot),
+            in_charge: in_charge.clone(),
+            metrics: livez::Metrics::register(&mut registry),
+        })?),
+        None => None,
+    };
     let mut announcing = JoinSet::new();
     if let Some(announce) = flags.announce {
         let (events, write_events) = QueuedEvents::new(events);
@@ -95,6 +103,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
             vlan_metrics: vlan::Metrics::register(&mut registry),
             snapshot,
             gate,
+            in_charge,
             cancel: stop.clone(),
         }));
     }
@@ -104,9 +113,14 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
     let ended = tokio::select! {
         () = stop.cancelled() => Ok(()),
         ended = failure_of(&mut tasks) => ended,
+        error = failure_of_livez(&mut livez) => Err(error.into()),
     };
     stop.cancel();
     while announcing.join_next().await.is_some() {}
+    // Health checks are answered until the very end: the Node goes on.
+    if let Some(livez) = livez {
+        livez.finish().await;
+    }
     tasks.shutdown().await;
     ended
 }
@@ -173,21 +187,6 @@ fn start_fence(
         Ok(())
     });
     gate
-}
-
-fn start_livez(
-    tasks: &mut JoinSet<anyhow::Result<()>>,
-    address: SocketAddr,
-    snapshot: &Arc<ArcSwap<Snapshot>>,
-    stop: &CancellationToken,
-) -> anyhow::Result<()> {
-    let listener = livez::bind(address)?;
-    let (snapshot, stop) = (Arc::clone(snapshot), stop.clone());
-    tasks.spawn(async move {
-        livez::serve(listener, snapshot, stop).await;
-        Ok(())
-    });
-    Ok(())
 }
 
 fn start_metrics(
@@ -260,6 +259,13 @@ async fn start_report(
         Ok(())
     });
     Ok(())
+}
+
+async fn failure_of_livez(livez: &mut Option<livez::Server>) -> livez::ServeError {
+    match livez {
+        Some(livez) => livez.failed().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// The first failure of what runs beside the announcer.

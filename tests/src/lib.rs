@@ -7,6 +7,7 @@
 //! | [`netlab`] | nodes and clients as network namespaces on a bridge, with every frame captured |
 //! | [`bench_nodes`] | what `make bench-nodes` measures: thousands of Nodes |
 //! | [`bench_failover`] | what `make bench-failover` measures: outages, fault by fault |
+//! | [`bench_livez`] | what `make bench-livez` measures: health checks, beside kube-proxy's |
 //! | [`bench_cloudscale`] | what `make bench-cloudscale` measures: load balancers of cloudscale.ch |
 //! | [`sweep`] | what `make sweep-cloudscale` does: something goes wrong at each single call |
 //! | [`cluster`] | a whole small cluster on a lab's bridge, with Mooring as it is shipped |
@@ -34,6 +35,7 @@ pub mod api_proxy;
 pub mod arena;
 pub mod bench_cloudscale;
 pub mod bench_failover;
+pub mod bench_livez;
 pub mod bench_nodes;
 pub mod cloud_sim;
 pub mod cluster;

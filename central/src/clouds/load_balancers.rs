@@ -35,6 +35,51 @@ pub struct Demand {
     /// What tells this cluster from others: the UID of the Service `default/kubernetes`, which
     /// every API server makes. `None`: it is not known (yet), and marks go without it.
     pub cluster: Option<String>,
+    /// Who is asked about its health.
+    pub health: HealthTarget,
+}
+
+/// Who is asked, on each Node, whether that should get a Service's traffic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HealthTarget {
+    /// The service proxy, as by the Go controllers: at the Service's `healthCheckNodePort` if there is
+    /// one, else whatever answers at its node ports.
+    #[default]
+    ServiceProxy,
+    /// The node daemon.
+    NodeDaemon {
+        /// Its port.
+        port: u16,
+    },
+}
+
+/// A question by HTTP; 200 is yes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HealthCheck {
+    /// The Node's port.
+    pub port: u16,
+    /// The path.
+    pub path: String,
+}
+
+impl HealthTarget {
+    /// What the node daemon is asked about a Service; `None` if it is not asked.
+    ///
+    /// Where the Service takes traffic only on Nodes with endpoints of its own, that is about the
+    /// Service, never about the daemon alone: its `/livez` says nothing of endpoints.
+    #[must_use]
+    pub fn check(self, service: &ServiceView) -> Option<HealthCheck> {
+        let Self::NodeDaemon { port } = self else {
+            return None;
+        };
+        let key = &service.key;
+        let path = if service.is_local {
+            format!("/services/{}/{}", key.namespace, key.name)
+        } else {
+            "/healthz".to_owned()
+        };
+        Some(HealthCheck { port, path })
+    }
 }
 
 /// One step of a plan, for people and for machines.

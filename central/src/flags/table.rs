@@ -68,6 +68,8 @@ const FLAGS: &[Flag] = &[
     flag(SERVICES, "serve-classless-services", Bool, "true", Act, "Serve Services without a spec.loadBalancerClass. false: only those of --load-balancer-class; the others' finalizers and load balancers are not touched."),
     flag(SERVICES, "load-balancer-resync-period", Duration, "10m", Act, "How often the load balancers of a cloud are compared with what is wanted although nothing is known to have changed, so that changes by hand are undone; a tenth more or less, and less often where it takes many requests. 0: never."),
     flag(SERVICES, "delete-orphans", Bool, "false", Act, "Delete load balancers that bear this cluster's marks and those of a Service that is no more. false: only tell of them, in Events about the Service default/kubernetes."),
+    flag(SERVICES, "health-target", Text, "service-proxy", Act, "Whom the clouds' health monitors ask whether a Node should get a Service's traffic: service-proxy (as the Go controllers do: the healthCheckNodePort where there is one, else what answers at the node port), or node-daemon (mooring-node's /services/<namespace>/<name> with externalTrafficPolicy Local, else its /healthz)."),
+    flag(SERVICES, "health-target-port", Integer, "10266", Act, "The port of --health-target=node-daemon: the one of mooring-node's --livez-bind-address. The clouds' load balancers must be let in there."),
     flag(ROUTES, "configure-cloud-routes", Bool, "true", Accept, "No provider of this version has routes."),
     flag(ROUTES, "route-reconciliation-period", Duration, "10s", Accept, "No provider of this version has routes."),
     flag(ROUTES, "cluster-cidr", Text, "", Accept, "No provider of this version has routes."),

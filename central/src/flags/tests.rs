@@ -177,6 +177,21 @@ fn sv_40_whose_services_are_served_can_be_chosen() {
 }
 
 #[test]
+fn health_is_asked_of_the_service_proxy_unless_said_otherwise() {
+    let target = |line: &str| {
+        let line = format!("--cloud-provider=cloudscale {line}");
+        read(&line).map(|flags| flags.services.health)
+    };
+    assert_eq!(target("").unwrap(), HealthTarget::ServiceProxy);
+    let daemon = HealthTarget::NodeDaemon { port: 10266 };
+    assert_eq!(target("--health-target=node-daemon").unwrap(), daemon);
+    let elsewhere = target("--health-target=node-daemon --health-target-port=80");
+    assert_eq!(elsewhere.unwrap(), HealthTarget::NodeDaemon { port: 80 });
+    let error = target("--health-target=kubelet --health-target-port=0").unwrap_err();
+    assert_eq!(error.faults.len(), 2, "{error}");
+}
+
+#[test]
 fn serving_nobody_and_asking_all_the_time_are_refused() {
     let error = read(
         "--cloud-provider=cloudscale --serve-classless-services=false \

@@ -59,8 +59,6 @@ pub struct Conductor<E> {
     pub published: watch::Receiver<u64>,
     /// The interfaces of this node.
     pub links: watch::Receiver<Arc<Vec<Link>>>,
-    /// Whether the service proxy works.
-    pub service_proxy: watch::Receiver<bool>,
     /// Where the Lease's keeper learns what it is to say.
     pub wish: watch::Sender<Wish>,
     /// Where the herald learns what L2Networks are to say of this Node.
@@ -71,6 +69,8 @@ pub struct Conductor<E> {
     pub folder: PathBuf,
     /// Where a successor waits.
     pub door: Door,
+    /// Cancelled once this process is the Node's daemon: there was none before it, or that has ended.
+    pub in_charge: CancellationToken,
     /// Asks the API server what the protocol wants to know.
     pub registry: Registry,
     /// The UDP port of heartbeats on the node network.
@@ -111,7 +111,6 @@ impl<E: EventSink> Conductor<E> {
                 sender,
             },
             links: self.links,
-            service_proxy: self.service_proxy,
             assigned_from: None,
             assignment: Assignment::default(),
             wanted: None,
@@ -136,6 +135,7 @@ impl<E: EventSink> Conductor<E> {
             () = cancel.cancelled() => return,
         };
         // From here on this process is the Node's daemon, and may have a successor of its own.
+        self.in_charge.cancel();
         if inherited.is_none() {
             kernel_address::sweep().await;
         }
@@ -182,7 +182,6 @@ struct Work<E> {
     offers: Offers,
     desk: Desk,
     links: watch::Receiver<Arc<Vec<Link>>>,
-    service_proxy: watch::Receiver<bool>,
     assigned_from: Option<AssignedFrom>,
     assignment: Assignment,
     /// What follows from the snapshot, or from what the process before has left; `None` as long as
@@ -230,7 +229,6 @@ impl<E: EventSink> Work<E> {
                 inherited = &mut ended => return inherited,
                 _ = published.changed() => {}
                 _ = self.links.changed() => {}
-                _ = self.service_proxy.changed() => {}
             }
         }
     }
@@ -316,7 +314,6 @@ impl<E: EventSink> Work<E> {
                 }
                 _ = published.changed() => {}
                 _ = self.links.changed() => {}
-                _ = self.service_proxy.changed() => {}
                 Some((segment, report)) = reports.recv() => {
                     self.heed(&segment, report);
                     while let Ok((segment, report)) = reports.try_recv() {
@@ -340,7 +337,6 @@ impl<E: EventSink> Work<E> {
         let snapshot = self.desk.snapshot.load_full();
         self.teller.view_age(&snapshot);
         let links = Arc::clone(&self.links.borrow_and_update());
-        let service_proxy_works = *self.service_proxy.borrow_and_update();
         if !snapshot.decides_speakers() {
             return None;
         }
@@ -360,7 +356,7 @@ impl<E: EventSink> Work<E> {
             node_name: &self.desk.node_name,
             links: &links,
             heartbeat_port: self.desk.heartbeat_port,
-            service_proxy_works,
+            service_proxy_works: snapshot.service_proxy.may_work(),
             ending,
         };
         let orders = orders(&snapshot, &footing, &self.assignment, here);
@@ -392,7 +388,8 @@ impl<E: EventSink> Work<E> {
             // seem lost.
             return;
         }
-        let orders = left.orders(&links, *self.service_proxy.borrow(), ending);
+        let proxy_works = self.desk.snapshot.load().service_proxy.may_work();
+        let orders = left.orders(&links, proxy_works, ending);
         if self.wanted.is_none() {
             let segments: Vec<_> = orders.keys().collect();
             if away {
@@ -523,7 +520,7 @@ impl<E: EventSink> Work<E> {
         self.tell_lease(&snapshot, &footing);
         self.teller.look(
             self.desk.secrets.load().is_empty(),
-            *self.service_proxy.borrow(),
+            snapshot.service_proxy.may_work(),
             Instant::now(),
         );
         if ending {

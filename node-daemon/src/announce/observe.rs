@@ -17,6 +17,8 @@ use mooring_common::node_view::{NodeView, Readiness};
 use mooring_common::taints;
 
 use super::mac::Mac;
+use super::service_proxy::{Refused, ServiceProxy};
+use crate::livez::Recalled;
 use crate::vlan;
 
 /// The usual weight of a Node in the choice of speakers.
@@ -43,6 +45,13 @@ pub struct Snapshot {
     pub heard: Option<std::time::Instant>,
     /// What hinders the VLANs of segments: always as it is now.
     pub vlan_faults: vlan::Faults,
+    /// What this node's service proxy says of itself.
+    pub service_proxy: ServiceProxy,
+    /// What it says of single Services, where it is asked.
+    pub refused: Refused,
+    /// What the process before this one has answered health checks from, where it counts until all is
+    /// known anew.
+    pub recalled: Option<Arc<Recalled>>,
 }
 
 /// Which kinds have been listed whole. Before that, an absence means nothing.
@@ -117,16 +126,17 @@ pub fn by_service(
 }
 
 /// Where a Service accepts traffic from outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TrafficPolicy {
     /// On every node.
+    #[default]
     Cluster,
     /// Only on nodes with endpoints of its own.
     Local,
 }
 
 /// What is looked at of a Service.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceView {
     /// `metadata.uid`.
     pub uid: String,
@@ -137,6 +147,8 @@ pub struct ServiceView {
     pub addresses: Vec<IpAddr>,
     /// `spec.externalTrafficPolicy`.
     pub policy: TrafficPolicy,
+    /// `spec.healthCheckNodePort`, 0 counting as absent.
+    pub health_check_node_port: Option<u16>,
 }
 
 impl ServiceView {
@@ -185,6 +197,10 @@ impl ServiceView {
                 Some("Local") => TrafficPolicy::Local,
                 _ => TrafficPolicy::Cluster,
             },
+            health_check_node_port: spec
+                .health_check_node_port
+                .and_then(|port| u16::try_from(port).ok())
+                .filter(|port| *port != 0),
         })
     }
 }

@@ -2,11 +2,13 @@
 //! traffic.
 //!
 //! kube-proxy says so on a port of its own. Where nobody answers there, the cluster may have another
-//! proxy, which says nothing; so only the answer that it does not work counts. `healthCheckNodePort`
-//! of single Services is not asked: the daemon knows their endpoints itself.
+//! proxy, which says nothing; so only the answer that it does not work counts. What it says goes into
+//! the [`super::Snapshot`], so that addresses and health checks follow it together.
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::time::Duration;
+mod services;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
 
 use http::header::{CONNECTION, HOST};
 use http::{Request, StatusCode};
@@ -18,41 +20,117 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+pub use self::services::{Refused, follow as follow_services};
+
 /// Where kube-proxy answers, unless it is told otherwise.
-pub const KUBE_PROXY: SocketAddr =
-    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10256);
+pub const KUBE_PROXY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10256);
 /// How often it is asked.
 const PERIOD: Duration = Duration::from_secs(1);
+/// How often it is looked for while nobody is there: its ports are to be free when it comes.
+const PERIOD_SILENT: Duration = Duration::from_millis(250);
 /// How long an answer may take.
 const LIMIT: Duration = Duration::from_millis(500);
 
-/// Keeps `works` up to date, for as long as the future is polled.
-pub async fn follow(proxy: SocketAddr, works: watch::Sender<bool>) {
+/// What is known of the service proxy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ServiceProxy {
+    /// It was not asked yet, or says nothing that can be understood.
+    #[default]
+    Unclear,
+    /// Nobody listens where it would answer.
+    Silent {
+        /// When that was found.
+        since: Instant,
+    },
+    /// It works.
+    Works,
+    /// It says that it does not work.
+    Broken,
+}
+
+impl ServiceProxy {
+    /// Whether traffic may come, as far as anybody can tell.
+    #[must_use]
+    pub fn may_work(self) -> bool {
+        self != Self::Broken
+    }
+
+    fn after(self, answer: Option<Health>, now: Instant) -> Self {
+        match (answer, self) {
+            (None, Self::Silent { since }) => Self::Silent { since },
+            (None, _) => Self::Silent { since: now },
+            (Some(Health::Unclear), _) => Self::Unclear,
+            (Some(Health::Well), _) => Self::Works,
+            (Some(Health::Sick), _) => Self::Broken,
+        }
+    }
+}
+
+/// Keeps `known` up to date, for as long as the future is polled.
+pub async fn follow(proxy: SocketAddr, known: watch::Sender<ServiceProxy>) {
     loop {
-        let now = timeout(LIMIT, ask(proxy)).await.ok().flatten() != Some(Health::Sick);
-        works.send_if_modified(|known| {
+        let answer = ask_node(proxy).await;
+        known.send_if_modified(|known| {
+            let now = known.after(answer, Instant::now());
             let changed = *known != now;
             *known = now;
             changed
         });
-        sleep(PERIOD).await;
+        sleep(if answer.is_none() {
+            PERIOD_SILENT
+        } else {
+            PERIOD
+        })
+        .await;
     }
 }
 
-/// What it says of itself.
+/// What somebody says of himself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Health {
     Well,
     Sick,
+    /// Somebody is there, and does not say.
+    Unclear,
 }
 
-/// `None` if it says nothing that can be understood.
-async fn ask(proxy: SocketAddr) -> Option<Health> {
-    let stream = TcpStream::connect(proxy).await.ok()?;
+/// `/healthz` of kube-proxy is also about the Node, which the daemon knows itself; `/livez`, which
+/// older ones do not have, is about kube-proxy alone. `None`: nobody is there.
+async fn ask_node(proxy: SocketAddr) -> Option<Health> {
+    match ask(proxy, "/livez").await {
+        Some(Health::Unclear) => ask(proxy, "/healthz").await,
+        answer => answer,
+    }
+}
+
+async fn ask(address: SocketAddr, path: &str) -> Option<Health> {
+    let answer = timeout(LIMIT, async {
+        match TcpStream::connect(address).await {
+            Ok(stream) => {
+                let status = request(stream, address, path).await;
+                Some(status.map_or(Health::Unclear, Health::of))
+            }
+            Err(_) => None,
+        }
+    });
+    answer.await.unwrap_or(Some(Health::Unclear))
+}
+
+impl Health {
+    fn of(status: StatusCode) -> Self {
+        match status {
+            StatusCode::OK => Self::Well,
+            StatusCode::SERVICE_UNAVAILABLE => Self::Sick,
+            _ => Self::Unclear,
+        }
+    }
+}
+
+async fn request(stream: TcpStream, address: SocketAddr, path: &str) -> Option<StatusCode> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.ok()?;
     let request = Request::builder()
-        .uri("/healthz")
-        .header(HOST, proxy.to_string())
+        .uri(path)
+        .header(HOST, address.to_string())
         .header(CONNECTION, "close")
         .body(Empty::<Bytes>::new())
         .ok()?;
@@ -62,14 +140,9 @@ async fn ask(proxy: SocketAddr) -> Option<Health> {
         let _ = connection.await;
         std::future::pending::<()>().await;
     };
-    let response = tokio::select! {
-        response = answered => response?,
-        () = drive => return None,
-    };
-    match response.status() {
-        StatusCode::OK => Some(Health::Well),
-        StatusCode::SERVICE_UNAVAILABLE => Some(Health::Sick),
-        _ => None,
+    tokio::select! {
+        response = answered => Some(response?.status()),
+        () = drive => None,
     }
 }
 
@@ -80,54 +153,84 @@ mod tests {
 
     use super::*;
 
-    /// A proxy that gives this answer to whoever asks.
-    async fn proxy(answer: &'static str) -> SocketAddr {
+    /// Somebody who gives the first of these answers that is for the path, to whoever asks.
+    pub(super) async fn proxy(answers: &'static [(&'static str, &'static str)]) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move {
             loop {
                 let (mut stream, _) = listener.accept().await.unwrap();
-                let _ = stream.read(&mut [0; 1024]).await;
+                let mut request = [0; 1024];
+                let length = stream.read(&mut request).await.unwrap_or(0);
+                let request = String::from_utf8_lossy(&request[..length]).into_owned();
+                let answer = answers.iter().find(|(path, _)| request.contains(path));
+                let answer = answer
+                    .map_or("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", |a| {
+                        a.1
+                    });
                 let _ = stream.write_all(answer.as_bytes()).await;
             }
         });
         address
     }
 
-    #[tokio::test]
-    async fn only_the_answer_that_it_does_not_work_counts() {
-        let table = [
-            (
-                "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}",
-                Some(Health::Well),
-            ),
-            (
-                "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n",
-                Some(Health::Sick),
-            ),
-            ("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", None),
-            ("SSH-2.0-OpenSSH\r\n", None),
-        ];
-        for (answer, health) in table {
-            assert_eq!(ask(proxy(answer).await).await, health, "{answer}");
-        }
-        let nobody = TcpListener::bind("127.0.0.1:0")
-            .await
-            .unwrap()
-            .local_addr()
-            .unwrap();
-        assert_eq!(ask(nobody).await, None);
+    const WELL: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+    pub(super) const SICK: &str = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
+
+    async fn nobody() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        listener.local_addr().unwrap()
     }
 
     #[tokio::test]
-    async fn it_works_until_it_says_otherwise() {
-        let sick = proxy("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n").await;
-        let (works, mut told) = watch::channel(true);
-        tokio::spawn(follow(sick, works));
-        timeout(Duration::from_secs(10), told.changed())
+    async fn its_own_life_counts_and_not_the_nodes() {
+        let table: [(&'static [(&str, &str)], _); 5] = [
+            (&[(" /livez ", WELL), (" /healthz ", SICK)], Health::Well),
+            (&[(" /livez ", SICK), (" /healthz ", WELL)], Health::Sick),
+            (&[(" /healthz ", SICK)], Health::Sick),
+            (&[], Health::Unclear),
+            (&[("", "SSH-2.0-OpenSSH\r\n")], Health::Unclear),
+        ];
+        for (answers, health) in table {
+            assert_eq!(
+                ask_node(proxy(answers).await).await,
+                Some(health),
+                "{answers:?}"
+            );
+        }
+        assert_eq!(ask_node(nobody().await).await, None);
+    }
+
+    #[test]
+    fn it_is_silent_since_nobody_was_found_first() {
+        let start = Instant::now();
+        let later = start + PERIOD;
+        let silent = ServiceProxy::Silent { since: start };
+        assert_eq!(ServiceProxy::Works.after(None, start), silent);
+        assert_eq!(silent.after(None, later), silent);
+        for (answer, known) in [
+            (Health::Well, ServiceProxy::Works),
+            (Health::Sick, ServiceProxy::Broken),
+            (Health::Unclear, ServiceProxy::Unclear),
+        ] {
+            assert_eq!(silent.after(Some(answer), later), known);
+            assert_eq!(
+                known.after(None, later),
+                ServiceProxy::Silent { since: later }
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn it_may_work_until_it_says_otherwise() {
+        let sick = proxy(&[("", SICK)]).await;
+        let (sender, mut known) = watch::channel(ServiceProxy::default());
+        assert!(known.borrow().may_work());
+        tokio::spawn(follow(sick, sender));
+        timeout(Duration::from_secs(10), known.changed())
             .await
             .unwrap()
             .unwrap();
-        assert!(!*told.borrow());
+        assert!(!known.borrow().may_work());
     }
 }

@@ -199,14 +199,21 @@ pub async fn keep(folder: PathBuf, mut states: watch::Receiver<Option<Arc<State>
     }
 }
 
-/// Replaces the file as a whole: a reader finds either the old or the new one.
 fn write(folder: &Path, state: &State) -> io::Result<()> {
+    replace(folder, NAME, &serde_json::to_vec(state)?)
+}
+
+/// Replaces a file in the folder as a whole: a reader finds either the old or the new one.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn replace(folder: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     make_folder(folder)?;
-    let draft = folder.join(format!(".{NAME}"));
+    let draft = folder.join(format!(".{name}"));
     let mut file = std::fs::File::create(&draft)?;
-    file.write_all(&serde_json::to_vec(state)?)?;
+    file.write_all(content)?;
     drop(file);
-    std::fs::rename(draft, folder.join(NAME))
+    std::fs::rename(draft, folder.join(name))
 }
 
 #[cfg(test)]

@@ -21,12 +21,17 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, watch};
 
 use super::observe::{NetworkView, ServiceView, SliceView, Snapshot, by_service};
+use super::service_proxy::{Refused, ServiceProxy};
 use crate::fence::Gate;
+use crate::livez::Recalled;
 use crate::vlan::Faults;
 
 /// How long changes are gathered before they are published: short against the 50 ms within which
 /// `/livez` has to follow a change, long against the gaps within a list.
 const GATHER: Duration = Duration::from_millis(5);
+/// How long to wait for the API server after the start, until health checks are answered from what the
+/// process before has left.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What to watch, and where the result goes.
 #[derive(Clone)]
@@ -43,6 +48,12 @@ pub struct Watches {
     pub gate: Gate,
     /// Goes into every snapshot.
     pub vlan_faults: Faults,
+    /// What is known of the service proxy.
+    pub service_proxy: watch::Receiver<ServiceProxy>,
+    /// What it says of single Services.
+    pub refused: watch::Receiver<Refused>,
+    /// What the process before this one has left for health checks.
+    pub recalled: Option<Arc<Recalled>>,
 }
 
 /// What is gathered, and whether EndpointSlices are to be sorted anew.
@@ -127,6 +138,9 @@ impl Watches {
             self.networks(&desk),
             self.node(&desk),
             self.permission(&desk),
+            self.service_proxy(&desk),
+            self.refused(&desk),
+            self.recollect(&desk),
             self.publish(&desk)
         );
     }
@@ -191,6 +205,37 @@ impl Watches {
     async fn permission(&self, desk: &Desk) {
         self.gate.clone().opened().await;
         desk.edit(|draft| draft.snapshot.may_write = true);
+    }
+
+    async fn service_proxy(&self, desk: &Desk) {
+        let mut states = self.service_proxy.clone();
+        while states.changed().await.is_ok() {
+            let now = *states.borrow_and_update();
+            desk.edit(|draft| draft.snapshot.service_proxy = now);
+        }
+    }
+
+    async fn refused(&self, desk: &Desk) {
+        let mut states = self.refused.clone();
+        while states.changed().await.is_ok() {
+            let now = states.borrow_and_update().clone();
+            desk.edit(|draft| draft.snapshot.refused = now);
+        }
+    }
+
+    async fn recollect(&self, desk: &Desk) {
+        if let Some(recalled) = &self.recalled {
+            tokio::time::sleep(PATIENCE).await;
+            desk.edit(|draft| {
+                if !draft.snapshot.answers_health() {
+                    tracing::info!(
+                        "health checks are answered as the daemon before this one did, until all is \
+                         known anew"
+                    );
+                    draft.snapshot.recalled = Some(Arc::clone(recalled));
+                }
+            });
+        }
     }
 
     async fn publish(&self, desk: &Desk) {

@@ -1,202 +1,238 @@
-//! What one client may take: time, and one of a fixed number of connections.
+//! One client: its requests, one after the other, and the time that it may take.
 
-use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::task::AbortHandle;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// How long a request may take to arrive, from its first byte.
+use super::request::{Body, Fault, Method, Parsed, Request, parse};
+use super::response::{Manner, Response};
+use super::room::Seat;
+
+/// How long a request may take to arrive, from its first byte; and an answer, to be taken.
 const REQUEST: Duration = Duration::from_secs(5);
 /// How long a connection may be kept without a request.
 const IDLE: Duration = Duration::from_secs(30);
+/// How long to go on reading what a client sends that was told that it is not understood: if its bytes
+/// were left unread, the kernel would take the answer back.
+const LINGER: Duration = Duration::from_secs(1);
+/// How much of that to read, in bytes.
+const LINGER_BYTES: u64 = 64 * 1024;
+/// How long a body may be that is skipped, in bytes. After a longer one the connection ends.
+const LONGEST_BODY: u64 = 8192;
+/// How much room there is for what comes next, in bytes: most requests are shorter.
+const ROOM: usize = 512;
 
-/// A connection that ends when its client is too slow.
-pub(super) struct Timed<S> {
+/// Gives answers.
+pub(super) trait Respond {
+    /// To a request that has come now.
+    fn respond(&self, request: &Request<'_>, now: Instant) -> Arc<Response>;
+
+    /// To what is none.
+    fn refuse(&self, fault: Fault) -> Response;
+
+    /// Whether clients are to come back by another connection.
+    fn closes(&self) -> bool;
+}
+
+/// Answers one client until it ends, or has been too slow.
+pub(super) async fn converse<S>(stream: S, seat: &Seat, responder: &impl Respond)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut conversation = Conversation {
+        stream,
+        seat,
+        limit: Limit::new(IDLE),
+        came: Vec::new(),
+        reading: false,
+        out: Vec::new(),
+    };
+    if let Err(error) = conversation.run(responder).await {
+        tracing::trace!(%error, "a health check broke off");
+    }
+}
+
+struct Conversation<'a, S> {
     stream: S,
-    timer: Pin<Box<Sleep>>,
-    state: State,
-    idle_since: Arc<AtomicU64>,
-    epoch: Instant,
+    seat: &'a Seat,
+    limit: Limit,
+    /// What has come and is not answered yet.
+    came: Vec<u8>,
+    /// Part of a request has come.
+    reading: bool,
+    out: Vec<u8>,
 }
 
+/// What is to be done next on a connection.
+enum Next {
+    /// To wait for more bytes.
+    Wait,
+    /// To answer; after it so many bytes are skipped.
+    Answer { skip: u64, end: End },
+}
+
+/// Whether a connection ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// Between requests.
-    Idle,
-    /// A request has begun to arrive.
-    Reading,
+enum End {
+    /// It is kept.
+    No,
+    /// The client knows.
+    Yes,
+    /// The client may still be sending.
+    AfterReading,
 }
 
-impl<S> Timed<S> {
-    /// `seat` learns since when the connection is idle.
-    pub(super) fn new(stream: S, seat: &Seat) -> Self {
-        Self {
-            stream,
-            timer: Box::pin(sleep(IDLE)),
-            state: State::Idle,
-            idle_since: Arc::clone(&seat.idle_since),
-            epoch: seat.epoch,
+impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<'_, S> {
+    async fn run(&mut self, responder: &impl Respond) -> io::Result<()> {
+        loop {
+            let now = Instant::now();
+            match self.next(responder, now) {
+                Next::Wait => {
+                    if !self.read().await? {
+                        return Ok(());
+                    }
+                }
+                Next::Answer { skip, end } => {
+                    self.limit.set(now + REQUEST);
+                    let written = self.stream.write_all(&self.out);
+                    self.limit.enforce(written).await?;
+                    match end {
+                        End::Yes => return Ok(()),
+                        End::AfterReading => return self.linger().await,
+                        End::No => self.skip(skip).await?,
+                    }
+                    self.reading = false;
+                    self.limit.set(now + IDLE);
+                    self.seat.idle(now);
+                }
+            }
         }
     }
 
-    fn enter(&mut self, state: State) {
-        if self.state == state {
-            return;
+    /// Looks at what has come, and writes the answer to `out` if it is a request.
+    fn next(&mut self, responder: &impl Respond, now: Instant) -> Next {
+        self.out.clear();
+        if self.came.is_empty() {
+            return Next::Wait;
         }
-        self.state = state;
-        let now = Instant::now();
-        let (limit, idle_since) = match state {
-            State::Idle => (IDLE, micros(now - self.epoch)),
-            State::Reading => (REQUEST, BUSY),
+        match parse(&self.came) {
+            Parsed::Incomplete => Next::Wait,
+            Parsed::Fault(fault) => {
+                let manner = Manner {
+                    last: true,
+                    ..Manner::default()
+                };
+                responder.refuse(fault).write(&mut self.out, manner);
+                Next::Answer {
+                    skip: 0,
+                    end: End::AfterReading,
+                }
+            }
+            Parsed::Request(request) => {
+                let last = request.last || responder.closes();
+                let (skip, end) = match request.body {
+                    Body::Length(0) if last => (0, End::Yes),
+                    Body::Length(length) if !last && length <= LONGEST_BODY => (length, End::No),
+                    Body::Length(_) | Body::Unknown => (0, End::AfterReading),
+                };
+                let manner = Manner {
+                    is_old: request.is_old,
+                    head_only: request.method == Method::Head,
+                    last: end != End::No,
+                };
+                responder
+                    .respond(&request, now)
+                    .write(&mut self.out, manner);
+                let length = request.length;
+                self.came.drain(..length);
+                Next::Answer { skip, end }
+            }
+        }
+    }
+
+    /// Waits for more; `false` at the end.
+    async fn read(&mut self) -> io::Result<bool> {
+        if !self.came.is_empty() && !self.reading {
+            let now = Instant::now();
+            self.reading = true;
+            self.limit.set(now + REQUEST);
+            self.seat.reading(now);
+        }
+        self.came.reserve(ROOM);
+        let read = self.stream.read_buf(&mut self.came);
+        Ok(self.limit.enforce(read).await? > 0)
+    }
+
+    /// Reads a body away.
+    async fn skip(&mut self, mut bytes: u64) -> io::Result<()> {
+        loop {
+            let here = usize::try_from(bytes)
+                .unwrap_or(usize::MAX)
+                .min(self.came.len());
+            self.came.drain(..here);
+            bytes -= here as u64;
+            if bytes == 0 {
+                return Ok(());
+            }
+            if !self.read().await? {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+
+    /// Ends the connection so that the client gets its answer.
+    async fn linger(&mut self) -> io::Result<()> {
+        self.limit.set(Instant::now() + LINGER);
+        let end = async {
+            self.stream.shutdown().await?;
+            let mut rest = (&mut self.stream).take(LINGER_BYTES);
+            tokio::io::copy(&mut rest, &mut tokio::io::sink()).await
         };
-        self.timer.as_mut().reset(now + limit);
-        self.idle_since.store(idle_since, Ordering::Relaxed);
+        self.limit.enforce(end).await.map(drop)
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match Pin::new(&mut self.stream).poll_read(cx, buf) {
-            Poll::Ready(result) => {
-                self.enter(State::Reading);
-                Poll::Ready(result)
+/// A time limit that is cheap to move on: the timer behind it is set anew only when it rings.
+struct Limit {
+    timer: Pin<Box<Sleep>>,
+    at: Instant,
+}
+
+impl Limit {
+    fn new(after: Duration) -> Self {
+        Self {
+            timer: Box::pin(sleep(after)),
+            at: Instant::now() + after,
+        }
+    }
+
+    fn set(&mut self, at: Instant) {
+        self.at = at;
+        if self.at < self.timer.deadline() {
+            self.timer.as_mut().reset(self.at);
+        }
+    }
+
+    async fn enforce<T>(&mut self, io: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+        let mut io = pin!(io);
+        poll_fn(|cx| {
+            if let Poll::Ready(done) = io.as_mut().poll(cx) {
+                return Poll::Ready(done);
             }
-            Poll::Pending => self
-                .timer
-                .as_mut()
-                .poll(cx)
-                .map(|()| Err(io::ErrorKind::TimedOut.into())),
-        }
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        // An answer is written once its request has been read whole.
-        self.enter(State::Idle);
-        match Pin::new(&mut self.stream).poll_write(cx, buf) {
-            Poll::Pending => self
-                .timer
-                .as_mut()
-                .poll(cx)
-                .map(|()| Err(io::ErrorKind::TimedOut.into())),
-            ready => ready,
-        }
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-}
-
-/// In the place of a time: the connection is not idle.
-const BUSY: u64 = u64::MAX;
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(BUSY - 1)
-}
-
-/// One of the connections that there may be. Dropping it frees it.
-pub(super) struct Seat {
-    room: Arc<Room>,
-    number: u64,
-    epoch: Instant,
-    idle_since: Arc<AtomicU64>,
-}
-
-/// A fixed number of connections.
-pub(super) struct Room {
-    seats: Mutex<Seats>,
-    most: usize,
-    epoch: Instant,
-}
-
-#[derive(Default)]
-struct Seats {
-    next: u64,
-    taken: BTreeMap<u64, (Arc<AtomicU64>, Option<AbortHandle>)>,
-}
-
-impl Room {
-    pub(super) fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self {
-            seats: Mutex::default(),
-            most,
-            epoch: Instant::now(),
+            loop {
+                ready!(self.timer.as_mut().poll(cx));
+                if Instant::now() >= self.at {
+                    return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+                }
+                self.timer.as_mut().reset(self.at);
+            }
         })
-    }
-
-    /// Takes a seat. If all are taken, the one that has been idle for longest is cleared; `None`
-    /// if none is idle.
-    pub(super) fn enter(self: &Arc<Self>) -> Option<Seat> {
-        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
-        if seats.taken.len() >= self.most {
-            let (number, since) = seats
-                .taken
-                .iter()
-                .map(|(number, (since, _))| (*number, since.load(Ordering::Relaxed)))
-                .min_by_key(|(_, since)| *since)?;
-            if since == BUSY {
-                return None;
-            }
-            if let Some((_, Some(connection))) = seats.taken.remove(&number) {
-                connection.abort();
-            }
-        }
-        let number = seats.next;
-        seats.next += 1;
-        let idle_since = Arc::new(AtomicU64::new(micros(self.epoch.elapsed())));
-        seats.taken.insert(number, (Arc::clone(&idle_since), None));
-        drop(seats);
-        Some(Seat {
-            room: Arc::clone(self),
-            number,
-            epoch: self.epoch,
-            idle_since,
-        })
-    }
-
-    /// Says which task to end if a seat must be cleared.
-    pub(super) fn clear_by(&self, number: u64, connection: AbortHandle) {
-        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, handle)) = seats.taken.get_mut(&number) {
-            *handle = Some(connection);
-        }
-    }
-}
-
-impl Seat {
-    pub(super) const fn number(&self) -> u64 {
-        self.number
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        let mut seats = self
-            .room
-            .seats
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        seats.taken.remove(&self.number);
+        .await
     }
 }

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use mooring_common::k8s::ObjectKey;
 use serde::Serialize;
 
+use super::recall::Recalled;
 use crate::announce::Snapshot;
 
 /// What the clocks say.
@@ -84,24 +85,38 @@ struct ErrorBody<'a> {
     reason: &'a str,
 }
 
-/// Answers a path, which may have a query. `snapshot` is as of `now`.
+/// Answers a path. `snapshot` is as of `now`.
 #[must_use]
 pub fn answer(path: &str, snapshot: &Snapshot, now: Now) -> Answer {
     match path {
         "/livez" => node(snapshot, now, Question::Alive),
+        "/livez/ping" => node(snapshot, now, Question::Answers),
         "/readyz" => node(snapshot, now, Question::AtWork),
         "/healthz" => node(snapshot, now, Question::CarriesTraffic),
         _ => match service_of(path) {
-            Some((namespace, name)) => service(namespace, name, snapshot, now),
+            Some((namespace, name)) => service(
+                &ObjectKey::new(namespace, name),
+                snapshot,
+                now,
+                Status::Unknown,
+            ),
             None => Answer {
                 status: Status::Unknown,
                 body: json(&ErrorBody {
-                    reason: "there are /livez, /readyz, /healthz and /services/<namespace>/<name>",
+                    reason: "there are /livez, /livez/ping, /readyz, /healthz and \
+                             /services/<namespace>/<name>",
                 }),
                 weight: None,
             },
         },
     }
+}
+
+/// Answers at the port of one Service. One that is gone is not 404 there: its load balancer would ask
+/// what that means.
+#[must_use]
+pub fn answer_service(key: &ObjectKey, snapshot: &Snapshot, now: Now) -> Answer {
+    service(key, snapshot, now, Status::Unhealthy)
 }
 
 fn service_of(path: &str) -> Option<(&str, &str)> {
@@ -112,22 +127,86 @@ fn service_of(path: &str) -> Option<(&str, &str)> {
 /// What is asked about the Node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Question {
+    /// Whether anybody answers.
+    Answers,
+    /// Whether traffic that comes is served.
     Alive,
+    /// Whether the daemon does its work.
     AtWork,
+    /// Whether traffic should come.
     CarriesTraffic,
 }
 
-fn node(snapshot: &Snapshot, now: Now, question: Question) -> Answer {
-    let eligible = snapshot.node.is_some() && !snapshot.draining();
-    let fault = if !snapshot.answers_health() {
-        Some(NOT_SYNCED)
-    } else {
-        match question {
-            Question::AtWork if !snapshot.may_write => Some(NO_FENCE),
-            Question::CarriesTraffic if snapshot.node.is_none() => Some(NO_NODE),
-            Question::CarriesTraffic if !eligible => Some(DRAINING),
-            Question::Alive | Question::AtWork | Question::CarriesTraffic => None,
+/// What is known of the Node.
+#[derive(Clone, Copy)]
+struct NodeState {
+    present: bool,
+    draining: bool,
+}
+
+/// Health checks are answered from what is known now, or from what the process before knew.
+enum Known<'a> {
+    Now(&'a Snapshot),
+    Recalled(&'a Recalled),
+    Nothing,
+}
+
+impl<'a> Known<'a> {
+    fn of(snapshot: &'a Snapshot) -> Self {
+        match &snapshot.recalled {
+            _ if snapshot.answers_health() => Self::Now(snapshot),
+            Some(recalled) => Self::Recalled(recalled),
+            None => Self::Nothing,
         }
+    }
+
+    const fn anything(&self) -> bool {
+        !matches!(self, Self::Nothing)
+    }
+
+    fn node(&self) -> NodeState {
+        match self {
+            Self::Now(snapshot) => NodeState {
+                present: snapshot.node.is_some(),
+                draining: snapshot.draining(),
+            },
+            Self::Recalled(recalled) => NodeState {
+                present: recalled.present,
+                draining: recalled.draining,
+            },
+            Self::Nothing => NodeState {
+                present: false,
+                draining: false,
+            },
+        }
+    }
+
+    /// The ready endpoints of a Service on this Node; `None`: there is no such Service.
+    fn endpoints(&self, key: &ObjectKey) -> Option<usize> {
+        match self {
+            Self::Now(snapshot) => {
+                let known = snapshot.services.contains_key(key);
+                known.then(|| local_endpoints(snapshot, key))
+            }
+            Self::Recalled(recalled) => Some(recalled.service(key)?.endpoints),
+            Self::Nothing => None,
+        }
+    }
+}
+
+fn node(snapshot: &Snapshot, now: Now, question: Question) -> Answer {
+    let known = Known::of(snapshot);
+    let state = known.node();
+    let eligible = state.present && !state.draining;
+    let proxy_works = snapshot.service_proxy.may_work();
+    let fault = match question {
+        Question::Answers => None,
+        _ if !known.anything() => Some(NOT_SYNCED),
+        Question::AtWork if !snapshot.may_write => Some(NO_FENCE),
+        Question::Alive | Question::CarriesTraffic if !proxy_works => Some(PROXY_BROKEN),
+        Question::CarriesTraffic if !state.present => Some(NO_NODE),
+        Question::CarriesTraffic if !eligible => Some(DRAINING),
+        Question::Alive | Question::AtWork | Question::CarriesTraffic => None,
     };
     let (healthy, reason) = (fault.is_none(), fault.unwrap_or_default());
     let age = view_age(snapshot, now);
@@ -148,7 +227,7 @@ fn node(snapshot: &Snapshot, now: Now, question: Question) -> Answer {
             current_time: now.wall.to_string(),
             healthy,
             node_eligible: (question == Question::CarriesTraffic).then_some(eligible),
-            more: more(snapshot, now, reason),
+            more: more(snapshot, state, now, reason),
         }),
         weight: None,
     }
@@ -158,37 +237,45 @@ const NOT_SYNCED: &str = "Services, endpoints and the Node are not known yet";
 const DRAINING: &str = "the Node is being deleted, excluded from load balancers, or drained";
 const NO_FENCE: &str = "no admission policy is known yet that keeps this daemon to its own Node, so \
                         it writes and announces nothing; its log says more";
+const PROXY_BROKEN: &str = "the service proxy of this Node says that it does not work";
+const PROXY_REFUSES: &str = "the service proxy of this Node does not say that the Service has an \
+                             endpoint here";
 const NO_NODE: &str = "there is no Node of this name";
 const NO_ENDPOINT: &str = "the Service has no ready endpoint on this Node";
 const NO_SERVICE: &str = "there is no Service of type LoadBalancer of this name";
 
-fn service(namespace: &str, name: &str, snapshot: &Snapshot, now: Now) -> Answer {
-    let synced = snapshot.answers_health();
-    let key = ObjectKey::new(namespace, name);
-    let known = snapshot.services.contains_key(&key);
-    let endpoints = if known {
-        local_endpoints(snapshot, &key)
-    } else {
-        0
-    };
-    let (status, reason) = if !synced {
+fn service(key: &ObjectKey, snapshot: &Snapshot, now: Now, unknown: Status) -> Answer {
+    let known = Known::of(snapshot);
+    let state = known.node();
+    let endpoints = known.endpoints(key);
+    let proxy_works = snapshot.service_proxy.may_work();
+    let refused = snapshot.refused.as_ref();
+    let (status, reason) = if !known.anything() {
         (Status::Unhealthy, NOT_SYNCED)
-    } else if !known {
-        (Status::Unknown, NO_SERVICE)
-    } else if snapshot.draining() {
+    } else if endpoints.is_none() {
+        (unknown, NO_SERVICE)
+    } else if !proxy_works {
+        (Status::Unhealthy, PROXY_BROKEN)
+    } else if state.draining {
         (Status::Unhealthy, DRAINING)
-    } else if endpoints == 0 {
+    } else if endpoints == Some(0) {
         (Status::Unhealthy, NO_ENDPOINT)
+    } else if refused.is_some_and(|refused| refused.contains(key)) {
+        (Status::Unhealthy, PROXY_REFUSES)
     } else {
         (Status::Healthy, "")
     };
+    let endpoints = endpoints.unwrap_or(0);
     Answer {
         status,
         body: json(&ServiceBody {
-            service: ServiceName { namespace, name },
+            service: ServiceName {
+                namespace: &key.namespace,
+                name: &key.name,
+            },
             local_endpoints: endpoints,
-            service_proxy_healthy: synced,
-            more: more(snapshot, now, reason),
+            service_proxy_healthy: known.anything() && proxy_works,
+            more: more(snapshot, state, now, reason),
         }),
         weight: Some(endpoints),
     }
@@ -196,7 +283,7 @@ fn service(namespace: &str, name: &str, snapshot: &Snapshot, now: Now) -> Answer
 
 /// Distinct addresses of ready endpoints on this Node, of the family that has more of them: a pod
 /// with two ports, or with an address of each family, is one.
-fn local_endpoints(snapshot: &Snapshot, service: &ObjectKey) -> usize {
+pub(super) fn local_endpoints(snapshot: &Snapshot, service: &ObjectKey) -> usize {
     let distinct: BTreeSet<IpAddr> = snapshot
         .slices_of(service)
         .iter()
@@ -206,9 +293,9 @@ fn local_endpoints(snapshot: &Snapshot, service: &ObjectKey) -> usize {
     v4.max(distinct.len() - v4)
 }
 
-fn more<'a>(snapshot: &Snapshot, now: Now, reason: &'a str) -> More<'a> {
+fn more<'a>(snapshot: &Snapshot, node: NodeState, now: Now, reason: &'a str) -> More<'a> {
     More {
-        draining: snapshot.draining(),
+        draining: node.draining,
         view_age_seconds: view_age(snapshot, now).map(|age| age.as_secs()),
         reason,
     }
@@ -240,4 +327,4 @@ fn json(body: &impl Serialize) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

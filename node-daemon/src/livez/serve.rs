@@ -1,187 +1,272 @@
-//! The HTTP server.
+//! The HTTP server, on a thread of its own: what holds up the rest of the daemon holds up no health
+//! check, and no flood of health checks holds up the rest.
 
-use std::convert::Infallible;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
-use http::{Method, Request, Response, StatusCode, Version};
-use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
-use socket2::{Domain, Protocol, Socket, Type};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
+use mooring_common::k8s::ObjectKey;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-use super::connection::{Room, Timed};
-use super::plan::{Answer, Now, Status, answer};
+use super::connection::{Respond, converse};
+use super::listen::{Bound, ListenError};
+use super::memo::Memo;
+use super::metrics::Metrics;
+use super::plan::{Now, answer, answer_service};
+use super::ports;
+use super::request::{Fault, Method, Request};
+use super::response::Response;
+use super::room::Room;
 use crate::announce::Snapshot;
 
-/// How many connections there may be. Beyond it the one that has been idle for longest is closed.
-const CONNECTIONS: usize = 256;
-/// How long a request's head may be, in bytes.
-const LONGEST_HEAD: usize = 8192;
-/// How many connections the kernel may hold until they are accepted.
-const BACKLOG: i32 = 256;
+/// How many connections there may be at one listener.
+pub(super) const CONNECTIONS: usize = 256;
 /// How long to wait when no connection can be accepted, for want of descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// How long to go on at the end, so that the next process listens already.
+const OVERLAP: Duration = Duration::from_millis(500);
+/// How long clients are given, at the end, to come back by another connection.
+const PARTING: Duration = Duration::from_secs(2);
+/// How often a daemon that is to take over looks whether it can answer.
+const LOOK: Duration = Duration::from_millis(10);
 
-const NOSNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
-/// kube-proxy's name for how many endpoints are behind an answer.
-const WEIGHT: HeaderName = HeaderName::from_static("x-load-balancing-endpoint-weight");
-
-/// Why there is no listener.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address} for health checks; choose another --livez-bind-address")]
-pub struct ServeError {
+/// What to serve.
+#[derive(Debug)]
+pub struct Options {
     /// Where.
-    pub address: SocketAddr,
-    /// Why.
-    pub source: io::Error,
+    pub bound: Bound,
+    /// Whether `healthCheckNodePort`s are served where no service proxy does.
+    pub health_check_node_ports: bool,
+    /// What answers are made from.
+    pub snapshot: Arc<ArcSwap<Snapshot>>,
+    /// Cancelled once no other process of this Node's daemon goes on.
+    pub in_charge: CancellationToken,
+    /// Where to count.
+    pub metrics: Metrics,
 }
 
-/// Listens. `[::]` stands for all addresses of both families; where there is no IPv6, for all of
-/// IPv4.
-///
-/// # Errors
-/// [`ServeError`] if the port is taken, or the address is not this node's.
-pub fn bind(address: SocketAddr) -> Result<TcpListener, ServeError> {
-    let result = match listen(address) {
-        Err(error)
-            if error.raw_os_error() == Some(nix::libc::EAFNOSUPPORT)
-                && address.ip().is_unspecified() =>
-        {
-            let all = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-            listen(SocketAddr::new(all, address.port()))
-        }
-        result => result,
-    };
-    result.map_err(|source| ServeError { address, source })
+/// The thread.
+#[derive(Debug)]
+pub struct Server {
+    stop: CancellationToken,
+    ended: oneshot::Receiver<Result<(), ListenError>>,
 }
 
-/// Listens on one address. A daemon that takes the place of another one on the same node listens
-/// beside it for a while.
-///
-/// # Errors
-/// If somebody else has the port, or the address is not this node's.
-pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let domain = Domain::for_address(address);
-    let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
-    if address.is_ipv6() {
-        socket.set_only_v6(false)?;
+/// Why health checks are answered no more.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The thread could not be started.
+    #[error("cannot start a thread for health checks")]
+    Thread(#[source] io::Error),
+    /// There is no listener.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// It is a mistake in this program.
+    #[error("the thread of health checks has died")]
+    Died,
+}
+
+impl Server {
+    /// Starts to serve, once this daemon can answer or is the only one.
+    ///
+    /// # Errors
+    /// [`ServeError::Thread`].
+    pub fn start(options: Options) -> Result<Self, ServeError> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(ServeError::Thread)?;
+        let stop = CancellationToken::new();
+        let (tell_end, ended) = oneshot::channel();
+        let stopped = stop.clone();
+        let thread = std::thread::Builder::new().name("livez".to_owned());
+        let work = move || {
+            // If nobody wants to know any more, the daemon has ended.
+            let _ = tell_end.send(runtime.block_on(run(options, stopped)));
+        };
+        thread.spawn(work).map_err(ServeError::Thread)?;
+        Ok(Self { stop, ended })
     }
-    socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    TcpListener::from_std(socket.into())
+
+    /// Waits until it fails.
+    pub async fn failed(&mut self) -> ServeError {
+        match (&mut self.ended).await {
+            Ok(Err(error)) => error.into(),
+            Ok(Ok(())) | Err(_) => ServeError::Died,
+        }
+    }
+
+    /// Ends: the next process on this node, if there is one, is given time to listen, and clients to
+    /// come to it.
+    pub async fn finish(self) {
+        self.stop.cancel();
+        let _ = self.ended.await;
+    }
 }
 
-/// Serves until cancelled. Connections that are open then are closed.
-pub async fn serve(
+/// What all listeners share.
+pub(super) struct Shared {
+    pub(super) snapshot: Arc<ArcSwap<Snapshot>>,
+    metrics: Metrics,
+    closing: AtomicBool,
+}
+
+impl Shared {
+    pub(super) fn new(snapshot: Arc<ArcSwap<Snapshot>>, metrics: Metrics) -> Arc<Self> {
+        Arc::new(Self {
+            snapshot,
+            metrics,
+            closing: AtomicBool::new(false),
+        })
+    }
+}
+
+async fn run(options: Options, stop: CancellationToken) -> Result<(), ListenError> {
+    let Options {
+        bound,
+        health_check_node_ports,
+        snapshot,
+        in_charge,
+        metrics,
+    } = options;
+    tokio::select! {
+        () = our_turn(&snapshot, &in_charge) => {}
+        () = stop.cancelled() => return Ok(()),
+    }
+    let listener = bound.listen()?;
+    let shared = Shared::new(snapshot, metrics);
+    // Apart from `stop`: listeners go on for a while.
+    let (close, tracker) = (CancellationToken::new(), TaskTracker::new());
+    let serving = serve(listener, Site::Node, Arc::clone(&shared), close.clone());
+    tracker.spawn(serving);
+    if health_check_node_ports {
+        let keeping = ports::keep(Arc::clone(&shared), tracker.clone(), close.clone());
+        tracker.spawn(keeping);
+    }
+    stop.cancelled().await;
+    shared.closing.store(true, Ordering::Relaxed);
+    sleep(OVERLAP).await;
+    close.cancel();
+    tracker.close();
+    tracker.wait().await;
+    Ok(())
+}
+
+/// Who cannot answer yet leaves health checks to the process before it, as long as that goes on.
+async fn our_turn(snapshot: &ArcSwap<Snapshot>, in_charge: &CancellationToken) {
+    while !snapshot.load().answers_health() && !in_charge.is_cancelled() {
+        sleep(LOOK).await;
+    }
+}
+
+/// What a listener is for.
+#[derive(Clone, Debug)]
+pub(super) enum Site {
+    /// The Node, and all Services by path.
+    Node,
+    /// One Service, whatever the path and the method.
+    Service(ObjectKey),
+}
+
+struct Responder {
+    site: Site,
+    shared: Arc<Shared>,
+    memo: Memo,
+}
+
+impl Responder {
+    fn new(site: Site, shared: Arc<Shared>) -> Self {
+        Self {
+            site,
+            shared,
+            memo: Memo::default(),
+        }
+    }
+}
+
+impl Respond for Responder {
+    fn respond(&self, request: &Request<'_>, now: tokio::time::Instant) -> Arc<Response> {
+        let snapshot = self.shared.snapshot.load();
+        let now = now.into_std();
+        let clocks = || Now {
+            monotonic: now,
+            wall: Timestamp::now(),
+        };
+        let response = match &self.site {
+            Site::Service(key) => self.memo.get("", &snapshot, now, || {
+                answer_service(key, &snapshot, clocks()).into()
+            }),
+            Site::Node if request.method == Method::Other => {
+                Arc::new(Response::method_not_allowed())
+            }
+            Site::Node => self.memo.get(request.path, &snapshot, now, || {
+                answer(request.path, &snapshot, clocks()).into()
+            }),
+        };
+        self.shared.metrics.count(response.status);
+        response
+    }
+
+    fn refuse(&self, fault: Fault) -> Response {
+        let response = Response::from(fault);
+        self.shared.metrics.count(response.status);
+        response
+    }
+
+    fn closes(&self) -> bool {
+        self.shared.closing.load(Ordering::Relaxed)
+    }
+}
+
+/// Serves until cancelled. Connections that are open then get answers for a while.
+pub(super) async fn serve(
     listener: TcpListener,
-    snapshot: Arc<ArcSwap<Snapshot>>,
-    cancel: CancellationToken,
+    site: Site,
+    shared: Arc<Shared>,
+    close: CancellationToken,
 ) {
-    let room = Room::new(CONNECTIONS);
-    let mut connections = JoinSet::new();
+    let (room, mut connections) = (Room::new(CONNECTIONS), JoinSet::new());
+    let responder = Arc::new(Responder::new(site, shared));
+    let admit = |connections: &mut JoinSet<()>, stream: TcpStream| {
+        let (seat, responder) = (room.enter(), Arc::clone(&responder));
+        let number = seat.number();
+        let task = connections.spawn(async move { converse(stream, &seat, &*responder).await });
+        room.clear_by(number, task);
+    };
     loop {
         let accepted = tokio::select! {
-            () = cancel.cancelled() => break,
+            () = close.cancelled() => break,
             Some(_) = connections.join_next() => continue,
             accepted = listener.accept() => accepted,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        match accepted {
+            Ok((stream, _)) => admit(&mut connections, stream),
             Err(error) => {
                 tracing::debug!(%error, "cannot accept a health check");
-                tokio::time::sleep(ACCEPT_RETRY).await;
-                continue;
+                sleep(ACCEPT_RETRY).await;
             }
-        };
-        if let Some(seat) = room.enter() {
-            let number = seat.number();
-            let snapshot = Arc::clone(&snapshot);
-            let task = connections.spawn(async move {
-                let stream = Timed::new(stream, &seat);
-                converse(stream, snapshot).await;
-                drop(seat);
-            });
-            room.clear_by(number, task);
         }
     }
-}
-
-async fn converse<S>(stream: Timed<S>, snapshot: Arc<ArcSwap<Snapshot>>)
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
-    let service = service_fn(|request| {
-        let response = respond(&request, &snapshot);
-        std::future::ready(Ok::<_, Infallible>(response))
-    });
-    let connection = http1::Builder::new()
-        // Time is limited by the stream itself, which knows idle from slow.
-        .header_read_timeout(None)
-        .max_buf_size(LONGEST_HEAD)
-        .max_header_size(LONGEST_HEAD)
-        .serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = connection.await {
-        tracing::trace!(%error, "health check ended");
+    // Who has come until now would otherwise be refused.
+    if let Ok(listener) = listener.into_std() {
+        while let Ok((stream, _)) = listener.accept() {
+            let stream = stream.set_nonblocking(true).map(|()| stream);
+            if let Ok(stream) = stream.and_then(TcpStream::from_std) {
+                admit(&mut connections, stream);
+            }
+        }
     }
-}
-
-fn respond(request: &Request<Incoming>, snapshot: &ArcSwap<Snapshot>) -> Response<Full<Bytes>> {
-    let mut response = if matches!(*request.method(), Method::GET | Method::HEAD) {
-        let snapshot = snapshot.load();
-        found(answer(request.uri().path(), &snapshot, clocks()))
-    } else {
-        let mut refusal = Response::new(Full::default());
-        *refusal.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
-        refusal
-            .headers_mut()
-            .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-        refusal
-    };
-    let headers = response.headers_mut();
-    headers.insert(NOSNIFF, HeaderValue::from_static("nosniff"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if request.version() == Version::HTTP_10 {
-        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    let parting = async { while connections.join_next().await.is_some() {} };
+    if timeout(PARTING, parting).await.is_err() {
+        connections.shutdown().await;
     }
-    response
-}
-
-fn clocks() -> Now {
-    Now {
-        monotonic: Instant::now(),
-        wall: Timestamp::now(),
-    }
-}
-
-/// hyper adds the Content-Length, and leaves the body out for HEAD.
-fn found(answer: Answer) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::from(answer.body));
-    *response.status_mut() = match answer.status {
-        Status::Healthy => StatusCode::OK,
-        Status::Unhealthy => StatusCode::SERVICE_UNAVAILABLE,
-        Status::Unknown => StatusCode::NOT_FOUND,
-    };
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if let Some(weight) = answer.weight {
-        headers.insert(WEIGHT, HeaderValue::from(weight));
-    }
-    response
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Announcing on a real segment: three nodes and a client on a bridge, every frame captured, a real
 //! API server, and the programs as they are shipped.
 
+mod draining;
 mod handover;
 mod kernel;
 mod memory;

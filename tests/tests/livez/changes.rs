@@ -2,15 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams};
 use mooring_tests::control_plane::{ControlPlane, Options};
 use mooring_tests::figures::figure_time;
-use mooring_tests::objects::ServiceBuilder;
 use mooring_tests::wait::{eventually, never};
 use serde_json::json;
 
-use super::daemon::{Daemon, SOON};
+use super::daemon::{Daemon, SOON, endpoint};
 
 /// How often the change is measured.
 const ROUNDS: usize = 20;
@@ -19,34 +17,10 @@ const ROUNDS: usize = 20;
 /// (l2.md section 5.4 wants 50 ms from the watch event on.)
 const SOON_ENOUGH: Duration = Duration::from_millis(100);
 
-/// A Service without selector, whose one endpoint on the daemon's Node is written by hand.
-async fn web(daemon: &Daemon) -> Api<EndpointSlice> {
-    ServiceBuilder::load_balancer(&daemon.namespace, "web")
-        .port(80, 8080)
-        .create(&daemon.admin)
-        .await
-        .unwrap();
-    let slice = json!({
-        "metadata": { "name": "web-1", "labels": { "kubernetes.io/service-name": "web" } },
-        "addressType": "IPv4",
-        "ports": [{ "port": 8080 }],
-        "endpoints": [endpoint(&daemon.node, true)],
-    });
-    let slices = Api::<EndpointSlice>::namespaced(daemon.admin.clone(), &daemon.namespace);
-    let slice = serde_json::from_value(slice).unwrap();
-    slices.create(&PostParams::default(), &slice).await.unwrap();
-    daemon.service_is("web", 200).await;
-    slices
-}
-
-fn endpoint(node: &str, ready: bool) -> serde_json::Value {
-    json!({ "addresses": ["10.244.1.9"], "nodeName": node, "conditions": { "ready": ready } })
-}
-
 #[tokio::test]
 async fn an_answer_follows_its_endpoint_slice() {
     let daemon = Daemon::start().await;
-    let slices = web(&daemon).await;
+    let slices = daemon.has_web().await;
     let mut times = Vec::new();
     for round in 0..ROUNDS {
         let ready = round % 2 == 1;
@@ -91,7 +65,7 @@ async fn before_anything_is_known_all_is_unhealthy() {
 async fn an_api_server_that_is_away_changes_no_answer() {
     let control_plane = ControlPlane::start(Options::default()).await.unwrap();
     let daemon = Daemon::start_on(&control_plane, &[]).await;
-    web(&daemon).await;
+    daemon.has_web().await;
     control_plane.stop_api_server();
     let age = |daemon: &Daemon| daemon.service("web").json()["viewAgeSeconds"].as_u64();
     never(

@@ -5,12 +5,15 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::{Api, PostParams};
 use mooring_tests::control_plane::ControlPlane;
-use mooring_tests::objects::{NodeBuilder, create_namespace, unique};
-use mooring_tests::process::Process;
+use mooring_tests::objects::{NodeBuilder, ServiceBuilder, create_namespace, unique};
+use mooring_tests::process::{Process, Spec};
 use mooring_tests::program::Program;
 use mooring_tests::shipped::Shipped;
 use mooring_tests::wait::eventually;
+use serde_json::json;
 use tokio::sync::OnceCell;
 
 /// What "eventually" means here.
@@ -21,7 +24,8 @@ const READ_LIMIT: Duration = Duration::from_secs(8);
 
 /// A daemon, its Node, and a namespace for what it shall know.
 pub struct Daemon {
-    _process: Process,
+    pub process: Process,
+    spec: Spec,
     pub node: String,
     pub namespace: String,
     pub port: u16,
@@ -65,20 +69,53 @@ impl Daemon {
             .unwrap();
         let kubeconfig = shipped.node_kubeconfig(control_plane, &node).await.unwrap();
         let port = free_port();
-        let process = Process::start(&spec(
-            control_plane.folder(),
-            &node,
-            &kubeconfig,
-            port,
-            flags,
-        ));
+        let spec = spec(control_plane.folder(), &node, &kubeconfig, port, flags);
         Self {
-            _process: process.unwrap(),
+            process: Process::start(&spec).unwrap(),
+            spec,
             node,
             namespace,
             port,
             admin,
         }
+    }
+
+    /// Starts one more, as in an update of the daemon. It logs to a file of its own.
+    pub fn start_next(&self) -> Process {
+        let mut spec = self.spec.clone();
+        spec.log.set_extension(format!("{}.log", unique("next")));
+        Process::start(&spec).unwrap()
+    }
+
+    /// The loopback address that it listens on.
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::new(Ipv4Addr::LOCALHOST.into(), self.port)
+    }
+
+    /// A Service without selector, whose one endpoint is on the daemon's Node and ready. The slice,
+    /// which is written by hand, is `<name>-1`.
+    pub async fn has_service(&self, service: ServiceBuilder, name: &str) -> Api<EndpointSlice> {
+        service.port(80, 8080).create(&self.admin).await.unwrap();
+        let slice = json!({
+            "metadata": {
+                "name": format!("{name}-1"), "labels": { "kubernetes.io/service-name": name },
+            },
+            "addressType": "IPv4",
+            "ports": [{ "port": 8080 }],
+            "endpoints": [endpoint(&self.node, true)],
+        });
+        let slices = Api::<EndpointSlice>::namespaced(self.admin.clone(), &self.namespace);
+        let slice = serde_json::from_value(slice).unwrap();
+        slices.create(&PostParams::default(), &slice).await.unwrap();
+        slices
+    }
+
+    /// [`Self::has_service`] for the Service `web`. Returns once the daemon knows it.
+    pub async fn has_web(&self) -> Api<EndpointSlice> {
+        let service = ServiceBuilder::load_balancer(&self.namespace, "web");
+        let slices = self.has_service(service, "web").await;
+        self.service_is("web", 200).await;
+        slices
     }
 
     /// A new connection.
@@ -140,6 +177,11 @@ impl Daemon {
     }
 }
 
+/// The one endpoint of a Service of [`Daemon::has_service`].
+pub fn endpoint(node: &str, ready: bool) -> serde_json::Value {
+    json!({ "addresses": ["10.244.1.9"], "nodeName": node, "conditions": { "ready": ready } })
+}
+
 impl Answer {
     /// The value of a header line.
     pub fn header(&self, name: &str) -> Option<&str> {
@@ -193,13 +235,7 @@ fn parse(text: &str) -> Answer {
     }
 }
 
-fn spec(
-    folder: &Path,
-    node: &str,
-    kubeconfig: &Path,
-    port: u16,
-    flags: &[&str],
-) -> mooring_tests::process::Spec {
+fn spec(folder: &Path, node: &str, kubeconfig: &Path, port: u16, flags: &[&str]) -> Spec {
     let own = [
         format!("--node-name={node}"),
         format!("--kubeconfig={}", kubeconfig.display()),

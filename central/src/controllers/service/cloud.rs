@@ -35,7 +35,7 @@ use tokio::sync::watch;
 
 use super::routing::Routing;
 use super::{Failure, Queue};
-use crate::clouds::load_balancers::{Demand, LoadBalancers};
+use crate::clouds::load_balancers::{Demand, HealthTarget, LoadBalancers};
 use crate::controllers::Context;
 use crate::service_view::ServiceView;
 use cluster::{Cluster, RealCluster, Reporter};
@@ -46,12 +46,14 @@ use orphans::{LeadingAttendant, Orphans};
 use status::Status;
 
 /// What the flags say.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// `--load-balancer-resync-period`; `None`: never.
     pub resync: Option<Duration>,
     /// `--delete-orphans`.
     pub delete_orphans: bool,
+    /// `--health-target`.
+    pub health: HealthTarget,
 }
 
 /// What Services need of a cloud.
@@ -210,7 +212,10 @@ impl CloudServices {
 
     fn demand(&self, service: &Arc<ServiceView>) -> Demand {
         let (nodes, services) = (self.cluster.nodes(), self.cluster.services());
-        demand(service, nodes, &services, &self.routing)
+        Demand {
+            health: self.options.health,
+            ..demand(service, nodes, &services, &self.routing)
+        }
     }
 
     async fn normal(&self, about: &ObjectReference, reason: &'static str, note: &str) {
@@ -224,7 +229,8 @@ impl CloudServices {
     }
 }
 
-/// What a pass over a Service goes by, in a cluster with these Nodes and Services.
+/// What a pass over a Service goes by, in a cluster with these Nodes and Services. Who is asked about
+/// its health is not said here.
 #[must_use]
 pub fn demand(
     service: &Arc<ServiceView>,
@@ -245,6 +251,7 @@ pub fn demand(
         nodes,
         others,
         cluster: cluster.map(|service| service.uid.clone()),
+        health: HealthTarget::default(),
     }
 }
 

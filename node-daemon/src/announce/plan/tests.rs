@@ -46,6 +46,7 @@ impl World {
             network: Some("public".into()),
             addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(),
             policy,
+            health_check_node_port: None,
         };
         Arc::make_mut(&mut self.snapshot.services)
             .insert(ObjectKey::new("shop", name), Arc::new(view));

@@ -147,6 +147,7 @@ fn orders_with(edit: impl FnOnce(&mut Snapshot), links: &[Link]) -> Arc<Orders> 
             "2001:db8::117".parse().unwrap(),
         ],
         policy: TrafficPolicy::Cluster,
+        health_check_node_port: None,
     };
     snapshot.services = Arc::new([(key.clone(), Arc::new(service))].into());
     let slice = SliceView {

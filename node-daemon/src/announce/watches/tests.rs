@@ -21,6 +21,8 @@ struct State {
     /// The open watches, by resource.
     watches: BTreeMap<String, mpsc::UnboundedSender<Value>>,
     asked: Vec<String>,
+    /// Nobody gets an answer.
+    is_away: bool,
 }
 
 impl ApiServer {
@@ -73,14 +75,26 @@ struct Bench {
     server: ApiServer,
     snapshot: Arc<ArcSwap<Snapshot>>,
     opener: watch::Sender<bool>,
+    service_proxy: watch::Sender<ServiceProxy>,
 }
 
 impl Bench {
     fn start(server: ApiServer) -> Self {
+        Self::start_with(server, None)
+    }
+
+    fn start_with(server: ApiServer, recalled: Option<Arc<Recalled>>) -> Self {
+        let service_proxy = watch::Sender::default();
         let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot::default()));
         let answering = server.clone();
         let service = tower::service_fn(move |request| {
-            std::future::ready(Ok::<_, Infallible>(answering.answer(&request)))
+            let answering = answering.clone();
+            async move {
+                if answering.0.lock().unwrap().is_away {
+                    std::future::pending::<()>().await;
+                }
+                Ok::<_, Infallible>(answering.answer(&request))
+            }
         });
         let (opener, gate) = Gate::closed();
         let watches = Watches {
@@ -90,12 +104,16 @@ impl Bench {
             published: watch::Sender::new(0),
             gate,
             vlan_faults: Faults::default(),
+            service_proxy: service_proxy.subscribe(),
+            refused: watch::Sender::default().subscribe(),
+            recalled,
         };
         tokio::spawn(watches.follow());
         Self {
             server,
             snapshot,
             opener,
+            service_proxy,
         }
     }
 
@@ -277,4 +295,30 @@ async fn only_the_own_node_is_asked_for_and_no_leases() {
         "{asked:?}"
     );
     assert!(asked.len() >= 4);
+}
+
+#[tokio::test]
+async fn the_service_proxy_is_in_the_snapshot() {
+    let bench = Bench::start(ApiServer::default());
+    for state in [ServiceProxy::Broken, ServiceProxy::Works] {
+        bench.service_proxy.send_replace(state);
+        bench
+            .until("it is told", |snapshot| snapshot.service_proxy == state)
+            .await;
+    }
+}
+
+/// What was left counts only if the API server needs longer than a second.
+#[tokio::test(start_paused = true)]
+async fn what_was_left_is_there_after_a_second_without_an_answer() {
+    for answers in [true, false] {
+        let server = ApiServer::default();
+        server.0.lock().unwrap().is_away = !answers;
+        let bench = Bench::start_with(server, Some(Arc::default()));
+        tokio::time::sleep(PATIENCE / 2).await;
+        let early = bench.snapshot.load_full();
+        assert!(early.recalled.is_none() && early.answers_health() == answers);
+        tokio::time::sleep(PATIENCE).await;
+        assert_eq!(bench.snapshot.load().recalled.is_none(), answers);
+    }
 }

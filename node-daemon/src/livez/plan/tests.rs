@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::announce::observe::{ServiceView, SliceView, Synced, TrafficPolicy};
+use crate::announce::service_proxy::ServiceProxy;
 
 /// Always the same moment.
 fn now() -> Now {
@@ -23,13 +24,12 @@ fn node_view(value: Value) -> Arc<NodeView> {
 }
 
 /// Everything is known; `shop/web` has these ready endpoints on this Node, `shop/idle` has none.
-fn snapshot(local_ready: &[&[&str]]) -> Snapshot {
-    let service = |uid: &str| {
+pub(in super::super) fn snapshot(local_ready: &[&[&str]]) -> Snapshot {
+    let service = |health_check_node_port| {
         Arc::new(ServiceView {
-            uid: uid.to_owned(),
-            network: None,
-            addresses: Vec::new(),
             policy: TrafficPolicy::Local,
+            health_check_node_port,
+            ..ServiceView::default()
         })
     };
     let slices = local_ready
@@ -45,8 +45,8 @@ fn snapshot(local_ready: &[&[&str]]) -> Snapshot {
     Snapshot {
         services: Arc::new(
             [
-                (ObjectKey::new("shop", "web"), service("1")),
-                (ObjectKey::new("shop", "idle"), service("2")),
+                (ObjectKey::new("shop", "web"), service(Some(31000))),
+                (ObjectKey::new("shop", "idle"), service(None)),
             ]
             .into(),
         ),
@@ -79,36 +79,43 @@ fn each_path_has_its_answer() {
     ));
     let mut nodeless = snapshot(&[&["10.0.0.1"]]);
     nodeless.node = None;
+    let mut broken = snapshot(&[&["10.0.0.1"]]);
+    broken.service_proxy = ServiceProxy::Broken;
     let nothing = Snapshot::default();
-    // path, and the answers when ready, without endpoints, draining, without a Node, not synced
+    // path, and the answers when ready, without endpoints, draining, without a Node, with a service
+    // proxy that does not work, not synced
     let table = [
-        ("/livez", [Healthy, Healthy, Healthy, Healthy, Unhealthy]),
-        ("/readyz", [Healthy, Healthy, Healthy, Healthy, Unhealthy]),
+        ("/livez/ping", [Healthy; 6]),
+        (
+            "/livez",
+            [Healthy, Healthy, Healthy, Healthy, Unhealthy, Unhealthy],
+        ),
+        (
+            "/readyz",
+            [Healthy, Healthy, Healthy, Healthy, Healthy, Unhealthy],
+        ),
         (
             "/healthz",
-            [Healthy, Healthy, Unhealthy, Unhealthy, Unhealthy],
+            [Healthy, Healthy, Unhealthy, Unhealthy, Unhealthy, Unhealthy],
         ),
         (
             "/services/shop/web",
-            [Healthy, Unhealthy, Unhealthy, Healthy, Unhealthy],
+            [Healthy, Unhealthy, Unhealthy, Healthy, Unhealthy, Unhealthy],
         ),
-        (
-            "/services/shop/idle",
-            [Unhealthy, Unhealthy, Unhealthy, Unhealthy, Unhealthy],
-        ),
+        ("/services/shop/idle", [Unhealthy; 6]),
         (
             "/services/shop/none",
-            [Unknown, Unknown, Unknown, Unknown, Unhealthy],
+            [Unknown, Unknown, Unknown, Unknown, Unknown, Unhealthy],
         ),
-        ("/services/shop", [Unknown; 5]),
-        ("/services/shop/", [Unknown; 5]),
-        ("/services//web", [Unknown; 5]),
-        ("/services/shop/web/x", [Unknown; 5]),
-        ("/", [Unknown; 5]),
-        ("/livez/", [Unknown; 5]),
+        ("/services/shop", [Unknown; 6]),
+        ("/services/shop/", [Unknown; 6]),
+        ("/services//web", [Unknown; 6]),
+        ("/services/shop/web/x", [Unknown; 6]),
+        ("/", [Unknown; 6]),
+        ("/livez/", [Unknown; 6]),
     ];
     for (path, expected) in table {
-        let worlds = [&ready, &empty, &draining, &nodeless, &nothing];
+        let worlds = [&ready, &empty, &draining, &nodeless, &broken, &nothing];
         let statuses = worlds.map(|world| answer(path, world, now()).status);
         assert_eq!(statuses, expected, "{path}");
     }
@@ -224,4 +231,64 @@ fn age_alone_changes_no_answer() {
     for path in ["/livez", "/healthz", "/services/shop/web"] {
         assert_eq!(answer(path, &snapshot, now()).status, Status::Healthy);
     }
+}
+
+#[test]
+fn until_all_is_known_answers_are_those_of_the_process_before() {
+    let draining = {
+        let mut snapshot = snapshot(&[&["10.0.0.1", "10.0.0.2"]]);
+        let excluded = json!({"metadata": {"annotations": {"mooring.dev/maintenance": "true"}}});
+        snapshot.node = Some(node_view(excluded));
+        snapshot
+    };
+    let well = snapshot(&[&["10.0.0.1", "10.0.0.2"]]);
+    for before in [&well, &draining] {
+        let mut left = Snapshot {
+            recalled: Recalled::of("n1", before).map(Arc::new),
+            ..Snapshot::default()
+        };
+        let paths = [
+            "/livez",
+            "/healthz",
+            "/services/shop/web",
+            "/services/shop/idle",
+            "/services/shop/none",
+        ];
+        for path in paths {
+            let (then, now_) = (answer(path, before, now()), answer(path, &left, now()));
+            assert_eq!(
+                (now_.status, now_.weight),
+                (then.status, then.weight),
+                "{path}"
+            );
+            assert_eq!(body(&now_)["draining"], body(&then)["draining"], "{path}");
+        }
+        // What is known now is better than what was.
+        left.synced = well.synced;
+        assert_eq!(
+            answer("/services/shop/web", &left, now()).status,
+            Status::Unknown
+        );
+    }
+}
+
+#[test]
+fn a_service_that_the_service_proxy_refuses_is_unhealthy() {
+    let mut snapshot = snapshot(&[&["10.0.0.1"]]);
+    for (refused, status) in [("web", Status::Unhealthy), ("idle", Status::Healthy)] {
+        let refused = [ObjectKey::new("shop", refused)].into();
+        snapshot.refused = Some(Arc::new(refused));
+        assert_eq!(
+            answer("/services/shop/web", &snapshot, now()).status,
+            status
+        );
+    }
+}
+
+#[test]
+fn at_its_own_port_a_service_that_is_gone_is_unhealthy() {
+    let snapshot = snapshot(&[&["10.0.0.1"]]);
+    let at = |name| answer_service(&ObjectKey::new("shop", name), &snapshot, now()).status;
+    assert_eq!(at("web"), Status::Healthy);
+    assert_eq!(at("none"), Status::Unhealthy);
 }

@@ -1,26 +1,28 @@
-use mooring_common::k8s::Slim;
-use mooring_common::node_view::NodeView;
-use serde_json::json;
+use std::net::{Ipv4Addr, SocketAddr};
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::net::TcpStream;
 
+use super::super::plan::tests::snapshot;
 use super::*;
-use crate::announce::observe::Synced;
 
-fn healthy() -> Arc<ArcSwap<Snapshot>> {
-    let node = json!({"metadata": {"name": "n1"}});
-    Arc::new(ArcSwap::from_pointee(Snapshot {
-        node: Some(Arc::new(NodeView::slim(
-            serde_json::from_value(node).unwrap(),
-        ))),
-        synced: Synced {
-            services: true,
-            slices: true,
-            node: true,
-            ..Synced::default()
-        },
-        ..Snapshot::default()
-    }))
+fn healthy() -> Arc<Shared> {
+    let snapshot = snapshot(&[&["10.0.0.1"]]);
+    Shared::new(
+        Arc::new(ArcSwap::from_pointee(snapshot)),
+        Metrics::default(),
+    )
+}
+
+fn listener() -> TcpListener {
+    Bound::new("[::]:0".parse().unwrap())
+        .unwrap()
+        .listen()
+        .unwrap()
+}
+
+fn loopback(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
 
 struct Server {
@@ -30,14 +32,15 @@ struct Server {
 
 impl Server {
     fn start() -> Self {
-        let listener = bind("[::]:0".parse().unwrap()).unwrap();
-        let port = listener.local_addr().unwrap().port();
+        Self::start_for(Site::Node)
+    }
+
+    fn start_for(site: Site) -> Self {
+        let listener = listener();
+        let address = loopback(listener.local_addr().unwrap().port());
         let cancel = CancellationToken::new();
-        tokio::spawn(serve(listener, healthy(), cancel.clone()));
-        Self {
-            address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
-            cancel,
-        }
+        tokio::spawn(serve(listener, site, healthy(), cancel.clone()));
+        Self { address, cancel }
     }
 
     async fn connect(&self) -> TcpStream {
@@ -106,8 +109,10 @@ async fn old_and_new_http_is_served_with_and_without_a_host() {
 #[tokio::test]
 async fn head_has_the_length_and_no_body() {
     let server = Server::start();
-    let get = server.ask("GET /services/a/b HTTP/1.0\r\n\r\n").await;
-    let head = server.ask("HEAD /services/a/b HTTP/1.0\r\n\r\n").await;
+    let get = server.ask("GET /services/shop/none HTTP/1.0\r\n\r\n").await;
+    let head = server
+        .ask("HEAD /services/shop/none HTTP/1.0\r\n\r\n")
+        .await;
     assert!(head.ends_with("\r\n\r\n"), "{head}");
     assert_eq!(
         header(&head, "content-length"),
@@ -185,30 +190,173 @@ async fn the_one_idle_for_longest_makes_room() {
     );
 }
 
+/// kube-proxy answers whatever is asked at the port of a Service.
 #[tokio::test]
-async fn the_end_closes_what_is_open() {
-    let server = Server::start();
-    let mut stream = server.connect().await;
-    stream.write_all(b"GET /liv").await.unwrap();
-    server.cancel.cancel();
-    assert_eq!(within(read_all(&mut stream)).await, "");
+async fn at_the_port_of_a_service_all_is_about_it() {
+    let server = Server::start_for(Site::Service(ObjectKey::new("shop", "web")));
+    for line in ["GET / ", "GET /livez ", "POST /healthz ", "OPTIONS * "] {
+        let response = server.ask(&format!("{line}HTTP/1.0\r\n\r\n")).await;
+        assert!(response.contains(" 200 OK\r\n"), "{response}");
+        assert!(response.contains("\"localEndpoints\": 1"), "{response}");
+    }
+    let idle = Server::start_for(Site::Service(ObjectKey::new("shop", "idle")));
+    let response = idle.ask("GET /livez HTTP/1.0\r\n\r\n").await;
+    assert!(response.contains(" 503 "), "{response}");
 }
 
 #[tokio::test]
-async fn a_taken_port_is_named_with_the_remedy() {
-    let somebody_else = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = somebody_else.local_addr().unwrap();
-    let error = bind(address).unwrap_err().to_string();
-    for part in [&*address.to_string(), "--livez-bind-address"] {
-        assert!(error.contains(part), "{error}");
+async fn a_body_is_not_taken_for_the_next_request() {
+    let server = Server::start();
+    let body = "GET /none HTTP/1.1\r\n\r\n";
+    let length = body.len();
+    let request = format!(
+        "GET /livez HTTP/1.1\r\nContent-Length: {length}\r\n\r\n{body}\
+         GET /livez HTTP/1.1\r\nConnection: close\r\n\r\n"
+    );
+    let responses = server.ask(&request).await;
+    assert_eq!(responses.matches(" 200 OK\r\n").count(), 2, "{responses}");
+    assert!(!responses.contains(" 404 "), "{responses}");
+    // Where nobody can say how long it is, the connection ends.
+    let chunked = "GET /livez HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    let response = server
+        .ask(&format!("{chunked}GET /none HTTP/1.1\r\n\r\n"))
+        .await;
+    assert_eq!(response.matches("HTTP/1.1").count(), 1, "{response}");
+    assert_eq!(header(&response, "connection"), Some("close"));
+}
+
+#[tokio::test]
+async fn requests_that_come_together_are_answered_in_their_order() {
+    let server = Server::start();
+    let request =
+        "GET /livez HTTP/1.1\r\n\r\nHEAD /none HTTP/1.1\r\n\r\nGET /livez HTTP/1.0\r\n\r\n";
+    let responses = server.ask(request).await;
+    let statuses: Vec<_> = responses
+        .lines()
+        .filter(|line| line.starts_with("HTTP/"))
+        .collect();
+    assert_eq!(
+        statuses,
+        [
+            "HTTP/1.1 200 OK",
+            "HTTP/1.1 404 Not Found",
+            "HTTP/1.0 200 OK"
+        ]
+    );
+}
+
+/// Who only opens connections and sends a byte keeps nobody out.
+#[tokio::test]
+async fn who_is_slow_makes_room() {
+    let server = Server::start();
+    let mut slow = Vec::new();
+    for _ in 0..CONNECTIONS + 20 {
+        let mut stream = server.connect().await;
+        stream.write_all(b"G").await.unwrap();
+        slow.push(stream);
+        let response = server.ask("GET /livez HTTP/1.0\r\n\r\n").await;
+        assert!(response.contains(" 200 OK\r\n"), "{response}");
     }
 }
 
-/// In an update of the daemon, two of them listen for a while.
 #[tokio::test]
-async fn the_next_daemon_listens_beside_the_last_one() {
+async fn at_the_end_clients_get_their_answers_and_are_sent_away() {
     let server = Server::start();
-    bind(server.address).unwrap();
+    let mut reading = server.connect().await;
+    reading.write_all(b"GET /livez HTTP/1.0\r\n").await.unwrap();
+    // It is read: who comes after it is answered.
+    server.ask("GET /livez HTTP/1.0\r\n\r\n").await;
+    server.cancel.cancel();
+    within(async {
+        while TcpStream::connect(server.address).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    reading.write_all(b"\r\n").await.unwrap();
+    let response = within(read_all(&mut reading)).await;
+    assert!(response.contains(" 200 OK\r\n"), "{response}");
+}
+
+fn options(bound: Bound, snapshot: &Arc<ArcSwap<Snapshot>>) -> (Options, CancellationToken) {
+    let in_charge = CancellationToken::new();
+    let options = Options {
+        bound,
+        health_check_node_ports: false,
+        snapshot: Arc::clone(snapshot),
+        in_charge: in_charge.clone(),
+        metrics: Metrics::default(),
+    };
+    (options, in_charge)
+}
+
+async fn status(address: SocketAddr) -> Option<String> {
+    let mut stream = TcpStream::connect(address).await.ok()?;
+    stream
+        .write_all(b"GET /livez HTTP/1.0\r\n\r\n")
+        .await
+        .ok()?;
+    let response = within(read_all(&mut stream)).await;
+    response.lines().next().map(ToOwned::to_owned)
+}
+
+/// In an update of the daemon, whoever asks all the time is answered all the time, and well.
+#[tokio::test]
+async fn the_next_process_takes_over_without_a_refusal_or_a_503() {
+    let known = Arc::new(ArcSwap::from_pointee(snapshot(&[])));
+    // Nobody lets go of the port meanwhile.
+    let reserved = Bound::new("[::]:0".parse().unwrap()).unwrap();
+    let address = loopback(reserved.port());
+    let bind = || Bound::new(SocketAddr::from(([0; 16], address.port()))).unwrap();
+    let (first, in_charge) = options(bind(), &known);
+    in_charge.cancel();
+    let first = super::Server::start(first).unwrap();
+    within(async { while status(address).await.is_none() {} }).await;
+    let unsynced: Arc<ArcSwap<Snapshot>> = Arc::default();
+    let (second, _not_in_charge) = options(bind(), &unsynced);
+    let second = super::Server::start(second).unwrap();
+    let (count, mut counted) = tokio::sync::watch::channel(0);
+    let asking = tokio::spawn(async move {
+        loop {
+            let answer = status(address).await;
+            assert_eq!(answer.as_deref(), Some("HTTP/1.0 200 OK"));
+            count.send_modify(|count| *count += 1);
+            sleep(Duration::from_millis(1)).await;
+        }
+    });
+    let mut asked = async |times: usize| {
+        let until = *counted.borrow() + times;
+        counted.wait_for(|count| *count >= until).await.map(drop)
+    };
+    // The second one listens in the middle of all that, and then the first one ends.
+    within(asked(50)).await.unwrap();
+    unsynced.store(known.load_full());
+    within(asked(50)).await.unwrap();
+    within(first.finish()).await;
+    within(asked(50)).await.unwrap();
+    asking.abort();
+    within(second.finish()).await;
+    assert_eq!(status(address).await, None);
+}
+
+/// As long as there is no other, a daemon that knows nothing says so.
+#[tokio::test]
+async fn who_is_in_charge_answers_even_if_he_knows_nothing() {
+    let bound = Bound::new("[::]:0".parse().unwrap()).unwrap();
+    let address = loopback(bound.port());
+    let (options, in_charge) = options(bound, &Arc::default());
+    let server = super::Server::start(options).unwrap();
+    in_charge.cancel();
+    let answer = within(async {
+        loop {
+            if let Some(answer) = status(address).await {
+                break answer;
+            }
+        }
+    })
+    .await;
+    assert_eq!(answer, "HTTP/1.0 503 Service Unavailable");
+    drop(server);
 }
 
 /// A conversation over memory, so that time can be made to pass.
@@ -216,8 +364,9 @@ fn conversation() -> DuplexStream {
     let (client, stream) = tokio::io::duplex(4096);
     let room = Room::new(1);
     tokio::spawn(async move {
-        let seat = room.enter().unwrap();
-        converse(Timed::new(stream, &seat), healthy()).await;
+        let responder = Responder::new(Site::Node, healthy());
+        let seat = room.enter();
+        converse(stream, &seat, &responder).await;
     });
     client
 }

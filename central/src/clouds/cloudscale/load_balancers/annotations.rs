@@ -61,6 +61,11 @@ pub(super) struct MonitorOptions {
     pub(super) http: Option<HttpSpec>,
 }
 
+impl MonitorOptions {
+    /// How they ask if nothing is said.
+    pub(super) const TYPE: &str = "tcp";
+}
+
 /// What is asked of listeners.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ListenerOptions {

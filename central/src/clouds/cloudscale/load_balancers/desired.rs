@@ -10,11 +10,11 @@ use std::sync::Arc;
 use mooring_common::names::cloudscale_tags;
 use mooring_common::node_view::NodeView;
 
-use super::annotations::{Options, Port};
+use super::annotations::{MonitorOptions, Options, Port};
 use super::model::{HttpSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, Tags, VipRequest};
 use super::networks::{canonical_network, canonical_uuid};
 use crate::clouds::Attachment;
-use crate::clouds::load_balancers::Demand;
+use crate::clouds::load_balancers::{Demand, HealthCheck};
 use crate::service_view::ServiceView;
 
 /// The machines of the Nodes that are selected.
@@ -89,7 +89,9 @@ pub(super) fn selected(nodes: &[Arc<NodeView>], options: &Options) -> Vec<Arc<No
 /// The load balancer that a Service is to have. `machines`: those of the [`selected`] Nodes.
 pub(super) fn desired(demand: &Demand, options: &Options, machines: &Machines) -> Desired {
     let service = &demand.service;
-    let pool = |port| pool(service, options, machines, port);
+    let check = demand.health.check(service);
+    let check = check.filter(|_| is_asked_by_http(service, options));
+    let pool = |port| pool(service, options, machines, (port, check.as_ref()));
     // A cloud that knows none of them is more likely to be wrong about that than right.
     let none_is_known = machines.found.is_empty() && !selected(&demand.nodes, options).is_empty();
     Desired {
@@ -129,15 +131,29 @@ fn unmet_address(service: &ServiceView, options: &Options) -> Option<String> {
     (!is_met).then(|| text.clone())
 }
 
-fn pool(service: &ServiceView, options: &Options, machines: &Machines, port: &Port) -> DesiredPool {
+/// Who asks for a type of health monitor gets it, as far as the Go controller would give it.
+fn is_asked_by_http(service: &ServiceView, options: &Options) -> bool {
+    service.is_local || options.monitor.kind == MonitorOptions::TYPE
+}
+
+/// `check`: what a node daemon is asked; `None`: the service proxy is.
+fn pool(
+    service: &ServiceView,
+    options: &Options,
+    machines: &Machines,
+    (port, check): (&Port, Option<&HealthCheck>),
+) -> DesiredPool {
     DesiredPool {
         spec: PoolSpec {
             name: pool_name(port),
             algorithm: options.pool_algorithm.clone(),
             protocol: protocol(port, &options.pool_protocol),
         },
-        members: members(service, options, machines, port),
-        monitor: monitor(service, options),
+        members: members(service, options, machines, (port, check)),
+        monitor: match check {
+            Some(check) => monitor_of_daemon(options, check),
+            None => monitor(service, options),
+        },
         listener: listener(options, port),
     }
 }
@@ -158,9 +174,10 @@ fn members(
     service: &ServiceView,
     options: &Options,
     machines: &Machines,
-    port: &Port,
+    (port, check): (&Port, Option<&HealthCheck>),
 ) -> Vec<MemberSpec> {
     let health_port = service.health_check_node_port.filter(|_| service.is_local);
+    let health_port = check.map(|check| check.port).or(health_port);
     let monitor_port = Some(health_port.unwrap_or(port.node_port));
     let mut members = Vec::new();
     for attachment in machines.found.iter().flat_map(|m| reachable(m, options)) {
@@ -203,20 +220,33 @@ fn monitor(service: &ServiceView, options: &Options) -> MonitorSpec {
         (false, true) => Some(HttpSpec::default()),
         (false, false) => None,
     };
+    monitor_with(asked, kind, asked.http.clone().or_else(unsaid))
+}
+
+fn monitor_of_daemon(options: &Options, check: &HealthCheck) -> MonitorSpec {
+    monitor_with(&options.monitor, "http", Some(plain_http(&check.path)))
+}
+
+fn monitor_with(asked: &MonitorOptions, kind: &str, http: Option<HttpSpec>) -> MonitorSpec {
     MonitorSpec {
         kind: kind.to_owned(),
         delay_s: Some(asked.delay_s),
         timeout_s: Some(asked.timeout_s),
         up_threshold: Some(asked.up_threshold),
         down_threshold: Some(asked.down_threshold),
-        http: asked.http.clone().or_else(unsaid),
+        http,
     }
 }
 
 /// How kube-proxy is asked whether a Node has endpoints of the Service.
 fn of_kube_proxy() -> HttpSpec {
+    plain_http("/livez")
+}
+
+/// Without a `Host`.
+fn plain_http(path: &str) -> HttpSpec {
     HttpSpec {
-        url_path: "/livez".to_owned(),
+        url_path: path.to_owned(),
         version: "1.0".to_owned(),
         ..HttpSpec::default()
     }

@@ -11,7 +11,7 @@ use super::*;
 use crate::cloud_api::testing::{Cloud, Reply, connection, metrics};
 use crate::cloud_api::{ErrorKind, Limits};
 use crate::clouds::cloudscale::Config;
-use crate::clouds::load_balancers::Stop;
+use crate::clouds::load_balancers::{HealthTarget, Stop};
 use crate::service_view::ServiceView;
 use project::Project;
 
@@ -115,6 +115,7 @@ fn demand(number: usize, nodes: usize) -> Demand {
         nodes: (1..=nodes).map(node).collect(),
         others: Vec::new(),
         cluster: Some("cluster".to_owned()),
+        health: HealthTarget::default(),
     }
 }
 

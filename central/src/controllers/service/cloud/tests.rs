@@ -32,6 +32,7 @@ impl World {
         Self::with(Options {
             resync: None,
             delete_orphans: false,
+            ..Options::default()
         })
     }
 

@@ -26,7 +26,14 @@ const MAX_MILLISECONDS: u32 = i32::MAX.cast_unsigned();
 
 const ALGORITHMS: [&str; 3] = ["round_robin", "least_connections", "source_ip"];
 const POOL_PROTOCOLS: [&str; 3] = ["tcp", "proxy", "proxyv2"];
-const MONITOR_TYPES: [&str; 6] = ["tcp", "ping", "http", "https", "tls-hello", "udp-connect"];
+const MONITOR_TYPES: [&str; 6] = [
+    MonitorOptions::TYPE,
+    "ping",
+    "http",
+    "https",
+    "tls-hello",
+    "udp-connect",
+];
 const HTTP_METHODS: [&str; 9] = [
     "GET", "CONNECT", "DELETE", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE",
 ];

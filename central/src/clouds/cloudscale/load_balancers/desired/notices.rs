@@ -6,7 +6,7 @@ use mooring_common::names::reasons;
 use super::super::annotations::Options;
 use super::super::observed::Observed;
 use super::{Desired, Machines, reachable, selected};
-use crate::clouds::load_balancers::{Demand, Notice};
+use crate::clouds::load_balancers::{Demand, HealthTarget, Notice};
 
 /// How many Nodes are named.
 const NAMED: usize = 5;
@@ -25,7 +25,7 @@ pub(in super::super) fn notices(
         no_nodes(demand, options),
         no_addresses(options, machines),
         unfit_for_udp(desired),
-        unfit_for_local(service.is_local, options),
+        unfit_for_local(service.is_local, options, demand.health),
         service
             .wants_session_affinity
             .then(|| affinity(options))
@@ -115,9 +115,17 @@ fn unfit_for_udp(desired: &Desired) -> Option<Notice> {
     })
 }
 
-fn unfit_for_local(is_local: bool, options: &Options) -> Option<Notice> {
+fn unfit_for_local(is_local: bool, options: &Options, health: HealthTarget) -> Option<Notice> {
     let is_custom = is_local && options.monitor.http.is_some();
     is_custom.then(|| {
+        if health != HealthTarget::ServiceProxy {
+            let key = keys::MONITOR_HTTP;
+            let note = format!(
+                "The health monitors ask mooring-node about the Service (--health-target), and the \
+                 options of annotation {key} are not used. Remove the annotation."
+            );
+            return notice(reasons::HEALTH_MONITOR_UNFIT, note);
+        }
         notice(
             reasons::HEALTH_MONITOR_UNFIT,
             format!(

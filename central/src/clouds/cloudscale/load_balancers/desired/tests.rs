@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::super::annotations::tests::service;
 use super::*;
-use crate::clouds::load_balancers::Notice;
+use crate::clouds::load_balancers::{HealthTarget, Notice};
 
 const FIRST: &str = "11111111-1864-4608-853a-0771b6885a3a";
 const SECOND: &str = "22222222-1864-4608-853a-0771b6885a3a";
@@ -51,6 +51,7 @@ impl Case {
                 nodes: vec![node("n1"), node("n2")],
                 others: Vec::new(),
                 cluster: Some("c".to_owned()),
+                health: HealthTarget::default(),
             },
             machines: Machines {
                 found: machines,
@@ -247,6 +248,32 @@ fn with_local_policy_kube_proxy_is_asked() {
     let cluster = json!({"externalTrafficPolicy": "Cluster", "healthCheckNodePort": 32000});
     let pools = wanted(&[], &cluster, two()).pools;
     assert_eq!(pools[0].members[0].monitor_port, Some(30080));
+}
+
+#[test]
+fn the_node_daemon_is_asked_about_the_service_or_the_node() {
+    let daemon = |annotations: &[(&str, &str)], policy: &str| {
+        let spec = json!({"externalTrafficPolicy": policy, "healthCheckNodePort": 32000});
+        let mut case = Case::of(annotations, &spec, two());
+        case.demand.health = HealthTarget::NodeDaemon { port: 10266 };
+        let pool = case.desired().pools.remove(0);
+        let ports: BTreeSet<_> = pool.members.iter().filter_map(|m| m.monitor_port).collect();
+        let http = pool.monitor.http.map(|http| (http.url_path, http.version));
+        (ports, pool.monitor.kind, http, case.reasons())
+    };
+    let asked = |path: &str, reasons: &[&'static str]| {
+        let http = Some((path.to_owned(), "1.0".to_owned()));
+        ([10266].into(), "http".to_owned(), http, reasons.to_vec())
+    };
+    let of_service = "/services/default/web";
+    assert_eq!(daemon(&[], "Local"), asked(of_service, &[]));
+    assert_eq!(daemon(&[], "Cluster"), asked("/healthz", &[]));
+    // Its `/livez` says nothing of endpoints, so that no other path may be asked.
+    let custom = [(keys::MONITOR_HTTP, r#"{"url_path": "/livez"}"#)];
+    let told = asked(of_service, &[reasons::HEALTH_MONITOR_UNFIT]);
+    assert_eq!(daemon(&custom, "Local"), told);
+    let (ports, kind, http, _) = daemon(&[(keys::MONITOR_TYPE, "ping")], "Cluster");
+    assert_eq!((ports, &*kind, http), ([30080].into(), "ping", None));
 }
 
 #[test]

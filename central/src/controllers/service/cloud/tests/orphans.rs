@@ -38,6 +38,7 @@ async fn sd_17_an_orphan_is_deleted_if_allowed_when_it_was_seen_twice() {
     let world = World::with(Options {
         resync: None,
         delete_orphans: true,
+        ..Options::default()
     });
     leave_behind(&world, "gone");
     world.services.expect_first_passes();
@@ -65,6 +66,7 @@ async fn nothing_is_deleted_by_who_does_not_lead_any_more() {
     let world = World::with(Options {
         resync: None,
         delete_orphans: true,
+        ..Options::default()
     });
     leave_behind(&world, "gone");
     world.cluster.deposed.store(true, Ordering::SeqCst);

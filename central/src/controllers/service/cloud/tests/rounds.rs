@@ -96,6 +96,7 @@ async fn drift_is_looked_for_regularly_and_afresh() {
     let world = Arc::new(World::with(Options {
         resync: Some(Duration::from_secs(600)),
         delete_orphans: false,
+        ..Options::default()
     }));
     world.add("web");
     world.pass("web").await;

@@ -18,7 +18,7 @@ use crate::clouds::cloudscale::load_balancers::model::{
 use crate::clouds::cloudscale::load_balancers::observed::{
     Balancer, Listener, Member, Monitor, Observed, Pool, Vip,
 };
-use crate::clouds::load_balancers::Demand;
+use crate::clouds::load_balancers::{Demand, HealthTarget};
 
 /// A port as it is found in the cloud.
 struct Found {
@@ -118,6 +118,7 @@ fn steps(annotations: &[(&str, &str)], spec: &Value, observed: &Observed) -> Str
         nodes: vec![Arc::new(NodeView::slim(node))],
         others: Vec::new(),
         cluster: Some("c".to_owned()),
+        health: HealthTarget::default(),
     };
     let machine = |host: u8| MachineOf {
         node: format!("n{host}"),

@@ -1,0 +1,82 @@
+//! How soon answers follow an EndpointSlice.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use futures::future::try_join;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::json;
+
+use super::scene::{APP, Scene, endpoint};
+use crate::netlab::{Answer, Host};
+
+/// How long it may take before it counts as never.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Half of all changes, and 99 of a hundred, took at most this long.
+pub struct Changes {
+    /// Until kube-proxy answered differently.
+    pub kube_proxy: (Duration, Duration),
+    /// Until the daemon did.
+    pub mooring: (Duration, Duration),
+}
+
+/// Changes the Service's one endpoint so many times. Both are asked without a pause, beginning when the
+/// change is sent: its way to the API server and back to them is part of what is measured.
+pub(super) async fn measure(scene: &Scene, times: usize) -> Result<Changes> {
+    let slices = Api::<EndpointSlice>::namespaced(scene.cluster.admin(), APP);
+    let (mut theirs, mut ours) = (Vec::new(), Vec::new());
+    for round in 0..times {
+        let ready = round % 2 == 1;
+        let patch = Patch::Merge(json!({ "endpoints": [endpoint(ready)] }));
+        let status = if ready { 200 } else { 503 };
+        let sent = Instant::now();
+        slices
+            .patch("web-1", &PatchParams::default(), &patch)
+            .await?;
+        let node = scene.node();
+        let (their, our) = try_join(
+            until(node, &scene.kube_proxy.url, status, sent),
+            until(node, &scene.daemon.url, status, sent),
+        )
+        .await?;
+        theirs.push(their);
+        ours.push(our);
+    }
+    Ok(Changes {
+        kube_proxy: quantiles(theirs),
+        mooring: quantiles(ours),
+    })
+}
+
+async fn until(node: &Host, url: &str, status: u16, since: Instant) -> Result<Duration> {
+    loop {
+        let answer: Answer = node.get(url).await?;
+        if answer.status == status {
+            return Ok(since.elapsed());
+        }
+        ensure!(since.elapsed() < LIMIT, "{url} is still {}", answer.status);
+    }
+}
+
+fn quantiles(mut times: Vec<Duration>) -> (Duration, Duration) {
+    times.sort();
+    let at = |percent: usize| {
+        let index = (times.len() * percent).div_ceil(100).saturating_sub(1);
+        times.get(index).copied().unwrap_or_default()
+    };
+    (at(50), at(99))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_of_what_was_measured() {
+        let times = (1..=200).rev().map(Duration::from_millis).collect();
+        let wanted = (Duration::from_millis(100), Duration::from_millis(198));
+        assert_eq!(quantiles(times), wanted);
+    }
+}
