@@ -18,7 +18,7 @@ use super::cloud::{BlockCloud, Order};
 use super::cluster::{Claim, Cluster, ClusterError};
 use super::settings::Settings;
 use crate::cloud_api::{CloudError, ErrorKind};
-use crate::clouds::load_balancers::{Attendant, Demand, Gate, Stop};
+use crate::clouds::load_balancers::{Attendant, Demand, Gate, HealthTarget, Stop};
 use crate::service_view::ServiceView;
 
 pub(crate) const CLUSTER: &str = "cluster-uid";
@@ -442,6 +442,7 @@ pub(crate) fn demand(service: &ServiceView, others: &[ServiceView]) -> Demand {
         nodes: Vec::new(),
         others: others.cloned().map(Arc::new).collect(),
         cluster: None,
+        health: HealthTarget::default(),
     }
 }
 
