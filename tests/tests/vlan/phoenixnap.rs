@@ -1,5 +1,5 @@
 //! Addresses of PhoenixNAP, from the purchase of a block to an answer on its VLAN and back: what
-//! `make demo-baremetal` shows, with two servers.
+//! `make demo-baremetal` shows, with one server.
 
 use mooring_tests::demo::baremetal::{obey, prove};
 use mooring_tests::netlab::in_world;

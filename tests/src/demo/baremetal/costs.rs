@@ -3,6 +3,7 @@
 use anyhow::{Context as _, Result, ensure};
 
 use super::story::Cast;
+use crate::cloud_sim::Call;
 use crate::cloud_sim::phoenixnap::TOKEN_PATH;
 use crate::demo::stage::{Stage, short};
 
@@ -33,11 +34,14 @@ pub(super) fn tell(stage: &Stage, cast: &Cast) -> Result<()> {
         "{} requests that change something, {reads} that look, {tokens} for tokens:",
         writes.len()
     ));
-    for call in writes.iter() {
-        let status = call
-            .status
-            .map_or("no answer".to_owned(), |s| s.as_u16().to_string());
-        println!("             {} {}: {status}", call.method, call.path);
+    let lines: Vec<String> = writes.iter().map(line).collect();
+    for alike in lines.chunk_by(|a, b| a == b) {
+        println!("        {:>3} × {}", alike.len(), alike[0]);
     }
     Ok(())
+}
+
+fn line(call: &Call) -> String {
+    let status = call.status.map_or(0, |status| status.as_u16());
+    format!("{} {}: {status}", call.method, call.path)
 }

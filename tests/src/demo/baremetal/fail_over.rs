@@ -3,6 +3,8 @@
 use std::net::Ipv4Addr;
 
 use anyhow::{Context as _, Result, ensure};
+use kube::api::{Api, ListParams};
+use mooring_common::l2_network::L2Network;
 
 use super::network::{self, Asked, Server};
 use super::service::speaker;
@@ -12,7 +14,34 @@ use crate::demo::story::MOORING;
 
 /// Takes the server down that the client's answers come from, and waits for those of another.
 pub(super) async fn take_down(stage: &Stage, cast: &mut Cast, address: Ipv4Addr) -> Result<()> {
-    let gone = speaker(cast, address).await?;
+    let step = Step::new("all daemons vote", 240, MOORING);
+    stage
+        .perform(step, async {
+            let networks = Api::<L2Network>::all(cast.cluster.admin());
+            let voters = step
+                .until(async || {
+                    let all = networks.list(&ListParams::default()).await?.items;
+                    let statuses = all.into_iter().filter_map(|network| network.status);
+                    let voters = statuses.filter_map(|status| status.voters).next();
+                    let mut voters = voters.context("nobody votes yet")?.nodes;
+                    ensure!(voters.len() == cast.servers.len(), "these do: {voters:?}");
+                    voters.sort_unstable();
+                    Ok(voters)
+                })
+                .await?;
+            Ok((
+                (),
+                format!("{}: two of them can replace the third", voters.join(", ")),
+            ))
+        })
+        .await?;
+    let step = Step::new("one of them speaks", 120, MOORING);
+    let gone = stage
+        .perform(step, async {
+            let server = step.until(async || speaker(cast, address).await).await?;
+            Ok((server, server.name.to_owned()))
+        })
+        .await?;
     stage.chapter(&format!("The server that speaks crashes: {}", gone.name));
     network::crash(&cast.hands, gone).await?;
     cast.kubelets.remove(gone.name);
@@ -25,7 +54,7 @@ pub(super) async fn take_down(stage: &Stage, cast: &mut Cast, address: Ipv4Addr)
         .iter()
         .filter(|s| s.name != gone.name)
         .collect();
-    let step = Step::new("another server answers", 90, MOORING);
+    let step = Step::new("another server answers", 240, MOORING);
     stage
         .perform(step, async {
             let greetings: Vec<String> = others.iter().map(|server| server.greeting()).collect();
@@ -43,7 +72,7 @@ pub(super) async fn take_down(stage: &Stage, cast: &mut Cast, address: Ipv4Addr)
             ))
         })
         .await?;
-    let step = Step::new("another MAC seen by the router", 30, MOORING);
+    let step = Step::new("another MAC seen by the router", 60, MOORING);
     stage
         .perform(step, async {
             let now = step

@@ -207,7 +207,8 @@ END
 }
 
 /// The rules are gone, as kube-proxy's when the Service goes, and the router forgets where the address
-/// was. Waits, for a minute at most, until the router has asked for it in vain.
+/// was. Waits, for some minutes at most, until the client is not answered, and the router has asked for
+/// the address in vain.
 pub(super) async fn await_silence(
     hands: &Hands,
     servers: &[Server],
@@ -217,9 +218,14 @@ pub(super) async fn await_silence(
     for Server { name, .. } in servers {
         script += &format!("ip netns exec {name} nft delete table ip proxy\n");
     }
-    script += &format!(
-        "ip -n router neighbor flush to {address} dev eth0
-        timeout 60 sh -c 'until ip -n router neighbor show {address} dev eth0 | grep -q FAILED; do
+    hands.run(&script).await?;
+    await_answer(hands, &["-".to_owned()]).await?;
+    // A single packet: with each further one the router would ask again.
+    let script = format!(
+        "kill $(cat /run/tmp/client.pid)
+        ip -n router neighbor flush to {address} dev eth0
+        ip netns exec client bash -c 'echo x >/dev/udp/{address}/9'
+        timeout 200 sh -c 'until ip -n router neighbor show {address} dev eth0 | grep -q FAILED; do
             sleep 0.2
         done'"
     );
@@ -227,21 +233,22 @@ pub(super) async fn await_silence(
     silent.map(drop).context("somebody answers for the address")
 }
 
-/// From now on the client asks for the address by HTTP, ten times a second.
+/// From now on the client asks for the address by HTTP, five times a second.
 pub(super) async fn ask_steadily(hands: &Hands, address: Ipv4Addr) -> Result<()> {
     let tool = quote(&Program::NetlabTool.path()?);
     let script = format!(
-        "ip netns exec client {tool} ask --url http://{address}/ --every 100 --within 250 \
-            </dev/null >{ASKED} 2>&1 &"
+        "ip netns exec client {tool} ask --url http://{address}/ --every 200 --within 500 \
+            </dev/null >{ASKED} 2>&1 &
+        echo $! >/run/tmp/client.pid"
     );
     hands.run(&script).await.map(drop)
 }
 
-/// Waits, for a minute at most, until the client's last answer is one of these words.
+/// Waits, for some minutes at most, until the client's last answer is one of these words.
 pub(super) async fn await_answer(hands: &Hands, words: &[String]) -> Result<()> {
     let words = words.iter().map(|word| format!(" -e ' {word}$'"));
     let script = format!(
-        "timeout 60 sh -c 'until tail -n 1 {ASKED} | grep -q {}; do sleep 0.2; done'",
+        "timeout 200 sh -c 'until tail -n 1 {ASKED} | grep -q {}; do sleep 0.2; done'",
         words.collect::<String>().replace('\'', "\"")
     );
     let answered = hands.run(&script).await;

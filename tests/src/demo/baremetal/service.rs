@@ -149,7 +149,7 @@ async fn check_segment(stage: &Stage, cast: &Cast, gateway: &str) -> Result<()> 
             Ok(((), "by --attach-nodes, without an address there".to_owned()))
         })
         .await?;
-    let step = Step::new("the VLAN is on all Nodes", 120, MOORING);
+    let step = Step::new("the VLAN is on all Nodes", 240, MOORING);
     stage
         .perform(step, async {
             let found = step
@@ -191,7 +191,7 @@ pub(super) async fn answer(stage: &Stage, cast: &Cast, address: Ipv4Addr) -> Res
     network::translate(&cast.hands, cast.servers, address).await?;
     network::ask_steadily(&cast.hands, address).await?;
     stage.event("nftables on each Node lead the address to its Pod, in kube-proxy's place");
-    let step = Step::new("HTTP answer", 120, MOORING);
+    let step = Step::new("HTTP answer", 240, MOORING);
     stage
         .perform(step, async {
             let greetings: Vec<String> = cast.servers.iter().map(Server::greeting).collect();
@@ -204,7 +204,7 @@ pub(super) async fn answer(stage: &Stage, cast: &Cast, address: Ipv4Addr) -> Res
             ))
         })
         .await?;
-    let step = Step::new("MAC seen by the router", 30, MOORING);
+    let step = Step::new("MAC seen by the router", 60, MOORING);
     stage
         .perform(step, async {
             let server = step.until(async || speaker(cast, address).await).await?;
@@ -259,11 +259,10 @@ pub(super) async fn withdraw(stage: &Stage, cast: &Cast, address: Ipv4Addr) -> R
             ))
         })
         .await?;
-    let step = Step::new("nobody answers for the address", 90, MOORING);
+    let step = Step::new("nobody answers for the address", 240, MOORING);
     stage
         .perform(step, async {
             network::await_silence(&cast.hands, cast.servers, address).await?;
-            network::await_answer(&cast.hands, &["-".to_owned()]).await?;
             Ok(((), format!("the router asks for {address} in vain")))
         })
         .await

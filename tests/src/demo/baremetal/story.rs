@@ -34,17 +34,24 @@ pub(super) struct Cast {
     /// The public network.
     pub(super) network: String,
     pub(super) servers: &'static [Server],
+    /// The daemon's program.
+    daemon: PathBuf,
     pub(super) cluster: Cluster,
 }
 
 /// Tells it to the end, or to the first step that does not happen. The VM runs this program again, as
-/// the test of this name.
-pub(super) async fn tell(stage: &Stage, test: &str, servers: &'static [Server]) -> Result<()> {
+/// the test of this name, and `daemon` on each server.
+pub(super) async fn tell(
+    stage: &Stage,
+    test: &str,
+    servers: &'static [Server],
+    daemon: &Path,
+) -> Result<()> {
     println!("\n{}", picture(servers));
     let site = Site::build(&[])?;
     let vm = summon(test).await?;
     let cluster = start_cluster(stage, site).await?;
-    let mut cast = gather(stage, cluster, vm, servers).await?;
+    let mut cast = gather(stage, cluster, vm, servers, daemon).await?;
     let told = play(stage, &mut cast).await;
     if told.is_err() {
         let logs = network::logs(&cast.hands, servers).await;
@@ -57,7 +64,9 @@ async fn play(stage: &Stage, cast: &mut Cast) -> Result<()> {
     join(stage, cast).await?;
     let address = service::expose(stage, cast).await?;
     service::answer(stage, cast, address).await?;
-    fail_over::take_down(stage, cast, address).await?;
+    if cast.servers.len() > 1 {
+        fail_over::take_down(stage, cast, address).await?;
+    }
     service::withdraw(stage, cast, address).await?;
     check_refusals(stage, &cast.cluster).await?;
     stage.print_table();
@@ -70,6 +79,7 @@ async fn gather(
     cluster: Cluster,
     vm: Summons,
     servers: &'static [Server],
+    daemon: &Path,
 ) -> Result<Cast> {
     let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/manifests");
     apply_manifests(
@@ -124,6 +134,7 @@ async fn gather(
         cloud,
         network,
         servers,
+        daemon: daemon.to_owned(),
         cluster,
     })
 }
@@ -156,7 +167,7 @@ async fn join(stage: &Stage, cast: &mut Cast) -> Result<()> {
         names.join(", ")
     ));
     await_initialised(stage, &cast.cluster, &names, start).await?;
-    let step = Step::new("mooring-node starts on each", 120, MOORING);
+    let step = Step::new("mooring-node starts on each", 240, MOORING);
     stage
         .perform(step, async {
             for server in cast.servers {
@@ -167,10 +178,11 @@ async fn join(stage: &Stage, cast: &mut Cast) -> Result<()> {
                     &format!("--state-dir=/run/tmp/state-{}", server.name),
                 ];
                 let (name, address) = (server.name, server.private());
-                let daemon = cast.cluster.daemon_spec_of(name, address, &flags).await?;
+                let mut daemon = cast.cluster.daemon_spec_of(name, address, &flags).await?;
+                daemon.program.clone_from(&cast.daemon);
                 network::start_daemon(&cast.hands, server, &daemon).await?;
             }
-            Ok(((), "in the VM, without credentials of the cloud".to_owned()))
+            Ok(((), "without credentials of the cloud".to_owned()))
         })
         .await
 }
