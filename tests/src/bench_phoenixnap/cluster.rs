@@ -34,6 +34,8 @@ const QUIET: Duration = Duration::from_secs(4);
 const NAMESPACE: &str = "bench";
 /// The Event of a Service that is not given what it asks for.
 const REFUSED: &str = "SyncLoadBalancerFailed";
+/// Where a Service wants its block to be bought.
+const LOCATION: &str = "phoenixnap.com/ip-location";
 /// Blocks by id.
 const BLOCK: &str = "/ips/v1/ip-blocks/*";
 
@@ -138,6 +140,7 @@ impl Cluster {
         ended
             .map_err(anyhow::Error::msg)
             .context("central does not end")?;
+        let start = Instant::now();
         self.central = start_central(
             &self.cp,
             &self.scale,
@@ -146,7 +149,6 @@ impl Cluster {
             &self.network,
             &self.kubeconfig,
         )?;
-        let start = Instant::now();
         let ready = try_eventually(LIMIT, async || {
             self.central.endpoints.status("/readyz").await == Some(200)
         });
@@ -186,7 +188,8 @@ impl Cluster {
         Ok(())
     }
 
-    pub(super) async fn annotate(&self, name: &str, key: &str, value: &str) -> Result<()> {
+    /// Changes an annotation of a Service, or takes it away.
+    pub(super) async fn annotate(&self, name: &str, key: &str, value: Option<&str>) -> Result<()> {
         let patch = json!({ "metadata": { "annotations": { key: value } } });
         let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
         self.services().patch(name, &params, &patch).await?;
@@ -219,6 +222,25 @@ impl Cluster {
             Ok(())
         });
         refused.await.map_err(|reason| anyhow!("{reason}"))
+    }
+
+    /// Waits until central has come to a Service that changes after all others have: it asks for what
+    /// it cannot have, which is told without a request.
+    pub(super) async fn all_looked_at(&self) -> Result<()> {
+        let services = self.services().list(&ListParams::default()).await?.items;
+        let marker = services.iter().find(|service| has_address(service));
+        let marker = marker.and_then(|service| service.metadata.name.clone());
+        let marker = marker.context("no Service has an address")?;
+        self.annotate(&marker, LOCATION, Some("ASH")).await?;
+        let told = try_eventually(LIMIT, async || -> Result<()> {
+            let about = events_for(&self.admin, "Service", Some(NAMESPACE), &marker).await?;
+            let mut about = about.iter();
+            let is_told = about.any(|event| event.reason == REFUSED && event.note.contains("ASH"));
+            ensure!(is_told, "{marker} is not told that ASH is elsewhere");
+            Ok(())
+        });
+        told.await.map_err(|reason| anyhow!("{reason}"))?;
+        self.annotate(&marker, LOCATION, None).await
     }
 
     /// Waits until there are so many Services and so many blocks.

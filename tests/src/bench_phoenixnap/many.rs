@@ -69,7 +69,13 @@ async fn at_rest(cluster: &Cluster, report: &mut Report) -> Result<()> {
 async fn touched(cluster: &Cluster, report: &mut Report, names: &[String]) -> Result<()> {
     let start = Instant::now();
     let key = "bench.example.com/touched";
-    try_join_all(names.iter().map(|name| cluster.annotate(name, key, "once"))).await?;
+    try_join_all(
+        names
+            .iter()
+            .map(|name| cluster.annotate(name, key, Some("once"))),
+    )
+    .await?;
+    cluster.all_looked_at().await?;
     cluster.rests().await?;
     let cost = cluster.cost_since(start);
     cluster.report(report, "all-touched", &cost, (4, 0), "50/0");
