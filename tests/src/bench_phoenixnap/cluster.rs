@@ -50,7 +50,8 @@ pub(super) struct Cluster {
     pub(super) admin: Client,
     network: String,
     kubeconfig: PathBuf,
-    began: Instant,
+    /// When central was started first.
+    pub(super) began: Instant,
 }
 
 /// A running central.
@@ -86,7 +87,7 @@ impl Cluster {
         let network = sim.put(Kind::Network, network);
         sim.set_latency(scale.latency);
         let kubeconfig = shipped.central_kubeconfig(&cp).await?;
-        let layout = Layout::Shared;
+        let (layout, began) = (Layout::Shared, Instant::now());
         let central = start_central(&cp, scale, layout, &sim, &network, &kubeconfig)?;
         let cluster = Self {
             scale: *scale,
@@ -98,7 +99,7 @@ impl Cluster {
             admin,
             network,
             kubeconfig,
-            began: Instant::now(),
+            began,
         };
         cluster.takes(scale.change_time);
         Ok(cluster)

@@ -109,7 +109,12 @@ impl Shared {
         self.list(memory, since(oldest(memory, &found))).await?;
         // A network that was at work may be so no more.
         self.list(memory, since(oldest(memory, &found))).await?;
-        if let Next::Take(Step::Buy { .. } | Step::Attach { .. }) = found {
+        let needs_room = match &found {
+            Next::Take(Step::Attach { network, .. }) => !memory.is_at_work(network),
+            Next::Take(Step::Buy { .. }) => true,
+            _ => false,
+        };
+        if needs_room {
             self.look_at_network(memory, since(POLL)).await?;
         } else if as_of(memory) == before {
             return Ok(found);
