@@ -46,7 +46,10 @@ impl Shared {
     }
 
     /// A look at Nodes alone, for which blocks need not be listed; when to look at all.
-    async fn round_of_nodes(&self, attendant: &dyn Attendant) -> Result<Duration, Setback> {
+    pub(super) async fn round_of_nodes(
+        &self,
+        attendant: &dyn Attendant,
+    ) -> Result<Duration, Setback> {
         attendant.before_write()?;
         let mut memory = self.memory().await;
         self.look_after_nodes(&mut memory, attendant).await
