@@ -50,8 +50,7 @@ pub(super) struct Cluster {
     pub(super) admin: Client,
     network: String,
     kubeconfig: PathBuf,
-    /// When central was started first.
-    pub(super) began: Instant,
+    began: Instant,
 }
 
 /// A running central.
@@ -87,7 +86,7 @@ impl Cluster {
         let network = sim.put(Kind::Network, network);
         sim.set_latency(scale.latency);
         let kubeconfig = shipped.central_kubeconfig(&cp).await?;
-        let (layout, began) = (Layout::Shared, Instant::now());
+        let layout = Layout::Shared;
         let central = start_central(&cp, scale, layout, &sim, &network, &kubeconfig)?;
         let cluster = Self {
             scale: *scale,
@@ -99,7 +98,7 @@ impl Cluster {
             admin,
             network,
             kubeconfig,
-            began,
+            began: Instant::now(),
         };
         cluster.takes(scale.change_time);
         Ok(cluster)

@@ -38,8 +38,7 @@ pub(super) async fn start(cluster: &Cluster, report: &mut Report) -> Result<()> 
     });
     initialised.await.map_err(anyhow::Error::msg)?;
     let took = start.elapsed();
-    // Central has listed servers at its start already.
-    let reads = reads_since(cluster, cluster.began).len();
+    let reads = reads_since(cluster, start).len();
     cluster.tell(&format!("{nodes} Nodes are initialised"));
     let upstream = cluster.scale.upstream("100");
     report.at_most(&format!("{nodes}-new-nodes-reads"), reads, 3, upstream);

@@ -42,9 +42,11 @@ async fn a_further_block_costs_one_look_before_it_is_bought() {
         "list blocks",
         "get network net",
         "buy /29",
-        // It is being bought, and assigned.
+        // It has been bought. The network may have changed meanwhile.
         "list blocks",
+        "get network net",
         "attach b2 to net",
+        // It has arrived.
         "list blocks",
     ];
     assert_eq!(world.calls(), expected);
