@@ -69,6 +69,13 @@ bench-cloudscale: control-plane ## Measures load balancers of cloudscale.ch besi
 	$(call say,The bench: an API server and a simulated cloud)
 	@target/release/bench-cloudscale
 
+.PHONY: bench-phoenixnap
+bench-phoenixnap: control-plane ## Measures addresses of Services at PhoenixNAP beside the Go controller; ten minutes. SERVICES=, NODES=, LATENCY_MS=, CHANGE_MS=, QPS= change it
+	$(call say,Release builds: memory is measured)
+	@cargo build --workspace --locked --release --bin mooring-central --bin bench-phoenixnap
+	$(call say,The bench: an API server and a simulated cloud)
+	@target/release/bench-phoenixnap
+
 .PHONY: bench-failover
 bench-failover: packages control-plane ## Measures what users notice of each kind of failure; three quarters of an hour. REPETITIONS=, NODES=, ONLY=, SEED= change it
 	$(call say,Release builds: memory and processor time are measured)

@@ -26,19 +26,16 @@ mod cluster;
 mod create;
 mod kinds;
 mod nodes;
-mod report;
 mod unchanged;
 
 use std::process::ExitCode;
-use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
-pub use report::{Report, Row};
+pub use crate::bench::{Report, Row};
 
-use crate::bench_nodes::Kind;
-use crate::bench_nodes::proc::memory_kib;
+use crate::bench::{Kind, conclude, variable};
 use cluster::Cluster;
 
 /// How large, and how slow the cloud is.
@@ -121,18 +118,6 @@ impl Scale {
     }
 }
 
-fn variable<T: FromStr>(name: &str) -> Result<Option<T>>
-where
-    T::Err: std::error::Error + Send + Sync + 'static,
-{
-    let text = std::env::var(name).ok().filter(|text| !text.is_empty());
-    let parsed = text.map(|text| {
-        text.parse()
-            .with_context(|| format!("{name} is {text:?}; write a whole number"))
-    });
-    parsed.transpose()
-}
-
 /// `make bench-cloudscale`. Fails if a count is not as wanted.
 pub fn main() -> ExitCode {
     let ended = Scale::from_environment().and_then(|scale| {
@@ -141,17 +126,7 @@ pub fn main() -> ExitCode {
             .build()?;
         runtime.block_on(run(&scale))
     });
-    match ended {
-        Ok(report) => {
-            report.print_figures();
-            println!("\n{report}");
-            ExitCode::from(u8::from(!report.missed_counts().is_empty()))
-        }
-        Err(error) => {
-            eprintln!("bench-cloudscale: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    conclude("bench-cloudscale", ended)
 }
 
 /// Runs all phases.
@@ -178,15 +153,8 @@ pub async fn run(scale: &Scale) -> Result<Report> {
     changes::run(&cluster, &mut report)
         .await
         .context("changes")?;
-    let memory = memory_kib(cluster.central.process.pid(), "VmRSS")? as f64 / 1024.0;
-    report.add(Row {
-        name: "central-resident-memory".to_owned(),
-        measured: format!("{memory:.1} MiB"),
-        upstream: "52-60 MB".to_owned(),
-        target: "< 20 MiB".to_owned(),
-        met: memory < 20.0,
-        kind: Kind::Measure,
-    });
+    let pid = cluster.central.process.pid();
+    report.memory("central-resident-memory", pid, 20.0, "52-60 MB")?;
     let concurrent = cluster.sim.concurrent_writes();
     report.add(Row {
         name: "writes-at-once-on-a-load-balancer".to_owned(),

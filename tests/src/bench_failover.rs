@@ -22,13 +22,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 
 pub use at_rest::AtRest;
 pub use large::Large;
 pub use rows::{Metric, Peer, ROWS, Row, Way};
 pub use table::{Quantiles, Table};
 
+use crate::bench::{conclude, number};
 use crate::failover::faults::until;
 use crate::failover::{Layout, Scene, Seen};
 use crate::netlab::{self, TEMPORARY};
@@ -96,19 +97,6 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-fn number<T: std::str::FromStr>(name: &str, default: T) -> Result<T>
-where
-    T::Err: std::error::Error + Send + Sync + 'static,
-{
-    match std::env::var(name) {
-        Err(_) => Ok(default),
-        Ok(text) if text.is_empty() => Ok(default),
-        Ok(text) => text
-            .parse()
-            .with_context(|| format!("{name} is {text:?}; write a whole number")),
-    }
-}
-
 /// Numbers that look random and follow from a seed.
 struct Moments(u64);
 
@@ -135,17 +123,7 @@ pub fn main() -> ExitCode {
         keep(&scale, &mut table)?;
         Ok(table)
     });
-    match ended {
-        Ok(table) => {
-            table.print_figures();
-            println!("\n{table}");
-            ExitCode::from(u8::from(!table.missed().is_empty()))
-        }
-        Err(error) => {
-            eprintln!("bench-failover: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    conclude("bench-failover", ended)
 }
 
 /// Writes the measured data and the picture. Rows that were not measured this time stay as they were.

@@ -18,11 +18,11 @@ mod wrk;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 pub use report::{Report, Row};
 
-use crate::bench_nodes::proc;
+use crate::bench::{conclude, number, proc};
 use crate::netlab::{self, TEMPORARY};
 use scene::Scene;
 use wrk::{Load, Run};
@@ -67,18 +67,6 @@ impl Scale {
     }
 }
 
-fn number<T: std::str::FromStr>(name: &str, default: T) -> Result<T>
-where
-    T::Err: std::error::Error + Send + Sync + 'static,
-{
-    match std::env::var(name) {
-        Ok(text) if !text.is_empty() => text
-            .parse()
-            .with_context(|| format!("{name} is {text:?}; write a whole number")),
-        _ => Ok(default),
-    }
-}
-
 /// How they are asked, and how many times kube-proxy's requests per core-second are wanted.
 const LOADS: [(Load, Option<f64>); 4] = [
     (Load::kept(1), None),
@@ -97,17 +85,7 @@ pub fn main() -> ExitCode {
             .build()?;
         runtime.block_on(run(&scale))
     });
-    match ended {
-        Ok(report) => {
-            report.print_figures();
-            println!("\n{report}");
-            ExitCode::from(u8::from(!report.missed().is_empty()))
-        }
-        Err(error) => {
-            eprintln!("bench-livez: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    conclude("bench-livez", ended)
 }
 
 /// Measures. In a world.

@@ -23,7 +23,6 @@ mod audit;
 mod cluster;
 mod daemons;
 mod kubelets;
-pub(crate) mod proc;
 mod report;
 mod restart;
 mod start;
@@ -34,10 +33,11 @@ mod unready;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 
-pub use report::{Kind, Report, Row};
+pub use report::{Report, Row};
 
+use crate::bench::{conclude, number};
 use crate::netlab;
 use cluster::Cluster;
 
@@ -114,18 +114,6 @@ impl Scale {
     }
 }
 
-fn number<T: std::str::FromStr>(name: &str, default: T) -> Result<T>
-where
-    T::Err: std::error::Error + Send + Sync + 'static,
-{
-    match std::env::var(name) {
-        Err(_) => Ok(default),
-        Ok(text) => text
-            .parse()
-            .with_context(|| format!("{name} is {text:?}; write a whole number")),
-    }
-}
-
 /// `make bench-nodes`. Fails if a count is not as wanted.
 pub fn main() -> ExitCode {
     let ended = netlab::enter_world_with(&[SPARE_COLLECTION]).and_then(|()| {
@@ -135,17 +123,7 @@ pub fn main() -> ExitCode {
             .build()?;
         runtime.block_on(run(&scale))
     });
-    match ended {
-        Ok(report) => {
-            report.print_figures();
-            println!("\n{report}");
-            ExitCode::from(u8::from(!report.missed_counts().is_empty()))
-        }
-        Err(error) => {
-            eprintln!("bench-nodes: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    conclude("bench-nodes", ended)
 }
 
 /// Runs all phases. In a world of its own: it listens on all addresses.

@@ -5,10 +5,12 @@
 //! | [`arena`] | the cluster to oneself: one test at a time, with Mooring's manifests applied |
 //! | [`control_plane`] | a real etcd, kube-apiserver and kube-controller-manager, clients for any identity, the audit log |
 //! | [`netlab`] | nodes and clients as network namespaces on a bridge, with every frame captured |
+//! | [`bench`] | what all benches share |
 //! | [`bench_nodes`] | what `make bench-nodes` measures: thousands of Nodes |
 //! | [`bench_failover`] | what `make bench-failover` measures: outages, fault by fault |
 //! | [`bench_livez`] | what `make bench-livez` measures: health checks, beside kube-proxy's |
 //! | [`bench_cloudscale`] | what `make bench-cloudscale` measures: load balancers of cloudscale.ch |
+//! | [`bench_phoenixnap`] | what `make bench-phoenixnap` measures: addresses of Services at PhoenixNAP |
 //! | [`sweep`] | what `make sweep-cloudscale` does: something goes wrong at each single call |
 //! | [`cluster`] | a whole small cluster on a lab's bridge, with Mooring as it is shipped |
 //! | [`failover`] | what users of an address notice when something fails |
@@ -33,10 +35,12 @@
 
 pub mod api_proxy;
 pub mod arena;
+pub mod bench;
 pub mod bench_cloudscale;
 pub mod bench_failover;
 pub mod bench_livez;
 pub mod bench_nodes;
+pub mod bench_phoenixnap;
 pub mod cloud_sim;
 pub mod cluster;
 pub mod control_plane;

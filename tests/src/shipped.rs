@@ -31,7 +31,7 @@ use crate::api_proxy::ApiProxy;
 use crate::cloud_sim::world::World;
 use crate::control_plane::{AuditLog, ControlPlane, free_port};
 use crate::endpoints::Endpoints;
-use crate::objects::{NodeBuilder, PodBuilder, apply_manifests, unique};
+use crate::objects::{NodeBuilder, PodBuilder, ServiceBuilder, apply_manifests, unique};
 use crate::process::{Process, Spec};
 use crate::program::Program;
 use crate::wait::try_eventually;
@@ -283,6 +283,38 @@ async fn credential(kubeconfig: &Path) -> Result<String> {
             .pop()
     })
     .context("the token has no id")
+}
+
+/// Applies what the manifests have for kube-vip, once per control plane, and waits until it is in force:
+/// central may write `spec.loadBalancerIP` then.
+///
+/// # Errors
+/// If a manifest is refused, or not in force in time.
+pub async fn permit_kube_vip(cp: &ControlPlane) -> Result<()> {
+    let admin = cp.admin();
+    let probe = unique("probe");
+    let service = ServiceBuilder::load_balancer("default", &probe).port(80, 8080);
+    service.create(&admin).await?;
+    let central = cp.client_for(NAMESPACE, "mooring-central", None).await?;
+    let services = Api::<Service>::namespaced(central, "default");
+    let dry = PatchParams {
+        dry_run: true,
+        ..PatchParams::default()
+    };
+    let patch = Patch::Merge(json!({ "spec": { "loadBalancerIP": "203.0.113.10" } }));
+    if services.patch(&probe, &dry, &patch).await.is_err() {
+        let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/manifests");
+        apply_manifests(cp, &manifests.join("phoenixnap-kube-vip.yaml")).await?;
+        let permitted =
+            try_eventually(TAKE_UP, async || services.patch(&probe, &dry, &patch).await);
+        permitted
+            .await
+            .map_err(anyhow::Error::msg)
+            .context("central may not write the address")?;
+    }
+    let services = Api::<Service>::namespaced(admin, "default");
+    services.delete(&probe, &DeleteParams::default()).await?;
+    Ok(())
 }
 
 /// Waits for all policies: the API server takes up new ones within a second or so.

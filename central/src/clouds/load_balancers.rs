@@ -348,6 +348,9 @@ pub trait LoadBalancers: Send + Sync {
     /// one listing of each kind for all Services together.
     fn observe_anew(&self);
 
+    /// Nodes have changed in a way that may matter to what belongs to no Service.
+    fn nodes_changed(&self) {}
+
     /// How many requests observing everything anew takes, about: who does it regularly spaces it
     /// out accordingly.
     fn observation_cost(&self) -> usize;

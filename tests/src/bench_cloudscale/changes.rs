@@ -7,8 +7,7 @@ use k8s_openapi::api::core::v1::Service;
 
 use super::cluster::{Cluster, LIMIT, NUMBER_LABEL, balancer_name, ingress, service};
 use super::kinds::{CHANGES, Change, NODES};
-use super::report::{Report, Row};
-use crate::bench_nodes::Kind;
+use crate::bench::{Kind, Report, Row};
 use crate::cloud_sim::cloudscale::Outage;
 use crate::wait::try_eventually;
 

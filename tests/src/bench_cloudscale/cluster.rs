@@ -12,7 +12,7 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::Scale;
-use crate::bench_nodes::proc::processor_time;
+use crate::bench::{cloud_rests, program_rests};
 use crate::cloud_sim::cloudscale::{Behaviour, Cloudscale, Interface, Kind, Machine, Served};
 use crate::cloud_sim::{Calls, TOKEN};
 use crate::control_plane::{ControlPlane, Options, free_port};
@@ -207,23 +207,8 @@ impl Cluster {
     /// Waits until central uses next to no processor time and asks the cloud nothing any more: what
     /// it had to do after a change, it has done.
     pub(super) async fn rests(&self) -> Result<()> {
-        let rests = try_eventually(LIMIT, async || {
-            let calls = self.sim.calls();
-            calls.last().is_none_or(|last| last.at.elapsed() > QUIET)
-        });
-        let rests = rests.await.map_err(|reason| anyhow!("{reason}"));
-        rests.context("the cloud is asked again and again")?;
-        let pid = self.central.process.pid();
-        let deadline = Instant::now() + LIMIT;
-        let mut quiet = 0;
-        while quiet < 2 {
-            ensure!(Instant::now() < deadline, "central does not come to rest");
-            let before = processor_time(pid)?;
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            let used = processor_time(pid)?.saturating_sub(before);
-            quiet = if used < AT_REST { quiet + 1 } else { 0 };
-        }
-        Ok(())
+        cloud_rests(LIMIT, QUIET, || self.sim.calls()).await?;
+        program_rests(LIMIT, AT_REST, 2, self.central.process.pid()).await
     }
 
     /// What has been asked since then.

@@ -6,7 +6,7 @@ use anyhow::Result;
 use futures::future::try_join_all;
 
 use super::cluster::{Cluster, PORTS, service};
-use super::report::Report;
+use crate::bench::Report;
 
 /// Reads that do not depend on how many Services there are: listings while load balancers are being
 /// made, and what was there before.

@@ -7,8 +7,7 @@ use serde_json::json;
 
 use super::cluster::{Cluster, LIMIT, PORTS, ingress};
 use super::create::name;
-use super::report::{Report, Row};
-use crate::bench_nodes::Kind;
+use crate::bench::{Kind, Report, Row};
 use crate::wait::try_eventually;
 
 /// How many reads a change of the Nodes may take, however many Services there are.

@@ -7,8 +7,7 @@ use futures::future::try_join_all;
 
 use super::cluster::{Cluster, LIMIT, PORTS};
 use super::create::name;
-use super::report::{Report, Row};
-use crate::bench_nodes::Kind;
+use crate::bench::{Kind, Report, Row};
 use crate::wait::try_eventually;
 
 /// One listing of each kind: servers, load balancers, pools, listeners, monitors, floating IPs.

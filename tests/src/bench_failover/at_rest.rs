@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::bench_nodes::proc;
+use crate::bench::proc;
 use crate::failover::faults::until;
 use crate::failover::{Layout, Scene};
 use crate::netlab::claims;

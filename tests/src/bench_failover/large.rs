@@ -9,7 +9,7 @@ use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{Api, ListParams};
 
-use crate::bench_nodes::proc;
+use crate::bench::proc;
 use crate::cluster::{Cluster, Kubelet, NETWORK, Network, Site};
 use crate::failover::faults::until;
 use crate::failover::{APP, daemon_spec};

@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result};
 use super::at_rest::AtRest;
 use super::large::Large;
 use super::rows::{PLUGGED, ROWS, Row};
+use crate::bench::{Outcome, verdict};
 use crate::failover::{Seen, millis};
 use crate::figures::figure;
 
@@ -178,9 +179,10 @@ impl Table {
         }
         Ok(())
     }
+}
 
-    /// Prints each row as a line that begins with `FIGURE`.
-    pub fn print_figures(&self) {
+impl Outcome for Table {
+    fn print_figures(&self) {
         for row in self.rows() {
             figure(row.name, self.summary(row));
         }
@@ -190,6 +192,10 @@ impl Table {
         if let Some(large) = &self.large {
             figure("many nodes", large);
         }
+    }
+
+    fn is_as_wanted(&self) -> bool {
+        self.missed().is_empty()
     }
 }
 
@@ -211,11 +217,7 @@ impl fmt::Display for Table {
                 .iter()
                 .map(|bound| format!("{} {} / {}", bound.metric.name(), bound.p50, bound.max))
                 .collect();
-            let verdict = if self.faults_of(row).is_empty() {
-                "ok"
-            } else {
-                "MISSED"
-            };
+            let verdict = verdict(self.faults_of(row).is_empty());
             let broken: usize = all.iter().map(|seen| seen.broken).sum();
             let connections: usize = all.iter().map(|seen| seen.connections).sum();
             write!(

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::changes::Changes;
 use super::scene::Memory;
 use super::wrk::{Load, Run};
+use crate::bench::{Outcome, verdict, write_head, write_row};
 use crate::figures::figure;
 
 /// One quantity.
@@ -131,9 +132,10 @@ impl Report {
     pub fn missed(&self) -> Vec<&Row> {
         self.rows.iter().filter(|row| !row.met).collect()
     }
+}
 
-    /// Prints each quantity as a line that begins with `FIGURE`.
-    pub fn print_figures(&self) {
+impl Outcome for Report {
+    fn print_figures(&self) {
         for row in &self.rows {
             let theirs = match row.kube_proxy.as_str() {
                 "" => String::new(),
@@ -142,26 +144,37 @@ impl Report {
             figure(&row.quantity, format!("{}{theirs}", row.mooring));
         }
     }
+
+    fn is_as_wanted(&self) -> bool {
+        self.missed().is_empty()
+    }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "| quantity | kube-proxy | mooring-node | ratio | wanted | |"
-        )?;
-        writeln!(f, "|---|---|---|---|---|---|")?;
+        let columns = [
+            "quantity",
+            "kube-proxy",
+            "mooring-node",
+            "ratio",
+            "wanted",
+            "",
+        ];
+        write_head(f, &columns)?;
         for row in &self.rows {
-            let verdict = match (row.target.as_str(), row.met) {
-                ("", _) => "",
-                (_, true) => "ok",
-                (_, false) => "MISSED",
+            let Row {
+                quantity,
+                kube_proxy,
+                mooring,
+                ratio,
+                target,
+                met,
+            } = row;
+            let verdict = match target.as_str() {
+                "" => "",
+                _ => verdict(*met),
             };
-            writeln!(
-                f,
-                "| {} | {} | {} | {} | {} | {verdict} |",
-                row.quantity, row.kube_proxy, row.mooring, row.ratio, row.target
-            )?;
+            write_row(f, &[quantity, kube_proxy, mooring, ratio, target, verdict])?;
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 
-use crate::bench_nodes::proc;
+use crate::bench::proc;
 use crate::cluster::{Cluster, Kubelet};
 use crate::netlab::Host;
 use crate::objects::{ServiceBuilder, create_namespace};

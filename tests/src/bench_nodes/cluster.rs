@@ -15,7 +15,7 @@ use super::Scale;
 use super::audit::{Audit, POLICY};
 use super::daemons::{Entrance, PROGRAMS_WAY, TASKS_WAY};
 use super::kubelets::Kubelets;
-use super::proc::processor_time;
+use crate::bench::{cloud_rests, program_rests};
 use crate::cloud_sim::linode::{Instance, Linode};
 use crate::cloud_sim::{Call, Calls, TOKEN};
 use crate::control_plane::{ControlPlane, Options, free_port};
@@ -174,31 +174,14 @@ impl Cluster {
     /// Waits until central uses next to no processor time any more: what it had to look at after a
     /// change, it has looked at.
     pub(super) async fn central_rests(&self) -> Result<()> {
-        let pid = self.central.process.pid();
-        let deadline = Instant::now() + LIMIT;
-        let mut quiet = 0;
-        while quiet < 3 {
-            ensure!(Instant::now() < deadline, "central does not come to rest");
-            let before = processor_time(pid)?;
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            quiet = match processor_time(pid)?.saturating_sub(before) < AT_REST {
-                true => quiet + 1,
-                false => 0,
-            };
-        }
-        Ok(())
+        program_rests(LIMIT, AT_REST, 3, self.central.process.pid()).await
     }
 
     // --- what was asked -----------------------------------------------------------------------
 
     /// Waits until the cloud was not asked for so long.
     pub(super) async fn cloud_rests(&self, quiet: Duration) -> Result<()> {
-        let rests = try_eventually(LIMIT, async || {
-            let calls = self.linode.calls();
-            calls.last().is_some_and(|last| last.at.elapsed() > quiet)
-        });
-        let rests = rests.await.map_err(anyhow::Error::msg);
-        rests.context("the cloud is asked again and again")
+        cloud_rests(LIMIT, quiet, || self.linode.calls()).await
     }
 
     /// The API server's writes by Mooring since then, but for central's Lease.

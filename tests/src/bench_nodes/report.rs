@@ -2,16 +2,8 @@
 
 use std::fmt;
 
+use crate::bench::{Kind, Outcome, verdict, write_head, write_row};
 use crate::figures::figure;
-
-/// What kind of quantity it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A count: the same on every machine.
-    Count,
-    /// A time, or memory: it depends on the machine and the build.
-    Measure,
-}
 
 /// One quantity.
 #[derive(Clone, Debug)]
@@ -55,26 +47,32 @@ impl Report {
         let number = |row: &Row| row.id.trim_start_matches('T').parse::<u32>().unwrap_or(0);
         self.rows.sort_by_key(number);
     }
+}
 
-    /// Prints each quantity as a line that begins with `FIGURE`.
-    pub fn print_figures(&self) {
+impl Outcome for Report {
+    fn print_figures(&self) {
         for row in &self.rows {
             figure(&format!("{} {}", row.id, row.quantity), &row.measured);
         }
+    }
+
+    fn is_as_wanted(&self) -> bool {
+        self.missed_counts().is_empty()
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "| | quantity | measured | target | |")?;
-        writeln!(f, "|---|---|---|---|---|")?;
+        write_head(f, &["", "quantity", "measured", "target", ""])?;
         for row in &self.rows {
-            let verdict = if row.met { "ok" } else { "MISSED" };
-            writeln!(
-                f,
-                "| {} | {} | {} | {} | {verdict} |",
-                row.id, row.quantity, row.measured, row.target
-            )?;
+            let Row {
+                id,
+                quantity,
+                measured,
+                target,
+                ..
+            } = row;
+            write_row(f, &[id, quantity, measured, target, verdict(row.met)])?;
         }
         Ok(())
     }

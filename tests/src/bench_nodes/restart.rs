@@ -5,8 +5,9 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 
 use super::cluster::{Cluster, LIMIT, refreshes};
-use super::proc::memory_kib;
-use super::report::{Kind, Report, Row};
+use super::report::{Report, Row};
+use crate::bench::Kind;
+use crate::bench::proc::memory_kib;
 use crate::wait::try_eventually;
 
 pub(super) async fn run(cluster: &mut Cluster, report: &mut Report) -> Result<()> {

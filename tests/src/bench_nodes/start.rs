@@ -11,7 +11,8 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::audit::Who;
 use super::cluster::{Cluster, LIMIT, about_one};
 use super::daemons::{run_task, start_program};
-use super::report::{Kind, Report, Row};
+use super::report::{Report, Row};
+use crate::bench::Kind;
 
 /// How often it is looked how far the Nodes are.
 const LOOK: Duration = Duration::from_secs(5);

@@ -8,8 +8,9 @@ use anyhow::Result;
 use super::audit::{Entry, Who};
 use super::cluster::{Cluster, most_within, refreshes};
 use super::daemons::{PROGRAMS_WAY, TASKS_WAY};
-use super::proc::{connections_to, memory_kib, processor_time};
-use super::report::{Kind, Report, Row};
+use super::report::{Report, Row};
+use crate::bench::Kind;
+use crate::bench::proc::{connections_to, memory_kib, processor_time};
 use crate::wait::try_eventually;
 
 /// A connection that nobody uses is closed after 90 s.

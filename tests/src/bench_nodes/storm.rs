@@ -8,7 +8,8 @@ use anyhow::{Result, ensure};
 use http::StatusCode;
 
 use super::cluster::{Cluster, LIMIT, refreshes};
-use super::report::{Kind, Report, Row};
+use super::report::{Report, Row};
+use crate::bench::Kind;
 use crate::cloud_sim::{Calls, Fault, When};
 use crate::wait::try_eventually;
 

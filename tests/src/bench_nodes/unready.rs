@@ -6,7 +6,8 @@ use anyhow::{Context as _, Result};
 use mooring_central::controllers::node_lifecycle::oldest_listing;
 
 use super::cluster::{Cluster, about_one, most_within, refreshes};
-use super::report::{Kind, Report, Row};
+use super::report::{Report, Row};
+use crate::bench::Kind;
 
 pub(super) async fn run(cluster: &mut Cluster, report: &mut Report) -> Result<()> {
     let ill = cluster.a_tenth();

@@ -3,6 +3,7 @@
 //! Names that begin with `lb_` and a number are the acceptance set of the drop-in: what the Go
 //! controller does, or ought to.
 
+mod bgp;
 mod buying;
 mod found;
 mod handover;

@@ -2,21 +2,20 @@
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use http::Method;
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
-use mooring_common::names::{NAMESPACE, annotations, finalizers};
+use mooring_common::names::{annotations, finalizers};
 use mooring_tests::cloud_sim::phoenixnap::{Kind, Phoenixnap};
 use mooring_tests::cloud_sim::world::{Cloud, Server, World};
 use mooring_tests::cloud_sim::{Calls, When};
 use mooring_tests::objects::{
-    EventNote, NodeBuilder, ServiceBuilder, apply_manifests, create_namespace, events_for, unique,
+    EventNote, NodeBuilder, ServiceBuilder, create_namespace, events_for, unique,
 };
 use mooring_tests::places::Place;
-use mooring_tests::shipped::{Central, CentralFlags};
+use mooring_tests::shipped::{Central, CentralFlags, permit_kube_vip};
 use mooring_tests::wait::eventually;
 use serde_json::{Value, json};
 
@@ -28,9 +27,6 @@ pub(crate) const AFTER_RETRIES: Duration = Duration::from_secs(60);
 
 /// How long to wait for what is done only when it has been so for a minute.
 pub(crate) const AFTER_A_WHILE: Duration = Duration::from_secs(120);
-
-/// How long the API server may take to take up a changed policy: usually a second.
-const TAKE_UP: Duration = Duration::from_secs(30);
 
 /// The tag by which the Go controller knows its blocks.
 pub(crate) const USAGE: (&str, &str) = ("usage", "cloud-provider-phoenixnap-auto");
@@ -75,7 +71,7 @@ impl Stage {
         create_namespace(&stage.admin, &stage.namespace)
             .await
             .unwrap();
-        stage.permit_kube_vip().await;
+        permit_kube_vip(stage.cp).await.unwrap();
         stage.forget_claims().await;
         for n in 1..=2 {
             let name = format!("n{n}");
@@ -87,30 +83,6 @@ impl Stage {
             node.create(&stage.admin).await.unwrap();
         }
         stage
-    }
-
-    /// Applies what the manifests have for kube-vip, once per control plane, and waits until it is in
-    /// force: central may write `spec.loadBalancerIP` then.
-    async fn permit_kube_vip(&self) {
-        let probe = self.service("probe").create(&self.admin).await.unwrap();
-        let name = probe.metadata.name.unwrap();
-        let central = self.cp.client_for(NAMESPACE, "mooring-central", None).await;
-        let services = Api::<Service>::namespaced(central.unwrap(), &self.namespace);
-        let dry = PatchParams {
-            dry_run: true,
-            ..PatchParams::default()
-        };
-        let patch = Patch::Merge(json!({ "spec": { "loadBalancerIP": "203.0.113.10" } }));
-        if services.patch(&name, &dry, &patch).await.is_err() {
-            let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/manifests");
-            let addition = manifests.join("phoenixnap-kube-vip.yaml");
-            apply_manifests(self.cp, &addition).await.unwrap();
-            eventually("central may write the address", TAKE_UP, async || {
-                services.patch(&name, &dry, &patch).await
-            })
-            .await;
-        }
-        self.delete(&name).await;
     }
 
     /// What a central that was killed has left to say that it is buying.

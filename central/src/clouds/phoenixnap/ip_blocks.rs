@@ -88,6 +88,8 @@ struct Shared {
     said: std::sync::Mutex<Said>,
     /// Told when there may be something to tend.
     untended: Notify,
+    /// Told when Nodes have changed.
+    nodes_changed: Notify,
 }
 
 impl IpBlocks {
@@ -117,6 +119,7 @@ impl IpBlocks {
                 memory: Mutex::new(Memory::new()),
                 said: std::sync::Mutex::default(),
                 untended: Notify::new(),
+                nodes_changed: Notify::new(),
             }),
         }
     }
@@ -179,6 +182,10 @@ impl LoadBalancers for IpBlocks {
 
     fn observe_anew(&self) {
         self.shared.said().anew = true;
+    }
+
+    fn nodes_changed(&self) {
+        self.shared.nodes_changed.notify_one();
     }
 
     fn observation_cost(&self) -> usize {

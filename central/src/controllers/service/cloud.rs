@@ -127,7 +127,10 @@ impl CloudServices {
                 self.node_changes.bump();
             }
         };
-        let rounds = self.node_changes.rounds(|| self.all_later());
+        let rounds = self.node_changes.rounds(|| {
+            self.all_later();
+            self.cloud.nodes_changed();
+        });
         let cost = || self.cloud.observation_cost();
         let resyncs = resync::regularly(self.options.resync, cost, || {
             self.cloud.observe_anew();

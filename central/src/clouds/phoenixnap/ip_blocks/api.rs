@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use ipnet::Ipv4Net;
 
-use super::super::NAME;
 use super::super::api::bgp::{DEFAULT_ASN, PeerGroup};
 use super::super::api::ip_blocks::{IpBlock, NewIpBlock};
 use super::super::api::public_networks::PublicNetwork;
 use super::super::api::{Api, Tag};
 use super::super::model::{Block, BlockStatus, Network, no_addresses};
+use super::super::{NAME, may_not_exist};
 use super::bgp::Peers;
 use super::cloud::{BlockCloud, Order};
 use crate::cloud_api::{CloudError, ErrorKind};
@@ -91,6 +91,8 @@ fn peers(group: &PeerGroup) -> Peers {
         asn: group.asn().unwrap_or(DEFAULT_ASN),
         routers: routers.filter_map(|text| text.parse().ok()).collect(),
         is_multi_hop: group.e_bgp_multi_hop.is_none_or(|hops| hops > 1),
+        is_ready: group.is_ready(),
+        location: group.location.clone(),
     }
 }
 
@@ -149,10 +151,14 @@ impl BlockCloud for Api {
         location: &str,
     ) -> Result<Option<Peers>, CloudError> {
         let group = match group {
-            Some(id) => Some(self.peer_group(id).await?),
+            Some(id) => match self.peer_group(id).await {
+                Ok(group) => Some(group),
+                Err(error) if may_not_exist(&error) => None,
+                Err(error) => return Err(error),
+            },
             None => self.peer_groups(location).await?.into_iter().next(),
         };
-        Ok(group.filter(PeerGroup::is_ready).map(|group| peers(&group)))
+        Ok(group.as_ref().map(peers))
     }
 
     async fn release(&self, block: &str) -> Result<(), CloudError> {

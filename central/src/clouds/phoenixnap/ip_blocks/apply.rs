@@ -125,6 +125,10 @@ impl Shared {
             let what = format!("the public network {network} is at work on something else");
             return Some(Taken::Later(left, what));
         }
+        if memory.is_at_work(network) {
+            let what = format!("the public network {network} is at work on another IP block");
+            return Some(Taken::Later(POLL, what));
+        }
         let is_failed = memory.block(block).is_some_and(|block| {
             matches!(
                 block.status,
@@ -158,6 +162,7 @@ impl Shared {
             Err(error) if error.kind == ErrorKind::Busy => {
                 let pause = error.retry_after.unwrap_or(POLL);
                 memory.set_busy(network, pause);
+                memory.takes_one_change_at_a_time(network);
                 let what = format!("the public network {network} is busy");
                 Ok(Taken::Later(pause, what))
             }
@@ -218,7 +223,6 @@ impl Shared {
                     // What was bought before this claim shows in a listing that is begun now.
                     memory.claim = Some(ours);
                     memory.blocks = None;
-                    memory.network = None;
                     Ok(Taken::LookAgain)
                 }
                 Claimed::Others(who) => {

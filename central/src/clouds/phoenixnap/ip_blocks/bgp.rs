@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mooring_common::names::reasons;
 use mooring_common::node_addresses::AddressType;
@@ -30,7 +31,14 @@ pub(in crate::clouds::phoenixnap) struct Peers {
     pub(in crate::clouds::phoenixnap) routers: Vec<Ipv4Addr>,
     /// Whether they are more than one hop away.
     pub(in crate::clouds::phoenixnap) is_multi_hop: bool,
+    /// Whether sessions can be opened.
+    pub(in crate::clouds::phoenixnap) is_ready: bool,
+    /// Where it is: `PHX`.
+    pub(in crate::clouds::phoenixnap) location: Option<String>,
 }
+
+/// When to look again for a peer group that is not ready.
+const AGAIN: Duration = Duration::from_secs(60);
 
 /// The annotations of a Node that speaks from this address.
 pub(super) fn annotations(peers: &Peers, source: Ipv4Addr) -> BTreeMap<String, String> {
@@ -75,7 +83,8 @@ pub(super) fn missing(
 }
 
 impl Shared {
-    /// Tells Nodes of their peers, if addresses are announced by BGP.
+    /// Tells Nodes of their peers, if addresses are announced by BGP. When to look again, if they could
+    /// not be told.
     ///
     /// # Errors
     /// [`Setback`] unless all have been told who can be.
@@ -83,9 +92,9 @@ impl Shared {
         &self,
         memory: &mut Memory,
         attendant: &dyn Attendant,
-    ) -> Result<(), Setback> {
+    ) -> Result<Option<Duration>, Setback> {
         let Setting::Bgp { group } = &self.settings.setting else {
-            return Ok(());
+            return Ok(None);
         };
         let nodes = attendant.nodes();
         let is_told = |node: &Arc<NodeView>| memory.annotated.contains_key(&node.name);
@@ -93,17 +102,22 @@ impl Shared {
             .iter()
             .all(|node| is_told(node) || source(node).is_none())
         {
-            return Ok(());
+            return Ok(None);
         }
         let location = self.settings.location.as_deref().unwrap_or_default();
-        let Some(peers) = self.cloud.peers(group.as_deref(), location).await? else {
+        let peers = self.cloud.peers(group.as_deref(), location).await?;
+        let Some(peers) = peers.filter(|peers| peers.is_ready) else {
+            let which = match group {
+                Some(id) => format!("The BGP peer group {id} is not there, or not ready"),
+                None => format!("There is no BGP peer group in {location} that is ready"),
+            };
             let note = format!(
-                "There is no BGP peer group in {location} that is ready, so that Nodes are not told \
-                 whom to announce addresses to; make one in the portal"
+                "{which}, so that Nodes are not told whom to announce addresses to; see to it in the \
+                 portal"
             );
             self.tell(memory, attendant, reasons::NO_PEER_GROUP, note)
                 .await;
-            return Ok(());
+            return Ok(Some(AGAIN));
         };
         for (name, wanted) in missing(&peers, &nodes, &memory.annotated) {
             attendant.before_write()?;
@@ -111,7 +125,7 @@ impl Shared {
             tracing::info!(node = name, "told a Node of its BGP peers");
             memory.annotated.insert(name, wanted);
         }
-        Ok(())
+        Ok(None)
     }
 }
 
@@ -140,6 +154,8 @@ mod tests {
                 .map(|a| a.parse().unwrap())
                 .into(),
             is_multi_hop: true,
+            is_ready: true,
+            location: Some("PHX".to_owned()),
         };
         let nodes = [node("a", "198.51.100.1"), node("v6", "2001:db8::1")];
         let told = missing(&peers, &nodes, &BTreeMap::new());

@@ -55,7 +55,7 @@ pub(in crate::clouds::phoenixnap) trait BlockCloud:
     /// Begins to make a server a member of a public network, without addresses there.
     async fn add_server(&self, network: &str, server: &str) -> Result<(), CloudError>;
 
-    /// The peer group of this id, else that of the location. `None`: there is none that can be used.
+    /// The peer group of this id, else that of the location. `None`: the cloud shows none.
     async fn peers(&self, group: Option<&str>, location: &str)
     -> Result<Option<Peers>, CloudError>;
 

@@ -48,6 +48,12 @@ pub(super) struct Memory {
     missing: HashMap<Ipv4Addr, Instant>,
     /// Until when a network does not take changes, by its id.
     busy: HashMap<String, Instant>,
+    /// Networks that have refused a change because of another one.
+    one_at_a_time: HashSet<String>,
+    /// The block that this process has bought last, and when.
+    purchase: Option<(String, Instant)>,
+    /// Where blocks are bought, as the peer group has it.
+    pub(super) location: Option<String>,
     /// At what the cloud has failed, by block: how often in a row, and when to try again.
     failed: HashMap<String, (u32, Instant)>,
     /// Since when a block is one too many, by id.
@@ -87,6 +93,9 @@ impl Memory {
             lost: HashSet::new(),
             missing: HashMap::new(),
             busy: HashMap::new(),
+            one_at_a_time: HashSet::new(),
+            purchase: None,
+            location: None,
             failed: HashMap::new(),
             surplus: BTreeMap::new(),
             segment: None,
@@ -165,6 +174,7 @@ impl Memory {
     }
 
     pub(super) fn bought(&mut self, owned: Owned) {
+        self.purchase = Some((owned.block.id.clone(), Instant::now()));
         if let Some((blocks, _)) = &mut self.blocks {
             blocks.retain(|other| other.block.id != owned.block.id);
             blocks.push(owned);
@@ -208,6 +218,12 @@ impl Memory {
         found.map(|owned| &owned.block)
     }
 
+    /// Whether some block is to be given back.
+    pub(super) fn has_marked(&self) -> bool {
+        let mut blocks = self.blocks.iter().flat_map(|(blocks, _)| blocks);
+        blocks.any(|owned| owned.owner == Owner::Marked)
+    }
+
     /// The last listing does not have the block of this address.
     pub(super) fn misses(&mut self, address: Ipv4Addr) -> Absence {
         let Some((_, begun)) = &self.blocks else {
@@ -230,6 +246,28 @@ impl Memory {
 
     pub(super) fn set_busy(&mut self, network: &str, pause: Duration) {
         self.busy.insert(network.to_owned(), Instant::now() + pause);
+    }
+
+    /// Whether this process has bought a block so recently that nobody else has put it anywhere.
+    pub(super) fn has_just_bought(&self, block: &str) -> bool {
+        let last = self.purchase.as_ref();
+        last.is_some_and(|(id, at)| id == block && at.elapsed() < POLL)
+    }
+
+    /// A network has refused a change because of another one.
+    pub(super) fn takes_one_change_at_a_time(&mut self, network: &str) {
+        self.one_at_a_time.insert(network.to_owned());
+    }
+
+    /// Whether a network is known to refuse a change now, without being asked: one of our blocks is on
+    /// its way, and it has refused for such a reason before.
+    pub(super) fn is_at_work(&self, network: &str) -> bool {
+        let mut blocks = self.blocks.iter().flat_map(|(blocks, _)| blocks);
+        self.one_at_a_time.contains(network)
+            && blocks.any(|owned| {
+                let status = owned.block.status;
+                matches!(status, BlockStatus::Assigning | BlockStatus::Unassigning)
+            })
     }
 
     /// How long to wait before what has failed is tried again.

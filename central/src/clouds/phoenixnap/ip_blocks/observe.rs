@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::super::api::Tag;
 use super::super::model::Network;
+use super::super::setting::Setting;
 use super::Shared;
 use super::allot::{Claimant, World};
 use super::memory::Memory;
@@ -139,6 +140,27 @@ impl Shared {
         Ok(())
     }
 
+    /// Where blocks are bought, if neither the configuration nor a network says so: where the peer group
+    /// is that the configuration names.
+    pub(super) async fn look_at_location(&self, memory: &mut Memory) -> Result<(), Setback> {
+        let Setting::Bgp { group: Some(group) } = &self.settings.setting else {
+            return Ok(());
+        };
+        if self.settings.location.is_some() || memory.location.is_some() {
+            return Ok(());
+        }
+        let peers = self.cloud.peers(Some(group), "").await?;
+        let location = peers.and_then(|peers| peers.location);
+        if location.is_none() {
+            return Err(Setback::Refused(format!(
+                "the cloud does not show the BGP peer group {group}, so that it is not known where to \
+                 buy IP blocks; correct PNAP_LOAD_BALANCER, or set PNAP_LOCATION"
+            )));
+        }
+        memory.location = location;
+        Ok(())
+    }
+
     /// What is known by now of these Services.
     pub(super) fn world<'a>(&'a self, memory: &'a Memory, claimants: &'a [Claimant]) -> World<'a> {
         let network: Option<&Network> = memory.network.as_ref().map(|(network, _)| network);
@@ -147,6 +169,7 @@ impl Shared {
             settings: &self.settings,
             location: location
                 .or(self.settings.location.as_deref())
+                .or(memory.location.as_deref())
                 .unwrap_or_default(),
             network,
             blocks: memory.blocks.as_ref().map_or(&[], |(blocks, _)| blocks),

@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use mooring_common::names::annotations;
@@ -78,6 +79,7 @@ impl Shared {
     /// do.
     async fn look(&self, memory: &mut Memory, demand: &Demand) -> Result<Next, Setback> {
         self.seed(memory).await?;
+        self.look_at_location(memory).await?;
         for service in demand.others.iter().chain([&demand.service]) {
             let recorded = observe::claimant(service, memory).recorded;
             memory.recorded(&service.uid, recorded);
@@ -91,20 +93,29 @@ impl Shared {
             Next::ProvideUntagged { .. } | Next::LeaveAlone(_) => true,
             _ => false,
         };
-        if is_steady {
+        // What is bought is looked for once more when it has been claimed.
+        let is_claimed = memory.claim.is_some();
+        if is_steady || matches!(found, Next::Take(Step::Buy { .. })) && !is_claimed {
             return Ok(found);
         }
-        let age = match found {
-            Next::Take(Step::Attach { .. } | Step::Detach { .. }) => FRESH,
-            _ => POLL,
+        let since = |age| {
+            Instant::now()
+                .checked_sub(age)
+                .unwrap_or(steady)
+                .max(steady)
         };
-        let recent = Instant::now().checked_sub(age);
-        let recent = recent.unwrap_or(steady).max(steady);
         let as_of = |memory: &Memory| memory.blocks.as_ref().map(|(_, begun)| *begun);
         let before = as_of(memory);
-        self.list(memory, recent).await?;
-        if let Next::Take(Step::Buy { .. } | Step::Attach { .. }) = found {
-            self.look_at_network(memory, recent).await?;
+        self.list(memory, since(oldest(memory, &found))).await?;
+        // A network that was at work may be so no more.
+        self.list(memory, since(oldest(memory, &found))).await?;
+        let needs_room = match &found {
+            Next::Take(Step::Attach { network, .. }) => !memory.is_at_work(network),
+            Next::Take(Step::Buy { .. }) => true,
+            _ => false,
+        };
+        if needs_room {
+            self.look_at_network(memory, since(POLL)).await?;
         } else if as_of(memory) == before {
             return Ok(found);
         }
@@ -259,6 +270,19 @@ impl Shared {
             load_balancer_ip,
             again: None,
         }
+    }
+}
+
+/// How old the listing may be at most by which this is done.
+fn oldest(memory: &Memory, found: &Next) -> Duration {
+    match found {
+        Next::Take(Step::Attach { block, .. }) if memory.has_just_bought(block) => POLL,
+        Next::Take(Step::Attach { network, .. } | Step::Detach { network, .. })
+            if !memory.is_at_work(network) =>
+        {
+            FRESH
+        }
+        _ => POLL,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mooring_common::names::reasons;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until};
 
 use super::super::model::BlockStatus;
 use super::Shared;
@@ -21,20 +21,56 @@ pub(super) const AFTER_FAILURE: Duration = Duration::from_secs(15);
 impl Shared {
     /// Gives back what is marked, for as long as it is polled.
     pub(super) async fn tend(&self, attendant: &dyn Attendant) {
+        let mut due = Instant::now();
+        let mut is_of_nodes = false;
         loop {
-            let pause = match self.round(attendant).await {
-                Ok(pause) => pause,
-                Err(Setback::Stopped(_)) => AFTER_FAILURE,
-                Err(error) => {
-                    tracing::warn!(%error, "cannot look after IP blocks, will retry");
-                    AFTER_FAILURE
-                }
+            let round = match is_of_nodes {
+                true => self.round_of_nodes(attendant).await,
+                false => self.round(attendant).await,
             };
-            tokio::select! {
-                () = sleep(pause) => {}
-                () = self.untended.notified() => {}
+            let pause = round.unwrap_or_else(|error| {
+                if !matches!(error, Setback::Stopped(_)) {
+                    tracing::warn!(%error, "cannot look after IP blocks, will retry");
+                }
+                AFTER_FAILURE
+            });
+            let next = Instant::now() + pause;
+            // What was due for all of them stays due.
+            due = if is_of_nodes { due.min(next) } else { next };
+            is_of_nodes = tokio::select! {
+                () = sleep_until(due) => false,
+                () = self.untended.notified() => false,
+                () = self.nodes_changed.notified() => true,
+            };
+        }
+    }
+
+    /// A look at Nodes alone, for which blocks need not be listed; when to look at all.
+    pub(super) async fn round_of_nodes(
+        &self,
+        attendant: &dyn Attendant,
+    ) -> Result<Duration, Setback> {
+        attendant.before_write()?;
+        let mut memory = self.memory().await;
+        self.look_after_nodes(&mut memory, attendant).await
+    }
+
+    /// Tells Nodes what they need, and brings them into the network; when to look again.
+    async fn look_after_nodes(
+        &self,
+        memory: &mut Memory,
+        attendant: &dyn Attendant,
+    ) -> Result<Duration, Setback> {
+        let again = self.write_peers(memory, attendant).await?;
+        let mut pause = again.unwrap_or(REGULARLY);
+        if memory.network.is_some() {
+            let steady = memory.fresh_since;
+            self.look_at_network(memory, steady).await?;
+            if let Some(again) = self.look_after_members(memory, attendant).await? {
+                pause = pause.min(again);
             }
         }
+        Ok(pause)
     }
 
     /// One look at all of them; when to look again.
@@ -46,7 +82,10 @@ impl Shared {
             .checked_sub(POLL)
             .unwrap_or(steady)
             .max(steady);
-        self.list(&mut memory, recent).await?;
+        // Only that there is room is to be said once more.
+        let is_echo = memory.freed > 0 && !memory.has_marked();
+        let since = if is_echo { steady } else { recent };
+        self.list(&mut memory, since).await?;
         let blocks = memory.blocks.as_ref().map_or(&[][..], |(blocks, _)| blocks);
         let marked: Vec<Owned> = blocks.to_vec();
         let did_not_arrive = |owned: &Owned| {
@@ -81,19 +120,15 @@ impl Shared {
             pause = pause.min(again);
         }
         self.write_segment(&mut memory, attendant).await?;
-        self.write_peers(&mut memory, attendant).await?;
-        if memory.network.is_some() {
-            self.look_at_network(&mut memory, steady).await?;
-            if let Some(again) = self.look_after_members(&mut memory, attendant).await? {
-                pause = pause.min(again);
-            }
-        }
+        pause = pause.min(self.look_after_nodes(&mut memory, attendant).await?);
         let is_room = memory.freed > 0;
         memory.freed = memory.freed.saturating_sub(1);
+        if memory.freed > 0 {
+            pause = pause.min(POLL);
+        }
         drop(memory);
         if is_room {
             attendant.freed();
-            pause = pause.min(POLL);
         }
         Ok(pause)
     }

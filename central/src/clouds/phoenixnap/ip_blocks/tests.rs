@@ -1,4 +1,5 @@
 mod account;
+mod calls;
 mod crashes;
 
 use std::sync::Mutex;

@@ -1,8 +1,11 @@
-//! What was measured, beside what the Go controller takes and what is wanted.
+//! What was measured of a cloud, beside what its Go controller takes and what is wanted.
 
 use std::fmt;
 
-use crate::bench_nodes::Kind;
+use anyhow::Result;
+
+use super::proc::memory_kib;
+use super::{Kind, Outcome, verdict, write_head, write_row};
 use crate::figures::figure;
 
 /// One quantity.
@@ -42,12 +45,12 @@ impl Report {
         self.rows.iter().filter(missed).collect()
     }
 
-    pub(super) fn add(&mut self, row: Row) {
+    pub(crate) fn add(&mut self, row: Row) {
         self.rows.push(row);
     }
 
     /// A count that must be this.
-    pub(super) fn count(&mut self, name: &str, found: usize, wanted: usize, upstream: &str) {
+    pub(crate) fn count(&mut self, name: &str, found: usize, wanted: usize, upstream: &str) {
         self.add(Row {
             name: name.to_owned(),
             measured: found.to_string(),
@@ -59,7 +62,7 @@ impl Report {
     }
 
     /// A count that must not be above this.
-    pub(super) fn at_most(&mut self, name: &str, found: usize, most: usize, upstream: &str) {
+    pub(crate) fn at_most(&mut self, name: &str, found: usize, most: usize, upstream: &str) {
         self.add(Row {
             name: name.to_owned(),
             measured: found.to_string(),
@@ -71,7 +74,7 @@ impl Report {
     }
 
     /// A time that should be below this.
-    pub(super) fn seconds(&mut self, name: &str, found: f64, most: f64, upstream: &str) {
+    pub(crate) fn seconds(&mut self, name: &str, found: f64, most: f64, upstream: &str) {
         self.add(Row {
             name: name.to_owned(),
             measured: format!("{found:.1} s"),
@@ -82,8 +85,26 @@ impl Report {
         });
     }
 
-    /// Prints each quantity as a line that begins with `FIGURE`.
-    pub fn print_figures(&self) {
+    /// How much of a program is resident now, which should be below so many MiB.
+    ///
+    /// # Errors
+    /// If the kernel does not say.
+    pub(crate) fn memory(&mut self, name: &str, pid: u32, most: f64, upstream: &str) -> Result<()> {
+        let resident = memory_kib(pid, "VmRSS")? as f64 / 1024.0;
+        self.add(Row {
+            name: name.to_owned(),
+            measured: format!("{resident:.1} MiB"),
+            upstream: upstream.to_owned(),
+            target: format!("< {most} MiB"),
+            met: resident < most,
+            kind: Kind::Measure,
+        });
+        Ok(())
+    }
+}
+
+impl Outcome for Report {
+    fn print_figures(&self) {
         for row in &self.rows {
             let Row {
                 name,
@@ -98,19 +119,24 @@ impl Report {
             );
         }
     }
+
+    fn is_as_wanted(&self) -> bool {
+        self.missed_counts().is_empty()
+    }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "| quantity | measured | upstream | target | |")?;
-        writeln!(f, "|---|---|---|---|---|")?;
+        write_head(f, &["quantity", "measured", "upstream", "target", ""])?;
         for row in &self.rows {
-            let verdict = if row.met { "ok" } else { "MISSED" };
-            writeln!(
-                f,
-                "| {} | {} | {} | {} | {verdict} |",
-                row.name, row.measured, row.upstream, row.target
-            )?;
+            let Row {
+                name,
+                measured,
+                upstream,
+                target,
+                ..
+            } = row;
+            write_row(f, &[name, measured, upstream, target, verdict(row.met)])?;
         }
         Ok(())
     }

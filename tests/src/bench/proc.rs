@@ -33,7 +33,7 @@ pub(crate) fn processor_time(pid: u32) -> Result<Duration> {
 }
 
 /// How many connections from here to this address are open.
-pub(super) fn connections_to(address: SocketAddrV4) -> Result<usize> {
+pub(crate) fn connections_to(address: SocketAddrV4) -> Result<usize> {
     let table = fs::read_to_string("/proc/net/tcp").context("reading /proc/net/tcp")?;
     let ip = u32::from_ne_bytes(address.ip().octets());
     let wanted = format!("{ip:08X}:{:04X}", address.port());

@@ -1,0 +1,150 @@
+//! What is asked of the cloud, call by call.
+
+use k8s_openapi::api::core::v1::Node;
+use mooring_common::k8s::Slim as _;
+use mooring_common::node_view::NodeView;
+use serde_json::json;
+
+use super::super::super::model::BlockStatus;
+use super::super::bgp::Peers;
+use super::super::memory::Memory;
+use super::super::ownership::{self, Owned, Owner};
+use super::super::testing::{CLUSTER, block, key};
+use super::*;
+
+impl World {
+    /// The calls since the last time.
+    fn calls(&self) -> Vec<String> {
+        std::mem::take(&mut self.cloud.0.lock().unwrap().calls)
+    }
+}
+
+fn node(name: &str, address: &str) -> Arc<NodeView> {
+    let node = json!({
+        "metadata": {"name": name},
+        "status": {"addresses": [{"type": "ExternalIP", "address": address}]},
+    });
+    Arc::new(NodeView::slim(
+        serde_json::from_value::<Node>(node).unwrap(),
+    ))
+}
+
+/// What is looked for before it is bought is looked for once, when the purchase is claimed.
+#[tokio::test(start_paused = true)]
+async fn a_further_block_costs_one_look_before_it_is_bought() {
+    let world = World::new(false).with(&["a", "b"]);
+    let blocks = world.start("one");
+    world.provided(&blocks, "a").await;
+    advance(LONG).await;
+    world.calls();
+    world.provided(&blocks, "b").await;
+    let expected = [
+        "list blocks",
+        "get network net",
+        "buy /29",
+        // It has been bought. The network may have changed meanwhile.
+        "list blocks",
+        "get network net",
+        "attach b2 to net",
+        // It has arrived.
+        "list blocks",
+    ];
+    assert_eq!(world.calls(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn that_there_is_room_again_is_told_without_a_question() {
+    let world = World::new(false).with(&["web"]);
+    let blocks = world.start("one");
+    world.provided(&blocks, "web").await;
+    world.removed(&blocks, "web").await;
+    let attendant = world.tended(&blocks).await;
+    world.calls();
+    for _ in 0..3 {
+        let pause = blocks.shared.round(&attendant).await.unwrap();
+        advance(pause.min(memory::POLL)).await;
+        if *attendant.freed.lock().unwrap() == 2 {
+            assert_eq!(world.calls(), Vec::<String>::new());
+            assert!(pause > memory::POLL, "{pause:?}");
+            return;
+        }
+    }
+    panic!("it was not told twice");
+}
+
+#[test]
+fn a_network_that_has_refused_a_change_is_not_asked_while_a_block_is_on_its_way() {
+    let mut memory = Memory::new();
+    let owner = Owner::Service(key("web"));
+    let mut block = block("b1", "203.0.113.8/29");
+    block.tags = ownership::of_new(CLUSTER, &owner);
+    block.status = BlockStatus::Assigning;
+    memory.blocks = Some((vec![Owned { block, owner }], tokio::time::Instant::now()));
+    assert!(!memory.is_at_work(NETWORK), "it may take several at once");
+    memory.takes_one_change_at_a_time(NETWORK);
+    assert!(memory.is_at_work(NETWORK));
+    assert!(!memory.is_at_work("another"));
+    memory.changed("b1", |owned| owned.block.status = BlockStatus::Assigned);
+    assert!(!memory.is_at_work(NETWORK));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_joins_is_told_of_its_peers_without_a_look_at_blocks() {
+    let mut world = World::new(true);
+    world.settings.setting = "bgp://".parse().unwrap();
+    world.settings.location = Some("PHX".to_owned());
+    let peers = Peers {
+        asn: 65401,
+        routers: vec!["169.254.247.0".parse().unwrap()],
+        is_multi_hop: true,
+        is_ready: true,
+        location: Some("PHX".to_owned()),
+    };
+    world.cloud.0.lock().unwrap().peers = Some(peers);
+    let blocks = world.start("one");
+    let mut attendant = OpenGate {
+        nodes: vec![node("a", "198.51.100.1")],
+        ..OpenGate::default()
+    };
+    blocks.shared.round(&attendant).await.unwrap();
+    world.calls();
+    attendant.nodes.push(node("b", "198.51.100.2"));
+    blocks.shared.round_of_nodes(&attendant).await.unwrap();
+    assert_eq!(world.calls(), ["get peers"]);
+    let told = world.cluster.0.lock().unwrap().annotated.clone();
+    let names: Vec<_> = told.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["a", "b"]);
+    blocks.shared.round_of_nodes(&attendant).await.unwrap();
+    assert_eq!(world.calls(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_group_that_is_not_ready_is_told_and_looked_at_again_within_a_minute() {
+    let mut world = World::new(true);
+    world.settings.setting = "bgp://group".parse().unwrap();
+    let blocks = world.start("one");
+    let attendant = OpenGate {
+        nodes: vec![node("a", "198.51.100.1")],
+        ..OpenGate::default()
+    };
+    let pause = blocks.shared.round(&attendant).await.unwrap();
+    assert!(pause <= Duration::from_secs(60), "{pause:?}");
+    let told = attendant.told.lock().unwrap().clone();
+    assert_eq!(told[0].0, reasons::NO_PEER_GROUP);
+    assert!(told[0].1.contains("group"), "{}", told[0].1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_peer_group_nobody_knows_where_to_buy_unless_it_is_configured() {
+    let mut world = World::new(true).with(&["web"]);
+    world.settings.setting = "bgp://group".parse().unwrap();
+    let blocks = world.start("one");
+    match world.pass(&blocks, "web").await {
+        Err(Setback::Refused(why)) => assert!(why.contains("group"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    assert!(world.cloud.writes().is_empty());
+    world.settings.location = Some("PHX".to_owned());
+    let blocks = world.start("two");
+    world.provided(&blocks, "web").await;
+}
