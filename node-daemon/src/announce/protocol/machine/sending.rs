@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::decision::{Destination, Transmit};
 use super::super::message::{
-    Answer, Body, Contact, Echo, Flags, Heartbeat, Message, NodeId, Owned,
+    Answer, Body, Contact, Echo, Epoch, Flags, Heartbeat, Incarnation, Message, NodeId, Owned,
 };
 use super::super::time::Moment;
 use super::Machine;
@@ -268,16 +268,35 @@ impl Machine {
         }
     }
 
+    /// Whether others may conclude from its silence about them that it does not hear them: it says
+    /// so itself then. Of who was not heard in years nothing is said, unless it should be there.
+    fn would_hear(&self) -> bool {
+        let settled = self.senses.link_up_since;
+        self.is_awake()
+            && self.is_heard_on_segment()
+            && settled.is_some_and(|since| since + ON_SEGMENT <= self.now)
+    }
+
     /// What it says of others: a voter of everybody, anybody else of sets that it does not know.
     fn echoes(&self) -> Vec<Echo> {
         let now = self.now;
         let oldest = now - ECHO_LASTS;
         let votes = self.votes();
         let awake = self.is_awake();
+        let would_hear = self.would_hear();
+        let known = self.view.iter().flat_map(|view| view.known.keys());
+        let missing: BTreeSet<NodeId> = known
+            .copied()
+            .filter(|node| would_hear && *node != self.me)
+            .collect();
         let mut echoes: Vec<Echo> = self
             .peers
             .iter()
-            .filter(|(_, peer)| peer.last_heard() >= oldest || !self.rules().echo_is_exact)
+            .filter(|(node, peer)| {
+                peer.last_heard() >= oldest
+                    || missing.contains(node)
+                    || !self.rules().echo_is_exact
+            })
             .filter(|(_, peer)| votes || !peer.is_known())
             .map(|(node, peer)| Echo {
                 node: *node,
@@ -294,12 +313,20 @@ impl Machine {
                 },
             })
             .collect();
+        let never = missing.iter().filter(|node| !self.peers.contains_key(node));
+        echoes.extend(never.map(|node| Echo {
+            node: *node,
+            epoch: Epoch(0),
+            incarnation: Incarnation(0),
+            on_segment: false,
+            answer: Answer::None,
+        }));
         // Those that hold something wait for it most.
         echoes.sort_by_key(|echo| {
             let idle = self
                 .peers
                 .get(&echo.node)
-                .is_some_and(|peer| peer.last.count == 0);
+                .is_none_or(|peer| peer.last.count == 0);
             (idle, echo.node)
         });
         echoes

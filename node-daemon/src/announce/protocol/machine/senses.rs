@@ -114,7 +114,7 @@ impl Machine {
         for key in held {
             self.release(key, None, Cause::SegmentLost);
         }
-        self.claims.abandon();
+        self.abandon_claims();
         self.handovers.abandon();
         self.beat.hurry = true;
     }

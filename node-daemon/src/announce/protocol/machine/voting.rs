@@ -241,7 +241,9 @@ impl Machine {
             return;
         }
         self.give_way(message.from, &claim.keys);
-        if !self.is_awake() || !self.serves_same_generation(message.generation) {
+        // Who gives a claim up may do so because it serves another generation by now.
+        let counts = self.serves_same_generation(message.generation) || claim.keys.is_empty();
+        if !self.is_awake() || !counts {
             return;
         }
         if let Some(grant) = self.judge_claim(message.from, message.incarnation, claim) {
