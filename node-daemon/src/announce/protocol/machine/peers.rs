@@ -325,4 +325,16 @@ mod tests {
         assert!(!window.mark(3), "too old to tell");
         assert!(window.mark(99));
     }
+
+    #[test]
+    fn a_claim_counts_no_more_once_its_sender_has_let_keys_go() {
+        let mut peer = Peer::new(Incarnation(1), Moment(1));
+        assert!(peer.mark_claim(1, 10));
+        assert!(peer.mark_claim(1, 12));
+        assert!(!peer.mark_claim(1, 11), "older than another of its copies");
+        peer.let_go = 15;
+        assert!(!peer.mark_claim(1, 14));
+        assert!(!peer.mark_claim(2, 13));
+        assert!(peer.mark_claim(2, 16));
+    }
 }

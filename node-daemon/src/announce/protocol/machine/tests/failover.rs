@@ -70,6 +70,27 @@ fn a_mute_holder_gives_way() {
 }
 
 #[test]
+fn a_mute_holder_gives_way_once_the_only_other_is_drained_no_more() {
+    let mut world = World::settled(9);
+    let key = *world.keys_of(3).first().unwrap();
+    let two = BTreeSet::from([NodeId(2), NodeId(3)]);
+    world.keys.insert(key, Candidates::Only(two));
+    world.change_view();
+    world.change_local(2, |local| local.draining = true);
+    world.run(ms(1000));
+    world.cut = Box::new(|from, to, path| match path {
+        Path::Segment => from == 3,
+        Path::NodeNetwork => from == 2 || to == 2,
+    });
+    world.gateway_down.insert(3);
+    world.run(ms(2000));
+    assert_eq!(world.keys_of(3), BTreeSet::from([key]), "nobody takes it");
+    world.change_local(2, |local| local.draining = false);
+    world.run(ms(1000));
+    assert!(world.keys_of(2).contains(&key));
+}
+
+#[test]
 fn nothing_moves_while_only_two_do_not_hear_each_other() {
     let mut world = World::settled(9);
     let before = world.speakers();
