@@ -68,7 +68,7 @@ impl Machine {
         }
     }
 
-    fn serves_same_generation(&self, generation: u64) -> bool {
+    pub(super) fn serves_same_generation(&self, generation: u64) -> bool {
         generation == self.registry.current.generation || !self.rules().one_generation_at_a_time
     }
 
