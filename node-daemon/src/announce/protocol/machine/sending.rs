@@ -242,7 +242,7 @@ impl Machine {
         self.beat.turn = (turn + most).checked_rem(echoes.len()).unwrap_or(0);
     }
 
-    fn compose(&self) -> Heartbeat {
+    pub(super) fn compose(&self) -> Heartbeat {
         let voters = &self.registry.current.voters;
         Heartbeat {
             flags: self.flags(),
@@ -315,7 +315,7 @@ impl Machine {
     }
 
     /// What it says of others: a voter of everybody, anybody else of sets that it does not know.
-    fn echoes(&self) -> Vec<Echo> {
+    pub(super) fn echoes(&self) -> Vec<Echo> {
         let now = self.now;
         let oldest = now - ECHO_LASTS;
         let votes = self.votes();
@@ -406,7 +406,7 @@ impl Machine {
         }
     }
 
-    fn message(&self, body: Body) -> Message {
+    pub(super) fn message(&self, body: Body) -> Message {
         Message {
             from: self.me,
             incarnation: self.incarnation,

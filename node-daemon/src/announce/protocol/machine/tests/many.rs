@@ -1,5 +1,8 @@
 //! A segment with more members than fit one heartbeat.
 
+use std::sync::Arc;
+
+use super::super::super::message::Heartbeat;
 use super::*;
 
 const MEMBERS: u64 = 50;
@@ -77,4 +80,30 @@ fn with_fifty_members_either_path_suffices_and_a_node_without_the_segment_gives_
     );
     // Only voters are told at once: whom it suits best may be none.
     assert!(world.gap() < ms(250), "{:?}", world.gap());
+}
+
+#[test]
+fn an_echo_counts_in_a_copy_and_in_a_heartbeat_that_was_overtaken() {
+    for overtaken in [false, true] {
+        let mut world = World::settled(9);
+        let key = *world.keys_of(1).first().unwrap();
+        world.cut = Box::new(|_, to, _| to == 1);
+        world.run(ms(150));
+        let now = world.now;
+        let voter = &mut world.hosts.get_mut(&2).unwrap().machine;
+        let to_one = Heartbeat {
+            echoes: voter.echoes(),
+            ..voter.compose()
+        };
+        let to_all = voter.compose();
+        voter.seq += 1;
+        let to_one = voter.message(Body::Heartbeat(Arc::new(to_one)));
+        voter.seq += u64::from(overtaken);
+        let to_all = voter.message(Body::Heartbeat(Arc::new(to_all)));
+        let holder = &mut world.hosts.get_mut(&1).unwrap().machine;
+        holder.receive(&to_all, Path::Segment, now);
+        let before = holder.permitted_until(key);
+        holder.receive(&to_one, Path::NodeNetwork, now);
+        assert!(before.is_some() && holder.permitted_until(key) > before);
+    }
 }
