@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use http::{HeaderMap, Method, StatusCode, header};
 use serde_json::Value;
 
+use super::phoenixnap::TOKEN_PATH;
 use super::request::{Asked, matches_path};
 
 /// One request, without its credentials.
@@ -57,9 +58,10 @@ impl Call {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Whether the request meant to change something.
+    /// Whether the request meant to change something: to ask for a token does not.
     pub fn is_write(&self) -> bool {
-        self.method != Method::GET && self.method != Method::HEAD
+        let reads = self.method == Method::GET || self.method == Method::HEAD;
+        !reads && self.path != TOKEN_PATH
     }
 
     /// `GET /v4/linode/instances?page=2: 200 after 3ms`, for messages.

@@ -134,11 +134,9 @@ impl Phoenixnap {
         self.server.calls()
     }
 
-    /// What has been asked of the API so far that meant to change something: tokens are not among
-    /// it.
+    /// What has been asked so far that meant to change something.
     pub fn writes(&self) -> Calls {
-        let writes = self.calls().writes();
-        writes.filter(|call| call.path != TOKEN_PATH)
+        self.calls().writes()
     }
 
     /// Whether nobody is at home: all connections are reset.

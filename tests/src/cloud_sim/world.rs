@@ -1,5 +1,6 @@
 //! Any of the clouds by one set of names: for scenarios that must hold on all.
 
+use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::cloudscale::{Cloudscale, Interface, Machine};
@@ -34,6 +35,14 @@ impl Cloud {
             Self::Linode => "linode://4711",
             Self::Cloudscale => "cloudscale://00000000-0000-4000-8000-000000004711",
             Self::Phoenixnap => "phoenixnap://60473c25ffffffff00004711",
+        }
+    }
+
+    /// How it answers when it is asked for a machine that it has not.
+    pub const fn absence(self) -> StatusCode {
+        match self {
+            Self::Linode | Self::Cloudscale => StatusCode::NOT_FOUND,
+            Self::Phoenixnap => StatusCode::FORBIDDEN,
         }
     }
 

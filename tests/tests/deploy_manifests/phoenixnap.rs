@@ -99,6 +99,6 @@ async fn with_l2_central_writes_no_spec_of_a_service() {
 async fn without_phoenixnap_central_reads_no_namespace() {
     let cp = deployed().await;
     let central = cp.client_for(NAMESPACE, "mooring-central", None).await;
-    let refused = Api::<Namespace>::all(central.unwrap()).get("kube-system");
-    assert!(refused.await.is_err());
+    let namespaces = Api::<Namespace>::all(central.unwrap());
+    assert!(namespaces.get("kube-system").await.is_err());
 }

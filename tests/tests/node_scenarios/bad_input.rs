@@ -97,7 +97,7 @@ async fn a_provider_id_that_is_not_ours_is_told_once_and_left_alone() {
     let _central = stage.for_cloud().try_start().await;
     let clock = Clock::start(&stage).await;
     let (foreign, broken) = (unique("foreign"), unique("broken"));
-    let nonsense = format!("{}://none-of-ours", CLOUD.name());
+    let nonsense = format!("{}://none/of/ours", CLOUD.name());
     for (name, id) in [
         (&foreign, "aws:///eu-central-1a/i-0123"),
         (&broken, &*nonsense),

@@ -293,6 +293,8 @@ impl Case {
         });
         let outcome = settled.await;
         struck.lift();
+        // That of a process that was killed would keep the marker waiting for half a minute.
+        stage.forget_claims().await;
         // Whoever has forgotten something would be seen now.
         let outcome = match outcome {
             Ok(()) => {
@@ -308,7 +310,6 @@ impl Case {
             .as_ref()
             .map(|central| central.process.log());
         controller.stop();
-        stage.forget_claims().await;
         outcome.map_err(|why| format!("{self}: {why}\n{}", log.unwrap_or_default()))
     }
 
