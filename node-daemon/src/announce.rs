@@ -279,7 +279,7 @@ async fn follow_services(
     if wanted {
         service_proxy::follow_services(Arc::clone(snapshot), refused).await;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Keeps `segments` as the snapshot has them, for as long as the future is polled.
