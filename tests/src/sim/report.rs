@@ -40,7 +40,8 @@ impl Report {
 pub fn describe(schedule: &Schedule) -> String {
     let shape = &schedule.shape;
     let mut text = format!(
-        "seed {}: {} members, {} witnesses, {} nodes that come later; {} keys; {}; {}\n",
+        "seed {}: {} members, {} witnesses, {} nodes that come later; {} keys; {}; {}; {} echoes \
+         a heartbeat\n",
         schedule.seed,
         shape.members,
         shape.witnesses,
@@ -55,6 +56,7 @@ pub fn describe(schedule: &Schedule) -> String {
             Some(voters) => format!("voters {voters:#b}"),
             None => "no voters yet".to_owned(),
         },
+        shape.parameters.echoes,
     );
     for (number, nodes) in shape.keys.iter().enumerate() {
         if let Some(nodes) = nodes {

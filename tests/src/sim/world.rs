@@ -417,8 +417,16 @@ impl World {
     fn request(&mut self, node: usize, run: u32, request: &Request, asked: Moment) {
         let latency = self.api_latency();
         let (answer, later) = if self.api.is_reached_by(node) {
+            let before = self.api.voters();
             let (answer, changed) = self.api.execute(request, node, &self.ids, self.now);
             if changed {
+                // Only survivors take out several at once. Others may see it before the one that
+                // has asked for it has its answer, and go on.
+                let after = self.api.voters();
+                if before.voters.difference(&after.voters).count() > 1 {
+                    self.survived |= self.are_alone(node);
+                    self.watch.survived(self.now);
+                }
                 self.objects_changed();
             }
             // A written answer may be lost on its way: the asker cannot know.

@@ -30,6 +30,7 @@ use self::joining::Standing;
 use self::mandate::Mandate;
 use self::peers::Peer;
 use self::quiet::Quiet;
+use self::receiving::Admission;
 use self::registry::Registry;
 use self::sending::Beat;
 use self::senses::Senses;
@@ -219,8 +220,12 @@ impl Machine {
     /// Takes in a message of another member, by whichever path it came.
     pub fn receive(&mut self, message: &Message, path: Path, now: Moment) {
         self.advance(now);
-        if message.from != self.me && self.admit(message, path) {
-            self.dispatch(message);
+        if message.from != self.me {
+            match self.admit(message, path) {
+                Admission::First => self.dispatch(message),
+                Admission::Copy => self.hear_copy(message),
+                Admission::Refused => {}
+            }
         }
         self.settle();
     }

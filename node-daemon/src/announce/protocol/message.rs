@@ -220,7 +220,9 @@ pub struct Heartbeat {
     pub settled: u64,
     /// The runs of the voters that it has heard.
     pub incarnations: Vec<(NodeId, Incarnation)>,
-    /// Of voters: whom they have heard. May be cut over several heartbeats.
+    /// Of voters: whom they hear, and whom they do not although they should. Where there are more
+    /// than fit one, each of several heartbeats has some; and what goes to one member by the node
+    /// network has the echo of that one, and some others.
     pub echoes: Vec<Echo>,
     /// Whom it has not heard for a while.
     pub suspects: Vec<NodeId>,
@@ -232,7 +234,7 @@ pub struct Heartbeat {
 
 impl Heartbeat {
     /// The most echoes in one, so that it fits a frame.
-    pub const MOST_ECHOES: usize = 24;
+    pub const MOST_ECHOES: usize = 26;
     /// The most suspects in one.
     pub const MOST_SUSPECTS: usize = 16;
     /// The most secrets in one.

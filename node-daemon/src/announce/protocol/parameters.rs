@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::message::Heartbeat;
+
 /// The times of the protocol. All members of a segment have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parameters {
@@ -16,10 +18,18 @@ pub struct Parameters {
     pub mandate: Duration,
     /// From when on a silent member is suspected.
     pub suspicion: Duration,
+    /// How many echoes one heartbeat bears at most. A voter that hears more members says it in
+    /// several.
+    #[serde(default = "most_echoes")]
+    pub echoes: usize,
     /// Whether survivors of a lost majority go on once the API server shows them to be alone.
     pub survive_via_api: bool,
     /// The rules in force.
     pub rules: Rules,
+}
+
+const fn most_echoes() -> usize {
+    Heartbeat::MOST_ECHOES
 }
 
 impl Default for Parameters {
@@ -29,6 +39,7 @@ impl Default for Parameters {
             promise: Duration::from_millis(400),
             mandate: Duration::from_millis(395),
             suspicion: Duration::from_millis(250),
+            echoes: most_echoes(),
             survive_via_api: true,
             rules: Rules::default(),
         }

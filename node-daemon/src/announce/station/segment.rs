@@ -34,6 +34,8 @@ use super::{Member, Orders, Report};
 /// Frames and messages looked at before anything is sent, of each kind. Claims among them are
 /// heeded before questions are answered, and rounds are not held up by a flood.
 const AT_ONCE: usize = 256;
+/// For so long something is taken to move after it was spoken of.
+const MOVES: Duration = Duration::from_millis(100);
 /// How often to look who is there.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -66,6 +68,8 @@ pub(super) struct Segment {
     said: Option<(Message, Arc<Heartbeat>)>,
     /// The last heartbeats, by the low half of their number, and when they were sent.
     beats: VecDeque<(u32, Moment)>,
+    /// Until then something moves.
+    moves_until: Moment,
     members: Arc<Vec<Member>>,
     next_look: Moment,
     /// Whose kernel is asked for by which address.
@@ -116,6 +120,7 @@ impl Segment {
             secret: None,
             said: None,
             beats: VecDeque::new(),
+            moves_until: Moment::default(),
             members: Arc::default(),
             next_look: now,
             kernels: BTreeMap::new(),
@@ -239,6 +244,7 @@ impl Segment {
             self.labels.dropped(metrics, "stale");
             return;
         }
+        self.note_move(&message.body, now);
         self.labels.received(metrics, path);
         let lost = self
             .roster
@@ -314,6 +320,18 @@ impl Segment {
             deadline = deadline.min(rejoin);
         }
         deadline
+    }
+
+    /// Whether anything moves: what is said then, others wait for.
+    pub(super) fn moves(&self, now: Moment) -> bool {
+        now < self.moves_until
+    }
+
+    /// Takes in that something else than a heartbeat is said.
+    fn note_move(&mut self, body: &Body, now: Moment) {
+        if !matches!(body, Body::Heartbeat(_)) {
+            self.moves_until = now + MOVES;
+        }
     }
 
     /// How many other members it has heard of.

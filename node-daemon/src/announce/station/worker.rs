@@ -36,10 +36,10 @@ const MESSAGES_AT_ONCE: usize = 1024;
 const RETRY: Duration = Duration::from_secs(1);
 /// From when on waking up late is counted.
 const STALL: Duration = Duration::from_millis(50);
-/// From so many members on, messages are gathered for that long: to wake up for each costs more than
-/// it takes to read it. Questions of neighbours do not wait.
+/// From so many members on, messages are gathered for that long while there are only heartbeats: to
+/// wake up for each costs more than it takes to read it. Questions of neighbours do not wait.
 const CROWD: usize = 16;
-const GATHER: Duration = Duration::from_millis(5);
+const GATHER: Duration = Duration::from_millis(10);
 /// How often to look at the secrets.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -319,8 +319,8 @@ impl Worker {
         }
     }
 
-    /// Waits for a frame, a message, an order, or the next deadline; for messages, where there are many,
-    /// not before that time. Whether there are frames of ARP or neighbour discovery.
+    /// Waits for a frame, a message, an order, or the next deadline; for messages, where there are many
+    /// and nothing moves, not before that time. Whether there are frames of ARP or neighbour discovery.
     fn wait(&self, gathered: Moment) -> bool {
         let now = clock::now();
         let segments = || self.segments.values().map(|(_, segment)| segment);
@@ -329,7 +329,8 @@ impl Worker {
         if self.shared.node_network.is_none() {
             deadline = deadline.min(self.next_try);
         }
-        let gathers = now < gathered && segments().any(|segment| segment.members() >= CROWD);
+        let crowded = segments().any(|segment| segment.members() >= CROWD);
+        let gathers = now < gathered && crowded && !segments().any(|segment| segment.moves(now));
         let timer = if gathers {
             deadline.min(gathered)
         } else {

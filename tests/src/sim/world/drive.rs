@@ -215,7 +215,7 @@ impl World {
 
     /// Whether no node that could speak for something is heard on the segment by one that goes on
     /// after the majority is lost, save those that it agrees with.
-    fn are_alone(&self, node: usize) -> bool {
+    pub(super) fn are_alone(&self, node: usize) -> bool {
         let both = |other: usize| {
             self.network.reaches(node, other, Path::Segment)
                 && self.network.reaches(other, node, Path::Segment)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mooring_node::announce::protocol::{Incarnation, Machine, Path};
+use mooring_node::announce::protocol::{Incarnation, Machine, Message, Path};
 
 use super::{What, World};
 use crate::sim::clock::{Instant, MILLISECOND, NEVER, SECOND};
@@ -130,6 +130,9 @@ impl World {
                     let message = Arc::clone(&self.recorded[which]);
                     let node = self.chance.usize(0..self.nodes.len());
                     let at = self.now + self.chance.u64(0..50 * MILLISECOND);
+                    if self.is_news(&message, node) {
+                        self.watch.disturbed(self.now);
+                    }
                     self.push(at, What::Again { node, message });
                 }
             }
@@ -150,6 +153,20 @@ impl World {
             }
             _ => {}
         }
+    }
+
+    /// Whether a node cannot have heard a message: what its sender says does not reach it. Whoever
+    /// sends it again brings it there for the first time, very late: that node takes the sender for
+    /// alive for a while, and its claims for new.
+    fn is_news(&self, message: &Message, node: usize) -> bool {
+        let sender = self.ids.iter().position(|id| *id == message.from);
+        sender.is_some_and(|sender| {
+            let paths = [Path::Segment, Path::NodeNetwork];
+            sender != node
+                && !paths
+                    .iter()
+                    .any(|path| self.network.reaches(sender, node, *path))
+        })
     }
 
     fn link_down(&mut self, node: usize, on: bool) {

@@ -137,12 +137,6 @@ impl Claims {
         self.orphans.remove(&key);
     }
 
-    /// Gives up all claims on their way.
-    pub(super) fn abandon(&mut self) {
-        self.attempts.clear();
-        self.replan = true;
-    }
-
     fn is_claimed(&self, key: Key) -> bool {
         self.attempts
             .iter()
@@ -166,6 +160,28 @@ impl Machine {
                 || flags.draining
                 || flags.vlan_down
                 || flags.unfit)
+    }
+
+    /// Gives up all claims on their way, and tells the voters: what they have reserved, or would
+    /// once a promise ends, is for others.
+    pub(super) fn abandon_claims(&mut self) {
+        self.claims.replan = true;
+        for attempt in std::mem::take(&mut self.claims.attempts) {
+            let withdrawal = Claim {
+                nonce: attempt.nonce,
+                keys: Vec::new(),
+                released_by: None,
+            };
+            self.withdraw(&withdrawal);
+        }
+    }
+
+    /// Repeats a claim with fewer keys than before.
+    fn withdraw(&mut self, claim: &Claim) {
+        self.tell_all(Body::Claim(claim.clone()));
+        if self.is_awake() {
+            self.judge_claim(self.me, self.incarnation, claim);
+        }
     }
 
     /// The others that could hold keys, with their weights.
@@ -414,7 +430,9 @@ impl Machine {
             }
         }
         for key in won {
-            self.win(key);
+            if !self.win(key) {
+                lost.push(key);
+            }
         }
         if !lost.is_empty() {
             self.lose(&lost);
@@ -448,13 +466,14 @@ impl Machine {
         }
     }
 
-    fn win(&mut self, key: Key) {
+    /// Holds a key that was granted; whether it can.
+    fn win(&mut self, key: Key) -> bool {
         let wanted = self
             .view
             .as_ref()
             .is_some_and(|view| view.keys.contains_key(&key));
         if !wanted || !self.may_hold() || self.owners.contains_key(&key) {
-            return;
+            return false;
         }
         let was_mine = self.standing.lost.remove(&key).is_some();
         let former = if was_mine {
@@ -469,6 +488,7 @@ impl Machine {
         };
         self.gain(key, cause, former, Voice::Loud);
         self.claims.was_taken(key);
+        true
     }
 
     /// Gives keys up, and tells the voters: what some have reserved is free for others at once.
@@ -490,10 +510,7 @@ impl Machine {
             .attempts
             .retain(|attempt| !attempt.keys.is_empty());
         for claim in narrowed {
-            self.tell_all(Body::Claim(claim.clone()));
-            if self.is_awake() {
-                self.judge_claim(self.me, self.incarnation, &claim);
-            }
+            self.withdraw(&claim);
         }
     }
 

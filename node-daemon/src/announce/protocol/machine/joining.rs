@@ -162,12 +162,13 @@ impl Machine {
 
     /// Gives the epoch up, to take the next one.
     fn leave_epoch(&mut self) {
+        // What is said under no epoch does not count.
+        self.abandon_claims();
         self.standing.epoch = Epoch(0);
         self.standing.since = self.now;
         // It has been listening all the time.
         self.standing.listen_until = self.now;
         self.mandate.void();
-        self.claims.abandon();
         self.handovers.abandon();
         self.beat.hurry = true;
     }

@@ -2,15 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::super::decision::Path;
-use super::super::message::{Digest, Epoch, Heartbeat, Incarnation, Key, NodeId, Owned};
+use super::super::message::{Digest, Echo, Epoch, Heartbeat, Incarnation, Key, NodeId, Owned};
 use super::super::time::Moment;
 
 /// How many claims of a member are told from one another.
 const CLAIMS: usize = 32;
+/// For how long it counts what a member has said of another.
+const ECHOES_LAST: Duration = Duration::from_millis(300);
 /// How many earlier runs of a daemon are remembered, so that nothing of theirs counts again.
 const FORMER_RUNS: usize = 8;
 
@@ -115,6 +118,9 @@ pub(super) struct Peer {
     pub(super) newest: u64,
     #[serde(serialize_with = "store", deserialize_with = "load")]
     pub(super) last: Arc<Heartbeat>,
+    /// What it has lately said of others, and when.
+    #[serde(default)]
+    echoes: BTreeMap<NodeId, (Echo, Moment)>,
     /// The generation of voters that it serves.
     pub(super) generation: u64,
     pub(super) stated: Stated,
@@ -153,6 +159,7 @@ impl Peer {
             steady_since: now,
             newest: 0,
             last: Arc::default(),
+            echoes: BTreeMap::new(),
             generation: 0,
             stated: Stated::default(),
             assembly: None,
@@ -168,6 +175,20 @@ impl Peer {
     pub(super) fn last_heard(&self) -> Moment {
         let Self { heard, .. } = self;
         heard.segment.max(heard.node_network).unwrap_or_default()
+    }
+
+    /// Takes in what a heartbeat says of others. It need not speak of all of them.
+    pub(super) fn note_echoes(&mut self, heartbeat: &Heartbeat, now: Moment) {
+        self.echoes.retain(|_, (_, at)| *at + ECHOES_LAST > now);
+        let echoes = heartbeat.echoes.iter();
+        self.echoes
+            .extend(echoes.map(|echo| (echo.node, (*echo, now))));
+    }
+
+    /// What it says of others.
+    pub(super) fn echoes(&self, now: Moment) -> impl Iterator<Item = &Echo> {
+        let lasts = move |(_, at): &&(Echo, Moment)| *at + ECHOES_LAST > now;
+        self.echoes.values().filter(lasts).map(|(echo, _)| echo)
     }
 
     /// Whether anything was heard on the segment since then.
@@ -324,5 +345,17 @@ mod tests {
         assert!(window.mark(100));
         assert!(!window.mark(3), "too old to tell");
         assert!(window.mark(99));
+    }
+
+    #[test]
+    fn a_claim_counts_no_more_once_its_sender_has_let_keys_go() {
+        let mut peer = Peer::new(Incarnation(1), Moment(1));
+        assert!(peer.mark_claim(1, 10));
+        assert!(peer.mark_claim(1, 12));
+        assert!(!peer.mark_claim(1, 11), "older than another of its copies");
+        peer.let_go = 15;
+        assert!(!peer.mark_claim(1, 14));
+        assert!(!peer.mark_claim(2, 13));
+        assert!(peer.mark_claim(2, 16));
     }
 }

@@ -13,13 +13,24 @@ use super::Machine;
 use super::mandate::Exactness;
 use super::peers::{Peer, Released, Stated};
 
+/// What is to be done with a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// It counts.
+    First,
+    /// The same was heard on the other path.
+    Copy,
+    /// It does not count.
+    Refused,
+}
+
 /// So much longer than a promise, and a node is taken for gone whatever others say.
 const LONG_SILENCE: Duration = Duration::from_millis(100);
 
 impl Machine {
     /// Whether a message counts: of the newest run of its sender, no replay, and the first of its
     /// copies. Copies and messages of other generations still show that their sender lives.
-    pub(super) fn admit(&mut self, message: &Message, path: Path) -> bool {
+    pub(super) fn admit(&mut self, message: &Message, path: Path) -> Admission {
         let heartbeat = match &message.body {
             Body::Heartbeat(heartbeat) => Some(heartbeat),
             _ => None,
@@ -51,7 +62,7 @@ impl Machine {
         let first = match self.peers.get_mut(&message.from) {
             Some(peer) if peer.incarnation == message.incarnation => {
                 if heartbeat.is_some() && !named {
-                    return false;
+                    return Admission::Refused;
                 }
                 peer.mark(path, message.seq, now)
             }
@@ -72,7 +83,7 @@ impl Machine {
             }
             None => {
                 if !named {
-                    return false;
+                    return Admission::Refused;
                 }
                 let mut peer = Peer::new(message.incarnation, now);
                 let first = peer.mark(path, message.seq, now);
@@ -83,10 +94,14 @@ impl Machine {
         };
         let Some(first) = first else {
             self.note(Transition::MessageDropped);
-            return false;
+            return Admission::Refused;
         };
         self.heard_again(message.from);
-        first
+        if first {
+            Admission::First
+        } else {
+            Admission::Copy
+        }
     }
 
     /// Whether the voters hear this run of a node: `None` if they say nothing about it.
@@ -98,7 +113,7 @@ impl Machine {
             .filter(|voter| **voter != node)
             .filter_map(|voter| self.peers.get(voter))
             .filter(|peer| !peer.suspected)
-            .flat_map(|peer| &peer.last.echoes)
+            .flat_map(|peer| peer.echoes(self.now))
             .filter(|echo| echo.node == node && echo.answer != Answer::None)
             .map(|echo| echo.incarnation == run)
             .reduce(|one, other| one || other)
@@ -159,6 +174,7 @@ impl Machine {
             return;
         };
         if message.seq <= peer.newest {
+            self.hear_more(message, heartbeat);
             return;
         }
         let was_eligible = peer.is_eligible();
@@ -210,21 +226,47 @@ impl Machine {
         if suspects_changed {
             self.count_suspicions();
         }
-        self.hear_echo(message, heartbeat);
+        self.hear_echoes(message, heartbeat);
         if !stale {
             self.vote_on_heartbeat(node);
         }
     }
 
-    /// Looks for what the sender says about this node.
-    fn hear_echo(&mut self, message: &Message, heartbeat: &Heartbeat) {
+    /// Takes in the copy of a message. That of a heartbeat may bear other echoes.
+    pub(super) fn hear_copy(&mut self, message: &Message) {
+        if let Body::Heartbeat(heartbeat) = &message.body {
+            self.hear_more(message, heartbeat);
+        }
+    }
+
+    /// Looks for echoes in a heartbeat that is not newer than another of the same sender. An echo of
+    /// an own heartbeat counts however late it comes, as long as that heartbeat does: the voter has
+    /// made its promise, and never takes one back.
+    fn hear_more(&mut self, message: &Message, heartbeat: &Heartbeat) {
+        let newest = self.peers.get(&message.from).map(|peer| peer.newest);
+        if newest == Some(message.seq) {
+            self.hear_echoes(message, heartbeat);
+            return;
+        }
+        let own = heartbeat.echoes.iter().find(|echo| echo.node == self.me);
+        if let Some(echo) = own.filter(|echo| echo.incarnation == self.incarnation)
+            && matches!(echo.answer, Answer::Accepted { .. })
+        {
+            let same_generation = self.serves_same_generation(message.generation);
+            self.note_answer(message.from, echo.answer, same_generation);
+        }
+    }
+
+    /// Takes in what the sender says about this node and others.
+    fn hear_echoes(&mut self, message: &Message, heartbeat: &Heartbeat) {
+        if let Some(peer) = self.peers.get_mut(&message.from) {
+            peer.note_echoes(heartbeat, self.now);
+        }
         let Some(echo) = heartbeat.echoes.iter().find(|echo| echo.node == self.me) else {
             return;
         };
-        let rules = self.rules();
         let voter = message.from;
-        let same_generation = message.generation == self.registry.current.generation
-            || !rules.one_generation_at_a_time;
+        let same_generation = self.serves_same_generation(message.generation);
         if same_generation && self.registry.has_voter(voter) {
             self.senses.note_heard_by(voter, echo.on_segment, self.now);
             self.note_report(voter, echo);

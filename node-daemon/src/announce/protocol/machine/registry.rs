@@ -126,7 +126,7 @@ impl Machine {
         self.registry.due = self.now + SOON;
         self.estate.acknowledged.clear();
         self.estate.refusals.clear();
-        self.claims.abandon();
+        self.abandon_claims();
         self.beat.hurry = true;
         self.note(Transition::GenerationAdopted);
         self.count_suspicions();

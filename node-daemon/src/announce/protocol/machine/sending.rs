@@ -8,13 +8,15 @@ use serde::{Deserialize, Serialize};
 
 use super::super::decision::{Destination, Transmit};
 use super::super::message::{
-    Answer, Body, Contact, Echo, Flags, Heartbeat, Message, NodeId, Owned,
+    Answer, Body, Contact, Echo, Epoch, Flags, Heartbeat, Incarnation, Message, NodeId, Owned,
 };
 use super::super::time::Moment;
 use super::Machine;
 
-/// Echoes of one heartbeat, and suspects.
-const ECHOES: usize = Heartbeat::MOST_ECHOES;
+/// Where there are too many members for one heartbeat: how many echoes each of them is sent by the
+/// node network. Its own is one; the others come in turn.
+const ECHOES_TO_ONE: usize = 8;
+/// Suspects of one heartbeat.
 const SUSPECTS: usize = Heartbeat::MOST_SUSPECTS;
 /// How much a part of a set holds: a key is one, a release two.
 const PART: usize = 150;
@@ -41,6 +43,9 @@ pub(super) struct Beat {
     last: Option<Moment>,
     /// Somebody waits for one.
     pub(super) hurry: bool,
+    /// Whose echoes come next, where not all fit.
+    #[serde(default)]
+    turn: usize,
 }
 
 impl Beat {
@@ -49,6 +54,7 @@ impl Beat {
             next: now,
             last: None,
             hurry: false,
+            turn: 0,
         }
     }
 
@@ -167,7 +173,8 @@ impl Machine {
         }
     }
 
-    /// Sends a heartbeat; of a voter that hears many, several.
+    /// Sends a heartbeat; of a voter that hears many, several on the segment, and on the node network
+    /// to each member one of its own.
     fn send_heartbeat(&mut self) {
         if self.estate.dirty {
             self.state_set(true);
@@ -181,14 +188,21 @@ impl Machine {
         } else {
             self.voters_elsewhere()
         };
-        let mut chunks = echoes.chunks(ECHOES);
+        let most = self.parameters.echoes;
+        let many = echoes.len() > most;
+        let (to_all, to_each) = if many {
+            (BTreeSet::new(), to)
+        } else {
+            (to, BTreeSet::new())
+        };
+        let mut chunks = echoes.chunks(most);
         let first = chunks.next().unwrap_or_default();
         for echoes in std::iter::once(first).chain(chunks) {
             let heartbeat = Heartbeat {
                 echoes: echoes.to_vec(),
                 ..heartbeat.clone()
             };
-            self.send(Body::Heartbeat(Arc::new(heartbeat)), to.clone());
+            self.send(Body::Heartbeat(Arc::new(heartbeat)), to_all.clone());
             self.mandate.note_sent(
                 self.seq,
                 self.estate.digest,
@@ -197,6 +211,7 @@ impl Machine {
                 self.parameters.mandate,
             );
         }
+        self.tell_each(&heartbeat, &echoes, to_each);
         let interval = self.parameters.heartbeat;
         let early = self.random.up_to(interval / 10);
         self.beat.next = now + interval + interval / 20 - early;
@@ -205,7 +220,29 @@ impl Machine {
         self.vote_on_own_heartbeat(self.seq);
     }
 
-    fn compose(&self) -> Heartbeat {
+    /// Sends the last heartbeat to each of these on the node network, with the echo of that one. It
+    /// bears the same number, so that it is a copy to whoever has heard it on the segment.
+    fn tell_each(&mut self, heartbeat: &Heartbeat, echoes: &[Echo], nodes: BTreeSet<NodeId>) {
+        let most = ECHOES_TO_ONE.min(self.parameters.echoes);
+        let turn = self.beat.turn;
+        let in_turn = || echoes.iter().cycle().skip(turn).take(echoes.len());
+        for node in nodes {
+            let own = echoes.iter().filter(|echo| echo.node == node);
+            let others = in_turn().filter(|echo| echo.node != node);
+            let heartbeat = Heartbeat {
+                echoes: own.chain(others).take(most).copied().collect(),
+                ..heartbeat.clone()
+            };
+            let message = self.message(Body::Heartbeat(Arc::new(heartbeat)));
+            self.transmits.push_back(Transmit {
+                message,
+                to: Destination::NodeNetwork(vec![node]),
+            });
+        }
+        self.beat.turn = (turn + most).checked_rem(echoes.len()).unwrap_or(0);
+    }
+
+    pub(super) fn compose(&self) -> Heartbeat {
         let voters = &self.registry.current.voters;
         Heartbeat {
             flags: self.flags(),
@@ -268,16 +305,33 @@ impl Machine {
         }
     }
 
+    /// Whether it would hear by now who is on the segment. Then it also says whom it does not hear
+    /// although the API objects know them: who is mute can learn it from nobody else.
+    fn would_hear(&self) -> bool {
+        let settled = self.senses.link_up_since;
+        self.is_awake()
+            && self.is_heard_on_segment()
+            && settled.is_some_and(|since| since + ON_SEGMENT <= self.now)
+    }
+
     /// What it says of others: a voter of everybody, anybody else of sets that it does not know.
-    fn echoes(&self) -> Vec<Echo> {
+    pub(super) fn echoes(&self) -> Vec<Echo> {
         let now = self.now;
         let oldest = now - ECHO_LASTS;
         let votes = self.votes();
         let awake = self.is_awake();
+        let would_hear = self.would_hear();
+        let known = self.view.iter().flat_map(|view| view.known.keys());
+        let missing: BTreeSet<NodeId> = known
+            .copied()
+            .filter(|node| would_hear && *node != self.me)
+            .collect();
         let mut echoes: Vec<Echo> = self
             .peers
             .iter()
-            .filter(|(_, peer)| peer.last_heard() >= oldest || !self.rules().echo_is_exact)
+            .filter(|(node, peer)| {
+                peer.last_heard() >= oldest || missing.contains(node) || !self.rules().echo_is_exact
+            })
             .filter(|(_, peer)| votes || !peer.is_known())
             .map(|(node, peer)| Echo {
                 node: *node,
@@ -294,12 +348,20 @@ impl Machine {
                 },
             })
             .collect();
+        let never = missing.iter().filter(|node| !self.peers.contains_key(node));
+        echoes.extend(never.map(|node| Echo {
+            node: *node,
+            epoch: Epoch(0),
+            incarnation: Incarnation(0),
+            on_segment: false,
+            answer: Answer::None,
+        }));
         // Those that hold something wait for it most.
         echoes.sort_by_key(|echo| {
             let idle = self
                 .peers
                 .get(&echo.node)
-                .is_some_and(|peer| peer.last.count == 0);
+                .is_none_or(|peer| peer.last.count == 0);
             (idle, echo.node)
         });
         echoes
@@ -329,14 +391,7 @@ impl Machine {
 
     fn send(&mut self, body: Body, node_network: BTreeSet<NodeId>) {
         self.seq = self.seq.saturating_add(1);
-        let message = Message {
-            from: self.me,
-            incarnation: self.incarnation,
-            epoch: self.standing.epoch,
-            seq: self.seq,
-            generation: self.registry.current.generation,
-            body,
-        };
+        let message = self.message(body);
         if self.speaks_on_segment() {
             self.transmits.push_back(Transmit {
                 message: message.clone(),
@@ -348,6 +403,17 @@ impl Machine {
                 message,
                 to: Destination::NodeNetwork(node_network.into_iter().collect()),
             });
+        }
+    }
+
+    pub(super) fn message(&self, body: Body) -> Message {
+        Message {
+            from: self.me,
+            incarnation: self.incarnation,
+            epoch: self.standing.epoch,
+            seq: self.seq,
+            generation: self.registry.current.generation,
+            body,
         }
     }
 

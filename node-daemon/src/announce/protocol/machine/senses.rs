@@ -114,7 +114,7 @@ impl Machine {
         for key in held {
             self.release(key, None, Cause::SegmentLost);
         }
-        self.claims.abandon();
+        self.abandon_claims();
         self.handovers.abandon();
         self.beat.hurry = true;
     }
@@ -196,7 +196,7 @@ impl Machine {
         self.peers
             .values()
             .filter(|peer| !peer.suspected)
-            .flat_map(|peer| &peer.last.echoes)
+            .flat_map(|peer| peer.echoes(self.now))
             .filter(|echo| echo.on_segment && echo.node != self.me)
             .map(|echo| echo.node)
             .filter(|node| !self.peers.contains_key(node))
@@ -209,7 +209,7 @@ impl Machine {
             .filter(|peer| !peer.suspected)
             .any(|peer| {
                 let witness = peer.last.contact.mac.is_none();
-                let mut echoes = peer.last.echoes.iter();
+                let mut echoes = peer.echoes(self.now);
                 echoes.any(|echo| {
                     let lives = witness && matches!(echo.answer, Answer::Accepted { .. });
                     echo.node == node && (echo.on_segment || lives)
@@ -359,7 +359,7 @@ impl Machine {
         self.peers
             .values()
             .filter(|peer| !peer.suspected)
-            .flat_map(|peer| &peer.last.echoes)
+            .flat_map(|peer| peer.echoes(self.now))
             .any(|echo| echo.node != self.me && echo.on_segment)
     }
 }

@@ -1,6 +1,7 @@
 //! Stories of a few machines in virtual time.
 
 mod failover;
+mod many;
 mod moves;
 mod quorum;
 
@@ -8,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+use super::super::super::codec::{self, SegmentId};
 use super::super::super::mac::Mac;
 use super::super::super::random::mix;
 use super::super::decision::{Destination, Request};
@@ -47,6 +49,10 @@ type Cut = Box<dyn Fn(u64, u64, Path) -> bool>;
 struct World {
     now: Moment,
     hosts: BTreeMap<u64, Host>,
+    /// The nodes that the API objects know.
+    known: BTreeSet<u64>,
+    /// How many messages each has sent on a path, and the bytes of them.
+    sent: BTreeMap<(u64, Path), (usize, usize)>,
     queue: BTreeMap<(Moment, u64), (u64, Event)>,
     order: u64,
     /// Whether a message from one to another is lost on a path.
@@ -74,6 +80,8 @@ impl World {
         let mut world = Self {
             now: Moment(1_000_000_000),
             hosts: BTreeMap::new(),
+            known: nodes.iter().copied().collect(),
+            sent: BTreeMap::new(),
             queue: BTreeMap::new(),
             order: 0,
             cut: Box::new(|_, _, _| false),
@@ -120,13 +128,18 @@ impl World {
         View {
             keys: self.keys.clone(),
             voters: Some(self.api_voters.clone()),
-            known: BTreeMap::new(),
+            known: self
+                .known
+                .iter()
+                .map(|node| (NodeId(*node), contact(*node)))
+                .collect(),
         }
     }
 
     /// Starts a daemon, in a run of its own.
     fn start(&mut self, node: u64) {
         self.incarnations += 1;
+        self.known.insert(node);
         let incarnation = Incarnation(self.incarnations);
         let mut machine = Machine::new(NodeId(node), incarnation, self.parameters, 7, self.now);
         machine.set_local(self.local(node), self.now);
@@ -216,11 +229,19 @@ impl World {
         }
         while let Some(transmit) = self.hosts.get_mut(&node).unwrap().machine.poll_transmit() {
             let (path, targets): (Path, Vec<u64>) = match &transmit.to {
-                Destination::Segment => (Path::Segment, (1..20).collect()),
+                Destination::Segment => (Path::Segment, self.hosts.keys().copied().collect()),
                 Destination::NodeNetwork(to) => {
                     (Path::NodeNetwork, to.iter().map(|to| to.0).collect())
                 }
             };
+            let copies = match path {
+                Path::Segment => 1,
+                Path::NodeNetwork => targets.len(),
+            };
+            let length = encoded_length(&transmit.message);
+            let (messages, bytes) = self.sent.entry((node, path)).or_default();
+            *messages += copies;
+            *bytes += copies * length;
             for to in targets {
                 if to != node && !(self.cut)(node, to, path) {
                     self.later(to, DELAY, Event::Message(transmit.message.clone(), path));
@@ -411,6 +432,12 @@ impl World {
             .filter(|(_, by, decision)| *by == node && matches!(decision, Decision::Burst { .. }))
             .count()
     }
+}
+
+/// How long a message is on the wire, without a signature.
+fn encoded_length(message: &Message) -> usize {
+    let segment = SegmentId::of("public");
+    codec::encode(segment, message, None).unwrap().len()
 }
 
 fn contact(node: u64) -> Contact {

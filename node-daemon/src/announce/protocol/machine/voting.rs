@@ -68,7 +68,7 @@ impl Machine {
         }
     }
 
-    fn serves_same_generation(&self, generation: u64) -> bool {
+    pub(super) fn serves_same_generation(&self, generation: u64) -> bool {
         generation == self.registry.current.generation || !self.rules().one_generation_at_a_time
     }
 
@@ -241,7 +241,9 @@ impl Machine {
             return;
         }
         self.give_way(message.from, &claim.keys);
-        if !self.is_awake() || !self.serves_same_generation(message.generation) {
+        // Who gives a claim up may do so because it serves another generation by now.
+        let counts = self.serves_same_generation(message.generation) || claim.keys.is_empty();
+        if !self.is_awake() || !counts {
             return;
         }
         if let Some(grant) = self.judge_claim(message.from, message.incarnation, claim) {

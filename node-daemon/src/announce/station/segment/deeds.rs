@@ -119,6 +119,7 @@ impl Segment {
 
     pub(super) fn transmit(&mut self, transmit: Transmit, shared: &Shared, now: Moment) {
         let Transmit { message, to } = transmit;
+        self.note_move(&message.body, now);
         let metrics = &shared.metrics.station;
         let bytes = match codec::encode(self.id, &message, self.secret.as_ref()) {
             Ok(bytes) => bytes,

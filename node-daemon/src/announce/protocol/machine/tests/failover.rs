@@ -70,6 +70,79 @@ fn a_mute_holder_gives_way() {
 }
 
 #[test]
+fn a_mute_holder_gives_way_once_the_only_other_is_drained_no_more() {
+    let mut world = World::settled(9);
+    let key = *world.keys_of(3).first().unwrap();
+    let two = BTreeSet::from([NodeId(2), NodeId(3)]);
+    world.keys.insert(key, Candidates::Only(two));
+    world.change_view();
+    world.change_local(2, |local| local.draining = true);
+    world.run(ms(1000));
+    world.cut = Box::new(|from, to, path| match path {
+        Path::Segment => from == 3,
+        Path::NodeNetwork => from == 2 || to == 2,
+    });
+    world.gateway_down.insert(3);
+    world.run(ms(2000));
+    assert_eq!(world.keys_of(3), BTreeSet::from([key]), "nobody takes it");
+    world.change_local(2, |local| local.draining = false);
+    world.run(ms(1000));
+    assert!(world.keys_of(2).contains(&key));
+}
+
+#[test]
+fn a_mute_holder_gives_way_although_one_voter_has_not_heard_it_for_long() {
+    let mut world = World::settled(9);
+    let deaf_to_it = |from: u64, to: u64| (from, to) == (3, 2);
+    world.cut = Box::new(move |from, to, _| deaf_to_it(from, to));
+    world.run(ms(4000));
+    assert!(
+        !world.keys_of(3).is_empty(),
+        "one alone sets nothing in motion"
+    );
+    world.forget_gaps();
+    world.cut = Box::new(move |from, to, path| {
+        deaf_to_it(from, to) || (from == 3 && path == Path::Segment)
+    });
+    world.gateway_down.insert(3);
+    world.run(ms(1500));
+    world.expect_all_spoken();
+    assert!(
+        world.keys_of(3).is_empty(),
+        "nobody hears what it says there"
+    );
+}
+
+#[test]
+fn what_was_claimed_by_a_node_that_is_then_cut_off_is_free_at_once() {
+    // Nodes 3 and 4 are in a part of the segment of their own. When 3 dies, 4 claims, and then
+    // notices that it hears nobody.
+    let mut world = World::new(&[1, 2, 3, 4, 5], 12);
+    world.run(ms(4000));
+    let taken_by_four = |key: &&Key| {
+        let both = [2, 4].map(|node| (NodeId(node), 100));
+        placement::best(**key, both) == Some(NodeId(4))
+    };
+    let held = world.keys_of(3);
+    let key = *held.iter().find(taken_by_four).unwrap();
+    let candidates = [2, 3, 4].map(NodeId).into_iter().collect();
+    world.keys = BTreeMap::from([(key, Candidates::Only(candidates))]);
+    world.change_view();
+    world.cut = Box::new(|from, to, path| {
+        path == Path::Segment && [3, 4].contains(&from) != [3, 4].contains(&to)
+    });
+    world.gateway_down.extend([3, 4]);
+    world.run(ms(1000));
+    assert_eq!(world.keys_of(3), BTreeSet::from([key]), "node 4 hears it");
+    world.forget_gaps();
+    world.crash(3);
+    world.run(ms(1500));
+    assert!(world.count(4, Transition::Claimed) > 0, "node 4 is first");
+    assert_eq!(world.keys_of(2), BTreeSet::from([key]));
+    assert!(world.gap() < ms(750), "{:?}", world.gap());
+}
+
+#[test]
 fn nothing_moves_while_only_two_do_not_hear_each_other() {
     let mut world = World::settled(9);
     let before = world.speakers();
