@@ -117,8 +117,8 @@ async fn without_the_option_nodes_that_were_taken_out_come_back() {
     web.start("b", 2).await;
     let balancer = scene.provided("web").await;
     web.terminate("a", Duration::ZERO).await;
-    web.bury().await;
     scene.is_enabled(&balancer, &["n2", "n3"]).await;
+    web.bury().await;
     drop(central);
     // Another leader finds them as they are, and leaves them so.
     let central = scene.central(&[OPTION]).await;
@@ -164,9 +164,16 @@ async fn many_changes_cost_few_requests() {
     // A question for the members' health, and a change.
     let most = usize::try_from(2 * looks).unwrap();
     assert!(calls.len() <= most, "{looks} looks:\n{}", calls.join("\n"));
-    assert!(calls.len() < CHANGES, "{looks} looks:\n{}", calls.join("\n"));
+    assert!(
+        calls.len() < CHANGES,
+        "{looks} looks:\n{}",
+        calls.join("\n")
+    );
     mooring_tests::figures::figure(
-        &format!("requests to the cloud for {} changes of endpoints", 2 * CHANGES + 1),
+        &format!(
+            "requests to the cloud for {} changes of endpoints",
+            2 * CHANGES + 1
+        ),
         calls.len(),
     );
     scene.leave().await;

@@ -42,7 +42,7 @@ pub(crate) struct Workload {
     pods: Pods,
     slices: Api<EndpointSlice>,
     service: String,
-    _proxies: JoinSet<()>,
+    proxies: JoinSet<()>,
 }
 
 impl Workload {
@@ -52,7 +52,7 @@ impl Workload {
             pods: Pods::default(),
             slices: Api::namespaced(admin.clone(), namespace),
             service: service.to_owned(),
-            _proxies: JoinSet::new(),
+            proxies: JoinSet::new(),
         }
     }
 
@@ -63,7 +63,7 @@ impl Workload {
             let door = TcpListener::bind(SocketAddr::new(address, port)).await;
             let door = door.expect("the Node's port is free");
             let pods = self.pods.clone();
-            self._proxies.spawn(async move {
+            self.proxies.spawn(async move {
                 let mut connections = JoinSet::new();
                 while let Ok((connection, _)) = door.accept().await {
                     while connections.try_join_next().is_some() {}
@@ -126,9 +126,9 @@ impl Workload {
             "ports": [{ "port": 8080 }],
         });
         let name = format!("{}-1", self.service);
-        let params = PatchParams::apply("rig").force();
-        let applied = self.slices.patch(&name, &params, &Patch::Apply(slice));
-        applied.await.expect("the API server takes an EndpointSlice");
+        let (params, patch) = (PatchParams::apply("rig").force(), Patch::Apply(slice));
+        let applied = self.slices.patch(&name, &params, &patch).await;
+        applied.expect("the API server takes an EndpointSlice");
     }
 }
 
@@ -149,7 +149,9 @@ fn answer(pods: &Pods, node: usize, is_health: bool) -> Option<&'static [u8]> {
     match is_health {
         true if own.any(Pod::is_ready) => Some(b"HTTP/1.0 200 OK\r\n\r\n{}"),
         true => Some(b"HTTP/1.0 503 Service Unavailable\r\n\r\n{}"),
-        false => own.any(Pod::serves).then_some(b"HTTP/1.0 200 OK\r\n\r\nyes"),
+        false => own
+            .any(Pod::serves)
+            .then_some(b"HTTP/1.0 200 OK\r\n\r\nyes"),
     }
 }
 

@@ -57,7 +57,11 @@ async fn tally(flags: &[&str]) -> Tally {
     eventually("the monitor knows who serves", SOON, async || {
         let health = scene.health(&balancer);
         let healthy = ["up", "up", "down"];
-        if health.values().eq(healthy) { Ok(()) } else { Err(health) }
+        if health.values().eq(healthy) {
+            Ok(())
+        } else {
+            Err(health)
+        }
     })
     .await;
 
@@ -73,8 +77,10 @@ async fn tally(flags: &[&str]) -> Tally {
     scene.leave().await;
     let with = if flags.is_empty() { "without" } else { "with" };
     figure(
-        &format!("requests lost {with} {OPTION}, at {RATE}/s, while two Pods are rolled and a node drained"),
-        format_args!("{} of {}", tally.failed, tally.sent),
+        &format!(
+            "requests lost {with} {OPTION}, at {RATE}/s, while two Pods are rolled and a node drained"
+        ),
+        format_args!("{} of {}", tally.failed.len(), tally.sent),
     );
     tally
 }
@@ -83,12 +89,12 @@ async fn tally(flags: &[&str]) -> Tally {
 async fn with_the_option_no_request_is_lost() {
     let tally = tally(&[OPTION]).await;
     assert!(tally.sent > 10_000, "{tally:?}");
-    assert_eq!(tally.failed, 0, "{tally:?}");
+    assert!(tally.failed.is_empty(), "{tally:?}");
 }
 
 /// The rig is able to lose requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_the_option_some_requests_are_lost() {
     let tally = tally(&[]).await;
-    assert!(tally.failed > 0, "{tally:?}");
+    assert!(!tally.failed.is_empty(), "{tally:?}");
 }
