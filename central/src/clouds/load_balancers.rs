@@ -48,7 +48,7 @@ pub struct Demand {
 pub struct Endpoints {
     /// Those with an endpoint that is ready and does not terminate.
     pub ready: BTreeSet<String>,
-    /// Those with an endpoint that terminates.
+    /// Those with an endpoint that terminates, or that have just lost their last ready one.
     pub terminating: BTreeSet<String>,
 }
 
@@ -57,7 +57,8 @@ pub struct Endpoints {
 pub enum Presence {
     /// One at least that is ready.
     Ready,
-    /// None that is ready, and one that terminates: traffic is still served, but not for long.
+    /// None that is ready (any more), but one that terminates, or did until just now: traffic still comes,
+    /// and will not be served for long.
     Leaving,
     /// Neither.
     Absent,

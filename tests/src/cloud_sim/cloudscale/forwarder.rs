@@ -120,10 +120,12 @@ impl Balancer {
 
     fn next(&self, pool: &str, turn: &mut usize) -> Option<String> {
         let state = lock(&self.state);
-        let members = state.referring(Kind::Member, "pool", pool).filter(|member| {
-            let is_well = ["up", "no_monitor"].map(Value::from);
-            member["enabled"] == true && is_well.contains(&member["monitor_status"])
-        });
+        let members = state
+            .referring(Kind::Member, "pool", pool)
+            .filter(|member| {
+                let is_well = ["up", "no_monitor"].map(Value::from);
+                member["enabled"] == true && is_well.contains(&member["monitor_status"])
+            });
         let members: Vec<&Value> = members.collect();
         *turn += 1;
         let index = turn.checked_rem(members.len())?;

@@ -3,7 +3,7 @@
 //! | The Node has | Its member is |
 //! |---|---|
 //! | a ready endpoint | enabled, also if somebody has disabled it by hand |
-//! | none but such as terminate | disabled, once another one that stays serves by the health monitor's word; until then as it is |
+//! | just lost its last ready one | disabled, once another one that stays serves by the health monitor's word; until then as it is |
 //! | none | as it is: what was disabled stays so, and of the others the health monitor keeps traffic away |
 //!
 //! Of the members of a pool, one at least is always enabled.

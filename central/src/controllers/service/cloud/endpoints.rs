@@ -3,7 +3,7 @@
 //! Kept of a slice are the names of Nodes alone, so that all that Pods do on Nodes where others of
 //! their Service are too is no change.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,6 +20,10 @@ use crate::clouds::load_balancers::Endpoints;
 const GATHER: Duration = Duration::from_millis(100);
 /// How far apart two looks at one Service are at least.
 const GAP: Duration = Duration::from_secs(1);
+
+/// For how long a Node that has lost its last ready endpoint counts as one that is about to: a health
+/// monitor has noticed by then.
+const LOST: Duration = Duration::from_secs(30);
 
 /// What is kept of an EndpointSlice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,6 +81,9 @@ pub struct EndpointChanges {
 struct OfService {
     /// By their keys.
     slices: BTreeMap<ObjectKey, Arc<SliceView>>,
+    /// Nodes that have lost their last ready endpoint, which no load balancer shows yet, and when. What
+    /// terminates may be gone before anybody has looked.
+    lost: BTreeMap<String, Instant>,
     /// When it is to be looked at, or was last.
     look: Option<Instant>,
     /// Since when there is a change that no load balancer shows.
@@ -100,6 +107,7 @@ impl EndpointChanges {
                 Some(slice) => of_service.slices.insert(change.key.clone(), slice.clone()),
                 None => of_service.slices.remove(&change.key),
             };
+            of_service.note_lost(before.ready.clone());
             if of_service.endpoints() != before {
                 looks.push((key.clone(), of_service.next_look()));
             }
@@ -120,10 +128,13 @@ impl EndpointChanges {
             .unwrap_or_default()
     }
 
-    /// A load balancer shows all changes. Gives how long the first of them took.
-    pub(super) fn followed(&self, service: &ObjectKey) -> Option<Duration> {
-        let since = self.lock().get_mut(service)?.since.take()?;
-        Some(since.elapsed())
+    /// A load balancer shows these. Gives how long the first of the changes took.
+    pub(super) fn followed(&self, service: &ObjectKey, shown: &Endpoints) -> Option<Duration> {
+        let mut services = self.lock();
+        let of_service = services.get_mut(service)?;
+        let lost = &mut of_service.lost;
+        lost.retain(|node, _| !shown.terminating.contains(node));
+        Some(of_service.since.take()?.elapsed())
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, OfService>> {
@@ -139,7 +150,22 @@ impl OfService {
             let terminating = slice.endpoints.terminating.iter().cloned();
             all.terminating.extend(terminating);
         }
+        let lost = self.lost.iter().filter(|(_, at)| at.elapsed() < LOST);
+        all.terminating.extend(lost.map(|(node, _)| node.clone()));
         all
+    }
+
+    /// Compares what is ready with what was.
+    fn note_lost(&mut self, before: BTreeSet<String>) {
+        let now = Instant::now();
+        self.lost.extend(before.into_iter().map(|node| (node, now)));
+        let slices = self.slices.values();
+        let is_ready = |node: &String| {
+            let mut slices = slices.clone();
+            slices.any(|slice| slice.endpoints.ready.contains(node))
+        };
+        self.lost
+            .retain(|node, at| !is_ready(node) && at.elapsed() < LOST);
     }
 
     /// Soon after the first change, and some time after the last look: what changes until then is looked

@@ -186,7 +186,7 @@ impl CloudServices {
             endpoints: endpoints.filter(|_| provided.again.is_none()),
         };
         self.memories.ensured(ensured, annotations);
-        self.followed_endpoints(&service, provided, begun);
+        self.followed_endpoints(&service, pass, provided, begun);
         match begun {
             // Pods come and go: that is no news.
             Some(Cause::Endpoints) => {}
@@ -207,11 +207,18 @@ impl CloudServices {
     }
 
     /// Measures how long it took, if there was something to do.
-    fn followed_endpoints(&self, service: &ServiceView, provided: &Provided, begun: Option<Cause>) {
-        let Some(endpoints) = self.endpoints.as_ref().filter(|_| provided.again.is_none()) else {
+    fn followed_endpoints(
+        &self,
+        service: &ServiceView,
+        pass: &Pass,
+        provided: &Provided,
+        begun: Option<Cause>,
+    ) {
+        let endpoints = self.endpoints.as_ref().zip(pass.demand.endpoints.as_ref());
+        let Some((endpoints, shown)) = endpoints.filter(|_| provided.again.is_none()) else {
             return;
         };
-        let took = endpoints.followed(&service.key);
+        let took = endpoints.followed(&service.key, shown);
         if let Some(took) = took.filter(|_| begun == Some(Cause::Endpoints)) {
             self.metrics.endpoints.observe(took.as_secs_f64());
         }

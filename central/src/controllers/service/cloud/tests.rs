@@ -1,3 +1,4 @@
+mod endpoints;
 mod failures;
 mod fakes;
 mod orphans;

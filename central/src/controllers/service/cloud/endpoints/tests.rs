@@ -85,7 +85,8 @@ async fn changes_that_come_together_are_looked_at_together() {
     // For 3.5 s, every 50 ms.
     for n in 0..70 {
         let (old, new) = if n % 2 == 0 { (&a, &b) } else { (&b, &a) };
-        let [(service, delay)] = &changes.slice(&change("1", Some(old), Some(new)))[..] else {
+        let found = changes.slice(&change("1", Some(old), Some(new)));
+        let [(service, delay)] = found.as_slice() else {
             panic!("one Service is concerned");
         };
         assert_eq!(*service, key("web"));
@@ -106,8 +107,35 @@ async fn what_is_measured_is_the_time_since_the_first_change() {
     changes.slice(&change("1", Some(&a), Some(&b)));
     tokio::time::advance(Duration::from_millis(200)).await;
     assert_eq!(
-        changes.followed(&key("web")),
+        changes.followed(&key("web"), &Endpoints::default()),
         Some(Duration::from_millis(500))
     );
-    assert_eq!(changes.followed(&key("web")), None);
+    assert_eq!(changes.followed(&key("web"), &Endpoints::default()), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_loses_its_last_endpoint_is_leaving_until_that_is_shown() {
+    let changes = EndpointChanges::default();
+    let a = slice("web", &json!([endpoint("a", &json!({}))]));
+    let none = slice("web", &json!([]));
+    let terminating = || names_of(&changes.of(&key("web")).terminating);
+    // Gone at once, or in less time than it takes to look.
+    changes.slice(&change("1", None, Some(&a)));
+    assert_eq!(changes.slice(&change("1", Some(&a), Some(&none))).len(), 1);
+    assert_eq!(terminating(), ["a"]);
+    changes.followed(&key("web"), &changes.of(&key("web")));
+    assert!(terminating().is_empty());
+    // It is back before anybody has looked.
+    changes.slice(&change("1", Some(&none), Some(&a)));
+    changes.slice(&change("1", Some(&a), Some(&none)));
+    changes.slice(&change("1", Some(&none), Some(&a)));
+    assert!(terminating().is_empty());
+    // Nobody can do anything about it, and the health monitor has noticed.
+    changes.slice(&change("1", Some(&a), Some(&none)));
+    tokio::time::advance(LOST).await;
+    assert!(terminating().is_empty());
+}
+
+fn names_of(nodes: &std::collections::BTreeSet<String>) -> Vec<String> {
+    nodes.iter().cloned().collect()
 }
