@@ -52,7 +52,7 @@ figures: programs ## Prints every figure that the docs speak of; memory is that 
 	@cargo build --workspace --locked --release --bins
 	$(call say,Figures)
 	@target/debug/demo | grep '^FIGURE'
-	@cargo test --locked -p mooring-tests --test figures --test announce --test livez \
+	@cargo test --locked -p mooring-tests --test figures --test announce --test livez --test rolling \
 		--test leadership --test services_alone 2>&1 | grep '^FIGURE'
 
 .PHONY: bench-nodes

@@ -63,11 +63,27 @@ HEADER
         --show-only templates/fence-services.yaml
 }
 
+# What central may do besides with --endpoint-aware-members, on stdout.
+render_endpoints() {
+    cat <<'HEADER'
+# What mooring-central may do besides with --endpoint-aware-members: apply it after mooring.yaml.
+# Rendered from deploy/chart/mooring by deploy/render.sh. Do not edit here: change the chart, then
+# render again.
+HEADER
+    "$helm" template mooring "$chart" \
+        --namespace mooring-system \
+        --values "$manifests/values.yaml" \
+        --set central.loadBalancers.endpointAwareMembers=true \
+        --kube-version 1.36.0 \
+        --show-only templates/central-endpoints.yaml
+}
+
 # Each file of deploy/manifests that is rendered: name, then what renders it.
 rendered=(
     "mooring.yaml render"
     "phoenixnap-kube-vip.yaml render_phoenixnap kube-vip"
     "phoenixnap-l2.yaml render_phoenixnap l2"
+    "endpoint-aware-members.yaml render_endpoints"
 )
 
 # What the chart must refuse, and with which words.

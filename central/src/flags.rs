@@ -155,6 +155,8 @@ pub struct ServiceFlags {
     pub delete_orphans: bool,
     /// `--health-target`, and `--health-target-port`.
     pub health: HealthTarget,
+    /// `--endpoint-aware-members`.
+    pub follows_endpoints: bool,
 }
 
 /// Leader election.
@@ -331,6 +333,7 @@ fn read_services(reader: &mut Reader<'_>) -> ServiceFlags {
         resync_period: Some(period).filter(|period| !period.is_zero()),
         delete_orphans: reader.bool("delete-orphans"),
         health: read_health_target(reader),
+        follows_endpoints: reader.bool("endpoint-aware-members"),
     };
     if flags.own_class.is_none() && !flags.serves_classless {
         reader.other_fault(

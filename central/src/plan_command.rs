@@ -69,12 +69,15 @@ async fn run(flags: PlanFlags) -> anyhow::Result<()> {
         l2_networks: opened.machines.is_some() || has_segment,
         cloud: true,
     };
-    let snapshot = Snapshot::take(client.clone()).await?;
+    let follows_endpoints =
+        flags.common.services.follows_endpoints && load_balancers.follows_endpoints();
+    let snapshot = Snapshot::take(client.clone(), follows_endpoints).await?;
     let chosen = services::choose(&flags, client, &snapshot, &routing).await?;
     let mut all = Vec::new();
     for service in chosen {
         let demand = Demand {
             health: flags.common.services.health,
+            endpoints: snapshot.endpoints(&service),
             ..demand(
                 &service,
                 snapshot.nodes.clone(),

@@ -143,13 +143,16 @@ impl Program {
     }
 
     /// Services are followed if anybody serves them; L2Networks, if there are machines that a file
-    /// describes.
+    /// describes; EndpointSlices, if that is asked for and makes a difference.
     fn follows(&self) -> Follows {
         let serves = self.flags.controllers.service;
         let networks = serves && self.has_networks();
+        let load_balancers = self.opened.load_balancers.as_ref().filter(|_| serves);
+        let can_follow = load_balancers.is_some_and(|cloud| cloud.follows_endpoints());
         Follows {
-            services: networks || (serves && self.opened.load_balancers.is_some()),
+            services: networks || load_balancers.is_some(),
             networks,
+            endpoints: can_follow && self.flags.services.follows_endpoints,
         }
     }
 
@@ -254,6 +257,13 @@ impl Program {
             }
         });
         let load_balancers = self.opened.load_balancers.clone();
+        let endpoints = self.follows().endpoints;
+        if flags.follows_endpoints && !endpoints {
+            tracing::warn!(
+                "--endpoint-aware-members has no effect: this cloud cannot stop sending traffic to a \
+                 member without cutting connections"
+            );
+        }
         let cloud = load_balancers.map(|load_balancers| service::Cloud {
             load_balancers,
             options: service::Options {
@@ -262,6 +272,7 @@ impl Program {
                 health: flags.health,
             },
             node_changes: watched.node_changes.clone(),
+            endpoints: endpoints.then(|| watched.endpoint_changes.clone()),
             metrics,
         });
         let work = service::Work {

@@ -40,8 +40,11 @@ pub mod labels {
         "node.kubernetes.io/exclude-from-external-load-balancers";
     /// Set by installers on Nodes of the control plane; read by the node daemon.
     pub const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
-    /// Set by Kubernetes on every EndpointSlice of a Service; read by the node daemon.
+    /// Set by Kubernetes on every EndpointSlice of a Service; read by both programs.
     pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
+    /// Set by Kubernetes on the EndpointSlices of Services without a cluster IP, which no load balancer
+    /// leads to; read by central.
+    pub const HEADLESS: &str = "service.kubernetes.io/headless";
 }
 
 /// Annotations.

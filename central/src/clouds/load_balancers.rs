@@ -9,6 +9,7 @@
 //! ([`Progress::Wait`]), so that no worker is occupied, and each pass plans anew from what the
 //! cluster says then.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +38,44 @@ pub struct Demand {
     pub cluster: Option<String>,
     /// Who is asked about its health.
     pub health: HealthTarget,
+    /// Where its endpoints are. `None`: nobody follows that, or it makes no difference, and all Nodes
+    /// are given traffic.
+    pub endpoints: Option<Endpoints>,
+}
+
+/// The Nodes that have endpoints of a Service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Endpoints {
+    /// Those with an endpoint that is ready and does not terminate.
+    pub ready: BTreeSet<String>,
+    /// Those with an endpoint that terminates, or that have just lost their last ready one.
+    pub terminating: BTreeSet<String>,
+}
+
+/// What a Node has of a Service's endpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// One at least that is ready.
+    Ready,
+    /// None that is ready (any more), but one that terminates, or did until just now: traffic still comes,
+    /// and will not be served for long.
+    Leaving,
+    /// Neither.
+    Absent,
+}
+
+impl Endpoints {
+    /// What this Node has of them.
+    #[must_use]
+    pub fn on(&self, node: &str) -> Presence {
+        if self.ready.contains(node) {
+            Presence::Ready
+        } else if self.terminating.contains(node) {
+            Presence::Leaving
+        } else {
+            Presence::Absent
+        }
+    }
 }
 
 /// Who is asked, on each Node, whether that should get a Service's traffic.
@@ -335,6 +374,12 @@ pub trait LoadBalancers: Send + Sync {
     /// # Errors
     /// [`Setback`], never [`Setback::Stopped`] or [`Setback::Invalid`].
     async fn prepare_removal(&self, demand: &Demand) -> Result<Box<dyn Prepared>, Setback>;
+
+    /// Whether members follow [`Demand::endpoints`]: the cloud can stop sending traffic to one without
+    /// cutting the connections that it has.
+    fn follows_endpoints(&self) -> bool {
+        false
+    }
 
     /// What of a Service's own fields goes with its load balancer, and goes last.
     fn leavings(&self, _service: &ServiceView) -> Leavings {

@@ -23,7 +23,9 @@ use super::Context;
 use super::address_pool::Allocations;
 use crate::service_view::ServiceView;
 use cloud::CloudServices;
-pub use cloud::{Cloud, Metrics, NodeChanges, Options, demand};
+pub use cloud::{
+    Cloud, EndpointChanges, Metrics, NodeChanges, Options, SliceView, demand, watched_slices,
+};
 use failure::Failure;
 use l2::L2Services;
 pub use routing::{Routing, Server};

@@ -6,15 +6,17 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail, ensure};
 use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
-use mooring_common::k8s::{ObjectKey, Slim};
+use mooring_common::k8s::{Change, ObjectKey, Slim};
 use mooring_common::node_view::NodeView;
 use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
 use super::flags::PlanFlags;
-use crate::controllers::service::Routing;
+use crate::clouds::load_balancers::Endpoints;
+use crate::controllers::service::{EndpointChanges, Routing, SliceView};
 use crate::service_view::ServiceView;
 
 /// Where `kubectl apply` keeps what it has applied.
@@ -24,10 +26,16 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 pub(super) struct Snapshot {
     pub(super) services: Vec<Arc<ServiceView>>,
     pub(super) nodes: Vec<Arc<NodeView>>,
+    /// Where endpoints are, if that is followed.
+    endpoints: Option<EndpointChanges>,
 }
 
 impl Snapshot {
-    pub(super) async fn take(client: Client) -> anyhow::Result<Self> {
+    pub(super) async fn take(client: Client, follows_endpoints: bool) -> anyhow::Result<Self> {
+        let endpoints = match follows_endpoints {
+            true => Some(endpoints(client.clone()).await?),
+            false => None,
+        };
         let everything = ListParams::default();
         let services = Api::<Service>::all(client.clone());
         let services = services.list(&everything).await;
@@ -35,8 +43,31 @@ impl Snapshot {
         Ok(Self {
             services: views(services.context("the cluster's Services cannot be listed")?),
             nodes: views(nodes.context("the cluster's Nodes cannot be listed")?),
+            endpoints,
         })
     }
+
+    /// Where the endpoints of a Service are, if load balancers go by that.
+    pub(super) fn endpoints(&self, service: &ServiceView) -> Option<Endpoints> {
+        let endpoints = self.endpoints.as_ref().filter(|_| service.is_local);
+        endpoints.map(|endpoints| endpoints.of(&service.key))
+    }
+}
+
+async fn endpoints(client: Client) -> anyhow::Result<EndpointChanges> {
+    let listed = Api::<EndpointSlice>::all(client)
+        .list(&ListParams::default())
+        .await
+        .context("the cluster's EndpointSlices cannot be listed")?;
+    let endpoints = EndpointChanges::default();
+    for slice in listed {
+        endpoints.slice(&Change {
+            key: ObjectKey::new(slice.namespace().unwrap_or_default(), slice.name_any()),
+            old: None,
+            new: Some(Arc::new(SliceView::slim(slice))),
+        });
+    }
+    Ok(endpoints)
 }
 
 fn views<V: Slim>(listed: kube::core::ObjectList<V::Object>) -> Vec<Arc<V>>

@@ -18,6 +18,7 @@ use crate::service_view::ServiceView;
 pub(super) struct Follows {
     pub(super) services: bool,
     pub(super) networks: bool,
+    pub(super) endpoints: bool,
 }
 
 /// The caches, warm on the leader and on those that stand by, and the queues that they feed.
@@ -27,6 +28,8 @@ pub(super) struct Watched {
     pub(super) bearers: Arc<Bearers>,
     pub(super) services: Arc<Cache<ServiceView>>,
     pub(super) node_changes: Arc<service::NodeChanges>,
+    pub(super) slices: Arc<Cache<service::SliceView>>,
+    pub(super) endpoint_changes: Arc<service::EndpointChanges>,
     pub(super) networks: Arc<Cache<NetworkView>>,
     pub(super) allocations: Arc<Allocations>,
     pub(super) node_queue: Arc<node_init::Queue>,
@@ -42,6 +45,8 @@ impl Watched {
             bearers: Arc::default(),
             services: Arc::default(),
             node_changes: Arc::default(),
+            slices: Arc::default(),
+            endpoint_changes: Arc::default(),
             networks: Arc::default(),
             allocations: Arc::default(),
             node_queue: node_init::queue(),
@@ -76,6 +81,16 @@ impl Watched {
         }
     }
 
+    fn slice_changed(&self, change: &Change<service::SliceView>) {
+        for (key, delay) in self.endpoint_changes.slice(change) {
+            let service = self.services.get(&key);
+            // Of one that is not known yet there will be a look anyway.
+            if service.is_some_and(|service| service.is_local && service.is_load_balancer) {
+                self.service_queue.add_after(key, delay);
+            }
+        }
+    }
+
     pub(super) async fn follow(
         self,
         client: Client,
@@ -107,7 +122,16 @@ impl Watched {
                 self.networks.follow(api, config(), tell).await;
             }
         };
-        tokio::join!(nodes, services, networks);
+        let slices = async {
+            if follows.endpoints {
+                let tell = |change| self.slice_changed(&change);
+                let api = Api::all(client.clone());
+                self.slices
+                    .follow(api, service::watched_slices(), tell)
+                    .await;
+            }
+        };
+        tokio::join!(nodes, services, networks, slices);
     }
 
     pub(super) async fn synced(&self, follows: Follows) {

@@ -15,6 +15,7 @@
 //! | change it by hand | [`set_in`](Cloudscale::set_in), [`change_in`](Cloudscale::change_in), [`take`](Cloudscale::take), [`set_status`](Cloudscale::set_status) |
 //! | look | [`all`](Cloudscale::all), [`get`](Cloudscale::get), [`named`](Cloudscale::named), [`members_of`](Cloudscale::members_of), [`snapshot`](Cloudscale::snapshot) |
 //! | say how it behaves | [`behave`](Cloudscale::behave), [`set_latency`](Cloudscale::set_latency), [`faults`](Cloudscale::faults), [`kill_switch`](Cloudscale::kill_switch), [`set_down`](Cloudscale::set_down) |
+//! | let it forward | [`forward`](Cloudscale::forward): connections to its members, by what its monitors find |
 //! | ask what was asked | [`calls`](Cloudscale::calls), [`concurrent_writes`](Cloudscale::concurrent_writes), [`member_posts`](Cloudscale::member_posts) |
 //! | ask what was served | [`traffic`](Cloudscale::traffic), [`outages`](Cloudscale::outages), [`gaps_in_calls`](Cloudscale::gaps_in_calls) |
 
@@ -24,6 +25,7 @@ mod behaviour;
 mod by_hand;
 mod control;
 mod floating_ips;
+mod forwarder;
 mod in_flight;
 mod kind;
 mod machine;
@@ -43,6 +45,7 @@ use anyhow::Result;
 use serde_json::Value;
 
 pub use behaviour::Behaviour;
+pub use forwarder::Forwarder;
 pub use kind::Kind;
 pub use machine::{Interface, Machine, SUBNET};
 pub use snapshot::CloudState;

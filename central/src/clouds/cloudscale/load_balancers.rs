@@ -18,6 +18,7 @@ mod annotations;
 mod apply;
 mod assembly;
 mod desired;
+mod endpoints;
 mod floating_ips;
 mod listings;
 mod machines;
@@ -51,10 +52,13 @@ use crate::inventory::Inventory;
 use crate::service_view::{Ingress, ServiceView};
 use annotations::Options;
 use apply::Work;
+use desired::{Desired, Machines};
+use endpoints::Presences;
 use listings::Listings;
 use machines::Finder;
 use memory::{Known, Memory};
 use observe::{Found, Question};
+use observed::Observed;
 use removal::Removal;
 use step::Step;
 
@@ -101,7 +105,8 @@ struct Ensurance {
     as_of: Instant,
     steps: Vec<Step>,
     shown: Shown,
-    /// When to look again, if not all of the Nodes' machines could be asked for.
+    /// When to look again, if not all of the Nodes' machines could be asked for, or if members wait for
+    /// others to serve.
     again: Option<Duration>,
 }
 
@@ -115,7 +120,7 @@ impl Ensurance {
             mut notices,
             again,
         } = shared.machines.find(&nodes).await;
-        let desired = desired::desired(demand, &options, &machines);
+        let mut desired = desired::desired(demand, &options, &machines);
         let (known, as_of) = match shared.find(&question, &desired).await? {
             Found::Nothing(begun) => (None, begun),
             Found::One(known) => (Some(*known), question.asked),
@@ -125,6 +130,10 @@ impl Ensurance {
         shared
             .check_floating_ips(demand, &question, &desired, observed)
             .await?;
+        let again = shared
+            .follow_endpoints(demand, &machines, &mut desired, observed)
+            .await?
+            .or(again);
         let is_changing = observed.is_some_and(|observed| observed.balancer.is_changing);
         notices.extend(desired::notices(
             demand, &options, &desired, &machines, observed,
@@ -159,6 +168,26 @@ impl Ensurance {
             shown,
             again,
         })
+    }
+}
+
+impl Shared {
+    /// Says of each member that is wanted whether it is enabled, where the endpoints of the Service are
+    /// followed. Gives when to look again, if some wait for others to serve.
+    async fn follow_endpoints(
+        &self,
+        demand: &Demand,
+        machines: &Machines,
+        desired: &mut Desired,
+        observed: Option<&Observed>,
+    ) -> Result<Option<Duration>, CloudError> {
+        let presences = Presences::of(demand, machines);
+        let (Some(presences), Some(observed)) = (presences, observed) else {
+            return Ok(None);
+        };
+        let serving = self.serving(&presences.to_ask(desired, observed)).await?;
+        let is_held = presences.settle(desired, observed, &serving);
+        Ok(self.memory.held(&demand.service.uid, is_held))
     }
 }
 
@@ -241,6 +270,10 @@ impl LoadBalancers for Balancers {
 
     fn component(&self) -> &'static str {
         COMPONENT
+    }
+
+    fn follows_endpoints(&self) -> bool {
+        true
     }
 
     async fn prepare(&self, demand: &Demand) -> Result<Box<dyn Prepared>, Setback> {

@@ -1,7 +1,8 @@
 //! Services that a cloud gives load balancers.
 //!
 //! **Flow.** A Service is looked at when it changes; when Nodes have changed in a way that matters,
-//! together with all others, and after whatever does not wait for Nodes; and regularly, for somebody
+//! together with all others, and after whatever does not wait for Nodes; soon, when its endpoints are on
+//! other Nodes than before, where that is followed; and regularly, for somebody
 //! may have changed what is in the cloud. A pass asks the provider for a plan and has it carried
 //! out; what takes its time in the cloud is waited for between passes.
 //!
@@ -13,6 +14,7 @@
 //! **Assumptions.** Services of other classes are others', their finalizers too.
 
 mod cluster;
+mod endpoints;
 mod gate;
 mod memory;
 mod metrics;
@@ -39,6 +41,7 @@ use crate::clouds::load_balancers::{Demand, HealthTarget, LoadBalancers};
 use crate::controllers::Context;
 use crate::service_view::ServiceView;
 use cluster::{Cluster, RealCluster, Reporter};
+pub use endpoints::{EndpointChanges, SliceView, watched as watched_slices};
 use memory::{Gone, Memories};
 pub use metrics::Metrics;
 pub use node_rounds::NodeChanges;
@@ -65,6 +68,8 @@ pub struct Cloud {
     pub options: Options,
     /// Where changes of Nodes are counted.
     pub node_changes: Arc<NodeChanges>,
+    /// Where endpoints are, if load balancers go by that (`--endpoint-aware-members`).
+    pub endpoints: Option<Arc<EndpointChanges>>,
     /// What is counted.
     pub metrics: Metrics,
 }
@@ -81,6 +86,7 @@ pub(super) struct CloudServices {
     routing: Routing,
     options: Options,
     node_changes: Arc<NodeChanges>,
+    endpoints: Option<Arc<EndpointChanges>>,
     metrics: Metrics,
     memories: Memories,
     status: Status,
@@ -108,6 +114,7 @@ impl CloudServices {
             cloud: cloud.load_balancers,
             options: cloud.options,
             node_changes: cloud.node_changes,
+            endpoints: cloud.endpoints,
             metrics: cloud.metrics,
             memories: Memories::default(),
             status: Status::default(),
@@ -215,8 +222,11 @@ impl CloudServices {
 
     fn demand(&self, service: &Arc<ServiceView>) -> Demand {
         let (nodes, services) = (self.cluster.nodes(), self.cluster.services());
+        // Elsewhere, Nodes without endpoints forward to others.
+        let endpoints = self.endpoints.as_ref().filter(|_| service.is_local);
         Demand {
             health: self.options.health,
+            endpoints: endpoints.map(|endpoints| endpoints.of(&service.key)),
             ..demand(service, nodes, &services, &self.routing)
         }
     }
@@ -233,7 +243,7 @@ impl CloudServices {
 }
 
 /// What a pass over a Service goes by, in a cluster with these Nodes and Services. Who is asked about
-/// its health is not said here.
+/// its health, and where its endpoints are, is not said here.
 #[must_use]
 pub fn demand(
     service: &Arc<ServiceView>,
@@ -255,6 +265,7 @@ pub fn demand(
         others,
         cluster: cluster.map(|service| service.uid.clone()),
         health: HealthTarget::default(),
+        endpoints: None,
     }
 }
 

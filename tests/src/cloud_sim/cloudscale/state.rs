@@ -122,6 +122,12 @@ impl State {
         rows.change(uuid, |balancer| balancer["status"] = json!(status));
     }
 
+    /// Changes what is shown of a member's health, which is no write.
+    pub(super) fn show_health(&mut self, member: &str, status: &str) {
+        let rows = self.rows_mut(Kind::Member);
+        rows.change(member, |member| member["monitor_status"] = json!(status));
+    }
+
     /// Takes an object away with all that is part of it; whether it was there.
     pub(super) fn remove(&mut self, kind: Kind, key: &str) -> bool {
         if self.rows(kind).get(key).is_none() {

@@ -47,6 +47,9 @@ pub(crate) struct Member {
     /// The port that the health monitor asks.
     #[serde(default, deserialize_with = "lenient")]
     pub(crate) monitor_port: Option<u16>,
+    /// What the health monitor says: `up`, `down`, `changing`, `no_monitor`, `unknown`.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(crate) monitor_status: Option<String>,
 }
 
 /// One listener.

@@ -40,7 +40,7 @@ pub(super) struct Work<'a> {
     as_of: Instant,
     /// The pools that this plan has made.
     planned: Vec<String>,
-    /// The first member that was refused. From then on nothing is taken away.
+    /// The first member that was refused. From then on nothing is taken away or disabled.
     refused: Option<CloudError>,
 }
 
@@ -83,7 +83,7 @@ impl<'a> Work<'a> {
         for step in steps {
             let puts_back = before.filter(|(before, _)| is_cut(before, step));
             let is_left = self.refused.is_some()
-                && (takes_away(step) || puts_back.is_some_and(|(_, was_left)| was_left));
+                && (withdraws(step) || puts_back.is_some_and(|(_, was_left)| was_left));
             before = Some((step, is_left));
             if is_left {
                 continue;
@@ -310,6 +310,11 @@ fn is_cut(first: &Step, second: &Step) -> bool {
         (Step::DeleteListener { .. }, Step::CreateListener { .. })
             | (Step::DeleteMember { .. }, Step::CreateMember { .. })
     )
+}
+
+/// Whether there is less to serve with after the step.
+fn withdraws(step: &Step) -> bool {
+    takes_away(step) || matches!(step, Step::SwitchMember { enabled: false, .. })
 }
 
 fn takes_away(step: &Step) -> bool {

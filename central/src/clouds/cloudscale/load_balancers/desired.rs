@@ -1,4 +1,4 @@
-//! The load balancer that a Service is to have.
+//! The load balancer that a Service is to have. All members are enabled as far as this file goes.
 
 mod notices;
 

@@ -6,10 +6,15 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::observed::Observed;
+
+/// How long it takes until members that have to wait for others are looked at again: so often soon,
+/// then later, for some Pods terminate for hours.
+const HELD: (u32, Duration, Duration) = (15, Duration::from_secs(1), Duration::from_secs(10));
 
 /// A load balancer as it is known.
 #[derive(Clone, Debug)]
@@ -42,6 +47,8 @@ struct Entry {
     uuid: Option<String>,
     /// How often in a row the cloud was found at work on it.
     waits: u32,
+    /// How often in a row members had to wait for others to serve.
+    holds: u32,
     /// Held by whoever writes.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
@@ -141,6 +148,16 @@ impl Memory {
     /// It is at rest.
     pub(super) fn rested(&self, uid: &str) {
         self.with(uid, |entry| entry.waits = 0);
+    }
+
+    /// Whether members of it have to wait for others to serve. Gives when to look again, if so.
+    pub(super) fn held(&self, uid: &str, is_held: bool) -> Option<Duration> {
+        let (often, soon, later) = HELD;
+        self.with(uid, |entry| {
+            entry.holds = if is_held { entry.holds + 1 } else { 0 };
+            let after = if entry.holds <= often { soon } else { later };
+            is_held.then_some(after)
+        })
     }
 
     /// A floating IP leads to this one now, and so to no other.

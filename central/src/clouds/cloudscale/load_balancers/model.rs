@@ -25,12 +25,12 @@ pub(super) struct PoolSpec {
     pub(super) protocol: String,
 }
 
-/// A member of a pool. Nothing of it can be changed in place.
+/// A member of a pool. Nothing of it can be changed in place but whether it is enabled.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct MemberSpec {
     /// `10.0.0.1:30080`, `[fd00::1]:30080`.
     pub(super) name: String,
-    /// Whether it is given traffic. Always true of what is wanted.
+    /// Whether it is given new connections. Those that it has go on.
     pub(super) enabled: bool,
     /// Its address, in canonical form.
     pub(super) address: String,

@@ -1,6 +1,6 @@
 //! What there is for a Service, from memory or from listings.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -152,6 +152,25 @@ impl Shared {
             Selection::Own { .. } => Ok(listing),
             _ => self.listings.balancers(question.asked).await,
         }
+    }
+
+    /// The UUIDs of those members of these pools that serve: they are enabled, and the health monitor
+    /// says so, or there is none.
+    ///
+    /// # Errors
+    /// [`CloudError`] unless the answers are complete.
+    pub(super) async fn serving(&self, pools: &[String]) -> Result<HashSet<String>, CloudError> {
+        let mut serving = HashSet::new();
+        for pool in pools {
+            let members = self.listings.members(pool).await?.into_iter();
+            let served = members.filter(|member| {
+                let status = member.monitor_status.as_deref();
+                let is_well = status.is_none_or(|status| ["up", "no_monitor"].contains(&status));
+                member.enabled.unwrap_or(true) && is_well
+            });
+            serving.extend(served.map(|member| member.uuid));
+        }
+        Ok(serving)
     }
 
     /// A load balancer with all its parts, and since when that holds.

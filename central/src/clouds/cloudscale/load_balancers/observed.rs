@@ -161,6 +161,7 @@ impl Observed {
             }
             Step::RenamePool { pool, .. }
             | Step::CreateMember { pool, .. }
+            | Step::SwitchMember { pool, .. }
             | Step::DeleteMember { pool, .. }
             | Step::CreateMonitor { pool, .. }
             | Step::DeleteMonitor { pool, .. }
@@ -189,6 +190,11 @@ impl Pool {
                 uuid,
                 spec: spec.clone(),
             }),
+            Step::SwitchMember { uuid, enabled, .. } => {
+                for member in self.members.iter_mut().filter(|m| m.uuid == *uuid) {
+                    member.spec.enabled = *enabled;
+                }
+            }
             Step::DeleteMember { uuid, .. } => self.members.retain(|m| m.uuid != *uuid),
             Step::CreateMonitor { monitor: spec, .. } => self.monitors.push(Monitor {
                 uuid,

@@ -67,6 +67,7 @@ fn changes(desired: &Desired, observed: &Observed) -> Vec<Step> {
     }
     let listeners = listeners::all(&pools, observed);
     steps.extend(listeners.steps());
+    steps.extend(members.iter().flat_map(members::Changes::disabled));
     steps.extend(members.iter().flat_map(members::Changes::leaves));
     steps.extend(pools.deleted());
     let missing = desired.floating_ips.difference(&observed.floating_ips);
@@ -92,4 +93,4 @@ fn marked(desired: &Desired, observed: &Observed) -> Option<Step> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -53,6 +53,16 @@ pub(super) fn request(step: &Step, balancer: &str, planned: &[String]) -> Option
             parts::members_path(&pool(to)?),
             member_body(member),
         ),
+        Step::SwitchMember {
+            pool: of,
+            uuid,
+            enabled,
+            ..
+        } => {
+            let members = parts::members_path(&pool(of)?);
+            let path = format!("{members}/{uuid}");
+            patch("switch_member", path, json!({"enabled": enabled}))
+        }
         Step::DeleteMember {
             pool: from, uuid, ..
         } => {
@@ -131,6 +141,8 @@ fn member_body(member: &MemberSpec) -> Value {
         "subnet": member.subnet,
     });
     put(&mut body, "monitor_port", member.monitor_port);
+    // What is not said is true.
+    put(&mut body, "enabled", (!member.enabled).then_some(false));
     body
 }
 

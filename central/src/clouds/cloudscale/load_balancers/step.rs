@@ -57,6 +57,14 @@ pub(super) enum Step {
     DeletePool { uuid: String, name: String },
     /// Puts a member into a pool.
     CreateMember { pool: PoolRef, member: MemberSpec },
+    /// Lets a member get new connections, or none.
+    SwitchMember {
+        pool: PoolRef,
+        uuid: String,
+        /// Its name.
+        member: String,
+        enabled: bool,
+    },
     /// Takes a member out of a pool. `impact`: what users notice until the next step is done.
     DeleteMember {
         pool: PoolRef,
@@ -175,7 +183,17 @@ impl fmt::Display for Step {
             }
             Self::DeletePool { uuid, name } => write!(f, "delete pool {name} ({uuid})"),
             Self::CreateMember { pool, member } => {
-                write!(f, "add member {} to {pool}", member.name)
+                let how = if member.enabled { "" } else { ", disabled" };
+                write!(f, "add member {} to {pool}{how}", member.name)
+            }
+            Self::SwitchMember {
+                pool,
+                uuid,
+                member,
+                enabled,
+            } => {
+                let verb = if *enabled { "enable" } else { "disable" };
+                write!(f, "{verb} member {member} ({uuid}) of {pool}")
             }
             Self::DeleteMember {
                 pool, uuid, member, ..

@@ -116,6 +116,7 @@ fn demand(number: usize, nodes: usize) -> Demand {
         others: Vec::new(),
         cluster: Some("cluster".to_owned()),
         health: HealthTarget::default(),
+        endpoints: None,
     }
 }
 

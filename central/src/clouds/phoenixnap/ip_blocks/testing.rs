@@ -447,6 +447,7 @@ pub(crate) fn demand(service: &ServiceView, others: &[ServiceView]) -> Demand {
         others: others.cloned().map(Arc::new).collect(),
         cluster: None,
         health: HealthTarget::default(),
+        endpoints: None,
     }
 }
 

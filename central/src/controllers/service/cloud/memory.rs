@@ -7,7 +7,7 @@ use std::time::Duration;
 use mooring_common::k8s::ObjectKey;
 use tokio::time::Instant;
 
-use crate::clouds::load_balancers::Notice;
+use crate::clouds::load_balancers::{Endpoints, Notice};
 use crate::service_view::ServiceView;
 
 /// After how long a notice is reported again that still holds.
@@ -16,6 +16,8 @@ const NOTICE_AGAIN: Duration = Duration::from_secs(3600);
 /// Why there may be something to do for a Service. The later, the more it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Cause {
+    /// Its endpoints are on other Nodes than when its load balancer was last as wanted.
+    Endpoints,
     /// Nodes have changed since its load balancer was last as wanted.
     Nodes,
     /// Neither has changed: somebody has changed what is in the cloud.
@@ -50,8 +52,8 @@ struct State {
 
 #[derive(Debug, Default)]
 struct Memory {
-    /// For what it last was as wanted, and how many changes of Nodes there had been by then.
-    ensured: Option<(Arc<ServiceView>, u64)>,
+    /// For what it last was as wanted.
+    ensured: Option<Ensured>,
     /// What was begun and has not come to its end.
     begun: Option<(Arc<ServiceView>, Cause)>,
     /// The disruptive steps that were told of.
@@ -63,6 +65,17 @@ struct Memory {
     elsewhere: bool,
     /// Its class was another's: the finalizer is too.
     foreign: bool,
+}
+
+/// What a load balancer that is as wanted goes by.
+#[derive(Clone, Debug)]
+pub(super) struct Ensured {
+    /// The Service.
+    pub(super) service: Arc<ServiceView>,
+    /// How many changes of Nodes there had been.
+    pub(super) node_changes: u64,
+    /// Where its endpoints were. `None`: that is not followed, or something of it is left to do.
+    pub(super) endpoints: Option<Endpoints>,
 }
 
 impl Memories {
@@ -92,16 +105,24 @@ impl Memories {
         memory.is_some_and(|memory| memory.foreign)
     }
 
-    /// Why there may be something to do, with this many changes of Nodes by now.
-    pub(super) fn cause(&self, service: &ServiceView, node_changes: u64) -> Cause {
+    /// Why there may be something to do, with this many changes of Nodes by now, and with endpoints
+    /// there.
+    pub(super) fn cause(
+        &self,
+        service: &ServiceView,
+        node_changes: u64,
+        endpoints: Option<&Endpoints>,
+    ) -> Cause {
         let state = self.lock();
         let memory = state.by_uid.get(&service.uid);
         match memory.and_then(|memory| memory.ensured.as_ref()) {
-            Some((before, changes)) if state.alike(before, service) => {
-                if *changes == node_changes {
-                    Cause::Drift
-                } else {
+            Some(before) if state.alike(&before.service, service) => {
+                if before.node_changes != node_changes {
                     Cause::Nodes
+                } else if before.endpoints.as_ref() != endpoints {
+                    Cause::Endpoints
+                } else {
+                    Cause::Drift
                 }
             }
             _ => Cause::Service,
@@ -142,14 +163,14 @@ impl Memories {
     /// All is as this Service wants it; these annotations are ours.
     pub(super) fn ensured(
         &self,
-        service: &Arc<ServiceView>,
-        node_changes: u64,
+        ensured: Ensured,
         annotations: impl Iterator<Item = &'static str>,
     ) {
         let mut state = self.lock();
         state.written.extend(annotations);
-        let memory = state.by_uid.entry(service.uid.clone()).or_default();
-        memory.ensured = Some((service.clone(), node_changes));
+        let uid = ensured.service.uid.clone();
+        let memory = state.by_uid.entry(uid).or_default();
+        memory.ensured = Some(ensured);
         memory.begun = None;
         memory.disruption = None;
         memory.removing = false;

@@ -13,6 +13,7 @@ pub struct Metrics {
     pub(super) round: Histogram,
     pub(super) update: Histogram,
     pub(super) orphans: Gauge,
+    pub(super) endpoints: Histogram,
 }
 
 impl Metrics {
@@ -26,6 +27,7 @@ impl Metrics {
             round: seconds(),
             update: seconds(),
             orphans: Gauge::default(),
+            endpoints: Histogram::new(exponential_buckets(0.1, 2.0, 12)),
         };
         registry.register(
             "service_controller_loadbalancer_sync",
@@ -51,6 +53,11 @@ impl Metrics {
             "mooring_load_balancers_orphaned",
             "Load balancers that bear the marks of this cluster and of a Service that is no more",
             metrics.orphans.clone(),
+        );
+        registry.register(
+            "mooring_load_balancer_endpoints_latency_seconds",
+            "Seconds from a change of where a Service has endpoints until its load balancer showed it",
+            metrics.endpoints.clone(),
         );
         metrics
     }

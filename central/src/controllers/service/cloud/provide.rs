@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::cluster::Reporter;
 use super::gate::{Aim, PassGate};
-use super::memory::Cause;
+use super::memory::{Cause, Ensured};
 use super::setback::Attempt;
 use super::status::address;
 use super::{CloudServices, SOON};
@@ -23,6 +23,7 @@ struct Pass {
     cause: Cause,
     /// How many changes of Nodes there had been.
     node_changes: u64,
+    demand: Demand,
     begun: Instant,
 }
 
@@ -30,10 +31,13 @@ impl CloudServices {
     pub(super) async fn provide(&self, service: Arc<ServiceView>) -> Outcome<Failure> {
         // Counted before they are read: a Node that comes in between is news once more.
         let node_changes = self.node_changes.count();
-        let cause = self.memories.cause(&service, node_changes);
+        let demand = self.demand(&service);
+        let endpoints = demand.endpoints.as_ref();
+        let cause = self.memories.cause(&service, node_changes, endpoints);
         let pass = Pass {
             cause,
             node_changes,
+            demand,
             begun: Instant::now(),
         };
         let mut attempt = Attempt::to(pass.cause);
@@ -57,8 +61,8 @@ impl CloudServices {
         pass: &Pass,
         attempt: &mut Attempt,
     ) -> Result<Outcome<Failure>, super::setback::Cause> {
-        let demand = self.demand(&service);
-        let prepared = match self.cloud.prepare(&demand).await {
+        let demand = &pass.demand;
+        let prepared = match self.cloud.prepare(demand).await {
             Ok(prepared) => prepared,
             Err(setback) => {
                 if demand.nodes.is_empty() {
@@ -79,12 +83,12 @@ impl CloudServices {
         }
         let is_changed = pass.cause == Cause::Service && self.memories.was_ensured(&service);
         if !shown.steps.is_empty() || !has_finalizer || is_changed {
-            self.begin(&service, pass.cause, &demand, &shown).await;
+            self.begin(&service, pass.cause, demand, &shown).await;
         }
         self.tell_notices(&service, &shown.notices).await;
         let aim = match pass.cause {
             Cause::Nodes => Aim::FollowNodes,
-            Cause::Drift | Cause::Service => Aim::Provide,
+            Cause::Endpoints | Cause::Drift | Cause::Service => Aim::Provide,
         };
         let gate = PassGate::new(self, service.clone(), aim);
         let progress = prepared.carry_out(&gate).await;
@@ -112,7 +116,7 @@ impl CloudServices {
             for step in &shown.steps {
                 tracing::info!(impact = %step.impact, "to do: {}", step.step);
             }
-            if cause != Cause::Nodes {
+            if cause > Cause::Nodes {
                 let reason = reasons::ENSURING_LOAD_BALANCER;
                 self.normal(&about, reason, "Ensuring load balancer").await;
             }
@@ -175,9 +179,17 @@ impl CloudServices {
             service = Arc::new(written);
         }
         let annotations = provided.annotations.iter().map(|(key, _)| *key);
-        self.memories
-            .ensured(&service, pass.node_changes, annotations);
+        let endpoints = pass.demand.endpoints.clone();
+        let ensured = Ensured {
+            service: service.clone(),
+            node_changes: pass.node_changes,
+            endpoints: endpoints.filter(|_| provided.again.is_none()),
+        };
+        self.memories.ensured(ensured, annotations);
+        self.followed_endpoints(&service, pass, provided, begun);
         match begun {
+            // Pods come and go: that is no news.
+            Some(Cause::Endpoints) => {}
             Some(Cause::Nodes) => self.followed(&service, pass).await,
             Some(_) => {
                 self.ensured(&service).await;
@@ -192,6 +204,24 @@ impl CloudServices {
     async fn ensured(&self, service: &ServiceView) {
         let (about, reason) = (service.reference(), reasons::ENSURED_LOAD_BALANCER);
         self.normal(&about, reason, "Ensured load balancer").await;
+    }
+
+    /// Measures how long it took, if there was something to do.
+    fn followed_endpoints(
+        &self,
+        service: &ServiceView,
+        pass: &Pass,
+        provided: &Provided,
+        begun: Option<Cause>,
+    ) {
+        let endpoints = self.endpoints.as_ref().zip(pass.demand.endpoints.as_ref());
+        let Some((endpoints, shown)) = endpoints.filter(|_| provided.again.is_none()) else {
+            return;
+        };
+        let took = endpoints.followed(&service.key, shown);
+        if let Some(took) = took.filter(|_| begun == Some(Cause::Endpoints)) {
+            self.metrics.endpoints.observe(took.as_secs_f64());
+        }
     }
 
     async fn followed(&self, service: &ServiceView, pass: &Pass) {

@@ -42,6 +42,10 @@ impl Attempt {
     /// To provide a load balancer for this cause.
     pub(super) fn to(cause: memory::Cause) -> Self {
         let (reason, words) = match cause {
+            memory::Cause::Endpoints => (
+                reasons::UPDATE_LOAD_BALANCER_FAILED,
+                "Error updating load balancer with the nodes that have endpoints",
+            ),
             memory::Cause::Nodes => (
                 reasons::UPDATE_LOAD_BALANCER_FAILED,
                 "Error updating load balancer with new hosts",

@@ -1,3 +1,4 @@
+mod endpoints;
 mod failures;
 mod fakes;
 mod orphans;
@@ -105,6 +106,7 @@ fn restarted(cluster: &Arc<FakeCluster>, cloud: &FakeCloud, options: Options) ->
         load_balancers: Arc::new(cloud.clone()),
         options,
         node_changes: Arc::default(),
+        endpoints: None,
         metrics: Metrics::register(&mut Registry::default()),
     };
     CloudServices::of(cluster.clone(), super::super::queue(), routing, cloud)

@@ -52,6 +52,7 @@ impl Case {
                 others: Vec::new(),
                 cluster: Some("c".to_owned()),
                 health: HealthTarget::default(),
+                endpoints: None,
             },
             machines: Machines {
                 found: machines,

@@ -1,4 +1,4 @@
-//! The members of the pools: who joins, who is replaced, who leaves.
+//! The members of the pools: who joins, who is enabled, who is replaced, who is disabled, who leaves.
 
 use mooring_common::engine::Impact;
 
@@ -12,6 +12,8 @@ use crate::clouds::cloudscale::load_balancers::step::{PoolRef, Step};
 pub(super) struct Changes<'a> {
     pool: &'a PoolRef,
     joining: Vec<&'a MemberSpec>,
+    /// Those that are right but for being enabled or not.
+    switched: Vec<&'a Member>,
     /// Those that differ in what cannot be changed, and whose place is needed.
     replaced: Vec<(&'a Member, &'a MemberSpec)>,
     leaving: Vec<&'a Member>,
@@ -39,8 +41,13 @@ impl<'a> Changes<'a> {
                 missing.push(wanted);
             }
         }
-        let (mut joining, mut replaced) = (Vec::new(), Vec::new());
+        let (mut joining, mut switched, mut replaced) = (Vec::new(), Vec::new(), Vec::new());
         for wanted in missing {
+            if let Some(member) = take(&mut free, |member| is_but_for_switch(&member.spec, wanted))
+            {
+                switched.push(member);
+                continue;
+            }
             match take(&mut free, |member| member.spec.target() == wanted.target()) {
                 Some(member) => replaced.push((member, wanted)),
                 None => joining.push(wanted),
@@ -55,6 +62,7 @@ impl<'a> Changes<'a> {
         Self {
             pool: &pair.pool,
             joining,
+            switched,
             replaced,
             leaving: free,
             enabled,
@@ -69,14 +77,18 @@ impl<'a> Changes<'a> {
         self.replaced.iter().any(moves)
     }
 
-    /// Those that come, and then those that are replaced, one by one.
+    /// Those that come, those that are enabled, and then those that are replaced, one by one.
     pub(super) fn joins_and_replacements(&self) -> impl Iterator<Item = Step> {
         let joins = self.joining.iter().map(|member| self.create(member));
-        joins.chain(self.replacements())
+        let switched = self.switched.iter().filter(|member| !member.spec.enabled);
+        let switched = switched.map(|member| self.switch(member));
+        joins.chain(switched).chain(self.replacements())
     }
 
     fn replacements(&self) -> Vec<Step> {
-        let mut enabled = self.enabled + self.joining.len();
+        let joining = self.joining.iter().filter(|member| member.enabled);
+        let switched = self.switched.iter().filter(|member| !member.spec.enabled);
+        let mut enabled = self.enabled + joining.count() + switched.count();
         let mut steps = Vec::new();
         for (old, new) in &self.replaced {
             let cuts = old.spec.enabled && enabled == 1;
@@ -87,9 +99,18 @@ impl<'a> Changes<'a> {
             };
             steps.push(self.delete(old, impact));
             steps.push(self.create(new));
-            enabled += usize::from(!old.spec.enabled);
+            enabled += usize::from(new.enabled);
+            enabled -= usize::from(old.spec.enabled);
         }
         steps
+    }
+
+    /// Those that get no new connections, after those that do.
+    pub(super) fn disabled(&self) -> impl Iterator<Item = Step> {
+        let may_be = !self.must_wait;
+        let switched = self.switched.iter().filter(move |_| may_be);
+        let switched = switched.filter(|member| member.spec.enabled);
+        switched.map(|member| self.switch(member))
     }
 
     /// Those that go.
@@ -107,6 +128,16 @@ impl<'a> Changes<'a> {
         Step::CreateMember {
             pool: self.pool.clone(),
             member: member.clone(),
+        }
+    }
+
+    /// Enables what is disabled, and the other way round.
+    fn switch(&self, member: &Member) -> Step {
+        Step::SwitchMember {
+            pool: self.pool.clone(),
+            uuid: member.uuid.clone(),
+            member: member.spec.name.clone(),
+            enabled: !member.spec.enabled,
         }
     }
 
@@ -135,6 +166,14 @@ fn is_same(actual: &MemberSpec, wanted: &MemberSpec) -> bool {
         ..actual.clone()
     };
     is_port_right && actual == *wanted
+}
+
+fn is_but_for_switch(actual: &MemberSpec, wanted: &MemberSpec) -> bool {
+    let switched = MemberSpec {
+        enabled: !actual.enabled,
+        ..actual.clone()
+    };
+    is_same(&switched, wanted)
 }
 
 /// Whether members that are kept, since they may be right, would be asked for their health where

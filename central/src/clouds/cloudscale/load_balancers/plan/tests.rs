@@ -2,7 +2,7 @@
 
 mod migration;
 mod properties;
-mod simulation;
+pub(in super::super) mod simulation;
 
 use mooring_common::engine::{Impact, Step as _};
 
@@ -18,7 +18,7 @@ use simulation::{Simulation, built, is_as_wanted};
 
 const SUBNET: &str = "11111111-1864-4608-853a-0771b6885a3a";
 
-fn member(host: u8, node_port: u16) -> MemberSpec {
+pub(in super::super) fn member(host: u8, node_port: u16) -> MemberSpec {
     MemberSpec {
         name: format!("10.0.0.{host}:{node_port}"),
         enabled: true,
@@ -53,7 +53,7 @@ fn listener(protocol: &str, port: u16) -> ListenerSpec {
 }
 
 /// A pool for a port, with two members.
-fn pool(name: &str, port: u16, node_port: u16) -> DesiredPool {
+pub(in super::super) fn pool(name: &str, port: u16, node_port: u16) -> DesiredPool {
     let protocol = name.split('/').next().unwrap();
     DesiredPool {
         spec: PoolSpec {
@@ -67,7 +67,7 @@ fn pool(name: &str, port: u16, node_port: u16) -> DesiredPool {
     }
 }
 
-fn wanted(pools: impl IntoIterator<Item = DesiredPool>) -> Desired {
+pub(in super::super) fn wanted(pools: impl IntoIterator<Item = DesiredPool>) -> Desired {
     Desired {
         name: "lb".to_owned(),
         flavor: "lb-standard".to_owned(),
@@ -274,7 +274,11 @@ fn members_are_replaced_without_an_empty_moment() {
         monitor_port: Some(9),
         ..member(host, 1)
     };
-    let table: [(Desired, Desired, &[&str]); 7] = [
+    let disabled = |host| MemberSpec {
+        enabled: false,
+        ..member(host, 1)
+    };
+    let table: [(Desired, Desired, &[&str]); 8] = [
         (
             of(&[member(1, 1)]),
             of(&[]),
@@ -316,18 +320,22 @@ fn members_are_replaced_without_an_empty_moment() {
         (
             // The one without traffic first.
             of(&[moved(1), moved(2)]),
-            of(&[
-                member(1, 1),
-                MemberSpec {
-                    enabled: false,
-                    ..member(2, 1)
-                },
-            ]),
+            of(&[member(1, 1), disabled(2)]),
             &[
                 "take member 10.0.0.2:1 (m-0-1) out of pool p-0",
                 "add member 10.0.0.2:1 to pool p-0",
                 "take member 10.0.0.1:1 (m-0-0) out of pool p-0",
                 "add member 10.0.0.1:1 to pool p-0",
+            ],
+        ),
+        (
+            // In place, and nobody is disabled before another one is enabled.
+            of(&[disabled(1), member(2, 1), disabled(3)]),
+            of(&[member(1, 1), disabled(2)]),
+            &[
+                "add member 10.0.0.3:1 to pool p-0, disabled",
+                "enable member 10.0.0.2:1 (m-0-1) of pool p-0",
+                "disable member 10.0.0.1:1 (m-0-0) of pool p-0",
             ],
         ),
         (

@@ -15,18 +15,48 @@ fn annotated(key: &str) -> Arc<ServiceView> {
     Arc::new(service)
 }
 
+fn ensured(service: &Arc<ServiceView>) -> Ensured {
+    Ensured {
+        service: service.clone(),
+        node_changes: 0,
+        endpoints: None,
+    }
+}
+
+#[test]
+fn endpoints_elsewhere_are_a_lesser_cause_than_any_other() {
+    let memories = Memories::default();
+    let service = Arc::new(service());
+    let on = |node: &str| Endpoints {
+        ready: [node.to_owned()].into(),
+        ..Endpoints::default()
+    };
+    let before = Ensured {
+        endpoints: Some(on("a")),
+        ..ensured(&service)
+    };
+    memories.ensured(before, std::iter::empty());
+    assert_eq!(memories.cause(&service, 0, Some(&on("a"))), Cause::Drift);
+    assert_eq!(
+        memories.cause(&service, 0, Some(&on("b"))),
+        Cause::Endpoints
+    );
+    assert_eq!(memories.cause(&service, 1, Some(&on("b"))), Cause::Nodes);
+    assert!(Cause::Endpoints < Cause::Nodes);
+}
+
 #[test]
 fn what_we_write_ourselves_is_no_change_of_what_is_wanted() {
     let memories = Memories::default();
     let before = Arc::new(service());
-    assert_eq!(memories.cause(&before, 0), Cause::Service);
-    memories.ensured(&before, 0, ["k8s.cloudscale.ch/ours"].into_iter());
-    assert_eq!(memories.cause(&before, 0), Cause::Drift);
-    assert_eq!(memories.cause(&before, 1), Cause::Nodes);
+    assert_eq!(memories.cause(&before, 0, None), Cause::Service);
+    memories.ensured(ensured(&before), ["k8s.cloudscale.ch/ours"].into_iter());
+    assert_eq!(memories.cause(&before, 0, None), Cause::Drift);
+    assert_eq!(memories.cause(&before, 1, None), Cause::Nodes);
     let ours = annotated("k8s.cloudscale.ch/ours");
-    assert_eq!(memories.cause(&ours, 0), Cause::Drift);
+    assert_eq!(memories.cause(&ours, 0, None), Cause::Drift);
     let theirs = annotated("k8s.cloudscale.ch/theirs");
-    assert_eq!(memories.cause(&theirs, 1), Cause::Service);
+    assert_eq!(memories.cause(&theirs, 1, None), Cause::Service);
 }
 
 #[test]
@@ -59,7 +89,7 @@ fn nothing_is_kept_of_a_service_that_is_no_more() {
     let memories = Memories::default();
     let service = Arc::new(service());
     assert_eq!(memories.looks_at(&service, true), None);
-    memories.ensured(&service, 0, std::iter::empty());
+    memories.ensured(ensured(&service), std::iter::empty());
     let gone = memories.gone(&service.key).unwrap();
     assert!(gone.left_something);
     assert!(memories.lock().by_uid.is_empty() && memories.lock().uids.is_empty());
@@ -73,12 +103,12 @@ fn another_service_of_the_same_name_is_not_taken_for_the_one_before() {
     let memories = Memories::default();
     let before = Arc::new(service());
     memories.looks_at(&before, true);
-    memories.ensured(&before, 0, std::iter::empty());
+    memories.ensured(ensured(&before), std::iter::empty());
     let again = ServiceView {
         uid: "v".to_owned(),
         ..service()
     };
     let gone = memories.looks_at(&again, true).unwrap();
     assert_eq!((gone.uid.as_str(), gone.left_something), ("u", true));
-    assert_eq!(memories.cause(&again, 0), Cause::Service);
+    assert_eq!(memories.cause(&again, 0, None), Cause::Service);
 }

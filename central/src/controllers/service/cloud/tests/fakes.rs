@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use super::super::*;
 use crate::cloud_api::CloudError;
 use crate::clouds::load_balancers::{
-    Gate, MadeFor, Notice, Orphan, PlannedStep, Prepared, Progress, Provided, Setback, Shown, Stop,
+    Gate, MadeFor, Notice, Orphan, PlannedStep, Prepared, Presence, Progress, Provided, Setback,
+    Shown, Stop,
 };
 use crate::election::NotLeading;
 use crate::service_view::Ingress;
@@ -311,7 +312,12 @@ impl LoadBalancers for FakeCloud {
     }
 
     async fn prepare(&self, demand: &Demand) -> Result<Box<dyn Prepared>, Setback> {
-        let nodes = demand.nodes.iter().map(|node| node.name.clone());
+        let stays = |node: &&Arc<NodeView>| {
+            let endpoints = demand.endpoints.as_ref();
+            endpoints.is_none_or(|endpoints| endpoints.on(&node.name) != Presence::Leaving)
+        };
+        let nodes = demand.nodes.iter().filter(stays);
+        let nodes = nodes.map(|node| node.name.clone());
         self.plan(demand, Some(nodes.collect()))
     }
 

@@ -119,6 +119,7 @@ fn steps(annotations: &[(&str, &str)], spec: &Value, observed: &Observed) -> Str
         others: Vec::new(),
         cluster: Some("c".to_owned()),
         health: HealthTarget::default(),
+        endpoints: None,
     };
     let machine = |host: u8| MachineOf {
         node: format!("n{host}"),

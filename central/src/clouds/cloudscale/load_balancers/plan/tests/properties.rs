@@ -21,10 +21,18 @@ fn any_wanted() -> impl Strategy<Value = Desired> {
     let numbers = subsequence(vec![53_u16, 80, 443, 8080], 3).prop_shuffle();
     let hosts = subsequence(vec![1_u8, 2, 3, 4], 0..=4);
     let node_ports = prop::array::uniform3(1_u16..3);
-    let choices = prop::array::uniform6(any::<bool>());
+    let choices = prop::array::uniform7(any::<bool>());
     (ports, numbers, node_ports, hosts, choices, 0..3_usize).prop_map(
         |(ports, numbers, node_ports, hosts, choices, kind)| {
-            let [is_local, is_proxied, by_source, subnet, cidrs, floats] = choices;
+            let [
+                is_local,
+                is_proxied,
+                by_source,
+                subnet,
+                cidrs,
+                floats,
+                rests,
+            ] = choices;
             let of_port = |((name, port), node_port): ((&str, u16), u16)| {
                 let protocol = name.split('/').next().unwrap();
                 let spoken = if is_proxied && protocol == "tcp" {
@@ -43,6 +51,10 @@ fn any_wanted() -> impl Strategy<Value = Desired> {
                     member.monitor_port = Some(if is_local { 9000 } else { node_port });
                     let chosen = if subnet { SUBNET } else { OTHER_SUBNET };
                     chosen.clone_into(&mut member.subnet);
+                }
+                // One at least is given traffic.
+                if let [first, _, ..] = members.as_mut_slice() {
+                    first.enabled = !rests;
                 }
                 let mut monitor = monitor(["tcp", "http", "udp-connect"][kind]);
                 if let Some(http) = monitor.http.as_mut().filter(|_| is_local) {
@@ -167,6 +179,7 @@ fn check_served(wanted: &DesiredPool, before: &Observed, now: &Observed, plan: &
     let new: BTreeSet<_> = wanted
         .members
         .iter()
+        .filter(|m| m.enabled)
         .map(|m| format!("{:?}", m.target()))
         .collect();
     let both: BTreeSet<_> = old.intersection(&new).cloned().collect();
@@ -254,7 +267,10 @@ proptest! {
     fn while_members_are_missing_nothing_loses_any(
         desired in any_wanted(), before in any_observed()
     ) {
-        let desired = Desired { members_are_complete: false, ..desired };
+        let mut desired = Desired { members_are_complete: false, ..desired };
+        for member in desired.pools.iter_mut().flat_map(|pool| &mut pool.members) {
+            member.enabled = true;
+        }
         let steps = plan(&desired, Some(&before)).unwrap();
         let mut simulation = Simulation::of(before.clone());
         steps.steps().iter().for_each(|step| simulation.take(step));

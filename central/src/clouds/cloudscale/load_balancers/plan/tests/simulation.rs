@@ -13,7 +13,7 @@ use crate::clouds::cloudscale::load_balancers::step::{PoolRef, Step};
 
 /// The load balancer that is as wanted: pool `p-0` with members `m-0-0`, monitor `h-0`, listener
 /// `l-0`.
-pub(super) fn built(desired: &Desired) -> Observed {
+pub(in super::super::super) fn built(desired: &Desired) -> Observed {
     let pools = desired.pools.iter().enumerate().map(|(index, pool)| {
         let members = pool.members.iter().enumerate().map(|(nth, spec)| Member {
             uuid: format!("m-{index}-{nth}"),
@@ -112,13 +112,13 @@ fn is_monitor_as_wanted(wanted: &MonitorSpec, actual: &MonitorSpec) -> bool {
 }
 
 /// What the cloud has, and how far a plan has come.
-pub(super) struct Simulation {
-    pub(super) observed: Observed,
+pub(in super::super::super) struct Simulation {
+    pub(in super::super::super) observed: Observed,
     planned: Vec<String>,
 }
 
 impl Simulation {
-    pub(super) fn of(observed: Observed) -> Self {
+    pub(in super::super::super) fn of(observed: Observed) -> Self {
         Self {
             observed,
             planned: Vec::new(),
@@ -126,7 +126,7 @@ impl Simulation {
     }
 
     /// Takes a step, which must be possible.
-    pub(super) fn take(&mut self, step: &Step) {
+    pub(in super::super::super) fn take(&mut self, step: &Step) {
         assert!(self.permits(step), "{step} of {:#?}", self.observed);
         let created = Uuid::new_v4().to_string();
         self.observed.take(step, &created, &mut self.planned);
@@ -165,7 +165,7 @@ impl Simulation {
                     .iter()
                     .all(|m| m.spec.target() != member.target())
             }),
-            Step::DeleteMember { pool, uuid, .. } => self
+            Step::DeleteMember { pool, uuid, .. } | Step::SwitchMember { pool, uuid, .. } => self
                 .pool(pool)
                 .is_some_and(|pool| pool.members.iter().any(|m| m.uuid == *uuid)),
             Step::CreateMonitor { pool, .. } => {

@@ -1,0 +1,119 @@
+//! Which members get new connections, where the endpoints of a Service are followed.
+//!
+//! | The Node has | Its member is |
+//! |---|---|
+//! | a ready endpoint | enabled, also if somebody has disabled it by hand |
+//! | just lost its last ready one | disabled, once another one that stays serves by the health monitor's word; until then as it is |
+//! | none | as it is: what was disabled stays so, and of the others the health monitor keeps traffic away |
+//!
+//! Of the members of a pool, one at least is always enabled.
+
+use std::collections::{HashMap, HashSet};
+
+use super::desired::{Desired, DesiredPool, Machines};
+use super::model::MemberSpec;
+use super::observed::{Member, Observed, Pool};
+use crate::clouds::load_balancers::{Demand, Presence};
+
+/// What the Nodes behind members have of a Service's endpoints, by the members' addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Presences(HashMap<String, Presence>);
+
+impl Presences {
+    /// `None`: that is not followed, and all members are enabled.
+    pub(super) fn of(demand: &Demand, machines: &Machines) -> Option<Self> {
+        let endpoints = demand.endpoints.as_ref()?;
+        let of_machines = machines.found.iter().flat_map(|machine| {
+            let presence = endpoints.on(&machine.node);
+            let addresses = machine.attachments.iter();
+            addresses.map(move |attachment| (attachment.address.to_string(), presence))
+        });
+        Some(Self(of_machines.collect()))
+    }
+
+    /// The UUIDs of the pools whose members' health decides: somebody is to be disabled, and there is
+    /// somebody else.
+    pub(super) fn to_ask(&self, desired: &Desired, observed: &Observed) -> Vec<String> {
+        let mut pools: Vec<String> = Vec::new();
+        for wanted in &desired.pools {
+            let enabled = |presence: Presence| {
+                let members = self.with(wanted, presence);
+                let twins = members.flat_map(|member| twins(observed, member));
+                twins.filter(|(_, member)| member.spec.enabled)
+            };
+            if enabled(Presence::Leaving).next().is_some() {
+                pools.extend(enabled(Presence::Ready).map(|(pool, _)| pool.uuid.clone()));
+            }
+        }
+        pools.sort_unstable();
+        pools.dedup();
+        pools
+    }
+
+    /// Says of each member that is wanted whether it is enabled. `serving`: the UUIDs of those that
+    /// serve now. Gives whether some have to wait for others to serve.
+    pub(super) fn settle(
+        &self,
+        desired: &mut Desired,
+        observed: &Observed,
+        serving: &HashSet<String>,
+    ) -> bool {
+        let mut is_held = false;
+        for wanted in &mut desired.pools {
+            let takes_over = |member: &MemberSpec| {
+                twins(observed, member)
+                    .any(|(_, twin)| twin.spec.enabled && serving.contains(&twin.uuid))
+            };
+            let has_heir = self.with(wanted, Presence::Ready).any(takes_over);
+            let will_have = self.with(wanted, Presence::Ready).next().is_some();
+            for member in &mut wanted.members {
+                let presence = self.presence(member);
+                let is_enabled = is_enabled(observed, member);
+                member.enabled = match presence {
+                    Presence::Ready => true,
+                    Presence::Leaving => is_enabled && !has_heir,
+                    Presence::Absent => is_enabled,
+                };
+                is_held |= presence == Presence::Leaving && member.enabled && will_have;
+            }
+            if wanted.members.iter().all(|member| !member.enabled) {
+                let all = wanted.members.iter_mut();
+                all.for_each(|member| member.enabled = true);
+            }
+        }
+        is_held
+    }
+
+    fn presence(&self, member: &MemberSpec) -> Presence {
+        let known = self.0.get(&member.address);
+        known.copied().unwrap_or(Presence::Absent)
+    }
+
+    fn with<'a>(
+        &'a self,
+        pool: &'a DesiredPool,
+        presence: Presence,
+    ) -> impl Iterator<Item = &'a MemberSpec> {
+        let members = pool.members.iter();
+        members.filter(move |member| self.presence(member) == presence)
+    }
+}
+
+/// Whether a member that is wanted gets new connections; what there is not yet will.
+fn is_enabled(observed: &Observed, wanted: &MemberSpec) -> bool {
+    let mut twins = twins(observed, wanted).peekable();
+    twins.peek().is_none() || twins.any(|(_, twin)| twin.spec.enabled)
+}
+
+/// The members that there are for one that is wanted, and their pools.
+fn twins<'a>(
+    observed: &'a Observed,
+    wanted: &'a MemberSpec,
+) -> impl Iterator<Item = (&'a Pool, &'a Member)> {
+    let all = observed.pools.iter();
+    let all = all.flat_map(|pool| pool.members.iter().map(move |member| (pool, member)));
+    all.filter(|(_, member)| member.spec.target() == wanted.target())
+}
+
+#[cfg(test)]
+mod tests;
