@@ -15,6 +15,13 @@ demo: programs ## Shows the main job, end to end: a cluster of namespaces, no cl
 	$(call say,The demo: its own small world of namespaces; nothing of this machine is touched)
 	@KEEP=$(KEEP) target/debug/demo
 
+.PHONY: demo-baremetal
+demo-baremetal: programs vm ## Shows addresses of PhoenixNAP, simulated: a block is bought, its VLAN comes, a server crashes, the block goes back
+	$(call say,Release build of the daemon: in emulation each instruction counts)
+	@cargo build --workspace --locked --release --bin mooring-node
+	$(call say,The demo: a simulated cloud that costs nothing, and a small VM; nothing of this machine is touched)
+	@target/debug/demo-baremetal
+
 .PHONY: test
 test: programs vm ## Everything that proves the project
 	@tests/run.sh

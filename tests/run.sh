@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # Nearly all of it is waiting for API servers of its own, so it has more threads than there are cores.
-many_servers=(cloudscale_services phoenixnap_services)
+many_servers=(cloudscale_nodes cloudscale_services linode_nodes phoenixnap_nodes phoenixnap_services)
 # A virtual machine in software emulation, and a search that needs nothing but a processor.
 by_themselves=(vlan sim)
 

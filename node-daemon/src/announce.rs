@@ -123,6 +123,8 @@ pub struct Settings {
     pub vlan: vlan::Options,
     /// Where the service proxy says how it is.
     pub service_proxy: SocketAddr,
+    /// Whether `healthCheckNodePort`s, which are its, are taken while it is silent.
+    pub health_check_node_ports: bool,
     /// Whether it is asked about single Services too.
     pub read_through: bool,
 }
@@ -247,7 +249,7 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         () = &mut tell => true,
         () = watches.follow() => false,
         () = links::follow(links_sender) => false,
-        () = service_proxy::follow(settings.service_proxy, proxy_sender) => false,
+        () = service_proxy::follow(settings.service_proxy, settings.health_check_node_ports, proxy_sender) => false,
         () = services => false,
         () = keep_health => false,
         () = state_file::keep(folder, states) => false,
@@ -277,7 +279,7 @@ async fn follow_services(
     if wanted {
         service_proxy::follow_services(Arc::clone(snapshot), refused).await;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Keeps `segments` as the snapshot has them, for as long as the future is polled.

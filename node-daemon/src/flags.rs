@@ -227,6 +227,7 @@ fn read_announce(reader: &mut Reader<'_>) -> Option<Settings> {
                 "write an IP address with a port, like 127.0.0.1:10256",
             )
             .unwrap_or(KUBE_PROXY),
+        health_check_node_ports: reader.bool("livez-health-check-node-ports"),
         read_through: reader.bool("livez-read-through"),
     };
     if flags.heartbeat_port == 0 {

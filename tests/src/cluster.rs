@@ -29,7 +29,7 @@ mod objects;
 mod workloads;
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::{Context, Result};
 use futures::future::try_join_all;
@@ -122,7 +122,16 @@ impl Cluster {
 
     /// What [`Self::start_daemon`] starts.
     pub async fn daemon_spec(&self, node: &Host, flags: &[&str]) -> Result<Spec> {
-        let (name, address) = (node.name(), node.ipv4());
+        self.daemon_spec_of(node.name(), node.ipv4(), flags).await
+    }
+
+    /// [`Self::daemon_spec`] for a node that is elsewhere.
+    pub async fn daemon_spec_of(
+        &self,
+        name: &str,
+        address: Ipv4Addr,
+        flags: &[&str],
+    ) -> Result<Spec> {
         let kubeconfig = workloads::daemon_kubeconfig(&self.control_plane, name, address)
             .await
             .with_context(|| format!("a token for the daemon on {name}"))?;

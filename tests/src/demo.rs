@@ -1,4 +1,5 @@
-//! The demo: Mooring's main job from end to end, on this machine, without root.
+//! The demos: Mooring's main job from end to end, on this machine, without root. [`main`] needs
+//! no cloud; [`baremetal::main`] buys addresses of a simulated one, for nodes on a VLAN.
 //!
 //! ```text
 //!  main ─► a world of its own ─► story: cluster, nodes, Service, fail-over ─► table, exit code
@@ -10,6 +11,7 @@
 //! concerned and a non-zero code. `KEEP=1` leaves everything running until Ctrl-C. Whatever the
 //! end, nothing is left behind.
 
+pub mod baremetal;
 mod failover;
 mod look_around;
 mod nodes;
@@ -40,26 +42,31 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The demo.
 pub fn main() -> ExitCode {
+    perform("demo", story::play)
+}
+
+/// Plays a story in a world of its own, to its end or to the first step that does not happen.
+fn perform(name: &str, play: impl AsyncFnOnce(&Stage, bool) -> Result<()>) -> ExitCode {
     if !netlab::is_world() {
         let keep = if scratch::keep() { "1" } else { "" };
         let _watchman = match outlast_the_world() {
             Ok(runtime) => runtime,
-            Err(error) => return complain(&error),
+            Err(error) => return complain(name, &error),
         };
         // Does not come back, unless it fails.
         let environment = [(KEEP, keep), ("KEEP", ""), ("TMPDIR", netlab::TEMPORARY)];
         if let Err(error) = netlab::enter_world_with(&environment) {
-            return complain(&error);
+            return complain(name, &error);
         }
     }
-    match netlab::enter_world().and_then(|()| play()) {
+    match netlab::enter_world().and_then(|()| tell(play)) {
         Ok(code) => code,
-        Err(error) => complain(&error),
+        Err(error) => complain(name, &error),
     }
 }
 
-fn complain(error: &anyhow::Error) -> ExitCode {
-    eprintln!("demo: {error:#}");
+fn complain(name: &str, error: &anyhow::Error) -> ExitCode {
+    eprintln!("{name}: {error:#}");
     ExitCode::FAILURE
 }
 
@@ -93,7 +100,7 @@ fn interruption() -> Result<impl Future<Output = ()> + Send + 'static> {
     })
 }
 
-fn play() -> Result<ExitCode> {
+fn tell(play: impl AsyncFnOnce(&Stage, bool) -> Result<()>) -> Result<ExitCode> {
     let runtime = Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -107,7 +114,13 @@ fn play() -> Result<ExitCode> {
                 println!("\nEnded. Nothing is left behind.");
                 Ok(ExitCode::from(if keep { 0 } else { INTERRUPTED }))
             }
-            told = story::tell(&stage, keep) => Ok(told),
+            told = play(&stage, keep) => Ok(match told {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    stage.failed(&error);
+                    ExitCode::FAILURE
+                }
+            }),
         }
     })
 }

@@ -14,7 +14,7 @@
 //! | [`sweep`] | what `make sweep-cloudscale` does: something goes wrong at each single call |
 //! | [`cluster`] | a whole small cluster on a lab's bridge, with Mooring as it is shipped |
 //! | [`failover`] | what users of an address notice when something fails |
-//! | [`demo`] | what `make demo` shows |
+//! | [`demo`] | what `make demo` and `make demo-baremetal` show |
 //! | [`program`] | `mooring-central` and `mooring-node`, started as users start them |
 //! | [`machines_file`] | the provider's file, and its changes |
 //! | [`metadata_sim`] | the metadata services of clouds, and their failures |

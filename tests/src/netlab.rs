@@ -59,7 +59,7 @@ pub use capture::Capture;
 pub use flow::{Echo, Outage, TcpFlows, UdpFlow};
 pub use frame::{Arp, Frame, Mac, NeighbourAdvertisement};
 pub use host::{Host, Neighbour};
-pub use http::Answer;
+pub use http::{Answer, get};
 pub use packages::check_packages;
 pub use port::{Direction, Port};
 pub use prober::{Answers, Prober, SPACING};

@@ -22,9 +22,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use crate::netlab;
+use crate::process::Spec;
+
+pub(crate) use run::quote;
 
 /// What is in the VM's shared folder, by name.
 pub type Files = BTreeMap<String, Vec<u8>>;
@@ -77,6 +80,26 @@ impl Default for Machine {
     }
 }
 
+impl Machine {
+    /// One with a network of its own, in which Nodes are that reach an API server outside.
+    pub fn of_nodes() -> Self {
+        Self {
+            modules: &[
+                "8021q",
+                "veth",
+                "bridge",
+                "virtio_net",
+                "nf_tables",
+                "nft_ct",
+                "nft_chain_nat",
+            ],
+            whole: true,
+            reaches_out: true,
+            ..Self::default()
+        }
+    }
+}
+
 /// Whether this program is in a VM.
 pub fn is_vm() -> bool {
     std::env::var_os(MARKER).is_some()
@@ -115,6 +138,31 @@ pub fn in_machine<F: AsyncFnOnce()>(machine: Machine, body: F) {
 /// If the test fails, or did not run.
 pub fn run_test_in_machine(machine: Machine, test: &str, files: &Files) -> Result<()> {
     run::run(machine, test, files)
+}
+
+/// The arguments of a program as it is to be started in a VM, and the files that they name, for its
+/// shared folder: there their names begin with `prefix`.
+///
+/// # Errors
+/// If one of the files cannot be read.
+pub fn taken_along(program: &Spec, prefix: &str) -> Result<(Vec<String>, Files)> {
+    let mut files = Files::new();
+    let mut arguments = Vec::new();
+    for argument in &program.args {
+        let named = argument
+            .split_once('=')
+            .map(|(flag, path)| (flag, Path::new(path)));
+        let Some((flag, path)) = named.filter(|(_, path)| path.is_file()) else {
+            arguments.push(argument.clone());
+            continue;
+        };
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let name = format!("{prefix}{name}");
+        let content = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+        arguments.push(format!("{flag}={}", shared(&name).display()));
+        files.insert(name, content);
+    }
+    Ok((arguments, files))
 }
 
 /// Where a VM finds a file of its shared folder.

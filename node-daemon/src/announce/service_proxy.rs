@@ -26,8 +26,10 @@ pub use self::services::{Refused, follow as follow_services};
 pub const KUBE_PROXY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10256);
 /// How often it is asked.
 const PERIOD: Duration = Duration::from_secs(1);
-/// How often it is looked for while nobody is there: its ports are to be free when it comes.
-const PERIOD_SILENT: Duration = Duration::from_millis(250);
+/// How often it is looked for while nobody is there and the daemon has its ports. They are to be free
+/// when it comes: it tries each of them once, about 0.2 s after it listens, and then only when a Service
+/// changes.
+const PERIOD_SILENT: Duration = Duration::from_millis(20);
 /// How long an answer may take.
 const LIMIT: Duration = Duration::from_millis(500);
 
@@ -66,22 +68,29 @@ impl ServiceProxy {
     }
 }
 
-/// Keeps `known` up to date, for as long as the future is polled.
-pub async fn follow(proxy: SocketAddr, known: watch::Sender<ServiceProxy>) {
-    loop {
-        let answer = ask_node(proxy).await;
+/// Keeps `known` up to date, for as long as the future is polled. `has_its_ports`: the daemon takes
+/// ports that are the proxy's, if that is silent.
+pub async fn follow(proxy: SocketAddr, has_its_ports: bool, known: watch::Sender<ServiceProxy>) {
+    let learn = |answer| {
         known.send_if_modified(|known| {
             let now = known.after(answer, Instant::now());
             let changed = *known != now;
             *known = now;
             changed
         });
-        sleep(if answer.is_none() {
-            PERIOD_SILENT
+    };
+    loop {
+        let is_silent = matches!(timeout(LIMIT, TcpStream::connect(proxy)).await, Ok(Err(_)));
+        if is_silent {
+            learn(None);
         } else {
-            PERIOD
-        })
-        .await;
+            if matches!(*known.borrow(), ServiceProxy::Silent { .. }) {
+                learn(Some(Health::Unclear));
+            }
+            learn(ask_node(proxy).await);
+        }
+        let is_awaited = is_silent && has_its_ports;
+        sleep(if is_awaited { PERIOD_SILENT } else { PERIOD }).await;
     }
 }
 
@@ -226,7 +235,7 @@ mod tests {
         let sick = proxy(&[("", SICK)]).await;
         let (sender, mut known) = watch::channel(ServiceProxy::default());
         assert!(known.borrow().may_work());
-        tokio::spawn(follow(sick, sender));
+        tokio::spawn(follow(sick, false, sender));
         timeout(Duration::from_secs(10), known.changed())
             .await
             .unwrap()

@@ -22,7 +22,7 @@ use crate::announce::service_proxy::ServiceProxy;
 /// For how long nobody must have answered for the service proxy.
 const SILENCE: Duration = Duration::from_secs(60);
 /// How often it is looked whether something has changed.
-const LOOK: Duration = Duration::from_millis(100);
+const LOOK: Duration = Duration::from_millis(20);
 /// How long to leave a port alone that somebody else has.
 const AGAIN: Duration = Duration::from_secs(10);
 

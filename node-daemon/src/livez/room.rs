@@ -37,7 +37,8 @@ struct Taken {
 }
 
 /// How a seat is used, and since when, in one number: the smallest makes room first, those who have
-/// been idle for longest, and then those whose request has been on its way for longest.
+/// been idle for longest since an answer, and then those whose request has been on its way for longest.
+/// The first is on its way when its connection is there.
 struct Use;
 
 impl Use {
@@ -76,7 +77,8 @@ impl Room {
         }
         let number = seats.next;
         seats.next += 1;
-        let use_ = Arc::new(AtomicU64::new(Use::since(self.epoch, Instant::now())));
+        let since = Use::since(self.epoch, Instant::now());
+        let use_ = Arc::new(AtomicU64::new(Use::READING | since));
         let taken = Taken {
             use_: Arc::clone(&use_),
             connection: None,

@@ -1,17 +1,17 @@
 //! The rig's helper for processes that must really run in a namespace of the lab.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _, stdout};
 use std::net::{Ipv6Addr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use mooring_common::l2_network::{L2Network, L2NetworkSpec, Segment, Subnet};
 use mooring_node::vlan::{Faults, Metrics, Options, keep};
-use mooring_tests::netlab::enter_world;
+use mooring_tests::netlab::{enter_world, get};
 
 /// Helper of Mooring's network suites.
 #[derive(Parser)]
@@ -30,6 +30,19 @@ enum Task {
         /// What to answer.
         #[arg(long)]
         body: String,
+    },
+    /// Asks by HTTP again and again until it is ended, and prints a line for each request: after how
+    /// many milliseconds it was over, and the answer, or `-`.
+    Ask {
+        /// What to ask for; with an address, not a name.
+        #[arg(long)]
+        url: String,
+        /// How far apart the requests are, in milliseconds.
+        #[arg(long)]
+        every: u64,
+        /// How long one may take to connect, and to be answered, in milliseconds.
+        #[arg(long)]
+        within: u64,
     },
     /// Keeps a VLAN interface as the node daemon does, until it is ended.
     KeepVlan {
@@ -60,6 +73,10 @@ enum Task {
 fn main() -> Result<()> {
     match Arguments::parse().command {
         Task::Serve { port, body } => serve(port, &body),
+        Task::Ask { url, every, within } => {
+            let [every, within] = [every, within].map(Duration::from_millis);
+            ask(&url, every, within)
+        }
         Task::KeepVlan {
             vlan,
             parent,
@@ -101,6 +118,18 @@ async fn keep_vlan(network: &L2Network, options: Options) -> Result<()> {
     let (_sender, segments) = tokio::sync::watch::channel(Some(vec![segment]));
     keep(options, segments, Faults::default(), Metrics::default()).await;
     Ok(())
+}
+
+fn ask(url: &str, every: Duration, within: Duration) -> Result<()> {
+    let start = Instant::now();
+    let mut due = start;
+    loop {
+        let answer = get(url, within).map_or_else(|_| "-".to_owned(), |answer| answer.body);
+        writeln!(stdout(), "{} {answer}", start.elapsed().as_millis())?;
+        // What was missed while a request took long is not caught up with.
+        due = (due + every).max(Instant::now());
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+    }
 }
 
 fn serve(port: u16, body: &str) -> Result<()> {

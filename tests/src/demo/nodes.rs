@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, ListParams};
-use mooring_common::names::taints;
+use mooring_common::names::{labels, taints};
 
 use super::stage::{Stage, Step, short};
 use super::story::{Cast, MOORING, NODES};
 use crate::arena::{addresses, has_taint, label, provider_id};
+use crate::cluster::Cluster;
 
 /// Nodes register, and their daemons describe them.
 pub(super) async fn initialise(stage: &Stage, cast: &mut Cast) -> Result<()> {
@@ -24,7 +25,17 @@ pub(super) async fn initialise(stage: &Stage, cast: &mut Cast) -> Result<()> {
     ));
     cast.daemons = cluster.start_daemons(&[]).await?;
     cast.daemons.values().for_each(|daemon| stage.heed(daemon));
-    let step = Step::new("all Nodes initialised", 20, MOORING);
+    await_initialised(stage, cluster, &NODES, start).await
+}
+
+/// Waits until these Nodes, which were there from `start` on, have lost their taint.
+pub(super) async fn await_initialised(
+    stage: &Stage,
+    cluster: &Cluster,
+    names: &[&str],
+    start: Instant,
+) -> Result<()> {
+    let step = Step::new("all Nodes initialised", 60, MOORING);
     let nodes = Api::<Node>::all(cluster.admin());
     stage
         .perform(step, async {
@@ -38,7 +49,7 @@ pub(super) async fn initialise(stage: &Stage, cast: &mut Cast) -> Result<()> {
                     }
                 }
                 ensure!(
-                    told.len() == NODES.len(),
+                    told.len() == names.len(),
                     "initialised so far: {:?}",
                     told.keys()
                 );
@@ -65,6 +76,8 @@ fn describe(node: &Node, took: Duration) -> String {
         short(took),
         addresses.join(", "),
         provider_id(node).unwrap_or("no provider ID"),
-        label(node, "topology.kubernetes.io/zone").unwrap_or("no zone"),
+        label(node, labels::ZONE)
+            .or_else(|| label(node, labels::REGION))
+            .unwrap_or("no zone"),
     )
 }

@@ -1,7 +1,6 @@
 //! The story, step by step.
 
 use std::collections::BTreeMap;
-use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -30,24 +29,14 @@ pub(super) struct Cast {
 }
 
 /// Tells it to the end, or to the first step that does not happen.
-pub(super) async fn tell(stage: &Stage, keep: bool) -> ExitCode {
-    match play(stage, keep).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            stage.failed(&error);
-            ExitCode::FAILURE
-        }
-    }
-}
-
-async fn play(stage: &Stage, keep: bool) -> Result<()> {
+pub(super) async fn play(stage: &Stage, keep: bool) -> Result<()> {
     let mut cast = gather(stage).await?;
     nodes::initialise(stage, &mut cast).await?;
     service::serve(stage, &mut cast).await?;
     let (addresses, figure) = service::expose(stage, &cast).await?;
     service::check_health(stage, &cast).await?;
     failover::take_down(stage, &mut cast, &addresses).await?;
-    check_refusals(stage, &cast).await?;
+    check_refusals(stage, &cast.cluster).await?;
     stage.print_table();
     println!(
         "FIGURE Time from Service creation to the first HTTP answer: {} ms",
@@ -64,6 +53,21 @@ async fn play(stage: &Stage, keep: bool) -> Result<()> {
 async fn gather(stage: &Stage) -> Result<Cast> {
     let site = Site::build(&NODES)?;
     println!("\n{}", picture(&site));
+    let cluster = start_cluster(stage, site).await?;
+    let central = cluster.start_central(&["--node-daemon-grace=30s"]).await?;
+    await_leader(stage, &cluster, &central).await?;
+    Ok(Cast {
+        servers: Vec::new(),
+        proxies: BTreeMap::new(),
+        daemons: BTreeMap::new(),
+        kubelets: BTreeMap::new(),
+        _central: central,
+        cluster,
+    })
+}
+
+/// The control plane, with the manifests in force.
+pub(super) async fn start_cluster(stage: &Stage, site: Site) -> Result<Cluster> {
     stage.chapter("A Kubernetes control plane, and Mooring as it is shipped");
     let step = Step::new("control plane ready", 120, &[]);
     let control_plane = stage
@@ -79,7 +83,7 @@ async fn gather(stage: &Stage) -> Result<Cast> {
         })
         .await?;
     let step = Step::new("manifests in force", 60, &[]);
-    let cluster = stage
+    stage
         .perform(step, async {
             let cluster = site.install(control_plane).await?;
             Ok((
@@ -87,9 +91,16 @@ async fn gather(stage: &Stage) -> Result<Cast> {
                 "CRD, permissions, admission policies, workloads".to_owned(),
             ))
         })
-        .await?;
-    let central = cluster.start_central(&["--node-daemon-grace=30s"]).await?;
-    stage.heed(&central);
+        .await
+}
+
+/// Waits until central leads.
+pub(super) async fn await_leader(
+    stage: &Stage,
+    cluster: &Cluster,
+    central: &Process,
+) -> Result<()> {
+    stage.heed(central);
     let step = Step::new("mooring-central leads", 30, MOORING);
     stage
         .perform(step, async {
@@ -108,23 +119,14 @@ async fn gather(stage: &Stage) -> Result<Cast> {
                 format!("Lease {LEADER_LEASE_NAMESPACE}/{LEADER_LEASE} held by {holder}"),
             ))
         })
-        .await?;
-    Ok(Cast {
-        servers: Vec::new(),
-        proxies: BTreeMap::new(),
-        daemons: BTreeMap::new(),
-        kubelets: BTreeMap::new(),
-        _central: central,
-        cluster,
-    })
+        .await
 }
 
 /// The shipped permissions are enough, and nobody tried more.
-async fn check_refusals(stage: &Stage, cast: &Cast) -> Result<()> {
+pub(super) async fn check_refusals(stage: &Stage, cluster: &Cluster) -> Result<()> {
     let step = Step::new("permissions suffice", 30, MOORING);
     stage
         .perform(step, async {
-            let cluster = &cast.cluster;
             let log = cluster.control_plane.audit_settled().await;
             let refused = cluster.shipped.forbidden(&log);
             ensure!(

@@ -51,7 +51,10 @@ pub(super) fn parse(url: &str) -> Result<(SocketAddr, String)> {
 }
 
 /// Asks once. Every stage may take up to `limit`.
-pub(super) fn get(url: &str, limit: Duration) -> Result<Answer> {
+///
+/// # Errors
+/// If there is no whole answer.
+pub fn get(url: &str, limit: Duration) -> Result<Answer> {
     let (address, path) = parse(url)?;
     let start = Instant::now();
     let mut stream = TcpStream::connect_timeout(&address, limit)

@@ -280,7 +280,8 @@ fn script(machine: Machine, image: &Path) -> Result<String> {
     Ok(script)
 }
 
-fn quote(path: &Path) -> String {
+/// A path as a word that a shell takes as it is.
+pub(crate) fn quote(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 

@@ -10,7 +10,6 @@
 //! ```
 
 use std::net::Ipv4Addr;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use mooring_common::l2_network::{L2NetworkSpec, Subnet};
@@ -21,7 +20,7 @@ use mooring_tests::netlab::in_world;
 use mooring_tests::objects::{PodBuilder, ServiceBuilder, create_namespace};
 use mooring_tests::process::{Process, Spec};
 use mooring_tests::program::Program;
-use mooring_tests::vm::{Files, Machine, in_machine, is_vm, run_test_in_machine, shared};
+use mooring_tests::vm::{Machine, in_machine, is_vm, run_test_in_machine, shared, taken_along};
 use mooring_tests::wait::eventually;
 
 use crate::scene::{is_made, link, sh, try_sh};
@@ -38,20 +37,7 @@ const SLOW: Duration = Duration::from_secs(90);
 
 #[test]
 fn case_15_16_17_a_daemon_speaks_on_its_vlan_and_mends_what_others_take_away() {
-    let machine = Machine {
-        modules: &[
-            "8021q",
-            "veth",
-            "bridge",
-            "virtio_net",
-            "nf_tables",
-            "nft_ct",
-            "nft_chain_nat",
-        ],
-        whole: true,
-        reaches_out: true,
-        ..Machine::default()
-    };
+    let machine = Machine::of_nodes();
     if is_vm() {
         return in_machine(machine, the_node);
     }
@@ -61,7 +47,8 @@ fn case_15_16_17_a_daemon_speaks_on_its_vlan_and_mends_what_others_take_away() {
         let _central = cluster.start_central(&[]).await.unwrap();
         describe(&cluster).await;
         let daemon = cluster.daemon_spec(cluster.node(NODE), &[]).await.unwrap();
-        let files = files(&daemon);
+        let (arguments, mut files) = taken_along(&daemon, "").unwrap();
+        files.insert(ARGUMENTS.to_owned(), arguments.join("\n").into_bytes());
         let run = move || run_test_in_machine(machine, NAME, &files);
         let run = tokio::task::spawn_blocking(run).await.unwrap();
         run.unwrap_or_else(|error| panic!("{error:#}"));
@@ -99,27 +86,6 @@ async fn describe(cluster: &Cluster) {
         .create(&admin)
         .await
         .unwrap();
-}
-
-/// The daemon's arguments, and the files that they name.
-fn files(daemon: &Spec) -> Files {
-    let mut files = Files::new();
-    let mut arguments = String::new();
-    for argument in &daemon.args {
-        let named = argument
-            .split_once('=')
-            .map(|(flag, path)| (flag, Path::new(path)));
-        match named.filter(|(_, path)| path.is_file()) {
-            Some((flag, path)) => {
-                let name = path.file_name().unwrap().to_str().unwrap();
-                files.insert(name.to_owned(), std::fs::read(path).unwrap());
-                arguments += &format!("{flag}={}\n", shared(name).display());
-            }
-            None => arguments += &format!("{argument}\n"),
-        }
-    }
-    files.insert(ARGUMENTS.to_owned(), arguments.into_bytes());
-    files
 }
 
 /// What is done in the VM.

@@ -5,6 +5,7 @@
 mod confined;
 mod daemon;
 mod devices;
+mod phoenixnap;
 mod repair;
 mod return_path;
 mod scene;

@@ -59,9 +59,14 @@ impl Shared {
                 }
                 gate.before_write()?;
                 let answer = self.cloud.attach(network, block).await;
-                Self::in_network(memory, network, answer, gate, |memory| {
+                let taken = Self::in_network(memory, network, answer, gate, |memory| {
                     memory.attached(block, network);
-                })
+                })?;
+                if taken == Taken::Done && self.settings.attaches_nodes {
+                    // The network has something that its servers are to announce.
+                    self.untended.notify_one();
+                }
+                Ok(taken)
             }
             Step::Detach { block, network, .. } => {
                 if let Some(later) = Self::not_yet(memory, block, network) {

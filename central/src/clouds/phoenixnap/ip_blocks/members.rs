@@ -1,6 +1,7 @@
 //! Servers that are to be members of the public network: its VLAN reaches no others.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mooring_common::k8s::EventKind;
 use mooring_common::names::reasons;
@@ -10,6 +11,7 @@ use super::super::facts;
 use super::super::model::Network;
 use super::Shared;
 use super::memory::{Memory, POLL};
+use super::tend::AFTER_FAILURE;
 use crate::cloud_api::ErrorKind;
 use crate::clouds::load_balancers::{Attendant, Setback};
 
@@ -40,8 +42,9 @@ pub(super) fn outsiders(network: &Network, nodes: &[Arc<NodeView>]) -> Vec<Outsi
 }
 
 impl Shared {
-    /// Makes Nodes' servers members of the network, or tells which of them are not. Whether some are
-    /// on their way.
+    /// Makes Nodes' servers members of the network, or tells which of them are not. When to look
+    /// again if some are on their way: while one joins, the network may take no other, and then
+    /// each of them must not cost more than that.
     ///
     /// # Errors
     /// [`Setback`] if the process is to do nothing any more.
@@ -49,14 +52,14 @@ impl Shared {
         &self,
         memory: &mut Memory,
         attendant: &dyn Attendant,
-    ) -> Result<bool, Setback> {
+    ) -> Result<Option<Duration>, Setback> {
         let Some((network, _)) = &memory.network else {
-            return Ok(false);
+            return Ok(None);
         };
         let all = outsiders(network, &attendant.nodes());
         let network = network.id.clone();
         if all.is_empty() {
-            return Ok(false);
+            return Ok(None);
         }
         if !self.settings.attaches_nodes {
             let names: Vec<&str> = all.iter().map(|outsider| outsider.node.as_str()).collect();
@@ -68,11 +71,11 @@ impl Shared {
             );
             self.tell(memory, attendant, reasons::NODE_NOT_IN_NETWORK, note)
                 .await;
-            return Ok(false);
+            return Ok(None);
         }
         for Outsider { node, server } in all {
-            if memory.is_busy(&network).is_some() {
-                break;
+            if let Some(left) = memory.is_busy(&network) {
+                return Ok(Some(left));
             }
             attendant.before_write()?;
             match self.cloud.add_server(&network, &server).await {
@@ -86,7 +89,9 @@ impl Shared {
                     memory.joined(&server);
                 }
                 Err(error) if error.kind == ErrorKind::Busy => {
-                    memory.set_busy(&network, error.retry_after.unwrap_or(POLL));
+                    let pause = error.retry_after.unwrap_or(POLL);
+                    memory.set_busy(&network, pause);
+                    return Ok(Some(pause));
                 }
                 Err(error) => {
                     let note = format!(
@@ -98,7 +103,7 @@ impl Shared {
                 }
             }
         }
-        Ok(true)
+        Ok(Some(AFTER_FAILURE))
     }
 
     /// Reports a Warning, unless it was reported within the last hour.

@@ -16,7 +16,7 @@ use crate::clouds::load_balancers::{Attendant, Setback};
 /// After how long is looked for them although nothing has called for it.
 const REGULARLY: Duration = Duration::from_secs(300);
 /// After how long is tried again what has failed.
-const AFTER_FAILURE: Duration = Duration::from_secs(15);
+pub(super) const AFTER_FAILURE: Duration = Duration::from_secs(15);
 
 impl Shared {
     /// Gives back what is marked, for as long as it is polled.
@@ -66,8 +66,8 @@ impl Shared {
         if memory.network.is_some() {
             let steady = memory.fresh_since;
             self.look_at_network(memory, steady).await?;
-            if self.look_after_members(memory, attendant).await? {
-                pause = pause.min(AFTER_FAILURE);
+            if let Some(again) = self.look_after_members(memory, attendant).await? {
+                pause = pause.min(again);
             }
         }
         Ok(pause)

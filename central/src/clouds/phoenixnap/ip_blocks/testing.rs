@@ -292,6 +292,10 @@ impl BlockCloud for FakeCloud {
 
     async fn add_server(&self, network: &str, server: &str) -> Result<(), CloudError> {
         self.call(format!("add {server} to {network}"), |account| {
+            if account.busy > 0 {
+                account.busy -= 1;
+                return Account::conflict("the network is busy");
+            }
             let known = account.network.as_mut().unwrap();
             known
                 .servers
