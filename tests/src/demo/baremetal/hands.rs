@@ -65,8 +65,7 @@ impl Summons {
         let (stream, _) = tokio::select! {
             call = self.listener.accept() => call?,
             ended = self.ended => {
-                let why = ended.map_or_else(|_| Ok(()), |outcome| outcome);
-                why?;
+                ended.unwrap_or_else(|_| Ok(()))?;
                 return Err(anyhow!("the VM ended before it called"));
             }
         };
