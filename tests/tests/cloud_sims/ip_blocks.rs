@@ -99,7 +99,7 @@ async fn a_block_goes_through_all_states_and_its_network_is_busy_meanwhile() {
         )
     );
     assert_eq!(network_status(&cloud, &network).await, "READY");
-    assert_eq!(cloud.blocks_on(&network), [id.clone()]);
+    assert_eq!(cloud.blocks_on(&network), std::slice::from_ref(&id));
 
     let detached = detach(&cloud, &network, &id).await;
     assert_eq!(detached.status, 202);
@@ -181,7 +181,7 @@ async fn a_block_is_put_only_where_it_fits_and_taken_only_off_where_it_is() {
     let told = cloud.misdirected();
     assert_eq!(told.len(), 4, "{told:?}");
     assert_eq!(told[3], format!("detach {id} from {elsewhere}"));
-    assert_eq!(cloud.blocks_on(&network), [id.clone()]);
+    assert_eq!(cloud.blocks_on(&network), std::slice::from_ref(&id));
     cloud.occupy(&network);
     assert_eq!(detach(&cloud, &network, &id).await.status, 409);
     cloud.finish();
