@@ -5,7 +5,7 @@
 //! | [`arena`] | the cluster to oneself: one test at a time, with Mooring's manifests applied |
 //! | [`control_plane`] | a real etcd, kube-apiserver and kube-controller-manager, clients for any identity, the audit log |
 //! | [`netlab`] | nodes and clients as network namespaces on a bridge, with every frame captured |
-//! | [`bench`] | what all benches share |
+//! | [`mod@bench`] | what all benches share |
 //! | [`bench_nodes`] | what `make bench-nodes` measures: thousands of Nodes |
 //! | [`bench_failover`] | what `make bench-failover` measures: outages, fault by fault |
 //! | [`bench_livez`] | what `make bench-livez` measures: health checks, beside kube-proxy's |
