@@ -12,6 +12,8 @@ use super::super::time::Moment;
 
 /// How many claims of a member are told from one another.
 const CLAIMS: usize = 32;
+/// A copy that is so many messages older than the newest on the other path is a recording.
+const COPIES: u64 = 16;
 /// For how long it counts what a member has said of another.
 const ECHOES_LAST: Duration = Duration::from_millis(300);
 /// How many earlier runs of a daemon are remembered, so that nothing of theirs counts again.
@@ -236,16 +238,24 @@ impl Peer {
     }
 
     /// Marks a message as heard. `None`: a replay; else whether it is the first of its copies.
+    ///
+    /// On a path by which little came before, a recording is new. If it is a copy of what came by
+    /// the other path long ago, it does not show that its sender lives.
     pub(super) fn mark(&mut self, path: Path, seq: u64, now: Moment) -> Option<bool> {
         if !self.windows.of(path).mark(seq) {
             return None;
         }
-        *self.heard.of(path) = Some(now);
         let other = match path {
             Path::Segment => Path::NodeNetwork,
             Path::NodeNetwork => Path::Segment,
         };
-        Some(!self.windows.of(other).has(seq))
+        let other = *self.windows.of(other);
+        let is_copy = other.has(seq);
+        if is_copy && seq.saturating_add(COPIES) <= other.newest {
+            return None;
+        }
+        *self.heard.of(path) = Some(now);
+        Some(!is_copy)
     }
 
     /// Marks a claim as heard in this message; whether nothing newer of the same claim was, nor has
@@ -345,6 +355,18 @@ mod tests {
         assert!(window.mark(100));
         assert!(!window.mark(3), "too old to tell");
         assert!(window.mark(99));
+    }
+
+    #[test]
+    fn an_old_recording_on_the_other_path_does_not_show_that_its_sender_lives() {
+        let mut peer = Peer::new(Incarnation(1), Moment(1));
+        for seq in 1..=40 {
+            assert_eq!(peer.mark(Path::NodeNetwork, seq, Moment(seq)), Some(true));
+        }
+        assert_eq!(peer.mark(Path::Segment, 24, Moment(100)), None);
+        assert_eq!(peer.last_heard(), Moment(40));
+        assert_eq!(peer.mark(Path::Segment, 25, Moment(101)), Some(false));
+        assert_eq!(peer.last_heard(), Moment(101));
     }
 
     #[test]
