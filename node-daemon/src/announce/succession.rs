@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::inheritance::Inheritance;
 
@@ -24,6 +24,10 @@ use super::inheritance::Inheritance;
 const NAME: &str = "mooring-node/";
 /// How long it may take to pass on what is known.
 const LIMIT: Duration = Duration::from_secs(1);
+/// How long a daemon that was told to end may keep the socket.
+const PARTING: Duration = Duration::from_secs(60);
+/// How often to try for it until then.
+const AGAIN: Duration = Duration::from_millis(50);
 /// How long to look whether a successor is still there.
 const GLANCE: Duration = Duration::from_millis(10);
 /// What is longer than this is no inheritance, in bytes.
@@ -97,7 +101,7 @@ impl Door {
     /// Lets a successor of this Node's daemon wait, for as long as the future is polled. Of several
     /// the last counts.
     pub async fn keep(self, node: &str) {
-        let listener = match listen(node) {
+        let listener = match listen_soon(node).await {
             Ok(listener) => listener,
             Err(error) => {
                 tracing::warn!(%error, "no successor can take over from this process: an update of \
@@ -114,7 +118,7 @@ impl Door {
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a successor");
-                    tokio::time::sleep(LIMIT).await;
+                    sleep(LIMIT).await;
                 }
             }
         }
@@ -139,6 +143,19 @@ impl Door {
         };
         let waits = timeout(GLANCE, end).await.is_err();
         waits.then_some(Successor(stream))
+    }
+}
+
+/// The daemon before this one may need a moment more to end than to say that it does.
+async fn listen_soon(node: &str) -> io::Result<UnixListener> {
+    let start = Instant::now();
+    loop {
+        match listen(node) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && start.elapsed() < PARTING => {
+                sleep(AGAIN).await;
+            }
+            listening => return listening,
+        }
     }
 }
 
@@ -239,6 +256,19 @@ mod tests {
         let waiting = waiting(&node).await;
         drop(successor(&door).await);
         assert!(waiting.ended().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_predecessor_that_takes_its_time_to_end_keeps_no_successor_out() {
+        let node = a_node("takes-its-time");
+        let last = listen(&node).unwrap();
+        let door = opened(&node).await;
+        // Tasks take turns on the one thread of this test: it tries in vain now.
+        tokio::task::yield_now().await;
+        drop(last);
+        let waiting = waiting(&node).await;
+        assert!(successor(&door).await.is_some());
+        drop(waiting);
     }
 
     #[tokio::test]

@@ -59,8 +59,10 @@ pub async fn case_07_two_halves_never_both_speak_and_one_goes_on(scene: &mut Sce
     println!("cut in two: {seen}");
     seen.assert_safe();
     if here * 2 <= voters.len() {
+        // The other half may go on so soon that no question falls in between.
+        let moved = seen.speakers.iter().any(|name| !half(name));
         assert!(
-            !seen.dark.is_zero(),
+            moved || !seen.dark.is_zero(),
             "somebody spoke without a majority: {seen}"
         );
     }
