@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use reqwest::Method;
 use serde::Deserialize;
-use serde_json::json;
 
 use super::{Api, plain};
 use crate::cloud_api::{CloudError, Request, lenient};
@@ -106,17 +104,6 @@ impl Api {
     /// One peer group. The kinds `Forbidden` and `NotFound` both mean that there may be none.
     pub async fn peer_group(&self, id: &str) -> Result<PeerGroup, CloudError> {
         let request = Request::get("get_bgp_peer_group", format!("{GROUPS}/{id}"));
-        self.client.fetch(&request).await
-    }
-
-    /// Has a peer group made that the routers announce nothing to. The cloud answers before it is
-    /// done.
-    pub async fn create_peer_group(&self, location: &str) -> Result<PeerGroup, CloudError> {
-        let request = Request::new("create_bgp_peer_group", Method::POST, GROUPS).json(json!({
-            "location": location,
-            "asn": DEFAULT_ASN,
-            "advertisedRoutes": "NONE",
-        }));
         self.client.fetch(&request).await
     }
 }
