@@ -1,6 +1,8 @@
 //! Brings the segments' thread to do what was decided, and tells the world about it: the Lease,
 //! entries, Events, metrics, the log.
 
+mod api_server;
+mod reports;
 mod teller;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,19 +19,19 @@ use tokio_util::sync::CancellationToken;
 
 use self::teller::Teller;
 use super::EventSink;
-use super::entries::{self, Entries};
+use super::entries::Entries;
 use super::inheritance::Inheritance;
-use super::lease::{Content, Wish};
+use super::lease::Wish;
 use super::links::Link;
 use super::metrics::Metrics;
 use super::observe::Snapshot;
 use super::plan::{Assignment, assign};
-use super::protocol::{ApiAnswer, Incarnation, Moment, NodeId, Parameters, Request};
+use super::protocol::{ApiAnswer, Incarnation, Moment, NodeId, Parameters};
 use super::registry::Registry;
 use super::secrets::Ring;
 use super::segments::{Footing, Here, Role, footing, on_interfaces, orders, steps};
 use super::state_file::{self, State};
-use super::station::{AllOrders, Member, Orders, Prepared, Report, Rights, Setup, Station};
+use super::station::{AllOrders, Orders, Prepared, Report, Rights, Setup, Station};
 use super::succession::{Door, Predecessor, Successor};
 use super::wire::Wire;
 use super::witness::Offers;
@@ -511,150 +513,6 @@ impl<E: EventSink> Work<E> {
         self.station.is_none() || segments.all(|segment| self.ended.contains(segment))
     }
 
-    /// The Lease, and the entries in L2Networks.
-    fn tell_the_api_server(&mut self, ending: bool) {
-        let snapshot = self.desk.snapshot.load();
-        let links = self.links.borrow().clone();
-        let (witness_of, _) = self.offers.look(&snapshot, Instant::now());
-        let footing = footing(&snapshot, &links, &witness_of);
-        self.tell_lease(&snapshot, &footing);
-        self.teller.look(
-            self.desk.secrets.load().is_empty(),
-            snapshot.service_proxy.may_work(),
-            Instant::now(),
-        );
-        if ending {
-            return;
-        }
-        let wanted = entries::changes(
-            &snapshot,
-            &self.desk.node_name,
-            &footing,
-            &self.running,
-            self.teller.standing(),
-        );
-        send_if_new(&self.desk.entries, wanted);
-    }
-
-    /// A draining node keeps its Lease and lists no segment in it.
-    fn tell_lease(&self, snapshot: &Snapshot, footing: &Footing<'_>) {
-        let wish = match &snapshot.node {
-            Some(node) if !footing.is_empty() => Wish::Hold(Content {
-                node_uid: node.uid.clone(),
-                segments: if snapshot.draining() {
-                    BTreeMap::new()
-                } else {
-                    let standing = self.teller.standing().iter();
-                    standing
-                        .filter_map(|(segment, standing)| Some((segment.clone(), standing.on_air?)))
-                        .collect()
-                },
-            }),
-            // An earlier run may have held it. Where there is no L2Network it says nothing to anybody,
-            // and is not worth a request of each daemon.
-            _ if !snapshot.networks.is_empty() => Wish::LetGo,
-            _ => Wish::None,
-        };
-        send_if_new(&self.desk.wish, wish);
-    }
-
-    fn heed(&mut self, segment: &str, report: Report) {
-        // What was said before a segment was closed is out of date.
-        if !self.running.contains_key(segment) {
-            return;
-        }
-        match report {
-            Report::OnAir(mac) => self.teller.on_air(segment, mac),
-            Report::Trouble(fault) => {
-                let snapshot = self.desk.snapshot.load();
-                self.teller.complain(&snapshot, segment, &fault);
-            }
-            Report::Began {
-                address,
-                cause,
-                former,
-                dark_for,
-            } => {
-                let change = teller::Change {
-                    address,
-                    cause,
-                    former: former.map(|node| name_of(&self.names, node)),
-                    dark_for,
-                };
-                self.kernel.look();
-                self.teller.began(segment, change);
-            }
-            Report::Stopped { address, cause } => {
-                self.kernel.look();
-                self.teller.stopped(segment, address, cause);
-            }
-            Report::Conflict { address, mac } => {
-                let snapshot = self.desk.snapshot.load();
-                let claim = (address, mac);
-                self.teller
-                    .conflict(&snapshot, &self.assignment, segment, claim);
-            }
-            Report::Router { address, mac } => {
-                let orders = self.running.get(segment);
-                if let Some(link) = orders.and_then(|orders| orders.attachment.as_ref()) {
-                    self.neighbours.heard(link.index, address, mac);
-                }
-            }
-            Report::Ask(request, asked) => self.ask(segment, request, asked),
-            Report::Members(members) => self.heed_members(segment, &members),
-            // The station has counted it.
-            Report::Noted(transition) => tracing::debug!(segment, ?transition, "protocol"),
-            Report::NodeNetwork(fault) => self.teller.node_network(segment, fault.as_deref()),
-            Report::Ended => {
-                self.ended.insert(segment.to_owned());
-            }
-        }
-    }
-
-    fn ask(&mut self, segment: &str, request: Request, asked: Moment) {
-        if self.questions.len() >= QUESTIONS {
-            if let Some(station) = &self.station {
-                station.answer(segment, ApiAnswer::Unreachable, asked);
-            }
-            return;
-        }
-        let registry = self.desk.registry.clone();
-        let names = self.names.clone();
-        let segment = segment.to_owned();
-        self.questions.spawn(async move {
-            let answer = registry.answer(&segment, request, &names).await;
-            (segment, answer, asked)
-        });
-    }
-
-    fn pass_on(&self, answered: Result<Answered, tokio::task::JoinError>) {
-        match (answered, &self.station) {
-            (Ok((segment, answer, asked)), Some(station)) => {
-                station.answer(&segment, answer, asked);
-            }
-            (Ok(_), None) => {}
-            (Err(error), _) => tracing::error!(%error, "a question to the API server was lost"),
-        }
-    }
-
-    /// The Leases of voters that have fallen silent are read at once: whether they have stood still
-    /// for a while can only be told by a second reading.
-    fn heed_members(&mut self, segment: &str, members: &[Member]) {
-        let silent: BTreeSet<NodeId> = members
-            .iter()
-            .filter(|member| member.voter && !member.alive && member.node != self.desk.node)
-            .map(|member| member.node)
-            .collect();
-        let known = self.asked_about.entry(segment.to_owned()).or_default();
-        let news: Vec<NodeId> = silent.difference(known).copied().collect();
-        *known = silent;
-        if !news.is_empty() {
-            let (registry, names) = (self.desk.registry.clone(), self.names.clone());
-            tokio::spawn(async move { registry.remember_leases(&news, &names).await });
-        }
-        self.teller.members(segment, members, self.desk.node);
-    }
-
     /// Falls silent, and passes everything on to the successor if there is one: otherwise what could
     /// be handed over has been.
     async fn end(&mut self, successor: Option<Successor>) {
@@ -675,18 +533,6 @@ impl<E: EventSink> Work<E> {
         for segment in segments {
             self.teller.closed(&segment);
         }
-    }
-
-    fn say_farewell(&mut self) {
-        let snapshot = self.desk.snapshot.load();
-        if !snapshot.decides_speakers() {
-            return;
-        }
-        let links = self.links.borrow().clone();
-        let (witness_of, _) = self.offers.look(&snapshot, Instant::now());
-        let footing = footing(&snapshot, &links, &witness_of);
-        let farewell = entries::farewell(&snapshot, &footing);
-        self.desk.entries.send_replace(farewell);
     }
 }
 
@@ -710,12 +556,6 @@ fn names(snapshot: &Snapshot, own: &str) -> BTreeMap<NodeId, String> {
         .chain([own])
         .map(|name| (NodeId::of(name), name.to_owned()))
         .collect()
-}
-
-/// A Node's name; its number as long as no L2Network speaks of it.
-fn name_of(names: &BTreeMap<NodeId, String>, node: NodeId) -> String {
-    let name = names.get(&node).cloned();
-    name.unwrap_or_else(|| format!("{:016x}", node.0))
 }
 
 fn send_if_new<T: PartialEq>(to: &watch::Sender<T>, value: T) {
