@@ -12,7 +12,7 @@ use std::str::FromStr;
 use anyhow::{Context as _, Result};
 
 pub use beside::{Report, Row};
-pub(crate) use rest::{cloud_rests, program_rests};
+pub(crate) use rest::{cloud_rests, end, program_rests};
 
 /// What kind of quantity something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -120,12 +120,8 @@ impl Scale {
 
 /// `make bench-cloudscale`. Fails if a count is not as wanted.
 pub fn main() -> ExitCode {
-    let ended = Scale::from_environment().and_then(|scale| {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()?;
-        runtime.block_on(run(&scale))
-    });
+    let ended = Scale::from_environment()
+        .and_then(|scale| tokio::runtime::Runtime::new()?.block_on(run(&scale)));
     conclude("bench-cloudscale", ended)
 }
 

@@ -118,10 +118,7 @@ impl Scale {
 pub fn main() -> ExitCode {
     let ended = netlab::enter_world_with(&[SPARE_COLLECTION]).and_then(|()| {
         let scale = Scale::from_environment()?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()?;
-        runtime.block_on(run(&scale))
+        tokio::runtime::Runtime::new()?.block_on(run(&scale))
     });
     conclude("bench-nodes", ended)
 }

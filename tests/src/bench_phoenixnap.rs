@@ -141,12 +141,8 @@ impl Layout {
 
 /// `make bench-phoenixnap`. Fails if a count is not as wanted.
 pub fn main() -> ExitCode {
-    let ended = Scale::from_environment().and_then(|scale| {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()?;
-        runtime.block_on(run(&scale))
-    });
+    let ended = Scale::from_environment()
+        .and_then(|scale| tokio::runtime::Runtime::new()?.block_on(run(&scale)));
     conclude("bench-phoenixnap", ended)
 }
 

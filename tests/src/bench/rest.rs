@@ -1,4 +1,5 @@
 //! When all that follows from a change has been done: nobody says so, so that it is seen from outside.
+//! And when a program has ended.
 
 use std::time::{Duration, Instant};
 
@@ -6,6 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::proc::processor_time;
 use crate::cloud_sim::Calls;
+use crate::process::Process;
 use crate::wait::try_eventually;
 
 /// Waits until the cloud was not asked for so long. `calls` gives all that it was asked so far.
@@ -45,4 +47,14 @@ pub(crate) async fn program_rests(
         quiet = if used < at_rest { quiet + 1 } else { 0 };
     }
     Ok(())
+}
+
+/// Ends a program in good order.
+///
+/// # Errors
+/// If it has not ended within `limit`.
+pub(crate) async fn end(program: &Process, limit: Duration) -> Result<()> {
+    program.terminate()?;
+    let ended = try_eventually(limit, async || !program.is_running()).await;
+    ended.map_err(anyhow::Error::msg).context("it does not end")
 }

@@ -12,7 +12,7 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::Scale;
-use crate::bench::{cloud_rests, program_rests};
+use crate::bench::{cloud_rests, end, program_rests};
 use crate::cloud_sim::cloudscale::{Behaviour, Cloudscale, Interface, Kind, Machine, Served};
 use crate::cloud_sim::{Calls, TOKEN};
 use crate::control_plane::{ControlPlane, Options, free_port};
@@ -100,11 +100,7 @@ impl Cluster {
 
     /// Ends central in good order, and starts it again.
     pub(super) async fn restart_central(&mut self) -> Result<()> {
-        self.central.process.terminate()?;
-        let ended = try_eventually(LIMIT, async || !self.central.process.is_running()).await;
-        ended
-            .map_err(anyhow::Error::msg)
-            .context("central does not end")?;
+        end(&self.central.process, LIMIT).await.context("central")?;
         self.central = start_central(&self.cp, &self.scale, &self.sim, &self.kubeconfig)?;
         Ok(())
     }

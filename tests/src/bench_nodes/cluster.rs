@@ -15,7 +15,7 @@ use super::Scale;
 use super::audit::{Audit, POLICY};
 use super::daemons::{Entrance, PROGRAMS_WAY, TASKS_WAY};
 use super::kubelets::Kubelets;
-use crate::bench::{cloud_rests, program_rests};
+use crate::bench::{cloud_rests, end, program_rests};
 use crate::cloud_sim::linode::{Instance, Linode};
 use crate::cloud_sim::{Call, Calls, TOKEN};
 use crate::control_plane::{ControlPlane, Options, free_port};
@@ -25,7 +25,6 @@ use crate::process::Process;
 use crate::program::Program;
 use crate::scratch::Scratch;
 use crate::shipped::Shipped;
-use crate::wait::try_eventually;
 
 /// How many Pods are made side by side.
 const AT_ONCE: usize = 32;
@@ -156,11 +155,7 @@ impl Cluster {
 
     /// Ends central in good order, and starts it again. Gives when it started.
     pub(super) async fn restart_central(&mut self) -> Result<Instant> {
-        self.central.process.terminate()?;
-        let ended = try_eventually(LIMIT, async || !self.central.process.is_running()).await;
-        ended
-            .map_err(anyhow::Error::msg)
-            .context("central does not end")?;
+        end(&self.central.process, LIMIT).await.context("central")?;
         let start = Instant::now();
         self.central = start_central(
             &self.cp,

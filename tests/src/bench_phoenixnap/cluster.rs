@@ -12,7 +12,7 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::{Layout, Scale};
-use crate::bench::{Kind as Quantity, Report, Row, cloud_rests};
+use crate::bench::{Kind as Quantity, Report, Row, cloud_rests, end};
 use crate::cloud_sim::phoenixnap::{
     Behaviour, CLIENT_ID, CLIENT_SECRET, Kind, Machine, Pace, Phoenixnap, TOKEN_PATH,
 };
@@ -135,11 +135,7 @@ impl Cluster {
 
     /// Ends central in good order, and starts it again. It is ready then.
     pub(super) async fn restart_central(&mut self) -> Result<()> {
-        self.central.process.terminate()?;
-        let ended = try_eventually(LIMIT, async || !self.central.process.is_running()).await;
-        ended
-            .map_err(anyhow::Error::msg)
-            .context("central does not end")?;
+        end(&self.central.process, LIMIT).await.context("central")?;
         let start = Instant::now();
         self.central = start_central(
             &self.cp,
