@@ -203,10 +203,7 @@ async fn the_spending_guard_bites_and_says_so() {
         )
         .await;
     assert_eq!(stage.purchases().len(), 1);
-    let block = stage.living_blocks().remove(0)["id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let block = stage.living_block();
     stage.delete("one").await;
     stage.gone("one").await;
     stage.released(&block).await;

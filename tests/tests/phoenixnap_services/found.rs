@@ -5,6 +5,7 @@ use std::time::Instant;
 use http::Method;
 use mooring_common::names::reasons;
 use mooring_tests::cloud_sim::phoenixnap::Kind;
+use mooring_tests::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::stage::{
@@ -109,10 +110,7 @@ async fn lb_20_when_another_network_is_named_blocks_move_from_the_old_one() {
     let mut stage = Stage::enter().await;
     let central = stage.central_with(stage.unshared()).await;
     let address = stage.provide("web").await;
-    let block = stage.living_blocks().remove(0)["id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let block = stage.living_block();
     drop(central);
     let old = stage.network.clone();
     stage.network = stage.sim().add_network("new", "PHX");
@@ -121,7 +119,7 @@ async fn lb_20_when_another_network_is_named_blocks_move_from_the_old_one() {
     stage
         .told("web", reasons::IP_BLOCK_MOVED, &stage.network)
         .await;
-    mooring_tests::wait::eventually("it has moved", AFTER_RETRIES, async || {
+    eventually("it has moved", AFTER_RETRIES, async || {
         stage.sim().blocks_on(&stage.network) == [block.clone()]
     })
     .await;
@@ -145,15 +143,12 @@ async fn a_block_taken_off_by_hand_is_noticed_and_put_back() {
     let stage = Stage::enter().await;
     let central = stage.central_with(stage.unshared()).await;
     let had = stage.provide("web").await;
-    let block = stage.living_blocks().remove(0)["id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let block = stage.living_block();
     drop(central);
     stage.sim().detach(&block);
     let _central = stage.central_with(stage.unshared()).await;
     stage.told("web", reasons::IP_BLOCK_DETACHED, "").await;
-    mooring_tests::wait::eventually("it is back", AFTER_RETRIES, async || {
+    eventually("it is back", AFTER_RETRIES, async || {
         stage.sim().blocks_on(&stage.network) == [block.clone()]
     })
     .await;
@@ -167,15 +162,12 @@ async fn a_block_deleted_by_hand_is_noticed_and_another_address_is_given() {
     let stage = Stage::enter().await;
     let central = stage.central_with(stage.unshared()).await;
     let had = stage.provide("web").await;
-    let block = stage.living_blocks().remove(0)["id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let block = stage.living_block();
     drop(central);
     stage.sim().take(Kind::Block, &block);
     let _central = stage.central_with(stage.unshared()).await;
     stage.told("web", reasons::IP_BLOCK_LOST, &had).await;
-    mooring_tests::wait::eventually("it has another address", AFTER_RETRIES, async || {
+    eventually("it has another address", AFTER_RETRIES, async || {
         let service = stage.get("web").await;
         let now = address(&service);
         now.is_some() && now.as_ref() != Some(&had) && requested(&service) == now
@@ -192,10 +184,7 @@ async fn a_tag_delete_by_hand_takes_no_block_from_a_service() {
     let stage = Stage::enter().await;
     let central = stage.central_with(stage.unshared()).await;
     let had = stage.provide("web").await;
-    let block = stage.living_blocks().remove(0)["id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let block = stage.living_block();
     drop(central);
     let mut tags: Vec<(&str, &str)> = vec![
         crate::stage::USAGE,

@@ -47,10 +47,7 @@ async fn a_shared_block_is_given_back_when_the_last_service_goes() {
     let _central = stage.central().await;
     stage.provide("one").await;
     stage.provide("two").await;
-    let block = stage.living_blocks().remove(0)["id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let block = stage.living_block();
     stage.delete("one").await;
     stage.gone("one").await;
     // Its address is free for another.

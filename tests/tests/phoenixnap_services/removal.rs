@@ -7,22 +7,18 @@ use mooring_common::names::reasons;
 use mooring_tests::cloud_sim::Fault;
 use mooring_tests::cloud_sim::phoenixnap::{Behaviour, Kind, Pace};
 use mooring_tests::wait::eventually;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::stage::{
-    AFTER_RETRIES, SOON, Stage, address, assert_none, attachment, has_finalizer, tagging,
+    AFTER_RETRIES, SOON, Stage, address, assert_none, attachment, has_finalizer, id, tagging,
 };
-
-fn id(block: &Value) -> String {
-    block["id"].as_str().unwrap().to_owned()
-}
 
 #[tokio::test]
 async fn lb_08_a_failure_while_a_block_is_marked_strands_nothing() {
     let stage = Stage::enter().await;
     let _central = stage.central_with(stage.unshared()).await;
     stage.provide("web").await;
-    let block = id(&stage.living_blocks()[0]);
+    let block = stage.living_block();
     let failure = Fault::status(StatusCode::INTERNAL_SERVER_ERROR);
     let failing = stage.sim().faults().inject(tagging().times(2), failure);
     stage.delete("web").await;
@@ -45,7 +41,7 @@ async fn lb_09_a_service_that_goes_before_it_has_an_address_strands_nothing() {
     let _central = stage.central_with(stage.unshared()).await;
     stage.create("web").await;
     failing.struck(1).await;
-    let block = id(&stage.living_blocks()[0]);
+    let block = stage.living_block();
     assert_eq!(address(&stage.get("web").await), None);
     stage.delete("web").await;
     stage.gone_within("web", AFTER_RETRIES).await;
@@ -94,7 +90,7 @@ async fn a_block_whose_assignment_has_failed_is_given_back_too() {
     let _central = stage.central_with(stage.unshared()).await;
     stage.create("web").await;
     stage.told("web", reasons::IP_BLOCK_FAILED, "").await;
-    let block = id(&stage.living_blocks()[0]);
+    let block = stage.living_block();
     stage.delete("web").await;
     stage.gone_within("web", AFTER_RETRIES).await;
     stage.released_within(&block, AFTER_RETRIES).await;
@@ -138,7 +134,7 @@ async fn lb_12_what_is_deleted_while_nobody_looks_is_given_back_later() {
     let stage = Stage::enter().await;
     let central = stage.central_with(stage.unshared()).await;
     stage.provide("web").await;
-    let block = id(&stage.living_blocks()[0]);
+    let block = stage.living_block();
     drop(central);
     stage.delete("web").await;
     assert!(has_finalizer(&stage.get("web").await));
@@ -181,7 +177,7 @@ async fn a_service_that_stays_and_wants_no_address_any_more_loses_its_fields_las
     let stage = Stage::enter().await;
     let _central = stage.central_with(stage.unshared()).await;
     stage.provide("web").await;
-    let block = id(&stage.living_blocks()[0]);
+    let block = stage.living_block();
     let patch = json!({ "spec": { "type": "ClusterIP", "loadBalancerIP": null } });
     stage.patch("web", &patch).await;
     eventually("nothing of it is left", SOON, async || {
@@ -203,7 +199,7 @@ async fn a_deletion_costs_three_writes_and_a_few_seconds() {
     let stage = Stage::enter().await;
     let _central = stage.central_with(stage.unshared()).await;
     stage.provide("web").await;
-    let block = id(&stage.living_blocks()[0]);
+    let block = stage.living_block();
     let start = Instant::now();
     stage.delete("web").await;
     stage.gone("web").await;

@@ -301,6 +301,11 @@ impl Stage {
         blocks
     }
 
+    /// The id of the first of them.
+    pub(crate) fn living_block(&self) -> String {
+        id(&self.living_blocks()[0])
+    }
+
     /// Waits until a block has been given back.
     pub(crate) async fn released(&self, block: &str) {
         self.released_within(block, SOON).await;
@@ -356,6 +361,11 @@ impl Stage {
         })
         .await;
     }
+}
+
+/// The id of a block.
+pub(crate) fn id(block: &Value) -> String {
+    block["id"].as_str().unwrap().to_owned()
 }
 
 /// Requests that put a block on a network.

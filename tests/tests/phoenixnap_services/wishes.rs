@@ -1,6 +1,7 @@
 //! Addresses that users ask for.
 
 use mooring_common::names::reasons;
+use mooring_tests::wait::eventually;
 use serde_json::json;
 
 use crate::stage::{Stage, address, assert_none, requested};
@@ -56,7 +57,7 @@ async fn an_address_of_the_own_block_that_a_user_writes_is_taken_over() {
         stage.patch("web", &patch).await;
     };
     ask("203.0.113.12").await;
-    mooring_tests::wait::eventually("it has moved", crate::stage::SOON, async || {
+    eventually("it has moved", crate::stage::SOON, async || {
         address(&stage.get("web").await).as_deref() == Some("203.0.113.12")
     })
     .await;
