@@ -1,9 +1,9 @@
 //! The cluster to oneself: for suites about Nodes.
 //!
 //! `mooring-central` looks after *all* Nodes of its API server, so tests of it cannot share one at
-//! the same time. They take turns: [`Arena::enter`] waits until the test before is over, and
-//! clears away its Nodes and Events. That costs milliseconds; a control plane of one's own costs
-//! seconds.
+//! the same time. There are a few: [`Arena::enter`] waits until one is free, and clears away the
+//! Nodes and Events of the test before. That costs milliseconds; a control plane of one's own
+//! costs seconds.
 //!
 //! The shipped manifests are applied. Central runs as `mooring-central`, a daemon as
 //! `mooring-node` with the token of a Pod on its Node. [`Arena::leave`] fails the test if either
@@ -13,6 +13,7 @@ mod deploy;
 mod launch;
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -21,13 +22,14 @@ use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 use mooring_common::names::{NAMESPACE, taints};
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, MutexGuard};
 
 pub use launch::{Initializer, Launch, logged};
 
+use self::deploy::Deployed;
 use crate::control_plane::{AuditLog, ControlPlane, Record};
 use crate::endpoints::Endpoints;
 use crate::objects::{EventNote, PodBuilder, events_for, unique};
+use crate::pool::{Lent, Pool};
 use crate::shipped::{CENTRAL_USER, NODE_USER};
 use crate::wait::eventually;
 
@@ -43,7 +45,9 @@ pub const ADDITIONAL_LABEL: &str = "example.com/rack";
 const CENTRAL: &str = "mooring-central";
 const DAEMON: &str = "mooring-node";
 
-/// One test's turn on the shared control plane.
+static ARENAS: LazyLock<Pool<Deployed>> = LazyLock::new(Pool::empty);
+
+/// One test's turn on one of the control planes, which has the usual controllers.
 pub struct Arena {
     /// The control plane.
     pub control_plane: &'static ControlPlane,
@@ -51,16 +55,18 @@ pub struct Arena {
     pub admin: Client,
     kubeconfig: PathBuf,
     start: Timestamp,
-    _turn: MutexGuard<'static, ()>,
+    audit_mark: u64,
+    _lent: Lent<Deployed>,
 }
 
 impl Arena {
     /// Waits for this test's turn, and gives it a cluster without Nodes.
     pub async fn enter() -> Self {
-        static TURN: Mutex<()> = Mutex::const_new(());
-        let turn = TURN.lock().await;
-        let control_plane = ControlPlane::shared();
-        let kubeconfig = deploy::deployed(control_plane).await.to_owned();
+        let lent = ARENAS.lend(Deployed::start).await;
+        let Deployed {
+            control_plane,
+            kubeconfig,
+        } = lent.value();
         let admin = control_plane.admin();
         deploy::clear(&admin)
             .await
@@ -68,9 +74,10 @@ impl Arena {
         Self {
             control_plane,
             admin,
-            kubeconfig,
+            kubeconfig: kubeconfig.clone(),
             start: control_plane.now(),
-            _turn: turn,
+            audit_mark: control_plane.audit_mark(),
+            _lent: lent,
         }
     }
 
@@ -208,7 +215,8 @@ impl Arena {
 
     /// All requests since this turn began, complete up to now.
     pub async fn audit(&self) -> AuditLog {
-        self.control_plane.audit_settled().await.since(self.start)
+        let log = self.control_plane.audit_settled_from(self.audit_mark).await;
+        log.since(self.start)
     }
 
     /// The requests of Mooring's two programs about this Node.

