@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use http::Method;
 use k8s_openapi::api::core::v1::Node;
-use kube::api::Api;
+use kube::api::{Api, Patch, PatchParams};
 use mooring_common::names::reasons;
 use mooring_tests::cloud_sim::phoenixnap::Kind;
 use mooring_tests::objects::NodeBuilder;
@@ -111,6 +111,12 @@ async fn nodes_with_a_public_address_are_told_of_both_routers_and_of_no_password
     );
     node(&stage, "private", "InternalIP", "10.0.0.9").await;
     node(&stage, "public", "ExternalIP", "198.51.100.7").await;
+    // Of a router that the group had once.
+    let former = json!({ format!("{PREFIX}2-peer-ip"): "169.254.247.2" });
+    let former = Patch::Merge(json!({ "metadata": { "annotations": former } }));
+    let nodes = Api::<Node>::all(stage.admin.clone());
+    let params = PatchParams::default();
+    nodes.patch("public", &params, &former).await.unwrap();
     let central = stage.central_with(bgp(&stage)).await;
     let expected = |source: &str| -> BTreeMap<String, String> {
         let of_router = |number: u8| {

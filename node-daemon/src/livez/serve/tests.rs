@@ -414,3 +414,40 @@ async fn an_idle_connection_is_closed_after_thirty_seconds() {
     let took = start.elapsed().as_secs();
     assert!(took <= 2, "29 s and {took} s idle");
 }
+
+#[tokio::test]
+async fn who_is_still_sending_gets_the_answer_and_no_reset() {
+    let server = Server::start();
+    let mut stream = server.connect().await;
+    let head = b"POST /livez HTTP/1.1\r\nContent-Length: 60000\r\n\r\n";
+    stream.write_all(head).await.unwrap();
+    // The answer is there before the body is.
+    within(stream.peek(&mut [0; 16])).await.unwrap();
+    for _ in 0..6 {
+        stream.write_all(&[b'a'; 10_000]).await.unwrap();
+    }
+    let mut answer = String::new();
+    let read = within(stream.read_to_string(&mut answer)).await;
+    assert!(read.is_ok(), "{read:?}");
+    assert!(answer.contains(" 405 "), "{answer}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_stop_sending_after_the_answer_is_cut_off() {
+    const HEAD: &[u8] = b"POST /livez HTTP/1.1\r\nContent-Length: 900000000\r\n\r\n";
+    let mut slow = conversation();
+    let start = tokio::time::Instant::now();
+    slow.write_all(HEAD).await.unwrap();
+    while slow.write_all(b"a").await.is_ok() {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let took = start.elapsed().as_millis();
+    assert!((1000..1200).contains(&took), "{took} ms");
+    let mut fast = conversation();
+    fast.write_all(HEAD).await.unwrap();
+    let mut sent = 0;
+    while fast.write_all(&[b'a'; 1024]).await.is_ok() {
+        sent += 1024;
+    }
+    assert!((65_536..65_536 + 8192).contains(&sent), "{sent} bytes");
+}

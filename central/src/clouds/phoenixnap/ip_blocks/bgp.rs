@@ -37,21 +37,33 @@ pub(in crate::clouds::phoenixnap) struct Peers {
     pub(in crate::clouds::phoenixnap) location: Option<String>,
 }
 
+/// Annotations of a Node; `None`: there is to be none.
+pub(super) type Annotations = BTreeMap<String, Option<String>>;
+
+/// Of how many routers that a peer group no longer has, what Nodes were told is taken back. All peer
+/// groups have two today.
+const GONE: usize = 2;
+
 /// When to look again for a peer group that is not ready.
 const AGAIN: Duration = Duration::from_secs(60);
 
 /// The annotations of a Node that speaks from this address.
-pub(super) fn annotations(peers: &Peers, source: Ipv4Addr) -> BTreeMap<String, String> {
+pub(super) fn annotations(peers: &Peers, source: Ipv4Addr) -> Annotations {
     let mut routers = peers.routers.clone();
     routers.sort_unstable();
+    let gone = std::iter::repeat_n(None, GONE);
     let mut all = BTreeMap::new();
-    for (number, router) in routers.iter().enumerate() {
+    for (number, router) in routers.into_iter().map(Some).chain(gone).enumerate() {
         let mut put = |key: &str, value: String| {
-            all.insert(format!("{PREFIX}bgp-peers-{number}-{key}"), value);
+            let key = format!("{PREFIX}bgp-peers-{number}-{key}");
+            all.insert(key, router.map(|_| value));
         };
         put("node-asn", peers.asn.to_string());
         put("peer-asn", CLOUD_ASN.to_string());
-        put("peer-ip", router.to_string());
+        put(
+            "peer-ip",
+            router.map_or_else(String::new, |ip| ip.to_string()),
+        );
         put("src-ip", source.to_string());
         put("peer-multi-hop", peers.is_multi_hop.to_string());
     }
@@ -72,8 +84,8 @@ pub(super) fn source(node: &NodeView) -> Option<Ipv4Addr> {
 pub(super) fn missing(
     peers: &Peers,
     nodes: &[Arc<NodeView>],
-    written: &BTreeMap<String, BTreeMap<String, String>>,
-) -> BTreeMap<String, BTreeMap<String, String>> {
+    written: &BTreeMap<String, Annotations>,
+) -> BTreeMap<String, Annotations> {
     let wanted = nodes.iter().filter_map(|node| {
         let wanted = annotations(peers, source(node)?);
         let is_written = written.get(&node.name) == Some(&wanted);
@@ -160,7 +172,10 @@ mod tests {
         let nodes = [node("a", "198.51.100.1"), node("v6", "2001:db8::1")];
         let told = missing(&peers, &nodes, &BTreeMap::new());
         assert_eq!(told.keys().collect::<Vec<_>>(), ["a"]);
-        let of_a = &told["a"];
+        let of_a: BTreeMap<_, _> = told["a"]
+            .iter()
+            .filter_map(|(k, v)| Some((k, v.as_ref()?)))
+            .collect();
         assert_eq!(of_a.len(), 10);
         for (key, value) in [
             ("phoenixnap.com/bgp-peers-0-peer-ip", "169.254.247.0"),
@@ -170,8 +185,15 @@ mod tests {
             ("phoenixnap.com/bgp-peers-0-src-ip", "198.51.100.1"),
             ("phoenixnap.com/bgp-peers-0-peer-multi-hop", "true"),
         ] {
-            assert_eq!(of_a[key], value, "{key}");
+            assert_eq!(of_a[&key.to_owned()], value, "{key}");
         }
         assert!(missing(&peers, &nodes, &told).is_empty());
+        let one = Peers {
+            routers: vec![Ipv4Addr::new(169, 254, 247, 0)],
+            ..peers
+        };
+        let told = &missing(&one, &nodes, &told)["a"];
+        assert!(told["phoenixnap.com/bgp-peers-0-peer-ip"].is_some());
+        assert_eq!(told["phoenixnap.com/bgp-peers-1-peer-ip"], None);
     }
 }

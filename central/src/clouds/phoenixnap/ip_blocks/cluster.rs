@@ -1,7 +1,5 @@
 //! What of the cluster is read and written for blocks, beside the Services that they are for.
 
-use std::collections::BTreeMap;
-
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{Namespace, Node, Service};
 use kube::api::{ListParams, Patch, PatchParams};
@@ -12,6 +10,7 @@ use mooring_common::names::{annotations, components, labels};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
+use super::bgp::Annotations;
 use crate::clouds::load_balancers::Setback;
 use crate::service_view::ServiceView;
 
@@ -56,11 +55,11 @@ pub(super) trait Cluster: Send + Sync {
     /// Writes these fields of an L2Network's spec, and leaves the others.
     async fn apply_segment(&self, name: &str, spec: Value) -> Result<(), ClusterError>;
 
-    /// Writes these annotations of a Node, and leaves the others.
+    /// Writes these annotations of a Node, or takes them away, and leaves the others.
     async fn annotate_node(
         &self,
         name: &str,
-        annotations: &BTreeMap<String, String>,
+        annotations: &Annotations,
     ) -> Result<(), ClusterError>;
 
     /// Who is about to buy.
@@ -147,7 +146,7 @@ impl Cluster for RealCluster {
     async fn annotate_node(
         &self,
         name: &str,
-        annotations: &BTreeMap<String, String>,
+        annotations: &Annotations,
     ) -> Result<(), ClusterError> {
         let api = Api::<Node>::all(self.client.clone());
         let patch = json!({"metadata": {"annotations": annotations}});

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::super::api::Tag;
 use super::super::model::{Block, BlockStatus, Holder, Network};
+use super::bgp::Annotations;
 use super::ownership::{Owned, Owner};
 use super::purchase::Ours;
 
@@ -61,7 +62,7 @@ pub(super) struct Memory {
     /// What was last written as the L2Network.
     pub(super) segment: Option<Value>,
     /// What was written on Nodes, by name.
-    pub(super) annotated: BTreeMap<String, BTreeMap<String, String>>,
+    pub(super) annotated: BTreeMap<String, Annotations>,
     /// How often it is still to be said that there is room: whoever is being refused at that moment
     /// hears it the second time.
     pub(super) freed: u8,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::super::api::Tag;
 use super::super::model::{Block, BlockStatus, Holder, Network};
 use super::super::setting::Setting;
-use super::bgp::Peers;
+use super::bgp::{Annotations, Peers};
 use super::cloud::{BlockCloud, Order};
 use super::cluster::{Claim, Cluster, ClusterError};
 use super::settings::Settings;
@@ -335,7 +335,7 @@ pub(crate) struct Kept {
     pub(crate) version: u64,
     pub(crate) fails: bool,
     pub(crate) segments: Vec<(String, Value)>,
-    pub(crate) annotated: Vec<(String, BTreeMap<String, String>)>,
+    pub(crate) annotated: Vec<(String, Annotations)>,
 }
 
 #[derive(Clone, Default)]
@@ -364,7 +364,7 @@ impl Cluster for FakeCluster {
     async fn annotate_node(
         &self,
         name: &str,
-        annotations: &BTreeMap<String, String>,
+        annotations: &Annotations,
     ) -> Result<(), ClusterError> {
         let mut kept = self.0.lock().unwrap();
         kept.annotated.push((name.to_owned(), annotations.clone()));
