@@ -8,6 +8,7 @@ use anyhow::{Result, ensure};
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{Api, ListParams};
+use mooring_common::l2_network::L2Network;
 
 use crate::bench::proc;
 use crate::cluster::{Cluster, Kubelet, NETWORK, Network, Site};
@@ -26,6 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// How many writes per second all daemons may need besides, while nothing changes.
 const MOST_WRITES: f64 = 0.5;
+
+/// How long the voters are the same until no others are wanted.
+const STILL: Duration = Duration::from_secs(15);
 
 /// How many things are made at a time.
 const AT_ONCE: usize = 10;
@@ -172,7 +176,8 @@ async fn make_services(cluster: &Cluster, services: usize) -> Result<()> {
     made.into_iter().try_for_each(|made| made.map(drop))
 }
 
-/// Waits until all addresses are given, all daemons take part, and no burst is under way.
+/// Waits until all addresses are given, all daemons take part, no burst is under way, and whoever is to
+/// be a voter is one.
 async fn settle(cluster: &Cluster, capture: &Capture, nodes: usize, services: usize) -> Result<()> {
     let all = Api::<Service>::namespaced(cluster.admin(), APP);
     let outcome = try_eventually(PATIENCE, async || {
@@ -201,6 +206,22 @@ async fn settle(cluster: &Cluster, capture: &Capture, nodes: usize, services: us
         ensure!(
             heard == nodes && burst <= services / 5,
             "{heard} daemons are heard, {burst} announcements in the last 3 s"
+        );
+        Ok(())
+    });
+    outcome.await.map_err(anyhow::Error::msg)?;
+    let networks = Api::<L2Network>::all(cluster.admin());
+    let mut last = (0, Instant::now());
+    let outcome = try_eventually(PATIENCE, async || {
+        let status = networks.get(NETWORK).await?.status.unwrap_or_default();
+        let voters = status.voters.unwrap_or_default();
+        if voters.generation != last.0 {
+            last = (voters.generation, Instant::now());
+        }
+        ensure!(
+            last.1.elapsed() > STILL,
+            "the voters change: {} by now",
+            voters.nodes.len()
         );
         Ok(())
     });
