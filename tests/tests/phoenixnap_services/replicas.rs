@@ -39,5 +39,5 @@ async fn two_that_both_believe_to_lead_buy_one_block() {
     })
     .await;
     assert_eq!(stage.sim().purchases().len(), 1);
-    stage.leave().await;
+    stage.leave_both().await;
 }

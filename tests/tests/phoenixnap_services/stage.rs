@@ -100,6 +100,16 @@ impl Stage {
         self.place.leave().await;
     }
 
+    /// The same where two did not know of each other: one may have asked for a block to be put where
+    /// the other had just put it.
+    pub(crate) async fn leave_both(self) {
+        let there = format!("to {}", self.network);
+        let mut told = self.sim().misdirected();
+        told.retain(|what| !what.starts_with("attach ") || !what.ends_with(&there));
+        assert_none(&told);
+        self.place.leave().await;
+    }
+
     /// The simulation.
     pub(crate) fn sim(&self) -> &Phoenixnap {
         self.world.phoenixnap().expect("it is PhoenixNAP")
