@@ -215,7 +215,7 @@ pub struct SegmentNode {
     /// The addresses that it speaks for. The first 1,000: metrics tell of the rest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1000))]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["address"]))]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub addresses: Vec<SpokenFor>,
 }
 

@@ -4,8 +4,12 @@
 //! * Each write names the own entry alone (server-side apply, every daemon as a manager of its own),
 //!   so that daemons that write at once do not collide.
 //! * Nothing is written where nothing has changed.
+//! * All daemons write to one object, and the API server lets them do so one after the other. Whoever
+//!   had to wait for that makes room for the others, and nobody tries again when the others do: or else
+//!   each write of fifty would take until it is given up.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;
 
 use kube::api::{Patch, PatchParams};
@@ -18,10 +22,14 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::entries::{Change, Entries};
+use super::random::SplitMix;
 
 /// The shortest time between two rounds, so that a link that flaps does not become a storm.
 const SHORTEST_GAP: Duration = Duration::from_secs(1);
-/// How soon to look again at what is not as it should be.
+/// Up to so many times as long as a round took, no other follows; for this long at most.
+const ROOM: u32 = 10;
+const MOST_ROOM: Duration = Duration::from_secs(30);
+/// How soon to look again at what is not as it should be: on average, and half as long at least.
 const RETRY: Duration = Duration::from_secs(10);
 /// The same where the API server has refused it: the list is full, or the CRD is an older one.
 const RETRY_REFUSED: Duration = Duration::from_secs(300);
@@ -57,11 +65,13 @@ impl Herald {
     pub async fn tell(self, mut wanted: watch::Receiver<Entries>) {
         let mut done = Entries::new();
         let mut faults: BTreeMap<String, String> = BTreeMap::new();
+        let mut random = SplitMix::new(RandomState::new().build_hasher().finish());
         loop {
+            let begun = Instant::now();
             let entries = wanted.borrow_and_update().clone();
             done.retain(|network, change| entries.get(network) == Some(change));
             faults.retain(|network, _| entries.contains_key(network));
-            let mut wait = RETRY;
+            let mut wait = RETRY / 2 + random.up_to(RETRY);
             for (network, change) in &entries {
                 if done.get(network) == Some(change) {
                     continue;
@@ -84,7 +94,8 @@ impl Herald {
                     faults.insert(network.clone(), fault);
                 }
             }
-            sleep(SHORTEST_GAP).await;
+            let room = (begun.elapsed() * ROOM).min(MOST_ROOM);
+            sleep(SHORTEST_GAP + random.up_to(room)).await;
             let again = (!entries.is_empty()).then(|| Instant::now() + wait);
             tokio::select! {
                 changed = wanted.changed() => if changed.is_err() { return },

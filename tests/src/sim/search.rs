@@ -13,6 +13,9 @@ use super::schedule::Schedule;
 use super::tally::Tally;
 use super::world;
 
+/// After how many schedules it is said how far it is.
+const PROGRESS: u64 = 2000;
+
 /// Which schedules are run.
 #[derive(Clone, Copy, Debug)]
 pub struct Search {
@@ -54,6 +57,11 @@ impl Search {
                 let seed = next.fetch_add(1, Ordering::Relaxed);
                 if seed >= end {
                     break;
+                }
+                let done = seed - self.first;
+                if done > 0 && done.is_multiple_of(PROGRESS) {
+                    let rate = done as f64 / begun.elapsed().as_secs_f64();
+                    eprintln!("{done} of {} schedules, {rate:.0} a second", self.schedules);
                 }
                 let schedule = Schedule::random(seed, self.parameters);
                 let outcome = world::run(&schedule, None);
