@@ -29,6 +29,8 @@ const SHORTEST_GAP: Duration = Duration::from_secs(1);
 /// Up to so many times as long as a round took, no other follows; for this long at most.
 const ROOM: u32 = 10;
 const MOST_ROOM: Duration = Duration::from_secs(30);
+/// If a write was given up, twice as long as before; for this long at most.
+const LONGEST_ROOM: Duration = Duration::from_secs(300);
 /// How soon to look again at what is not as it should be: on average, and half as long at least.
 const RETRY: Duration = Duration::from_secs(10);
 /// The same where the API server has refused it: the list is full, or the CRD is an older one.
@@ -66,6 +68,7 @@ impl Herald {
         let mut done = Entries::new();
         let mut faults: BTreeMap<String, String> = BTreeMap::new();
         let mut random = SplitMix::new(RandomState::new().build_hasher().finish());
+        let mut room = Duration::ZERO;
         loop {
             let begun = Instant::now();
             let entries = wanted.borrow_and_update().clone();
@@ -94,7 +97,12 @@ impl Herald {
                     faults.insert(network.clone(), fault);
                 }
             }
-            let room = (begun.elapsed() * ROOM).min(MOST_ROOM);
+            let took = begun.elapsed();
+            room = if took < LIMIT {
+                (took * ROOM).min(MOST_ROOM)
+            } else {
+                (room * 2).clamp(MOST_ROOM, LONGEST_ROOM)
+            };
             sleep(SHORTEST_GAP + random.up_to(room)).await;
             let again = (!entries.is_empty()).then(|| Instant::now() + wait);
             tokio::select! {

@@ -133,6 +133,20 @@ async fn who_has_to_wait_makes_room_for_others() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_is_not_served_in_time_comes_back_ever_later() {
+    let server = ApiServer {
+        takes: Duration::from_secs(60),
+        ..ApiServer::default()
+    };
+    let wanted = start(&server);
+    wanted.send_replace(put(true));
+    pass(3600).await;
+    // Every 170 s on average in the end; every 36 s if it were not ever later.
+    let writes = server.written();
+    assert!((10..=40).contains(&writes), "{writes} writes in an hour");
+}
+
+#[tokio::test(start_paused = true)]
 async fn failures_are_tried_again_soon_and_refusals_slowly() {
     let server = ApiServer::default();
     let wanted = start(&server);
