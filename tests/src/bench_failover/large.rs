@@ -229,9 +229,9 @@ async fn settle(cluster: &Cluster, capture: &Capture, nodes: usize, services: us
 }
 
 impl Large {
-    /// One per node every ten seconds, as a kubelet; and a tenth, for what the span cuts off.
+    /// One per node every ten seconds, as a kubelet.
     fn most_renewals(&self) -> f64 {
-        self.nodes as f64 / 10.0 * 1.1
+        self.nodes as f64 / 10.0
     }
 
     /// What is not as wanted, in words.

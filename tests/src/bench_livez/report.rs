@@ -88,16 +88,6 @@ impl Report {
     }
 
     pub(super) fn add_changes(&mut self, changes: &Changes) {
-        for (name, taken) in [("p50", changes.taken.0), ("p99", changes.taken.1)] {
-            self.rows.push(Row {
-                quantity: format!("EndpointSlice change taken by the API server, {name}"),
-                kube_proxy: millis(taken),
-                mooring: millis(taken),
-                ratio: String::new(),
-                target: String::new(),
-                met: true,
-            });
-        }
         for (name, theirs, ours, most) in [
             ("p50", changes.kube_proxy.0, changes.mooring.0, None),
             (
