@@ -20,6 +20,9 @@ const RANKS: usize = 5;
 /// A claim is repeated that often while voters that live have not answered.
 const REPEAT: Duration = Duration::from_millis(5);
 const REPEATS: u32 = 60;
+/// And that often while all have answered, but some wait for a promise to end: the answer that they
+/// give then may be lost.
+const REMIND: Duration = Duration::from_millis(50);
 /// A claim that has not been decided by then is given up.
 const PATIENCE: Duration = Duration::from_millis(700);
 /// A key that could not be had is tried again after that time, and a random part of the second.
@@ -76,6 +79,14 @@ impl Attempt {
             keys: self.wanted.iter().copied().collect(),
             released_by: self.released_by,
         }
+    }
+
+    /// Whether all of these have granted or refused all that is claimed.
+    fn is_decided_by(&self, voters: &BTreeSet<NodeId>) -> bool {
+        self.keys.values().all(|(granted, refused)| {
+            let mut voters = voters.iter();
+            voters.all(|voter| granted.contains(voter) || refused.contains(voter))
+        })
     }
 }
 
@@ -143,6 +154,13 @@ impl Claims {
             .any(|attempt| attempt.keys.contains_key(&key))
     }
 
+    /// The number and the keys of the first claim on its way.
+    #[cfg(test)]
+    pub(super) fn first(&self) -> Option<(u32, Vec<Key>)> {
+        let attempt = self.attempts.first()?;
+        Some((attempt.nonce, attempt.wanted.iter().copied().collect()))
+    }
+
     fn reschedule(&mut self) {
         let repeats = self.attempts.iter().map(|attempt| attempt.next);
         self.due = repeats.chain(self.plan_due).min().unwrap_or(Moment::NEVER);
@@ -172,15 +190,7 @@ impl Machine {
                 keys: Vec::new(),
                 released_by: None,
             };
-            self.withdraw(&withdrawal);
-        }
-    }
-
-    /// Repeats a claim with fewer keys than before.
-    fn withdraw(&mut self, claim: &Claim) {
-        self.tell_all(Body::Claim(claim.clone()));
-        if self.is_awake() {
-            self.judge_claim(self.me, self.incarnation, claim);
+            self.put_to_voters(&withdrawal);
         }
     }
 
@@ -351,9 +361,15 @@ impl Machine {
             released_by,
         };
         self.claims.attempts.push(attempt);
+        self.put_to_voters(&claim);
+    }
+
+    /// Asks all voters, this node among them. A claim that is repeated with fewer keys than before
+    /// leaves the others to whoever wants them.
+    fn put_to_voters(&mut self, claim: &Claim) {
         self.tell_all(Body::Claim(claim.clone()));
         if self.is_awake()
-            && let Some(grant) = self.judge_claim(self.me, self.incarnation, &claim)
+            && let Some(grant) = self.judge_claim(self.me, self.incarnation, claim)
         {
             self.note_grant(self.me, &grant);
         }
@@ -510,7 +526,7 @@ impl Machine {
             .attempts
             .retain(|attempt| !attempt.keys.is_empty());
         for claim in narrowed {
-            self.withdraw(&claim);
+            self.put_to_voters(&claim);
         }
     }
 
@@ -570,22 +586,17 @@ impl Machine {
                 continue;
             }
             let answered = awaited.is_subset(&attempt.answered);
-            if answered || attempt.repeats >= REPEATS {
+            if attempt.repeats >= REPEATS || attempt.is_decided_by(&awaited) {
                 attempt.over |= !answered;
                 attempt.next = attempt.begun + PATIENCE;
             } else {
                 attempt.repeats += 1;
-                attempt.next = now + REPEAT;
+                attempt.next = now + if answered { REMIND } else { REPEAT };
                 repeats.push(attempt.message());
             }
         }
         for claim in repeats {
-            self.tell_all(Body::Claim(claim.clone()));
-            if self.is_awake()
-                && let Some(grant) = self.judge_claim(self.me, self.incarnation, &claim)
-            {
-                self.note_grant(self.me, &grant);
-            }
+            self.put_to_voters(&claim);
         }
         self.count_grants();
         if !late.is_empty() {

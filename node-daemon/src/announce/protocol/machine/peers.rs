@@ -100,6 +100,14 @@ struct Assembly {
     lapsed: bool,
 }
 
+/// What somebody said of another, in which of its messages, and when that was heard.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Said {
+    echo: Echo,
+    seq: u64,
+    at: Moment,
+}
+
 /// One other member.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Peer {
@@ -120,9 +128,9 @@ pub(super) struct Peer {
     pub(super) newest: u64,
     #[serde(serialize_with = "store", deserialize_with = "load")]
     pub(super) last: Arc<Heartbeat>,
-    /// What it has lately said of others, and when.
+    /// What it has lately said of others.
     #[serde(default)]
-    echoes: BTreeMap<NodeId, (Echo, Moment)>,
+    echoes: BTreeMap<NodeId, Said>,
     /// The generation of voters that it serves.
     pub(super) generation: u64,
     pub(super) stated: Stated,
@@ -179,18 +187,27 @@ impl Peer {
         heard.segment.max(heard.node_network).unwrap_or_default()
     }
 
-    /// Takes in what a heartbeat says of others. It need not speak of all of them.
-    pub(super) fn note_echoes(&mut self, heartbeat: &Heartbeat, now: Moment) {
-        self.echoes.retain(|_, (_, at)| *at + ECHOES_LAST > now);
-        let echoes = heartbeat.echoes.iter();
-        self.echoes
-            .extend(echoes.map(|echo| (echo.node, (*echo, now))));
+    /// Takes in what a heartbeat says of others. It need not speak of all of them, and may have been
+    /// overtaken by one that speaks of others.
+    pub(super) fn note_echoes(&mut self, seq: u64, heartbeat: &Heartbeat, at: Moment) {
+        self.echoes.retain(|_, said| said.at + ECHOES_LAST > at);
+        for echo in &heartbeat.echoes {
+            if self.has_said_nothing_since(echo.node, seq) {
+                let echo = *echo;
+                self.echoes.insert(echo.node, Said { echo, seq, at });
+            }
+        }
+    }
+
+    /// Whether no later message than this one speaks of a node.
+    pub(super) fn has_said_nothing_since(&self, node: NodeId, seq: u64) -> bool {
+        self.echoes.get(&node).is_none_or(|said| said.seq <= seq)
     }
 
     /// What it says of others.
     pub(super) fn echoes(&self, now: Moment) -> impl Iterator<Item = &Echo> {
-        let lasts = move |(_, at): &&(Echo, Moment)| *at + ECHOES_LAST > now;
-        self.echoes.values().filter(lasts).map(|(echo, _)| echo)
+        let lasts = move |said: &&Said| said.at + ECHOES_LAST > now;
+        self.echoes.values().filter(lasts).map(|said| &said.echo)
     }
 
     /// Whether anything was heard on the segment since then.

@@ -239,14 +239,22 @@ impl Machine {
         }
     }
 
-    /// Looks for echoes in a heartbeat that is not newer than another of the same sender. An echo of
-    /// an own heartbeat counts however late it comes, as long as that heartbeat does: the voter has
-    /// made its promise, and never takes one back.
+    /// Looks for echoes in a heartbeat that is not newer than another of the same sender. Several that
+    /// left at once, each with some of the echoes, need not come in the order in which they left.
+    ///
+    /// An echo of an own heartbeat counts however late it comes, as long as that heartbeat does: the
+    /// voter has made its promise, and never takes one back.
     fn hear_more(&mut self, message: &Message, heartbeat: &Heartbeat) {
-        let newest = self.peers.get(&message.from).map(|peer| peer.newest);
-        if newest == Some(message.seq) {
+        let is_newest = self
+            .peers
+            .get(&message.from)
+            .is_some_and(|peer| peer.has_said_nothing_since(self.me, message.seq));
+        if is_newest {
             self.hear_echoes(message, heartbeat);
             return;
+        }
+        if let Some(peer) = self.peers.get_mut(&message.from) {
+            peer.note_echoes(message.seq, heartbeat, self.now);
         }
         let own = heartbeat.echoes.iter().find(|echo| echo.node == self.me);
         if let Some(echo) = own.filter(|echo| echo.incarnation == self.incarnation)
@@ -260,7 +268,7 @@ impl Machine {
     /// Takes in what the sender says about this node and others.
     fn hear_echoes(&mut self, message: &Message, heartbeat: &Heartbeat) {
         if let Some(peer) = self.peers.get_mut(&message.from) {
-            peer.note_echoes(heartbeat, self.now);
+            peer.note_echoes(message.seq, heartbeat, self.now);
         }
         let Some(echo) = heartbeat.echoes.iter().find(|echo| echo.node == self.me) else {
             return;

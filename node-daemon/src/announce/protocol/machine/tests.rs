@@ -13,7 +13,7 @@ use super::super::super::codec::{self, SegmentId};
 use super::super::super::mac::Mac;
 use super::super::super::random::mix;
 use super::super::decision::{Destination, Request};
-use super::super::message::{Contact, VoterSet};
+use super::super::message::{Contact, Grant, VoterSet};
 use super::super::view::Candidates;
 use super::*;
 
@@ -44,6 +44,7 @@ struct Host {
 }
 
 type Cut = Box<dyn Fn(u64, u64, Path) -> bool>;
+type Loss = Box<dyn FnMut(&Message) -> bool>;
 
 /// Machines, the wires between them, and the API server.
 struct World {
@@ -57,6 +58,8 @@ struct World {
     order: u64,
     /// Whether a message from one to another is lost on a path.
     cut: Cut,
+    /// Whether a message is lost on all paths.
+    loss: Loss,
     api_voters: VoterSet,
     api_up: bool,
     leases_unchanged: BTreeSet<NodeId>,
@@ -85,6 +88,7 @@ impl World {
             queue: BTreeMap::new(),
             order: 0,
             cut: Box::new(|_, _, _| false),
+            loss: Box::new(|_| false),
             api_voters: VoterSet::default(),
             api_up: true,
             leases_unchanged: BTreeSet::new(),
@@ -242,6 +246,9 @@ impl World {
             let (messages, bytes) = self.sent.entry((node, path)).or_default();
             *messages += copies;
             *bytes += copies * length;
+            if (self.loss)(&transmit.message) {
+                continue;
+            }
             for to in targets {
                 if to != node && !(self.cut)(node, to, path) {
                     self.later(to, DELAY, Event::Message(transmit.message.clone(), path));

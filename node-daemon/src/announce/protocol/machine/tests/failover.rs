@@ -30,6 +30,54 @@ fn a_crashed_node_is_replaced_in_half_a_second() {
 }
 
 #[test]
+fn a_grant_that_is_lost_is_given_again() {
+    let mut world = World::settled(9);
+    // Of each voter the first that grants anything.
+    let mut lost: BTreeMap<NodeId, u64> = BTreeMap::new();
+    world.loss = Box::new(move |message| match &message.body {
+        Body::Grant(grant) if !grant.granted.is_empty() => {
+            *lost.entry(message.from).or_insert(message.seq) == message.seq
+        }
+        _ => false,
+    });
+    world.crash(1);
+    world.run(ms(1000));
+    world.expect_all_spoken();
+    assert!(world.gap() < ms(550), "{:?}", world.gap());
+}
+
+#[test]
+fn of_a_claim_that_one_key_is_refused_of_the_others_are_won_at_once() {
+    let mut world = World::settled(30);
+    world.crash(1);
+    let (nonce, mut granted) = loop {
+        world.run(ms(1));
+        if let Some(claim) = world.hosts[&2].machine.claims.first() {
+            break claim;
+        }
+    };
+    let claimant = &world.hosts[&2].machine;
+    let (me, incarnation) = (claimant.me, claimant.incarnation);
+    let taken = granted.pop().unwrap();
+    assert!(!granted.is_empty());
+    // The own promise has ended, but nothing has been done about it yet.
+    let now = claimant.waiting.due;
+    let voter = &mut world.hosts.get_mut(&3).unwrap().machine;
+    voter.seq += 1;
+    let grant = voter.message(Body::Grant(Grant {
+        to: me,
+        incarnation,
+        nonce,
+        granted: granted.clone(),
+        refused: vec![(taken, NodeId(3))],
+    }));
+    let claimant = &mut world.hosts.get_mut(&2).unwrap().machine;
+    claimant.receive(&grant, Path::Segment, now);
+    let held = claimant.held();
+    assert!(granted.iter().all(|key| held.contains(key)), "{held:?}");
+}
+
+#[test]
 fn an_isolated_holder_falls_silent_before_another_speaks() {
     let mut world = World::settled(9);
     world.dead_kernels.insert(NodeId(1));

@@ -82,6 +82,21 @@ fn with_fifty_members_either_path_suffices_and_a_node_without_the_segment_gives_
     assert!(world.gap() < ms(250), "{:?}", world.gap());
 }
 
+/// A heartbeat of node 2 for all, without echoes, and one with them, for one.
+fn two_heartbeats(world: &mut World, overtaken: bool) -> (Message, Message) {
+    let voter = &mut world.hosts.get_mut(&2).unwrap().machine;
+    let to_one = Heartbeat {
+        echoes: voter.echoes(),
+        ..voter.compose()
+    };
+    let to_all = voter.compose();
+    voter.seq += 1;
+    let to_one = voter.message(Body::Heartbeat(Arc::new(to_one)));
+    voter.seq += u64::from(overtaken);
+    let to_all = voter.message(Body::Heartbeat(Arc::new(to_all)));
+    (to_all, to_one)
+}
+
 #[test]
 fn an_echo_counts_in_a_copy_and_in_a_heartbeat_that_was_overtaken() {
     for overtaken in [false, true] {
@@ -89,21 +104,28 @@ fn an_echo_counts_in_a_copy_and_in_a_heartbeat_that_was_overtaken() {
         let key = *world.keys_of(1).first().unwrap();
         world.cut = Box::new(|_, to, _| to == 1);
         world.run(ms(150));
+        let (to_all, to_one) = two_heartbeats(&mut world, overtaken);
         let now = world.now;
-        let voter = &mut world.hosts.get_mut(&2).unwrap().machine;
-        let to_one = Heartbeat {
-            echoes: voter.echoes(),
-            ..voter.compose()
-        };
-        let to_all = voter.compose();
-        voter.seq += 1;
-        let to_one = voter.message(Body::Heartbeat(Arc::new(to_one)));
-        voter.seq += u64::from(overtaken);
-        let to_all = voter.message(Body::Heartbeat(Arc::new(to_all)));
         let holder = &mut world.hosts.get_mut(&1).unwrap().machine;
         holder.receive(&to_all, Path::Segment, now);
         let before = holder.permitted_until(key);
         holder.receive(&to_one, Path::NodeNetwork, now);
         assert!(before.is_some() && holder.permitted_until(key) > before);
+    }
+}
+
+#[test]
+fn who_is_heard_learns_it_from_a_heartbeat_that_was_overtaken_too() {
+    for overtaken in [false, true] {
+        let mut world = World::settled(9);
+        world.cut = Box::new(|_, to, _| to == 1);
+        world.run(ms(320));
+        let (to_all, to_one) = two_heartbeats(&mut world, overtaken);
+        let now = world.now;
+        let holder = &mut world.hosts.get_mut(&1).unwrap().machine;
+        holder.receive(&to_all, Path::Segment, now);
+        assert!(!holder.hears_quorum(), "nobody has said so yet");
+        holder.receive(&to_one, Path::NodeNetwork, now);
+        assert!(holder.hears_quorum(), "overtaken: {overtaken}");
     }
 }
