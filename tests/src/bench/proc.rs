@@ -23,13 +23,23 @@ pub(crate) fn memory_kib(pid: u32, what: &str) -> Result<u64> {
 
 /// The processor time that a program has used since it started.
 pub(crate) fn processor_time(pid: u32) -> Result<Duration> {
+    let (own, of_kernel) = processor_times(pid)?;
+    Ok(own + of_kernel)
+}
+
+/// The processor time that a program's own code has used since it started, and that of the kernel on
+/// its behalf.
+pub(crate) fn processor_times(pid: u32) -> Result<(Duration, Duration)> {
     let path = format!("/proc/{pid}/stat");
     let stat = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
     // The name, in parentheses, may hold anything; behind it, user and system time are 12th and 13th.
     let behind = stat.rsplit(')').next().unwrap_or_default();
-    let ticks = behind.split_whitespace().skip(11).take(2);
-    let ticks: u32 = ticks.filter_map(|text| text.parse::<u32>().ok()).sum();
-    Ok(TICK * ticks)
+    let mut times = behind.split_whitespace().skip(11).map(|text| {
+        let ticks: Option<u32> = text.parse().ok();
+        ticks.map(|ticks| TICK * ticks)
+    });
+    let both = times.next().flatten().zip(times.next().flatten());
+    both.with_context(|| format!("{path} has no times"))
 }
 
 /// How many connections from here to this address are open.

@@ -51,6 +51,8 @@ pub struct Large {
     pub writes: BTreeMap<String, f64>,
     /// Processor time per daemon, of a hundred: on average, and the busiest.
     pub processor: (f64, f64),
+    /// What of the average is of the daemon's own code; the rest is the kernel's.
+    pub own_code: f64,
     /// Resident memory of the largest daemon, in KiB.
     pub resident: u64,
     /// `release` or `debug`.
@@ -67,9 +69,9 @@ pub(super) async fn measure(nodes: usize, services: usize, span: Duration) -> Re
     settle(&cluster, &capture, nodes, services).await?;
 
     let (start, since) = (Instant::now(), cluster.control_plane.now());
-    let used = || -> Result<Vec<Duration>> {
+    let used = || -> Result<Vec<(Duration, Duration)>> {
         let pids = daemons.iter().map(Process::pid);
-        pids.map(proc::processor_time).collect()
+        pids.map(proc::processor_times).collect()
     };
     let before = used()?;
     until(start + span).await;
@@ -90,12 +92,17 @@ pub(super) async fn measure(nodes: usize, services: usize, span: Duration) -> Re
             *writes.entry(what(record)).or_default() += 1;
         }
     }
-    let shares: Vec<f64> = before
+    let percent = |used: Duration| used.as_secs_f64() / took.as_secs_f64() * 100.0;
+    let shares: Vec<(f64, f64)> = before
         .iter()
         .zip(&after)
-        .map(|(before, after)| after.saturating_sub(*before).as_secs_f64())
-        .map(|used| used / took.as_secs_f64() * 100.0)
+        .map(|(before, after)| {
+            let own = percent(after.0.saturating_sub(before.0));
+            (own, own + percent(after.1.saturating_sub(before.1)))
+        })
         .collect();
+    let mean =
+        |of: fn(&(f64, f64)) -> f64| shares.iter().map(of).sum::<f64>() / shares.len() as f64;
     let resident = daemons
         .iter()
         .map(Process::resident_kib)
@@ -111,9 +118,10 @@ pub(super) async fn measure(nodes: usize, services: usize, span: Duration) -> Re
             .map(|(what, count)| (what, claims::rate(count, took)))
             .collect(),
         processor: (
-            shares.iter().sum::<f64>() / shares.len() as f64,
-            shares.iter().copied().fold(0.0, f64::max),
+            mean(|share| share.1),
+            shares.iter().map(|share| share.1).fold(0.0, f64::max),
         ),
+        own_code: mean(|share| share.0),
         resident: resident.into_iter().max().unwrap_or_default(),
         profile: Program::Node.release_or_own()?.0,
     })
@@ -273,7 +281,8 @@ impl fmt::Display for Large {
             f,
             "{} nodes, {} addresses: {:.0} heartbeats/s and {:.1} unsolicited frames/s on the bridge, \
              {:.1} renewals of Leases/s and {:.1} other API writes/s{}; per daemon {:.2} % of a \
-             processor on average and {:.2} % at most, {:.1} MiB ({} build). Wanted: {} renewals/s, \
+             processor on average ({:.2} in its own code, the rest in the kernel) and {:.2} % at \
+             most, {:.1} MiB ({} build). Wanted: {} renewals/s, \
              {MOST_WRITES} other writes/s, 1 %, 20 MiB",
             self.nodes,
             self.addresses,
@@ -287,6 +296,7 @@ impl fmt::Display for Large {
                 format!(" ({})", of.join(", "))
             },
             self.processor.0,
+            self.own_code,
             self.processor.1,
             self.resident as f64 / 1024.0,
             self.profile,
