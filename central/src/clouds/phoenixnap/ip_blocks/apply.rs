@@ -89,7 +89,10 @@ impl Shared {
                 match answer {
                     Err(error) if error.kind == ErrorKind::Busy => Ok(Taken::Later(POLL, busy)),
                     answer => {
-                        answer.map_err(|error| unheard(memory, error))?;
+                        answer.map_err(|error| {
+                            memory.doubts_tags(&error);
+                            unheard(memory, error)
+                        })?;
                         gate.written();
                         memory.marked(block, tags.clone());
                         Ok(Taken::Done)
@@ -256,6 +259,7 @@ impl Shared {
             }
             Err(error) => {
                 memory.expires();
+                memory.doubts_tags(&error);
                 if !error.may_have_been_done() {
                     self.purchases.settle(&*self.cluster, ours).await;
                 }

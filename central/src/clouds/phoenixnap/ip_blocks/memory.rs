@@ -12,6 +12,7 @@ use super::super::model::{Block, BlockStatus, Holder, Network};
 use super::bgp::Annotations;
 use super::ownership::{Owned, Owner};
 use super::purchase::Ours;
+use crate::cloud_api::{CloudError, ErrorKind};
 
 /// How often the cloud is asked whether what it was told to do is done.
 pub(super) const POLL: Duration = Duration::from_secs(2);
@@ -157,6 +158,13 @@ impl Memory {
             }
         }
         self.blocks = Some((blocks, begun));
+    }
+
+    /// The cloud refuses a block whose tags do not exist: somebody may have taken one away.
+    pub(super) fn doubts_tags(&mut self, error: &CloudError) {
+        if error.kind == ErrorKind::Invalid {
+            self.tags = None;
+        }
     }
 
     /// Whether the account is known to know all these names.

@@ -221,12 +221,13 @@ impl BlockCloud for FakeCloud {
 
     async fn buy(&self, order: &Order) -> Result<Block, CloudError> {
         self.call(format!("buy /{}", order.prefix), |account| {
-            for tag in &order.tags {
-                assert!(
-                    account.tags.contains(&tag.name),
-                    "{} does not exist",
-                    tag.name
-                );
+            if let Some(tag) = order
+                .tags
+                .iter()
+                .find(|tag| !account.tags.contains(&tag.name))
+            {
+                let what = format!("there is no tag with the name {}", tag.name);
+                return Err(CloudError::new("fake", ErrorKind::Invalid, what));
             }
             account.bought += 1;
             let number = account.bought;

@@ -216,6 +216,17 @@ async fn a_service_that_is_made_anew_while_its_block_goes_gets_another() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_tag_that_somebody_has_taken_away_is_made_again() {
+    let world = World::new(false).with(&["a", "b"]);
+    let blocks = world.start("one");
+    world.provided(&blocks, "a").await;
+    let name = ownership::names(false)[0];
+    assert!(world.cloud.0.lock().unwrap().tags.remove(name));
+    world.provided(&blocks, "b").await;
+    assert!(world.cloud.0.lock().unwrap().tags.contains(name));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_the_cloud_fails_at_is_told_and_tried_ever_more_slowly() {
     let world = World::new(true).with(&["web"]);
     let blocks = world.start("one");
