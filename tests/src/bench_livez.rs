@@ -95,10 +95,12 @@ pub fn main() -> ExitCode {
 pub async fn run(scale: &Scale) -> Result<Report> {
     let mut report = Report::default();
     let scene = Scene::build().await?;
+    let before = proc::stolen_time()?;
     for (load, wanted) in LOADS {
         let (theirs, ours) = compare(&scene, load, scale)?;
         report.add_load(load, &theirs, &ours, wanted);
     }
+    report.add_stolen(before, proc::stolen_time()?);
     report.add_memory("memory under load", scene.memory()?, None);
     let p99 = paced::p99(&scene, scale.paced, scale.span).await?;
     report.add_paced(scale.paced, p99);

@@ -4,7 +4,7 @@ use std::fs;
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 /// In which the kernel counts a process's time: `USER_HZ`, the same on every machine.
 const TICK: Duration = Duration::from_millis(10);
@@ -42,6 +42,25 @@ pub(crate) fn processor_times(pid: u32) -> Result<(Duration, Duration)> {
     both.with_context(|| format!("{path} has no times"))
 }
 
+/// Of the time of all processors since the machine started: what its hypervisor gave to others, and
+/// all of it.
+pub(crate) fn stolen_time() -> Result<(Duration, Duration)> {
+    let stat = fs::read_to_string("/proc/stat").context("reading /proc/stat")?;
+    let all = stat.lines().next().unwrap_or_default();
+    // user, nice, system, idle, iowait, irq, softirq, steal; what follows is counted in these.
+    let ticks: Vec<u64> = all
+        .split_whitespace()
+        .skip(1)
+        .take(8)
+        .map_while(|text| text.parse().ok())
+        .collect();
+    let [.., steal] = ticks.as_slice() else {
+        bail!("the first line of /proc/stat is {all:?}");
+    };
+    let time = |ticks: u64| Duration::from_secs_f64(ticks as f64 * TICK.as_secs_f64());
+    Ok((time(*steal), time(ticks.iter().sum())))
+}
+
 /// How many connections from here to this address are open.
 pub(crate) fn connections_to(address: SocketAddrV4) -> Result<usize> {
     let table = fs::read_to_string("/proc/net/tcp").context("reading /proc/net/tcp")?;
@@ -68,6 +87,8 @@ mod tests {
         assert!(memory_kib(pid, "VmNothing").is_err());
         let began = processor_time(pid).unwrap();
         while processor_time(pid).unwrap() < began + TICK * 2 {}
+        let (stolen, all) = stolen_time().unwrap();
+        assert!(stolen < all && all > processor_time(pid).unwrap());
     }
 
     #[test]

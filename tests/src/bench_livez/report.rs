@@ -76,6 +76,21 @@ impl Report {
         });
     }
 
+    /// Takes what was stolen, and all there was, before and after the loads: if it is more than one of
+    /// a hundred, the slowest of a hundred answers waited for another machine.
+    pub(super) fn add_stolen(&mut self, before: (Duration, Duration), after: (Duration, Duration)) {
+        let stolen = after.0.saturating_sub(before.0).as_secs_f64();
+        let all = after.1.saturating_sub(before.1).as_secs_f64();
+        self.rows.push(Row {
+            quantity: "processor time that the hypervisor gave to others meanwhile".to_owned(),
+            kube_proxy: String::new(),
+            mooring: format!("{:.1} %", stolen / all * 100.0),
+            ratio: String::new(),
+            target: String::new(),
+            met: true,
+        });
+    }
+
     pub(super) fn add_paced(&mut self, per_second: u32, p99: Duration) {
         self.rows.push(Row {
             quantity: format!("p99 at {per_second} requests/s"),
