@@ -95,7 +95,8 @@ async fn two_writes_at_once_are_counted_and_the_second_is_refused() {
     let cloud = Arc::new(quick().await);
     let (_, pool) = balanced(&cloud, "lb").await;
     let (_, elsewhere) = balanced(&cloud, "other").await;
-    cloud.set_latency(CHANGE);
+    // Long enough for all three to be there before the first is answered.
+    cloud.set_latency(Duration::from_secs(2));
     let at = |pool: &Value, port| {
         let (cloud, body) = (cloud.clone(), listener_of(pool, port));
         tokio::spawn(async move { post(&cloud, "/listeners", body).await.status })
