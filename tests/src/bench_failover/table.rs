@@ -118,18 +118,11 @@ impl Table {
     }
 
     fn faults_of(&self, row: &Row) -> Vec<String> {
-        let mut faults = self.delays_of(row);
-        faults.extend(self.harm_of(row));
-        faults
-    }
-
-    /// What took longer than wanted.
-    pub fn delays_of(&self, row: &Row) -> Vec<String> {
-        let (all, mut delays) = (self.of(row), Vec::new());
+        let (all, mut faults) = (self.of(row), Vec::new());
         for bound in row.bounds {
             let found = Quantiles::of(all.iter().map(|seen| bound.metric.of(seen)));
             if found.p50 > bound.p50 || found.max > bound.max {
-                delays.push(format!(
+                faults.push(format!(
                     "{} p50 {} max {} ms, wanted {} / {}",
                     bound.metric.name(),
                     found.p50,
@@ -139,22 +132,16 @@ impl Table {
                 ));
             }
         }
-        delays
-    }
-
-    /// What must not be, however slow the machine is.
-    pub fn harm_of(&self, row: &Row) -> Vec<String> {
-        let (all, mut harm) = (self.of(row), Vec::new());
         let two = all.iter().map(|seen| millis(seen.two)).max().unwrap_or(0);
         let late: usize = all.iter().map(|seen| seen.late).sum();
         if two > 0 || late > 0 {
-            harm.push(format!("two speakers for {two} ms, {late} late answers"));
+            faults.push(format!("two speakers for {two} ms, {late} late answers"));
         }
         let broken: usize = all.iter().map(|seen| seen.broken).sum();
         if row.keeps_connections && broken > 0 {
-            harm.push(format!("{broken} connections broken"));
+            faults.push(format!("{broken} connections broken"));
         }
-        harm
+        faults
     }
 
     /// Every repetition, a line each.
