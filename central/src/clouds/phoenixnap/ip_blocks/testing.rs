@@ -97,6 +97,8 @@ pub(crate) struct Account {
     pub(crate) blocks: BTreeMap<String, Block>,
     pub(crate) network: Option<Network>,
     pub(crate) tags: BTreeSet<String>,
+    /// The names of tags that a person has deleted.
+    taken: BTreeSet<String>,
     /// Every call, in words.
     pub(crate) calls: Vec<String>,
     /// What goes wrong, by the number of the call, counted from 0.
@@ -171,6 +173,24 @@ impl Account {
         }
     }
 
+    /// A person deletes a tag.
+    pub(crate) fn take_tag(&mut self, name: &str) {
+        assert!(self.tags.remove(name), "no tag {name}");
+        self.taken.insert(name.to_owned());
+    }
+
+    /// A tag must exist before anything bears it. Only if a person has deleted it can it be missing.
+    fn has_tags<'a>(&self, names: impl IntoIterator<Item = &'a String>) -> Result<(), CloudError> {
+        for name in names {
+            if !self.tags.contains(name) {
+                assert!(self.taken.contains(name), "nobody has made the tag {name}");
+                let what = format!("there is no tag with the name {name}");
+                return Err(CloudError::new("fake", ErrorKind::Invalid, what));
+            }
+        }
+        Ok(())
+    }
+
     fn conflict<T>(what: &str) -> Result<T, CloudError> {
         Err(CloudError::new("fake", ErrorKind::Busy, what))
     }
@@ -215,20 +235,14 @@ impl BlockCloud for FakeCloud {
     async fn create_tag(&self, name: &str) -> Result<(), CloudError> {
         self.call(format!("tag {name}"), |account| {
             account.tags.insert(name.to_owned());
+            account.taken.remove(name);
             Ok(())
         })
     }
 
     async fn buy(&self, order: &Order) -> Result<Block, CloudError> {
         self.call(format!("buy /{}", order.prefix), |account| {
-            if let Some(tag) = order
-                .tags
-                .iter()
-                .find(|tag| !account.tags.contains(&tag.name))
-            {
-                let what = format!("there is no tag with the name {}", tag.name);
-                return Err(CloudError::new("fake", ErrorKind::Invalid, what));
-            }
+            account.has_tags(order.tags.iter().map(|tag| &tag.name))?;
             account.bought += 1;
             let number = account.bought;
             let id = format!("b{number}");
@@ -286,6 +300,10 @@ impl BlockCloud for FakeCloud {
 
     async fn set_tags(&self, block: &str, tags: &[Tag]) -> Result<(), CloudError> {
         self.call(format!("mark {block}"), |account| {
+            // What it bears exists.
+            let old = account.blocks[block].tags.clone();
+            let new = tags.iter().filter(|tag| !old.contains(tag));
+            account.has_tags(new.map(|tag| &tag.name))?;
             account.blocks.get_mut(block).unwrap().tags = tags.to_vec();
             Ok(())
         })

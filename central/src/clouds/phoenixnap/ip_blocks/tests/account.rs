@@ -1,5 +1,7 @@
 //! What people do to an account by hand, and what an older controller has left in it.
 
+use mooring_common::names::phoenixnap_tags as tags;
+
 use super::super::super::api::Tag;
 use super::super::super::model::{Block, BlockStatus};
 use super::super::ownership::{self, Owner};
@@ -220,10 +222,16 @@ async fn a_tag_that_somebody_has_taken_away_is_made_again() {
     let world = World::new(false).with(&["a", "b"]);
     let blocks = world.start("one");
     world.provided(&blocks, "a").await;
-    let name = ownership::names(false)[0];
-    assert!(world.cloud.0.lock().unwrap().tags.remove(name));
-    world.provided(&blocks, "b").await;
-    assert!(world.cloud.0.lock().unwrap().tags.contains(name));
+    let has = |name| world.cloud.0.lock().unwrap().tags.contains(name);
+    for (name, is_deletion) in [(ownership::names(false)[0], false), (tags::DELETE, true)] {
+        world.cloud.0.lock().unwrap().take_tag(name);
+        if is_deletion {
+            world.removed(&blocks, "a").await;
+        } else {
+            world.provided(&blocks, "b").await;
+        }
+        assert!(has(name), "{name}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
