@@ -174,7 +174,7 @@ impl Machine {
             return;
         };
         if message.seq <= peer.newest {
-            self.hear_more(message, heartbeat);
+            self.hear_echoes(message, heartbeat);
             return;
         }
         let was_eligible = peer.is_eligible();
@@ -235,51 +235,33 @@ impl Machine {
     /// Takes in the copy of a message. That of a heartbeat may bear other echoes.
     pub(super) fn hear_copy(&mut self, message: &Message) {
         if let Body::Heartbeat(heartbeat) = &message.body {
-            self.hear_more(message, heartbeat);
-        }
-    }
-
-    /// Looks for echoes in a heartbeat that is not newer than another of the same sender. Several that
-    /// left at once, each with some of the echoes, need not come in the order in which they left.
-    ///
-    /// An echo of an own heartbeat counts however late it comes, as long as that heartbeat does: the
-    /// voter has made its promise, and never takes one back.
-    fn hear_more(&mut self, message: &Message, heartbeat: &Heartbeat) {
-        let is_newest = self
-            .peers
-            .get(&message.from)
-            .is_some_and(|peer| peer.has_said_nothing_since(self.me, message.seq));
-        if is_newest {
             self.hear_echoes(message, heartbeat);
-            return;
-        }
-        if let Some(peer) = self.peers.get_mut(&message.from) {
-            peer.note_echoes(message.seq, heartbeat, self.now);
-        }
-        let own = heartbeat.echoes.iter().find(|echo| echo.node == self.me);
-        if let Some(echo) = own.filter(|echo| echo.incarnation == self.incarnation)
-            && matches!(echo.answer, Answer::Accepted { .. })
-        {
-            let same_generation = self.serves_same_generation(message.generation);
-            self.note_answer(message.from, echo.answer, same_generation);
         }
     }
 
-    /// Takes in what the sender says about this node and others.
+    /// Takes in what the sender says about this node and others. Several heartbeats that left at once,
+    /// each with some of the echoes, need not come in the order in which they left: of what is said of
+    /// a node the latest counts.
+    ///
+    /// That a voter accepts an own heartbeat counts however late it is heard, as long as that heartbeat
+    /// does: the voter has made its promise, and never takes one back.
     fn hear_echoes(&mut self, message: &Message, heartbeat: &Heartbeat) {
-        if let Some(peer) = self.peers.get_mut(&message.from) {
+        let voter = message.from;
+        let mut is_latest = false;
+        if let Some(peer) = self.peers.get_mut(&voter) {
+            is_latest = peer.has_said_nothing_since(self.me, message.seq);
             peer.note_echoes(message.seq, heartbeat, self.now);
         }
         let Some(echo) = heartbeat.echoes.iter().find(|echo| echo.node == self.me) else {
             return;
         };
-        let voter = message.from;
         let same_generation = self.serves_same_generation(message.generation);
-        if same_generation && self.registry.has_voter(voter) {
+        if is_latest && same_generation && self.registry.has_voter(voter) {
             self.senses.note_heard_by(voter, echo.on_segment, self.now);
             self.note_report(voter, echo);
         }
-        if echo.incarnation == self.incarnation {
+        let counts = is_latest || matches!(echo.answer, Answer::Accepted { .. });
+        if counts && echo.incarnation == self.incarnation {
             self.note_answer(voter, echo.answer, same_generation);
         }
     }
