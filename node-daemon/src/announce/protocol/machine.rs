@@ -1,5 +1,6 @@
 //! The state machine.
 
+mod attempts;
 mod claims;
 mod confirmation;
 mod estate;

@@ -13,7 +13,7 @@ use super::super::super::codec::{self, SegmentId};
 use super::super::super::mac::Mac;
 use super::super::super::random::mix;
 use super::super::decision::{Destination, Request};
-use super::super::message::{Contact, Grant, VoterSet};
+use super::super::message::{Claim, Contact, Grant, VoterSet};
 use super::super::view::Candidates;
 use super::*;
 

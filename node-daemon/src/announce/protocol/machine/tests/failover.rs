@@ -1,5 +1,8 @@
 //! Nodes that die, fall silent or do not hear.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use super::*;
 
 #[test]
@@ -49,10 +52,24 @@ fn a_grant_that_is_lost_is_given_again() {
 #[test]
 fn of_a_claim_that_one_key_is_refused_of_the_others_are_won_at_once() {
     let mut world = World::settled(30);
+    let sent: Rc<RefCell<Option<Claim>>> = Rc::default();
+    let seen = Rc::clone(&sent);
+    world.loss = Box::new(move |message| {
+        if let Body::Claim(claim) = &message.body
+            && message.from == NodeId(2)
+        {
+            seen.borrow_mut().get_or_insert_with(|| claim.clone());
+        }
+        false
+    });
     world.crash(1);
-    let (nonce, mut granted) = loop {
+    let Claim {
+        nonce,
+        keys: mut granted,
+        ..
+    } = loop {
         world.run(ms(1));
-        if let Some(claim) = world.hosts[&2].machine.claims.first() {
+        if let Some(claim) = sent.take() {
             break claim;
         }
     };
