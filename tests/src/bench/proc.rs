@@ -48,13 +48,9 @@ pub(crate) fn stolen_time() -> Result<(Duration, Duration)> {
     let stat = fs::read_to_string("/proc/stat").context("reading /proc/stat")?;
     let all = stat.lines().next().unwrap_or_default();
     // user, nice, system, idle, iowait, irq, softirq, steal; what follows is counted in these.
-    let ticks: Vec<u64> = all
-        .split_whitespace()
-        .skip(1)
-        .take(8)
-        .map_while(|text| text.parse().ok())
-        .collect();
-    let [.., steal] = ticks.as_slice() else {
+    let columns = all.split_whitespace().skip(1).take(8);
+    let ticks: Vec<u64> = columns.map_while(|text| text.parse().ok()).collect();
+    let [_, _, _, _, _, _, _, steal] = ticks.as_slice() else {
         bail!("the first line of /proc/stat is {all:?}");
     };
     let time = |ticks: u64| Duration::from_secs_f64(ticks as f64 * TICK.as_secs_f64());

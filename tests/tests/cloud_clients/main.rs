@@ -1,5 +1,7 @@
 //! The clients of the clouds against their simulations, without a cluster.
 
+mod tls;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,14 +23,14 @@ const LIMITS: Limits = Limits {
     burst: 1000,
 };
 
-fn source_with(world: &World, flags: Flags) -> Arc<dyn MachineSource> {
-    let environment = world.environment();
-    let env = |variable: &str| {
-        let found = environment.iter().find(|(name, _)| *name == variable);
-        found.map(|(_, value)| value.clone())
-    };
+/// A client of a cloud, as this environment says.
+fn configured(
+    cloud: Cloud,
+    env: &dyn Fn(&str) -> Option<String>,
+    flags: Flags,
+) -> Arc<dyn MachineSource> {
     let metrics = Metrics::register(&mut Registry::default());
-    match world.cloud() {
+    match cloud {
         Cloud::Linode => {
             let config = linode::Config::read(&env, flags).unwrap();
             linode::Linode::new(config, LIMITS, metrics).unwrap()
@@ -43,6 +45,15 @@ fn source_with(world: &World, flags: Flags) -> Arc<dyn MachineSource> {
             phoenixnap::PhoenixNap::new(config, LIMITS, metrics).unwrap()
         }
     }
+}
+
+fn source_with(world: &World, flags: Flags) -> Arc<dyn MachineSource> {
+    let environment = world.environment();
+    let env = |variable: &str| {
+        let found = environment.iter().find(|(name, _)| *name == variable);
+        found.map(|(_, value)| value.clone())
+    };
+    configured(world.cloud(), &env, flags)
 }
 
 fn source(world: &World) -> Arc<dyn MachineSource> {

@@ -7,11 +7,8 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
-use mooring_central::cloud_api::{Limits, Metrics};
-use mooring_central::clouds::{MachineSource, cloudscale, linode, phoenixnap};
 use mooring_tests::cloud_sim::TOKEN;
 use mooring_tests::cloud_sim::world::{Cloud, Server, World};
-use prometheus_client::registry::Registry;
 use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
@@ -22,8 +19,9 @@ use tokio::process::Command;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
-const CLOUDS: [Cloud; 3] = [Cloud::Linode, Cloud::Cloudscale, Cloud::Phoenixnap];
-const ASKS: &str = "asks_the_cloud_that_the_environment_names";
+use super::{CLOUDS, Flags, configured};
+
+const ASKS: &str = "tls::asks_the_cloud_that_the_environment_names";
 const WHICH: &str = "CLOUD_OF_THIS_TEST";
 
 /// What vouches for a server at 127.0.0.1: its own certificate.
@@ -95,37 +93,17 @@ fn plain_address(world: &World) -> String {
     address.unwrap_or_default().to_owned()
 }
 
-fn source(which: &str) -> Arc<dyn MachineSource> {
-    let env = |name: &str| env::var(name).ok();
-    let (limits, metrics) = (
-        Limits {
-            qps: 1000.0,
-            burst: 1000,
-        },
-        Metrics::register(&mut Registry::default()),
-    );
-    match which {
-        "Linode" => {
-            let config = linode::Config::read(&env, linode::Flags::default()).unwrap();
-            linode::Linode::new(config, limits, metrics).unwrap()
-        }
-        "Cloudscale" => {
-            let config = cloudscale::Config::read(&env).unwrap();
-            cloudscale::Cloudscale::new(config, limits, metrics).unwrap()
-        }
-        _ => {
-            let flags = phoenixnap::Flags::default();
-            let config = phoenixnap::Config::read(&env, None, flags).unwrap();
-            phoenixnap::PhoenixNap::new(config, limits, metrics).unwrap()
-        }
-    }
-}
-
 /// Not a test of its own: [`ask`] starts it.
 #[tokio::test]
 #[ignore = "started by the other tests, with an environment of its own"]
 async fn asks_the_cloud_that_the_environment_names() {
-    match source(&env::var(WHICH).unwrap()).list().await {
+    let env = |name: &str| env::var(name).ok();
+    let Some(which) = env(WHICH) else {
+        return;
+    };
+    let mut clouds = CLOUDS.into_iter();
+    let cloud = clouds.find(|cloud| format!("{cloud:?}") == which).unwrap();
+    match configured(cloud, &env, Flags::default()).list().await {
         Ok(machines) => println!("listed {}", machines.len()),
         Err(error) => println!("refused: {error}"),
     }
