@@ -17,7 +17,7 @@ fn everything_is_measured() {
         };
         let report = run(&scale).await.unwrap();
         println!("{report}");
-        assert_eq!(report.rows().len(), 4 * 3 + 1 + 1 + 1 + 2 + 1);
+        assert_eq!(report.rows().len(), 4 * (3 + 1) + 1 + 1 + 1 + 2 + 1);
         // Times depend on the build and on what else the machine does; that all is answered does not.
         assert!(report.rows().iter().all(|row| !row.mooring.is_empty()));
     });

@@ -40,13 +40,17 @@ fn mebibytes(kib: u64) -> String {
     format!("{:.1} MiB", kib as f64 / 1024.0)
 }
 
+fn words(load: Load) -> String {
+    match (load.connections, load.anew) {
+        (1, false) => "1 connection, kept".to_owned(),
+        (count, false) => format!("{count} connections, kept"),
+        (count, true) => format!("{count} at once, one request per connection"),
+    }
+}
+
 impl Report {
     pub(super) fn add_load(&mut self, load: Load, theirs: &Run, ours: &Run, wanted: Option<f64>) {
-        let connections = match (load.connections, load.anew) {
-            (1, false) => "1 connection, kept".to_owned(),
-            (count, false) => format!("{count} connections, kept"),
-            (count, true) => format!("{count} at once, one request per connection"),
-        };
+        let connections = words(load);
         self.rows.push(Row {
             quantity: format!("requests/s, {connections}"),
             kube_proxy: format!("{:.0}", theirs.rate()),
@@ -73,6 +77,19 @@ impl Report {
             ratio: format!("{ratio:.2}"),
             target: wanted.map_or(String::new(), |_| "at most 0.25 times".to_owned()),
             met: wanted.is_none() || ratio <= 0.25,
+        });
+    }
+
+    /// Takes what a loop that always says the same has done.
+    pub(super) fn add_floor(&mut self, load: Load, theirs: &Run, least: &Run) {
+        let (their_p99, least) = (theirs.median_p99(), least.median_p99());
+        self.rows.push(Row {
+            quantity: format!("p99, {}, of a loop that always says the same", words(load)),
+            kube_proxy: String::new(),
+            mooring: millis(least),
+            ratio: format!("{:.2}", least.as_secs_f64() / their_p99.as_secs_f64()),
+            target: String::new(),
+            met: true,
         });
     }
 

@@ -53,21 +53,22 @@ pub async fn case_18_without_an_api_server_nothing_moves_and_a_crash_is_outlived
     assert!(seen.outage <= 1000 * MS, "{seen}");
 }
 
-/// A debug build on a machine that does much else starts slowly: once of three times it is to be in
-/// time. Nobody may notice it any time.
 pub async fn case_19_a_daemon_restarted_without_an_api_server_serves(scene: &mut Scene) {
-    const REPETITIONS: usize = 3;
+    const REPETITIONS: usize = 5;
     const LIMIT: Duration = Duration::from_millis(2200);
     scene.cluster.control_plane.stop_api_server();
-    let mut times = Vec::new();
-    while times.iter().all(|speaks| *speaks > LIMIT) {
-        assert!(times.len() < REPETITIONS, "{times:?}");
-        times.push(restart_without_an_api_server(scene).await);
+    for _ in 0..REPETITIONS {
+        let (speaks, seen) = restart_without_an_api_server(scene).await;
+        if seen.counts() {
+            assert!(speaks <= LIMIT, "{speaks:?}");
+            return;
+        }
     }
+    panic!("the rig has stalled each time");
 }
 
-/// After how long the daemon that was restarted speaks again.
-async fn restart_without_an_api_server(scene: &mut Scene) -> Duration {
+/// After how long the daemon that was restarted speaks again, and what clients saw.
+async fn restart_without_an_api_server(scene: &mut Scene) -> (Duration, Seen) {
     let (mut watch, speaker) = scene.watch_speaker().await.unwrap();
     watch.begin();
     scene.kill(&speaker);
@@ -93,7 +94,7 @@ async fn restart_without_an_api_server(scene: &mut Scene) -> Duration {
         assert!(seen.dark <= 500 * MS, "{seen}");
         assert_eq!(seen.outage, Duration::ZERO, "{seen}");
     }
-    speaks
+    (speaks, seen)
 }
 
 pub async fn a_deleted_lease_moves_nothing_and_is_made_again(scene: &mut Scene) {
