@@ -67,6 +67,7 @@ pub async fn keep(
         metrics,
         memory: Memory::default(),
         interest: Interest::default(),
+        has_missed: false,
         said: BTreeSet::new(),
     };
     loop {
@@ -85,6 +86,8 @@ struct Keeper {
     metrics: Metrics,
     memory: Memory,
     interest: Interest,
+    /// Messages of the kernel were lost since the last look.
+    has_missed: bool,
     /// What was said, so that it is said once.
     said: BTreeSet<String>,
 }
@@ -128,6 +131,7 @@ impl Keeper {
         let mut looks = 0;
         loop {
             let looked = Instant::now();
+            let has_missed = std::mem::take(&mut self.has_missed);
             let next = self.round(handle).await?;
             looks = if next == Next::Look { looks + 1 } else { 0 };
             if looks > 0 && looks < LOOKS_AT_ONCE {
@@ -135,6 +139,9 @@ impl Keeper {
             }
             looks = 0;
             let rest = match next {
+                // Once a socket has overflowed, the kernel goes on to drop what comes without another
+                // word until all is read that is in it: a change after this look may be among that.
+                Next::Rest if has_missed => RETRY,
                 Next::Rest => REREAD,
                 Next::Look | Next::Retry => RETRY,
             };
@@ -161,6 +168,7 @@ impl Keeper {
                         return false;
                     };
                     if is_overrun(&message.payload) {
+                        self.has_missed = true;
                         self.metrics.overruns.inc();
                         tracing::debug!("messages of the kernel were lost, reading all anew");
                     }
