@@ -4,7 +4,7 @@
 //! milliseconds notes how late it was: what was measured while it was late for long is measured again.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -26,15 +26,18 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts.
+    /// Starts, and waits until it is on guard.
     pub fn start() -> Self {
         let stalls = Arc::<Mutex<Vec<(Instant, Duration)>>>::default();
         let stop = Arc::new(AtomicBool::new(false));
+        let on_guard = Arc::new(Barrier::new(2));
+        let guard = Arc::clone(&on_guard);
         let thread = std::thread::spawn({
             let (stalls, stop) = (Arc::clone(&stalls), Arc::clone(&stop));
             move || {
+                let mut due = Instant::now() + TURN;
+                guard.wait();
                 while !stop.load(Ordering::Relaxed) {
-                    let due = Instant::now() + TURN;
                     std::thread::sleep(TURN);
                     let late = due.elapsed();
                     if late >= NOTABLE {
@@ -43,9 +46,11 @@ impl Watchdog {
                             .unwrap_or_else(PoisonError::into_inner)
                             .push((due, late));
                     }
+                    due = Instant::now() + TURN;
                 }
             }
         });
+        on_guard.wait();
         Self {
             stalls,
             stop,

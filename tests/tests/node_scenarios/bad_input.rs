@@ -30,6 +30,8 @@ async fn a_type_that_is_no_label_value_is_made_one() {
     assert!(kind.contains("large") && kind.contains("new"), "{kind}");
     assert_eq!(label(&node, labels::INSTANCE_TYPE_BETA), Some(&*kind));
 
+    // Nothing is on its way any more that would be counted later.
+    Clock::start(&stage).await.periods(&stage, 1).await;
     let written = stage.written_on(&name).await.len();
     drop(central);
     let start = Instant::now();
