@@ -30,7 +30,7 @@ const REREAD: Duration = Duration::from_secs(30);
 const SETTLE: Duration = Duration::from_millis(20);
 /// After a failure.
 const RETRY: Duration = Duration::from_secs(1);
-/// How long a look may take.
+/// How long a look may take, and a step.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How many looks follow each other at once while there is something to do: somebody may undo all
 /// that is done here.
@@ -208,19 +208,26 @@ impl Keeper {
         }
         let planned = plan(&wanted, &observed, &self.memory, self.options.mask, now);
         self.complain_of_marks(&planned);
-        let next = self.take(handle, &wanted, &planned).await;
+        let next = self.take(handle, &wanted, &planned).await?;
         if next == Next::Rest {
             self.memory.settled = settled(&wanted, &observed, &self.memory, &self.options);
         }
         Ok(next)
     }
 
-    async fn take(&mut self, handle: &Handle, wanted: &Wanted, planned: &Planned) -> Next {
+    async fn take(
+        &mut self,
+        handle: &Handle,
+        wanted: &Wanted,
+        planned: &Planned,
+    ) -> Result<Next, FollowError> {
         let mut faults = wanted.faults.clone();
         let mut next = Next::Rest;
         for step in planned.plan.steps() {
-            let done = apply(handle, &self.options.proc_sys_net, step).await;
-            match done {
+            let applying = apply(handle, &self.options.proc_sys_net, step);
+            // To a socket that overflows the kernel's answer may be lost as well.
+            let done = timeout(PATIENCE, applying).await;
+            match done.map_err(|_| FollowError::Silent)? {
                 Ok(()) => {
                     tracing::info!(%step, impact = %step.impact(), "VLANs");
                     self.count(step);
@@ -248,7 +255,7 @@ impl Keeper {
             }
         }
         self.faults.set(faults);
-        next
+        Ok(next)
     }
 
     fn count(&mut self, step: &Step) {
