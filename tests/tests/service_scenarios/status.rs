@@ -1,5 +1,6 @@
 //! What is written on Services, and what is not (ST-…); and what the log says of it.
 
+use mooring_common::names::reasons;
 use serde_json::json;
 
 use crate::stage::{Stage, ingress};
@@ -44,6 +45,7 @@ async fn a_happy_path_leaves_no_word_of_trouble_in_the_log() {
     stage.serves("web", &[1, 2]).await;
     stage.join(3).await;
     stage.serves("web", &[1, 2, 3]).await;
+    stage.told("web", reasons::UPDATED_LOAD_BALANCER, "").await;
     stage
         .respecify("web", json!({ "externalTrafficPolicy": "Local" }))
         .await;
