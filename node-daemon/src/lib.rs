@@ -17,6 +17,7 @@ pub mod flags;
 pub mod livez;
 pub mod metadata;
 pub mod metrics;
+pub mod netlink;
 pub mod report;
 pub mod run;
 pub mod vlan;

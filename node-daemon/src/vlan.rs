@@ -59,6 +59,10 @@ pub use self::metrics::Metrics;
 /// `IFLA_IFALIAS` of the interfaces that Mooring has made: only these does it change and delete.
 pub const ALIAS: &str = "made by mooring.dev";
 
+/// `IFLA_GROUP` of an interface from the moment it is made until it bears [`ALIAS`], which the kernel
+/// takes for one that is there only: ASCII `moor`.
+pub const GROUP: u32 = u32::from_be_bytes(*b"moor");
+
 /// What the names of interfaces begin with; the VLAN's id follows. With an id of four digits it
 /// leaves room for what makes a name unique, and is none that others give (`bond0.100`, `vlan100`).
 pub const NAME_PREFIX: &str = "moor";

@@ -1,38 +1,34 @@
 //! The network interfaces of this node, as the kernel tells them.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::channel::mpsc::UnboundedReceiver;
-use futures::{StreamExt, TryStreamExt};
+use futures::TryStreamExt;
 use ipnet::IpNet;
 use mooring_common::l2_network::Segment;
-use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
-use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::AddressAttribute;
 use netlink_packet_route::link::{
     AfSpecInet, AfSpecUnspec, InfoData, InfoVlan, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType,
 };
 use netlink_packet_route::route::RouteAttribute;
-use netlink_sys::SocketAddr;
-use rtnetlink::{Handle, MulticastGroup, RouteMessageBuilder, new_multicast_connection};
+use rtnetlink::{Handle, MulticastGroup, RouteMessageBuilder};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::mac::Mac;
+use crate::netlink::{self, Ended, Notifications};
 use crate::vlan::kernel_address;
 
-/// How often interfaces are read anew even if the kernel told of no change: its message may have
-/// been lost when too many came at once, and of default routes it is not asked to tell.
+/// How often interfaces are read anew even if the kernel told of no change: of default routes it is
+/// not asked to tell.
 const REREAD: Duration = Duration::from_secs(10);
 /// The shortest time between two readings. The first change is looked at immediately.
 const SETTLE: Duration = Duration::from_millis(50);
 /// How long to wait for the kernel's answer, and after a failure.
 const PATIENCE: Duration = Duration::from_secs(1);
-
-type Message = (NetlinkMessage<RouteNetlinkMessage>, SocketAddr);
 
 /// One network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +58,8 @@ pub struct Stack {
     pub master: Option<u32>,
     /// `IFLA_IFALIAS`: free text, by which Mooring knows its own.
     pub alias: String,
+    /// `IFLA_GROUP`: a number, by which Mooring knows one that has no alias yet.
+    pub group: u32,
     /// The MTU, in bytes.
     pub mtu: u32,
     /// Whether it is set up, whatever its carrier.
@@ -189,6 +187,9 @@ pub enum LinksError {
     /// No netlink socket.
     #[error("cannot open a netlink socket")]
     Open(#[from] std::io::Error),
+    /// What the kernel told of is incomplete.
+    #[error(transparent)]
+    Ended(#[from] Ended),
     /// The kernel refused.
     #[error("the kernel refused to list network interfaces")]
     Refused(#[from] rtnetlink::Error),
@@ -201,18 +202,21 @@ pub enum LinksError {
 /// and tried again; until then the last known state stands.
 pub async fn follow(links: watch::Sender<Arc<Vec<Link>>>) {
     loop {
-        if let Err(error) = follow_once(&links).await {
-            tracing::warn!(
-                error = &error as &dyn std::error::Error,
-                "network interfaces unknown"
-            );
-        }
-        tokio::time::sleep(PATIENCE).await;
+        let Err(error) = follow_once(&links).await;
+        let pause = if let LinksError::Ended(Ended::Overrun) = error {
+            tracing::debug!("{error}, reading interfaces anew");
+            SETTLE
+        } else {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "network interfaces unknown");
+            PATIENCE
+        };
+        sleep(pause).await;
     }
 }
 
-async fn follow_once(links: &watch::Sender<Arc<Vec<Link>>>) -> Result<(), LinksError> {
-    let (connection, handle, mut messages) = new_multicast_connection(&[
+async fn follow_once(links: &watch::Sender<Arc<Vec<Link>>>) -> Result<Infallible, LinksError> {
+    let (sockets, handle, mut notifications) = netlink::open(&[
         MulticastGroup::Link,
         MulticastGroup::Ipv4Ifaddr,
         MulticastGroup::Ipv6Ifaddr,
@@ -227,31 +231,24 @@ async fn follow_once(links: &watch::Sender<Arc<Vec<Link>>>) -> Result<(), LinksE
                 changed
             });
             let again = Instant::now() + SETTLE;
-            let told = timeout(REREAD, told(&mut messages)).await;
-            if matches!(told, Ok(None)) {
-                return Ok(());
+            if let Ok(ended) = timeout(REREAD, told(&mut notifications)).await {
+                ended?;
             }
             sleep_until(again).await;
-            // What came meanwhile is covered by the reading that follows.
-            while messages.try_recv().is_ok() {}
+            notifications.skip()?;
         }
     };
     tokio::select! {
-        () = connection => Ok(()),
-        done = follow => done,
+        () = sockets => Err(Ended::Closed.into()),
+        ended = follow => ended,
     }
 }
 
-/// Waits for a message that is worth a reading; `None` if they have ended. Service addresses that this
-/// daemon has put on an interface are renewed all the time.
-async fn told(messages: &mut UnboundedReceiver<Message>) -> Option<()> {
-    loop {
-        let (message, _) = messages.next().await?;
-        if !matches!(&message.payload, NetlinkPayload::InnerMessage(message) if kernel_address::is_told_of(message))
-        {
-            return Some(());
-        }
-    }
+/// Waits for what is worth a reading. Service addresses that this daemon has put on an interface are
+/// renewed all the time.
+async fn told(notifications: &mut Notifications) -> Result<(), Ended> {
+    while kernel_address::is_told_of(&notifications.next().await?) {}
+    Ok(())
 }
 
 /// All interfaces, as the kernel has them now.
@@ -280,6 +277,7 @@ pub(crate) async fn read(handle: &Handle) -> Result<Vec<Link>, rtnetlink::Error>
                 LinkAttribute::IfName(name) => link.name = name,
                 LinkAttribute::Address(bytes) if ethernet => link.mac = Mac::from_slice(&bytes),
                 LinkAttribute::IfAlias(alias) => link.stack.alias = alias,
+                LinkAttribute::Group(group) => link.stack.group = group,
                 LinkAttribute::Mtu(mtu) => link.stack.mtu = mtu,
                 LinkAttribute::Controller(master) => link.stack.master = Some(master),
                 LinkAttribute::Link(index) => below = Some(index),

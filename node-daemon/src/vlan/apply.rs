@@ -11,12 +11,12 @@ use netlink_packet_route::route::{RouteMessage, RouteProtocol, RouteScope};
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use netlink_packet_route::{AddressFamily, route::RouteHeader};
 use nix::errno::Errno;
-use rtnetlink::{Handle, LinkUnspec, LinkVlan, RouteMessageBuilder};
+use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVlan, RouteMessageBuilder};
 
 use super::nft::{self, NftError};
 use super::observe::{Route, Rule, errno};
 use super::plan::{IPV4, Step};
-use super::{ALIAS, PROTOCOL, sysctl};
+use super::{ALIAS, GROUP, PROTOCOL, sysctl};
 use crate::announce::links::Vlan;
 
 /// Why a step failed.
@@ -90,8 +90,8 @@ pub async fn apply(handle: &Handle, proc_sys_net: &Path, step: &Step) -> Result<
         Step::ReplaceTable(rules) => return nft::replace(rules).await.map_err(classify_nft),
         Step::DeleteTable => return nft::delete().await.map_err(classify_nft),
         Step::Mark(device) => {
-            let message = LinkUnspec::new_with_index(device.index).alias(ALIAS);
-            handle.link().set(message.build()).execute().await
+            let message = mark(LinkUnspec::new_with_index(device.index));
+            handle.link().set(message).execute().await
         }
         Step::SetMtu(device, mtu) => {
             let message = LinkUnspec::new_with_index(device.index).mtu(*mtu);
@@ -139,7 +139,10 @@ fn classify_nft(error: NftError) -> ApplyError {
 }
 
 async fn create(handle: &Handle, vlan: Vlan, name: &str, mtu: u32) -> Result<(), ApplyError> {
-    let message = LinkVlan::new(name, vlan.parent, vlan.id).mtu(mtu).build();
+    let message = LinkVlan::new(name, vlan.parent, vlan.id).mtu(mtu);
+    // An alias would be passed over: the kernel takes one only for an interface that is there.
+    let message = message.append_extra_attribute(LinkAttribute::Group(GROUP));
+    let message = message.build();
     let made = handle.link().add(message).execute().await;
     made.map_err(|error| match errno(&error).map(Errno::from_raw) {
         Some(Errno::EOPNOTSUPP) if !knows_vlans() => ApplyError::NoVlans,
@@ -147,8 +150,14 @@ async fn create(handle: &Handle, vlan: Vlan, name: &str, mtu: u32) -> Result<(),
         _ => classify(error),
     })?;
     // Found by its name: nobody has told its number yet.
-    let message = LinkUnspec::new_with_name(name).alias(ALIAS).build();
+    let message = mark(LinkUnspec::new_with_name(name));
     handle.link().set(message).execute().await.map_err(classify)
+}
+
+fn mark(link: LinkMessageBuilder<LinkUnspec>) -> LinkMessage {
+    let link = link.alias(ALIAS);
+    let link = link.append_extra_attribute(LinkAttribute::Group(0));
+    link.build()
 }
 
 /// Whether the kernel has VLANs at this moment: it then has this folder.

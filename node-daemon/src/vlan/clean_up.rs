@@ -6,8 +6,8 @@ use futures::future::{Either, select};
 use mooring_common::engine::Plan;
 use rtnetlink::new_connection;
 
-use super::ALIAS;
 use super::apply::{ApplyError, apply};
+use super::memory::is_marked;
 use super::nft::Firewall;
 use super::observe::{ObserveError, Observed, observe};
 use super::plan::{Device, Step};
@@ -36,7 +36,7 @@ pub fn plan(observed: &Observed) -> Plan<Step> {
     let rules = observed.rules.iter().cloned().map(Step::DeleteRule);
     let routes = observed.routes.iter().cloned().map(Step::DeleteRoute);
     let devices = observed.links.iter().filter_map(|link| {
-        let vlan = link.stack.vlan.filter(|_| link.stack.alias == ALIAS)?;
+        let vlan = link.stack.vlan.filter(|_| is_marked(link))?;
         Some(Step::Delete(Device {
             vlan,
             index: link.index,

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use netlink_packet_core::NetlinkPayload;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::LinkMessage;
 
@@ -40,12 +39,8 @@ impl Interest {
 
     /// Whether a message is worth a look.
     #[must_use]
-    pub fn concerns(&self, message: &NetlinkPayload<RouteNetlinkMessage>) -> bool {
+    pub fn concerns(&self, message: &RouteNetlinkMessage) -> bool {
         use RouteNetlinkMessage as Message;
-        let NetlinkPayload::InnerMessage(message) = message else {
-            // Messages were lost.
-            return true;
-        };
         match message {
             // They come and go with the right to them, and are renewed twice a second.
             message if kernel_address::is_told_of(message) => false,
@@ -64,10 +59,4 @@ impl Interest {
     fn link(&self, link: &LinkMessage) -> bool {
         self.all_links || self.links.contains(&link.header.index)
     }
-}
-
-/// Whether messages were lost.
-#[must_use]
-pub const fn is_overrun(message: &NetlinkPayload<RouteNetlinkMessage>) -> bool {
-    matches!(message, NetlinkPayload::Overrun(_))
 }

@@ -1,21 +1,17 @@
 //! The task that looks, plans and takes the steps, whenever something has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
-use futures::StreamExt;
-use futures::channel::mpsc::UnboundedReceiver;
 use mooring_common::engine::Step as _;
 use mooring_common::l2_network::Segment;
-use netlink_packet_core::NetlinkMessage;
-use netlink_packet_route::RouteNetlinkMessage;
-use netlink_sys::SocketAddr;
-use rtnetlink::{Handle, MulticastGroup, new_multicast_connection};
+use rtnetlink::{Handle, MulticastGroup};
 use tokio::sync::watch;
 use tokio::time::{sleep, sleep_until, timeout};
 
 use super::apply::{ApplyError, apply};
-use super::interest::{Interest, is_overrun};
+use super::interest::Interest;
 use super::memory::Memory;
 use super::metrics::RepairLabels;
 use super::nft::Watch;
@@ -23,6 +19,7 @@ use super::observe::{ObserveError, observe};
 use super::plan::{Planned, Step, Subject, plan};
 use super::wanted::{Wanted, resolve};
 use super::{Faults, Metrics, Options};
+use crate::netlink::{self, Ended, Notifications};
 
 /// How often everything is looked at even if nothing was told.
 const REREAD: Duration = Duration::from_secs(30);
@@ -39,13 +36,13 @@ const LOOKS_AT_ONCE: u32 = 8;
 /// The segments of this Node; `None` while they are not known, or may not be acted on.
 pub type Segments = Option<Vec<Segment>>;
 
-type Messages = UnboundedReceiver<(NetlinkMessage<RouteNetlinkMessage>, SocketAddr)>;
-
 /// Why the kernel cannot be followed. It is tried again.
 #[derive(Debug, thiserror::Error)]
 enum FollowError {
     #[error("cannot open a netlink socket")]
     Open(#[from] std::io::Error),
+    #[error(transparent)]
+    Ended(#[from] Ended),
     #[error(transparent)]
     Observe(#[from] ObserveError),
     #[error("the kernel did not answer within {PATIENCE:?}")]
@@ -67,15 +64,20 @@ pub async fn keep(
         metrics,
         memory: Memory::default(),
         interest: Interest::default(),
-        has_missed: false,
         said: BTreeSet::new(),
     };
     loop {
-        if let Err(error) = keeper.follow().await {
+        let Err(error) = keeper.follow().await;
+        let pause = if let FollowError::Ended(Ended::Overrun) = error {
+            keeper.metrics.overruns.inc();
+            tracing::debug!("{error}, reading all anew");
+            SETTLE
+        } else {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(error, "VLAN interfaces cannot be looked after, will retry");
-        }
-        sleep(RETRY).await;
+            RETRY
+        };
+        sleep(pause).await;
     }
 }
 
@@ -86,8 +88,6 @@ struct Keeper {
     metrics: Metrics,
     memory: Memory,
     interest: Interest,
-    /// Messages of the kernel were lost since the last look.
-    has_missed: bool,
     /// What was said, so that it is said once.
     said: BTreeSet<String>,
 }
@@ -104,9 +104,9 @@ enum Next {
 }
 
 impl Keeper {
-    async fn follow(&mut self) -> Result<(), FollowError> {
+    async fn follow(&mut self) -> Result<Infallible, FollowError> {
         // Listening begins before the first look, so that no change is missed.
-        let (connection, handle, messages) = new_multicast_connection(&[
+        let (sockets, handle, notifications) = netlink::open(&[
             MulticastGroup::Link,
             MulticastGroup::Ipv4Ifaddr,
             MulticastGroup::Ipv6Ifaddr,
@@ -117,21 +117,21 @@ impl Keeper {
         ])?;
         let firewall = Watch::open();
         tokio::select! {
-            () = connection => Ok(()),
-            ended = self.work(&handle, messages, firewall) => ended,
+            () = sockets => Err(Ended::Closed.into()),
+            ended = self.work(&handle, notifications, firewall) => ended,
         }
     }
 
     async fn work(
         &mut self,
         handle: &Handle,
-        mut messages: Messages,
+        mut notifications: Notifications,
         mut firewall: Watch,
-    ) -> Result<(), FollowError> {
+    ) -> Result<Infallible, FollowError> {
         let mut looks = 0;
         loop {
             let looked = Instant::now();
-            let has_missed = std::mem::take(&mut self.has_missed);
+            notifications.skip()?;
             let next = self.round(handle).await?;
             looks = if next == Next::Look { looks + 1 } else { 0 };
             if looks > 0 && looks < LOOKS_AT_ONCE {
@@ -139,51 +139,38 @@ impl Keeper {
             }
             looks = 0;
             let rest = match next {
-                // Once a socket has overflowed, the kernel goes on to drop what comes without another
-                // word until all is read that is in it: a change after this look may be among that.
-                Next::Rest if has_missed => RETRY,
                 Next::Rest => REREAD,
                 Next::Look | Next::Retry => RETRY,
             };
             let again = self.memory.next_deletion().into_iter();
             let again = again.fold(looked + rest, Instant::min);
-            if !self.wait(again, &mut messages, &mut firewall).await {
-                return Ok(());
-            }
+            self.wait(again, &mut notifications, &mut firewall).await?;
             sleep_until((looked + SETTLE).into()).await;
         }
     }
 
-    /// Waits for something to look at; `false` if the kernel's messages have ended.
+    /// Waits for something to look at.
     async fn wait(
         &mut self,
         until: Instant,
-        messages: &mut Messages,
+        notifications: &mut Notifications,
         firewall: &mut Watch,
-    ) -> bool {
+    ) -> Result<(), Ended> {
         loop {
             tokio::select! {
-                message = messages.next() => {
-                    let Some((message, _)) = message else {
-                        return false;
-                    };
-                    if is_overrun(&message.payload) {
-                        self.has_missed = true;
-                        self.metrics.overruns.inc();
-                        tracing::debug!("messages of the kernel were lost, reading all anew");
-                    }
-                    if self.interest.concerns(&message.payload) {
-                        return true;
+                told = notifications.next() => {
+                    if self.interest.concerns(&told?) {
+                        return Ok(());
                     }
                 }
-                () = firewall.changed() => return true,
+                () = firewall.changed() => return Ok(()),
                 changed = self.segments.changed() => {
                     if changed.is_err() {
                         return std::future::pending().await;
                     }
-                    return true;
+                    return Ok(());
                 }
-                () = sleep_until(until.into()) => return true,
+                () = sleep_until(until.into()) => return Ok(()),
             }
         }
     }
@@ -225,7 +212,6 @@ impl Keeper {
         let mut next = Next::Rest;
         for step in planned.plan.steps() {
             let applying = apply(handle, &self.options.proc_sys_net, step);
-            // To a socket that overflows the kernel's answer may be lost as well.
             let done = timeout(PATIENCE, applying).await;
             match done.map_err(|_| FollowError::Silent)? {
                 Ok(()) => {

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use super::ALIAS;
 use super::observe::Observed;
 use super::plan::Subject;
 use super::wanted::Wanted;
+use super::{ALIAS, GROUP};
+use crate::announce::links::Link;
 
 /// How long an interface stays that nothing needs any more: an L2Network may be made anew.
 pub const GRACE: Duration = Duration::from_secs(60);
@@ -24,16 +25,21 @@ pub struct Memory {
     pub sysctl_refused: bool,
 }
 
+/// Whether an interface is a VLAN's and bears the mark of this or another daemon of Mooring. The life
+/// of that one may have ended between making the interface and naming it.
+#[must_use]
+pub fn is_marked(link: &Link) -> bool {
+    let stack = &link.stack;
+    let is_new = stack.alias.is_empty() && stack.group == GROUP;
+    stack.vlan.is_some() && (stack.alias == ALIAS || is_new)
+}
+
 impl Memory {
     /// Notes which interfaces are ours, and which of them are not needed.
     pub fn note(&mut self, wanted: &Wanted, observed: &Observed, now: Instant) {
         let is_there = |index: u32| observed.links.iter().any(|link| link.index == index);
         self.ours.retain(|index| is_there(*index));
-        let marked = observed
-            .links
-            .iter()
-            .filter(|link| link.stack.alias == ALIAS);
-        let marked = marked.filter(|link| link.stack.vlan.is_some());
+        let marked = observed.links.iter().filter(|link| is_marked(link));
         self.ours.extend(marked.map(|link| link.index));
         let mut unwanted = BTreeMap::new();
         for link in &observed.links {

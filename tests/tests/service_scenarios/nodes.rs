@@ -21,6 +21,7 @@ async fn ns_01_a_third_node_becomes_a_member_and_an_event_tells_so() {
     let _central = stage.central().await;
     stage.provide("web").await;
     let id = stage.serves("web", &[1, 2]).await.id;
+    stage.settle().await;
     stage.join(3).await;
     stage.serves("web", &[1, 2, 3]).await;
     stage.told("web", reasons::UPDATED_LOAD_BALANCER, "").await;
@@ -34,6 +35,7 @@ async fn ns_02_a_deleted_node_is_no_member_any_more() {
     let stage = Stage::enter().await;
     let _central = stage.central().await;
     stage.provide("web").await;
+    stage.settle().await;
     stage.remove_node("n2").await;
     stage.serves("web", &[1]).await;
     stage.told("web", reasons::UPDATED_LOAD_BALANCER, "").await;

@@ -185,6 +185,12 @@ impl Stage {
         self.provided(name).await
     }
 
+    /// Waits until central has looked at its own writes on Services that are served: it looks at them
+    /// in order, and at this one after them.
+    pub(crate) async fn settle(&self) {
+        self.provide("settled").await;
+    }
+
     pub(crate) fn services(&self) -> Api<Service> {
         Api::namespaced(self.admin.clone(), &self.namespace)
     }

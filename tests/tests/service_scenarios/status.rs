@@ -43,6 +43,7 @@ async fn a_happy_path_leaves_no_word_of_trouble_in_the_log() {
     let central = stage.central_with(flags).await;
     stage.provide("web").await;
     stage.serves("web", &[1, 2]).await;
+    stage.settle().await;
     stage.join(3).await;
     stage.serves("web", &[1, 2, 3]).await;
     stage.told("web", reasons::UPDATED_LOAD_BALANCER, "").await;

@@ -28,8 +28,12 @@ async fn sv_06_sd_04_what_fails_twice_is_told_and_done_at_the_third_time() {
         .shipped
         .start_central_by(turn.cp, &proxy, CentralFlags::alone());
     let _central = start.await.unwrap();
-    stage.create("old").await;
-    stage.served("old").await;
+    for name in ["old", "later"] {
+        stage.create(name).await;
+        stage.served(name).await;
+    }
+    // What central has written on the old one has been looked at: no pass but that of its deletion
+    // is to come.
     for name in ["new", "old"] {
         let failure = StatusCode::INTERNAL_SERVER_ERROR;
         proxy.fail(Method::PATCH, &status_of(&stage, name), 2, failure);

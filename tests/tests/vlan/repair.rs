@@ -137,12 +137,13 @@ fn what_is_missed_in_a_flood_of_messages_is_found_when_all_is_read_anew() {
     };
     in_machine(machine, async || {
         cable();
+        // Room for three or four notifications.
+        sh("sysctl -q -w net.core.rmem_default=4608");
         let scene = Scene::start(&[segment("public", 100, |_| ())]);
         made(&["moor100"]).await;
-        // More changes, while the daemon is held up, than its socket has room for.
+        let index = link("moor100")["ifindex"].clone();
         std::thread::spawn(|| {
-            sh("sysctl -q -w net.core.rmem_default=4608
-                ip link add flood type dummy
+            sh("ip link add flood type dummy
                 ip link set flood up
                 for i in $(seq 1 250); do
                     echo \"address add 10.9.$i.1/24 dev flood\"
@@ -154,7 +155,28 @@ fn what_is_missed_in_a_flood_of_messages_is_found_when_all_is_read_anew() {
         })
         .join()
         .expect("the flood");
-        eventually("it is made again", LIMIT, async || is_made("moor100")).await;
+        let is_another = || is_made("moor100") && link("moor100")["ifindex"] != index;
+        eventually("it is made again", LIMIT, async || is_another()).await;
+        assert!(scene.metrics.overruns.get() > 0, "all was heard of");
+    });
+}
+
+#[test]
+fn an_interface_that_was_made_and_not_named_is_taken_over() {
+    in_vm(async || {
+        cable();
+        let group = mooring_node::vlan::GROUP;
+        sh(&format!(
+            "ip link add link eth0 name moor100 group {group} type vlan id 100"
+        ));
+        let index = link("moor100")["ifindex"].clone();
+        let scene = Scene::start(&[segment("public", 100, |_| ())]);
+        made(&["moor100"]).await;
+        let shown = link("moor100");
+        assert_eq!(
+            (&shown["ifindex"], &shown["group"]),
+            (&index, &"default".into())
+        );
         drop(scene);
     });
 }

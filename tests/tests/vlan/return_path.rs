@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use mooring_common::l2_network::{L2NetworkSpec, Segment, Subnet};
 use mooring_node::announce::mac::Mac;
+use mooring_node::vlan::MarkMask;
 use mooring_node::vlan::neighbours::Neighbours;
+use mooring_node::vlan::nft::{self, NftRule};
 use mooring_tests::program::Program;
 use mooring_tests::vm::in_vm;
 use mooring_tests::wait::{eventually, try_eventually};
@@ -201,5 +203,22 @@ fn answers_leave_by_the_vlan_that_the_request_came_in_by() {
             eventually(&format!("{address} answers"), LIMIT, async || get(address)).await;
         }
         told.abort();
+    });
+}
+
+/// As many as there is room for in a mask of eight bits: 255 paths, of three rules each.
+#[test]
+fn a_table_with_many_rules_is_written_in_one_transaction() {
+    in_vm(async || {
+        let mask: MarkMask = "0xff00".parse().expect("a mask");
+        let mut rules: Vec<NftRule> = Vec::new();
+        for number in 1..=mask.room() {
+            let device = format!("moor{number}");
+            let subnet = format!("192.168.{number}.0/24").parse().expect("a subnet");
+            rules.extend(nft::rules(&device, subnet, mask.mark(number), mask));
+        }
+        nft::replace(&rules).await.expect("the table is taken");
+        let shown = sh("nft list table inet mooring");
+        assert_eq!(shown.matches("comment \"").count(), rules.len());
     });
 }

@@ -12,6 +12,7 @@ use netlink_bindings::nftables::{
     PushExprListAttrs, Registers, Request,
 };
 use netlink_bindings::traits::{NetlinkRequest, Pusher};
+use netlink_packet_core::{NLM_F_ACK, NetlinkBuffer};
 
 use super::super::MarkMask;
 use super::{Chain, NftRule};
@@ -58,9 +59,22 @@ fn transaction(sequence: u32, steps: impl FnOnce(&mut Chained<'static>) -> u32) 
     drop(chain.request().op_batch_begin_do(&batch));
     let count = steps(&mut chain);
     drop(chain.request().op_batch_end_do(&batch));
-    Transaction {
-        bytes: chain.finalize().buf().clone(),
-        last: sequence.wrapping_add(count),
+    let last = sequence.wrapping_add(count);
+    let mut bytes = chain.finalize().buf().clone();
+    acknowledge_only(last, &mut bytes);
+    Transaction { bytes, last }
+}
+
+/// Has one message answered: the kernel answers all at once, and a socket has room for some 200.
+/// A refusal is answered in any case.
+fn acknowledge_only(sequence: u32, mut bytes: &mut [u8]) {
+    while let Ok(mut message) = NetlinkBuffer::new_checked(&mut *bytes) {
+        if message.sequence_number() != sequence {
+            message.set_flags(message.flags() & !NLM_F_ACK);
+        }
+        let length = usize::try_from(message.length().next_multiple_of(4));
+        let length = length.map_or(bytes.len(), |length| length.min(bytes.len()));
+        bytes = bytes.split_at_mut(length).1;
     }
 }
 

@@ -9,6 +9,7 @@ use netlink_packet_core::{
 use netlink_sys::protocols::NETLINK_NETFILTER;
 use netlink_sys::{AsyncSocket as _, AsyncSocketExt as _, SocketAddr, TokioSocket};
 use nix::errno::Errno;
+use nix::sys::socket::{setsockopt, sockopt::SndBufForce};
 use tokio::time::timeout;
 
 use super::messages::{self, Question, Transaction};
@@ -130,6 +131,12 @@ impl Socket {
         transaction: impl FnOnce(u32) -> Transaction,
     ) -> Result<(), NftError> {
         let Transaction { bytes, last } = transaction(SEQUENCE);
+        // It goes as one message, and with some 400 rules it is larger than a socket takes. Where the
+        // kernel does not give more room, sending says what is wrong.
+        let room = setsockopt(self.socket.socket_ref(), SndBufForce, &bytes.len());
+        if let Err(error) = room {
+            tracing::debug!(%error, "no room can be made for a transaction of nftables");
+        }
         self.send(&bytes).await?;
         self.answers(|part| match part {
             Part::Acknowledged(sequence) => Ok(sequence == last),
@@ -217,7 +224,11 @@ impl Watch {
             match socket.recv_from_full().await {
                 Ok((bytes, _)) if !names_our_table(&bytes) => {}
                 Ok(_) => return,
-                Err(error) if error.raw_os_error() == Some(Errno::ENOBUFS as i32) => return,
+                // The kernel drops what comes until all that is in the socket is read.
+                Err(error) if error.raw_os_error() == Some(Errno::ENOBUFS as i32) => {
+                    *self = Self::open();
+                    return;
+                }
                 Err(_) => {
                     self.socket = None;
                     return;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use mooring_common::engine::Plan;
 
-use super::super::memory::{GRACE, Memory};
+use super::super::memory::{GRACE, Memory, is_marked};
 use super::super::observe::Observed;
 use super::super::sysctl::Ipv6Settings;
 use super::super::wanted::{Wanted, WantedVlan};
@@ -38,7 +38,7 @@ pub(super) fn plan(
         // An interface whose mark somebody has wiped is no longer provably ours.
         if let Some(vlan) = link.stack.vlan
             && due
-            && link.stack.alias == ALIAS
+            && is_marked(link)
         {
             plan.push(Step::Delete(device(vlan, link)));
         }

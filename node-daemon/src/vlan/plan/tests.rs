@@ -7,7 +7,7 @@ use mooring_common::l2_network::{L2Network, L2NetworkSpec, Segment, Subnet};
 use super::super::memory::GRACE;
 use super::super::nft::Firewall;
 use super::super::wanted::resolve;
-use super::super::{ALIAS, ROUTE_TABLES};
+use super::super::{ALIAS, GROUP, ROUTE_TABLES};
 use super::*;
 use crate::announce::links::{Link, Stack};
 use crate::announce::mac::Mac;
@@ -40,7 +40,7 @@ fn vlan(index: u32, name: &str, parent: u32, id: u16, alias: &str) -> Link {
         mtu: 1500,
         set_up: true,
         ipv4: Some(IPV4),
-        master: None,
+        ..Stack::default()
     };
     link(index, name, stack)
 }
@@ -154,7 +154,10 @@ impl Machine {
                 };
                 self.observed.ipv6.insert(index, ipv6);
             }
-            Step::Mark(device) => edit(device, &|link| link.stack.alias = ALIAS.to_owned()),
+            Step::Mark(device) => edit(device, &|link| {
+                link.stack.alias = ALIAS.to_owned();
+                link.stack.group = 0;
+            }),
             Step::SetMtu(device, mtu) => edit(device, &|link| link.stack.mtu = *mtu),
             Step::SetIpv4(device) => edit(device, &|link| link.stack.ipv4 = Some(IPV4)),
             Step::SetUp(device) => edit(device, &|link| {
@@ -269,6 +272,45 @@ fn a_mark_that_somebody_wipes_is_put_back_but_a_stranger_does_not_get_one() {
     // Wiped while no daemon ran: it is not provably ours any more.
     machine.memory = Memory::default();
     assert!(machine.plan(&public).plan.is_empty());
+}
+
+/// An interface of a daemon that ended between making it and naming it.
+fn unnamed() -> Link {
+    let mut link = vlan(3, "moor100", 2, 100, "");
+    link.stack.group = GROUP;
+    link
+}
+
+#[test]
+fn an_interface_that_was_made_and_not_named_is_named_by_the_next_daemon() {
+    let mut machine = Machine::new(vec![nic(2), unnamed()]);
+    let public = [segment("public", 100, None, &[("192.0.2.0/24", None)])];
+    assert_eq!(machine.told(&public)[0], "mark moor100 as Mooring's");
+    machine.settle(&public);
+    let stack = &machine.observed.links[1].stack;
+    assert_eq!((stack.alias.as_str(), stack.group), (ALIAS, 0));
+}
+
+#[test]
+fn an_interface_that_was_made_and_not_named_is_deleted_if_nothing_needs_it() {
+    let mut machine = Machine::new(vec![nic(2), unnamed()]);
+    machine.settle(&[]);
+    machine.now += GRACE;
+    assert_eq!(machine.told(&[]), ["delete moor100"]);
+}
+
+#[test]
+fn the_group_says_nothing_of_an_interface_that_has_a_name_or_is_no_vlans() {
+    let mut named = unnamed();
+    named.stack.alias = "by hand".to_owned();
+    let mut machine = Machine::new(vec![nic(2), named]);
+    let public = [segment("public", 100, None, &[("192.0.2.0/24", None)])];
+    assert_eq!(machine.told(&public), Vec::<String>::new());
+    let mut plain = nic(3);
+    plain.stack.group = GROUP;
+    let mut machine = Machine::new(vec![nic(2), plain]);
+    machine.settle(&[]);
+    assert_eq!(machine.memory.next_deletion(), None);
 }
 
 #[test]
