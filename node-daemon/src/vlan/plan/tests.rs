@@ -303,9 +303,9 @@ fn an_interface_that_was_made_and_not_named_is_deleted_if_nothing_needs_it() {
 fn the_group_says_nothing_of_an_interface_that_has_a_name_or_is_no_vlans() {
     let mut named = unnamed();
     named.stack.alias = "by hand".to_owned();
-    let mut machine = Machine::new(vec![nic(2), named]);
-    let public = [segment("public", 100, None, &[("192.0.2.0/24", None)])];
-    assert_eq!(machine.told(&public), Vec::<String>::new());
+    let mut machine = Machine::new(vec![nic(2), named.clone()]);
+    machine.settle(&[segment("public", 100, Some(1280), &SUBNETS)]);
+    assert_eq!(machine.observed.links, [nic(2), named]);
     let mut plain = nic(3);
     plain.stack.group = GROUP;
     let mut machine = Machine::new(vec![nic(2), plain]);
