@@ -85,6 +85,9 @@ pub enum SecretsError {
 pub struct Secret {
     id: KeyId,
     bytes: Arc<[u8]>,
+    /// Made ready once: a key takes as long as half a message. There always is one, for a key of any
+    /// length is taken.
+    keyed: Option<Hmac<Sha256>>,
 }
 
 impl fmt::Debug for Secret {
@@ -109,6 +112,7 @@ impl Secret {
         Self {
             id: KeyId(u32::from_be_bytes([a, b, c, d])),
             bytes: bytes.into(),
+            keyed: Hmac::new_from_slice(bytes).ok(),
         }
     }
 
@@ -138,8 +142,7 @@ impl Secret {
     }
 
     fn mac(&self, message: &[u8]) -> Option<Hmac<Sha256>> {
-        // A key of any length is taken.
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.bytes).ok()?;
+        let mut mac = self.keyed.clone()?;
         mac.update(message);
         Some(mac)
     }

@@ -91,10 +91,11 @@ impl<'a> Reader<'a> {
 
     fn voters(&mut self) -> Result<VoterSet> {
         let generation = self.u64("generation of voters")?;
-        let list = self.list("voters", VoterSet::MOST, |reader| reader.node("voter"))?;
-        let voters: BTreeSet<_> = list.iter().copied().collect();
-        if voters.len() != list.len() {
-            return Err(Malformed::Value("voters"));
+        let mut voters = BTreeSet::new();
+        for _ in 0..self.count("voters", VoterSet::MOST)? {
+            if !voters.insert(self.node("voter")?) {
+                return Err(Malformed::Value("voters"));
+            }
         }
         Ok(VoterSet {
             generation,
@@ -241,11 +242,21 @@ impl<'a> Reader<'a> {
         most: usize,
         mut read: impl FnMut(&mut Self) -> Result<T>,
     ) -> Result<Vec<T>> {
+        let count = self.count(field, most)?;
+        // Room for all at once: dozens of messages a second have dozens of echoes.
+        let mut list = Vec::with_capacity(count);
+        for _ in 0..count {
+            list.push(read(self)?);
+        }
+        Ok(list)
+    }
+
+    fn count(&mut self, field: &'static str, most: usize) -> Result<usize> {
         let count = usize::from(self.u8(field)?);
         if count > most {
             return Err(Malformed::TooMany(field));
         }
-        (0..count).map(|_| read(self)).collect()
+        Ok(count)
     }
 
     fn array<const LENGTH: usize>(&mut self, field: &'static str) -> Result<[u8; LENGTH]> {

@@ -16,7 +16,7 @@ use self::air::Air;
 use self::labels::Labels;
 use self::routers::Routers;
 use super::super::clock;
-use super::super::codec::{self, Refusal, SegmentId};
+use super::super::codec::{self, Decoded, Refusal, SegmentId};
 use super::super::frames::Claim;
 use super::super::inheritance::Estate;
 use super::super::protocol::{
@@ -212,19 +212,25 @@ impl Segment {
     pub(super) fn hear_messages(&mut self, shared: &Shared) {
         let mut heard = Vec::new();
         if let Some(air) = &self.air {
-            air.wire
-                .receive_messages(AT_ONCE, |message| heard.push(message.to_vec()));
+            air.wire.receive_messages(AT_ONCE, |message| {
+                heard.push(codec::decode(self.id, message, &shared.ring));
+            });
         }
         for message in heard {
-            self.message_received(&message, Path::Segment, shared);
+            self.message_received(message, Path::Segment, shared);
         }
     }
 
     /// Takes in what another member has said. What is of another segment is left alone.
-    pub(super) fn message_received(&mut self, bytes: &[u8], path: Path, shared: &Shared) {
+    pub(super) fn message_received(
+        &mut self,
+        decoded: Result<Decoded, Refusal>,
+        path: Path,
+        shared: &Shared,
+    ) {
         let now = clock::now();
         let metrics = &shared.metrics.station;
-        let decoded = match codec::decode(self.id, bytes, &shared.ring) {
+        let decoded = match decoded {
             Ok(decoded) => decoded,
             Err(Refusal::OtherSegment) => return,
             Err(refusal) => {

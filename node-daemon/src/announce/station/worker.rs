@@ -19,7 +19,7 @@ use nix::sys::time::TimeSpec;
 use tokio::sync::mpsc;
 
 use super::super::clock;
-use super::super::codec::SegmentId;
+use super::super::codec::{self, SegmentId};
 use super::super::inheritance::{Estate, Inheritance};
 use super::super::metrics::Metrics;
 use super::super::node_network::NodeNetwork;
@@ -241,13 +241,16 @@ impl Worker {
         }
         let mut heard = Vec::new();
         if let Some(network) = &self.shared.node_network {
-            network.receive(MESSAGES_AT_ONCE, |message| heard.push(message.to_vec()));
+            network.receive(MESSAGES_AT_ONCE, |message| {
+                let id = SegmentId::in_message(message);
+                if let Some(id) = id.filter(|id| self.segments.contains_key(id)) {
+                    heard.push((id, codec::decode(id, message, &self.shared.ring)));
+                }
+            });
         }
-        for message in heard {
-            let id = SegmentId::in_message(&message);
-            let segment = id.and_then(|id| self.segments.get_mut(&id));
-            if let Some((_, segment)) = segment {
-                segment.message_received(&message, Path::NodeNetwork, &self.shared);
+        for (id, message) in heard {
+            if let Some((_, segment)) = self.segments.get_mut(&id) {
+                segment.message_received(message, Path::NodeNetwork, &self.shared);
             }
         }
     }
