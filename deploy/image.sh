@@ -35,10 +35,22 @@ fi
 # Image storage of its own, on any file system. The Dockerfile's caches go to TMPDIR.
 mkdir -p "$cache"/{storage,run,tmp}
 export TMPDIR=$cache/tmp
+scratch=$(mktemp -d)
+# First of all it runs a copy of itself that is sealed in memory, which the kernel now and then refuses:
+# then nothing was done, and it is run again.
 buildah() {
+    local errors=$scratch/errors
+    for _ in {1..5}; do
+        if { run_buildah "$@" 2>&1 >&3 3>&- | tee "$errors" >&2 3>&-; } 3>&1; then
+            return 0
+        fi
+        grep --quiet 'sealing memfd copy' "$errors" || return 1
+    done
+    return 1
+}
+run_buildah() {
     command buildah --storage-driver vfs --root "$cache/storage" --runroot "$cache/run" "$@"
 }
-scratch=$(mktemp -d)
 containers=()
 clean_up() {
     local container
