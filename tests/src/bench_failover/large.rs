@@ -242,6 +242,11 @@ impl Large {
         self.nodes as f64 / 10.0
     }
 
+    fn all_writes(&self) -> f64 {
+        // The sum of none would be written as -0.0.
+        self.writes.values().fold(0.0, |sum, rate| sum + rate)
+    }
+
     /// What is not as wanted, in words.
     pub(super) fn missed(&self) -> Vec<String> {
         let (mut missed, limit) = (Vec::new(), self.most_renewals());
@@ -251,7 +256,7 @@ impl Large {
                 self.renewals
             ));
         }
-        let writes: f64 = self.writes.values().sum();
+        let writes = self.all_writes();
         if writes > MOST_WRITES {
             missed.push(format!(
                 "many nodes: {writes:.1} other writes/s, wanted {MOST_WRITES}"
@@ -289,7 +294,7 @@ impl fmt::Display for Large {
             self.heartbeats,
             self.announcements,
             self.renewals,
-            self.writes.values().sum::<f64>(),
+            self.all_writes(),
             if of.is_empty() {
                 String::new()
             } else {
