@@ -69,6 +69,10 @@ bench-cloudscale: control-plane ## Measures load balancers of cloudscale.ch besi
 	$(call say,The bench: an API server and a simulated cloud)
 	@target/release/bench-cloudscale
 
+.PHONY: bench-services
+bench-services: ## Counts what a Service costs when one of 5,000 Nodes changes, and what its address costs
+	@cargo test --locked -p mooring-central --lib -- --include-ignored --nocapture --test-threads 1 cost
+
 .PHONY: bench-phoenixnap
 bench-phoenixnap: control-plane ## Measures addresses of Services at PhoenixNAP beside the Go controller; ten minutes. SERVICES=, NODES=, LATENCY_MS=, CHANGE_MS=, QPS= change it
 	$(call say,Release builds: memory is measured)

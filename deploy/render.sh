@@ -48,7 +48,7 @@ HEADER
         --include-crds
 }
 
-# What central may do besides with PhoenixNAP in one mode, and what its policy then says, on stdout.
+# What central may do besides with PhoenixNAP in one mode, and what its policies then say, on stdout.
 render_phoenixnap() {
     cat <<HEADER
 # What changes for PhoenixNAP with $1: apply it after mooring.yaml. Rendered from
@@ -60,7 +60,7 @@ HEADER
         --set cloudProvider=phoenixnap --set "phoenixnap.loadBalancer=$1://any" \
         --kube-version 1.36.0 \
         --show-only templates/central-phoenixnap.yaml \
-        --show-only templates/fence-services.yaml
+        "${@:2}"
 }
 
 # What central may do besides with --endpoint-aware-members, on stdout.
@@ -78,12 +78,28 @@ HEADER
         --show-only templates/central-endpoints.yaml
 }
 
+# What keeps a daemon from another Node's identity, on stdout.
+render_identity() {
+    cat <<'HEADER'
+# What keeps a daemon from another Node's address and provider ID (nodeDaemon.identityFence): apply it after
+# mooring.yaml. Rendered from deploy/chart/mooring by deploy/render.sh. Do not edit here: change the chart,
+# then render again.
+HEADER
+    "$helm" template mooring "$chart" \
+        --namespace mooring-system \
+        --values "$manifests/values.yaml" \
+        --set nodeDaemon.identityFence=true \
+        --kube-version 1.36.0 \
+        --show-only templates/fence-identity.yaml
+}
+
 # Each file of deploy/manifests that is rendered: name, then what renders it.
 rendered=(
     "mooring.yaml render"
-    "phoenixnap-kube-vip.yaml render_phoenixnap kube-vip"
-    "phoenixnap-l2.yaml render_phoenixnap l2"
+    "phoenixnap-kube-vip.yaml render_phoenixnap kube-vip --show-only templates/fence-services.yaml"
+    "phoenixnap-l2.yaml render_phoenixnap l2 --show-only templates/fence-services.yaml --show-only templates/fence-central.yaml"
     "endpoint-aware-members.yaml render_endpoints"
+    "identity-fence.yaml render_identity"
 )
 
 # What the chart must refuse, and with which words.

@@ -2,6 +2,7 @@
 
 pub mod address_pool;
 mod bearers;
+pub mod heartbeat_secret;
 pub mod node_init;
 pub mod node_lifecycle;
 pub mod service;
@@ -40,12 +41,13 @@ impl Context {
         canonical(&*self.instances, provider_id)
     }
 
-    /// Reports Events as this component, as long as this process leads.
+    /// Reports Events as this component, as long as this process holds the Lease: an Event only records
+    /// what was done.
     #[must_use]
     pub fn events(&self, component: &str) -> Events {
         let leadership = self.leadership.clone();
         Events::new(self.client.clone(), component, &self.identity)
-            .only_while(move || leadership.leads())
+            .only_while(move || leadership.check_record().is_ok())
     }
 }
 

@@ -3,7 +3,9 @@
 //! Guarantees: a leader that cannot renew for `renew_deadline` holds itself for deposed before the
 //! others, who wait `lease_duration` after the last renewal that they *saw* (by their own
 //! monotonic clock, so that clocks need not agree), take over. [`Leadership::check`] stands before
-//! every write. On SIGTERM the Lease is released, so that the next leader need not wait.
+//! every write. Once the process is told to end, no new write begins; what requests on their way give
+//! may still be recorded ([`Leadership::check_record`]) until the Lease is released, so that the next
+//! leader need not wait.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,6 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::flags::LeaderFlags;
 
@@ -21,6 +24,8 @@ use crate::flags::LeaderFlags;
 #[derive(Clone, Debug)]
 pub struct Leadership {
     state: Arc<Mutex<State>>,
+    /// Cancelled when this process is told to end.
+    stop: CancellationToken,
 }
 
 #[derive(Debug)]
@@ -33,23 +38,31 @@ enum State {
     Until(Instant),
 }
 
-/// This process does not lead (any more), so it must not write.
+/// This process must not begin a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this replica does not hold the leader's lease")]
-pub struct NotLeading;
+pub enum NotLeading {
+    /// It does not lead (any more).
+    #[error("this replica does not hold the leader's lease")]
+    Lease,
+    /// It was told to end.
+    #[error("this replica is ending")]
+    Ending,
+}
 
 impl Leadership {
-    /// Without election.
+    /// Without election, until `stop` is cancelled.
     #[must_use]
-    pub fn always() -> Self {
+    pub fn always(stop: CancellationToken) -> Self {
         Self {
             state: Arc::new(Mutex::new(State::Always)),
+            stop,
         }
     }
 
-    fn standby() -> Self {
+    fn standby(stop: CancellationToken) -> Self {
         Self {
             state: Arc::new(Mutex::new(State::Standby)),
+            stop,
         }
     }
 
@@ -58,17 +71,37 @@ impl Leadership {
     /// # Errors
     /// [`NotLeading`] if the write must not happen.
     pub fn check(&self) -> Result<(), NotLeading> {
+        if self.stop.is_cancelled() {
+            return Err(NotLeading::Ending);
+        }
+        self.check_record()
+    }
+
+    /// Asked before a write that only records what a request has given that was on its way already.
+    ///
+    /// # Errors
+    /// [`NotLeading::Lease`] if another may lead.
+    pub fn check_record(&self) -> Result<(), NotLeading> {
         match *self.state.lock().unwrap_or_else(PoisonError::into_inner) {
             State::Always => Ok(()),
             State::Until(end) if Instant::now() < end => Ok(()),
-            State::Until(_) | State::Standby => Err(NotLeading),
+            State::Until(_) | State::Standby => Err(NotLeading::Lease),
         }
     }
 
-    /// Whether this process leads.
+    /// Cancelled when this process is told to end.
     #[must_use]
-    pub fn leads(&self) -> bool {
-        self.check().is_ok()
+    pub fn ending(&self) -> CancellationToken {
+        self.stop.clone()
+    }
+
+    /// Runs what only reads, and drops it when this process is told to end.
+    ///
+    /// # Errors
+    /// [`NotLeading::Ending`] if it was dropped.
+    pub async fn until_ending<F: Future>(&self, reads: F) -> Result<F::Output, NotLeading> {
+        let run = self.stop.run_until_cancelled(reads).await;
+        run.ok_or(NotLeading::Ending)
     }
 
     fn set(&self, state: State) {
@@ -111,15 +144,21 @@ enum Attempt {
 }
 
 impl Elector {
-    /// A candidate of this identity, which must be unlike any other's.
+    /// A candidate of this identity, which must be unlike any other's. When `stop` is cancelled, the
+    /// process is told to end.
     #[must_use]
-    pub fn new(client: Client, flags: LeaderFlags, identity: String) -> Self {
+    pub fn new(
+        client: Client,
+        flags: LeaderFlags,
+        identity: String,
+        stop: CancellationToken,
+    ) -> Self {
         let leases = Api::namespaced(client, &flags.namespace);
         Self {
             leases,
             flags,
             identity,
-            leadership: Leadership::standby(),
+            leadership: Leadership::standby(stop),
             seen: None,
         }
     }
@@ -179,7 +218,7 @@ impl Elector {
 
     /// Gives the Lease back, if this process holds it.
     pub async fn release(&mut self) {
-        if !self.leadership.leads() {
+        if self.leadership.check_record().is_err() {
             return;
         }
         self.leadership.set(State::Standby);
@@ -279,12 +318,24 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn leadership_ends_by_itself() {
-        let leadership = Leadership::standby();
-        assert_eq!(leadership.check(), Err(NotLeading));
+        let leadership = Leadership::standby(CancellationToken::new());
+        assert_eq!(leadership.check(), Err(NotLeading::Lease));
         leadership.set(State::Until(Instant::now() + Duration::from_secs(10)));
-        assert!(leadership.leads());
+        assert_eq!(leadership.check(), Ok(()));
         tokio::time::advance(Duration::from_secs(10)).await;
-        assert_eq!(leadership.check(), Err(NotLeading));
-        assert!(Leadership::always().leads());
+        assert_eq!(leadership.check(), Err(NotLeading::Lease));
+        assert_eq!(leadership.check_record(), Err(NotLeading::Lease));
+    }
+
+    #[tokio::test]
+    async fn a_leader_that_is_ending_records_and_begins_nothing() {
+        let stop = CancellationToken::new();
+        let leadership = Leadership::always(stop.clone());
+        assert_eq!(leadership.until_ending(async { 1 }).await, Ok(1));
+        stop.cancel();
+        assert_eq!(leadership.check(), Err(NotLeading::Ending));
+        assert_eq!(leadership.check_record(), Ok(()));
+        let waits = leadership.until_ending(std::future::pending::<()>()).await;
+        assert_eq!(waits, Err(NotLeading::Ending));
     }
 }

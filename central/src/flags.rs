@@ -15,8 +15,9 @@ pub use choice::{Choice, Surroundings, choose};
 pub use table::TABLE;
 
 use crate::cloud_api::Limits;
-use crate::clouds::load_balancers::HealthTarget;
+use crate::clouds::load_balancers::{HealthTarget, TakeOver};
 use crate::clouds::{linode, phoenixnap};
+use crate::controllers::heartbeat_secret::SecretName;
 
 /// The command line, read whole.
 #[derive(Clone, Debug)]
@@ -35,10 +36,14 @@ pub struct Flags {
     pub controllers: Controllers,
     /// How Nodes are looked after.
     pub nodes: NodeFlags,
+    /// `--heartbeat-secret`.
+    pub heartbeat_secret: Option<SecretName>,
     /// Which Services are served, and how.
     pub services: ServiceFlags,
     /// Leader election; `None` with `--leader-elect=false`.
     pub leader: Option<LeaderFlags>,
+    /// `--shutdown-timeout`.
+    pub shutdown_timeout: Duration,
     /// `--kubeconfig`.
     pub kubeconfig: Option<PathBuf>,
     /// `--master`.
@@ -157,6 +162,10 @@ pub struct ServiceFlags {
     pub health: HealthTarget,
     /// `--endpoint-aware-members`.
     pub follows_endpoints: bool,
+    /// `--take-over-namespaces`.
+    pub take_over: TakeOver,
+    /// `--creation-settle-time`.
+    pub settle_time: Duration,
 }
 
 /// Leader election.
@@ -208,8 +217,13 @@ impl Flags {
             cloud_config: reader.text("cloud-config").map(Into::into),
             controllers: read_controllers(&mut reader),
             nodes: read_nodes(&mut reader),
+            heartbeat_secret: reader.optional(
+                "heartbeat-secret",
+                "write NAMESPACE/NAME, like mooring-system/mooring-heartbeat",
+            ),
             services: read_services(&mut reader),
             leader: read_leader(&mut reader),
+            shutdown_timeout: reader.duration("shutdown-timeout"),
             kubeconfig: reader.text("kubeconfig").map(Into::into),
             master: reader.text("master"),
             serving: read_serving(&mut reader),
@@ -334,6 +348,8 @@ fn read_services(reader: &mut Reader<'_>) -> ServiceFlags {
         delete_orphans: reader.bool("delete-orphans"),
         health: read_health_target(reader),
         follows_endpoints: reader.bool("endpoint-aware-members"),
+        settle_time: reader.duration("creation-settle-time"),
+        take_over: TakeOver::of(reader.list("take-over-namespaces")),
     };
     if flags.own_class.is_none() && !flags.serves_classless {
         reader.other_fault(

@@ -17,7 +17,7 @@
 mod listing;
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -27,7 +27,7 @@ use mooring_common::node_view::NodeView;
 use mooring_common::provider_id::ProviderId;
 use mooring_common::work_queue::Backoff;
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::clouds::{Attachment, Instances, Lookup, MachineSource};
@@ -35,6 +35,11 @@ use listing::Listing;
 
 /// How far apart two listings begin at least.
 pub const GAP: Duration = Duration::from_secs(1);
+
+/// How long a listing is waited for by whoever looks for one machine: a cloud that hangs must not hold
+/// up what is to be done for the Nodes of another. The listing goes on meanwhile, and a later pass finds
+/// it. One that takes its time regularly is waited for twice as long as the last one has taken.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// How long the cloud is left alone after a failure, unless it says itself. When it is back, nobody
 /// should wait for long.
@@ -58,6 +63,7 @@ struct Shared {
     listing: ArcSwapOption<Listing>,
     /// Held while a listing is made.
     attempts: Arc<Mutex<Attempts>>,
+    pace: std::sync::Mutex<Pace>,
     changes: watch::Sender<u64>,
 }
 
@@ -71,6 +77,15 @@ struct Attempts {
     begun: Option<Instant>,
 }
 
+/// How long listings take.
+#[derive(Debug, Default)]
+struct Pace {
+    /// When the one that is being made began.
+    under_way: Option<Instant>,
+    /// How long the last complete one took.
+    took: Duration,
+}
+
 impl Inventory {
     /// An inventory that nothing is in yet.
     #[must_use]
@@ -80,6 +95,7 @@ impl Inventory {
                 source,
                 listing: ArcSwapOption::empty(),
                 attempts: Arc::default(),
+                pace: std::sync::Mutex::default(),
                 changes: watch::Sender::new(0),
             }),
         }
@@ -92,7 +108,7 @@ impl Inventory {
         node: &NodeView,
         since: Option<Instant>,
     ) -> (Lookup, Vec<Attachment>) {
-        let (lookup, listing) = self.find(node, since).await;
+        let (lookup, listing) = self.find(node, self.listing(since)).await;
         let id = match &lookup {
             Lookup::Known { .. } => self.id_of(node),
             _ => None,
@@ -112,7 +128,7 @@ impl Inventory {
     async fn find(
         &self,
         node: &NodeView,
-        since: Option<Instant>,
+        listing: impl Future<Output = Result<Arc<Listing>, CloudError>>,
     ) -> (Lookup, Option<Arc<Listing>>) {
         let id = match node.provider_id.as_deref() {
             None => None,
@@ -129,7 +145,7 @@ impl Inventory {
                 }
             },
         };
-        match self.listing(since).await {
+        match listing.await {
             Ok(listing) => {
                 let lookup = listing.look_up(node, id.as_ref(), self.provider());
                 (lookup, Some(listing))
@@ -159,6 +175,19 @@ impl Inventory {
         false
     }
 
+    /// The same, unless that takes longer than a pass over one Node can wait.
+    async fn listing_soon(&self, since: Option<Instant>) -> Result<Arc<Listing>, CloudError> {
+        let until = self.shared.patience_ends();
+        let listing = timeout_at(until, self.listing(since)).await;
+        listing.unwrap_or_else(|_| {
+            Err(CloudError::new(
+                self.shared.source.provider(),
+                ErrorKind::Timeout,
+                "the listing of the machines is not complete yet",
+            ))
+        })
+    }
+
     /// A complete listing that was begun at `since` or later; `None`: however long ago.
     async fn listing(&self, since: Option<Instant>) -> Result<Arc<Listing>, CloudError> {
         if let Some(listing) = self.shared.at_hand(since) {
@@ -182,6 +211,17 @@ impl Inventory {
 }
 
 impl Shared {
+    fn pace(&self) -> std::sync::MutexGuard<'_, Pace> {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Until when a listing is waited for that is asked for now.
+    fn patience_ends(&self) -> Instant {
+        let pace = self.pace();
+        let begun = pace.under_way.unwrap_or_else(Instant::now);
+        begun + PATIENCE.max(pace.took * 2)
+    }
+
     fn at_hand(&self, since: Option<Instant>) -> Option<Arc<Listing>> {
         self.listing
             .load_full()
@@ -206,8 +246,16 @@ impl Shared {
         }
         let begun = Instant::now();
         attempts.begun = Some(begun);
+        self.pace().under_way = Some(begun);
         let credentials = self.source.credentials();
-        match self.source.list().await {
+        let listed = self.source.list().await;
+        let mut pace = self.pace();
+        pace.under_way = None;
+        if listed.is_ok() {
+            pace.took = begun.elapsed();
+        }
+        drop(pace);
+        match listed {
             Ok(machines) => {
                 attempts.failures = 0;
                 attempts.failed = None;
@@ -229,7 +277,8 @@ impl Shared {
                 };
                 let own = backoff.after(attempts.failures);
                 let wait = error.retry_after.unwrap_or_default().max(own);
-                tracing::warn!(%error, ?wait, "the machines cannot be listed, what was known is kept");
+                let seconds = wait.as_secs_f64();
+                tracing::warn!(%error, seconds, "the machines cannot be listed, what was known is kept");
                 attempts.failed = Some((error.clone(), Instant::now() + wait));
                 Err(CloudError {
                     retry_after: Some(wait),
@@ -253,7 +302,7 @@ impl Instances for Inventory {
     }
 
     async fn look_up(&self, node: &NodeView, since: Option<Instant>) -> Lookup {
-        self.find(node, since).await.0
+        self.find(node, self.listing_soon(since)).await.0
     }
 
     async fn confirm(&self, node: &NodeView) -> Presence {

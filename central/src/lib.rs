@@ -17,6 +17,7 @@ pub mod controllers;
 pub mod election;
 pub mod flags;
 pub mod inventory;
+pub mod namespace_view;
 pub mod plan_command;
 pub mod providers;
 pub mod run;

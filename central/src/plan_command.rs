@@ -18,7 +18,7 @@ use mooring_common::program::{self, Threads};
 use prometheus_client::registry::Registry;
 
 use crate::clouds::load_balancers::{Demand, LoadBalancers, Setback, Shown};
-use crate::controllers::service::{Routing, demand};
+use crate::controllers::service::{ClusterView, Routing};
 use crate::flags::Surroundings;
 use crate::providers;
 use crate::service_view::ServiceView;
@@ -73,17 +73,16 @@ async fn run(flags: PlanFlags) -> anyhow::Result<()> {
         flags.common.services.follows_endpoints && load_balancers.follows_endpoints();
     let snapshot = Snapshot::take(client.clone(), follows_endpoints).await?;
     let chosen = services::choose(&flags, client, &snapshot, &routing).await?;
+    let take_over = &flags.common.services.take_over;
+    let view = ClusterView::new(snapshot.nodes.clone(), snapshot.services.clone(), &routing);
     let mut all = Vec::new();
     for service in chosen {
         let demand = Demand {
             health: flags.common.services.health,
             endpoints: snapshot.endpoints(&service),
-            ..demand(
-                &service,
-                snapshot.nodes.clone(),
-                &snapshot.services,
-                &routing,
-            )
+            settle_time: flags.common.services.settle_time,
+            may_take_over: take_over.permits(&service.key.namespace),
+            ..view.demand(&service)
         };
         let plan = plan(&*load_balancers, &demand, &routing).await;
         all.push(Planned { service, plan });

@@ -4,6 +4,7 @@ mod watched;
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use kube::Client;
@@ -15,7 +16,9 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::clouds::{ForeignPool, Instances as _, cloudlycke};
-use crate::controllers::{Context, address_pool, node_init, node_lifecycle, service};
+use crate::controllers::{
+    Context, address_pool, heartbeat_secret, node_init, node_lifecycle, service,
+};
 use crate::election::{Elector, Leadership};
 use crate::flags::{Flags, Surroundings, TABLE};
 use crate::plan_command;
@@ -164,17 +167,24 @@ impl Program {
     }
 
     /// Waits for the caches and for leadership, then works until stopped or deposed. The lease is
-    /// given back when the controllers have ended.
+    /// given back when the controllers have ended; if they do not in time, it runs out instead, so that
+    /// the next leader does not meet what is still on its way.
     async fn lead(&self, metrics: Metrics) -> anyhow::Result<()> {
         // Nodes are looked after also where the L2Networks' CRD is missing.
         let synced = self.watched.nodes.synced();
         let Some(flags) = self.flags.leader.clone() else {
             if self.stop.run_until_cancelled(synced).await.is_some() {
-                self.control(Leadership::always(), metrics).await;
+                self.control(Leadership::always(self.stop.clone()), metrics)
+                    .await;
             }
             return Ok(());
         };
-        let mut elector = Elector::new(self.client.clone(), flags, self.identity.clone());
+        let mut elector = Elector::new(
+            self.client.clone(),
+            flags,
+            self.identity.clone(),
+            self.stop.clone(),
+        );
         let leadership = elector.leadership();
         let leading = async {
             synced.await;
@@ -182,17 +192,20 @@ impl Program {
         };
         if self.stop.run_until_cancelled(leading).await.is_some() {
             let controllers = self.control(leadership, metrics);
-            tokio::select! {
-                () = controllers => {}
+            let drained = tokio::select! {
+                drained = controllers => drained,
                 loss = elector.hold() => return Err(loss).context("not the leader any more"),
+            };
+            if drained == Drained::CutOff {
+                return Ok(());
             }
         }
         elector.release().await;
         Ok(())
     }
 
-    /// Runs the controllers until stopped.
-    async fn control(&self, leadership: Leadership, metrics: Metrics) {
+    /// Runs the controllers until stopped, and waits for what is under way then.
+    async fn control(&self, leadership: Leadership, metrics: Metrics) -> Drained {
         let context = Context {
             client: self.client.clone(),
             leadership,
@@ -232,10 +245,19 @@ impl Program {
                 "this version has no load balancers of these clouds, Services are left alone"
             );
         }
+        if let Some(name) = self.flags.heartbeat_secret.clone() {
+            let (context, stop) = (context.clone(), self.stop.clone());
+            controllers.spawn(heartbeat_secret::run(context, name, stop));
+        }
         let (clouds, interval) = (self.opened.clouds.clone(), nodes.address_period);
-        controllers.spawn(async move { clouds.keep_fresh(interval).await });
-        self.stop.cancelled().await;
+        let stop = self.stop.clone();
+        controllers.spawn(async move {
+            stop.run_until_cancelled(clouds.keep_fresh(interval)).await;
+        });
+        let (stop, limit) = (self.stop.clone(), self.flags.shutdown_timeout);
+        let drained = drain(&mut controllers, stop, limit).await;
         controllers.shutdown().await;
+        drained
     }
 
     fn control_services(
@@ -253,6 +275,7 @@ impl Program {
             let queue = watched.network_queue.clone();
             service::L2 {
                 allocations: watched.allocations.clone(),
+                namespaces: watched.namespaces.clone(),
                 changed: Box::new(move || queue.add(address_pool::AllNetworks)),
             }
         });
@@ -270,6 +293,8 @@ impl Program {
                 resync: flags.resync_period,
                 delete_orphans: flags.delete_orphans,
                 health: flags.health,
+                take_over: flags.take_over.clone(),
+                settle_time: flags.settle_time,
             },
             node_changes: watched.node_changes.clone(),
             endpoints: endpoints.then(|| watched.endpoint_changes.clone()),
@@ -308,6 +333,30 @@ impl Program {
             self.stop.clone(),
         ));
     }
+}
+
+/// How the controllers ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Drained {
+    /// With an answer to all that they had asked for.
+    All,
+    /// Something was still on its way after `--shutdown-timeout`.
+    CutOff,
+}
+
+/// Once stopped, waits for what is under way.
+async fn drain(controllers: &mut JoinSet<()>, stop: CancellationToken, limit: Duration) -> Drained {
+    stop.cancelled().await;
+    let ended = async { while controllers.join_next().await.is_some() {} };
+    if tokio::time::timeout(limit, ended).await.is_ok() {
+        return Drained::All;
+    }
+    tracing::warn!(
+        seconds = limit.as_secs(),
+        "requests are not answered yet: ending without releasing the lease; a longer \
+         --shutdown-timeout, below the Pod's terminationGracePeriodSeconds, waits for them"
+    );
+    Drained::CutOff
 }
 
 /// For what is to run as long as the program.

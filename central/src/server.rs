@@ -1,6 +1,7 @@
 //! The endpoints of `mooring-central`, by HTTPS: `/healthz`, `/livez`, `/readyz`, `/metrics`.
 
 mod access;
+mod certificate;
 mod tls;
 
 use std::collections::HashSet;
@@ -19,7 +20,8 @@ use tokio::net::TcpListener;
 
 use crate::flags::ServingFlags;
 pub use access::Access;
-pub use tls::TlsError;
+use certificate::Certificate;
+pub use certificate::TlsError;
 
 /// What the endpoints tell.
 #[derive(Debug, Default)]
@@ -63,7 +65,7 @@ pub async fn serve(
     flags: &ServingFlags,
     client: Client,
     health: Arc<Health>,
-    registry: Registry,
+    mut registry: Registry,
 ) -> Result<(), ServeError> {
     let address = SocketAddr::new(flags.address, flags.port);
     let listener = TcpListener::bind(address)
@@ -71,16 +73,21 @@ pub async fn serve(
         .map_err(|source| ServeError::Bind { address, source })?;
     let allowed: HashSet<String> = flags.always_allowed.iter().cloned().collect();
     let access = Arc::new(Access::new(client, allowed));
+    let metrics_of_certificate = certificate::Metrics::register(&mut registry);
     let router = Router::new()
         .route("/healthz", get(alive))
         .route("/livez", get(alive))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
-        .layer(middleware::from_fn_with_state(access, access::check))
+        // Not of paths that there are not: nobody is asked about these.
+        .route_layer(middleware::from_fn_with_state(access, access::check))
         .with_state(Arc::new(Told { health, registry }));
-    let acceptor = tls::acceptor(flags.certificate.as_ref())?;
+    let certificate = Certificate::new(flags.certificate.as_ref())?;
     tracing::info!(%address, "serving");
-    tls::serve(listener, acceptor, router).await;
+    tokio::select! {
+        () = tls::serve(listener, &certificate, router) => {}
+        () = certificate.follow(&metrics_of_certificate) => {}
+    }
     Ok(())
 }
 

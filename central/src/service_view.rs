@@ -1,7 +1,8 @@
 //! The part of a Service that is looked at.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::{PoisonError, RwLock};
 
 use k8s_openapi::api::core::v1::{
     LoadBalancerIngress, ObjectReference, Service, ServicePort as ApiPort,
@@ -38,6 +39,8 @@ pub struct ServiceView {
     pub allocated_network: Option<String>,
     /// The annotation that records the addresses.
     pub allocated_addresses: Option<String>,
+    /// The annotation that says when a load balancer was asked for that it does not say to have yet.
+    pub creation_asked: Option<String>,
     /// The annotation that records the public network that its addresses are in.
     pub public_network: Option<String>,
     /// `spec.loadBalancerIP`, empty counting as absent.
@@ -53,7 +56,7 @@ pub struct ServiceView {
     /// `status.loadBalancer.ingress`, as it is.
     pub ingress: Vec<Ingress>,
     /// Those of `metadata.annotations` that a cloud may read
-    /// ([`annotations::ON_SERVICES_PREFIXES`]).
+    /// ([`annotations::ON_SERVICES_PREFIXES`], [`read_annotation`]).
     pub annotations: BTreeMap<String, String>,
     /// `spec.ports`, in order.
     pub ports: Vec<ServicePort>,
@@ -70,6 +73,8 @@ pub struct ServiceView {
 /// One of `spec.ports`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServicePort {
+    /// `appProtocol`: no load balancer goes by it; a change of it is told like any other.
+    pub app_protocol: Option<String>,
     /// Its name, empty counting as absent.
     pub name: Option<String>,
     /// `TCP`, `UDP` or `SCTP`.
@@ -113,6 +118,7 @@ impl ServiceView {
         let value = match key {
             annotations::ALLOCATED_NETWORK => self.allocated_network.as_ref(),
             annotations::ALLOCATED_ADDRESSES => self.allocated_addresses.as_ref(),
+            annotations::CREATION_ASKED => self.creation_asked.as_ref(),
             annotations::PUBLIC_NETWORK => self.public_network.as_ref(),
             key => self.annotations.get(key),
         };
@@ -132,6 +138,16 @@ impl ServiceView {
             ..ObjectReference::default()
         }
     }
+}
+
+/// Annotations that the configuration names.
+static CONFIGURED: RwLock<BTreeSet<String>> = RwLock::new(BTreeSet::new());
+
+/// From now on this annotation is kept of each Service, whatever its key begins with: the configuration
+/// of a cloud names it. Said before Services are watched.
+pub fn read_annotation(key: &str) {
+    let mut configured = CONFIGURED.write().unwrap_or_else(PoisonError::into_inner);
+    configured.insert(key.to_owned());
 }
 
 impl Slim for ServiceView {
@@ -173,6 +189,7 @@ impl Slim for ServiceView {
             addresses_request,
             allocated_network: given.remove(annotations::ALLOCATED_NETWORK),
             allocated_addresses: given.remove(annotations::ALLOCATED_ADDRESSES),
+            creation_asked: given.remove(annotations::CREATION_ASKED),
             public_network: given.remove(annotations::PUBLIC_NETWORK),
             annotations: of_clouds(given),
             ports: spec
@@ -199,9 +216,10 @@ impl Slim for ServiceView {
 }
 
 fn of_clouds(all: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let configured = CONFIGURED.read().unwrap_or_else(PoisonError::into_inner);
     let is_read = |key: &String| {
         let mut prefixes = annotations::ON_SERVICES_PREFIXES.iter();
-        prefixes.any(|prefix| key.starts_with(prefix))
+        prefixes.any(|prefix| key.starts_with(prefix)) || configured.contains(key)
     };
     all.into_iter().filter(|(key, _)| is_read(key)).collect()
 }
@@ -212,6 +230,7 @@ fn as_port(number: i32) -> Option<u16> {
 
 fn port(port: ApiPort) -> ServicePort {
     ServicePort {
+        app_protocol: port.app_protocol,
         name: port.name.filter(|name| !name.is_empty()),
         protocol: port.protocol.unwrap_or_else(|| "TCP".to_owned()),
         port: as_port(port.port).unwrap_or_default(),
@@ -239,6 +258,22 @@ pub(crate) mod tests {
         }))
         .unwrap();
         ServiceView::slim(service)
+    }
+
+    #[test]
+    fn an_annotation_that_the_configuration_names_is_kept_whatever_its_prefix() {
+        let read = || {
+            let service: Service = serde_json::from_value(serde_json::json!({
+                "metadata": {"annotations": {"where.example/location": "ASH"}},
+            }))
+            .unwrap();
+            let view = ServiceView::slim(service);
+            view.annotation("where.example/location")
+                .map(ToOwned::to_owned)
+        };
+        assert_eq!(read(), None);
+        read_annotation("where.example/location");
+        assert_eq!(read().as_deref(), Some("ASH"));
     }
 
     #[test]

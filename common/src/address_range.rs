@@ -58,8 +58,13 @@ impl AddressRange {
 
     /// Every address, from the first to the last.
     pub fn iter(&self) -> impl Iterator<Item = IpAddr> + use<> {
+        self.iter_from(self.first)
+    }
+
+    /// Every address, from this one of them to the last.
+    pub fn iter_from(&self, first: IpAddr) -> impl Iterator<Item = IpAddr> + use<> {
         let last = self.last;
-        std::iter::successors(Some(self.first), move |address| {
+        std::iter::successors(Some(first), move |address| {
             (*address < last).then(|| successor(*address)).flatten()
         })
     }

@@ -10,6 +10,8 @@
     reason = "KubeSchema copies each struct into a function, with its pub"
 )]
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -51,8 +53,8 @@ pub struct L2NetworkSpec {
     #[schemars(range(min = 1, max = 4094))]
     pub vlan: Option<u16>,
     /// The interface that the segment is on (the VLAN's parent, where there is a VLAN). Absent:
-    /// the daemon takes the one that has an address in one of the subnets, else the one of the
-    /// default route.
+    /// the daemon takes the one that has an address in one of the subnets, and keeps to it; else
+    /// the one of the default route.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 15))]
     pub parent: Option<String>,
@@ -82,6 +84,15 @@ pub struct L2NetworkSpec {
     /// Node has failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address_mode: Option<AddressMode>,
+    /// Which namespaces may have addresses of it, by their labels. Absent: all. A Service keeps what
+    /// it has when its namespace is no longer selected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_namespaces: Option<LabelSelector>,
+    /// How many of its addresses the Services of one namespace may have together. Absent: any number.
+    /// Services keep what they have when it is lowered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub max_addresses_per_namespace: Option<u32>,
 }
 
 /// What becomes of a segment's addresses when half of its voters or more are lost at once.
@@ -149,9 +160,14 @@ pub struct L2NetworkStatus {
     #[schemars(length(max = 4096))]
     pub speakers: Option<String>,
     /// The Nodes whose daemons decide together who speaks. Written by the daemons, each change by
-    /// compare-and-swap.
+    /// compare-and-swap, and only as most of those named before approve it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub voters: Option<Voters>,
+    /// By the name of a Node, the next voters that its daemon approves. Written by that daemon alone;
+    /// removed when the voters change.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 500))]
+    pub approvals: BTreeMap<String, Voters>,
     /// The Nodes that the selector matches, each with what its daemon says of itself. The first
     /// 500: on a larger segment the rest is told by Events and metrics alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -164,7 +180,7 @@ pub struct L2NetworkStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Voters {
-    /// Goes up by one with each change.
+    /// Goes up by one with each change; by two where the API server had forgotten some of them.
     #[schemars(range(min = 1))]
     pub generation: i64,
     /// Their names.
@@ -208,7 +224,7 @@ pub struct SegmentNode {
     #[serde(default, skip_serializing_if = "is_false")]
     pub witness: bool,
     /// What else is to be known of it, each in one word: `HeartbeatsUnsigned`, `SegmentFiltered`,
-    /// `QuorumLost`, `ServiceProxyUnhealthy`.
+    /// `QuorumLost`, `BegunAnew`, `ServiceProxyUnhealthy`, `AddressRefused`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), inner(length(min = 1, max = 64)))]
     pub notices: Vec<String>,
@@ -271,12 +287,55 @@ pub struct Segment {
     pub on_quorum_loss: QuorumLoss,
     /// How a Node has the addresses that it speaks for.
     pub address_mode: AddressMode,
+    /// Which namespaces may have addresses of it; `None`: all.
+    pub allowed_namespaces: Option<kube::core::Selector>,
+    /// How many of its addresses one namespace may have.
+    pub max_addresses_per_namespace: Option<u32>,
+}
+
+/// Why no Service can have an address of a segment, although it is in one of its subnets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reserved {
+    /// It is the router of a subnet.
+    Router,
+    /// It is the first address of a subnet: of an IPv4 subnet the network itself, of an IPv6 subnet
+    /// the anycast address of all its routers (RFC 4291, section 2.6.1).
+    FirstOfSubnet,
+    /// It is the broadcast address of an IPv4 subnet.
+    Broadcast,
+}
+
+impl fmt::Display for Reserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Router => "the router",
+            Self::FirstOfSubnet => "the first address of a subnet",
+            Self::Broadcast => "the broadcast address",
+        })
+    }
 }
 
 impl Segment {
+    /// The addresses of its subnets that no Service can have, and why.
+    pub fn reserved(&self) -> impl Iterator<Item = (IpAddr, Reserved)> + '_ {
+        self.subnets.iter().flat_map(|(subnet, gateway)| {
+            let first = (subnet.network(), Reserved::FirstOfSubnet);
+            let edges = match subnet {
+                IpNet::V4(v4) if v4.prefix_len() < 31 => {
+                    let broadcast = (IpAddr::V4(v4.broadcast()), Reserved::Broadcast);
+                    [Some(first), Some(broadcast)]
+                }
+                IpNet::V4(_) => [None, None],
+                IpNet::V6(_) => [Some(first), None],
+            };
+            let router = gateway.map(|gateway| (gateway, Reserved::Router));
+            edges.into_iter().chain([router]).flatten()
+        })
+    }
+
     /// Whether the Node with these labels is on the segment.
     #[must_use]
-    pub fn includes(&self, labels: &std::collections::BTreeMap<String, String>) -> bool {
+    pub fn includes(&self, labels: &BTreeMap<String, String>) -> bool {
         use kube::core::SelectorExt;
         self.node_selector.matches(labels)
     }
@@ -311,16 +370,19 @@ impl TryFrom<&L2Network> for Segment {
         let mut faults = Vec::new();
         let subnets = read_subnets(&spec.subnets, &mut faults);
         let ranges = read_ranges(&spec.ranges, &subnets, &mut faults);
-        let node_selector = match spec.node_selector.clone().unwrap_or_default().try_into() {
-            Ok(selector) => selector,
-            Err(error) => {
+        let mut selector = |field: &str, selector: LabelSelector| {
+            selector.try_into().unwrap_or_else(|error| {
                 faults.push(format!(
-                    "spec.nodeSelector cannot be read ({error}); use matchLabels, or \
-                         matchExpressions with In, NotIn, Exists or DoesNotExist"
+                    "{field} cannot be read ({error}); use matchLabels, or matchExpressions with \
+                     In, NotIn, Exists or DoesNotExist"
                 ));
                 kube::core::Selector::default()
-            }
+            })
         };
+        let node_selector = spec.node_selector.clone().unwrap_or_default();
+        let node_selector = selector("spec.nodeSelector", node_selector);
+        let namespaces = spec.allowed_namespaces.clone();
+        let allowed_namespaces = namespaces.map(|all| selector("spec.allowedNamespaces", all));
         if faults.is_empty() {
             Ok(Self {
                 name,
@@ -332,6 +394,8 @@ impl TryFrom<&L2Network> for Segment {
                 node_selector,
                 on_quorum_loss: spec.on_quorum_loss.unwrap_or_default(),
                 address_mode: spec.address_mode.unwrap_or_default(),
+                allowed_namespaces,
+                max_addresses_per_namespace: spec.max_addresses_per_namespace,
             })
         } else {
             Err(InvalidL2Network { name, faults })

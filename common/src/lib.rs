@@ -8,6 +8,8 @@
 //! this crate says how it is named, shaped and read.
 
 pub mod address_range;
+pub mod clear_text;
+pub mod connection_slots;
 pub mod engine;
 pub mod errors;
 pub mod flags;

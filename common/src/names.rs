@@ -31,7 +31,7 @@ pub mod labels {
     pub const REGION: &str = "topology.kubernetes.io/region";
     /// The older form of [`REGION`], always written beside it.
     pub const REGION_BETA: &str = "failure-domain.beta.kubernetes.io/region";
-    /// Written by central on the L2Networks that it makes: who does.
+    /// Written by central on the L2Networks that it makes, and on the Secret of the heartbeats: who does.
     pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
     /// Written on Nodes of Linode, as its Go controller does: the host that the machine runs on.
     pub const LINODE_HOST_UUID: &str = "node.k8s.linode.com/host-uuid";
@@ -102,14 +102,20 @@ pub mod annotations {
     pub const ADDRESSES_REQUEST: &str = "mooring.dev/load-balancer-ips";
     /// Written by central on a Service beside its status: the L2Network on which the addresses in
     /// the status live. Read by the node daemons, which announce them there, and by central after
-    /// a restart.
+    /// a restart. Whoever may write the Service may write it too where the policy
+    /// [`super::policies::SERVICE_RECORDS`] is missing, so both check what they read.
     pub const ALLOCATED_NETWORK: &str = "mooring.dev/allocated-l2-network";
-    /// Written by central on a Service: the addresses it holds, separated by commas. Read by
-    /// central, so that a Service whose status was wiped gets the same addresses again.
+    /// Written by central on a Service: the addresses it holds, separated by commas. Read by both
+    /// programs, and believed where the status says the same. Without that it is a wish: a Service
+    /// whose status was wiped gets these addresses if it might ask for them.
     pub const ALLOCATED_ADDRESSES: &str = "mooring.dev/allocated-addresses";
     /// Written by central on a Service at phoenixNAP: the id of the public network that its addresses
     /// are in. Read by central, so that they follow when the configuration names another one.
     pub const PUBLIC_NETWORK: &str = "mooring.dev/public-network";
+    /// Written by central on a Service before it asks a cloud to make its load balancer: when, in the form
+    /// of RFC 3339; taken off when the Service says what it has. Read by central: whoever leads next looks
+    /// for what was asked for until `--creation-settle-time` has passed, and makes no second one meanwhile.
+    pub const CREATION_ASKED: &str = "mooring.dev/load-balancer-asked-for";
     /// Written by central on the Service `default/kubernetes` while it buys an IP block: who does, and
     /// what. Read by central: whoever else believes to lead waits meanwhile.
     pub const IP_BLOCK_CLAIM: &str = "mooring.dev/ip-block-claim";
@@ -247,6 +253,9 @@ pub mod reasons {
     pub const ADDRESSES_CONTESTED: &str = "AddressesContested";
     /// Node, Warning: what its daemon wrote contradicted the cloud, and was corrected.
     pub const FACTS_CORRECTED: &str = "NodeFactsCorrected";
+    /// Node, Warning: an admission policy refuses additional labels of its machine; the note names
+    /// their keys, and the value of the chart that permits them.
+    pub const LABELS_REFUSED: &str = "LabelsRefused";
     /// Node, Warning: another Node has the same provider ID.
     pub const DUPLICATE_PROVIDER_ID: &str = "DuplicateProviderID";
     /// Node, Normal: about to be deleted, since its machine is gone.
@@ -293,6 +302,8 @@ pub mod reasons {
     pub const FENCE_MISSING: &str = "FenceMissing";
     /// L2Network, Warning: too few of its voters hear each other, so that addresses fall silent.
     pub const QUORUM_LOST: &str = "QuorumLost";
+    /// L2Network, Warning: none of its voters renews its Lease.
+    pub const NO_VOTER_LEFT: &str = "NoVoterLeft";
     /// L2Network, Normal: a majority of its voters hear each other again.
     pub const QUORUM_HELD: &str = "QuorumHeld";
     /// L2Network, Warning: it has two voters, so that a third Node would make fail-over faster.
@@ -304,6 +315,12 @@ pub mod reasons {
     /// Service, Normal: a node has begun to announce one of its addresses; the note says why, and
     /// who did before.
     pub const ADDRESS_ANNOUNCED: &str = "AddressAnnounced";
+    /// Service, Warning: one of its addresses is a router's, a Node's or the end of a subnet. By
+    /// central.
+    pub const ADDRESS_RESERVED: &str = "AddressReserved";
+    /// Service, Warning: its status has an address that the daemons do not announce, and why. By the
+    /// daemon of the first voter.
+    pub const ADDRESS_REFUSED: &str = "AddressRefused";
     /// Service, Warning: a machine that is none of ours answers for one of its addresses.
     pub const ADDRESS_CONFLICT: &str = "AddressConflict";
     /// Service, Warning: Nodes that are to carry its traffic have no machine in the cloud of its load
@@ -352,6 +369,8 @@ pub mod policies {
     pub const OWN_LEASE: &str = "mooring-node-own-lease";
     /// Keeps each daemon to its own entry in the status of L2Networks.
     pub const OWN_SEGMENT_ENTRY: &str = "mooring-node-own-segment-entry";
+    /// Keeps everybody but central from writing what central notes on Services.
+    pub const SERVICE_RECORDS: &str = "mooring-service-records";
 }
 
 /// Why a Node can speak on a segment or not: `status.nodes[].reason` of an L2Network. Written by the
@@ -367,6 +386,10 @@ pub mod segment_reasons {
     pub const INTERFACE_DOWN: &str = "InterfaceDown";
     /// It has one, on which it cannot speak.
     pub const CANNOT_SPEAK: &str = "CannotSpeak";
+    /// Its daemon has no key to sign heartbeats with, and takes no part.
+    pub const NO_HEARTBEAT_KEY: &str = "NoHeartbeatKey";
+    /// It could, but does not hear a majority of the voters.
+    pub const QUORUM_LOST: &str = "QuorumLost";
     /// It is not on the segment, and only votes.
     pub const WITNESS: &str = "Witness";
     /// Its daemon has ended.
@@ -391,14 +414,18 @@ pub mod speaking_reasons {
 /// What else a Node says of itself on a segment: `status.nodes[].notices` of an L2Network. Written by
 /// the node daemons, read by central, which makes conditions of them.
 pub mod segment_notices {
-    /// Its daemon has no secret, so that its heartbeats are not signed.
+    /// Its daemon has no key to sign heartbeats with: it is silent, or permitted to go without.
     pub const HEARTBEATS_UNSIGNED: &str = "HeartbeatsUnsigned";
     /// It hears nobody on the segment itself, although others live.
     pub const SEGMENT_FILTERED: &str = "SegmentFiltered";
     /// It does not hear a majority of the voters.
     pub const QUORUM_LOST: &str = "QuorumLost";
+    /// Within the last minute others refused its heartbeats as old, or it theirs; it has begun anew.
+    pub const BEGUN_ANEW: &str = "BegunAnew";
     /// Its service proxy says that it does not work, so that it takes no address.
     pub const SERVICE_PROXY_UNHEALTHY: &str = "ServiceProxyUnhealthy";
+    /// A Service claims an address there that this daemon does not announce: an Event tells of it.
+    pub const ADDRESS_REFUSED: &str = "AddressRefused";
 }
 
 /// The types of an L2Network's conditions. Written by central.

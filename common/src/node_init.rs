@@ -11,6 +11,7 @@
 mod apply;
 mod description;
 mod memory;
+mod refused;
 
 use std::fmt;
 

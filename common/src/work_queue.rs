@@ -6,7 +6,7 @@
 //! that can wait are worked on when no other is ready.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::fmt::Debug;
+use std::fmt::Display;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -48,9 +48,22 @@ impl Backoff {
     }
 }
 
+/// How long one request in a pass may take at most, whatever is configured.
+pub const LONGEST_REQUEST: Duration = Duration::from_secs(120);
+
+/// In how much of a pass requests may begin.
+const LATEST_REQUEST: Duration = Duration::from_secs(60);
+
 /// How long one pass may take. It is then dropped, so that a connection on which nobody answers any
-/// more holds up one key for a while and not a worker for ever.
-const LONGEST_PASS: Duration = Duration::from_secs(60);
+/// more holds up one key for a while and not a worker for ever. Whatever is begun in time comes to its own
+/// end before: a request that changes something must not be cut off while its answer is on the way.
+const LONGEST_PASS: Duration = LATEST_REQUEST.saturating_add(LONGEST_REQUEST);
+
+/// Whether a pass that has taken so long may still begin a request.
+#[must_use]
+pub fn has_time(elapsed: Duration) -> bool {
+    elapsed < LATEST_REQUEST
+}
 
 /// The keys waiting, being worked on, and to be looked at later.
 #[derive(Debug)]
@@ -266,8 +279,8 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 }
 
-/// Works the queue off with this many passes side by side, until cancelled. Passes that are under
-/// way then are dropped at their next await: whatever they were about to write is not written.
+/// Works the queue off with this many passes side by side. Once cancelled it begins no pass, and ends
+/// when those that are under way have ended. To drop them instead, drop this future.
 pub async fn work<K, E, P, F>(
     controller: &'static str,
     queue: Arc<WorkQueue<K>>,
@@ -275,7 +288,7 @@ pub async fn work<K, E, P, F>(
     cancel: CancellationToken,
     pass: P,
 ) where
-    K: Clone + Eq + Hash + Debug + Send + Sync + 'static,
+    K: Clone + Eq + Hash + Display + Send + Sync + 'static,
     E: std::error::Error + Send + 'static,
     P: Fn(K) -> F + Send + Sync + 'static,
     F: Future<Output = Outcome<E>> + Send + 'static,
@@ -284,39 +297,48 @@ pub async fn work<K, E, P, F>(
     let mut workers = JoinSet::new();
     for _ in 0..concurrency.max(1) {
         let (queue, pass, cancel) = (queue.clone(), pass.clone(), cancel.clone());
-        workers.spawn(cancel.run_until_cancelled_owned(async move {
-            loop {
-                let key = queue.next().await;
+        workers.spawn(async move {
+            while !cancel.is_cancelled() {
+                let Some(key) = cancel.run_until_cancelled(queue.next()).await else {
+                    return;
+                };
                 match timeout(LONGEST_PASS, pass(key.clone())).await {
+                    Ok(_) if cancel.is_cancelled() => {
+                        tracing::debug!(controller, %key, "ended while the program ends");
+                    }
                     Ok(outcome) => {
                         log(controller, &key, &outcome);
                         queue.finish(key, &outcome);
                     }
                     Err(_) => {
-                        tracing::warn!(controller, ?key, "took too long, will retry");
+                        tracing::warn!(controller, %key, "took too long, will retry");
                         let again = Outcome::<E>::RetryAfter(queue.backoff.first);
                         queue.finish(key, &again);
                     }
                 }
             }
-        }));
+        });
     }
     while workers.join_next().await.is_some() {}
 }
 
-fn log<K: Debug, E: std::error::Error>(controller: &'static str, key: &K, outcome: &Outcome<E>) {
+fn log<K: Display, E: std::error::Error + 'static>(
+    controller: &'static str,
+    key: &K,
+    outcome: &Outcome<E>,
+) {
     match outcome {
-        Outcome::Done => tracing::debug!(controller, ?key, "done"),
-        Outcome::RetryAfter(delay) => tracing::debug!(controller, ?key, ?delay, "again later"),
-        Outcome::MakeWay => tracing::debug!(controller, ?key, "makes way"),
+        Outcome::Done => tracing::debug!(controller, %key, "done"),
+        Outcome::RetryAfter(delay) => tracing::debug!(controller, %key, ?delay, "again later"),
+        Outcome::MakeWay => tracing::debug!(controller, %key, "makes way"),
         Outcome::Backoff(error) | Outcome::BackoffAnew(error) => {
             let error = with_causes(error);
-            tracing::warn!(controller, ?key, error, "failed, will retry");
+            tracing::warn!(controller, %key, error, "failed, will retry");
         }
         Outcome::WaitForChange(reason) => {
-            tracing::info!(controller, ?key, reason, "waiting for a change");
+            tracing::info!(controller, %key, reason, "waiting for a change");
         }
-        Outcome::NotOurs(reason) => tracing::debug!(controller, ?key, reason, "not ours"),
+        Outcome::NotOurs(reason) => tracing::debug!(controller, %key, reason, "not ours"),
     }
 }
 

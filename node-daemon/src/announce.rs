@@ -35,6 +35,8 @@
 //! * A daemon that ends hands over first; one that is replaced on the same node by another process
 //!   passes everything on to that ([`succession`]).
 //! * Nothing is written or announced before [`crate::fence`] permits it.
+//! * A daemon without a key to sign heartbeats with takes no part in a segment, and says so in the
+//!   L2Network's status, unless it is told that it may.
 //!
 //! # Caveats
 //! A machine whose hypervisor stops it and lets it go on may send for an address for as long as its
@@ -49,11 +51,13 @@ pub mod groups;
 pub mod herald;
 pub mod inheritance;
 pub mod lease;
+pub mod leaving;
 pub mod links;
 pub mod mac;
 pub mod metrics;
 pub mod node_network;
 pub mod observe;
+pub mod permitted;
 pub mod plan;
 pub mod protocol;
 pub mod random;
@@ -119,6 +123,8 @@ pub struct Settings {
     pub heartbeat_port: u16,
     /// The file or folder with the secrets that heartbeats are signed with.
     pub heartbeat_keys: Option<PathBuf>,
+    /// Whether to take part in segments without any secret.
+    pub allow_unsigned: bool,
     /// How VLAN interfaces are made.
     pub vlan: vlan::Options,
     /// Where the service proxy says how it is.
@@ -177,9 +183,11 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
     let (links_sender, links) = watch::channel(Arc::default());
     let (proxy_sender, service_proxy) = watch::channel(ServiceProxy::default());
     let (refused_sender, refused) = watch::channel(None);
+    let (confirmed_sender, confirmed) = watch::channel(service_proxy::Confirmed::default());
     let (wish, wishes) = watch::channel(lease::Wish::None);
     let (entries, wanted_entries) = watch::channel(BTreeMap::new());
     let (state, states) = watch::channel(None);
+    let (rewound, rewinds) = watch::channel(0);
     let folder = state_file::folder(&settings.state_dir, &node_name);
     let secrets = Arc::new(ArcSwap::from_pointee(secrets));
     let vlan_faults = vlan::Faults::default();
@@ -200,7 +208,9 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         vlan_faults,
         service_proxy,
         refused,
+        confirmed,
         recalled: recall::read(&folder, &node_name).map(Arc::new),
+        rewinds,
     };
     let keep_health = recall::keep(
         folder.clone(),
@@ -210,6 +220,12 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
     );
     let about_services = Arc::clone(&snapshot);
     let services = follow_services(settings.read_through, &about_services, refused_sender);
+    let endpoints = service_proxy::follow_endpoints(
+        Arc::clone(&snapshot),
+        publications.clone(),
+        confirmed_sender,
+        metrics.service_proxy_late.clone(),
+    );
     let herald = Herald::new(client.clone(), &node_name);
     let keeper = Keeper::new(
         client.clone(),
@@ -218,7 +234,8 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         &lease::new_holder(&node_name),
         settings.lease_duration,
         metrics.lease_renew_failures.clone(),
-    );
+    )
+    .telling(rewound);
     let conductor = Conductor {
         registry: Registry::new(client, &settings.namespace, &node_name),
         node_name,
@@ -233,6 +250,7 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         in_charge,
         heartbeat_port: settings.heartbeat_port,
         secrets: Arc::clone(&secrets),
+        allow_unsigned: settings.allow_unsigned,
         events,
         metrics,
     };
@@ -251,6 +269,7 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         () = links::follow(links_sender) => false,
         () = service_proxy::follow(settings.service_proxy, settings.health_check_node_ports, proxy_sender) => false,
         () = services => false,
+        () = endpoints => false,
         () = keep_health => false,
         () = state_file::keep(folder, states) => false,
         () = follow_secrets(settings.heartbeat_keys, secrets) => false,

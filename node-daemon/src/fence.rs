@@ -17,7 +17,7 @@
 //! * Once the fence has been found it is believed in for as long as the process lives.
 //!
 //! # Caveats
-//! The policy for L2Networks is not tried: there may be no L2Network to try it on.
+//! The other policies are not tried: there may be no L2Network to try them on, and the chart has all or none.
 
 pub mod probe;
 pub mod verdict;

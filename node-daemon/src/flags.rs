@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use mooring_common::flags::Action::Act;
-use mooring_common::flags::Kind::{Bool, Duration as GoDuration, Integer, Text};
+use mooring_common::flags::Kind::{Bool, Duration as GoDuration, Integer, List, Text};
 use mooring_common::flags::{Action, Flag, FlagFaults, FlagTable, Kind, Reader, Values};
 use mooring_common::telemetry::LogFormat;
 
@@ -67,13 +68,16 @@ const FLAGS: &[Flag] = &[
     flag(SEGMENTS, "announce", Bool, "true", "Announce service addresses on the segments of L2Networks."),
     Flag { env: Some("POD_NAMESPACE"), ..flag(SEGMENTS, "lease-namespace", Text, "mooring-system", "Where the daemons' Leases are.") },
     flag(SEGMENTS, "lease-duration", GoDuration, "30s", "How long the daemon's Lease holds. It is renewed three times as often, and looked at only where half of a segment's voters are lost at once: fail-over does not wait for it."),
-    flag(SEGMENTS, "heartbeat-key-file", Text, "", "The secrets that heartbeats are signed with: a file with one a line, the newest first, or a folder of such files, of which the last by name comes first. Absent: heartbeats are not signed."),
+    flag(SEGMENTS, "heartbeat-key-file", Text, "", "The secrets that heartbeats are signed with: a file with one a line, the newest first, or a folder of such files, of which the last by name comes first. As long as there is none, the daemon takes no part in any segment, and says so in the status of the L2Networks."),
+    flag(SEGMENTS, "allow-unsigned-heartbeats", Bool, "false", "Take part in segments also as long as there is no secret to sign heartbeats with. Any machine on a segment can then have a say in who speaks there."),
     flag(SEGMENTS, "heartbeat-port", Integer, "10268", "The UDP port of heartbeats on the node network; the same on all nodes."),
     flag(SEGMENTS, "state-dir", Text, "/run/mooring", "Where what is known of the segments is kept, so that a daemon that is started while the API server is away announces all the same. It should not outlive the machine's start."),
     flag(SEGMENTS, "return-path-mark-mask", Text, "0xf0", "The bits of packet and connection marks by which answers leave by the VLAN that the request came in by: adjacent ones that nothing else on the node uses. kube-proxy has 0xc000, Cilium 0x0f00 and the upper half, Calico the upper half."),
     flag(SEGMENTS, "host-proc-sys-net", Text, "/proc/sys/net", "Where the host's /proc/sys/net is mounted, writable, for the IPv6 settings of VLAN interfaces."),
     flag(SEGMENTS, "clean-up", Bool, "false", "Take away what Mooring has made on this node (VLAN interfaces with its mark, its routes and rules, its nftables table), and end. For when Mooring is removed; the daemon must not run any more."),
     flag(SERVING, "livez-bind-address", Text, "[::]:10266", "Where /livez, /healthz and /services/<namespace>/<name> answer health checks, by HTTP."),
+    flag(SERVING, "livez-detail-networks", List, "", "Networks, like 10.0.0.0/8, whose clients are told all about a Service by /services/<namespace>/<name>: its endpoints on the Node, and why it gets no traffic. Others are told the status alone. Loopback need not be named."),
+    flag(SERVING, "probe-bind-address", Text, "", "Where the kubelet's probes are answered besides, with the same paths, like 127.0.0.1:10269: connections of a listener of its own, which no one can take who asks at --livez-bind-address. Absent: nowhere else."),
     flag(SERVING, "livez", Bool, "true", "Answer health checks."),
     flag(SERVING, "livez-health-check-node-ports", Bool, "false", "Answer them on the healthCheckNodePort of each Service too, where nobody else does: from when nobody has answered at --service-proxy-healthz for 60s, until somebody does."),
     flag(SERVING, "livez-read-through", Bool, "false", "Call a Service with a healthCheckNodePort healthy only if the service proxy does so there as well."),
@@ -114,10 +118,14 @@ pub struct Flags {
 }
 
 /// How health checks are answered.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct LivezFlags {
     /// `--livez-bind-address`.
     pub address: SocketAddr,
+    /// `--probe-bind-address`.
+    pub probes: Option<SocketAddr>,
+    /// `--livez-detail-networks`.
+    pub detail: Vec<IpNet>,
     /// `--livez-health-check-node-ports`.
     pub health_check_node_ports: bool,
 }
@@ -156,12 +164,7 @@ impl Flags {
             allow_unfenced: reader.bool("allow-unfenced"),
             announce: read_announce(&mut reader),
             clean_up,
-            livez: read_address(&mut reader, "livez", "livez-bind-address").map(|address| {
-                LivezFlags {
-                    address,
-                    health_check_node_ports: reader.bool("livez-health-check-node-ports"),
-                }
-            }),
+            livez: read_livez(&mut reader),
             metrics: read_address(&mut reader, "metrics", "metrics-bind-address"),
             kubeconfig: reader.text("kubeconfig").map(Into::into),
             master: reader.text("master"),
@@ -217,6 +220,7 @@ fn read_announce(reader: &mut Reader<'_>) -> Option<Settings> {
         state_dir: reader.text("state-dir").unwrap_or_default().into(),
         heartbeat_port: reader.parsed("heartbeat-port", "write a port number, from 1 to 65535"),
         heartbeat_keys: reader.text("heartbeat-key-file").map(Into::into),
+        allow_unsigned: reader.bool("allow-unsigned-heartbeats"),
         vlan: vlan::Options {
             mask: reader.parsed("return-path-mark-mask", "write adjacent bits, like 0xf0"),
             proc_sys_net: reader.text("host-proc-sys-net").unwrap_or_default().into(),
@@ -237,6 +241,30 @@ fn read_announce(reader: &mut Reader<'_>) -> Option<Settings> {
         reader.other_fault("--lease-duration must be at least 1s");
     }
     reader.bool("announce").then_some(flags)
+}
+
+fn read_livez(reader: &mut Reader<'_>) -> Option<LivezFlags> {
+    let mut detail = Vec::new();
+    for network in reader.list("livez-detail-networks") {
+        match network.parse() {
+            Ok(network) => detail.push(network),
+            Err(_) => {
+                let remedy = "write networks like 10.0.0.0/8 or fd00::/8, separated by commas";
+                reader.fault("livez-detail-networks", network, remedy);
+            }
+        }
+    }
+    let probes = reader.optional(
+        "probe-bind-address",
+        "write an address with a port, like 127.0.0.1:10269",
+    );
+    let address = read_address(reader, "livez", "livez-bind-address")?;
+    Some(LivezFlags {
+        address,
+        probes,
+        detail,
+        health_check_node_ports: reader.bool("livez-health-check-node-ports"),
+    })
 }
 
 fn read_address(reader: &mut Reader<'_>, switch: &str, name: &str) -> Option<SocketAddr> {
@@ -291,9 +319,10 @@ mod tests {
         let error = read(
             "--livez-bind-address=here --lease-duration=1ms --metadata-source=guess \
              --node-status-update-frequency=often --v=loud --metadata-endpoint=metadata \
-             --linode-external-subnet=all --service-proxy-healthz=there",
+             --linode-external-subnet=all --service-proxy-healthz=there \
+             --livez-detail-networks=all,10.0.0.0/8 --probe-bind-address=10269",
         )
         .unwrap_err();
-        assert_eq!(error.faults.len(), 9, "{error}");
+        assert_eq!(error.faults.len(), 11, "{error}");
     }
 }

@@ -27,6 +27,9 @@
 //!   meanwhile answers as the one before did ([`recall`]).
 //! * In an update of the daemon, the next process listens beside the last one as soon as it can answer,
 //!   and the last one goes on until then: there is neither a refusal nor a 503.
+//! * Who is neither on this node nor in a network that was named learns of a Service its status alone.
+//! * The kubelet asks at a listener of its own, on loopback, so that no flood at the other keeps it
+//!   waiting for a connection.
 //! * HTTP/1.0 and 1.1 are served, with or without a `Host`, GET and HEAD. There is always room for a
 //!   new client; who is slow, or only sits, makes room.
 //!
@@ -43,10 +46,9 @@ mod ports;
 pub mod recall;
 mod request;
 mod response;
-mod room;
 mod serve;
 
 pub use self::listen::{Bound, ListenError, listen};
 pub use self::metrics::Metrics;
 pub use self::recall::Recalled;
-pub use self::serve::{Options, ServeError, Server};
+pub use self::serve::{DetailNetworks, Options, ServeError, Server};

@@ -11,6 +11,7 @@ mod apply;
 mod observe;
 mod plan;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +38,12 @@ pub struct OwnNode {
 /// The one key of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Own;
+
+impl fmt::Display for Own {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("this Node")
+    }
+}
 
 impl OwnNode {
     /// The Node of this name.
@@ -100,11 +107,13 @@ pub async fn run(
             }
         }
     };
-    let passes = work("report", queue, 1, cancel, move |Own| {
+    let passes = work("report", queue, 1, cancel.clone(), move |Own| {
         let reporter = reporter.clone();
         async move { reporter.pass().await }
     });
     tokio::select! {
+        // A pass only repeats what the Node's next daemon will find out for itself.
+        () = cancel.cancelled() => {}
         () = passes => {}
         () = wake => {}
     }

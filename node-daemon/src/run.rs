@@ -79,6 +79,8 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
     let mut livez = match flags.livez {
         Some(livez) => Some(livez::Server::start(livez::Options {
             bound: livez::Bound::new(livez.address)?,
+            probes: livez.probes.map(livez::Bound::new).transpose()?,
+            detail: livez::DetailNetworks::new(livez.detail),
             health_check_node_ports: livez.health_check_node_ports,
             snapshot: Arc::clone(&snapshot),
             in_charge: in_charge.clone(),
@@ -138,21 +140,23 @@ async fn clean_up() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads the secrets of heartbeats. Where there are none yet, heartbeats are not signed until there
-/// are; where there are some that cannot be used, that is a mistake.
+/// Reads the secrets of heartbeats. Where there are none yet, they are waited for; where there are some
+/// that cannot be used, that is a mistake.
 fn read_secrets(settings: &Settings) -> anyhow::Result<Ring> {
+    let until = if settings.allow_unsigned {
+        "heartbeats are not signed, so that any machine on a segment can have a say in who speaks there"
+    } else {
+        "taking part in no segment until there is a secret to sign heartbeats with"
+    };
     let Some(path) = &settings.heartbeat_keys else {
-        tracing::warn!(
-            "heartbeats are not signed, so that any machine on a segment could take part in who \
-             speaks there; name a secret with --heartbeat-key-file"
-        );
+        tracing::warn!("{until}; name one with --heartbeat-key-file");
         return Ok(Ring::default());
     };
     match Ring::read(path) {
         Ok(ring) => Ok(ring),
         Err(error @ (SecretsError::Unreadable { .. } | SecretsError::Empty { .. })) => {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(error, "heartbeats are not signed until there is a secret");
+            tracing::warn!(error, "{until}");
             Ok(Ring::default())
         }
         Err(error) => Err(error.into()),

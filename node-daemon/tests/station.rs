@@ -30,8 +30,8 @@ use mooring_node::announce::inheritance::Inheritance;
 use mooring_node::announce::mac::Mac;
 use mooring_node::announce::metrics::{PathLabels, SegmentLabels};
 use mooring_node::announce::protocol::{
-    ApiAnswer, Candidates, Cause, Contact, Incarnation, Key, Moment, NodeId, Parameters, Request,
-    View, VoterSet,
+    ApiAnswer, Candidates, Cause, Contact, Group, Key, Moment, NodeId, Parameters, Request,
+    Transition, View, VoterSet, Wanted,
 };
 use mooring_node::announce::secrets::{Ring, Secret};
 use mooring_node::announce::station::{Attachment, Member, Orders, Report, Rights, Setup, Station};
@@ -59,13 +59,13 @@ struct Node {
     station: Arc<Mutex<Option<Station>>>,
     metrics: Metrics,
     told: Arc<Mutex<Vec<Report>>>,
-    incarnation: Incarnation,
     orders: Arc<Orders>,
     rights: Rights,
 }
 
 struct Start<'a> {
     name: &'a str,
+    uid: &'a str,
     api: &'a Api,
     secrets: Ring,
     inherited: Option<Inheritance>,
@@ -76,6 +76,7 @@ impl<'a> Start<'a> {
     fn new(name: &'a str, api: &'a Api) -> Self {
         Self {
             name,
+            uid: "3f1a",
             api,
             secrets: Ring::default(),
             inherited: None,
@@ -85,17 +86,18 @@ impl<'a> Start<'a> {
 
     fn run(self) -> Node {
         let (sender, mut reports) = mpsc::channel(4096);
-        let incarnation = Incarnation(clock::now().0);
         let metrics = Metrics::default();
-        let orders = Arc::new(orders(self.name, self.witness));
+        let orders = Arc::new(Orders {
+            uid: self.uid.to_owned(),
+            ..orders(self.name, self.witness)
+        });
         let rights = Rights::default();
         let station = Station::start(Setup {
             node: NodeId::of(self.name),
-            incarnation,
             orders: Arc::new([(SEGMENT.to_owned(), Arc::clone(&orders))].into()),
             reports: sender,
             metrics: metrics.clone(),
-            seed: NodeId::of(self.name).0,
+            seed: NodeId::of(self.name).0 ^ clock::now().0,
             heartbeat_port: 0,
             secrets: Arc::new(ArcSwap::from_pointee(self.secrets)),
             parameters: Parameters::default(),
@@ -108,7 +110,6 @@ impl<'a> Start<'a> {
             station: Arc::new(Mutex::new(Some(station.unwrap()))),
             metrics,
             told: Arc::default(),
-            incarnation,
             orders,
             rights,
         };
@@ -117,7 +118,7 @@ impl<'a> Start<'a> {
         std::thread::spawn(move || {
             while let Some((segment, report)) = reports.blocking_recv() {
                 assert_eq!(segment, SEGMENT);
-                if let Report::Ask(request, asked) = report {
+                if let Report::Ask(request, asked, _) = report {
                     let answer = answer(&api, request);
                     if let Some(station) = &*station.lock().unwrap() {
                         station.answer(&segment, answer, asked);
@@ -138,18 +139,24 @@ fn answer(api: &Api, request: Request) -> ApiAnswer {
         Request::Propose {
             replacing,
             voters: proposed,
+            ..
         } if replacing == voters.generation => {
             voters.clone_from(&proposed);
             ApiAnswer::Written(proposed)
         }
         Request::Propose { .. } => ApiAnswer::Conflict(voters.clone()),
+        Request::Approve(_) => ApiAnswer::Approved,
         Request::ReadLeases(_) => ApiAnswer::LeasesUnchanged(BTreeSet::new()),
     }
 }
 
 fn orders(name: &str, witness: bool) -> Orders {
-    let key = Key::of(SEGMENT, ip(V4));
+    let keys = [V4, V6].map(|address| Key::of(SEGMENT, ip(address)));
     let gateway = Some(ip("192.0.2.1"));
+    let wanted = |key| Wanted {
+        group: Group::of("shop/web"),
+        ..Wanted::alone(key, Candidates::All)
+    };
     let IpAddr::V6(v6) = ip(V6) else {
         unreachable!()
     };
@@ -161,11 +168,15 @@ fn orders(name: &str, witness: bool) -> Orders {
         }),
         witness,
         view: View {
-            keys: [(key, Candidates::All)].into(),
+            keys: keys.map(|key| (key, wanted(key))).into(),
             voters: Some(VoterSet::default()),
-            known: BTreeMap::new(),
+            ..View::default()
         },
-        addresses: [(key, [(ip(V4), gateway), (ip(V6), None)].into())].into(),
+        addresses: [
+            (keys[0], [(ip(V4), gateway)].into()),
+            (keys[1], [(ip(V6), None)].into()),
+        ]
+        .into(),
         groups: [solicited_node(v6)].into(),
         node_address: Some(ip("127.0.0.1")),
         ..Orders::default()
@@ -183,6 +194,25 @@ impl Node {
         let all = [(SEGMENT.to_owned(), Arc::new(orders))].into();
         let station = self.station.lock().unwrap();
         station.as_ref().unwrap().order(Arc::new(all));
+    }
+
+    /// Closes the segment, as where the Node or its L2Network is gone.
+    fn close(&self) {
+        let station = self.station.lock().unwrap();
+        station.as_ref().unwrap().order(Arc::default());
+    }
+
+    /// What this node knows of another member.
+    fn member(&self, name: &str) -> Option<Member> {
+        let members = self.members();
+        let known = members.iter().find(|m| m.node == NodeId::of(name));
+        known.cloned()
+    }
+
+    /// Whether it hears another one that takes part.
+    fn hears(&self, name: &str) -> Option<()> {
+        let member = self.member(name)?;
+        (member.alive && member.epoch.0 > 0 && member.flags.hears_quorum).then_some(())
     }
 
     /// As if it were killed: nothing more is said.
@@ -240,7 +270,7 @@ fn listen() -> Arc<Mutex<Vec<(Moment, IpAddr, Mac)>>> {
     let claims = Arc::clone(&heard);
     std::thread::spawn(move || {
         loop {
-            wire.receive(100, |frame| {
+            wire.receive(100, |frame, _| {
                 let now = clock::now();
                 let heard = frames::parse(frame, Mac::UNKNOWN).unwrap_or_default();
                 let of_service = |claim: &Claim| [ip(V4), ip(V6)].contains(&claim.address);
@@ -261,6 +291,61 @@ fn speaker(nodes: &mut Vec<Node>) -> Node {
         nodes.iter().position(begun)
     });
     nodes.remove(at)
+}
+
+/// Answers, as some fabrics do, what is asked of all stations about this address for the station that
+/// they have seen there, dead or not.
+fn answer_broadcasts(address: IpAddr, station: Mac) {
+    let wire = Wire::open("tap", link_index("tap")).unwrap();
+    std::thread::spawn(move || {
+        loop {
+            let mut answers = Vec::new();
+            wire.receive(100, |frame, _| {
+                let question = frames::parse(frame, Mac::UNKNOWN).and_then(|heard| heard.question);
+                let to_all = frame.starts_with(&[0xff; 6]);
+                let question = question.filter(|question| to_all && question.target == address);
+                answers.extend(question.and_then(|question| frames::answer(station, &question)));
+            });
+            for answer in answers {
+                wire.send(&answer).unwrap();
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+}
+
+#[test]
+fn a_dead_kernel_is_seen_to_be_dead_although_the_fabric_answers_for_it() {
+    let name = "a_dead_kernel_is_seen_to_be_dead_although_the_fabric_answers_for_it";
+    in_a_world(name, || {
+        build_segment(3);
+        let api = Api::default();
+        let mut nodes: Vec<_> = ["n1", "n2", "n3"]
+            .map(|name| Start::new(name, &api).run())
+            .into();
+        let first = speaker(&mut nodes);
+        eventually("all three vote", || {
+            (api.lock().unwrap().voters.len() == 3).then_some(())
+        });
+        let own = ip("192.0.2.5");
+        first.order(|orders| orders.own_addresses = vec![own]);
+        let contact = |node: &Node| {
+            let members = node.members();
+            let member = members.iter().find(|m| m.node == NodeId::of(&first.name))?;
+            member.contact.own_addresses.contains(&own).then_some(())
+        };
+        for node in &nodes {
+            eventually("the others know its own address", || contact(node));
+        }
+        let first_mac = first.mac();
+        let told = || (neighbour(V4, true) == Some(first_mac)).then_some(());
+        eventually("an answer", told);
+        answer_broadcasts(own, first_mac);
+        first.kill();
+        let second = speaker(&mut nodes);
+        let told = || (neighbour(V4, false) == Some(second.mac())).then_some(());
+        eventually("the client is told of the new node", told);
+    });
 }
 
 #[test]
@@ -405,6 +490,127 @@ fn a_cable_that_is_pulled_is_let_go_of_at_once() {
     });
 }
 
+fn all_vote(api: &Api) {
+    eventually("all three vote", || {
+        (api.lock().unwrap().voters.len() == 3).then_some(())
+    });
+}
+
+/// The others have heard thousands of messages of each: a run that counted from one again would be mute
+/// until it had said as many.
+#[test]
+fn a_segment_that_is_closed_and_opened_again_is_heard_at_once() {
+    let name = "a_segment_that_is_closed_and_opened_again_is_heard_at_once";
+    in_a_world(name, || {
+        build_segment(3);
+        let api = Api::default();
+        let [n1, n2, n3] = ["n1", "n2", "n3"].map(|name| Start::new(name, &api).run());
+        all_vote(&api);
+        // Each change is told at once: so much is said in minutes otherwise.
+        eventually("much was said", || {
+            for weight in 90..110 {
+                for node in [&n1, &n2] {
+                    node.order(|orders| orders.weight = weight);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            (n3.received("segment") > 8000).then_some(())
+        });
+        let start = Instant::now();
+        for node in [&n1, &n2] {
+            node.close();
+            eventually("it is silent", || {
+                n3.member(&node.name).filter(|member| !member.alive)
+            });
+            node.order(|_| ());
+        }
+        eventually("they are heard", || n3.hears("n1").and(n3.hears("n2")));
+        n3.kill();
+        eventually("one of the two speaks", || {
+            let speaks = |node: &Node| node.rights.held((link_index(&node.name), ip(V4)));
+            (speaks(&n1) || speaks(&n2)).then_some(())
+        });
+        let took = start.elapsed();
+        assert!(took < Duration::from_secs(8), "it took {took:?}");
+        let anew = |node: &Node| {
+            let anew = Report::Noted(Transition::BegunAnew);
+            node.told(|report| (*report == anew).then_some(())).len()
+        };
+        assert_eq!([&n1, &n2].map(anew), [0, 0], "nothing was refused");
+    });
+}
+
+/// Their L2Networks have one name, and their heartbeats are not signed.
+#[test]
+fn two_clusters_on_one_wire_do_not_hear_each_other() {
+    let name = "two_clusters_on_one_wire_do_not_hear_each_other";
+    in_a_world(name, || {
+        build_segment(3);
+        let (api, other_api) = (Api::default(), Api::default());
+        let here = ["n1", "n2"].map(|name| Start::new(name, &api).run());
+        let there = Start {
+            uid: "77c0",
+            ..Start::new("n3", &other_api)
+        };
+        let there = there.run();
+        let key = Key::of(SEGMENT, ip("192.0.2.18"));
+        there.order(|orders| {
+            orders.uid = "77c0".to_owned();
+            orders.view.keys = [(key, Wanted::alone(key, Candidates::All))].into();
+            orders.addresses = [(key, [(ip("192.0.2.18"), None)].into())].into();
+        });
+        eventually("each cluster has its speaker", || {
+            let here = here.iter().any(|node| !node.beginnings(V4).is_empty());
+            (here && !there.beginnings("192.0.2.18").is_empty()).then_some(())
+        });
+        eventually("both of the one cluster vote", || {
+            (api.lock().unwrap().voters.len() == 2).then_some(())
+        });
+        let sent = PathLabels {
+            segment: SEGMENT.to_owned(),
+            path: "segment",
+        };
+        let sent = || there.metrics.station.sent.get_or_create(&sent).get();
+        eventually("the other one was there to be heard", || {
+            (sent() > 50).then_some(())
+        });
+        for node in &here {
+            assert_eq!(node.member("n3"), None);
+        }
+        assert_eq!(there.members().len(), 1, "{:?}", there.members());
+        assert_eq!(other_api.lock().unwrap().voters, [NodeId::of("n3")].into());
+
+        // Made again under its name, it is another segment, even while one goes by what was before.
+        here[0].order(|orders| orders.uid = "again".to_owned());
+        eventually("the others do not hear it any more", || {
+            here[1].member("n1").filter(|member| !member.alive)
+        });
+        here[1].order(|orders| orders.uid = "again".to_owned());
+        eventually("they hear each other", || {
+            here[0].hears("n2").and(here[1].hears("n1"))
+        });
+    });
+}
+
+/// It was made again under its name before the next process had its orders.
+#[test]
+fn a_segment_that_was_made_again_inherits_nothing() {
+    in_a_world("a_segment_that_was_made_again_inherits_nothing", || {
+        build_segment(1);
+        let api = Api::default();
+        let first = Start::new("n1", &api).run();
+        eventually("it speaks", || first.beginnings(V4).first().copied());
+        let start = Start {
+            inherited: Some(first.export()),
+            uid: "again",
+            ..Start::new("n1", &api)
+        };
+        let second = start.run();
+        eventually("it speaks", || second.beginnings(V4).first().copied());
+        assert_eq!(second.beginnings(V4), [Cause::Unclaimed]);
+    });
+}
+
 #[test]
 fn a_successor_goes_on_as_the_same_member_and_nobody_notices() {
     in_a_world(
@@ -434,7 +640,6 @@ fn a_successor_goes_on_as_the_same_member_and_nobody_notices() {
                 ..Start::new(&first.name, &api)
             };
             let second = start.run();
-            assert_ne!(second.incarnation, first.incarnation);
             let causes = eventually("it goes on", || {
                 Some(second.beginnings(V4)).filter(|b| !b.is_empty())
             });
@@ -593,6 +798,30 @@ fn who_does_not_hold_the_secret_is_not_heard() {
             );
         }
         assert!(foreign.dropped("unsigned") == 0);
+    });
+}
+
+#[test]
+fn the_kernel_tells_how_long_a_frame_has_waited() {
+    in_a_world("the_kernel_tells_how_long_a_frame_has_waited", || {
+        build_segment(1);
+        let wire = Wire::open("tap", link_index("tap")).unwrap();
+        let asked = clock::now();
+        for address in [V4, V6] {
+            assert_eq!(neighbour(address, true), None);
+        }
+        let waited = Duration::from_millis(500);
+        let came = eventually("both are asked for", || {
+            // Nothing is read before.
+            (clock::now().since(asked) > waited).then_some(())?;
+            let mut came = Vec::new();
+            wire.receive(100, |_, at| came.push(at));
+            (!came.is_empty()).then_some(came)
+        });
+        let read = clock::now();
+        let first = came.iter().min().copied().unwrap();
+        assert!(first + Duration::from_millis(1) >= asked, "{came:?}");
+        assert!(read.since(first) > waited / 2, "it came just now: {came:?}");
     });
 }
 

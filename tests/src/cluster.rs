@@ -30,6 +30,7 @@ mod workloads;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use futures::future::try_join_all;
@@ -43,6 +44,10 @@ use crate::netlab::{Host, Lab, Mac};
 use crate::process::{Process, Spec};
 use crate::program::Program;
 use crate::shipped::Shipped;
+
+/// With which all heartbeats are signed.
+pub const HEARTBEAT_KEY: &str =
+    "3b1f0c64a7d2e98f5b6a1c0d4e7f8a92b3c4d5e6f708192a3b4c5d6e7f809102\n";
 
 /// The cluster: nodes, a client, and a control plane. Programs are started one by one.
 pub struct Cluster {
@@ -144,12 +149,22 @@ impl Cluster {
                 self.machines.flag(),
                 format!("--kubeconfig={}", kubeconfig.display()),
                 format!("--state-dir={}", self.lab.folder().join("state").display()),
+                format!("--heartbeat-key-file={}", self.heartbeat_keys()?.display()),
             ])
             .args(flags.iter().copied())
             .env("NODE_NAME", name)
             .env("POD_NAMESPACE", mooring_common::names::NAMESPACE);
         spec.name = format!("mooring-node on {name}");
         Ok(spec)
+    }
+
+    /// The file with the key that the daemons sign with, as the kubelet would mount it.
+    pub fn heartbeat_keys(&self) -> Result<PathBuf> {
+        let path = self.lab.folder().join("heartbeat-keys");
+        if !path.exists() {
+            std::fs::write(&path, HEARTBEAT_KEY)?;
+        }
+        Ok(path)
     }
 
     /// Starts the daemons of all nodes.

@@ -23,7 +23,11 @@ impl std::fmt::Debug for Endpoints {
 }
 
 impl Endpoints {
-    pub(crate) fn new(port: u16) -> Result<Self> {
+    /// Those on this port, asked by connections of their own.
+    ///
+    /// # Errors
+    /// If the client cannot be made.
+    pub fn new(port: u16) -> Result<Self> {
         let mut config = kube::Config::new(format!("https://127.0.0.1:{port}").parse()?);
         config.accept_invalid_certs = true;
         // A 503 is an answer.

@@ -129,7 +129,26 @@ pub async fn events_for(
     let events = Api::<Event>::all(client.clone())
         .list(&ListParams::default().fields(&fields))
         .await?;
-    Ok(events.items.into_iter().map(EventNote::from).collect())
+    let notes: Vec<_> = events.items.into_iter().map(EventNote::from).collect();
+    for event in notes.iter().filter(|event| event.is_ours()) {
+        let shows = RUST_VALUES
+            .iter()
+            .find(|value| event.note.contains(**value));
+        assert_eq!(shows, None, "an Event shows a value of Rust: {event:?}");
+    }
+    Ok(notes)
+}
+
+/// What values of Rust look like, as `{:?}` writes them.
+const RUST_VALUES: [&str; 6] = ["Some(", ": None", "(None", "Ok(", "Err(", " { "];
+
+impl EventNote {
+    /// Whether one of Mooring's programs has reported it: both speak in the names of several components.
+    fn is_ours(&self) -> bool {
+        !["kube", "default-scheduler", "attachdetach"]
+            .iter()
+            .any(|other| self.reporter.starts_with(other))
+    }
 }
 
 impl From<Event> for EventNote {

@@ -20,11 +20,11 @@ use anyhow::{Context, Result};
 use jiff::Timestamp;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::core::v1::{Node, Secret, Service};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use mooring_common::l2_network::{L2Network, L2NetworkSpec, Subnet};
-use mooring_common::names::NAMESPACE;
+use mooring_common::names::{LEADER_LEASE_NAMESPACE, NAMESPACE, annotations};
 use serde_json::json;
 
 use crate::api_proxy::ApiProxy;
@@ -209,13 +209,15 @@ impl CentralFlags {
         self
     }
 
-    /// For this simulated cloud, which it may ask as often as it likes.
+    /// For this simulated cloud, which it may ask as often as it likes, and which shows at once what it
+    /// has made: how long one that does not is waited for is for the tests that are about that.
     #[must_use]
     pub fn cloud(mut self, world: &World) -> Self {
         self.environment.extend(world.environment());
         self.with(format!("--cloud-provider={}", world.cloud().name()))
             .with("--cloud-api-qps=1000")
             .with("--cloud-api-burst=1000")
+            .with("--creation-settle-time=3s")
     }
 
     /// With this variable in its environment.
@@ -340,7 +342,19 @@ pub async fn policies_stand(cp: &ControlPlane) -> Result<()> {
     lease.metadata.name = Some(probe.clone());
     let nodes = Api::<Node>::all(daemon.clone());
     let leases = Api::<Lease>::namespaced(daemon.clone(), NAMESPACE);
-    let services = Api::<Service>::namespaced(central, "default");
+    let all_services = Api::<Service>::namespaced(admin.clone(), "default");
+    let record =
+        json!({ "metadata": { "annotations": { annotations::ALLOCATED_NETWORK: "probe" } } });
+    let record = Patch::Merge(record);
+    let services = Api::<Service>::namespaced(central.clone(), "default");
+    let central_nodes = Api::<Node>::all(central.clone());
+    let central_leases = Api::<Lease>::namespaced(central.clone(), LEADER_LEASE_NAMESPACE);
+    let central_networks = Api::<L2Network>::all(central.clone());
+    let central_secrets = Api::<Secret>::namespaced(central, NAMESPACE);
+    let mut secret = Secret::default();
+    secret.metadata.name = Some(probe.clone());
+    let votes =
+        Patch::Merge(json!({ "status": { "voters": { "generation": 1, "nodes": ["n"] } } }));
     let networks = Api::<L2Network>::all(daemon.clone());
     let network = L2Network::new(&probe, example_network());
     let all_networks = Api::<L2Network>::all(admin.clone());
@@ -357,6 +371,15 @@ pub async fn policies_stand(cp: &ControlPlane) -> Result<()> {
                     .patch_status("kubernetes", &dry_patch, &label)
                     .await,
             )
+            && is_denied(all_services.patch("kubernetes", &dry_patch, &record).await)
+            && is_denied(central_nodes.patch(&probe, &dry_patch, &label).await)
+            && is_denied(central_leases.create(&dry_post, &lease).await)
+            && is_denied(
+                central_networks
+                    .patch_status(&probe, &dry_patch, &votes)
+                    .await,
+            )
+            && is_denied(central_secrets.create(&dry_post, &secret).await)
     })
     .await;
     let gone = DeleteParams::default();

@@ -20,12 +20,17 @@
 
 pub mod api;
 pub mod clock;
+pub mod daemon;
+pub mod daemon_stories;
+pub mod engine;
 pub mod faults;
 pub mod invariants;
+pub mod lines;
 pub mod model;
 pub mod mutations;
 pub mod network;
 pub mod node;
+pub mod objects;
 pub mod report;
 pub mod schedule;
 pub mod search;
@@ -33,6 +38,7 @@ pub mod steps;
 pub mod stories;
 pub mod tally;
 pub mod trace;
+pub mod whole;
 pub mod world;
 
 use std::process::ExitCode;
@@ -48,6 +54,7 @@ use schedule::Schedule;
 use search::Search;
 use stories::Story;
 use trace::Trace;
+use whole::Off;
 use world::Outcome;
 
 /// `make sim`. Fails if anything is that must never be, or if something has never happened.
@@ -77,11 +84,17 @@ fn search() -> Result<bool> {
         first: number("FROM")?.unwrap_or(1),
         schedules: number("SCHEDULES")?.unwrap_or(200_000),
         parameters: parameters()?,
+        off: off()?,
         enough: usize::try_from(number("ENOUGH")?.unwrap_or(3))?,
         threads: number("THREADS")?.map(usize::try_from).transpose()?,
     };
     let (tally, found, took) = search.run();
-    let report = Report { tally, found, took };
+    let report = Report {
+        tally,
+        found,
+        off: search.off,
+        took,
+    };
     println!("{report}");
     Ok(report.is_good())
 }
@@ -117,6 +130,10 @@ fn explore() -> Result<bool> {
 /// Tells the story of a rule: `STORY=A`, with `RULE_OFF=A` where it goes wrong. `PHASE=` chooses one
 /// of its schedules; without it, the first that goes wrong is told, or else the first of all.
 fn tell(name: &str) -> Result<bool> {
+    if let Some(schedules) = daemon_stories::named(name) {
+        let worst = daemon_stories::worst(&schedules);
+        return Ok(worst.is_none_or(show));
+    }
     let story =
         Story::of_mutation(name).with_context(|| format!("STORY is {name:?}: no such rule"))?;
     let parameters = parameters()?;
@@ -137,7 +154,7 @@ fn tell(name: &str) -> Result<bool> {
 /// Tells what happens in the schedule of `SEED=`, `WITHOUT=` some of its faults.
 fn replay() -> Result<bool> {
     let seed = number("SEED")?.context("SEED is empty")?;
-    let mut schedule = Schedule::random(seed, parameters()?);
+    let mut schedule = Schedule::random_without(seed, parameters()?, off()?);
     if let Some(without) = variable("WITHOUT") {
         let mut without = numbers("WITHOUT", &without)?;
         without.sort_unstable();
@@ -187,6 +204,17 @@ fn parameters() -> Result<Parameters> {
         rule.apply(&mut parameters);
     }
     Ok(parameters)
+}
+
+/// What `OFF=` names of what whole daemons meet.
+fn off() -> Result<Off> {
+    let Some(names) = variable("OFF") else {
+        return Ok(Off::default());
+    };
+    Off::named(&names).with_context(|| {
+        let known: Vec<_> = Off::names().collect();
+        format!("OFF is {names:?}, and not some of {}", known.join(","))
+    })
 }
 
 fn variable(name: &str) -> Option<String> {

@@ -1,13 +1,17 @@
 //! L2Networks: what is refused at once, what is told afterwards, and that Services keep what they
 //! have. The CRD's rules are tried one by one in `deploy_manifests`.
 
-use kube::api::DeleteParams;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use mooring_common::names::{annotations, reasons};
-use mooring_tests::objects::{EventNote, events_for, kubectl, unique};
-use mooring_tests::shipped::CentralFlags;
+use mooring_tests::control_plane::{ControlPlane, Options};
+use mooring_tests::objects::{EventNote, create_namespace, events_for, kubectl, unique};
+use mooring_tests::shipped::{CentralFlags, Shipped};
 use mooring_tests::stage::{SOON, Stage, annotation, ingress};
 use mooring_tests::turn::Turn;
 use mooring_tests::wait::eventually;
+use serde_json::json;
 
 async fn events(stage: &Stage, network: &str) -> Vec<EventNote> {
     let events = events_for(&stage.client, "L2Network", None, network).await;
@@ -251,4 +255,161 @@ async fn ranges_taken_away_take_no_address_away_and_are_used_no_more() {
     stage.create("last").await;
     stage.served_with("last", &[stage.address(5)]).await;
     turn.leave().await;
+}
+
+/// Labels the stage's namespace as of this team, or of none.
+async fn of_team(stage: &Stage, team: Option<&str>) {
+    let patch = Patch::Merge(json!({ "metadata": { "labels": { "team": team } } }));
+    Api::<Namespace>::all(stage.client.clone())
+        .patch(&stage.namespace, &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+}
+
+/// An L2Network for the namespaces of one team.
+async fn for_team(stage: &Stage, team: &str) {
+    let mut network = stage.network_of(&stage.network, &[stage.range(0, 4)]);
+    let selector = json!({ "matchLabels": { "team": team } });
+    network.spec.allowed_namespaces = Some(serde_json::from_value(selector).unwrap());
+    let params = PostParams::default();
+    stage.networks().create(&params, &network).await.unwrap();
+}
+
+#[tokio::test]
+async fn only_namespaces_that_the_network_selects_get_its_addresses() {
+    let turn = Turn::take().await;
+    let stage = Stage::without_network(turn.admin()).await;
+    for_team(&stage, "red").await;
+    let open = unique("z-open");
+    stage.create_network(&open, &[stage.range(8, 4)]).await;
+    let central = turn.central(CentralFlags::alone()).await;
+    stage.network_is(&open, true).await;
+    stage.create("web").await;
+    let told = stage.told("web", reasons::SYNC_LOAD_BALANCER_FAILED).await;
+    for words in ["spec.allowedNamespaces", &stage.network, &stage.namespace] {
+        assert!(told.note.contains(words), "{words} is missing: {told:?}");
+    }
+    let by_address = stage
+        .service("by-address")
+        .annotation(annotations::L2_NETWORK_REQUEST, "")
+        .requested_address(&stage.address(2));
+    by_address.create(&stage.client).await.unwrap();
+    let told = stage
+        .told("by-address", reasons::SYNC_LOAD_BALANCER_FAILED)
+        .await;
+    assert!(told.note.contains("spec.allowedNamespaces"), "{told:?}");
+    // Who does not choose gets an address of a network that is open to it.
+    let any = stage
+        .service("any")
+        .annotation(annotations::L2_NETWORK_REQUEST, "");
+    any.create(&stage.client).await.unwrap();
+    let given = stage.served("any").await;
+    assert!(!(0..4).any(|n| given[0] == stage.address(n)), "{given:?}");
+    of_team(&stage, Some("red")).await;
+    stage.served_with("by-address", &[stage.address(2)]).await;
+    let addresses = stage.served("web").await;
+    // What a Service has stays, across a restart too.
+    of_team(&stage, None).await;
+    drop(central);
+    let _central = turn.central(CentralFlags::alone()).await;
+    stage.create("late").await;
+    stage.told("late", reasons::SYNC_LOAD_BALANCER_FAILED).await;
+    assert_eq!(stage.served("web").await, addresses);
+    turn.leave().await;
+}
+
+#[tokio::test]
+async fn a_namespace_gets_no_more_addresses_than_the_network_permits() {
+    let turn = Turn::take().await;
+    let stage = Stage::new(turn.admin(), 8).await;
+    let limit = async |max: u32| {
+        let patch = Patch::Merge(json!({ "spec": { "maxAddressesPerNamespace": max } }));
+        let params = PatchParams::default();
+        let patched = stage
+            .networks()
+            .patch(&stage.network, &params, &patch)
+            .await;
+        patched.unwrap();
+    };
+    limit(1).await;
+    let _central = turn.central(CentralFlags::alone()).await;
+    stage.create("first").await;
+    stage.served("first").await;
+    stage.create("second").await;
+    let told = stage
+        .told("second", reasons::SYNC_LOAD_BALANCER_FAILED)
+        .await;
+    assert!(
+        told.note
+            .contains("spec.maxAddressesPerNamespace permits (1)"),
+        "{told:?}"
+    );
+    let mut other = stage.clone();
+    other.namespace = unique("services");
+    create_namespace(&other.client, &other.namespace)
+        .await
+        .unwrap();
+    other.create("first").await;
+    other.served("first").await;
+    stage.delete("first").await;
+    stage.served("second").await;
+    stage.create("third").await;
+    stage
+        .told("third", reasons::SYNC_LOAD_BALANCER_FAILED)
+        .await;
+    limit(2).await;
+    stage.served("third").await;
+    turn.leave().await;
+}
+
+#[tokio::test]
+async fn without_the_right_to_namespaces_only_networks_that_select_them_give_nothing() {
+    let cp = ControlPlane::start(Options::default()).await.unwrap();
+    let shipped = Shipped::install(&cp).await.unwrap();
+    let roles = Api::<ClusterRole>::all(cp.admin());
+    let mut role = roles.get("mooring-central").await.unwrap();
+    let whole = role.clone();
+    let names = |rule: &k8s_openapi::api::rbac::v1::PolicyRule| {
+        let resources = rule.resources.iter().flatten();
+        resources.clone().any(|name| name == "namespaces")
+    };
+    role.rules.as_mut().unwrap().retain(|rule| !names(rule));
+    let params = PostParams::default();
+    roles
+        .replace("mooring-central", &params, &role)
+        .await
+        .unwrap();
+    let stage = Stage::new(cp.admin(), 4).await;
+    let central = shipped
+        .start_central(&cp, CentralFlags::alone())
+        .await
+        .unwrap();
+    stage.create("web").await;
+    stage.served("web").await;
+    assert!(
+        !central.process.log().contains("amespaces"),
+        "nobody needs them"
+    );
+    let asked = cp.audit_settled().await.of("namespaces");
+    assert!(asked.by(mooring_tests::shipped::CENTRAL_USER).is_empty());
+    let mut red = Stage::without_network(cp.admin()).await;
+    red.namespace.clone_from(&stage.namespace);
+    for_team(&red, "red").await;
+    red.create("red").await;
+    let told = red.told("red", reasons::SYNC_LOAD_BALANCER_FAILED).await;
+    assert!(told.note.contains("cannot list Namespaces"), "{told:?}");
+    stage.create("next").await;
+    stage.served("next").await;
+    of_team(&red, Some("red")).await;
+    let mut given_back = roles.get("mooring-central").await.unwrap();
+    given_back.rules = whole.rules;
+    roles
+        .replace("mooring-central", &params, &given_back)
+        .await
+        .unwrap();
+    // The watch is tried again after 30 s at most.
+    eventually("it is served once central may", SOON * 6, async || {
+        mooring_tests::stage::is_served(&red.get("red").await).is_ok()
+    })
+    .await;
 }

@@ -2,6 +2,7 @@
 //! does it at length.
 
 use mooring_node::announce::protocol::Parameters;
+use mooring_tests::sim::daemon_stories;
 use mooring_tests::sim::invariants::Violation;
 use mooring_tests::sim::model::Small;
 use mooring_tests::sim::mutations::Mutation;
@@ -9,10 +10,11 @@ use mooring_tests::sim::report::{describe, last_of};
 use mooring_tests::sim::schedule::Schedule;
 use mooring_tests::sim::search::Search;
 use mooring_tests::sim::stories::Story;
+use mooring_tests::sim::whole::{Off, WHOLE};
 use mooring_tests::sim::world;
 
 /// The schedules that `make test` runs of all.
-const SCHEDULES: u64 = 150;
+const SCHEDULES: u64 = 2_000;
 
 /// With the rule all is well in the schedule that it forbids; without it something is not.
 fn prove(name: &str) -> Violation {
@@ -111,6 +113,7 @@ fn random_schedules_of_faults_show_nothing_that_must_never_be() {
         first: 1,
         schedules: SCHEDULES,
         parameters: Parameters::default(),
+        off: Off::default(),
         enough: 1,
         threads: None,
     };
@@ -136,6 +139,48 @@ fn random_schedules_of_faults_show_nothing_that_must_never_be() {
     }
 }
 
+/// Whole daemons, in a written schedule that was wrong before something was mended.
+fn all_is_well_in(name: &str) {
+    let schedules = daemon_stories::named(name).expect("there are such schedules");
+    for schedule in schedules {
+        let outcome = world::run(&schedule, None);
+        if let Some(violation) = outcome.violation {
+            panic!("{violation}\n{}", last_of(&schedule, 2_000_000_000));
+        }
+        assert!(outcome.tally.begins > 0, "nobody spoke");
+    }
+}
+
+#[test]
+fn a_segment_that_lost_its_address_and_got_it_back_votes_at_once() {
+    all_is_well_in("reopened");
+}
+
+#[test]
+fn a_node_that_lost_its_label_and_got_it_back_votes_at_once() {
+    all_is_well_in("relabelled");
+}
+
+#[test]
+fn an_address_has_one_speaker_although_another_of_its_service_has_changed() {
+    all_is_well_in("readdressed");
+}
+
+#[test]
+fn daemons_agree_with_an_api_server_that_went_back_in_time() {
+    all_is_well_in("restored");
+}
+
+#[test]
+fn daemons_agree_on_an_l2_network_that_was_made_anew() {
+    all_is_well_in("made-anew");
+}
+
+#[test]
+fn another_cluster_of_the_same_names_changes_nothing() {
+    all_is_well_in("strangers");
+}
+
 #[test]
 fn in_small_worlds_no_history_of_three_rounds_does_harm() {
     for small in [Small::rejoining, Small::growing] {
@@ -157,7 +202,8 @@ fn exploring_a_small_world_finds_a_lapse_that_is_taken_back() {
 
 #[test]
 fn one_seed_always_gives_the_same_world() {
-    for seed in [3, 17] {
+    // The last of these is of whole daemons.
+    for seed in [3, 18, 17] {
         let schedule = Schedule::random(seed, Parameters::default());
         let one = world::run(&schedule, None);
         let other = world::run(&schedule, None);
@@ -177,5 +223,6 @@ fn a_schedule_has_at_least_two_faults_three_nodes_and_half_a_minute() {
         assert!((3..=9).contains(&shape.total()), "seed {seed}");
         assert!(schedule.ends_at >= 30_000_000_000, "seed {seed}");
         assert!((1..=12).contains(&shape.keys.len()), "seed {seed}");
+        assert_eq!(shape.whole, seed % WHOLE == 1, "seed {seed}");
     }
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use mooring_common::clear_text::is_exposed;
 use mooring_common::errors::with_causes;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{Certificate, Response, StatusCode, Url};
@@ -274,7 +275,7 @@ impl Client {
             url = %self.url(request),
             result,
             status,
-            ?took,
+            took_s = took.as_secs_f64(),
             "asked a cloud"
         );
         answer
@@ -338,8 +339,9 @@ impl Client {
         let error = error.without_url();
         if error.is_timeout() {
             let what = format!(
-                "no answer within {:?}; {} sets how long to wait",
-                self.connection.timeout, self.connection.timeout_variable
+                "no answer within {} s; {} sets how long to wait",
+                self.connection.timeout.as_secs_f64(),
+                self.connection.timeout_variable
             );
             return self.error(ErrorKind::Timeout, request, &what);
         }
@@ -414,6 +416,8 @@ pub struct Transport<'a> {
 
 /// What speaks HTTP with this address. Connects to nobody yet.
 ///
+/// Warns if credentials would be sent in clear text.
+///
 /// # Errors
 /// [`CloudError`] if the proxies and authorities cannot be used.
 pub fn http(
@@ -421,6 +425,16 @@ pub fn http(
     address: &Url,
     transport: &Transport<'_>,
 ) -> Result<reqwest::Client, CloudError> {
+    if is_exposed(address.scheme(), address.host_str().unwrap_or_default()) {
+        // Without what else may be in a URL, such as a password.
+        let url = address.origin().ascii_serialization();
+        tracing::warn!(
+            provider,
+            url,
+            "the cloud's API is reached by http: whoever is in between reads the credentials and can \
+             answer in its place; write https in the provider's address"
+        );
+    }
     build(address, transport).map_err(|error| {
         CloudError::new(
             provider,

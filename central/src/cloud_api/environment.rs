@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use mooring_common::work_queue::LONGEST_REQUEST;
 use reqwest::Url;
 
 /// A variable that cannot be used.
@@ -50,8 +51,18 @@ impl<'a> Environment<'a> {
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     }
 
-    /// Whole seconds, more than none. Anything else gives the default, as with the Go controllers,
-    /// and a notice.
+    /// How long a request may take: whole seconds, more than none. Anything else gives the default, as
+    /// with the Go controllers, and a notice; so does more than a pass has time for ([`LONGEST_REQUEST`]).
+    pub fn timeout(&mut self, variable: &'static str, default: Duration) -> Duration {
+        let asked = self.seconds(variable, default);
+        if asked > LONGEST_REQUEST {
+            let longest = LONGEST_REQUEST.as_secs();
+            self.notice(format!("{variable} is more than {longest}, the longest that a request may take; {longest} is used"));
+        }
+        asked.min(LONGEST_REQUEST)
+    }
+
+    /// Whole seconds, more than none.
     pub fn seconds(&mut self, variable: &'static str, default: Duration) -> Duration {
         let Some(text) = self.text(variable) else {
             return default;

@@ -80,9 +80,10 @@ impl MachineSource for Cloudscale {
         let machines: Vec<Machine> = servers.iter().map(describe).collect::<Result<_, _>>()?;
         let mut ids: Vec<&ProviderId> = machines.iter().map(|machine| &machine.id).collect();
         ids.sort();
-        match ids.windows(2).find(|pair| pair.first() == pair.last()) {
-            Some(pair) => {
-                let problem = format!("two servers have the UUID {:?}", pair.first());
+        let mut pairs = ids.iter().zip(ids.iter().skip(1));
+        match pairs.find(|(one, next)| one == next) {
+            Some((id, _)) => {
+                let problem = format!("two servers have the UUID {}", id.instance());
                 Err(self.client.malformed(&request, &problem))
             }
             None => Ok(machines),

@@ -29,10 +29,14 @@ pub struct Demand {
     /// The Service.
     pub service: Arc<ServiceView>,
     /// The Nodes that may carry its traffic, by name.
-    pub nodes: Vec<Arc<NodeView>>,
+    pub nodes: Arc<[Arc<NodeView>]>,
     /// The other Services of the cluster that have, or are to have, a load balancer of this cloud:
     /// what they claim is not this one's.
-    pub others: Vec<Arc<ServiceView>>,
+    pub others: Others,
+    /// Whether it may take over what somebody else uses in the cloud ([`TakeOver`]).
+    pub may_take_over: bool,
+    /// `--creation-settle-time`: for how long the cloud may take to show what it was asked to make.
+    pub settle_time: Duration,
     /// What tells this cluster from others: the UID of the Service `default/kubernetes`, which
     /// every API server makes. `None`: it is not known (yet), and marks go without it.
     pub cluster: Option<String>,
@@ -41,6 +45,71 @@ pub struct Demand {
     /// Where its endpoints are. `None`: nobody follows that, or it makes no difference, and all Nodes
     /// are given traffic.
     pub endpoints: Option<Endpoints>,
+}
+
+/// The namespaces whose Services may take over what somebody else uses in the cloud
+/// (`--take-over-namespaces`). Whoever may write a Service may name any load balancer, floating IP or
+/// address in its annotations: by itself that is a wish, and gives it only what is unused or provably
+/// its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TakeOver {
+    namespaces: BTreeSet<String>,
+}
+
+impl TakeOver {
+    /// Those of these names; `*` stands for all.
+    #[must_use]
+    pub fn of(names: impl IntoIterator<Item = String>) -> Self {
+        Self {
+            namespaces: names.into_iter().collect(),
+        }
+    }
+
+    /// Whether Services of this namespace may.
+    #[must_use]
+    pub fn permits(&self, namespace: &str) -> bool {
+        self.namespaces.contains("*") || self.namespaces.contains(namespace)
+    }
+
+    /// How the operator permits it, for the Event of a refusal.
+    #[must_use]
+    pub fn remedy(namespace: &str) -> String {
+        format!(
+            "the operator of the cluster can permit it by naming the namespace {namespace} in \
+             --take-over-namespaces of mooring-central (central.loadBalancers.takeOverNamespaces in \
+             the chart)"
+        )
+    }
+}
+
+/// All Services but one. The list is shared: each Service has it, and none copies it.
+#[derive(Clone, Debug, Default)]
+pub struct Others {
+    all: Arc<[Arc<ServiceView>]>,
+    but: String,
+}
+
+impl Others {
+    /// All of these but the one of this UID.
+    #[must_use]
+    pub fn of(all: Arc<[Arc<ServiceView>]>, but: &str) -> Self {
+        let but = but.to_owned();
+        Self { all, but }
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<ServiceView>> {
+        self.all.iter().filter(|service| service.uid != self.but)
+    }
+}
+
+impl FromIterator<Arc<ServiceView>> for Others {
+    fn from_iter<I: IntoIterator<Item = Arc<ServiceView>>>(all: I) -> Self {
+        Self {
+            all: all.into_iter().collect(),
+            but: String::new(),
+        }
+    }
 }
 
 /// The Nodes that have endpoints of a Service.
@@ -283,6 +352,14 @@ pub trait Gate: Send + Sync {
     /// [`Stop`] if it must not be created.
     async fn before_creation(&self) -> Result<(), Stop>;
 
+    /// Writes these annotations on the Service at once, for whoever leads next: by default there is none.
+    ///
+    /// # Errors
+    /// [`Stop`] if they cannot be written.
+    async fn note(&self, _annotations: &[(&'static str, String)]) -> Result<(), Stop> {
+        Ok(())
+    }
+
     /// Told after every write that the cloud has taken.
     fn written(&self);
 }
@@ -311,6 +388,9 @@ pub trait Attendant: Gate {
 
     /// Told when there is room again for Services that had to be refused.
     fn freed(&self);
+
+    /// Waits until this process is told to end.
+    async fn ending(&self);
 }
 
 /// Which Services a load balancer was made for.
@@ -411,15 +491,21 @@ pub trait LoadBalancers: Send + Sync {
         living: &[ServiceView],
     ) -> Result<Vec<Orphan>, CloudError>;
 
-    /// Deletes one, after having looked once more at its marks.
+    /// Deletes one of this cluster, after having looked once more at its marks.
     ///
     /// # Errors
     /// [`Setback`] unless it is gone or on its way.
-    async fn remove_orphan(&self, orphan: &Orphan, gate: &dyn Gate) -> Result<(), Setback>;
+    async fn remove_orphan(
+        &self,
+        cluster: &str,
+        orphan: &Orphan,
+        gate: &dyn Gate,
+    ) -> Result<(), Setback>;
 
-    /// Looks after what belongs to no Service (any more), for as long as it is polled.
-    async fn tend(&self, _attendant: &dyn Attendant) {
-        std::future::pending::<()>().await;
+    /// Looks after what belongs to no Service (any more), until [`Attendant::ending`]: what is on its
+    /// way then comes to its answer first.
+    async fn tend(&self, attendant: &dyn Attendant) {
+        attendant.ending().await;
     }
 }
 

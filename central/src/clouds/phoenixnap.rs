@@ -26,6 +26,7 @@ use super::{Machine, MachineSource};
 use crate::cloud_api::{
     Client, CloudError, Connection, ErrorKind, Limits, Metrics, Transport, http,
 };
+use crate::service_view::read_annotation;
 use api::Api;
 use api::servers::Server;
 use auth::TokenSource;
@@ -120,6 +121,7 @@ impl PhoenixNap {
         identity: &str,
     ) -> Option<Arc<dyn LoadBalancers>> {
         let settings = Settings::of(&self.services)?;
+        read_annotation(&self.services.location_annotation);
         let blocks = IpBlocks::new(self.api.clone(), cluster, identity.to_owned(), settings);
         Some(Arc::new(blocks))
     }

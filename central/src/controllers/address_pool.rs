@@ -3,19 +3,25 @@
 //! **Flow.** One pass over all L2Networks when one of them changes, or when an address is given out
 //! or comes back: it decides which networks may be allocated from and writes each one's condition.
 //! [`Allocations`] gives out addresses to the service controller in between. Of each network's
-//! status it takes away what Nodes that are gone had to say, and sums up what the others say.
+//! status it takes away what Nodes that are gone had to say, and sums up what the others say. Where
+//! voters may be dead it looks at their Leases: without their majority, the condition `Quorum` permits
+//! the survivors to go on.
 //!
 //! **Guarantees.** No address is held by two Services. What a Service holds stays its own whatever
-//! becomes of the network. Of two networks whose ranges overlap, the older is allocated from.
+//! becomes of the network. Of two networks whose ranges overlap, the older is allocated from. What a
+//! user can write on a Service is a wish; the router, the ends of a subnet and a Node's addresses are
+//! no Service's.
 
 mod allocate;
 mod apply;
 mod entries;
+mod leases;
 mod observe;
 mod plan;
 mod summary;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -29,14 +35,21 @@ use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use crate::clouds::ForeignPool;
-pub use allocate::{Allocations, Claim, Family, Held, Pool, Request, Unavailable};
+pub use allocate::{
+    Allocations, Claim, Family, Held, Namespace, Pool, Request, Reserved, ReservedAddresses,
+    Unavailable,
+};
 use apply::Failure;
+use leases::Leases;
+use plan::Decisions;
 pub use plan::Verdict;
-pub use summary::{Fact, Summary};
+pub use summary::{Fact, Quorum, Summary};
 
 /// How often to look for entries of Nodes that are gone, if nothing else gives cause to look. It costs
 /// no request.
 const LOOK: Duration = Duration::from_secs(30);
+/// And for the Leases of voters, as long as there is doubt whether most of them live.
+const LOOK_AT_VOTERS: Duration = Duration::from_secs(3);
 
 /// There is one thing to look at: all L2Networks.
 pub type Queue = WorkQueue<AllNetworks>;
@@ -44,6 +57,12 @@ pub type Queue = WorkQueue<AllNetworks>;
 /// The one key of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AllNetworks;
+
+impl fmt::Display for AllNetworks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("all L2Networks")
+    }
+}
 
 /// An empty queue.
 #[must_use]
@@ -72,6 +91,8 @@ pub struct NetworkView {
     pub since: BTreeMap<String, Time>,
     /// What the Nodes say.
     pub summary: Summary,
+    /// Who votes, and what there is to know of them.
+    pub quorum: Quorum,
     /// The Nodes that its status speaks of, in this order.
     pub entries: Vec<String>,
 }
@@ -84,6 +105,7 @@ impl Slim for NetworkView {
         let status = network.status.as_ref().and_then(Verdict::read);
         let since = network.status.as_ref().map(plan::transition_times);
         let summary = network.status.as_ref().map(summary::sum_up);
+        let quorum = network.status.as_ref().map(Quorum::read);
         let status_nodes = network.status.into_iter().flat_map(|status| status.nodes);
         let entries = status_nodes.map(|entry| entry.name).collect();
         let meta = network.metadata;
@@ -104,6 +126,7 @@ impl Slim for NetworkView {
             status,
             since: since.unwrap_or_default(),
             summary: summary.unwrap_or_default(),
+            quorum: quorum.unwrap_or_default(),
             entries,
         }
     }
@@ -121,12 +144,13 @@ struct Controller {
     changed: Box<dyn Fn() + Send + Sync>,
     /// When each network's status was last written.
     written: Mutex<BTreeMap<String, Instant>>,
+    leases: Leases,
 }
 
 /// The name under which the provider's own pool is allocated from. No L2Network can have it.
 pub const DECLARED_POOL: &str = "(machines file)";
 
-/// Runs until cancelled. `declared` is the provider's own pool, which something else announces;
+/// Runs until cancelled, and then until what is under way has come to its end. `declared` is the provider's own pool, which something else announces;
 /// `changed` is called when the pools to allocate from have changed.
 pub async fn run(
     context: Context,
@@ -139,11 +163,8 @@ pub async fn run(
 ) {
     let events = context.events(components::ADDRESS_POOL);
     let changed = Box::new(changed);
-    let declared = (!declared.ranges.is_empty()).then(|| Pool {
-        name: DECLARED_POOL.to_owned(),
-        ranges: declared.ranges,
-        unusable: std::collections::HashSet::new(),
-    });
+    let declared = (!declared.ranges.is_empty()).then(|| Pool::new(DECLARED_POOL, declared.ranges));
+    let leases = Leases::new(context.client.clone());
     let controller = Arc::new(Controller {
         context,
         networks,
@@ -152,10 +173,18 @@ pub async fn run(
         events,
         changed,
         written: Mutex::default(),
+        leases,
     });
-    controller.networks.synced().await;
     // Before that, every Node would seem to be gone.
-    controller.context.nodes.synced().await;
+    let synced = async {
+        tokio::join!(
+            controller.networks.synced(),
+            controller.context.nodes.synced()
+        );
+    };
+    if cancel.run_until_cancelled(synced).await.is_none() {
+        return;
+    }
     queue.add(AllNetworks);
     work("l2network", queue, 1, cancel, move |AllNetworks| {
         let controller = controller.clone();
@@ -167,21 +196,27 @@ pub async fn run(
 impl Controller {
     /// One look at all L2Networks.
     async fn pass(&self) -> Outcome<Failure> {
-        let observed = observe::observe(&self.networks, &self.allocations);
+        let mut observed = observe::observe(&self.networks, &self.allocations);
+        let doubted = self.look_at_voters(&mut observed).await;
         let decisions = plan::plan(&observed, self.declared.as_ref());
         let networks = observed
             .iter()
             .map(|one| one.network.name.clone())
             .collect();
-        if self.allocations.set_pools(decisions.pools, networks) {
+        let Decisions {
+            pools,
+            reserved,
+            plan,
+        } = decisions;
+        if self.allocations.set_pools(pools, networks, reserved) {
             (self.changed)();
         }
         if !self.allocations.is_seeded() {
             return Outcome::WaitForChange("what Services hold is not known yet".to_owned());
         }
         let mut failure = None;
-        let mut soon = LOOK;
-        for step in decisions.plan.steps() {
+        let mut soon = if doubted { LOOK_AT_VOTERS } else { LOOK };
+        for step in plan.steps() {
             if step.only_repeats() && !self.may_write_again(&step.network.name) {
                 soon = COALESCE;
                 continue;
@@ -200,6 +235,21 @@ impl Controller {
             }
         }
         failure.map_or(Outcome::RetryAfter(soon), Outcome::Backoff)
+    }
+
+    /// Finds out whether voters live, where that is in doubt; whether it is.
+    async fn look_at_voters(&self, observed: &mut [observe::Observed]) -> bool {
+        let mut doubted = false;
+        for one in observed {
+            let quorum = &one.network.quorum;
+            if quorum.is_doubted {
+                doubted = true;
+                let still = self.leases.standing_still(quorum.voters.iter()).await;
+                let fact = quorum.fact(&still);
+                Arc::make_mut(&mut one.network).summary.replace(&fact);
+            }
+        }
+        doubted
     }
 
     /// Whether the last write of what Nodes say is long enough ago; if so, there is one now.

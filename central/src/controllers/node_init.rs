@@ -77,7 +77,7 @@ struct Controller {
     metrics: Metrics,
 }
 
-/// Runs until cancelled.
+/// Runs until cancelled, and then until what is under way has come to its end.
 pub async fn run(
     context: Context,
     flags: NodeFlags,
@@ -136,10 +136,14 @@ impl Controller {
     /// One look at one Node.
     #[tracing::instrument(name = "node", skip_all, fields(node = %name))]
     async fn pass(&self, name: &str) -> Outcome<Failure> {
-        let Some(observed) = observe::observe(&self.context, self.writer.memories(), name).await
-        else {
-            self.writer.memories().forget(name);
-            return Outcome::Done;
+        let observed = observe::observe(&self.context, self.writer.memories(), name);
+        let observed = match self.context.leadership.until_ending(observed).await {
+            Ok(Some(observed)) => observed,
+            Ok(None) => {
+                self.writer.memories().forget(name);
+                return Outcome::Done;
+            }
+            Err(ending) => return Outcome::Backoff(ending.into()),
         };
         match plan::plan(&observed, &self.flags) {
             plan::Decision::Wait(delay) => Outcome::RetryAfter(delay),

@@ -15,6 +15,7 @@ mod observe;
 mod plan;
 
 use std::collections::HashSet;
+use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -47,6 +48,12 @@ pub const SOON: Duration = Duration::from_millis(500);
 /// The one key of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AllNodes;
+
+impl fmt::Display for AllNodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("all Nodes")
+    }
+}
 
 /// An empty queue.
 #[must_use]
@@ -116,7 +123,7 @@ struct Controller {
     told: Mutex<HashSet<String>>,
 }
 
-/// Runs until cancelled.
+/// Runs until cancelled, and then until what is under way has come to its end.
 pub async fn run(
     context: Context,
     flags: NodeFlags,
@@ -158,8 +165,11 @@ pub async fn run(
 impl Controller {
     /// One look at all Nodes.
     async fn pass(&self) -> Outcome<Failure> {
-        let observed =
-            observe::observe(&self.context, &self.memories, self.flags.monitor_period).await;
+        let observed = observe::observe(&self.context, &self.memories, self.flags.monitor_period);
+        let observed = match self.context.leadership.until_ending(observed).await {
+            Ok(observed) => observed,
+            Err(ending) => return Outcome::Backoff(ending.into()),
+        };
         let unmatched = observed.iter().filter(|o| o.unmatched).count();
         self.metrics
             .unmatched

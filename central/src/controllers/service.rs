@@ -21,10 +21,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use super::address_pool::Allocations;
+use crate::namespace_view::NamespaceView;
 use crate::service_view::ServiceView;
 use cloud::CloudServices;
 pub use cloud::{
-    Cloud, EndpointChanges, Metrics, NodeChanges, Options, SliceView, demand, watched_slices,
+    Cloud, ClusterView, EndpointChanges, Metrics, NodeChanges, Options, SliceView, watched_slices,
 };
 use failure::Failure;
 use l2::L2Services;
@@ -43,6 +44,8 @@ pub fn queue() -> Arc<Queue> {
 pub struct L2 {
     /// Who has which address.
     pub allocations: Arc<Allocations>,
+    /// The namespaces, followed where an L2Network asks for their labels.
+    pub namespaces: Arc<Cache<NamespaceView>>,
     /// Called when an address was given out or came back.
     pub changed: Box<dyn Fn() + Send + Sync>,
 }
@@ -71,7 +74,7 @@ struct Controller {
     cloud: Option<CloudServices>,
 }
 
-/// Runs until cancelled.
+/// Runs until cancelled, and then until what is under way has come to its end.
 pub async fn run(
     context: Context,
     to_do: Work,
@@ -89,15 +92,8 @@ pub async fn run(
     let machines = context.instances.changes();
     let given = || (services.clone(), queue.clone(), routing.clone());
     let l2 = l2.map(|l2| {
-        let (services, queue, routing) = given();
-        L2Services::new(
-            context.clone(),
-            services,
-            l2.allocations,
-            queue,
-            routing,
-            l2.changed,
-        )
+        let (services, queue, _) = given();
+        L2Services::new(context.clone(), services, queue, l2)
     });
     let cloud = cloud.map(|cloud| {
         let (services, queue, routing) = given();
@@ -111,7 +107,10 @@ pub async fn run(
         l2_ready: AtomicBool::new(false),
         cloud,
     });
-    controller.services.synced().await;
+    let synced = cancel.run_until_cancelled(controller.services.synced());
+    if synced.await.is_none() {
+        return;
+    }
     if let Some(cloud) = &controller.cloud {
         cloud.expect_first_passes();
     }
@@ -123,21 +122,15 @@ pub async fn run(
             cloud.follow(machines).await;
         }
     };
-    let passes = work("service", queue, to_do.concurrency, cancel, {
+    let passes = work("service", queue, to_do.concurrency, cancel.clone(), {
         let controller = controller.clone();
         move |key| {
             let controller = controller.clone();
             async move { controller.pass(&key).await }
         }
     });
-    let beside = async {
-        tokio::join!(controller.prepare_l2(), followed);
-        std::future::pending::<()>().await;
-    };
-    tokio::select! {
-        () = passes => {}
-        () = beside => {}
-    }
+    let prepared = cancel.run_until_cancelled(controller.prepare_l2());
+    tokio::join!(passes, followed, prepared);
 }
 
 impl Controller {

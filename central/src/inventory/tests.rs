@@ -373,3 +373,28 @@ async fn only_what_has_changed_is_told() {
     assert!(changes.has_changed().unwrap());
     fresh.abort();
 }
+
+/// A pass over a Node of this cloud holds up a worker, which those of other clouds wait for.
+#[tokio::test(start_paused = true)]
+async fn a_cloud_that_hangs_is_waited_for_once_and_not_for_long() {
+    let cloud = Arc::new(Cloud {
+        latency: Duration::from_secs(120),
+        ..Cloud::default()
+    });
+    *cloud.machines.lock().unwrap() = vec![machine("1", "n1")];
+    let inventory = Inventory::new(cloud);
+    let start = Instant::now();
+    for _ in 0..10 {
+        let answer = inventory.look_up(&named("n1"), Some(start)).await;
+        assert!(matches!(answer, Lookup::Unavailable { .. }), "{answer:?}");
+        let latest = PATIENCE + Duration::from_millis(10);
+        assert!(start.elapsed() <= latest, "{:?}", start.elapsed());
+    }
+    // The listing goes on, and answers later.
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let answer = inventory.look_up(&named("n1"), Some(start)).await;
+    assert!(found(&answer).is_some(), "{answer:?}");
+    // From now on it is known to take its time.
+    let now = Instant::now();
+    assert!(found(&inventory.look_up(&named("n1"), Some(now)).await).is_some());
+}

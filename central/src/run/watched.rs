@@ -1,5 +1,6 @@
 //! What of the cluster is followed.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use kube::runtime::watcher;
@@ -7,10 +8,12 @@ use kube::{Api, Client};
 use mooring_common::k8s::{Cache, Change};
 use mooring_common::node_init::calls_for_a_look;
 use mooring_common::node_view::NodeView;
+use tokio::sync::Notify;
 
 use crate::clouds::Instances;
 use crate::controllers::address_pool::{self, Allocations, NetworkView};
 use crate::controllers::{Bearers, canonical, node_init, node_lifecycle, service};
+use crate::namespace_view::NamespaceView;
 use crate::service_view::ServiceView;
 
 /// What is followed beside Nodes: only what the controllers need, for nothing else may be permitted.
@@ -32,6 +35,9 @@ pub(super) struct Watched {
     pub(super) endpoint_changes: Arc<service::EndpointChanges>,
     pub(super) networks: Arc<Cache<NetworkView>>,
     pub(super) allocations: Arc<Allocations>,
+    pub(super) namespaces: Arc<Cache<NamespaceView>>,
+    /// Told once an L2Network asks for the labels of namespaces.
+    namespaces_needed: Arc<Notify>,
     pub(super) node_queue: Arc<node_init::Queue>,
     pub(super) lifecycle_queue: Arc<node_lifecycle::Queue>,
     pub(super) service_queue: Arc<service::Queue>,
@@ -49,6 +55,8 @@ impl Watched {
             endpoint_changes: Arc::default(),
             networks: Arc::default(),
             allocations: Arc::default(),
+            namespaces: Arc::default(),
+            namespaces_needed: Arc::default(),
             node_queue: node_init::queue(),
             lifecycle_queue: node_lifecycle::queue(),
             service_queue: service::queue(),
@@ -60,6 +68,12 @@ impl Watched {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         let name = &change.key.name;
         self.node_changes.node(old, new);
+        let (before, now) = (addresses(old), addresses(new));
+        if before != now {
+            for holder in self.allocations.node_changed(name, &before, &now) {
+                self.service_queue.add(holder);
+            }
+        }
         if let Some(delay) = calls_for_a_look(old, new) {
             self.node_queue.add_after(name.clone(), delay);
         }
@@ -91,6 +105,15 @@ impl Watched {
         }
     }
 
+    /// Its Services may have addresses of other L2Networks now.
+    fn namespace_changed(&self, change: &Change<NamespaceView>) {
+        for (key, service) in self.services.all() {
+            if key.namespace == change.key.name && service.is_load_balancer {
+                self.service_queue.add(key);
+            }
+        }
+    }
+
     pub(super) async fn follow(
         self,
         client: Client,
@@ -107,7 +130,7 @@ impl Watched {
             if follows.services {
                 let tell = |change: Change<ServiceView>| {
                     // Whoever has just failed waits for its time, not for its own mark.
-                    if !is_only_our_finalizer(change.old.as_deref(), change.new.as_deref()) {
+                    if !is_only_our_mark(change.old.as_deref(), change.new.as_deref()) {
                         self.service_queue.add(change.key);
                     }
                 };
@@ -117,7 +140,15 @@ impl Watched {
         };
         let networks = async {
             if follows.networks {
-                let tell = |_| self.network_queue.add(address_pool::AllNetworks);
+                let tell = |change: Change<NetworkView>| {
+                    let segment = change.new.as_ref().map(|network| &network.segment);
+                    if let Some(Ok(segment)) = segment
+                        && segment.allowed_namespaces.is_some()
+                    {
+                        self.namespaces_needed.notify_one();
+                    }
+                    self.network_queue.add(address_pool::AllNetworks);
+                };
                 let api = Api::all(client.clone());
                 self.networks.follow(api, config(), tell).await;
             }
@@ -131,7 +162,14 @@ impl Watched {
                     .await;
             }
         };
-        tokio::join!(nodes, services, networks, slices);
+        // An older ClusterRole does not permit it: nobody who does not need it shall hear of that.
+        let namespaces = async {
+            self.namespaces_needed.notified().await;
+            let tell = |change| self.namespace_changed(&change);
+            let api = Api::all(client.clone());
+            self.namespaces.follow(api, config(), tell).await;
+        };
+        tokio::join!(nodes, services, networks, slices, namespaces);
     }
 
     pub(super) async fn synced(&self, follows: Follows) {
@@ -145,17 +183,34 @@ impl Watched {
     }
 }
 
-/// Whether all that has changed about a Service is that it bears our finalizer now.
-fn is_only_our_finalizer(old: Option<&ServiceView>, new: Option<&ServiceView>) -> bool {
+fn addresses(node: Option<&NodeView>) -> Vec<IpAddr> {
+    let all = node.into_iter().flat_map(|node| &node.addresses);
+    let all = all.filter_map(|address| address.address.parse().ok());
+    let mut all: Vec<IpAddr> = all.collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Whether all that has changed about a Service is that it bears a mark of ours now: the finalizer, or
+/// that a load balancer is asked for.
+fn is_only_our_mark(old: Option<&ServiceView>, new: Option<&ServiceView>) -> bool {
     let (Some(old), Some(new)) = (old, new) else {
         return false;
     };
-    let marked = ServiceView {
-        finalizers: new.finalizers.clone(),
+    let is_held = !old.has_finalizer() && new.has_finalizer();
+    let is_asked = new.creation_asked.is_some() && old.creation_asked != new.creation_asked;
+    let mut marked = ServiceView {
         resource_version: new.resource_version.clone(),
         ..old.clone()
     };
-    !old.has_finalizer() && new.has_finalizer() && marked == *new
+    if is_held {
+        marked.finalizers.clone_from(&new.finalizers);
+    }
+    if is_asked {
+        marked.creation_asked.clone_from(&new.creation_asked);
+    }
+    (is_held || is_asked) && marked == *new
 }
 
 #[cfg(test)]
@@ -165,20 +220,27 @@ mod tests {
     use mooring_common::names::finalizers;
 
     #[test]
-    fn our_own_finalizer_is_no_news_and_all_else_is() {
+    fn our_own_marks_are_no_news_and_all_else_is() {
         let bare = service();
         let marked = ServiceView {
             finalizers: Some(vec![finalizers::SERVICE.to_owned()]),
             resource_version: "8".to_owned(),
             ..service()
         };
-        assert!(is_only_our_finalizer(Some(&bare), Some(&marked)));
-        assert!(!is_only_our_finalizer(Some(&marked), Some(&bare)));
-        assert!(!is_only_our_finalizer(None, Some(&marked)));
+        assert!(is_only_our_mark(Some(&bare), Some(&marked)));
+        assert!(!is_only_our_mark(Some(&marked), Some(&bare)));
+        assert!(!is_only_our_mark(None, Some(&marked)));
+        let asked = |at: &str| ServiceView {
+            creation_asked: Some(at.to_owned()),
+            ..marked.clone()
+        };
+        assert!(is_only_our_mark(Some(&marked), Some(&asked("1"))));
+        assert!(is_only_our_mark(Some(&asked("1")), Some(&asked("2"))));
+        assert!(!is_only_our_mark(Some(&asked("2")), Some(&marked)));
         let changed = ServiceView {
             deleting: true,
             ..marked
         };
-        assert!(!is_only_our_finalizer(Some(&bare), Some(&changed)));
+        assert!(!is_only_our_mark(Some(&bare), Some(&changed)));
     }
 }

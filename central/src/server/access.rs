@@ -1,7 +1,10 @@
 //! Who may read an endpoint: whoever the API server says may `get` its path.
+//!
+//! **Guarantees.** A flood of tokens costs the API server [`STRANGERS`] questions at most, and neither
+//! memory nor the access of those who had it before.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::extract::{Request, State};
@@ -14,18 +17,74 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::api::PostParams;
 use kube::{Api, Client};
-use tokio::time::Instant;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+
+use crate::cloud_api::{Limiter, Limits};
 
 /// How long an answer of the API server counts.
 const REMEMBERED: Duration = Duration::from_secs(10);
-/// How many answers are remembered; a flood of tokens cannot fill the memory.
+/// How many answers of each kind are remembered: a flood of tokens fills no memory.
 const MOST_REMEMBERED: usize = 256;
+/// For how long a token that was permitted is asked about without waiting behind those that never were.
+const KNOWN: Duration = Duration::from_secs(600);
+/// How often the API server is asked about tokens that were never permitted.
+const STRANGERS: Limits = Limits {
+    qps: 2.0,
+    burst: 10,
+};
+/// How many of these questions are asked side by side.
+const SIDE_BY_SIDE: usize = 4;
+/// How long the API server may take.
+const LONGEST_REVIEW: Duration = Duration::from_secs(5);
 
 /// Asks the API server who may read what.
 pub struct Access {
     client: Client,
     always_allowed: HashSet<String>,
-    remembered: Mutex<HashMap<(String, String), (StatusCode, Instant)>>,
+    reviewed: Mutex<Reviewed>,
+    strangers: Limiter,
+    asking: Semaphore,
+}
+
+/// A token, and the path that it is for.
+type Key = (String, String);
+
+/// What the API server said.
+#[derive(Default)]
+struct Reviewed {
+    /// Who was permitted, and when that was said last.
+    permitted: HashMap<Key, Instant>,
+    refused: HashMap<Key, (StatusCode, Instant)>,
+}
+
+impl Reviewed {
+    fn forget(&mut self) {
+        self.permitted.retain(|_, at| at.elapsed() < KNOWN);
+        self.refused.retain(|_, (_, at)| at.elapsed() < REMEMBERED);
+    }
+
+    /// An answer that still counts.
+    fn answer(&self, key: &Key) -> Option<StatusCode> {
+        match self.permitted.get(key) {
+            Some(at) if at.elapsed() < REMEMBERED => Some(StatusCode::OK),
+            _ => self.refused.get(key).map(|(status, _)| *status),
+        }
+    }
+
+    fn learn(&mut self, key: Key, status: StatusCode) {
+        if status == StatusCode::OK {
+            self.refused.remove(&key);
+            if self.permitted.len() < MOST_REMEMBERED || self.permitted.contains_key(&key) {
+                self.permitted.insert(key, Instant::now());
+            }
+        } else {
+            self.permitted.remove(&key);
+            if self.refused.len() < MOST_REMEMBERED {
+                self.refused.insert(key, (status, Instant::now()));
+            }
+        }
+    }
 }
 
 impl Access {
@@ -35,38 +94,57 @@ impl Access {
         Self {
             client,
             always_allowed,
-            remembered: Mutex::default(),
+            reviewed: Mutex::default(),
+            strangers: Limiter::new(STRANGERS),
+            asking: Semaphore::new(SIDE_BY_SIDE),
         }
     }
 
     async fn decide(&self, token: &str, path: &str) -> StatusCode {
         let key = (token.to_owned(), path.to_owned());
-        {
-            let mut remembered = self
-                .remembered
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            remembered.retain(|_, (_, at)| at.elapsed() < REMEMBERED);
-            if let Some((status, _)) = remembered.get(&key) {
-                return *status;
+        let is_known = {
+            let mut reviewed = self.reviewed();
+            reviewed.forget();
+            if let Some(status) = reviewed.answer(&key) {
+                return status;
             }
+            reviewed.permitted.contains_key(&key)
+        };
+        if is_known {
+            return self.review(key).await;
         }
-        match self.ask(token, path).await {
-            Ok(status) => {
-                let mut remembered = self
-                    .remembered
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner);
-                if remembered.len() < MOST_REMEMBERED {
-                    remembered.insert(key, (status, Instant::now()));
-                }
-                status
+        let Ok(_turn) = self.asking.acquire().await else {
+            return StatusCode::SERVICE_UNAVAILABLE;
+        };
+        // Another request with the same token may have asked meanwhile.
+        if let Some(status) = self.reviewed().answer(&key) {
+            return status;
+        }
+        if self.strangers.admit().await.is_err() {
+            return StatusCode::TOO_MANY_REQUESTS;
+        }
+        self.review(key).await
+    }
+
+    async fn review(&self, key: Key) -> StatusCode {
+        let (token, path) = &key;
+        match timeout(LONGEST_REVIEW, self.ask(token, path)).await {
+            Ok(Ok(status)) => {
+                self.reviewed().learn(key, status);
+                return status;
             }
-            Err(error) => {
+            Ok(Err(error)) => {
                 tracing::warn!(%error, path, "cannot ask the API server who may read this");
-                StatusCode::SERVICE_UNAVAILABLE
+            }
+            Err(_) => {
+                tracing::warn!(path, "the API server does not answer who may read this");
             }
         }
+        StatusCode::SERVICE_UNAVAILABLE
+    }
+
+    fn reviewed(&self) -> MutexGuard<'_, Reviewed> {
+        self.reviewed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn ask(&self, token: &str, path: &str) -> Result<StatusCode, kube::Error> {
@@ -141,5 +219,34 @@ pub(super) async fn check(
     match status {
         StatusCode::OK => next.run(request).await,
         refused => refused.into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(number: usize) -> Key {
+        (format!("token-{number}"), "/metrics".to_owned())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_of_tokens_takes_no_memory_and_nobody_elses_access() {
+        let mut reviewed = Reviewed::default();
+        reviewed.learn(key(0), StatusCode::OK);
+        for number in 1..10_000 {
+            reviewed.learn(key(number), StatusCode::UNAUTHORIZED);
+        }
+        assert_eq!(reviewed.refused.len(), MOST_REMEMBERED);
+        assert_eq!(reviewed.answer(&key(0)), Some(StatusCode::OK));
+        assert_eq!(reviewed.answer(&key(1)), Some(StatusCode::UNAUTHORIZED));
+        tokio::time::advance(REMEMBERED).await;
+        reviewed.forget();
+        assert!(reviewed.refused.is_empty());
+        // It is asked about anew, and without waiting.
+        assert_eq!(reviewed.answer(&key(0)), None);
+        assert!(reviewed.permitted.contains_key(&key(0)));
+        reviewed.learn(key(0), StatusCode::UNAUTHORIZED);
+        assert!(reviewed.permitted.is_empty());
     }
 }

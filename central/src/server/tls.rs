@@ -1,101 +1,97 @@
-//! TLS: a certificate from files, or one made in memory.
+//! Connections: TLS, and how many there may be.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use axum::Router;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use rustls::ServerConfig;
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use mooring_common::connection_slots::{ConnectionSlots, Slot};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsAcceptor;
 
-/// Connections served at once; more wait. Probes and one scraper need a handful.
+use super::certificate::Certificate;
+
+/// Connections from elsewhere served at once.
 const CONNECTIONS: usize = 64;
+/// Connections by loopback served at once, which no one elsewhere can take: on the host network the
+/// kubelet's probes come by it.
+const LOOPBACK_CONNECTIONS: usize = 16;
 /// How long a client may take for its handshake, and for the head of each request.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// How long a client may hold a connection.
 const CONNECTION: Duration = Duration::from_secs(60);
+/// How long to wait when no connection can be accepted, for want of descriptors.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Why there is no certificate.
-#[derive(Debug, thiserror::Error)]
-pub enum TlsError {
-    /// A file cannot be read as PEM.
-    #[error("cannot read {}; check --tls-cert-file and --tls-private-key-file", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: rustls_pki_types::pem::Error,
-    },
-    /// Certificate and key do not fit.
-    #[error("the certificate cannot be used; check that key and certificate belong together")]
-    Unusable(#[from] rustls::Error),
-    /// A certificate cannot be made.
-    #[error("cannot make a certificate")]
-    Make(#[from] rcgen::Error),
-}
-
-pub(super) fn acceptor(files: Option<&(PathBuf, PathBuf)>) -> Result<TlsAcceptor, TlsError> {
-    let (chain, key) = match files {
-        Some((certificate, key)) => from_files(certificate, key)?,
-        None => made()?,
-    };
-    let config = ServerConfig::builder()
-        .with_no_client_auth()
-        .with_single_cert(chain, key)?;
-    Ok(TlsAcceptor::from(Arc::new(config)))
-}
-
-type ChainAndKey = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
-
-fn from_files(certificate: &Path, key: &Path) -> Result<ChainAndKey, TlsError> {
-    let error = |path: &Path| {
-        let path = path.to_owned();
-        |source| TlsError::File { path, source }
-    };
-    let chain = CertificateDer::pem_file_iter(certificate)
-        .and_then(Iterator::collect)
-        .map_err(error(certificate))?;
-    Ok((
-        chain,
-        PrivateKeyDer::from_pem_file(key).map_err(error(key))?,
-    ))
-}
-
-fn made() -> Result<ChainAndKey, TlsError> {
-    let made = rcgen::generate_simple_self_signed(["mooring-central".to_owned()])?;
-    let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
-    Ok((vec![made.cert.der().clone()], key.into()))
-}
-
-pub(super) async fn serve(listener: TcpListener, acceptor: TlsAcceptor, router: Router) {
-    let slots = Arc::new(Semaphore::new(CONNECTIONS));
-    while let Ok(slot) = slots.clone().acquire_owned().await {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+pub(super) async fn serve(listener: TcpListener, certificate: &Certificate, router: Router) {
+    let loopback = ConnectionSlots::new(LOOPBACK_CONNECTIONS);
+    let others = ConnectionSlots::new(CONNECTIONS);
+    loop {
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                tokio::time::sleep(ACCEPT_RETRY).await;
                 continue;
             }
         };
-        let (acceptor, router) = (acceptor.clone(), router.clone());
-        tokio::spawn(async move {
-            let _slot = slot;
-            let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await
-            else {
-                return;
-            };
-            let connection = hyper::server::conn::http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HANDSHAKE)
-                .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-            let _ = tokio::time::timeout(CONNECTION, connection).await;
-        });
+        let slots = if is_loopback(peer.ip()) {
+            &loopback
+        } else {
+            &others
+        };
+        let slot = slots.take();
+        let number = slot.number();
+        let serving = connection(stream, slot, certificate.acceptor(), router.clone());
+        let task = tokio::spawn(serving);
+        slots.close_by(number, task.abort_handle());
+    }
+}
+
+async fn connection(stream: TcpStream, slot: Slot, acceptor: TlsAcceptor, router: Router) {
+    let Ok(Ok(stream)) = timeout(HANDSHAKE, acceptor.accept(stream)).await else {
+        return;
+    };
+    slot.idle(Instant::now());
+    let (router, slot) = (TowerToHyperService::new(router), &slot);
+    let answer = service_fn(|request| {
+        slot.reading(Instant::now());
+        let answer = router.call(request);
+        async move {
+            let answer = answer.await;
+            slot.idle(Instant::now());
+            answer
+        }
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HANDSHAKE)
+        .serve_connection(TokioIo::new(stream), answer);
+    let _ = timeout(CONNECTION, connection).await;
+}
+
+/// Whether a client is on this machine; one of IPv4 may come by a socket of IPv6.
+fn is_loopback(peer: IpAddr) -> bool {
+    peer.to_canonical().is_loopback()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_has_slots_of_its_own() {
+        for (peer, expected) in [
+            ("127.0.0.1", true),
+            ("::1", true),
+            ("::ffff:127.0.0.1", true),
+            ("10.0.0.1", false),
+            ("::ffff:10.0.0.1", false),
+        ] {
+            assert_eq!(is_loopback(peer.parse().unwrap()), expected, "{peer}");
+        }
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use futures::StreamExt;
@@ -94,6 +95,8 @@ pub struct Change<V> {
 pub struct Cache<V> {
     objects: RwLock<HashMap<ObjectKey, Arc<V>>>,
     synced: watch::Sender<bool>,
+    /// How many changes there have been to what is kept.
+    changes: AtomicU64,
 }
 
 impl<V> Default for Cache<V> {
@@ -101,6 +104,7 @@ impl<V> Default for Cache<V> {
         Self {
             objects: RwLock::default(),
             synced: watch::Sender::new(false),
+            changes: AtomicU64::new(0),
         }
     }
 }
@@ -124,6 +128,19 @@ impl<V: Slim> Cache<V> {
             .iter()
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect()
+    }
+
+    /// Whether a complete list has arrived.
+    #[must_use]
+    pub fn is_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
+    /// How many changes there have been. As long as that is the same, so is [`Self::all`], if this is
+    /// asked first.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// Waits until a complete list has arrived.
@@ -178,6 +195,7 @@ impl<V: Slim> Cache<V> {
             objects.insert(key.clone(), value.clone())
         };
         if old.as_ref() != Some(&value) {
+            self.changes.fetch_add(1, Ordering::Release);
             tell(Change {
                 key,
                 old,
@@ -192,6 +210,7 @@ impl<V: Slim> Cache<V> {
             objects.remove(&key)
         };
         if old.is_some() {
+            self.changes.fetch_add(1, Ordering::Release);
             tell(Change {
                 key,
                 old,

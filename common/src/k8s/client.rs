@@ -6,6 +6,8 @@ use std::time::Duration;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
+use crate::clear_text::is_exposed;
+
 /// Where the API server is, and who asks.
 #[derive(Clone, Debug, Default)]
 pub struct ClientOptions {
@@ -60,6 +62,14 @@ pub async fn client(options: &ClientOptions) -> Result<Client, ClientError> {
             master: master.clone(),
             source,
         })?;
+    }
+    let (scheme, host) = (config.cluster_url.scheme_str(), config.cluster_url.host());
+    if is_exposed(scheme.unwrap_or_default(), host.unwrap_or_default()) {
+        tracing::warn!(
+            url = %config.cluster_url,
+            "the API server is reached by http: whoever is in between reads this program's token and \
+             can answer in its place; write https in the kubeconfig or --master"
+        );
     }
     config.connect_timeout = Some(Duration::from_secs(5));
     config.read_timeout = Some(Duration::from_secs(295));

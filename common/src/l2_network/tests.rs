@@ -60,3 +60,48 @@ fn every_fault_is_told_at_once() {
         );
     }
 }
+
+#[test]
+fn routers_and_the_ends_of_subnets_are_reserved() {
+    let segment = Segment::try_from(&network(L2NetworkSpec {
+        subnets: vec![
+            subnet("192.0.2.0/29", Some("192.0.2.1")),
+            subnet("198.51.100.0/31", None),
+            subnet("2001:db8::/64", None),
+        ],
+        ranges: vec!["192.0.2.0/29".into()],
+        ..Default::default()
+    }))
+    .unwrap();
+    let reserved: Vec<_> = segment
+        .reserved()
+        .map(|(address, why)| format!("{address} {why}"))
+        .collect();
+    assert_eq!(
+        reserved,
+        [
+            "192.0.2.0 the first address of a subnet",
+            "192.0.2.7 the broadcast address",
+            "192.0.2.1 the router",
+            "2001:db8:: the first address of a subnet",
+        ]
+    );
+}
+
+#[test]
+fn a_selector_of_namespaces_that_cannot_be_read_is_told() {
+    let mut wrong = network(L2NetworkSpec {
+        subnets: vec![subnet("192.0.2.0/24", None)],
+        ranges: vec!["192.0.2.16/28".into()],
+        ..Default::default()
+    });
+    let selector = serde_json::json!({
+        "matchExpressions": [{"key": "team", "operator": "Like", "values": ["red"]}],
+    });
+    wrong.spec.allowed_namespaces = Some(serde_json::from_value(selector).unwrap());
+    let error = Segment::try_from(&wrong).unwrap_err();
+    assert!(
+        error.faults[0].starts_with("spec.allowedNamespaces"),
+        "{error}"
+    );
+}

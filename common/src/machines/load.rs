@@ -143,7 +143,10 @@ impl MachinesFile {
                 (machines, Some(content.fingerprint), content.hash)
             }
         };
-        tracing::info!(file = ?path, machines = machines.nodes().len(), "machines file loaded");
+        let file = path
+            .as_deref()
+            .map_or("built in".into(), Path::to_string_lossy);
+        tracing::info!(%file, machines = machines.nodes().len(), "machines file loaded");
         let (status, _) = watch::channel(ReloadStatus {
             generation: 1,
             failure: None,

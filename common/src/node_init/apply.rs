@@ -89,10 +89,15 @@ impl Writer {
 
     /// Says on the Node why it is left as it is; the same is said once.
     pub async fn refuse(&self, node: &NodeView, reason: &str, note: &str) {
+        self.report(node, EventKind::Warning, reason, note).await;
+    }
+
+    /// Says something on the Node once.
+    pub(super) async fn report(&self, node: &NodeView, kind: EventKind, reason: &str, note: &str) {
         if self.memories.is_news(&node.name, &node.uid, note) {
-            tracing::warn!(node = node.name, reason, note, "left as it is");
+            tracing::warn!(node = node.name, reason, note, "not all is written");
             self.events
-                .report(&node.reference(), EventKind::Warning, reason, note)
+                .report(&node.reference(), kind, reason, note)
                 .await;
         }
     }
@@ -156,9 +161,11 @@ impl Writer {
             if !may_write() {
                 return Ok(CarriedOut::Forbidden);
             }
-            node = self.apply(&node, step).await?;
+            let Some(written) = self.take(&node, step).await? else {
+                continue;
+            };
+            node = written;
             self.memories.wrote(&node);
-            tracing::info!(node = node.name, "{step}");
             if matches!(step, NodeStep::Initialize(_)) {
                 initialized = true;
                 let note = "Node synced successfully";
@@ -197,9 +204,17 @@ impl Writer {
         }
     }
 
-    /// Takes one step, and returns the Node as it is after it.
-    async fn apply(&self, node: &NodeView, step: &NodeStep) -> Result<NodeView, WriteFailure> {
-        let params = PatchParams::default();
+    /// Takes one step, and returns the Node as it is after it; or only asks whether it could be taken.
+    pub(super) async fn apply(
+        &self,
+        node: &NodeView,
+        step: &NodeStep,
+        dry_run: bool,
+    ) -> Result<NodeView, WriteFailure> {
+        let params = PatchParams {
+            dry_run,
+            ..PatchParams::default()
+        };
         let written = match step {
             NodeStep::SetAddresses(addresses) => {
                 let patch = Patch::Merge(addresses_patch(&node.uid, addresses));

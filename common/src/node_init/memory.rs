@@ -1,6 +1,6 @@
 //! What is remembered of each Node between passes, for as long as this process works on it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +15,9 @@ const CONTESTED_AFTER: u32 = 3;
 /// How long an API server keeps Events, unless it is told otherwise (`--event-ttl`).
 const EVENTS_LAST: Duration = Duration::from_secs(3600);
 
+/// For how long a label that a policy has refused is not tried again: the chart may list it meanwhile.
+const REFUSED_FOR: Duration = Duration::from_secs(240);
+
 /// How many notes on one Node are remembered as told.
 const MOST_TOLD: usize = 8;
 
@@ -27,6 +30,8 @@ struct Memory {
     written: Option<Vec<NodeAddress>>,
     overwritten: u32,
     contradicts_since: Option<Instant>,
+    /// Additional labels that a policy has refused, and when.
+    refused: BTreeMap<String, Instant>,
     /// The Node after the last write on it, until the cache shows it.
     last_write: Option<Box<NodeView>>,
 }
@@ -47,6 +52,7 @@ impl Memories {
             written: None,
             overwritten: 0,
             contradicts_since: None,
+            refused: BTreeMap::new(),
             last_write: None,
         };
         let memory = nodes.entry(name.to_owned()).or_insert_with(fresh);
@@ -77,10 +83,28 @@ impl Memories {
         })
     }
 
-    /// All is well: a later fault is news again.
+    /// The additional labels that are not worth a request now: a policy has refused them just before.
+    pub(super) fn refused_labels(&self, name: &str, uid: &str) -> BTreeSet<String> {
+        self.with(name, uid, |memory| {
+            memory.refused.retain(|_, at| at.elapsed() < REFUSED_FOR);
+            memory.refused.keys().cloned().collect()
+        })
+    }
+
+    /// A policy has refused these.
+    pub(super) fn labels_were_refused(&self, name: &str, uid: &str, keys: &BTreeSet<String>) {
+        self.with(name, uid, |memory| {
+            let keys = keys.iter().map(|key| (key.clone(), Instant::now()));
+            memory.refused.extend(keys);
+        });
+    }
+
+    /// All is well: a later fault is news again. That a policy refuses some labels stays told.
     pub fn well(&self, name: &str, uid: &str) {
         self.with(name, uid, |memory| {
-            memory.told.clear();
+            if memory.refused.is_empty() {
+                memory.told.clear();
+            }
             memory.contradicts_since = None;
         });
     }

@@ -117,6 +117,41 @@ async fn a_pass_that_never_ends_is_dropped_and_tried_again() {
     assert_eq!(second - first, LONGEST_PASS + BACKOFF.first);
 }
 
+/// E18: whatever the constants are, what is begun in time comes to its own end.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_begun_in_time_is_never_cut_off_by_its_pass() {
+    let queue = Arc::new(WorkQueue::new(BACKOFF));
+    let (ended, mut end) = mpsc::unbounded_channel();
+    tokio::spawn(work(
+        "test",
+        queue.clone(),
+        1,
+        CancellationToken::new(),
+        move |_| {
+            let ended = ended.clone();
+            async move {
+                let begun = Instant::now();
+                let mut latest = Duration::ZERO;
+                while has_time(begun.elapsed()) {
+                    latest = begun.elapsed();
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+                // As if it had been sent in the last second that permits it.
+                tokio::time::sleep(LONGEST_REQUEST.saturating_sub(Duration::from_secs(1))).await;
+                ended.send(latest).unwrap();
+                Outcome::<std::fmt::Error>::Done
+            }
+        },
+    ));
+    queue.add("a");
+    let latest = tokio::time::timeout(LONGEST_PASS * 2, end.recv()).await;
+    let latest = latest.expect("the pass came to its end").unwrap();
+    assert!(
+        latest > Duration::from_secs(30),
+        "a pass has time for more than one: {latest:?}"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_can_wait_comes_after_all_else_unless_it_is_asked_for_meanwhile() {
     let queue = Arc::new(WorkQueue::new(BACKOFF));
@@ -211,4 +246,33 @@ async fn who_fails_is_not_hurried_by_what_could_wait_meanwhile() {
     assert!(second.1 - first.1 >= BACKOFF.first);
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert!(passes.try_recv().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn once_cancelled_no_pass_begins_and_one_under_way_comes_to_its_end() {
+    let queue = Arc::new(WorkQueue::new(BACKOFF));
+    for key in ["a", "b", "c"] {
+        queue.add(key);
+    }
+    let cancel = CancellationToken::new();
+    let (began, mut begun) = mpsc::unbounded_channel();
+    let (ended, mut over) = mpsc::unbounded_channel();
+    let pass = {
+        let cancel = cancel.clone();
+        move |key| {
+            let (began, ended, cancel) = (began.clone(), ended.clone(), cancel.clone());
+            async move {
+                began.send(key).unwrap();
+                cancel.cancel();
+                tokio::time::sleep(Duration::from_secs(20)).await;
+                ended.send(key).unwrap();
+                Outcome::<std::fmt::Error>::Done
+            }
+        }
+    };
+    let start = Instant::now();
+    work("test", queue, 1, cancel, pass).await;
+    assert_eq!(start.elapsed(), Duration::from_secs(20));
+    assert_eq!((begun.recv().await, begun.recv().await), (Some("a"), None));
+    assert_eq!((over.recv().await, over.recv().await), (Some("a"), None));
 }

@@ -13,25 +13,30 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use mooring_common::engine::Step as _;
+use mooring_common::node_addresses::NodeAddress;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use self::teller::Teller;
 use super::EventSink;
-use super::entries::Entries;
+use super::entries::{self, Entries};
 use super::inheritance::Inheritance;
 use super::lease::Wish;
+use super::leaving::{FAREWELL, Leaving};
 use super::links::Link;
 use super::metrics::Metrics;
 use super::observe::Snapshot;
+use super::permitted::refused;
 use super::plan::{Assignment, assign};
-use super::protocol::{ApiAnswer, Incarnation, Moment, NodeId, Parameters};
+use super::protocol::{ApiAnswer, Moment, NodeId, Parameters};
 use super::registry::Registry;
 use super::secrets::Ring;
-use super::segments::{Footing, Here, Role, footing, on_interfaces, orders, steps};
+use super::segments::{
+    Footing, Here, Homes, Role, closed, footing, homes, on_interfaces, orders, steps, without_key,
+};
 use super::state_file::{self, State};
-use super::station::{AllOrders, Orders, Prepared, Report, Rights, Setup, Station};
+use super::station::{AllOrders, Prepared, Report, Rights, Setup, Station};
 use super::succession::{Door, Predecessor, Successor};
 use super::wire::Wire;
 use super::witness::Offers;
@@ -42,8 +47,6 @@ use crate::vlan::neighbours::Neighbours;
 const REPORTS: usize = 4096;
 /// How many questions to the API server may be open. Beyond that it is as good as away.
 const QUESTIONS: usize = 32;
-/// How long to hand over what is held, at the end of the daemon or of a segment.
-const FAREWELL: Duration = Duration::from_secs(5);
 /// How long to wait for the API server after the start, until what the process before has left is
 /// gone by.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -79,6 +82,8 @@ pub struct Conductor<E> {
     pub heartbeat_port: u16,
     /// The secrets that heartbeats are signed with.
     pub secrets: Arc<ArcSwap<Ring>>,
+    /// Whether to take part in segments without any.
+    pub allow_unsigned: bool,
     /// Where Events go.
     pub events: E,
     /// Where to count.
@@ -96,6 +101,7 @@ impl<E: EventSink> Conductor<E> {
             move |place| rights.held(place)
         });
         let (neighbours, tell_kernel) = Neighbours::new();
+        let node_name = self.node_name.clone();
         let mut work = Work {
             teller: Teller::new(&self.node_name, self.events, self.metrics.clone()),
             offers: Offers::new(&self.node_name),
@@ -109,6 +115,7 @@ impl<E: EventSink> Conductor<E> {
                 registry: self.registry,
                 heartbeat_port: self.heartbeat_port,
                 secrets: self.secrets,
+                allow_unsigned: self.allow_unsigned,
                 metrics: self.metrics,
                 sender,
             },
@@ -117,8 +124,9 @@ impl<E: EventSink> Conductor<E> {
             assignment: Assignment::default(),
             wanted: None,
             running: Arc::default(),
-            leaving: BTreeMap::new(),
+            leaving: Leaving::default(),
             interfaces: BTreeMap::new(),
+            homes: state_file::read(&self.folder, &node_name).map_or_else(Homes::new, State::homes),
             prepared: Prepared::new(),
             station: None,
             rights: rights.clone(),
@@ -127,10 +135,8 @@ impl<E: EventSink> Conductor<E> {
             questions: JoinSet::new(),
             names: BTreeMap::new(),
             asked_about: BTreeMap::new(),
-            ended: BTreeSet::new(),
         };
         let mut published = self.published;
-        let node_name = work.desk.node_name.clone();
         let inherited = tokio::select! {
             inherited = work.stand_by(&self.folder, &mut published) => inherited,
             // The other process goes on, or has ended; nothing of this one is known to anybody.
@@ -158,6 +164,12 @@ impl<E: EventSink> Conductor<E> {
     }
 }
 
+/// The addresses of this Node, which are no Service's.
+fn node_addresses(snapshot: &Snapshot) -> Option<&[NodeAddress]> {
+    let node = snapshot.node.as_ref();
+    node.map(|node| node.addresses.as_slice())
+}
+
 /// What the last assignment was made from: if nothing of it changed, neither does the assignment.
 type AssignedFrom = Arc<Snapshot>;
 
@@ -172,8 +184,32 @@ struct Desk {
     registry: Registry,
     heartbeat_port: u16,
     secrets: Arc<ArcSwap<Ring>>,
+    allow_unsigned: bool,
     metrics: Metrics,
     sender: mpsc::Sender<(String, Report)>,
+}
+
+impl Desk {
+    /// Whether this daemon may take part in segments: it can sign, or need not.
+    fn may_take_part(&self) -> bool {
+        self.allow_unsigned || !self.secrets.load().is_empty()
+    }
+
+    /// The part that this Node plays on each segment.
+    fn footing<'a>(
+        &self,
+        snapshot: &Snapshot,
+        links: &'a [Link],
+        witness_of: &BTreeSet<String>,
+        homes: &Homes,
+    ) -> Footing<'a> {
+        let footing = footing(snapshot, links, witness_of, homes);
+        if self.may_take_part() {
+            footing
+        } else {
+            without_key(footing)
+        }
+    }
 }
 
 /// A question that was answered: of which segment, what, and when it was asked.
@@ -191,10 +227,12 @@ struct Work<E> {
     wanted: Option<Arc<AllOrders>>,
     /// What was ordered last.
     running: Arc<AllOrders>,
-    /// Segments that this Node is not on any more, and until when it hands over what it holds there.
-    leaving: BTreeMap<String, (Arc<Orders>, Instant)>,
+    /// Segments that this Node is not on any more.
+    leaving: Leaving,
     /// The interface of each segment.
     interfaces: BTreeMap<String, String>,
+    /// The interfaces that segments were on.
+    homes: Homes,
     /// What was opened for the station while it waited.
     prepared: Prepared,
     station: Option<Station>,
@@ -209,8 +247,6 @@ struct Work<E> {
     names: BTreeMap<NodeId, String>,
     /// The voters of each segment that are silent, and whose Leases have been looked at.
     asked_about: BTreeMap<String, BTreeSet<NodeId>>,
-    /// Segments of which everything was handed over.
-    ended: BTreeSet<String>,
 }
 
 impl<E: EventSink> Work<E> {
@@ -312,7 +348,7 @@ impl<E: EventSink> Work<E> {
                         return successor;
                     }
                     farewell = Some(Instant::now() + FAREWELL);
-                    self.ended.clear();
+                    self.leaving.end();
                 }
                 _ = published.changed() => {}
                 _ = self.links.changed() => {}
@@ -344,10 +380,14 @@ impl<E: EventSink> Work<E> {
         }
         self.assign(&snapshot);
         let (witness_of, again) = self.offers.look(&snapshot, now);
-        let footing = footing(&snapshot, &links, &witness_of);
+        self.homes = homes(&snapshot, &self.homes);
+        let footing = self
+            .desk
+            .footing(&snapshot, &links, &witness_of, &self.homes);
         for (segment, role) in &footing {
             match role {
                 Role::Hindered(fault) => self.teller.complain(&snapshot, segment, fault),
+                Role::Keyless => self.teller.complain(&snapshot, segment, entries::NO_KEY),
                 // What a station complains about it takes back itself, by going on air.
                 Role::Speaker(_) | Role::Witness if self.running.contains_key(segment) => {}
                 Role::Speaker(_) | Role::Witness => self.teller.mended(segment),
@@ -366,6 +406,9 @@ impl<E: EventSink> Work<E> {
             self.wanted = Some(Arc::new(orders));
         }
         self.interfaces = interfaces(&footing);
+        let chosen = self.interfaces.iter();
+        let chosen = chosen.map(|(segment, name)| (segment.clone(), Some(name.clone())));
+        self.homes.extend(chosen);
         self.names = names(&snapshot, &self.desk.node_name);
         again
     }
@@ -375,9 +418,12 @@ impl<E: EventSink> Work<E> {
             Arc::ptr_eq(&old.services, &snapshot.services)
                 && Arc::ptr_eq(&old.slices, &snapshot.slices)
                 && Arc::ptr_eq(&old.networks, &snapshot.networks)
+                && node_addresses(old) == node_addresses(snapshot)
+                && Arc::ptr_eq(&old.confirmed, &snapshot.confirmed)
         });
         if !same {
             self.assignment = assign(snapshot);
+            self.teller.refused(snapshot, refused(snapshot));
             self.assigned_from = Some(Arc::clone(snapshot));
         }
     }
@@ -385,7 +431,7 @@ impl<E: EventSink> Work<E> {
     /// Goes by what the process before has left: the API server has not answered yet, or is `away`.
     fn go_by(&mut self, left: &State, ending: bool, away: bool) {
         let links = Arc::clone(&self.links.borrow());
-        if links.is_empty() {
+        if links.is_empty() || !self.desk.may_take_part() {
             // Every node has interfaces; which, the kernel has not said yet. Without them all would
             // seem lost.
             return;
@@ -393,15 +439,16 @@ impl<E: EventSink> Work<E> {
         let proxy_works = self.desk.snapshot.load().service_proxy.may_work();
         let orders = left.orders(&links, proxy_works, ending);
         if self.wanted.is_none() {
-            let segments: Vec<_> = orders.keys().collect();
+            let segments: Vec<_> = orders.keys().map(String::as_str).collect();
+            let segments = segments.join(" ");
             if away {
                 tracing::warn!(
-                    ?segments,
+                    segments,
                     "the API server does not answer: going by what the daemon before this one knew \
                      of the segments"
                 );
             } else {
-                tracing::info!(?segments, "going by what the daemon before this one knew");
+                tracing::info!(segments, "going by what the daemon before this one knew");
             }
         }
         self.wanted = Some(Arc::new(orders));
@@ -413,16 +460,11 @@ impl<E: EventSink> Work<E> {
             return;
         };
         self.bury_a_dead_station();
-        let orders = self.with_leaving(&wanted, Instant::now());
+        let orders = self.leaving.orders(&self.running, &wanted, Instant::now());
         for step in steps(&self.running, &orders).steps() {
             tracing::info!(%step, impact = %step.impact(), "announcing");
         }
-        let gone: Vec<String> = self
-            .running
-            .keys()
-            .filter(|segment| !orders.contains_key(*segment))
-            .cloned()
-            .collect();
+        let gone: Vec<String> = closed(&self.running, &orders).cloned().collect();
         match &self.station {
             Some(station) if *self.running != orders => {
                 station.order(Arc::new(orders.clone()));
@@ -438,7 +480,7 @@ impl<E: EventSink> Work<E> {
             self.asked_about.remove(&segment);
         }
         if self.decided() {
-            let state = State::of(&self.desk.node_name, &wanted, &self.interfaces);
+            let state = State::of(&self.desk.node_name, &wanted, &self.interfaces, &self.homes);
             // What is handed over at the end is still what the next process needs to know.
             if !ending {
                 send_if_new(&self.desk.state, Some(Arc::new(state)));
@@ -447,40 +489,14 @@ impl<E: EventSink> Work<E> {
         }
     }
 
-    /// What is wanted, and what is still to be handed over on segments that are wanted no more.
-    fn with_leaving(&mut self, wanted: &AllOrders, now: Instant) -> AllOrders {
-        for (segment, orders) in self.running.iter() {
-            if !wanted.contains_key(segment) && !self.leaving.contains_key(segment) {
-                let leaving = Orders {
-                    ending: true,
-                    ..Orders::clone(orders)
-                };
-                self.ended.remove(segment);
-                let entry = (Arc::new(leaving), now + FAREWELL);
-                self.leaving.insert(segment.clone(), entry);
-            }
-        }
-        let ended = &self.ended;
-        self.leaving.retain(|segment, (_, until)| {
-            !wanted.contains_key(segment) && now < *until && !ended.contains(segment)
-        });
-        let mut orders = wanted.clone();
-        for (segment, (leaving, _)) in &self.leaving {
-            orders.insert(segment.clone(), Arc::clone(leaving));
-        }
-        orders
-    }
-
     fn start(&mut self, orders: AllOrders, inherited: Option<Inheritance>) {
-        let random = || RandomState::new().build_hasher().finish();
         let orders = Arc::new(orders);
         let setup = Setup {
             node: self.desk.node,
-            incarnation: Incarnation(random()),
             orders: Arc::clone(&orders),
             reports: self.desk.sender.clone(),
             metrics: self.desk.metrics.clone(),
-            seed: random(),
+            seed: RandomState::new().build_hasher().finish(),
             heartbeat_port: self.desk.heartbeat_port,
             secrets: Arc::clone(&self.desk.secrets),
             parameters: Parameters::default(),
@@ -509,8 +525,7 @@ impl<E: EventSink> Work<E> {
     }
 
     fn has_ended(&self) -> bool {
-        let mut segments = self.running.keys();
-        self.station.is_none() || segments.all(|segment| self.ended.contains(segment))
+        self.station.is_none() || self.leaving.have_ended(&self.running)
     }
 
     /// Falls silent, and passes everything on to the successor if there is one: otherwise what could
@@ -539,7 +554,7 @@ impl<E: EventSink> Work<E> {
 fn interfaces(footing: &Footing<'_>) -> BTreeMap<String, String> {
     let of = |(segment, role): (&String, &Role<'_>)| match role {
         Role::Speaker(link) => Some((segment.clone(), link.name.clone())),
-        Role::Hindered(_) | Role::Awaiting(_) | Role::Witness => None,
+        Role::Hindered(_) | Role::Awaiting(_) | Role::Witness | Role::Keyless => None,
     };
     footing.iter().filter_map(of).collect()
 }
@@ -549,7 +564,8 @@ fn names(snapshot: &Snapshot, own: &str) -> BTreeMap<NodeId, String> {
     let networks = || snapshot.networks.values();
     let entries = networks().flat_map(|network| network.others.keys());
     let voters = networks().flat_map(|network| &network.voters);
-    let voters = voters.flat_map(|voters| &voters.nodes);
+    let approved = networks().flat_map(|network| network.approvals.values());
+    let voters = voters.chain(approved).flat_map(|voters| &voters.nodes);
     entries
         .chain(voters)
         .map(String::as_str)

@@ -30,7 +30,8 @@ use super::secrets::{Ring, Secret, TAG_LENGTH};
 /// The longest message. It leaves room for Ethernet, IPv6 and UDP, and for tunnels below.
 pub const MOST_BYTES: usize = 1400;
 
-const VERSION: u8 = 1;
+/// Goes up when a message, or what a key in it stands for, would be read wrongly by others.
+const VERSION: u8 = 2;
 const HEADER: usize = 56;
 const SIGNED: u8 = 1;
 
@@ -39,10 +40,10 @@ const SIGNED: u8 = 1;
 pub struct SegmentId(u64);
 
 impl SegmentId {
-    /// That of the L2Network of this name.
+    /// That of the L2Network with this `metadata.uid`: clusters may well have equal names for them.
     #[must_use]
-    pub fn of(name: &str) -> Self {
-        let [a, b, c, d, e, f, g, h, ..] = <[u8; 32]>::from(Sha256::digest(name));
+    pub fn of(uid: &str) -> Self {
+        let [a, b, c, d, e, f, g, h, ..] = <[u8; 32]>::from(Sha256::digest(uid));
         Self(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
     }
 
@@ -259,6 +260,7 @@ mod answer {
     pub(super) const ACCEPTED: u8 = 1;
     pub(super) const UNKNOWN: u8 = 2;
     pub(super) const REFUSED: u8 = 3;
+    pub(super) const STALE: u8 = 4;
     /// Added to any of them: heard on the segment itself.
     pub(super) const ON_SEGMENT: u8 = 0x80;
 }

@@ -1,10 +1,11 @@
 //! What the L2Networks are to say of this Node, where they say something else: pure.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::IpAddr;
 
 use mooring_common::l2_network::{SegmentNode, SpokenFor};
-use mooring_common::names::segment_reasons;
+use mooring_common::names::{segment_notices, segment_reasons};
 
 use super::links::Link;
 use super::mac::Mac;
@@ -16,6 +17,11 @@ use super::station::AllOrders;
 const LONGEST_MESSAGE: usize = 512;
 /// The most addresses that it takes of one Node.
 const MOST_ADDRESSES: usize = 1000;
+
+/// What is said of a daemon that waits for a key.
+pub const NO_KEY: &str = "the daemon has no key to sign heartbeats with, and is silent until it has \
+     one; mooring-central makes the Secret mooring-heartbeat where it is missing: see the log of \
+     mooring-central, or make the Secret that nodeDaemon.heartbeats.secret of the chart names";
 
 /// What is to be done about the entries of this Node, by L2Network.
 pub type Entries = BTreeMap<String, Change>;
@@ -29,6 +35,15 @@ pub enum Change {
     Take,
 }
 
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Put(_) => "wrote the entry of this Node",
+            Self::Take => "removed the entry of this Node",
+        })
+    }
+}
+
 /// How this Node does on one segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
@@ -40,6 +55,12 @@ pub struct Standing {
     pub speaks_for: BTreeMap<IpAddr, SpokenFor>,
     /// What else is to be known of it, sorted.
     pub notices: Vec<&'static str>,
+}
+
+impl Standing {
+    fn has_lost_quorum(&self) -> bool {
+        self.notices.contains(&segment_notices::QUORUM_LOST)
+    }
 }
 
 /// The entries that are not as they should be. `footing` are the segments that this Node has a part
@@ -67,7 +88,12 @@ pub fn changes(
                     .map(|entry| SegmentNode {
                         name: own_node.to_owned(),
                         address: address.map(|address| address.to_string()),
-                        notices: standing.notices.iter().map(ToString::to_string).collect(),
+                        notices: notices(role, standing),
+                        // Where it is gone: it is not to be replaced by any other after a start.
+                        interface: entry.interface.or_else(|| {
+                            let last = network.entry.as_ref()?.interface.clone();
+                            last.filter(|_| matches!(role, Role::Hindered(_) | Role::Keyless))
+                        }),
                         ..entry
                     })
                     .filter(|entry| network.entry.as_ref() != Some(entry))
@@ -77,6 +103,14 @@ pub fn changes(
         changes.extend(change.map(|change| (name.clone(), change)));
     }
     changes
+}
+
+fn notices(role: &Role<'_>, standing: &Standing) -> Vec<String> {
+    match role {
+        // It is on no segment, and so has nothing else to say of one.
+        Role::Keyless => vec![segment_notices::HEARTBEATS_UNSIGNED.to_owned()],
+        _ => standing.notices.iter().map(ToString::to_string).collect(),
+    }
 }
 
 /// What is said of a Node whose daemon has ended, where something else was said.
@@ -106,12 +140,18 @@ fn entry(role: &Role<'_>, standing: &Standing, draining: bool) -> Option<Segment
         Role::Hindered(fault) | Role::Awaiting(fault) => {
             Some(not_ready(segment_reasons::NO_INTERFACE, fault))
         }
-        Role::Witness => Some(SegmentNode {
-            ready: true,
-            witness: true,
-            reason: segment_reasons::WITNESS.to_owned(),
-            ..SegmentNode::default()
-        }),
+        Role::Witness => {
+            let entry = if standing.has_lost_quorum() {
+                without_quorum()
+            } else {
+                ready(segment_reasons::WITNESS)
+            };
+            Some(SegmentNode {
+                witness: true,
+                ..entry
+            })
+        }
+        Role::Keyless => Some(not_ready(segment_reasons::NO_HEARTBEAT_KEY, NO_KEY)),
         Role::Speaker(link) => speaker(link, standing, draining),
     }
 }
@@ -128,12 +168,10 @@ fn speaker(link: &Link, standing: &Standing, draining: bool) -> Option<SegmentNo
         let entry = if draining {
             let fault = "the Node is being deleted, excluded from load balancers, or drained";
             not_ready(segment_reasons::DRAINING, fault)
+        } else if standing.has_lost_quorum() {
+            without_quorum()
         } else {
-            SegmentNode {
-                ready: true,
-                reason: segment_reasons::READY.to_owned(),
-                ..SegmentNode::default()
-            }
+            ready(segment_reasons::READY)
         };
         SegmentNode {
             mac: Some(mac.to_string()),
@@ -148,6 +186,21 @@ fn speaker(link: &Link, standing: &Standing, draining: bool) -> Option<SegmentNo
         addresses: spoken_for.take(MOST_ADDRESSES).cloned().collect(),
         ..entry
     })
+}
+
+fn ready(reason: &str) -> SegmentNode {
+    SegmentNode {
+        ready: true,
+        reason: reason.to_owned(),
+        ..SegmentNode::default()
+    }
+}
+
+/// Nobody may speak, nor does a vote count, where no majority is heard.
+fn without_quorum() -> SegmentNode {
+    let fault = "it hears no majority of the voters; look at them, and at the segment and the node \
+                 network between them";
+    not_ready(segment_reasons::QUORUM_LOST, fault)
 }
 
 fn not_ready(reason: &str, fault: &str) -> SegmentNode {

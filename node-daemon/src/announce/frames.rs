@@ -211,6 +211,33 @@ pub fn probe(own: Mac, source: Option<IpAddr>, target: IpAddr) -> Option<Vec<u8>
     }
 }
 
+/// Asks one station, and no other, for an address, and claims nothing, as [`probe`] does. A fabric may
+/// answer what is sent to all for a station that it has once seen (RFC 7432 section 10), dead or not.
+/// `None` if that cannot be asked.
+#[must_use]
+pub fn probe_station(
+    own: Mac,
+    source: Option<IpAddr>,
+    target: IpAddr,
+    station: Mac,
+) -> Option<Vec<u8>> {
+    match (source, target) {
+        (None | Some(IpAddr::V4(_)), IpAddr::V4(target)) => Some(arp(&Arp {
+            operation: ArpOperation::Request,
+            to: station,
+            source: (own, Ipv4Addr::UNSPECIFIED),
+            target: (Mac::UNKNOWN, target),
+        })),
+        (Some(IpAddr::V6(source)), IpAddr::V6(target)) => Some(ndp(
+            own,
+            station,
+            (source, target),
+            solicitation(own, target),
+        )),
+        _ => None,
+    }
+}
+
 /// The answer to a question for an address that is at `own`. `None` if asker and target are not
 /// of one family.
 #[must_use]
@@ -287,11 +314,15 @@ fn solicit(own: Mac, address: Ipv6Addr, neighbour: Ipv6Addr) -> Vec<u8> {
         own,
         group_mac(group),
         (address, group),
-        NdiscRepr::NeighborSolicit {
-            target_addr: neighbour,
-            lladdr: Some(smoltcp::wire::EthernetAddress::from(own).into()),
-        },
+        solicitation(own, neighbour),
     )
+}
+
+fn solicitation(own: Mac, neighbour: Ipv6Addr) -> NdiscRepr<'static> {
+    NdiscRepr::NeighborSolicit {
+        target_addr: neighbour,
+        lladdr: Some(smoltcp::wire::EthernetAddress::from(own).into()),
+    }
 }
 
 /// Where a multicast IPv6 packet goes (RFC 2464 section 7).

@@ -81,7 +81,7 @@ impl Herald {
                 }
                 let fault = match self.write(network, change).await {
                     Written::Done => {
-                        tracing::info!(network, ?change, "said of this Node");
+                        tracing::info!(network, "{change}");
                         done.insert(network.clone(), change.clone());
                         faults.remove(network);
                         continue;

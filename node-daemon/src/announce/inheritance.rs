@@ -5,15 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::protocol::{self, Incarnation, Key, NodeId};
+use super::protocol::{self, Key, NodeId};
 
 /// The state of all segments.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Inheritance {
     /// Who it is.
     pub node: NodeId,
-    /// Which run; the successor goes on as the same.
-    pub incarnation: Incarnation,
     /// By segment.
     pub segments: BTreeMap<String, Estate>,
 }
@@ -21,7 +19,9 @@ pub struct Inheritance {
 /// The state of one segment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Estate {
-    /// The protocol's.
+    /// `metadata.uid` of the L2Network: one that was made again under its name inherits nothing.
+    pub uid: String,
+    /// The protocol's: the successor goes on as the same run.
     pub machine: protocol::Inheritance,
     /// The keys that are spoken for quietly.
     pub quiet: BTreeSet<Key>,

@@ -104,6 +104,13 @@ pub enum NoLink {
          L2Network"
     )]
     NoEthernet(String),
+    /// The interface that the segment was on is not there.
+    #[error(
+        "interface {0:?}, which the L2Network was on, is gone from this node, and no other has an \
+         address in one of its subnets; bring it back, or name another in spec.parent of the \
+         L2Network"
+    )]
+    Gone(String),
     /// There is nothing to go by.
     #[error(
         "no interface of this node has an address in a subnet of the L2Network, and there is no \
@@ -113,11 +120,20 @@ pub enum NoLink {
 }
 
 /// The interface that a segment is on: the one that the user named; else the one with an address
-/// in one of its subnets; else the one of the default route.
+/// in one of its subnets; else the one that it was on, `home`; and only if it was on none, the one of the
+/// default route, which may lead to another network.
+///
+/// So an interface that loses its address keeps the segment, and one that is gone is not replaced by any
+/// that nothing shows to be on the same network. The bond or bridge that an interface has become a part of
+/// is.
 ///
 /// # Errors
 /// [`NoLink`] if there is none that can speak ARP.
-pub fn choose<'a>(segment: &Segment, links: &'a [Link]) -> Result<&'a Link, NoLink> {
+pub fn choose<'a>(
+    segment: &Segment,
+    links: &'a [Link],
+    home: Option<&str>,
+) -> Result<&'a Link, NoLink> {
     if let Some(parent) = &segment.parent {
         let link = links.iter().find(|link| link.name == *parent);
         let link = link.ok_or_else(|| NoLink::Missing(parent.clone()))?;
@@ -129,22 +145,42 @@ pub fn choose<'a>(segment: &Segment, links: &'a [Link]) -> Result<&'a Link, NoLi
     let able = || links.iter().filter(|link| link.mac.is_some());
     // Somebody may have put a single service address on another interface: a whole subnet counts
     // for more.
+    let is_home = |link: &Link| Some(link.name.as_str()) == home;
     let in_subnet = able()
-        .filter_map(|link| Some((narrowness(segment, link)?, link.index, link)))
-        .min_by_key(|(narrowness, index, _)| (*narrowness, *index))
-        .map(|(_, _, link)| link);
+        .filter_map(|link| Some((narrowness(segment, link)?, link)))
+        .min_by_key(|(narrowness, link)| (*narrowness, !is_home(link), link.index));
+    if let Some(home) = home {
+        return match in_subnet {
+            Some((0, link)) => Ok(link),
+            _ => able()
+                .find(|link| is_home(link))
+                .map(|link| whole(link, links))
+                .ok_or_else(|| NoLink::Gone(home.to_owned())),
+        };
+    }
     let by_default_route = || {
         able()
             .filter_map(|link| Some((link.default_route?, link)))
             .min_by_key(|(metric, link)| (*metric, link.index))
             .map(|(_, link)| link)
     };
-    in_subnet.or_else(by_default_route).ok_or(NoLink::Unknown)
+    in_subnet
+        .map(|(_, link)| link)
+        .or_else(by_default_route)
+        .ok_or(NoLink::Unknown)
+}
+
+/// The bond, bridge or the like that a link is a part of, if that has Ethernet.
+fn whole<'a>(link: &'a Link, links: &'a [Link]) -> &'a Link {
+    let whole = link.stack.master;
+    let whole = whole.and_then(|index| links.iter().find(|link| link.index == index));
+    whole.filter(|whole| whole.mac.is_some()).unwrap_or(link)
 }
 
 /// The interface that a segment's VLAN is on: the one that the user named; else the one below an
-/// interface of that VLAN with an address in one of the subnets; else that of the default route,
-/// without its own VLAN. A part of a bond, bridge or the like is replaced by the whole.
+/// interface of that VLAN with an address in one of the subnets; else the one below the only
+/// interface of that VLAN, whoever has made it; else that of the default route, without its own VLAN. A part
+/// of a bond, bridge or the like is replaced by the whole.
 ///
 /// # Errors
 /// [`NoLink`] if there is none with Ethernet.
@@ -158,12 +194,17 @@ pub fn choose_parent<'a>(segment: &Segment, links: &'a [Link]) -> Result<&'a Lin
         }
         link
     };
-    let parent = match choose(segment, links)? {
+    let is_of_vlan = |link: &&Link| {
+        let id = link.stack.vlan.map(|vlan| vlan.id);
+        id.is_some() && id == segment.vlan
+    };
+    let mut of_vlan = links.iter().filter(is_of_vlan);
+    let home = of_vlan.next().filter(|_| of_vlan.next().is_none());
+    let parent = match choose(segment, links, home.map(|link| link.name.as_str()))? {
         link if segment.parent.is_some() => link,
         link => bare(link),
     };
-    let whole = parent.stack.master.and_then(by_index);
-    Ok(whole.filter(|whole| whole.mac.is_some()).unwrap_or(parent))
+    Ok(whole(parent, links))
 }
 
 /// The fewest host bits left out by an address of the link in a subnet of the segment: 0 for the

@@ -115,6 +115,8 @@ pub struct Metrics {
     pub lease_renew_failures: Counter,
     /// 0 while the service proxy says that it does not work.
     pub service_proxy: Gauge,
+    /// Services for which the service proxy was waited for in vain.
+    pub service_proxy_late: Counter,
     /// Seconds since the API server was last heard of.
     pub view_age: Gauge<f64, AtomicU64>,
 }
@@ -132,6 +134,7 @@ impl Default for Metrics {
             station: StationMetrics::default(),
             lease_renew_failures: Counter::default(),
             service_proxy: Gauge::default(),
+            service_proxy_late: Counter::default(),
             view_age: Gauge::default(),
         }
     }
@@ -185,6 +188,12 @@ impl Metrics {
             "l2_service_proxy_works",
             "0 while this node's service proxy says that it does not work",
             metrics.service_proxy.clone(),
+        );
+        registry.register(
+            "l2_service_proxy_late",
+            "Services with externalTrafficPolicy Local whose endpoint here the service proxy did not \
+             confirm in time",
+            metrics.service_proxy_late.clone(),
         );
         registry.register(
             "l2_api_view_age_seconds",

@@ -12,12 +12,12 @@ use k8s_openapi::api::core::v1::{ObjectReference, Service};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use mooring_common::k8s::ObjectKey;
 use mooring_common::l2_network::{self, InvalidL2Network, L2Network, Segment, SegmentNode, Voters};
-use mooring_common::names::{annotations, labels, taints as taint_keys};
+use mooring_common::names::{annotations as keys, labels, taints as taint_keys};
 use mooring_common::node_view::{NodeView, Readiness};
 use mooring_common::taints;
 
 use super::mac::Mac;
-use super::service_proxy::{Refused, ServiceProxy};
+use super::service_proxy::{Confirmed, Refused, ServiceProxy};
 use crate::livez::Recalled;
 use crate::vlan;
 
@@ -49,6 +49,8 @@ pub struct Snapshot {
     pub service_proxy: ServiceProxy,
     /// What it says of single Services, where it is asked.
     pub refused: Refused,
+    /// The Services of which it has confirmed that they have an endpoint here.
+    pub confirmed: Confirmed,
     /// What the process before this one has answered health checks from, where it counts until all is
     /// known anew.
     pub recalled: Option<Arc<Recalled>>,
@@ -87,7 +89,7 @@ impl Snapshot {
     #[must_use]
     pub fn draining(&self) -> bool {
         self.node.as_ref().is_some_and(|node| {
-            let maintenance = node.annotation(annotations::MAINTENANCE);
+            let maintenance = node.annotation(keys::MAINTENANCE);
             !node.carries_traffic()
                 || taints::has(&node.taints, taint_keys::OUT_OF_SERVICE)
                 || maintenance.is_some_and(|value| value != "false")
@@ -145,6 +147,8 @@ pub struct ServiceView {
     pub network: Option<String>,
     /// The addresses in its status, IPv4 first.
     pub addresses: Vec<IpAddr>,
+    /// The addresses that central has given it, by its annotation: none if that cannot be read whole.
+    pub recorded: Vec<IpAddr>,
     /// `spec.externalTrafficPolicy`.
     pub policy: TrafficPolicy,
     /// `spec.healthCheckNodePort`, 0 counting as absent.
@@ -186,13 +190,20 @@ impl ServiceView {
             .collect();
         addresses.sort_unstable();
         addresses.dedup();
+        let mut annotations = meta.annotations.unwrap_or_default();
+        let recorded = annotations.remove(keys::ALLOCATED_ADDRESSES);
+        let recorded = recorded.unwrap_or_default();
+        let recorded: Result<Vec<IpAddr>, _> = recorded
+            .split(',')
+            .map(|text| text.trim().parse())
+            .collect();
         Some(Self {
             uid: meta.uid.unwrap_or_default(),
-            network: meta
-                .annotations
-                .filter(|_| spec.load_balancer_class.is_none())
-                .and_then(|mut all| all.remove(annotations::ALLOCATED_NETWORK)),
+            network: annotations
+                .remove(keys::ALLOCATED_NETWORK)
+                .filter(|_| spec.load_balancer_class.is_none()),
             addresses,
+            recorded: recorded.unwrap_or_default(),
             policy: match spec.external_traffic_policy.as_deref() {
                 Some("Local") => TrafficPolicy::Local,
                 _ => TrafficPolicy::Cluster,
@@ -277,6 +288,8 @@ pub struct NetworkView {
     pub others: BTreeMap<String, Other>,
     /// Who votes.
     pub voters: Option<Voters>,
+    /// The next voters that each Node's daemon approves, by its name.
+    pub approvals: BTreeMap<String, Voters>,
 }
 
 /// Another Node on a segment, or a witness of it.
@@ -311,7 +324,10 @@ impl NetworkView {
                 entry = Some(node);
             } else {
                 let other = Other {
-                    address: node.address.and_then(|text| text.parse().ok()),
+                    address: node
+                        .address
+                        .and_then(|text| text.parse().ok())
+                        .filter(is_one_host),
                     mac: node.mac.and_then(|text| text.parse().ok()),
                     witness: node.witness,
                 };
@@ -323,9 +339,16 @@ impl NetworkView {
             entry,
             others,
             voters: status.voters,
+            approvals: status.approvals,
             uid: network.metadata.uid.unwrap_or_default(),
         }
     }
+}
+
+/// Whether it can be the address of another machine. Anybody who can write an entry can write any text.
+fn is_one_host(address: &IpAddr) -> bool {
+    let special = address.is_unspecified() || address.is_loopback() || address.is_multicast();
+    !special && !matches!(address, IpAddr::V4(address) if address.is_broadcast())
 }
 
 #[cfg(test)]

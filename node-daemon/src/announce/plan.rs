@@ -11,35 +11,32 @@ use mooring_common::k8s::ObjectKey;
 use mooring_common::l2_network::Segment;
 
 use super::observe::{ServiceView, Snapshot, TrafficPolicy};
-use super::protocol::{Candidates, Key, NodeId};
+use super::permitted::Check;
+use super::protocol::{Candidates, Group, Key, NodeId, Wanted};
+use super::service_proxy::is_awaited;
 
 /// All that should be announced, by L2Network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Assignment {
     /// By the L2Network's name; each that can be read has its place, be it empty.
-    pub segments: BTreeMap<String, BTreeMap<Key, Group>>,
+    pub segments: BTreeMap<String, BTreeMap<Key, Assigned>>,
 }
 
-/// Addresses that must be on one node, and who may have them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
-    /// Who may.
-    pub candidates: Candidates,
-    /// The addresses.
-    pub addresses: BTreeMap<IpAddr, Assigned>,
-}
-
-/// What is known about one address.
+/// One address: who may announce it, and what is known about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assigned {
+    /// Which.
+    pub address: IpAddr,
+    /// Who may, and what belongs together with it.
+    pub wanted: Wanted,
     /// The Services that have the address.
     pub services: BTreeSet<ObjectKey>,
     /// The router to tell about it first, if the segment has one.
     pub gateway: Option<IpAddr>,
 }
 
-/// Groups the addresses of all Services, and finds out who may announce each group. What nobody could
-/// serve is left out.
+/// Finds out who may announce the addresses of all Services, and which of them belong together. What
+/// nobody could serve is left out.
 #[must_use]
 pub fn assign(snapshot: &Snapshot) -> Assignment {
     let mut assignment = Assignment::default();
@@ -47,31 +44,45 @@ pub fn assign(snapshot: &Snapshot) -> Assignment {
         let Ok(segment) = &network.segment else {
             continue;
         };
-        let keys = groups(snapshot, &name.name, segment)
+        let check = Check::new(snapshot, network, segment);
+        let keys = groups(snapshot, &name.name, &check)
             .iter()
-            .filter_map(|sharers| group(snapshot, &name.name, segment, sharers))
+            .flat_map(|sharers| group(snapshot, &name.name, segment, sharers))
             .collect();
         assignment.segments.insert(name.name.clone(), keys);
     }
     assignment
 }
 
+/// The addresses of a group. It is named after the first of its Services, so that it stays the same when
+/// an address of it changes.
 fn group(
     snapshot: &Snapshot,
     name: &str,
     segment: &Segment,
     sharers: &[Sharer<'_>],
-) -> Option<(Key, Group)> {
+) -> Vec<(Key, Assigned)> {
+    let first = sharers.iter().map(|sharer| sharer.key).min();
+    let (Some(first), Some(candidates)) = (first, candidates(snapshot, sharers)) else {
+        return Vec::new();
+    };
+    let wanted = Wanted {
+        candidates,
+        group: Group::of(&first.to_string()),
+        ready: !sharers
+            .iter()
+            .any(|sharer| is_awaited(snapshot, sharer.key, sharer.service)),
+    };
     let addresses: BTreeSet<IpAddr> = sharers
         .iter()
         .flat_map(|sharer| sharer.addresses.iter().copied())
         .collect();
-    let key = Key::of(name, *addresses.first()?);
-    let candidates = candidates(snapshot, sharers)?;
-    let addresses = addresses
+    addresses
         .into_iter()
         .map(|address| {
             let assigned = Assigned {
+                address,
+                wanted: wanted.clone(),
                 services: sharers
                     .iter()
                     .filter(|sharer| sharer.addresses.contains(&address))
@@ -79,28 +90,23 @@ fn group(
                     .collect(),
                 gateway: segment.gateway_of(address),
             };
-            (address, assigned)
+            (Key::of(name, address), assigned)
         })
-        .collect();
-    let group = Group {
-        candidates,
-        addresses,
-    };
-    Some((key, group))
+        .collect()
 }
 
 impl Assignment {
-    /// The groups of a segment.
-    pub fn of<'a>(&'a self, segment: &str) -> impl Iterator<Item = (Key, &'a Group)> + 'a {
-        let groups = self.segments.get(segment).into_iter().flatten();
-        groups.map(|(key, group)| (*key, group))
+    /// The addresses of a segment.
+    pub fn of<'a>(&'a self, segment: &str) -> impl Iterator<Item = (Key, &'a Assigned)> + 'a {
+        let addresses = self.segments.get(segment).into_iter().flatten();
+        addresses.map(|(key, assigned)| (*key, assigned))
     }
 
     /// What is known about one address.
     #[must_use]
     pub fn get(&self, segment: &str, address: IpAddr) -> Option<&Assigned> {
-        self.of(segment)
-            .find_map(|(_, group)| group.addresses.get(&address))
+        let mut addresses = self.of(segment).map(|(_, assigned)| assigned);
+        addresses.find(|assigned| assigned.address == address)
     }
 }
 
@@ -112,15 +118,10 @@ struct Sharer<'a> {
 }
 
 /// The Services on a segment, those that share an address (directly, or through others) together:
-/// an address that two nodes answered for would reach neither Service whole.
+/// all are to be served where it is.
 ///
-/// What lies in none of the segment's subnets central cannot have allocated, whatever a Service's
-/// status says. Its ranges are not asked: what a Service holds outlives them.
-fn groups<'a>(snapshot: &'a Snapshot, name: &str, segment: &Segment) -> Vec<Vec<Sharer<'a>>> {
-    let on_segment = |address: &IpAddr| {
-        let mut subnets = segment.subnets.iter();
-        subnets.any(|(subnet, _)| subnet.contains(address))
-    };
+/// What central cannot have given is left out, whatever a Service's status says.
+fn groups<'a>(snapshot: &'a Snapshot, name: &str, check: &Check<'_>) -> Vec<Vec<Sharer<'a>>> {
     let mut groups: Vec<Option<Vec<Sharer<'a>>>> = Vec::new();
     let mut group_of: BTreeMap<IpAddr, usize> = BTreeMap::new();
     for (key, service) in snapshot.services.iter() {
@@ -131,7 +132,7 @@ fn groups<'a>(snapshot: &'a Snapshot, name: &str, segment: &Segment) -> Vec<Vec<
             .addresses
             .iter()
             .copied()
-            .filter(on_segment)
+            .filter(|address| check.refusal(service, *address).is_none())
             .collect();
         if addresses.is_empty() {
             continue;

@@ -18,7 +18,7 @@ pub mod time;
 pub mod view;
 
 pub use self::decision::{
-    Cause, Decision, Destination, Path, Request, Transition, Transmit, Voice,
+    Cause, Consent, Decision, Destination, Path, Request, Transition, Transmit, Voice,
 };
 pub use self::machine::{Inheritance, Machine};
 pub use self::message::{
@@ -27,4 +27,4 @@ pub use self::message::{
 };
 pub use self::parameters::{Parameters, Rules};
 pub use self::time::Moment;
-pub use self::view::{ApiAnswer, Candidates, Local, View};
+pub use self::view::{ApiAnswer, Candidates, Group, Local, View, Wanted};

@@ -2,7 +2,8 @@
 //!
 //! # Guarantees
 //! * Voters are read by quorum reads, and replaced only if they are still of the generation that was
-//!   looked at.
+//!   looked at, and if enough nodes approve what replaces them: see [`Consent`].
+//! * Nothing is asked of, or written to, another L2Network of the same name.
 //! * An answer takes a second at most, and none is made up: what is not known is
 //!   [`ApiAnswer::Unreachable`].
 //! * A Lease stands still if two readings at least 30 s apart, by this node's monotonic clock, found it
@@ -23,7 +24,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::herald::manager;
-use super::protocol::{ApiAnswer, NodeId, Request, VoterSet};
+use super::protocol::{ApiAnswer, Consent, NodeId, Request, VoterSet};
 use super::segments::voter_set;
 
 /// How long one request may take.
@@ -48,6 +49,9 @@ pub enum RegistryError {
          written its entry there"
     )]
     Nameless(u64),
+    /// It was deleted, and there is another of its name.
+    #[error("the L2Network is not the one that was asked about: its UID is {0}")]
+    Another(String),
     /// Others were faster too often.
     #[error("others wrote the L2Network's status {TRIES} times meanwhile")]
     Busy,
@@ -61,6 +65,18 @@ pub struct Registry {
     node_name: String,
     manager: String,
     seen: Arc<Mutex<BTreeMap<String, Seen>>>,
+    /// All names that were ever read: who votes may not be in the status any more if the API server
+    /// has gone back.
+    names: Arc<Mutex<BTreeMap<NodeId, String>>>,
+}
+
+/// An L2Network that is asked about.
+#[derive(Clone, Copy, Debug)]
+pub struct About<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its `metadata.uid`; empty: not known.
+    pub uid: &'a str,
 }
 
 /// A Lease as it was read.
@@ -82,72 +98,87 @@ impl Registry {
             node_name: node_name.to_owned(),
             manager: manager(node_name),
             seen: Arc::default(),
+            names: Arc::default(),
         }
     }
 
     /// Answers one question about a segment. `names` are Nodes that may be asked about.
     pub async fn answer(
         &self,
-        segment: &str,
+        about: About<'_>,
         request: Request,
         names: &BTreeMap<NodeId, String>,
     ) -> ApiAnswer {
+        self.learn(names.clone());
         let result = match request {
-            Request::ReadVoters => self.read_voters(segment).await,
-            Request::Propose { replacing, voters } => {
-                self.propose(segment, replacing, &voters).await
-            }
+            Request::ReadVoters => self.read_voters(about).await,
+            Request::Propose {
+                replacing,
+                voters,
+                consent,
+            } => self.propose(about, replacing, &voters, &consent).await,
+            Request::Approve(voters) => self.approve(about, &voters).await,
             Request::ReadLeases(nodes) => self.leases_unchanged(&nodes, names).await,
         };
         result.unwrap_or_else(|error| {
-            let error = &error as &dyn std::error::Error;
+            let (segment, error) = (about.name, &error as &dyn std::error::Error);
             tracing::debug!(segment, error, "the API server has no answer");
             ApiAnswer::Unreachable
         })
     }
 
-    async fn read(&self, segment: &str) -> Result<L2Network, RegistryError> {
+    async fn read(&self, about: About<'_>) -> Result<L2Network, RegistryError> {
         // Without a resourceVersion the API server answers as a majority of etcd's members have it.
-        within(self.networks.get(segment)).await
+        let network = within(self.networks.get(about.name)).await?;
+        let uid = network.metadata.uid.as_deref().unwrap_or_default();
+        if !about.uid.is_empty() && uid != about.uid {
+            return Err(RegistryError::Another(uid.to_owned()));
+        }
+        self.learn(names_in(&network, &self.node_name));
+        Ok(network)
     }
 
-    async fn read_voters(&self, segment: &str) -> Result<ApiAnswer, RegistryError> {
-        let network = self.read(segment).await?;
+    fn learn(&self, names: BTreeMap<NodeId, String>) {
+        let mut known = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        known.extend(names);
+    }
+
+    async fn read_voters(&self, about: About<'_>) -> Result<ApiAnswer, RegistryError> {
+        let network = self.read(about).await?;
         Ok(ApiAnswer::Voters(voters_of(&network)))
     }
 
     async fn propose(
         &self,
-        segment: &str,
+        about: About<'_>,
         replacing: u64,
         wanted: &VoterSet,
+        consent: &Consent,
     ) -> Result<ApiAnswer, RegistryError> {
+        let segment = about.name;
         for _ in 0..TRIES {
-            let network = self.read(segment).await?;
+            let network = self.read(about).await?;
             let current = voters_of(&network);
             if current.generation != replacing {
                 return Ok(ApiAnswer::Conflict(current));
             }
-            let voters = self.named(&network, wanted)?;
-            let mut status = json!({ "voters": voters });
-            if voters.primary.is_none()
-                && let Some(voters) = status.get_mut("voters").and_then(|v| v.as_object_mut())
-            {
-                // In a merge patch, what is not named stays.
-                voters.insert("primary".to_owned(), serde_json::Value::Null);
+            let voters = self.named(wanted)?;
+            let approving = self.approving(&network, &voters);
+            if !suffices(consent, &approving, wanted, &current) {
+                if !approves(&network, &self.node_name, &voters) {
+                    self.write_approval(about, &voters).await?;
+                }
+                return Ok(ApiAnswer::Awaiting(wanted.clone()));
             }
-            let patch = Patch::Merge(json!({
+            let patch = json!({
                 "metadata": { "resourceVersion": network.metadata.resource_version },
-                "status": status,
-            }));
-            let params = PatchParams {
-                field_manager: Some(self.manager.clone()),
-                ..PatchParams::default()
-            };
-            let written = within(self.networks.patch_status(segment, &params, &patch)).await;
-            match written {
-                Ok(_) => {
-                    tracing::info!(segment, ?voters, "the segment has other voters");
+                // What was approved for the set that was is void.
+                "status": { "voters": as_patch(&voters), "approvals": null },
+            });
+            match self.write(segment, patch).await {
+                Ok(()) => {
+                    let voters = voters.nodes.join(" ");
+                    tracing::info!(segment, voters, "the segment has other voters");
                     return Ok(ApiAnswer::Written(wanted.clone()));
                 }
                 Err(RegistryError::Api(error)) if classify(&error) == ApiFailure::Conflict => {}
@@ -164,9 +195,56 @@ impl Registry {
         Err(RegistryError::Busy)
     }
 
-    /// The names of these voters, as far as the status knows them.
-    fn named(&self, network: &L2Network, wanted: &VoterSet) -> Result<Voters, RegistryError> {
-        let names = names_in(network, &self.node_name);
+    async fn approve(
+        &self,
+        about: About<'_>,
+        wanted: &VoterSet,
+    ) -> Result<ApiAnswer, RegistryError> {
+        self.write_approval(about, &self.named(wanted)?).await?;
+        Ok(ApiAnswer::Approved)
+    }
+
+    /// Says that this node approves these. Nobody else writes that, so that nothing is compared.
+    async fn write_approval(&self, about: About<'_>, voters: &Voters) -> Result<(), RegistryError> {
+        let mut patch = json!({
+            "status": { "approvals": { self.node_name.as_str(): as_patch(voters) } },
+        });
+        if !about.uid.is_empty()
+            && let Some(patch) = patch.as_object_mut()
+        {
+            patch.insert("metadata".to_owned(), json!({ "uid": about.uid }));
+        }
+        self.write(about.name, patch).await?;
+        let segment = about.name;
+        tracing::info!(segment, ?voters, "other voters are approved");
+        Ok(())
+    }
+
+    async fn write(&self, segment: &str, patch: serde_json::Value) -> Result<(), RegistryError> {
+        let params = PatchParams {
+            field_manager: Some(self.manager.clone()),
+            ..PatchParams::default()
+        };
+        let patch = Patch::Merge(patch);
+        within(self.networks.patch_status(segment, &params, &patch))
+            .await
+            .map(drop)
+    }
+
+    /// Who approves these, this node among them.
+    fn approving(&self, network: &L2Network, voters: &Voters) -> BTreeSet<NodeId> {
+        let approvals = network.status.iter().flat_map(|status| &status.approvals);
+        approvals
+            .filter(|(_, approved)| *approved == voters)
+            .map(|(name, _)| name.as_str())
+            .chain([self.node_name.as_str()])
+            .map(NodeId::of)
+            .collect()
+    }
+
+    /// The names of these voters, as far as they are known.
+    fn named(&self, wanted: &VoterSet) -> Result<Voters, RegistryError> {
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let name = |node: &NodeId| {
             let name = names.get(node).cloned();
             name.ok_or(RegistryError::Nameless(node.0))
@@ -243,6 +321,38 @@ async fn within<T>(
         Ok(result) => Ok(result?),
         Err(_) => Err(RegistryError::Silent),
     }
+}
+
+/// Whether enough nodes approve what is wanted in the place of what is stored.
+fn suffices(
+    consent: &Consent,
+    approving: &BTreeSet<NodeId>,
+    wanted: &VoterSet,
+    stored: &VoterSet,
+) -> bool {
+    let most =
+        |of: &BTreeSet<NodeId>| of.is_empty() || of.intersection(approving).count() * 2 > of.len();
+    let all = wanted.voters.is_subset(approving);
+    match consent {
+        Consent::Own => true,
+        // Where most of those that are stored are gone, the admission policy asks for all.
+        Consent::Most(served) => most(served) && (most(&stored.voters) || all),
+        Consent::All => all,
+    }
+}
+
+fn approves(network: &L2Network, node: &str, voters: &Voters) -> bool {
+    let status = network.status.as_ref();
+    status.is_some_and(|status| status.approvals.get(node) == Some(voters))
+}
+
+/// In a merge patch, what is not named stays.
+fn as_patch(voters: &Voters) -> serde_json::Value {
+    json!({
+        "generation": voters.generation,
+        "nodes": voters.nodes,
+        "primary": voters.primary,
+    })
 }
 
 fn voters_of(network: &L2Network) -> VoterSet {

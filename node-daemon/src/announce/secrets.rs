@@ -2,7 +2,7 @@
 //!
 //! They come from a file or a folder (a Secret that is mounted), and are replaced while the daemon
 //! runs: a new one is put in front, and once all daemons have it they sign with it; then the old one
-//! can be taken away.
+//! can be taken away. Where all of them are replaced at once, the old ones still count for some minutes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,9 +14,13 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
 
 use super::protocol::{Heartbeat, KeyId};
 
+/// For how long secrets still count that all at once are not in the file any more. The kubelet takes
+/// up to two minutes to show a change to each Pod.
+const REPLACED_COUNT: Duration = Duration::from_secs(300);
 /// How often the file is looked at for a change.
 const POLL: Duration = Duration::from_secs(5);
 /// The shortest secret that is taken, in bytes.
@@ -59,8 +63,7 @@ pub enum SecretsError {
     },
     /// There is none.
     #[error(
-        "--heartbeat-key-file: there is no secret in {}; write at least one, or leave the flag out \
-         to send heartbeats unsigned", path.display()
+        "--heartbeat-key-file: there is no secret in {}; write at least one", path.display()
     )]
     Empty {
         /// Which.
@@ -148,7 +151,8 @@ impl Secret {
     }
 }
 
-/// The secrets that are held, newest first. Without any, messages are neither signed nor verified.
+/// The secrets that are held, newest first. Without any, messages are neither signed nor verified, and
+/// a daemon takes part in segments only if it is told that it may.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ring(Vec<Secret>);
 
@@ -212,6 +216,17 @@ impl Ring {
         self.0.is_empty()
     }
 
+    /// Whether these take the place of others, and none of those is kept.
+    fn replaces(&self, others: &Self) -> bool {
+        !others.is_empty() && !self.0.iter().any(|secret| others.0.contains(secret))
+    }
+
+    /// These, and others that are older, as far as there is room.
+    fn and(&self, older: &Self) -> Self {
+        let all = self.0.iter().chain(&older.0);
+        Self::new(all.take(Heartbeat::MOST_SECRETS).cloned())
+    }
+
     /// What names the secrets, newest first.
     #[must_use]
     pub fn ids(&self) -> Vec<KeyId> {
@@ -257,9 +272,12 @@ fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Keeps `ring` as the file has it, for as long as the future is polled. What cannot be read is
-/// logged, and the last secrets stand.
+/// logged, and the last secrets stand. So do, for `REPLACED_COUNT`, secrets of which the file has
+/// none any more: other daemons see the change up to two minutes earlier or later.
 pub async fn follow(path: PathBuf, ring: Arc<ArcSwap<Ring>>) {
     let mut fault = None;
+    let mut in_file = Ring::clone(&ring.load());
+    let mut replaced: Option<(Ring, Instant)> = None;
     loop {
         tokio::time::sleep(POLL).await;
         let from = path.clone();
@@ -267,9 +285,24 @@ pub async fn follow(path: PathBuf, ring: Arc<ArcSwap<Ring>>) {
         match read {
             Ok(Ok(now)) => {
                 fault = None;
-                if **ring.load() != now {
-                    tracing::info!(secrets = now.0.len(), "the heartbeat secrets have changed");
-                    ring.store(Arc::new(now));
+                if now.replaces(&in_file) {
+                    let before = std::mem::replace(&mut in_file, now);
+                    replaced = Some((before, Instant::now() + REPLACED_COUNT));
+                } else if now != in_file {
+                    in_file = now;
+                    replaced = None;
+                }
+                replaced = replaced.filter(|(_, until)| Instant::now() < *until);
+                let wanted = match &replaced {
+                    Some((before, _)) => in_file.and(before),
+                    None => in_file.clone(),
+                };
+                if **ring.load() != wanted {
+                    tracing::info!(
+                        secrets = wanted.0.len(),
+                        "the heartbeat secrets have changed"
+                    );
+                    ring.store(Arc::new(wanted));
                 }
             }
             Ok(Err(error)) => {

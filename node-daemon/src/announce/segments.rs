@@ -29,10 +29,16 @@ pub enum Role<'a> {
     Awaiting(String),
     /// It is not on the segment, and only votes there.
     Witness,
+    /// It is on the segment, and takes no part: it has no key to sign heartbeats with.
+    Keyless,
 }
 
 /// The segments that this Node has a part in.
 pub type Footing<'a> = BTreeMap<String, Role<'a>>;
+
+/// The interfaces that segments were on, by the L2Network's name; `None` where there was none, or where
+/// the L2Network itself says which.
+pub type Homes = BTreeMap<String, Option<String>>;
 
 /// The part that this Node plays on each segment, where it plays one. `witness_of` are the segments
 /// that it shall be a witness of, as far as it is not on them.
@@ -43,6 +49,7 @@ pub fn footing<'a>(
     snapshot: &Snapshot,
     links: &'a [Link],
     witness_of: &BTreeSet<String>,
+    homes: &Homes,
 ) -> Footing<'a> {
     let Some(node) = &snapshot.node else {
         return BTreeMap::new();
@@ -54,7 +61,8 @@ pub fn footing<'a>(
         .filter_map(|(key, network)| {
             let segment = network.segment.as_ref().ok()?;
             let role = if segment.includes(&labels) {
-                interface(segment, links, snapshot)
+                let home = homes.get(&key.name).cloned().flatten();
+                interface(segment, links, snapshot, home.as_deref())
             } else if witness_of.contains(&key.name) {
                 Role::Witness
             } else {
@@ -65,9 +73,45 @@ pub fn footing<'a>(
         .collect()
 }
 
-fn interface<'a>(segment: &Segment, links: &'a [Link], snapshot: &Snapshot) -> Role<'a> {
+/// The same for a daemon that has no key to sign heartbeats with, and must not go without: it takes
+/// part in no segment, and says so of those that it is on.
+#[must_use]
+pub fn without_key(footing: Footing<'_>) -> Footing<'_> {
+    let silent = footing.into_iter().filter_map(|(name, role)| match role {
+        Role::Witness => None,
+        Role::Speaker(_) | Role::Hindered(_) | Role::Awaiting(_) | Role::Keyless => {
+            Some((name, Role::Keyless))
+        }
+    });
+    silent.collect()
+}
+
+/// What is remembered of interfaces: of L2Networks that are there, as of before, or as the status of the
+/// L2Network says, which outlives the machine's start.
+#[must_use]
+pub fn homes(snapshot: &Snapshot, before: &Homes) -> Homes {
+    let home = |name: &String, network: &NetworkView| {
+        let segment = network.segment.as_ref().ok()?;
+        if segment.vlan.is_some() || segment.parent.is_some() {
+            return None;
+        }
+        let entry = || network.entry.as_ref()?.interface.clone();
+        before.get(name).cloned().unwrap_or_else(entry)
+    };
+    let networks = snapshot.networks.iter();
+    networks
+        .map(|(key, network)| (key.name.clone(), home(&key.name, network)))
+        .collect()
+}
+
+fn interface<'a>(
+    segment: &Segment,
+    links: &'a [Link],
+    snapshot: &Snapshot,
+    home: Option<&str>,
+) -> Role<'a> {
     let Some(id) = segment.vlan else {
-        let chosen = choose(segment, links);
+        let chosen = choose(segment, links, home);
         return chosen.map_or_else(|fault| Role::Hindered(fault.to_string()), Role::Speaker);
     };
     let parent = match choose_parent(segment, links) {
@@ -137,29 +181,27 @@ pub fn orders(
                 Role::Speaker(link) => Some(*link),
                 // As if its link were down: it is up again in a moment.
                 Role::Witness | Role::Awaiting(_) => None,
-                Role::Hindered(_) => return None,
+                Role::Hindered(_) | Role::Keyless => return None,
             };
             let key = mooring_common::k8s::ObjectKey::cluster_wide(name.as_str());
             let network = snapshot.networks.get(&key)?;
             let segment = network.segment.as_ref().ok()?;
             let addresses: BTreeMap<_, BTreeMap<IpAddr, Option<IpAddr>>> = assignment
                 .of(name)
-                .map(|(key, group)| {
-                    let routers = group.addresses.iter();
-                    let routers = routers.map(|(address, assigned)| (*address, assigned.gateway));
-                    (key, routers.collect())
-                })
+                .map(|(key, assigned)| (key, [(assigned.address, assigned.gateway)].into()))
                 .collect();
             let service_addresses = || addresses.values().flat_map(BTreeMap::keys).copied();
             let orders = Orders {
+                uid: network.uid.clone(),
                 attachment: link.and_then(attachment),
                 witness: matches!(role, Role::Witness),
                 view: View {
                     keys: assignment
                         .of(name)
-                        .map(|(key, group)| (key, group.candidates.clone()))
+                        .map(|(key, assigned)| (key, assigned.wanted.clone()))
                         .collect(),
                     voters: Some(voter_set(network.voters.as_ref())),
+                    approvals: approvals(network),
                     known: contacts(network, here.heartbeat_port),
                 },
                 groups: groups(service_addresses()),
@@ -202,6 +244,11 @@ pub fn voter_set(voters: Option<&Voters>) -> VoterSet {
         voters: voters.nodes.iter().map(|name| NodeId::of(name)).collect(),
         primary: voters.primary.as_deref().map(NodeId::of),
     })
+}
+
+fn approvals(network: &NetworkView) -> BTreeMap<NodeId, VoterSet> {
+    let of = |(name, voters): (&String, &Voters)| (NodeId::of(name), voter_set(Some(voters)));
+    network.approvals.iter().map(of).collect()
 }
 
 fn contacts(network: &NetworkView, port: u16) -> BTreeMap<NodeId, Contact> {
@@ -341,15 +388,13 @@ pub enum Step {
 /// changes, is none.
 #[must_use]
 pub fn steps(running: &AllOrders, wanted: &AllOrders) -> Plan<Step> {
-    let closing = running
-        .keys()
-        .filter(|segment| !wanted.contains_key(*segment))
-        .map(|segment| Step::Close {
-            segment: segment.clone(),
-        });
+    let closing = closed(running, wanted).map(|segment| Step::Close {
+        segment: segment.clone(),
+    });
     let others = wanted.iter().filter_map(|(segment, orders)| {
         let (segment, orders) = (segment.clone(), Arc::clone(orders));
-        match running.get(&segment) {
+        let before = running.get(&segment);
+        match before.filter(|before| before.uid == orders.uid) {
             None => Some(Step::Open { segment, orders }),
             Some(before)
                 if before.attachment != orders.attachment
@@ -365,6 +410,16 @@ pub fn steps(running: &AllOrders, wanted: &AllOrders) -> Plan<Step> {
         }
     });
     closing.chain(others).collect()
+}
+
+/// The segments that are left; an L2Network that was made again under its name is another one.
+pub fn closed<'a>(running: &'a AllOrders, wanted: &AllOrders) -> impl Iterator<Item = &'a String> {
+    let stays = |(segment, orders): &(&String, &Arc<Orders>)| {
+        let now = wanted.get(*segment);
+        now.is_some_and(|now| now.uid == orders.uid)
+    };
+    let closed = running.iter().filter(move |known| !stays(known));
+    closed.map(|(segment, _)| segment)
 }
 
 fn service_addresses(orders: &Orders) -> BTreeSet<IpAddr> {

@@ -5,6 +5,7 @@
 //! proxy, which says nothing; so only the answer that it does not work counts. What it says goes into
 //! the [`super::Snapshot`], so that addresses and health checks follow it together.
 
+mod endpoints;
 mod services;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -20,6 +21,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+pub use self::endpoints::{Confirmed, follow as follow_endpoints, is_awaited};
 pub use self::services::{Refused, follow as follow_services};
 
 /// Where kube-proxy answers, unless it is told otherwise.
@@ -183,7 +185,7 @@ mod tests {
         address
     }
 
-    const WELL: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+    pub(super) const WELL: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
     pub(super) const SICK: &str = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
 
     async fn nobody() -> SocketAddr {

@@ -126,6 +126,8 @@ pub struct Speaker {
     kernel_answers: bool,
     /// The keys that are spoken for.
     voices: BTreeMap<Key, Voice>,
+    /// Since when each of them is.
+    since: BTreeMap<Key, Moment>,
     /// The addresses that we have said to speak for.
     speaking: BTreeSet<IpAddr>,
     agenda: Agenda,
@@ -146,6 +148,7 @@ impl Speaker {
             members: BTreeSet::new(),
             kernel_answers: false,
             voices: BTreeMap::new(),
+            since: BTreeMap::new(),
             speaking: BTreeSet::new(),
             agenda: Agenda::new(seed),
             answers: VecDeque::new(),
@@ -226,6 +229,7 @@ impl Speaker {
             _ => Occasion::Begin,
         };
         self.voices.insert(key, beginning.voice);
+        self.since.insert(key, now);
         for address in self.group(key) {
             self.begin_address(address, beginning, occasion, now);
         }
@@ -268,6 +272,7 @@ impl Speaker {
 
     /// Says nothing more about a key.
     pub fn stop(&mut self, key: Key, cause: Cause) {
+        self.since.remove(&key);
         if self.voices.remove(&key).is_some() {
             for address in self.group(key) {
                 self.stop_address(address, cause);
@@ -279,6 +284,12 @@ impl Speaker {
     #[must_use]
     pub const fn voices(&self) -> &BTreeMap<Key, Voice> {
         &self.voices
+    }
+
+    /// The key that an address belongs to.
+    #[must_use]
+    pub fn key_of(&self, address: IpAddr) -> Option<Key> {
+        self.keys.get(&address).copied()
     }
 
     /// The addresses that are spoken for.
@@ -296,8 +307,15 @@ impl Speaker {
             .collect()
     }
 
-    /// Takes in a frame from the segment.
-    pub fn frame_received(&mut self, frame: &[u8], mandate: &impl Mandate, now: Moment) -> Heard {
+    /// Takes in a frame that came to the segment's interface at that time. A question that came before
+    /// the address was ours is not answered: who spoke then has answered it.
+    pub fn frame_received(
+        &mut self,
+        frame: &[u8],
+        came: Moment,
+        mandate: &impl Mandate,
+        now: Moment,
+    ) -> Heard {
         let Some(own) = self.own else {
             return Heard::default();
         };
@@ -312,7 +330,9 @@ impl Speaker {
             self.contest(claim, now);
         }
         let question = heard.question.filter(|question| {
-            question.asker_mac != own && self.permits(question.target, mandate, now)
+            question.asker_mac != own
+                && self.permits(question.target, mandate, now)
+                && self.spoke_at(question.target, came)
         });
         if !self.kernel_answers {
             let answers = question.map(|question| (question, own));
@@ -377,6 +397,14 @@ impl Speaker {
     fn permits(&self, address: IpAddr, mandate: &impl Mandate, now: Moment) -> bool {
         let key = self.keys.get(&address);
         key.is_some_and(|key| self.voices.contains_key(key) && mandate.permits(*key, now))
+    }
+
+    /// Whether the address was spoken for at that time. A right that has run out does not come back, so
+    /// that who has begun before has had it all the time.
+    fn spoke_at(&self, address: IpAddr, at: Moment) -> bool {
+        let key = self.keys.get(&address);
+        let since = key.and_then(|key| self.since.get(key));
+        since.is_some_and(|since| *since <= at)
     }
 
     fn begin_address(

@@ -15,13 +15,13 @@ use tokio::sync::watch;
 
 use super::links::Link;
 use super::protocol::{Key, View};
-use super::segments::{attachment, groups};
+use super::segments::{Homes, attachment, groups};
 use super::station::{AllOrders, Orders};
 
 /// The file's name in the folder of its Node.
 const NAME: &str = "segments.json";
 /// The version of what is in it. Another is not read.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What is known of all segments.
 ///
@@ -34,11 +34,15 @@ pub struct State {
     /// Whether admission policies kept the daemon to its own Node, or it was told not to ask.
     may_write: bool,
     segments: BTreeMap<String, Known>,
+    /// The interfaces that segments were on.
+    homes: Homes,
 }
 
 /// What is known of one segment. What is found out without the API server is not kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Known {
+    /// `metadata.uid` of the L2Network.
+    uid: String,
     /// The interface that it is on; `None`: the Node is a witness.
     interface: Option<String>,
     view: View,
@@ -59,13 +63,19 @@ struct Known {
 impl State {
     /// What is worth keeping of these orders, each with the interface that it is about.
     #[must_use]
-    pub fn of(node: &str, orders: &AllOrders, interfaces: &BTreeMap<String, String>) -> Self {
+    pub fn of(
+        node: &str,
+        orders: &AllOrders,
+        interfaces: &BTreeMap<String, String>,
+        homes: &Homes,
+    ) -> Self {
         let segments = orders.iter().filter_map(|(name, orders)| {
             let interface = interfaces.get(name).cloned();
             if interface.is_none() && !orders.witness {
                 return None;
             }
             let known = Known {
+                uid: orders.uid.clone(),
                 interface,
                 view: orders.view.clone(),
                 addresses: orders.addresses.clone(),
@@ -86,7 +96,14 @@ impl State {
             node: node.to_owned(),
             may_write: true,
             segments: segments.collect(),
+            homes: homes.clone(),
         }
+    }
+
+    /// The interfaces that segments were on.
+    #[must_use]
+    pub fn homes(self) -> Homes {
+        self.homes
     }
 
     /// The orders that follow from what was known, with the interfaces as they are now.
@@ -97,6 +114,7 @@ impl State {
             let link = link.and_then(|name| links.iter().find(|link| link.name == *name));
             let service_addresses = known.addresses.values().flat_map(BTreeMap::keys);
             Orders {
+                uid: known.uid.clone(),
                 attachment: link.and_then(attachment),
                 witness: known.interface.is_none(),
                 view: known.view.clone(),
@@ -219,7 +237,7 @@ pub fn replace(folder: &Path, name: &str, content: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::super::mac::Mac;
-    use super::super::protocol::{Candidates, NodeId, VoterSet};
+    use super::super::protocol::{Candidates, NodeId, VoterSet, Wanted};
     use super::*;
 
     fn link(up: bool) -> Link {
@@ -237,6 +255,7 @@ mod tests {
     fn orders() -> AllOrders {
         let key = Key::of("lan", "192.0.2.17".parse().unwrap());
         let mut orders = Orders {
+            uid: "3f1a".to_owned(),
             attachment: attachment(&link(true)),
             kernel_answers: true,
             tells_routers: true,
@@ -254,7 +273,7 @@ mod tests {
             .into(),
         );
         let only = Candidates::Only([NodeId::of("n1")].into());
-        orders.view.keys.insert(key, only);
+        orders.view.keys.insert(key, Wanted::alone(key, only));
         orders.view.voters = Some(VoterSet {
             generation: 3,
             voters: [NodeId::of("n1"), NodeId::of("n2")].into(),
@@ -278,7 +297,8 @@ mod tests {
 
     fn state() -> State {
         let interfaces = [("lan".to_owned(), "eth0".to_owned())].into();
-        State::of("n1", &orders(), &interfaces)
+        let homes = [("lan".to_owned(), Some("eth0".to_owned()))].into();
+        State::of("n1", &orders(), &interfaces, &homes)
     }
 
     #[test]
@@ -289,6 +309,8 @@ mod tests {
         write(&folder, &state()).unwrap();
         let found = read(&folder, "n1").unwrap();
         assert_eq!(found.orders(&[link(true)], true, false), orders());
+        let home = found.homes().remove("lan").flatten();
+        assert_eq!(home.as_deref(), Some("eth0"));
         assert_eq!(read(&folder, "n2"), None, "it is another Node's");
     }
 

@@ -6,9 +6,12 @@
 //! from a slot that always holds the newest, so that there is nothing to queue and nothing to
 //! overflow, and is woken through a socket pair.
 
+mod priority;
 mod rights;
 mod roster;
 mod segment;
+mod stepped;
+mod system;
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,13 +26,16 @@ use arc_swap::ArcSwap;
 use tokio::sync::mpsc;
 
 pub use self::rights::{Place, Rights};
+pub use self::stepped::SteppedStation;
+use self::system::Kernel;
+pub use self::system::{Hear, HearFrame, NodeNetworkSocket, SegmentSockets, System};
 use self::worker::Worker;
 use super::inheritance::Inheritance;
 use super::mac::Mac;
 use super::metrics::Metrics;
 use super::protocol::{
-    ApiAnswer, Cause, Contact, Epoch, Flags, Incarnation, Key, KeyId, Moment, NodeId, Parameters,
-    Request, Transition, View,
+    ApiAnswer, Cause, Contact, Epoch, Flags, Key, KeyId, Moment, NodeId, Parameters, Request,
+    Transition, View,
 };
 use super::secrets::Ring;
 use super::wire::Wire;
@@ -49,13 +55,16 @@ pub struct Attachment {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "they are independent facts")]
 pub struct Orders {
+    /// `metadata.uid` of the L2Network: what tells its segment from all others, in this cluster or in
+    /// another one.
+    pub uid: String,
     /// The interface to speak on; `None` while it is down, and for a witness.
     pub attachment: Option<Attachment>,
     /// It takes part over the node network only.
     pub witness: bool,
     /// What the API objects say.
     pub view: View,
-    /// What each key stands for: its addresses, each with the router to tell first.
+    /// What each key stands for: its address, with the router to tell first.
     pub addresses: BTreeMap<Key, BTreeMap<IpAddr, Option<IpAddr>>>,
     /// Groups to be in, so that questions already arrive when an address becomes ours.
     pub groups: BTreeSet<Ipv6Addr>,
@@ -88,6 +97,7 @@ pub struct Orders {
 impl Default for Orders {
     fn default() -> Self {
         Self {
+            uid: String::new(),
             attachment: None,
             witness: false,
             view: View::default(),
@@ -150,8 +160,9 @@ pub enum Report {
         /// Where it is.
         mac: Mac,
     },
-    /// The API server is to be asked; the answer goes to [`Station::answer`] with this moment.
-    Ask(Request, Moment),
+    /// The API server is to be asked about the L2Network of this UID; the answer goes to
+    /// [`Station::answer`] with this moment.
+    Ask(Request, Moment, String),
     /// The members, this one included, after a change.
     Members(Arc<Vec<Member>>),
     /// Something happened that is logged.
@@ -199,8 +210,6 @@ pub struct Member {
 pub struct Setup {
     /// Who this is.
     pub node: NodeId,
-    /// Which run. Of no account with an inheritance.
-    pub incarnation: Incarnation,
     /// What to begin with.
     pub orders: Arc<AllOrders>,
     /// Where reports go, with the segment's name. What does not fit is dropped: whoever reads it
@@ -208,7 +217,7 @@ pub struct Setup {
     pub reports: mpsc::Sender<(String, Report)>,
     /// Where to count.
     pub metrics: Metrics,
-    /// Sets everything random.
+    /// Sets everything random, and which runs of this node there are: another process has another.
     pub seed: u64,
     /// The UDP port for messages on the node network.
     pub heartbeat_port: u16,
@@ -267,11 +276,14 @@ impl Station {
         let orders = Arc::new(ArcSwap::from_pointee(slot));
         let (answers, answered) = channel::channel();
         let slot = Arc::clone(&orders);
-        let worker = Worker::new(setup, slot, answered, woken);
+        let worker = Worker::new(setup, Box::new(Kernel), slot, answered, woken);
         let (leave, left) = channel::channel();
         let thread = std::thread::Builder::new()
             .name("segments".to_owned())
-            .spawn(move || worker.run(&leave))?;
+            .spawn(move || {
+                priority::raise();
+                worker.run(&leave);
+            })?;
         Ok(Self {
             orders,
             answers,
@@ -345,15 +357,4 @@ impl Station {
         // If it cannot be written, a wake-up is already waiting there.
         let _ = (&self.waker).write(&[1]);
     }
-}
-
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

@@ -56,7 +56,7 @@ impl Predecessor {
             tracing::info!("the daemon before this one is gone, and has left nothing");
             return None;
         }
-        match serde_json::from_slice(&text) {
+        match read(&text) {
             Ok(inheritance) => {
                 tracing::info!(
                     bytes = text.len(),
@@ -70,6 +70,22 @@ impl Predecessor {
             }
         }
     }
+}
+
+/// What is passed on, as bytes.
+///
+/// # Errors
+/// If something of it has no JSON.
+pub fn write(inheritance: &Inheritance) -> serde_json::Result<Vec<u8>> {
+    serde_json::to_vec(inheritance)
+}
+
+/// What was passed on.
+///
+/// # Errors
+/// If the bytes are of no [`Inheritance`].
+pub fn read(bytes: &[u8]) -> serde_json::Result<Inheritance> {
+    serde_json::from_slice(bytes)
 }
 
 fn address(node: &str) -> io::Result<net::SocketAddr> {
@@ -172,7 +188,7 @@ pub struct Successor(UnixStream);
 impl Successor {
     /// Passes on what is known.
     pub async fn inherit(mut self, inheritance: &Inheritance) {
-        let text = match serde_json::to_vec(inheritance) {
+        let text = match write(inheritance) {
             Ok(text) => text,
             Err(error) => {
                 tracing::error!(%error, "nothing can be passed on");
@@ -193,13 +209,12 @@ impl Successor {
 
 #[cfg(test)]
 mod tests {
-    use super::super::protocol::{Incarnation, NodeId};
+    use super::super::protocol::NodeId;
     use super::*;
 
     fn inheritance() -> Inheritance {
         Inheritance {
             node: NodeId::of("n1"),
-            incarnation: Incarnation(7),
             segments: Default::default(),
         }
     }
@@ -245,7 +260,7 @@ mod tests {
             .inherit(&inheritance())
             .await;
         let inherited = waiting.ended().await.unwrap();
-        assert_eq!(inherited.incarnation, inheritance().incarnation);
+        assert_eq!(inherited.node, inheritance().node);
         assert!(door.successor().await.is_none(), "it was the only one");
     }
 

@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, watch};
 
 use super::observe::{NetworkView, ServiceView, SliceView, Snapshot, by_service};
-use super::service_proxy::{Refused, ServiceProxy};
+use super::service_proxy::{Confirmed, Refused, ServiceProxy};
 use crate::fence::Gate;
 use crate::livez::Recalled;
 use crate::vlan::Faults;
@@ -52,8 +52,13 @@ pub struct Watches {
     pub service_proxy: watch::Receiver<ServiceProxy>,
     /// What it says of single Services.
     pub refused: watch::Receiver<Refused>,
+    /// Of which it has confirmed that they have an endpoint here.
+    pub confirmed: watch::Receiver<Confirmed>,
     /// What the process before this one has left for health checks.
     pub recalled: Option<Arc<Recalled>>,
+    /// Counts how often the API server has gone back. A watch does not notice: it goes on from a
+    /// version that is not there yet, and is told nothing.
+    pub rewinds: watch::Receiver<u64>,
 }
 
 /// What is gathered, and whether EndpointSlices are to be sorted anew.
@@ -140,6 +145,7 @@ impl Watches {
             self.permission(&desk),
             self.service_proxy(&desk),
             self.refused(&desk),
+            self.confirmed(&desk),
             self.recollect(&desk),
             self.publish(&desk)
         );
@@ -147,7 +153,8 @@ impl Watches {
 
     async fn services(&self, desk: &Desk) {
         let api = Api::<Service>::all(self.client.clone());
-        follow(api, watcher::Config::default(), ServiceView::read, |news| {
+        let watcher = (watcher::Config::default(), self.rewinds.clone());
+        follow(api, watcher, ServiceView::read, |news| {
             desk.change(|draft| {
                 draft.snapshot.synced.services = true;
                 news.enter(Arc::make_mut(&mut draft.snapshot.services));
@@ -159,7 +166,8 @@ impl Watches {
     async fn slices(&self, desk: &Desk) {
         let api = Api::<EndpointSlice>::all(self.client.clone());
         let read = |slice| SliceView::read(slice, &self.node_name);
-        follow(api, watcher::Config::default(), read, |news| {
+        let watcher = (watcher::Config::default(), self.rewinds.clone());
+        follow(api, watcher, read, |news| {
             desk.change(|draft| {
                 draft.snapshot.synced.slices = true;
                 draft.slices_changed = true;
@@ -172,7 +180,8 @@ impl Watches {
     async fn networks(&self, desk: &Desk) {
         let api = Api::<L2Network>::all(self.client.clone());
         let read = |network| Some(NetworkView::read(network, &self.node_name));
-        follow(api, watcher::Config::default(), read, |news| {
+        let watcher = (watcher::Config::default(), self.rewinds.clone());
+        follow(api, watcher, read, |news| {
             desk.change(|draft| {
                 draft.snapshot.synced.networks = true;
                 // What a daemon writes into a status is an event for all of them.
@@ -189,7 +198,7 @@ impl Watches {
         let config =
             watcher::Config::default().fields(&format!("metadata.name={}", self.node_name));
         let read = |node| Some(NodeView::slim(node));
-        follow(api, config, read, |news| {
+        follow(api, (config, self.rewinds.clone()), read, |news| {
             desk.change(|draft| {
                 draft.snapshot.synced.node = true;
                 let node = draft.snapshot.node.take();
@@ -223,6 +232,14 @@ impl Watches {
         }
     }
 
+    async fn confirmed(&self, desk: &Desk) {
+        let mut states = self.confirmed.clone();
+        while states.changed().await.is_ok() {
+            let now = states.borrow_and_update().clone();
+            desk.edit(|draft| draft.snapshot.confirmed = now);
+        }
+    }
+
     async fn recollect(&self, desk: &Desk) {
         if let Some(recalled) = &self.recalled {
             tokio::time::sleep(PATIENCE).await;
@@ -249,20 +266,36 @@ impl Watches {
 }
 
 /// Follows one kind of object. A new list is told as a whole once it is complete; interruptions
-/// are retried with backoff, and what was known stands meanwhile.
+/// are retried with backoff, and what was known stands meanwhile. When the API server has gone back,
+/// everything is listed anew.
 async fn follow<K, V>(
     api: Api<K>,
-    config: watcher::Config,
+    (config, mut rewinds): (watcher::Config, watch::Receiver<u64>),
     read: impl Fn(K) -> Option<V>,
     mut tell: impl FnMut(News<V>),
 ) where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let kind = K::kind(&());
-    let mut stream = watcher(api, config).default_backoff().boxed();
+    let begin = || {
+        watcher(api.clone(), config.clone())
+            .default_backoff()
+            .boxed()
+    };
+    let mut stream = begin();
     let mut listed = BTreeMap::new();
     let mut interrupted = false;
-    while let Some(event) = stream.next().await {
+    loop {
+        let event = tokio::select! {
+            event = stream.next() => event,
+            Ok(()) = rewinds.changed() => {
+                stream = begin();
+                continue;
+            }
+        };
+        let Some(event) = event else {
+            return;
+        };
         let failed = event.is_err();
         match event {
             Ok(watcher::Event::Init) => listed = BTreeMap::new(),

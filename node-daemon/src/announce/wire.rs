@@ -9,15 +9,22 @@
 //! one of those that switches forward to all ports without being asked (RFC 4541 section 2.1.2),
 //! so that nothing depends on who listens to whose wishes there.
 
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, IoSliceMut, Read};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
+use nix::cmsg_space;
+use nix::errno::Errno;
 use nix::ifaddrs::getifaddrs;
-use nix::sys::socket::{LinkAddr, bind};
+use nix::sys::socket::{
+    ControlMessageOwned, LinkAddr, MsgFlags, RecvMsg, bind, recvmsg, setsockopt, sockopt,
+};
+use nix::sys::time::TimeSpec;
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockFilter, Socket, Type};
 
+use super::clock;
 use super::mac::Mac;
+use super::protocol::Moment;
 
 const ETHERTYPE_ARP: u16 = 0x0806;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
@@ -126,11 +133,11 @@ impl Wire {
         socket.send(frame).map(drop)
     }
 
-    /// Hands over frames of ARP and neighbour discovery that have arrived, at most so many of each,
-    /// and never waits.
-    pub fn receive(&self, most: usize, mut hear: impl FnMut(&[u8])) {
+    /// Hands over frames of ARP and neighbour discovery that have arrived, each with when it did, at
+    /// most so many of each, and never waits.
+    pub fn receive(&self, most: usize, mut hear: impl FnMut(&[u8], Moment)) {
         for socket in [&self.arp, &self.ndp] {
-            receive(socket, most, &mut hear);
+            receive_dated(socket, most, &mut hear);
         }
     }
 
@@ -157,6 +164,32 @@ fn receive(mut socket: &Socket, most: usize, mut hear: impl FnMut(&[u8])) {
             Err(_) => break,
         }
     }
+}
+
+/// As [`receive`], with the kernel's mark of when each frame came: it may have waited in the socket.
+fn receive_dated(socket: &Socket, most: usize, mut hear: impl FnMut(&[u8], Moment)) {
+    let mut buffer = [0; LONGEST_FRAME];
+    let mut control = cmsg_space!(TimeSpec);
+    for _ in 0..most {
+        let mut parts = [IoSliceMut::new(&mut buffer)];
+        let (descriptor, flags) = (socket.as_raw_fd(), MsgFlags::empty());
+        let (length, came) =
+            match recvmsg::<()>(descriptor, &mut parts, Some(control.as_mut_slice()), flags) {
+                Ok(received) => (received.bytes, stamp(&received)),
+                Err(Errno::EINTR) => continue,
+                Err(_) => break,
+            };
+        let came = came.map_or_else(clock::now, clock::came);
+        hear(buffer.get(..length).unwrap_or_default(), came);
+    }
+}
+
+fn stamp(received: &RecvMsg<'_, '_, ()>) -> Option<TimeSpec> {
+    let mut marks = received.cmsgs().ok()?;
+    marks.find_map(|mark| match mark {
+        ControlMessageOwned::ScmTimestampns(stamp) => Some(stamp),
+        _ => None,
+    })
 }
 
 /// Joins the group of the members.
@@ -212,6 +245,10 @@ fn open(
     let mut reader = &socket;
     while reader.read(&mut leftover).is_ok() {}
     socket.attach_filter(filter).map_err(WireError::Filter)?;
+    // Without it a frame counts as having come when it is read.
+    if let Err(error) = setsockopt(&socket, sockopt::ReceiveTimestampns, &true) {
+        tracing::debug!(%error, "the kernel does not say when frames come");
+    }
     // Only a matter of precedence: where it is refused, frames leave all the same.
     if let Err(error) = socket.set_priority(PRIORITY) {
         tracing::debug!(%error, "cannot set the priority of announcements");

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
+use mooring_common::connection_slots::Slot;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::request::{Body, Fault, Method, Parsed, Request, parse};
 use super::response::{Manner, Response};
-use super::room::Seat;
 
 /// How long a request may take to arrive, from its first byte; and an answer, to be taken.
 const REQUEST: Duration = Duration::from_secs(5);
@@ -41,13 +41,13 @@ pub(super) trait Respond {
 }
 
 /// Answers one client until it ends, or has been too slow.
-pub(super) async fn converse<S>(stream: S, seat: &Seat, responder: &impl Respond)
+pub(super) async fn converse<S>(stream: S, slot: &Slot, responder: &impl Respond)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let mut conversation = Conversation {
         stream,
-        seat,
+        slot,
         limit: Limit::new(IDLE),
         came: Vec::new(),
         reading: false,
@@ -60,7 +60,7 @@ where
 
 struct Conversation<'a, S> {
     stream: S,
-    seat: &'a Seat,
+    slot: &'a Slot,
     limit: Limit,
     /// What has come and is not answered yet.
     came: Vec<u8>,
@@ -109,7 +109,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<'_, S> {
                     }
                     self.reading = false;
                     self.limit.set(now + IDLE);
-                    self.seat.idle(now);
+                    self.slot.idle(now);
                 }
             }
         }
@@ -162,7 +162,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<'_, S> {
             let now = Instant::now();
             self.reading = true;
             self.limit.set(now + REQUEST);
-            self.seat.reading(now);
+            self.slot.reading(now);
         }
         self.came.reserve(ROOM);
         let read = self.stream.read_buf(&mut self.came);

@@ -11,7 +11,9 @@ const BACKLOG: i32 = 256;
 
 /// Why there is no listener.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address} for health checks; choose another --livez-bind-address")]
+#[error(
+    "cannot listen on {address} for health checks; choose another --livez-bind-address or --probe-bind-address"
+)]
 pub struct ListenError {
     /// Where.
     pub address: SocketAddr,

@@ -119,6 +119,12 @@ pub fn answer_service(key: &ObjectKey, snapshot: &Snapshot, now: Now) -> Answer 
     service(key, snapshot, now, Status::Unhealthy)
 }
 
+/// Whether a path asks about a Service: its name, its endpoints and the Node's state are not for
+/// everybody.
+pub(super) fn is_about_service(path: &str) -> bool {
+    path.starts_with("/services/")
+}
+
 fn service_of(path: &str) -> Option<(&str, &str)> {
     let (namespace, name) = path.strip_prefix("/services/")?.split_once('/')?;
     (!namespace.is_empty() && !name.is_empty() && !name.contains('/')).then_some((namespace, name))

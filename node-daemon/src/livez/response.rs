@@ -67,14 +67,19 @@ impl StatusCode {
     }
 }
 
+impl From<Status> for StatusCode {
+    fn from(status: Status) -> Self {
+        match status {
+            Status::Healthy => Self::Ok,
+            Status::Unhealthy => Self::Unavailable,
+            Status::Unknown => Self::NotFound,
+        }
+    }
+}
+
 impl From<Answer> for Response {
     fn from(answer: Answer) -> Self {
-        let status = match answer.status {
-            Status::Healthy => StatusCode::Ok,
-            Status::Unhealthy => StatusCode::Unavailable,
-            Status::Unknown => StatusCode::NotFound,
-        };
-        Self::new(status, answer.body, answer.weight)
+        Self::new(answer.status.into(), answer.body, answer.weight)
     }
 }
 
@@ -107,6 +112,11 @@ impl Response {
             format!("{{\n\t\"reason\": \"{reason}\"\n}}\n"),
             None,
         )
+    }
+
+    /// A status alone, for those who are told no more.
+    pub(super) fn bare(status: Status) -> Self {
+        Self::new(status.into(), String::new(), None)
     }
 
     /// `weight`: ready endpoints behind it; `None` if it is about no Service.

@@ -2,12 +2,15 @@
 //! check, and no flood of health checks holds up the rest.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use ipnet::IpNet;
 use jiff::Timestamp;
+use mooring_common::connection_slots::ConnectionSlots;
 use mooring_common::k8s::ObjectKey;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
@@ -21,11 +24,10 @@ use super::connection::{Respond, converse};
 use super::listen::{Bound, ListenError};
 use super::memo::Memo;
 use super::metrics::Metrics;
-use super::plan::{Now, answer, answer_service};
+use super::plan::{Now, answer, answer_service, is_about_service};
 use super::ports;
 use super::request::{Fault, Method, Request};
 use super::response::Response;
-use super::room::Room;
 use crate::announce::Snapshot;
 
 /// How many connections there may be at one listener.
@@ -42,8 +44,12 @@ const LOOK: Duration = Duration::from_millis(10);
 /// What to serve.
 #[derive(Debug)]
 pub struct Options {
-    /// Where.
+    /// Where load balancers ask.
     pub bound: Bound,
+    /// Where the kubelet asks, besides.
+    pub probes: Option<Bound>,
+    /// Whose clients are told all about a Service.
+    pub detail: DetailNetworks,
     /// Whether `healthCheckNodePort`s are served where no service proxy does.
     pub health_check_node_ports: bool,
     /// What answers are made from.
@@ -111,18 +117,42 @@ impl Server {
     }
 }
 
+/// Networks whose clients are told all about a Service. Others get the status alone.
+#[derive(Clone, Debug, Default)]
+pub struct DetailNetworks(Vec<IpNet>);
+
+impl DetailNetworks {
+    /// Loopback, and these.
+    #[must_use]
+    pub const fn new(networks: Vec<IpNet>) -> Self {
+        Self(networks)
+    }
+
+    fn contains(&self, client: IpAddr) -> bool {
+        // A client of IPv4 may come by a socket of IPv6.
+        let client = client.to_canonical();
+        client.is_loopback() || self.0.iter().any(|network| network.contains(&client))
+    }
+}
+
 /// What all listeners share.
 pub(super) struct Shared {
     pub(super) snapshot: Arc<ArcSwap<Snapshot>>,
     metrics: Metrics,
+    detail: DetailNetworks,
     closing: AtomicBool,
 }
 
 impl Shared {
-    pub(super) fn new(snapshot: Arc<ArcSwap<Snapshot>>, metrics: Metrics) -> Arc<Self> {
+    pub(super) fn new(
+        snapshot: Arc<ArcSwap<Snapshot>>,
+        metrics: Metrics,
+        detail: DetailNetworks,
+    ) -> Arc<Self> {
         Arc::new(Self {
             snapshot,
             metrics,
+            detail,
             closing: AtomicBool::new(false),
         })
     }
@@ -131,6 +161,8 @@ impl Shared {
 async fn run(options: Options, stop: CancellationToken) -> Result<(), ListenError> {
     let Options {
         bound,
+        probes,
+        detail,
         health_check_node_ports,
         snapshot,
         in_charge,
@@ -140,12 +172,15 @@ async fn run(options: Options, stop: CancellationToken) -> Result<(), ListenErro
         () = our_turn(&snapshot, &in_charge) => {}
         () = stop.cancelled() => return Ok(()),
     }
-    let listener = bound.listen()?;
-    let shared = Shared::new(snapshot, metrics);
+    let shared = Shared::new(snapshot, metrics, detail);
     // Apart from `stop`: listeners go on for a while.
     let (close, tracker) = (CancellationToken::new(), TaskTracker::new());
-    let serving = serve(listener, Site::Node, Arc::clone(&shared), close.clone());
-    tracker.spawn(serving);
+    // Each listener has connections of its own: nobody who asks at one takes those of another.
+    for bound in [Some(bound), probes].into_iter().flatten() {
+        let listener = bound.listen()?;
+        let serving = serve(listener, Site::Node, Arc::clone(&shared), close.clone());
+        tracker.spawn(serving);
+    }
     if health_check_node_ports {
         let keeping = ports::keep(Arc::clone(&shared), tracker.clone(), close.clone());
         tracker.spawn(keeping);
@@ -179,6 +214,8 @@ struct Responder {
     site: Site,
     shared: Arc<Shared>,
     memo: Memo,
+    /// For those who are told the status alone.
+    bare: Memo,
 }
 
 impl Responder {
@@ -187,41 +224,69 @@ impl Responder {
             site,
             shared,
             memo: Memo::default(),
+            bare: Memo::default(),
         }
     }
 }
 
-impl Respond for Responder {
+/// Answers one client.
+struct ToClient<'a> {
+    responder: &'a Responder,
+    is_told_all: bool,
+}
+
+impl Responder {
+    fn to(&self, client: IpAddr) -> ToClient<'_> {
+        ToClient {
+            responder: self,
+            is_told_all: self.shared.detail.contains(client),
+        }
+    }
+}
+
+impl Respond for ToClient<'_> {
     fn respond(&self, request: &Request<'_>, now: tokio::time::Instant) -> Arc<Response> {
-        let snapshot = self.shared.snapshot.load();
+        let Responder {
+            site,
+            shared,
+            memo,
+            bare,
+        } = self.responder;
+        let snapshot = shared.snapshot.load();
         let now = now.into_std();
         let clocks = || Now {
             monotonic: now,
             wall: Timestamp::now(),
         };
-        let response = match &self.site {
-            Site::Service(key) => self.memo.get("", &snapshot, now, || {
+        let response = match site {
+            // As kube-proxy answers there, to everybody.
+            Site::Service(key) => memo.get("", &snapshot, now, || {
                 answer_service(key, &snapshot, clocks()).into()
             }),
             Site::Node if request.method == Method::Other => {
                 Arc::new(Response::method_not_allowed())
             }
-            Site::Node => self.memo.get(request.path, &snapshot, now, || {
+            Site::Node if !self.is_told_all && is_about_service(request.path) => {
+                bare.get(request.path, &snapshot, now, || {
+                    Response::bare(answer(request.path, &snapshot, clocks()).status)
+                })
+            }
+            Site::Node => memo.get(request.path, &snapshot, now, || {
                 answer(request.path, &snapshot, clocks()).into()
             }),
         };
-        self.shared.metrics.count(response.status);
+        shared.metrics.count(response.status);
         response
     }
 
     fn refuse(&self, fault: Fault) -> Response {
         let response = Response::from(fault);
-        self.shared.metrics.count(response.status);
+        self.responder.shared.metrics.count(response.status);
         response
     }
 
     fn closes(&self) -> bool {
-        self.shared.closing.load(Ordering::Relaxed)
+        self.responder.shared.closing.load(Ordering::Relaxed)
     }
 }
 
@@ -232,13 +297,14 @@ pub(super) async fn serve(
     shared: Arc<Shared>,
     close: CancellationToken,
 ) {
-    let (room, mut connections) = (Room::new(CONNECTIONS), JoinSet::new());
+    let (slots, mut connections) = (ConnectionSlots::new(CONNECTIONS), JoinSet::new());
     let responder = Arc::new(Responder::new(site, shared));
-    let admit = |connections: &mut JoinSet<()>, stream: TcpStream| {
-        let (seat, responder) = (room.enter(), Arc::clone(&responder));
-        let number = seat.number();
-        let task = connections.spawn(async move { converse(stream, &seat, &*responder).await });
-        room.clear_by(number, task);
+    let admit = |connections: &mut JoinSet<()>, stream: TcpStream, client: IpAddr| {
+        let (slot, responder) = (slots.take(), Arc::clone(&responder));
+        let number = slot.number();
+        let task =
+            connections.spawn(async move { converse(stream, &slot, &responder.to(client)).await });
+        slots.close_by(number, task);
     };
     loop {
         let accepted = tokio::select! {
@@ -247,7 +313,7 @@ pub(super) async fn serve(
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, _)) => admit(&mut connections, stream),
+            Ok((stream, client)) => admit(&mut connections, stream, client.ip()),
             Err(error) => {
                 tracing::debug!(%error, "cannot accept a health check");
                 sleep(ACCEPT_RETRY).await;
@@ -256,10 +322,10 @@ pub(super) async fn serve(
     }
     // Who has come until now would otherwise be refused.
     if let Ok(listener) = listener.into_std() {
-        while let Ok((stream, _)) = listener.accept() {
+        while let Ok((stream, client)) = listener.accept() {
             let stream = stream.set_nonblocking(true).map(|()| stream);
             if let Ok(stream) = stream.and_then(TcpStream::from_std) {
-                admit(&mut connections, stream);
+                admit(&mut connections, stream, client.ip());
             }
         }
     }

@@ -118,8 +118,12 @@ pub async fn sweep() {
             }
         }
         for message in left {
-            tracing::info!(interface = message.header.index, address = ?address_of(&message), "removing \
-                a service address that a daemon before this one has left");
+            let address = address_of(&message).map(|address| address.to_string());
+            tracing::info!(
+                interface = message.header.index,
+                address,
+                "removing a service address that a daemon before this one has left"
+            );
             handle.address().del(message).execute().await?;
         }
         Ok::<_, rtnetlink::Error>(())

@@ -40,6 +40,18 @@ pub(super) fn done() -> Response {
     answer
 }
 
+/// Does something with a wish like `{"seconds": 5}`.
+pub(super) fn seconds(body: &Bytes, wish: impl FnOnce(Duration)) -> Response {
+    let asked: Value = serde_json::from_slice(body).unwrap_or_default();
+    match asked["seconds"].as_f64().map(Duration::try_from_secs_f64) {
+        Some(Ok(length)) => {
+            wish(length);
+            done()
+        }
+        _ => refused("seconds: give seconds"),
+    }
+}
+
 /// What was asked for cannot be understood.
 pub(super) fn refused(why: &str) -> Response {
     with_body(

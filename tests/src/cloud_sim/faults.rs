@@ -186,6 +186,13 @@ impl Fault {
         Self::ending(Ending::Hang, false)
     }
 
+    /// Effect and answer come later, and the effect also if the client has gone away by then.
+    pub fn slow_whoever_waits(delay: Duration) -> Self {
+        let mut fault = Self::ending(Ending::Answer, true);
+        fault.later = Some(delay);
+        fault
+    }
+
     /// There is no answer until the fault is lifted, and the request takes effect after a while,
     /// when its client may long have given up.
     pub const fn late(after: Duration) -> Self {

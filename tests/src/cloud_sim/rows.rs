@@ -1,5 +1,7 @@
 //! The objects of one kind, as the API shows them.
 
+use std::time::{Duration, Instant};
+
 use axum::body::Bytes;
 use serde_json::Value;
 
@@ -8,6 +10,7 @@ pub(super) struct Row {
     key: String,
     value: Value,
     text: String,
+    added: Instant,
 }
 
 impl Row {
@@ -17,6 +20,11 @@ impl Row {
 
     pub(super) const fn value(&self) -> &Value {
         &self.value
+    }
+
+    /// How long it has been there.
+    pub(super) fn age(&self) -> Duration {
+        self.added.elapsed()
     }
 
     pub(super) fn text(&self) -> &str {
@@ -34,6 +42,7 @@ impl Rows {
             key: key.into(),
             text: value.to_string(),
             value,
+            added: Instant::now(),
         });
     }
 

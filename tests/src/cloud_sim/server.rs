@@ -251,13 +251,17 @@ async fn fail(
     if let Some(after) = fault.later {
         // The client's going away ends this function, and must not end that.
         let (router, last) = (shared.api.router.clone(), fault.last.clone());
-        tokio::spawn(async move {
+        let executed = tokio::spawn(async move {
             tokio::time::sleep(after).await;
-            call(&router, request).await;
+            let answer = call(&router, request).await;
             if let Some(last) = last {
                 last();
             }
+            answer
         });
+        if matches!(fault.ending, Ending::Answer) {
+            return executed.await.map_err(io::Error::other);
+        }
         injection.is_lifted().await;
         return Err(reset(wire));
     }

@@ -28,9 +28,6 @@ pub const APP: &str = "app";
 /// The host of the backend. It has no daemon.
 const BACKEND: &str = "b1";
 
-/// With which all heartbeats are signed.
-const HEARTBEAT_KEY: &str = "3b1f0c64a7d2e98f5b6a1c0d4e7f8a92b3c4d5e6f708192a3b4c5d6e7f809102\n";
-
 /// How long the cluster may take to be as it should.
 const SOON: Duration = Duration::from_secs(40);
 
@@ -384,18 +381,11 @@ impl Scene {
 /// # Errors
 /// If there is no token for it, or a file cannot be written.
 pub async fn daemon_spec(cluster: &Cluster, node: &Host) -> Result<Spec> {
+    let state = cluster.lab.folder().join(format!("state-{}", node.name()));
+    std::fs::create_dir_all(&state)?;
     let mut spec = cluster.daemon_spec(node, &[]).await?;
-    let folder = cluster.lab.folder();
-    let keys = folder.join("heartbeat-keys");
-    for (flag, path) in [
-        ("state-dir", folder.join(format!("state-{}", node.name()))),
-        ("heartbeat-key-file", keys.clone()),
-    ] {
-        std::fs::create_dir_all(&path)?;
-        let start = format!("--{flag}=");
-        spec.args.retain(|argument| !argument.starts_with(&start));
-        spec.args.push(format!("{start}{}", path.display()));
-    }
-    std::fs::write(keys.join("1"), HEARTBEAT_KEY)?;
+    spec.args
+        .retain(|argument| !argument.starts_with("--state-dir="));
+    spec.args.push(format!("--state-dir={}", state.display()));
     Ok(spec)
 }

@@ -2,23 +2,36 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mooring_node::announce::protocol::{ApiAnswer, NodeId, Request, VoterSet};
+use mooring_node::announce::protocol::{ApiAnswer, Consent, NodeId, Request, VoterSet};
 
 use super::clock::{Instant, SECOND};
 use super::network::{MOST_NODES, Nodes};
+use super::objects::Spots;
 
 /// How long a Lease must have been unchanged for its node to be held for dead.
 const LEASE: Instant = 30 * SECOND;
 
-/// Something to speak for.
-#[derive(Clone, Copy, Debug)]
+/// A Service: something to speak for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyState {
     /// Whether it is there: faults may take it away.
     pub absent: u8,
     /// Who may hold it; `None`: all.
     pub candidates: Option<Nodes>,
+    /// The addresses that it has.
+    pub spots: Spots,
     /// Since when it is as it is.
     pub since: Instant,
+}
+
+/// What the API server held at some time.
+#[derive(Clone, Debug)]
+struct Past {
+    at: Instant,
+    keys: Vec<KeyState>,
+    history: BTreeMap<u64, VoterSet>,
+    approvals: BTreeMap<NodeId, VoterSet>,
+    uid: Option<u64>,
 }
 
 /// The API server's objects.
@@ -30,6 +43,14 @@ pub struct Api {
     pub keys: Vec<KeyState>,
     /// The voters of every generation that was written.
     pub history: BTreeMap<u64, VoterSet>,
+    /// The next voters that each approves.
+    pub approvals: BTreeMap<NodeId, VoterSet>,
+    /// Which L2Network it is: another one each time that it is made; `None` while there is none.
+    pub uid: Option<u64>,
+    /// When voters were last written, or others came to be there.
+    pub voters_since: Instant,
+    /// What there was at each change, if the schedule goes back to it.
+    past: Option<Vec<Past>>,
     renewed: [Instant; MOST_NODES],
     away: [u8; MOST_NODES],
     /// How many causes there are that its answers do not reach a node.
@@ -41,10 +62,11 @@ pub struct Api {
 impl Api {
     /// With these keys and voters.
     #[must_use]
-    pub fn new(keys: &[Option<Nodes>], voters: Option<VoterSet>) -> Self {
-        let keys = keys.iter().map(|candidates| KeyState {
+    pub fn new(keys: &[(Option<Nodes>, Spots)], voters: Option<VoterSet>, uid: u64) -> Self {
+        let keys = keys.iter().map(|(candidates, spots)| KeyState {
             absent: 0,
             candidates: *candidates,
+            spots: *spots,
             since: 0,
         });
         let mut history = BTreeMap::new();
@@ -53,6 +75,10 @@ impl Api {
             version: 1,
             keys: keys.collect(),
             history,
+            approvals: BTreeMap::new(),
+            uid: Some(uid),
+            voters_since: 0,
+            past: None,
             renewed: [0; MOST_NODES],
             away: [0; MOST_NODES],
             answers_lost: [0; MOST_NODES],
@@ -92,29 +118,118 @@ impl Api {
         }
     }
 
+    /// Keeps what there is at each change from now on.
+    pub fn keep_the_past(&mut self) {
+        self.past = Some(Vec::new());
+        self.remember(0);
+    }
+
+    /// What there is from now on may be restored later.
+    pub fn remember(&mut self, now: Instant) {
+        if let Some(past) = &mut self.past {
+            past.push(Past {
+                at: now,
+                keys: self.keys.clone(),
+                history: self.history.clone(),
+                approvals: self.approvals.clone(),
+                uid: self.uid,
+            });
+        }
+    }
+
+    /// Holds what it held at some time, as from a backup.
+    pub fn restore(&mut self, then: Instant, now: Instant) {
+        let past = self.past.iter().flatten();
+        let Some(past) = past.rev().find(|past| past.at <= then).cloned() else {
+            return;
+        };
+        self.history = past.history;
+        self.approvals = past.approvals;
+        self.uid = past.uid;
+        for (key, before) in self.keys.iter_mut().zip(past.keys) {
+            // What is taken away by a fault comes back with its end.
+            key.candidates = before.candidates;
+            key.spots = before.spots;
+            key.since = now;
+        }
+        self.voters_since = now;
+        self.version += 1;
+        self.remember(now);
+    }
+
+    /// The L2Network is deleted, or (with a UID) made anew: nobody votes there yet.
+    pub fn set_network(&mut self, uid: Option<u64>, now: Instant) {
+        self.uid = uid;
+        self.history.clear();
+        self.approvals.clear();
+        self.voters_since = now;
+        self.version += 1;
+        self.remember(now);
+    }
+
     /// A node renews its Lease.
     pub const fn renew(&mut self, node: usize, now: Instant) {
         self.renewed[node] = now;
     }
 
-    /// Executes a request, and gives the answer. Says whether anything has changed.
+    /// Whether enough approve a set that one of them wants to write.
+    fn suffices(&self, consent: &Consent, voters: &VoterSet, by: NodeId) -> bool {
+        let approves = |node: &&NodeId| **node == by || self.approvals.get(node) == Some(voters);
+        let most = |of: &BTreeSet<NodeId>| {
+            of.is_empty() || of.iter().filter(approves).count() * 2 > of.len()
+        };
+        let all = voters.voters.iter().all(|node| approves(&node));
+        match consent {
+            Consent::Own => true,
+            Consent::Most(served) => most(served) && (most(&self.voters().voters) || all),
+            Consent::All => all,
+        }
+    }
+
+    fn approve(&mut self, node: NodeId, voters: &VoterSet) -> bool {
+        let before = self.approvals.insert(node, voters.clone());
+        let changed = before.as_ref() != Some(voters);
+        self.version += u64::from(changed);
+        changed
+    }
+
+    /// Executes a request about this L2Network (`None`: whichever there is), and gives the answer. Says
+    /// whether anything has changed.
     pub fn execute(
         &mut self,
-        request: &Request,
+        (about, request): (Option<u64>, &Request),
         by: usize,
         ids: &[NodeId],
         now: Instant,
     ) -> (ApiAnswer, bool) {
+        let is_another = self.uid.is_none() || about.is_some_and(|uid| self.uid != Some(uid));
+        if is_another && !matches!(request, Request::ReadLeases(_)) {
+            return (ApiAnswer::Unreachable, false);
+        }
         match request {
             Request::ReadVoters => (ApiAnswer::Voters(self.voters()), false),
-            Request::Propose { replacing, voters } => {
+            Request::Propose {
+                replacing,
+                voters,
+                consent,
+            } => {
                 let current = self.voters();
-                if current.generation != *replacing || voters.generation != replacing + 1 {
+                if current.generation != *replacing || voters.generation <= *replacing {
                     return (ApiAnswer::Conflict(current), false);
                 }
+                if !self.suffices(consent, voters, ids[by]) {
+                    let changed = self.approve(ids[by], voters);
+                    return (ApiAnswer::Awaiting(voters.clone()), changed);
+                }
                 self.history.insert(voters.generation, voters.clone());
+                self.approvals.clear();
                 self.version += 1;
+                self.voters_since = now;
                 (ApiAnswer::Written(voters.clone()), true)
+            }
+            Request::Approve(voters) => {
+                let changed = self.approve(ids[by], voters);
+                (ApiAnswer::Approved, changed)
             }
             Request::ReadLeases(nodes) => {
                 let unchanged = |node: &usize| {

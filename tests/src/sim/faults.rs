@@ -7,6 +7,7 @@ use mooring_node::announce::protocol::Path;
 
 use super::clock::{Instant, MILLISECOND, SECOND};
 use super::network::{Nodes, each};
+use super::objects::SPOTS_OF_A_SERVICE;
 use super::schedule::Shape;
 use super::steps::Step;
 
@@ -106,6 +107,30 @@ fault_kinds! {
     Slow = "slow",
     /// A node's service proxy does not work.
     ServiceProxyDead = "service proxy dead",
+    /// A Service changes an address, while some do not reach the API server.
+    Readdressed = "readdressed",
+    /// A Node loses the label that the L2Network selects.
+    Unlabelled = "unlabelled",
+    /// A Node object is deleted while its daemon runs, and made again.
+    Unregistered = "unregistered",
+    /// The API server is restored from a backup.
+    Restored = "API restored",
+    /// The L2Network is deleted and made again.
+    NetworkMadeAnew = "network made anew",
+}
+
+impl FaultKind {
+    /// Those that machines alone do not meet.
+    pub const OF_DAEMONS: &'static [Self] = &[
+        Self::Readdressed,
+        Self::Unlabelled,
+        Self::Unregistered,
+        Self::Restored,
+        Self::NetworkMadeAnew,
+    ];
+
+    /// Those that machines alone meet, too.
+    pub const OF_MACHINES: usize = Self::ALL.len() - Self::OF_DAEMONS.len();
 }
 
 /// One thing that goes wrong, from one instant to another.
@@ -325,8 +350,51 @@ impl Maker<'_> {
                 let node = self.member();
                 self.during(|on| Step::Unfit { node, on });
             }
+            _ => self.make_those_of_daemons(),
+        }
+    }
+
+    /// Those that whole daemons alone meet.
+    fn make_those_of_daemons(&mut self) {
+        match self.fault.kind {
+            FaultKind::Readdressed => self.readdress(),
+            FaultKind::Unlabelled => {
+                for _ in 0..self.chance.usize(1..3) {
+                    let node = self.member();
+                    self.during(|on| Step::Unlabel { node, on });
+                }
+            }
+            FaultKind::Unregistered => {
+                for _ in 0..self.chance.usize(1..3) {
+                    let node = self.any();
+                    self.during(|on| Step::Unregister { node, on });
+                }
+            }
+            FaultKind::Restored => {
+                let back = self.chance.u64(SECOND..self.fault.at.max(2 * SECOND));
+                self.at(self.fault.at, Step::Restore { back });
+            }
+            FaultKind::NetworkMadeAnew => {
+                let uid = self.chance.u64(3..);
+                self.at(self.fault.at, Step::Network { uid: None });
+                self.at(self.fault.until, Step::Network { uid: Some(uid) });
+            }
             _ => {}
         }
+    }
+
+    /// One of a Service's addresses is another from then on, while some are cut off from the API
+    /// server, and perhaps for longer.
+    fn readdress(&mut self) {
+        let service = self.key();
+        let first = service * SPOTS_OF_A_SERVICE;
+        let spots = [0b011, 0b101, 0b110, 0b010, 0b100][self.chance.usize(0..5)] << first;
+        let nodes = self.some();
+        let before = self.chance.u64(0..2 * SECOND);
+        let begins = self.fault.at.saturating_sub(before);
+        self.at(begins, Step::ApiAway { nodes, on: true });
+        self.at(self.fault.at, Step::Readdress { service, spots });
+        self.at(self.fault.until, Step::ApiAway { nodes, on: false });
     }
 
     fn some_or_all(&mut self) -> Nodes {

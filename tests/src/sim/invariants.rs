@@ -24,8 +24,11 @@ pub const YIELDING: Instant = 500 * MILLISECOND;
 /// How often a key may change hands after healing.
 pub const MOST_MOVES: usize = 8;
 
+/// For how long a key may be dark while the same majority is well, and others come and go.
+const STEADY: Instant = 3 * SECOND;
+
 /// How many things make sure that a key is spoken for.
-pub const ASSURANCES: usize = 4;
+pub const ASSURANCES: usize = 5;
 
 /// What makes sure that a key is spoken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +41,9 @@ pub enum Assurance {
     Survivors,
     /// Nothing is wrong any more, and has not been for a while.
     Healed,
+    /// One and the same majority has been connected all the time with one who may hold the key,
+    /// whatever went wrong elsewhere.
+    Steady,
 }
 
 impl Assurance {
@@ -47,6 +53,7 @@ impl Assurance {
         Self::OneOfTwo,
         Self::Survivors,
         Self::Healed,
+        Self::Steady,
     ];
 
     /// For how long a key may be dark in spite of it.
@@ -54,6 +61,7 @@ impl Assurance {
     pub const fn patience(self) -> Instant {
         match self {
             Self::Majority | Self::Healed => SECOND,
+            Self::Steady => STEADY,
             Self::OneOfTwo => 4 * SECOND,
             Self::Survivors => 45 * SECOND,
         }
@@ -89,6 +97,12 @@ pub enum Violation {
     Stuck { node: usize },
     /// A frame left too late, and the rightful speaker did not tell everybody again.
     NotMadeGood { key: usize, at: Instant },
+    /// A daemon goes by other voters than the API server names, although nothing is wrong.
+    OtherVoters {
+        node: usize,
+        serves: u64,
+        named: u64,
+    },
     /// A daemon that was told to end did not.
     DidNotEnd { node: usize },
 }
@@ -106,6 +120,7 @@ impl Violation {
             Self::Large { .. } => "large",
             Self::Stuck { .. } => "stuck",
             Self::NotMadeGood { .. } => "not made good",
+            Self::OtherVoters { .. } => "other voters",
             Self::DidNotEnd { .. } => "did not end",
         }
     }
@@ -166,6 +181,16 @@ impl fmt::Display for Violation {
                 "not made good: a frame about k{} left too late at {}, and nobody corrected it",
                 key + 1,
                 Stamp(*at)
+            ),
+            Self::OtherVoters {
+                node,
+                serves,
+                named,
+            } => write!(
+                f,
+                "other voters: n{} goes by those of generation {serves}, and the API server names \
+                 those of {named}",
+                node + 1
             ),
             Self::DidNotEnd { node } => {
                 write!(
@@ -362,7 +387,11 @@ impl Watch {
     fn look_at_darkness(&mut self, key: usize, from: Instant, now: Instant) {
         for (assurance, since) in Assurance::ALL.iter().zip(self.keys[key].assured_since) {
             let Some(since) = since else { continue };
-            let since = since.max(from).max(self.disturbed_at);
+            let calm = match assurance {
+                Assurance::Steady => 0,
+                _ => self.disturbed_at,
+            };
+            let since = since.max(from).max(calm);
             if now.saturating_sub(since) >= assurance.patience() + self.slowness {
                 self.violated(Violation::Dark {
                     key,
@@ -396,22 +425,23 @@ impl Watch {
     }
 
     /// What assures from now on that a key is spoken for.
-    pub fn assure(&mut self, key: usize, assured: [bool; ASSURANCES], now: Instant) {
-        let same = |(since, assured): (&Option<Instant>, bool)| since.is_some() == assured;
-        if self.keys[key].assured_since.iter().zip(assured).all(same) {
+    pub fn assure(&mut self, key: usize, assured: [Option<Instant>; ASSURANCES], now: Instant) {
+        let mut next = self.keys[key].assured_since;
+        for ((assurance, since), assured) in Assurance::ALL.iter().zip(&mut next).zip(assured) {
+            // What is said of now has been so since it was said first.
+            *since = match (assurance, *since) {
+                (Assurance::Steady, _) | (_, None) => assured,
+                (_, since) => assured.and(since),
+            };
+        }
+        if next == self.keys[key].assured_since {
             return;
         }
         self.refresh(key, now);
         if let Some(from) = self.keys[key].dark_since {
             self.look_at_darkness(key, from, now);
         }
-        for (since, assured) in self.keys[key].assured_since.iter_mut().zip(assured) {
-            match (assured, &since) {
-                (true, None) => *since = Some(now),
-                (false, Some(_)) => *since = None,
-                _ => {}
-            }
-        }
+        self.keys[key].assured_since = next;
     }
 
     /// Whether something assures that a key is spoken for.

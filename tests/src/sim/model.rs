@@ -14,6 +14,7 @@ use mooring_node::announce::protocol::{Parameters, Path};
 use stateright::{Checker as _, Model, Property};
 
 use super::clock::{Instant, MILLISECOND, SECOND};
+use super::engine::Alone;
 use super::network::Nodes;
 use super::schedule::{Schedule, Shape};
 use super::steps::Step;
@@ -216,7 +217,7 @@ impl Small {
     /// 1, or 0.
     #[must_use]
     pub fn tell(&self, turns: &[usize]) -> Outcome {
-        let mut world = World::new(&self.schedule, Some(Trace::default()));
+        let mut world = World::<Alone>::new(&self.schedule, Some(Trace::default()));
         world.advance(self.begins);
         let mut on = 0_u8;
         for turn in turns {
@@ -260,7 +261,7 @@ impl Model for Small {
     type Action = Turn;
 
     fn init_states(&self) -> Vec<State> {
-        let mut world = World::new(&self.schedule, None);
+        let mut world = World::<Alone>::new(&self.schedule, None);
         world.advance(self.begins - self.round);
         vec![self.state(world, 0, 0)]
     }

@@ -5,26 +5,50 @@ use std::sync::Arc;
 
 use mooring_node::announce::mac::Mac;
 use mooring_node::announce::protocol::{
-    ApiAnswer, Contact, Machine, Message, Moment, NodeId, Path, View,
+    ApiAnswer, Contact, Key, Message, Moment, NodeId, Path, VoterSet,
 };
 
 use super::clock::{Clock, Instant, NEVER};
+use super::objects::Objects;
 
 /// What a process is told.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A message has come.
-    Message(Arc<Message>, Path),
+    Message(Packet, Path),
     /// The API server has answered, to what was asked then.
     Answer(ApiAnswer, Moment),
     /// A node's kernel has answered for its own address.
     Kernel(NodeId),
+    /// A station has answered for the address of a key.
+    Address(Key, Mac),
     /// The gateway has answered.
     Gateway,
+    /// A frame of ARP has come, at that time.
+    Frame(Vec<u8>, Moment),
     /// The API's objects are like this now.
-    View(Arc<View>),
+    View(Arc<Objects>),
+    /// They were like this when the process before this one saw them.
+    Recalled(Arc<Objects>),
     /// The state of this node has changed.
     Local,
+}
+
+/// A message on its way.
+#[derive(Clone, Debug)]
+pub struct Packet {
+    /// What it says.
+    pub message: Arc<Message>,
+    /// The same in bytes, where whole daemons exchange it.
+    pub bytes: Option<Arc<[u8]>>,
+}
+
+impl Packet {
+    /// Whether these are its bytes.
+    #[must_use]
+    pub fn is(&self, bytes: &[u8]) -> bool {
+        self.bytes.as_deref() == Some(bytes)
+    }
 }
 
 /// How many messages a stopped process finds when it goes on: what a socket holds.
@@ -32,9 +56,9 @@ pub const SOCKET_HOLDS: usize = 256;
 
 /// A daemon.
 #[derive(Clone, Debug)]
-pub struct Process {
-    /// The machine in it.
-    pub machine: Machine,
+pub struct Process<E> {
+    /// What runs in it.
+    pub engine: E,
     /// Tells this process from others.
     pub run: u32,
     /// When it started.
@@ -61,7 +85,7 @@ pub struct Process {
 
 /// A node.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub struct Node<E> {
     /// What others call it.
     pub id: NodeId,
     /// Its clock since its last boot.
@@ -92,15 +116,25 @@ pub struct Node {
     pub damped_until: Instant,
     /// The generation of voters that it last said it serves.
     pub generation: u64,
+    /// Those voters.
+    pub serves: VoterSet,
+    /// Since when nothing but a fault of its network has kept it off the segment.
+    pub on_segment_since: Instant,
+    /// How many causes there are that its Node has not the label of the segment.
+    pub unlabelled: u8,
+    /// How many causes there are that its Node object is not there.
+    pub unregistered: u8,
     /// The version of the API's objects that its daemon knows.
     pub version: u64,
+    /// Which L2Network its daemon has last seen.
+    pub network: Option<u64>,
     /// The last objects that it has seen, kept across restarts.
-    pub memory: Option<Arc<View>>,
+    pub memory: Option<Arc<Objects>>,
     /// The daemon.
-    pub process: Option<Box<Process>>,
+    pub process: Option<Box<Process<E>>>,
 }
 
-impl Node {
+impl<E> Node<E> {
     /// A node without a daemon.
     #[must_use]
     pub fn new(number: usize, id: NodeId, clock: Clock, on_segment: bool) -> Self {
@@ -131,7 +165,12 @@ impl Node {
             flaps: Vec::new(),
             damped_until: 0,
             generation: 0,
+            serves: VoterSet::default(),
+            on_segment_since: 0,
+            unlabelled: 0,
+            unregistered: 0,
             version: 0,
+            network: None,
             memory: None,
             process: None,
         }

@@ -10,6 +10,7 @@ use super::schedule::Schedule;
 use super::search::Found;
 use super::tally::{TRANSITIONS, Tally};
 use super::trace::{Stamp, Trace};
+use super::whole::Off;
 use super::world;
 
 /// How all schedules ended.
@@ -19,6 +20,8 @@ pub struct Report {
     pub tally: Tally,
     /// What must never be.
     pub found: Vec<Found>,
+    /// What was switched off.
+    pub off: Off,
     /// How long it took.
     pub took: Duration,
 }
@@ -40,9 +43,23 @@ impl Report {
 pub fn describe(schedule: &Schedule) -> String {
     let shape = &schedule.shape;
     let mut text = format!(
-        "seed {}: {} members, {} witnesses, {} nodes that come later; {} keys; {}; {}; {} echoes \
+        "seed {}: {}{} members, {} witnesses, {} nodes that come later; {} keys; {}; {}; {} echoes \
          a heartbeat\n",
         schedule.seed,
+        if shape.whole {
+            format!(
+                "whole daemons, {} of another cluster, {}drift {} ppb; ",
+                shape.strangers,
+                if shape.drops_addresses {
+                    "addresses go with the carrier, "
+                } else {
+                    ""
+                },
+                shape.drift_ppb,
+            )
+        } else {
+            String::new()
+        },
         shape.members,
         shape.witnesses,
         shape.late,
@@ -153,11 +170,12 @@ impl fmt::Display for Report {
             let without: Vec<String> = found.without.iter().map(usize::to_string).collect();
             writeln!(
                 f,
-                "\nVIOLATION {}\n{}\nreplay: make sim SEED={} WITHOUT={}\n{}",
+                "\nVIOLATION {}\n{}\nreplay: make sim SEED={} WITHOUT={}{}\n{}",
                 found.violation,
                 describe(&found.schedule),
                 found.schedule.seed,
                 without.join(","),
+                self.off,
                 last_of(&found.schedule, 2 * SECOND),
             )?;
         }

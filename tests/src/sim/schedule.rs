@@ -7,6 +7,7 @@ use mooring_node::announce::protocol::Parameters;
 use super::clock::{Instant, MICROSECOND, MILLISECOND, SECOND};
 use super::faults::{Fault, FaultKind, Steps};
 use super::network::{Manners, Nodes};
+use super::whole::{Off, WHOLE};
 
 /// Who is in a world, and how it behaves where no fault is.
 #[derive(Clone, Debug)]
@@ -33,6 +34,14 @@ pub struct Shape {
     pub lateness: Instant,
     /// What the machines are told.
     pub parameters: Parameters,
+    /// Whether whole daemons run, and not machines alone.
+    pub whole: bool,
+    /// Of another cluster on the same segment, with the same names: so many daemons.
+    pub strangers: usize,
+    /// An interface loses its address with its carrier.
+    pub drops_addresses: bool,
+    /// The Services that have two addresses from the beginning.
+    pub dual: Nodes,
 }
 
 impl Shape {
@@ -51,6 +60,10 @@ impl Shape {
             drift_ppb: 0,
             lateness: 0,
             parameters: Parameters::default(),
+            whole: false,
+            strangers: 0,
+            drops_addresses: false,
+            dual: 0,
         }
     }
 
@@ -115,6 +128,10 @@ impl Shape {
             drift_ppb: 200_000,
             lateness: chance.u64(20 * MICROSECOND..2 * MILLISECOND),
             parameters,
+            whole: false,
+            strangers: 0,
+            drops_addresses: false,
+            dual: 0,
         };
         for _ in 0..chance.usize(1..13) {
             let all = chance.u8(0..4) > 0;
@@ -179,6 +196,12 @@ impl Schedule {
     /// The schedule of a seed.
     #[must_use]
     pub fn random(seed: u64, parameters: Parameters) -> Self {
+        Self::random_without(seed, parameters, Off::default())
+    }
+
+    /// The same, without some of what only whole daemons meet.
+    #[must_use]
+    pub fn random_without(seed: u64, parameters: Parameters, off: Off) -> Self {
         let chance = &mut Rng::with_seed(seed);
         let mut shape = Shape::random(chance, parameters);
         if seed.is_multiple_of(FEW) {
@@ -195,18 +218,23 @@ impl Schedule {
             .map(|_| Self::fault(chance, healed_at, long))
             .collect();
         faults.sort_by_key(|fault| fault.at);
-        Self {
+        let schedule = Self {
             seed,
             shape,
             faults,
             steps: Vec::new(),
             healed_at,
             ends_at: healed_at + SETTLING + 4 * SECOND,
+        };
+        if seed % WHOLE == 1 {
+            schedule.of_whole_daemons(off)
+        } else {
+            schedule
         }
     }
 
     fn fault(chance: &mut Rng, healed_at: Instant, long: bool) -> Fault {
-        let kind = FaultKind::ALL[chance.usize(0..FaultKind::ALL.len())];
+        let kind = FaultKind::ALL[chance.usize(0..FaultKind::OF_MACHINES)];
         // Some come at the very beginning, while nobody is sure of anything.
         let first = if chance.u8(0..8) == 0 { 0 } else { 3 * SECOND };
         let at = chance.u64(first..healed_at - 2 * SECOND);

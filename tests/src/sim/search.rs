@@ -11,6 +11,7 @@ use mooring_node::announce::protocol::Parameters;
 use super::invariants::Violation;
 use super::schedule::Schedule;
 use super::tally::Tally;
+use super::whole::Off;
 use super::world;
 
 /// After how many schedules it is said how far it is.
@@ -25,6 +26,8 @@ pub struct Search {
     pub schedules: u64,
     /// What the machines are told.
     pub parameters: Parameters,
+    /// What is switched off.
+    pub off: Off,
     /// It stops when so many violations are found.
     pub enough: usize,
     /// How many run side by side; `None`: as many as there are processors.
@@ -63,7 +66,7 @@ impl Search {
                     let rate = done as f64 / begun.elapsed().as_secs_f64();
                     eprintln!("{done} of {} schedules, {rate:.0} a second", self.schedules);
                 }
-                let schedule = Schedule::random(seed, self.parameters);
+                let schedule = Schedule::random_without(seed, self.parameters, self.off);
                 let outcome = world::run(&schedule, None);
                 tally.virtual_time += u128::from(outcome.ended_at);
                 tally.add(outcome.tally);

@@ -4,6 +4,7 @@ use mooring_node::announce::protocol::{Body, Path};
 
 use super::clock::Instant;
 use super::network::Nodes;
+use super::objects::Spots;
 
 /// One thing that happens. Those with `on` begin or end; what several causes keep up lasts until
 /// the last of them has ended.
@@ -84,6 +85,16 @@ pub enum Step {
     KeyThere { key: usize, on: bool },
     /// These may hold a key; `None`: all.
     Candidates { key: usize, nodes: Option<Nodes> },
+    /// A Service has these addresses from now on.
+    Readdress { service: usize, spots: Spots },
+    /// A Node has not the label that the L2Network's selector asks for.
+    Unlabel { node: usize, on: bool },
+    /// A Node object is not there, although its daemon runs.
+    Unregister { node: usize, on: bool },
+    /// The L2Network is deleted, or (with a UID) made anew.
+    Network { uid: Option<u64> },
+    /// The API server holds what it held so long ago.
+    Restore { back: Instant },
     /// A node's weight in the choice of holders.
     Weight { node: usize, weight: u16 },
     /// Messages that were recorded are sent again, in another order, to anybody.

@@ -11,7 +11,7 @@ use super::invariants::Violation;
 use super::network::Nodes;
 use super::schedule::{Schedule, Shape};
 use super::steps::{Kind, Step};
-use super::world::{self, World};
+use super::world::{self, lowest};
 
 /// The schedules of one story.
 #[derive(Clone, Debug)]
@@ -253,7 +253,7 @@ fn rule_d() -> Story {
 /// holder among them, and have heard of neither.
 fn rule_e() -> Story {
     // The third proposes, since it has the lowest name.
-    let seeds = (0..).filter(|seed| World::lowest(*seed, 3) == Some(2));
+    let seeds = (0..).filter(|seed| lowest(*seed, 3) == Some(2));
     let all = seeds
         .take(2)
         .flat_map(|seed| (0..40).map(move |phase| (seed, phase)));
@@ -303,7 +303,7 @@ fn rule_f() -> Story {
 /// Others become a majority without the primary of two, or have been one before it, and it does not
 /// hear of them.
 fn primary() -> Story {
-    let first_is_lowest = |seed: &u64| World::lowest(*seed, 2) == Some(0);
+    let first_is_lowest = |seed: &u64| lowest(*seed, 2) == Some(0);
     let seeds: Vec<u64> = (0..).filter(first_is_lowest).take(2).collect();
     let all = seeds
         .into_iter()
@@ -317,14 +317,22 @@ fn primary() -> Story {
     }))
 }
 
-/// Of three voters one is silent for so long that it is taken out. Right then the second loses the
-/// first and the API server, and hears the third again: the two serve the three, and know of no
-/// primary.
+/// Of three voters one is silent for so long that it is taken out, which the second approves. Before that is
+/// written the second loses the first and the API server, and hears the third again: the two serve the
+/// three, and know of no primary.
 fn left_behind(phase: u64) -> Schedule {
     let mut script = Script::held_by_the_first(3);
     let (one, two, three) = (1, 1 << 1, 1 << 2);
     script.part(5 * SECOND, three, one | two, true);
-    let at = 34_800 * MILLISECOND + phase * 25 * MILLISECOND;
+    // It does not see that its proposal is approved, and makes it again after two seconds.
+    script.at(
+        30 * SECOND,
+        Step::StaleView {
+            nodes: one,
+            on: true,
+        },
+    );
+    let at = 36_800 * MILLISECOND + phase * 25 * MILLISECOND;
     script.at(
         at,
         Step::ApiAway {
@@ -337,21 +345,14 @@ fn left_behind(phase: u64) -> Schedule {
     script.until(at + 5 * SECOND)
 }
 
-/// The primary of two goes on alone, and has a third added. It is not told that this is done, and the
-/// two others hear each other.
+/// The primary of two does not hear the other, goes on alone, and has a third added, which the other
+/// approves. It is not told that this is done, and the two others hear each other.
 fn grown(phase: u64) -> Schedule {
     let mut script = Script::held_by_the_first(2);
     script.shape.late = 1;
     let (one, two, three) = (1, 1 << 1, 1 << 2);
     script.at(5 * SECOND, Step::Join { node: 2 });
-    script.part(6 * SECOND, one, two, true);
-    script.at(
-        6 * SECOND,
-        Step::ApiAway {
-            nodes: two,
-            on: true,
-        },
-    );
+    script.deafen(6 * SECOND, two, one, true);
     script.at(
         6 * SECOND,
         Step::StaleView {
@@ -359,7 +360,7 @@ fn grown(phase: u64) -> Schedule {
             on: true,
         },
     );
-    let at = 8 * SECOND + phase * 25 * MILLISECOND;
+    let at = 9_800 * MILLISECOND + phase * 25 * MILLISECOND;
     script.at(
         at,
         Step::AnswersLost {
@@ -368,6 +369,7 @@ fn grown(phase: u64) -> Schedule {
         },
     );
     script.deafen(at, three, one, true);
+    script.deafen(at, one, two | three, true);
     script.until(at + 4 * SECOND)
 }
 

@@ -7,6 +7,9 @@
 mod assurance;
 mod drive;
 mod happen;
+mod objects;
+mod requests;
+mod steady;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,15 +18,16 @@ use std::hash::{DefaultHasher, Hasher as _};
 use std::sync::Arc;
 
 use fastrand::Rng;
-use mooring_node::announce::protocol::{
-    ApiAnswer, Candidates, Key, Local, Message, Moment, NodeId, Request, View, VoterSet,
-};
+use mooring_node::announce::protocol::{Key, Local, Moment, NodeId, Request, VoterSet};
 
 use super::api::Api;
-use super::clock::{Clock, Instant, MILLISECOND, SECOND};
+use super::clock::{Clock, Instant, SECOND};
+use super::daemon::Daemon;
+use super::engine::{Alone, Engine, Here};
 use super::invariants::{DarkTime, Violation, Watch};
-use super::network::{Network, has};
-use super::node::{Input, Node};
+use super::network::{MOST_NODES, Network, has};
+use super::node::{Input, Node, Packet};
+use super::objects::{NETWORK, SPOTS_OF_A_SERVICE, Spots, address};
 use super::schedule::{SETTLING, Schedule, Shape};
 use super::steps::Step;
 use super::tally::{Tally, take_overs};
@@ -42,6 +46,8 @@ enum What {
     Request {
         node: usize,
         run: u32,
+        /// About which L2Network, if that matters.
+        about: Option<u64>,
         request: Request,
         asked: Moment,
     },
@@ -58,7 +64,7 @@ enum What {
     /// What is assured may have changed by time alone.
     Recheck,
     /// A message that was recorded is delivered again.
-    Again { node: usize, message: Arc<Message> },
+    Again { node: usize, packet: Packet },
 }
 
 /// What is to happen, in the order in which it happens. The heap has only the times: what happens is
@@ -129,7 +135,7 @@ pub struct Outcome {
 
 /// A world in the middle of its schedule.
 #[derive(Clone, Debug)]
-pub struct World {
+pub struct World<E = Alone> {
     shape: Shape,
     steps: Vec<Step>,
     healed_at: Instant,
@@ -137,39 +143,61 @@ pub struct World {
     now: Instant,
     agenda: Agenda,
     runs: u32,
-    nodes: Vec<Node>,
-    keys: Vec<Key>,
+    /// Those of the cluster that is judged, and after them those of another on the same segment.
+    nodes: Vec<Node<E>>,
+    /// What is judged: keys, or addresses, by what machines call them.
+    keys: Arc<Vec<Key>>,
+    /// The Nodes of either cluster, by number: they have the same names.
     ids: Vec<NodeId>,
+    names_of_nodes: Arc<Vec<String>>,
     network: Network,
     api: Api,
+    /// The API server of the other cluster.
+    foreign: Api,
     watch: Watch,
     chance: Rng,
     tally: Tally,
     trace: Option<Trace>,
     names: Names,
     /// Some of the messages that were sent, to be replayed.
-    recorded: Vec<Arc<Message>>,
+    recorded: Vec<Packet>,
     /// All of them, with when they were sent, if the schedule plays any back.
-    record: Option<Vec<(Instant, usize, Arc<Message>)>>,
+    record: Option<Vec<(Instant, usize, Packet)>>,
     /// What is assured is to be found out anew.
     recheck: bool,
+    /// Room for what a process may speak for.
+    permits: Vec<Option<Moment>>,
+    /// Since when what a majority needs has been so.
+    steady: steady::Steady,
     /// Whether any survivors of a lost majority went on.
     survived: bool,
-    /// When parts of the segment were joined.
-    joined_at: Instant,
+    /// When the segment was last cut between two, and is whole again.
+    joined_at: [[Instant; MOST_NODES]; MOST_NODES],
 }
 
 /// The largest number of messages that are kept for replays.
 const RECORDED: usize = 300;
 
-impl World {
+impl<E: Engine> World<E> {
     /// A world in which nothing has happened yet.
     #[must_use]
     pub fn new(schedule: &Schedule, trace: Option<Trace>) -> Self {
         let shape = schedule.shape.clone();
-        let mut chance = Self::chance_of(schedule.seed);
-        let ids: Vec<NodeId> = (0..shape.total()).map(|_| NodeId(chance.u64(..))).collect();
-        let keys: Vec<Key> = shape.keys.iter().map(|_| Key(chance.u64(..))).collect();
+        let mut chance = chance_of(schedule.seed);
+        let numbers = (0..shape.total()).map(|_| chance.u64(..));
+        let names: Vec<String> = numbers.map(|number| number.to_string()).collect();
+        let ids: Vec<NodeId> = if E::IS_WHOLE {
+            names.iter().map(|name| NodeId::of(name)).collect()
+        } else {
+            let numbers = names.iter().filter_map(|name| name.parse().ok());
+            numbers.map(NodeId).collect()
+        };
+        let keys: Vec<Key> = if E::IS_WHOLE {
+            let spots = 0..shape.keys.len() * SPOTS_OF_A_SERVICE;
+            spots.map(|spot| Key::of(NETWORK, address(spot))).collect()
+        } else {
+            shape.keys.iter().map(|_| Key(chance.u64(..))).collect()
+        };
         let voters = shape.voters.map(|voters| {
             let named = (0..ids.len()).filter(|node| has(voters, *node));
             let voters: std::collections::BTreeSet<NodeId> = named.map(|node| ids[node]).collect();
@@ -181,10 +209,18 @@ impl World {
                 voters,
             }
         });
-        let api = Api::new(&shape.keys, voters);
-        let nodes = (0..ids.len()).map(|number| {
+        let services: Vec<_> = (0..shape.keys.len())
+            .map(|service| (shape.keys[service], Self::first_spots(&shape, service)))
+            .collect();
+        let mut api = Api::new(&services, voters, 1);
+        if steps_go_back(schedule) {
+            api.keep_the_past();
+        }
+        let foreign = Api::new(&[(None, 1 << FOREIGN_SPOT)], None, 2);
+        let nodes = (0..ids.len() + shape.strangers).map(|number| {
             let clock = Self::clock(&shape, &mut chance, 0);
-            Node::new(number, ids[number], clock, shape.is_on_segment(number))
+            let id = ids[number % ids.len()];
+            Node::new(number, id, clock, shape.is_on_segment(number))
         });
         let nodes = nodes.collect();
         let network = Network::new(shape.manners, chance.fork());
@@ -194,10 +230,13 @@ impl World {
             .any(|(_, step)| matches!(step, Step::PlayBack { .. }));
         let mut world = Self {
             watch: Watch::new(keys.len(), schedule.healed_at, schedule.ends_at),
+            steady: steady::Steady::new(keys.len()),
             names: Names {
                 nodes: ids.clone(),
                 keys: keys.clone(),
             },
+            names_of_nodes: Arc::new(names),
+            foreign,
             steps: steps.iter().map(|(_, step)| step.clone()).collect(),
             healed_at: schedule.healed_at,
             ends_at: schedule.ends_at,
@@ -205,7 +244,7 @@ impl World {
             agenda: Agenda::default(),
             runs: 0,
             nodes,
-            keys,
+            keys: Arc::new(keys),
             ids,
             network,
             api,
@@ -215,8 +254,9 @@ impl World {
             recorded: Vec::new(),
             record: plays_back.then(Vec::new),
             recheck: true,
+            permits: Vec::new(),
             survived: false,
-            joined_at: 0,
+            joined_at: [[0; MOST_NODES]; MOST_NODES],
             shape,
         };
         for (number, (at, _)) in steps.iter().enumerate() {
@@ -227,16 +267,37 @@ impl World {
         world
     }
 
-    fn chance_of(seed: u64) -> Rng {
-        Rng::with_seed(seed ^ 0x005e_ed0f_c4a0_5000)
+    /// The addresses that a Service has from the beginning.
+    fn first_spots(shape: &Shape, service: usize) -> Spots {
+        if !E::IS_WHOLE {
+            return 1 << service;
+        }
+        let first = service * SPOTS_OF_A_SERVICE;
+        let second = has(shape.dual, service);
+        (1 << (first + 1)) | (Spots::from(second) << (first + 2))
     }
 
-    /// Which of the first so many nodes has the lowest name in the world of a seed.
-    #[must_use]
-    pub fn lowest(seed: u64, nodes: usize) -> Option<usize> {
-        let mut chance = Self::chance_of(seed);
-        let ids: Vec<u64> = (0..nodes).map(|_| chance.u64(..)).collect();
-        (0..nodes).min_by_key(|node| ids[*node])
+    /// The Service that something judged belongs to.
+    const fn service_of(spot: usize) -> usize {
+        if E::IS_WHOLE {
+            spot / SPOTS_OF_A_SERVICE
+        } else {
+            spot
+        }
+    }
+
+    /// How many Nodes the cluster has that is judged.
+    const fn own(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// The API server of a node's cluster.
+    const fn api_of(&self, node: usize) -> &Api {
+        if node < self.own() {
+            &self.api
+        } else {
+            &self.foreign
+        }
     }
 
     fn clock(shape: &Shape, chance: &mut Rng, now: Instant) -> Clock {
@@ -255,7 +316,7 @@ impl World {
             self.nodes[node].weight = weight;
         }
         for node in 0..self.nodes.len() {
-            if node >= self.shape.first() {
+            if (self.shape.first()..self.own()).contains(&node) {
                 self.nodes[node].present = false;
                 self.nodes[node].down = 1;
                 continue;
@@ -331,6 +392,7 @@ impl World {
         self.advance(self.ends_at);
         if self.watch.violation.is_none() {
             self.watch.end(self.ends_at);
+            self.judge_voters();
         }
         self.outcome()
     }
@@ -368,12 +430,13 @@ impl World {
             What::Request {
                 node,
                 run,
+                about,
                 request,
                 asked,
-            } => self.request(node, run, &request, asked),
+            } => self.request(node, run, (about, &request), asked),
             What::Renew { node } => {
                 let alive = self.nodes[node].runs() && self.api.is_reached_by(node);
-                if alive {
+                if alive && node < self.own() {
                     self.api.renew(node, self.now);
                 }
                 let next = self.now + if alive { 10 * SECOND } else { SECOND };
@@ -397,13 +460,13 @@ impl World {
                     network.is_good(one, other, mooring_node::announce::protocol::Path::Segment)
                 });
             }
-            What::Again { node, message } => {
+            What::Again { node, packet } => {
                 let path = if self.chance.bool() {
                     mooring_node::announce::protocol::Path::Segment
                 } else {
                     mooring_node::announce::protocol::Path::NodeNetwork
                 };
-                self.tell(node, Input::Message(message, path));
+                self.tell(node, Input::Message(packet, path));
             }
         }
     }
@@ -411,101 +474,6 @@ impl World {
     fn is_run(&self, node: usize, run: u32) -> bool {
         let process = self.nodes[node].process.as_ref();
         process.is_some_and(|process| process.run == run)
-    }
-
-    /// A request has reached the API server: it is executed, and the answer travels.
-    fn request(&mut self, node: usize, run: u32, request: &Request, asked: Moment) {
-        let latency = self.api_latency();
-        let (answer, later) = if self.api.is_reached_by(node) {
-            let before = self.api.voters();
-            let (answer, changed) = self.api.execute(request, node, &self.ids, self.now);
-            if changed {
-                // Only survivors take out several at once. Others may see it before the one that
-                // has asked for it has its answer, and go on.
-                let after = self.api.voters();
-                if before.voters.difference(&after.voters).count() > 1 {
-                    self.survived |= self.are_alone(node);
-                    self.watch.survived(self.now);
-                }
-                self.objects_changed();
-            }
-            // A written answer may be lost on its way: the asker cannot know.
-            let by_chance = self.shape.drift_ppb > 0 && self.chance.u8(0..100) == 0;
-            if by_chance || !self.api.answers_reach(node) {
-                (ApiAnswer::Unreachable, 2 * SECOND)
-            } else {
-                (answer, latency)
-            }
-        } else {
-            let refused = self.chance.bool();
-            let later = if refused { MILLISECOND } else { 2 * SECOND };
-            (ApiAnswer::Unreachable, later)
-        };
-        self.say(|| format!("API   {request:?} of n{} gives {answer:?}", node + 1));
-        let input = Input::Answer(answer, asked);
-        self.push(self.now + later, What::Answers { node, run, input });
-    }
-
-    fn api_latency(&mut self) -> Instant {
-        if self.shape.drift_ppb == 0 {
-            return 2 * MILLISECOND;
-        }
-        if self.chance.u8(0..50) == 0 {
-            self.chance.u64(5 * MILLISECOND..800 * MILLISECOND)
-        } else {
-            self.chance.u64(MILLISECOND / 2..8 * MILLISECOND)
-        }
-    }
-
-    /// The API's objects have changed: watches tell everybody, sooner or later.
-    fn objects_changed(&mut self) {
-        self.recheck = true;
-        for node in 0..self.nodes.len() {
-            self.view_changes(node);
-        }
-    }
-
-    fn view_changes(&mut self, node: usize) {
-        let latency = self.api_latency() + self.chance.u64(0..30 * MILLISECOND);
-        self.push(self.now + latency, What::View { node });
-    }
-
-    fn show_view(&mut self, node: usize) {
-        let told = self.api.is_reached_by(node) && self.nodes[node].stale == 0;
-        if !told || self.nodes[node].version == self.api.version || !self.nodes[node].runs() {
-            return;
-        }
-        let view = Arc::new(self.view());
-        self.nodes[node].version = self.api.version;
-        self.nodes[node].memory = Some(Arc::clone(&view));
-        self.recheck = true;
-        self.tell(node, Input::View(view));
-    }
-
-    /// What the API server shows.
-    fn view(&self) -> View {
-        let there = self.api.keys.iter().enumerate();
-        let there = there.filter(|(_, state)| state.absent == 0);
-        let keys = there.map(|(key, state)| {
-            let candidates = match state.candidates {
-                None => Candidates::All,
-                Some(nodes) => {
-                    let named = self.ids.iter().enumerate();
-                    let named = named.filter(|(node, _)| has(nodes, *node));
-                    Candidates::Only(named.map(|(_, id)| *id).collect())
-                }
-            };
-            (self.keys[key], candidates)
-        });
-        let present = self.nodes.iter().filter(|node| node.present);
-        let voters = self.api.voters();
-        View {
-            keys: keys.collect(),
-            voters: (voters.generation > 0).then_some(voters),
-            known: present
-                .map(|node| (node.id, node.contact.clone()))
-                .collect(),
-        }
     }
 
     fn local(&self, node: usize) -> Local {
@@ -523,6 +491,17 @@ impl World {
         }
     }
 
+    /// The state of a node, as its daemon finds it.
+    fn here(&self, node: usize) -> Here {
+        let state = &self.nodes[node];
+        Here {
+            local: self.local(node),
+            has_address: self.network.link_is_up(node) || !self.shape.drops_addresses,
+            is_selected: state.unlabelled == 0,
+            is_registered: state.unregistered == 0,
+        }
+    }
+
     fn say(&mut self, line: impl FnOnce() -> String) {
         if let Some(trace) = &mut self.trace {
             trace.add(self.now, self.names.readable(&line()));
@@ -530,10 +509,36 @@ impl World {
     }
 }
 
+/// The number of the address that the other cluster speaks for: it is not judged.
+const FOREIGN_SPOT: usize = 63;
+
+fn chance_of(seed: u64) -> Rng {
+    Rng::with_seed(seed ^ 0x005e_ed0f_c4a0_5000)
+}
+
+/// Which of the first so many nodes has the lowest name in the world of a seed, where machines run
+/// alone.
+#[must_use]
+pub fn lowest(seed: u64, nodes: usize) -> Option<usize> {
+    let mut chance = chance_of(seed);
+    let ids: Vec<u64> = (0..nodes).map(|_| chance.u64(..)).collect();
+    (0..nodes).min_by_key(|node| ids[*node])
+}
+
+fn steps_go_back(schedule: &Schedule) -> bool {
+    let steps = schedule.all_steps();
+    let mut steps = steps.iter();
+    steps.any(|(_, step)| matches!(step, Step::Restore { .. }))
+}
+
 /// Lets a schedule happen.
 #[must_use]
 pub fn run(schedule: &Schedule, trace: Option<Trace>) -> Outcome {
-    let mut outcome = World::new(schedule, trace).run();
+    let mut outcome = if schedule.shape.whole {
+        World::<Daemon>::new(schedule, trace).run()
+    } else {
+        World::<Alone>::new(schedule, trace).run()
+    };
     for fault in &schedule.faults {
         *outcome.tally.faults.entry(fault.kind).or_default() += 1;
     }

@@ -270,6 +270,7 @@ fn central(cluster: &Cluster, sim: &Cloudscale, name: &str, patience: Patience) 
         "--serve-classless-services=false".to_owned(),
         "--cloud-api-qps=1000".to_owned(),
         "--cloud-api-burst=1000".to_owned(),
+        "--creation-settle-time=2s".to_owned(),
         format!("--load-balancer-class={}", class(name)),
         format!("--kubeconfig={}", cluster.kubeconfig.display()),
     ];

@@ -1,9 +1,11 @@
 //! Announcing on a real segment: three nodes and a client on a bridge, every frame captured, a real
 //! API server, and the programs as they are shipped.
 
+mod claimed;
 mod draining;
 mod handover;
 mod kernel;
+mod keyless;
 mod memory;
 mod notices;
 mod outage;

@@ -132,6 +132,11 @@ impl Scene {
         .await;
     }
 
+    /// Ends central at once.
+    pub fn stop_central(&mut self) {
+        self.central.kill();
+    }
+
     /// Starts central again if it has ended, as its kubelet would: without its Lease it ends.
     pub async fn central_is_back(&mut self) {
         if !self.central.is_running() {
@@ -346,7 +351,7 @@ impl Scene {
 }
 
 /// What a frame claims about an address, in whatever form.
-fn claim(frame: &Frame, address: IpAddr) -> Option<Claim> {
+pub fn claim(frame: &Frame, address: IpAddr) -> Option<Claim> {
     let source = frame.source()?;
     let (mac, unasked) = match address {
         IpAddr::V4(address) => {

@@ -4,7 +4,7 @@ use futures::future::join_all;
 use mooring_tests::wait::eventually;
 
 use crate::key;
-use crate::stage::{SOON, Stage, assert_none, ingress};
+use crate::stage::{AFTER_RETRIES, SOON, Stage, assert_none, ingress};
 
 /// What must not be taken, each by itself.
 const WRONG: &[(&str, &str)] = &[
@@ -64,7 +64,7 @@ async fn is_refused(stage: &Stage, index: usize, (end, value): (&str, &str)) {
     assert_eq!(ingress(&stage.get(&name).await), before, "{end}={value:?}");
     // It keeps nobody from deleting the Service.
     stage.delete(&name).await;
-    stage.gone(&name).await;
+    stage.gone_within(&name, AFTER_RETRIES).await;
     assert!(!crate::cloud::has(&stage.world, &uuid), "{end}={value:?}");
 }
 

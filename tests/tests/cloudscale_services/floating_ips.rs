@@ -132,3 +132,68 @@ async fn b4_a_deletion_is_hindered_neither_by_a_conflict_nor_by_wrong_annotation
     assert_eq!(stage.sim().all(Kind::LoadBalancer).len(), 1);
     stage.leave().await;
 }
+
+/// A2: whoever may write a Service may write any floating IP into its annotation.
+#[tokio::test]
+async fn a_floating_ip_that_somebody_uses_is_taken_only_where_the_operator_permits_it() {
+    let stage = Stage::enter().await;
+    let theirs = json!({ "name": "theirs" });
+    let theirs = stage.sim().put(Kind::LoadBalancer, theirs);
+    let server = stage.sim().all(Kind::Server)[0]["uuid"].clone();
+    let on_balancer = json!({ "network": format!("{V4}/32"), "load_balancer": theirs });
+    let on_server = json!({ "network": format!("{V6}/128"), "server": { "uuid": server } });
+    stage.sim().put(Kind::FloatingIp, on_balancer);
+    stage.sim().put(Kind::FloatingIp, on_server);
+    let before = stage.sim().all(Kind::FloatingIp);
+    let central = stage.central().await;
+    for (name, ip) in [("v4", V4), ("v6", V6)] {
+        create(&stage, name, &json!([ip]).to_string()).await;
+        let told = stage.failed(name).await;
+        for words in [
+            "--take-over-namespaces",
+            "takeOverNamespaces",
+            &stage.namespace,
+            ip,
+        ] {
+            assert!(told.note.contains(words), "{words}: {told:?}");
+        }
+    }
+    stage.marker().await;
+    assert_eq!(stage.sim().all(Kind::FloatingIp), before);
+    drop(central);
+
+    let namespace = &stage.namespace;
+    let flags = stage
+        .flags()
+        .with(format!("--take-over-namespaces=other,{namespace}"));
+    let _central = stage.central_with(flags).await;
+    for (name, ip) in [("v4", V4), ("v6", V6)] {
+        stage.provided_at_last(name).await;
+        let uuid = stage.uuid(name).await;
+        assert_eq!(holder(&stage, ip), json!(uuid));
+    }
+    stage.leave().await;
+}
+
+/// E15: what a listing has shown to be free may lead to somebody's server by now.
+#[tokio::test]
+async fn a_floating_ip_that_was_given_to_a_server_meanwhile_is_not_taken_from_it() {
+    let stage = Stage::enter().await;
+    put(&stage);
+    let _central = stage.central().await;
+    create(&stage, "web", r#"["203.0.113.9"]"#).await;
+    stage.provided("web").await;
+    // Nothing is listed anew for this.
+    let server = stage.sim().all(Kind::Server)[0]["uuid"].clone();
+    let server = json!({ "uuid": server });
+    stage.sim().set_in(Kind::FloatingIp, V6, "server", server);
+    let before = stage.sim().get(Kind::FloatingIp, V6);
+    let both = json!([V4, V6]).to_string();
+    stage
+        .annotate("web", &key("floating-ips"), Some(&both))
+        .await;
+    let told = stage.failed("web").await;
+    assert!(told.note.contains("the server"), "{told:?}");
+    assert_eq!(stage.sim().get(Kind::FloatingIp, V6), before);
+    stage.leave().await;
+}

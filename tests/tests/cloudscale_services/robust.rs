@@ -67,6 +67,7 @@ async fn a_cloud_that_is_slow_and_strict_is_waited_for() {
         strict_deletes: true,
         late_deletes: Duration::from_secs(1),
         pool_deletes_cascade_listeners: false,
+        listed_after: Duration::ZERO,
     });
     let _central = stage.central().await;
     let service = stage.service("web").port(443, 8443);

@@ -93,9 +93,25 @@ async fn good_segments_are_taken() {
         "subnets": [{ "cidr": "10.0.0.0/8" }],
         "ranges": ["10.1.0.0/16"],
         "nodeSelector": { "matchLabels": { "rack": "a" } },
+        "allowedNamespaces": { "matchLabels": { "team": "red" } },
+        "maxAddressesPerNamespace": 1,
     }))
     .await
     .unwrap();
+}
+
+#[tokio::test]
+async fn a_namespace_may_have_one_address_at_least() {
+    let spec = json!({
+        "subnets": [{ "cidr": "192.0.2.0/24" }],
+        "ranges": ["192.0.2.16/28"],
+        "maxAddressesPerNamespace": 0,
+    });
+    let words = &[
+        "spec.maxAddressesPerNamespace",
+        "greater than or equal to 1",
+    ];
+    assert_refused(&spec, words).await;
 }
 
 #[tokio::test]

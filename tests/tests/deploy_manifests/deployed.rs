@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use mooring_common::l2_network::{L2Network, L2NetworkSpec, Subnet};
 use mooring_common::names::NAMESPACE;
 use mooring_tests::control_plane::ControlPlane;
 use mooring_tests::objects::{NodeBuilder, PodBuilder, unique};
@@ -34,10 +35,27 @@ pub async fn deployed() -> &'static ControlPlane {
     control_plane
 }
 
-/// A Node with everything on it that a daemon might be tempted by, and a client with the token of
-/// the daemon's Pod there.
-pub async fn node_with_daemon(control_plane: &ControlPlane) -> (String, Client) {
-    let admin = control_plane.admin();
+/// Makes an L2Network, and gives its name.
+pub async fn make_network(admin: &Client) -> String {
+    let name = unique("lan");
+    let spec = L2NetworkSpec {
+        subnets: vec![Subnet {
+            cidr: "192.0.2.0/24".to_owned(),
+            gateway: None,
+        }],
+        ranges: vec!["192.0.2.16/28".to_owned()],
+        ..L2NetworkSpec::default()
+    };
+    let networks = Api::<L2Network>::all(admin.clone());
+    networks
+        .create(&PostParams::default(), &L2Network::new(&name, spec))
+        .await
+        .unwrap();
+    name
+}
+
+/// A Node with everything on it that a stolen token might be used for.
+pub async fn tempting_node(admin: &Client) -> String {
     let name = unique("node");
     NodeBuilder::new(&name)
         .tainted()
@@ -46,9 +64,16 @@ pub async fn node_with_daemon(control_plane: &ControlPlane) -> (String, Client) 
         .annotation("owner", "alice")
         .address("Hostname", &name)
         .ready()
-        .create(&admin)
+        .create(admin)
         .await
         .unwrap();
+    name
+}
+
+/// A Node with everything on it that a daemon might be tempted by, and a client with the token of
+/// the daemon's Pod there.
+pub async fn node_with_daemon(control_plane: &ControlPlane) -> (String, Client) {
+    let name = tempting_node(&control_plane.admin()).await;
     let client = daemon_on(control_plane, NAMESPACE, &name).await;
     (name, client)
 }

@@ -1,9 +1,12 @@
 //! Each node daemon renews the Lease of its own Node, and no other.
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Client;
-use kube::api::{Api, PostParams};
-use mooring_common::names::{LEADER_LEASE, LEADER_LEASE_NAMESPACE, NAMESPACE, node_lease};
+use kube::api::{Api, ObjectMeta, PostParams};
+use mooring_common::names::{
+    LEADER_LEASE, LEADER_LEASE_NAMESPACE, NAMESPACE, annotations, node_lease,
+};
 use mooring_tests::objects::unique;
 
 use super::deployed::{Verdict, assert_denied, deployed, node_with_daemon, refusal};
@@ -61,6 +64,77 @@ async fn sec_06_a_daemon_does_not_reach_another_lease() {
     );
     let any = create(&daemon, NAMESPACE, &unique("any")).await;
     assert_denied("any other", any, &words);
+}
+
+/// A finalizer would keep the Lease when the Node is gone.
+#[tokio::test]
+async fn sec_17_a_daemon_writes_nothing_else_on_its_lease() {
+    let (node, daemon) = node_with_daemon(deployed().await).await;
+    let leases = Api::<Lease>::namespaced(daemon, NAMESPACE);
+    let owner = |kind: &str, name: &str| OwnerReference {
+        api_version: "v1".to_owned(),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        uid: "0".to_owned(),
+        ..OwnerReference::default()
+    };
+    let text = |key: &str| Some([(key.to_owned(), "1".to_owned())].into());
+    let plain = ObjectMeta {
+        name: Some(node_lease(&node)),
+        ..ObjectMeta::default()
+    };
+    let wrong = [
+        ObjectMeta {
+            finalizers: Some(vec!["example.com/stay".to_owned()]),
+            ..plain.clone()
+        },
+        ObjectMeta {
+            labels: text("team"),
+            ..plain.clone()
+        },
+        ObjectMeta {
+            annotations: text("team"),
+            ..plain.clone()
+        },
+        ObjectMeta {
+            owner_references: Some(vec![owner("Node", "another")]),
+            ..plain.clone()
+        },
+        ObjectMeta {
+            owner_references: Some(vec![owner("ConfigMap", &node)]),
+            ..plain.clone()
+        },
+    ];
+    let words = "of a Lease's metadata, the node daemon may write";
+    let lease = |metadata: &ObjectMeta| Lease {
+        metadata: metadata.clone(),
+        spec: None,
+    };
+    for metadata in &wrong {
+        let made = leases
+            .create(&PostParams::default(), &lease(metadata))
+            .await;
+        let what = format!("made with {metadata:?}");
+        assert_denied(&what, made.map(drop).map_err(refusal), words);
+    }
+    let right = ObjectMeta {
+        annotations: text(annotations::LEASE_SEGMENTS),
+        owner_references: Some(vec![owner("Node", &node)]),
+        ..plain
+    };
+    let made = leases.create(&PostParams::default(), &lease(&right)).await;
+    let version = made.unwrap().metadata.resource_version;
+    for metadata in wrong {
+        let metadata = ObjectMeta {
+            resource_version: version.clone(),
+            ..metadata
+        };
+        let name = node_lease(&node);
+        let (own, params) = (lease(&metadata), PostParams::default());
+        let written = leases.replace(&name, &params, &own).await;
+        let what = format!("renewed with {metadata:?}");
+        assert_denied(&what, written.map(drop).map_err(refusal), words);
+    }
 }
 
 #[tokio::test]

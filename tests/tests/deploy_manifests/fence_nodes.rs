@@ -1,6 +1,7 @@
 //! SEC-05 to SEC-14: each node daemon writes what it is there to write on its own Node, nothing
 //! else there, and nothing at all elsewhere. Everybody else writes as before. Labels and
-//! annotations are in `fence_metadata.rs`.
+//! annotations are in `fence_metadata.rs`. No two tests use one address or provider ID: the control plane
+//! is shared, and no Node takes another's (`fence_identity.rs`).
 
 use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::Client;
@@ -31,8 +32,8 @@ fn without(taints: &[Taint], key: &str) -> Value {
 async fn sec_05_a_daemon_describes_its_own_node() {
     let (node, daemon) = node_with_daemon(deployed().await).await;
     let addresses = json!({ "status": { "addresses": [
-        { "type": "InternalIP", "address": "192.0.2.7" },
-        { "type": "InternalIP", "address": "2001:db8::7" },
+        { "type": "InternalIP", "address": "192.0.2.105" },
+        { "type": "InternalIP", "address": "2001:db8::105" },
         { "type": "ExternalIP", "address": "198.51.100.7" },
         { "type": "InternalDNS", "address": "n7.example" },
         { "type": "Hostname", "address": node },
@@ -47,7 +48,7 @@ async fn sec_05_a_daemon_describes_its_own_node() {
         .unwrap();
     let path = |key: &str| format!("/metadata/labels/{}", key.replace('/', "~1"));
     let mut operations =
-        vec![json!({"op": "add", "path": "/spec/providerID", "value": "cloudlycke://n-7"})];
+        vec![json!({"op": "add", "path": "/spec/providerID", "value": "cloudlycke://n-05"})];
     for key in [
         labels::INSTANCE_TYPE,
         labels::INSTANCE_TYPE_BETA,
@@ -81,13 +82,13 @@ async fn sec_06_a_daemon_does_not_reach_another_node() {
     let words = format!("may not write {other}");
     let zone = label(labels::ZONE, Some("a"));
     assert_denied("a zone", patch_node(&daemon, &other, &zone).await, &words);
-    let id = json!({ "spec": { "providerID": "cloudlycke://n-7" } });
+    let id = json!({ "spec": { "providerID": "cloudlycke://n-06" } });
     assert_denied("an ID", patch_node(&daemon, &other, &id).await, &words);
     let taints = taints_of(&daemon, &other).await;
     let fewer = without(&taints, taints::UNINITIALIZED);
     assert_denied("a taint", patch_node(&daemon, &other, &fewer).await, &words);
     let addresses =
-        json!({ "status": { "addresses": [{ "type": "InternalIP", "address": "192.0.2.7" }] } });
+        json!({ "status": { "addresses": [{ "type": "InternalIP", "address": "192.0.2.106" }] } });
     let verdict = patch_node_status(&daemon, &other, &addresses).await;
     assert_denied("addresses", verdict, &words);
 }
@@ -139,7 +140,7 @@ async fn sec_09_a_provider_id_is_written_once_and_of_a_known_scheme() {
         let patch = json!({ "spec": { "providerID": id } });
         assert_denied(id, patch_node(&daemon, &node, &patch).await, words);
     }
-    let first = json!({ "spec": { "providerID": "cloudlycke://n-1" } });
+    let first = json!({ "spec": { "providerID": "cloudlycke://n-09" } });
     patch_node(&daemon, &node, &first).await.unwrap();
     // Kubernetes itself refuses a change, whoever asks; the fence also refuses it before that.
     let second = json!({ "spec": { "providerID": "cloudlycke://n-2" } });
@@ -153,7 +154,7 @@ async fn sec_09_every_providers_scheme_is_known() {
         "cloudscale://47cec963-fcd2-482f-bdb6-24461b2d47b1",
         "brightbox://srv-1",
         "phoenixnap://60473a6115e34466c9f8f083",
-        "cloudlycke://n-1",
+        "cloudlycke://n-09-each",
     ] {
         let (node, daemon) = node_with_daemon(deployed().await).await;
         let patch = json!({ "spec": { "providerID": id } });
@@ -256,7 +257,7 @@ async fn sec_14_kubelet_and_central_write_as_before() {
         .await
         .unwrap();
     let addresses =
-        json!({ "status": { "addresses": [{ "type": "InternalIP", "address": "192.0.2.7" }] } });
+        json!({ "status": { "addresses": [{ "type": "InternalIP", "address": "192.0.2.114" }] } });
     patch_node_status(&central, &node, &addresses)
         .await
         .unwrap();
@@ -268,7 +269,7 @@ async fn sec_14_kubelet_and_central_write_as_before() {
         ..Taint::default()
     });
     let patch = json!({
-        "metadata": { "labels": { labels::ZONE: "a", "rack": "r1" } },
+        "metadata": { "labels": { labels::ZONE: "a" } },
         "spec": { "providerID": "cloudlycke://n-1", "taints": more },
     });
     patch_node(&central, &node, &patch).await.unwrap();

@@ -1,11 +1,13 @@
-//! Central writes addresses, its finalizer and its annotations on Services, and nothing else there.
+//! Central writes addresses, its finalizer and its annotations on Services, and nothing else there; and
+//! nobody else writes which address a Service has.
 
 use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::Client;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use mooring_common::names::{NAMESPACE, annotations, cloudscale_annotations, finalizers};
 use mooring_tests::control_plane::ControlPlane;
-use mooring_tests::objects::{ServiceBuilder, create_namespace, unique};
+use mooring_tests::objects::{ServiceBuilder, create_namespace, create_service_account, unique};
 use serde_json::{Value, json};
 
 use super::deployed::{Verdict, assert_denied, deployed, refusal};
@@ -167,4 +169,126 @@ async fn sec_03_central_writes_services_by_their_status_only() {
         .await
         .unwrap_err();
     assert!(refusal(refused).contains("cannot patch resource \"services\""));
+}
+
+/// A client that may do everything with Services of the namespace, but not write their status: what the
+/// ClusterRole `edit` permits.
+async fn tenant(control_plane: &ControlPlane, namespace: &str) -> Client {
+    let admin = control_plane.admin();
+    create_service_account(&admin, namespace, "tenant")
+        .await
+        .unwrap();
+    let role: Role = serde_json::from_value(json!({
+        "metadata": { "name": "tenant" },
+        "rules": [{ "apiGroups": [""], "resources": ["services"], "verbs": ["*"] }],
+    }))
+    .unwrap();
+    let binding: RoleBinding = serde_json::from_value(json!({
+        "metadata": { "name": "tenant" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "tenant" },
+        "subjects": [{ "kind": "ServiceAccount", "name": "tenant", "namespace": namespace }],
+    }))
+    .unwrap();
+    let params = PostParams::default();
+    let roles = Api::<Role>::namespaced(admin.clone(), namespace);
+    roles.create(&params, &role).await.unwrap();
+    let bindings = Api::<RoleBinding>::namespaced(admin, namespace);
+    bindings.create(&params, &binding).await.unwrap();
+    control_plane
+        .client_for(namespace, "tenant", None)
+        .await
+        .unwrap()
+}
+
+/// A merge patch of a Service itself.
+async fn patch(client: &Client, namespace: &str, annotations: &Value) -> Verdict {
+    let patch = Patch::Merge(json!({ "metadata": { "annotations": annotations } }));
+    Api::<Service>::namespaced(client.clone(), namespace)
+        .patch("web", &PatchParams::default(), &patch)
+        .await
+        .map(drop)
+        .map_err(refusal)
+}
+
+const RECORDS: [&str; 4] = [
+    annotations::ALLOCATED_NETWORK,
+    annotations::ALLOCATED_ADDRESSES,
+    annotations::PUBLIC_NETWORK,
+    annotations::IP_BLOCK_CLAIM,
+];
+
+#[tokio::test]
+async fn nobody_but_central_writes_which_address_a_service_has() {
+    let (control_plane, namespace, central) = prepare().await;
+    let tenant = tenant(control_plane, &namespace).await;
+    let web = || ServiceBuilder::load_balancer(&namespace, "web").port(80, 8080);
+    for key in RECORDS {
+        let refused = web().annotation(key, "192.0.2.1").create(&tenant).await;
+        let message = format!("{:#}", refused.unwrap_err());
+        let words = format!("only mooring-central writes {key}");
+        assert!(message.contains(&words), "{message}");
+    }
+    web().create(&tenant).await.unwrap();
+    let admin = control_plane.admin();
+    for key in RECORDS {
+        let words = format!("only mooring-central writes {key}");
+        let forged = json!({ key: "192.0.2.1" });
+        assert_denied(key, patch(&tenant, &namespace, &forged).await, &words);
+        assert_denied(key, patch(&admin, &namespace, &forged).await, &words);
+        let by_status = json!({ "metadata": { "annotations": forged } });
+        let verdict = patch_status(&admin, &namespace, "web", &by_status).await;
+        assert_denied(key, verdict, &words);
+    }
+    let record = json!({ "metadata": { "annotations": {
+        annotations::ALLOCATED_NETWORK: "lan", annotations::ALLOCATED_ADDRESSES: "192.0.2.7",
+    } } });
+    patch_status(&central, &namespace, "web", &record)
+        .await
+        .unwrap();
+    // All else goes on beside it, also with the record as it is.
+    let same = json!({ "team": "red", annotations::ALLOCATED_ADDRESSES: "192.0.2.7" });
+    patch(&tenant, &namespace, &same).await.unwrap();
+    let other = json!({ annotations::ALLOCATED_ADDRESSES: "192.0.2.8" });
+    let verdict = patch(&tenant, &namespace, &other).await;
+    assert_denied("another address", verdict, "only mooring-central writes");
+}
+
+#[tokio::test]
+async fn a_record_keeps_nobody_from_applying_replacing_and_deleting_a_service() {
+    let (control_plane, namespace, central) = prepare().await;
+    let tenant = tenant(control_plane, &namespace).await;
+    let services = Api::<Service>::namespaced(tenant.clone(), &namespace);
+    let manifest = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": { "name": "web" },
+        "spec": { "type": "LoadBalancer", "ports": [{ "port": 80 }] },
+    });
+    let gitops = PatchParams::apply("gitops").force();
+    let record = json!({ "metadata": { "annotations": {
+        annotations::ALLOCATED_NETWORK: "lan", annotations::ALLOCATED_ADDRESSES: "192.0.2.7",
+    } } });
+    for _ in 0..2 {
+        services
+            .patch("web", &gitops, &Patch::Apply(&manifest))
+            .await
+            .unwrap();
+        patch_status(&central, &namespace, "web", &record)
+            .await
+            .unwrap();
+    }
+    // kubectl replace with the user's own manifest takes the record off.
+    let mut replaced = services.get("web").await.unwrap();
+    replaced.metadata.annotations = None;
+    let params = PostParams::default();
+    services.replace("web", &params, &replaced).await.unwrap();
+    services
+        .delete("web", &DeleteParams::default())
+        .await
+        .unwrap();
+    // A backup is restored by whoever may write the status.
+    ServiceBuilder::load_balancer(&namespace, "restored")
+        .port(80, 8080)
+        .annotation(annotations::ALLOCATED_ADDRESSES, "192.0.2.7")
+        .create(&control_plane.admin())
+        .await
+        .unwrap();
 }

@@ -3,6 +3,9 @@
 
 mod crd;
 mod deployed;
+mod fence_central;
+mod fence_events;
+mod fence_identity;
 mod fence_leases;
 mod fence_metadata;
 mod fence_nodes;

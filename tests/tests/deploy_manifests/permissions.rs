@@ -68,13 +68,14 @@ fn expected(lines: &[&str]) -> BTreeSet<String> {
         .collect()
 }
 
-const CENTRAL: [&str; 9] = [
+const CENTRAL: [&str; 10] = [
     "get,list,watch,patch,delete /nodes",
     "patch /nodes/status",
     "list,watch /services",
     "patch /services/status",
     "list,watch mooring.dev/l2networks",
     "patch mooring.dev/l2networks/status",
+    "get,list,watch /namespaces",
     "create,patch /events",
     "create authentication.k8s.io/tokenreviews",
     "create authorization.k8s.io/subjectaccessreviews",
@@ -92,12 +93,15 @@ const NODE: [&str; 7] = [
 
 #[tokio::test]
 async fn central_may_do_this_and_nothing_else() {
-    for namespace in ["default", NAMESPACE] {
-        assert_eq!(
-            rights("mooring-central", namespace).await,
-            expected(&CENTRAL)
-        );
-    }
+    let anywhere = rights("mooring-central", "default").await;
+    assert_eq!(anywhere, expected(&CENTRAL));
+    let mut own = expected(&CENTRAL);
+    own.extend(expected(&[
+        "create /secrets",
+        "get /secrets mooring-heartbeat",
+        "get coordination.k8s.io/leases",
+    ]));
+    assert_eq!(rights("mooring-central", NAMESPACE).await, own);
     let mut leader = expected(&CENTRAL);
     leader.extend(expected(&[
         "create coordination.k8s.io/leases",
@@ -243,7 +247,10 @@ async fn the_node_daemon_has_two_capabilities_and_is_not_privileged() {
     let context = pod.containers[0].security_context.clone().unwrap();
     let capabilities = context.capabilities.unwrap();
     assert_eq!(capabilities.drop.unwrap(), ["ALL"]);
-    assert_eq!(capabilities.add.unwrap(), ["NET_ADMIN", "NET_RAW"]);
+    assert_eq!(
+        capabilities.add.unwrap(),
+        ["NET_ADMIN", "NET_RAW", "SYS_NICE"]
+    );
     assert_eq!(context.read_only_root_filesystem, Some(true));
     assert_eq!(context.allow_privilege_escalation, Some(false));
     assert_eq!(context.privileged, None);

@@ -3,17 +3,22 @@
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::api::{Api, DeleteParams};
-use mooring_common::names::{NAMESPACE, node_lease};
-use mooring_tests::failover::{Scene, Seen};
+use k8s_openapi::api::core::v1::Service;
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
+use mooring_common::names::{NAMESPACE, annotations, node_lease};
+use mooring_tests::failover::{APP, Scene, Seen};
 use mooring_tests::netlab::claims;
 use mooring_tests::wait::eventually;
+use serde_json::json;
 
 use crate::alone::{MS, SOON};
 
 /// How long it is away: far longer than any Lease lasts. (The specification's ten minutes are for the
 /// bench and its patience.)
 const AWAY: Duration = Duration::from_secs(20);
+
+/// The Service of which one address changes; the next number is the other address.
+const CHANGING: u8 = 112;
 
 /// Nothing of it reaches a client.
 fn assert_unnoticed(seen: &Seen) {
@@ -35,6 +40,47 @@ pub async fn case_04_an_owner_without_the_api_server_speaks_on(scene: &mut Scene
     let seen = watch.end(scene);
     println!("{seen}");
     assert_unnoticed(&seen);
+}
+
+/// What has one speaker is an address. The owner does not learn that the Service has another IPv4 address by
+/// now, so that it and the others differ about what belongs together.
+pub async fn an_address_has_one_speaker_although_the_owner_does_not_learn_that_the_other_changed(
+    scene: &mut Scene,
+) {
+    scene.service("changing", CHANGING, false).await.unwrap();
+    let [_, v6] = scene.numbered(CHANGING);
+    let [other, _] = scene.numbered(CHANGING + 1);
+    let prober = scene.asker.prober_on(scene.interface(), v6).unwrap();
+    let speaker = async || prober.only_speaker(200 * MS);
+    let owner = eventually("somebody speaks", SOON, speaker).await;
+
+    let since = Instant::now();
+    let name = scene.name_of(owner);
+    scene.cut_from_api(&name, true).unwrap();
+    let services = Api::<Service>::namespaced(scene.cluster.admin(), APP);
+    let wish = json!({ "metadata": { "annotations": {
+        annotations::ADDRESSES_REQUEST: format!("{other},{v6}"),
+    } } });
+    let patch = Patch::Merge(wish);
+    services
+        .patch("changing", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    let newcomers = scene.asker.prober_on(scene.interface(), other).unwrap();
+    let second = eventually("somebody speaks for the new address", SOON, async || {
+        newcomers.only_speaker(400 * MS)
+    })
+    .await;
+    assert_ne!(second, owner, "it cannot know of it");
+    let answers = prober.end(since);
+    println!("of {v6}: two spoke for {:?}", answers.two());
+    assert!(answers.two().is_zero(), "two nodes answered for {v6}");
+    assert_eq!(answers.speakers(), [owner], "it stays where it is");
+    scene.cut_from_api(&name, false).unwrap();
+    services
+        .delete("changing", &DeleteParams::default())
+        .await
+        .unwrap();
 }
 
 pub async fn case_18_without_an_api_server_nothing_moves_and_a_crash_is_outlived(

@@ -41,6 +41,7 @@ worlds::cases! {
     ];
     three_nodes_in_operation(Layout::of(3)): [
         api::case_04_an_owner_without_the_api_server_speaks_on,
+        api::an_address_has_one_speaker_although_the_owner_does_not_learn_that_the_other_changed,
         api::case_18_without_an_api_server_nothing_moves_and_a_crash_is_outlived,
         api::case_19_a_daemon_restarted_without_an_api_server_serves,
         api::a_deleted_lease_moves_nothing_and_is_made_again,
@@ -56,6 +57,7 @@ worlds::cases! {
         intruders::case_23_a_foreign_host_is_told_of_and_withstood_once_in_ten_seconds,
         intruders::case_24_replayed_and_garbled_heartbeats_change_nothing,
         local::case_27_a_local_service_follows_its_endpoint_without_a_loss,
+        local::an_address_does_not_move_before_the_next_service_proxy_has_the_endpoint,
     ];
     a_segment_apart_from_the_node_network(Layout { second_network: true, ..Layout::of(3) }): [
         partitions::case_05_a_segment_that_is_dead_to_the_owner_is_left_at_once,

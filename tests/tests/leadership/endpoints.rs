@@ -62,7 +62,7 @@ async fn pr_16_readyz_waits_for_the_caches_and_livez_does_not() {
 }
 
 /// The token of a new ServiceAccount, which may read `/metrics` or not.
-async fn reader(cp: &ControlPlane, allowed: bool) -> String {
+pub(crate) async fn reader(cp: &ControlPlane, allowed: bool) -> String {
     let (client, name) = (cp.admin(), unique("scraper"));
     create_namespace(&client, "monitoring").await.unwrap();
     create_service_account(&client, "monitoring", &name)

@@ -1,7 +1,10 @@
 //! The process `mooring-central`: who leads, what is served, how it ends.
 
+mod certificate;
 mod endpoints;
 mod flags;
+mod floods;
+mod heartbeats;
 mod lease;
 mod outages;
 

@@ -146,7 +146,12 @@ fn assert_compatible(kube_proxy: &Answer, ours: &Answer) {
 #[test]
 fn beside_kube_proxy_both_say_the_same() {
     in_world(async || {
-        let scene = Scene::set(&["--livez-health-check-node-ports", "--livez-read-through"]).await;
+        let scene = Scene::set(&[
+            "--livez-health-check-node-ports",
+            "--livez-read-through",
+            "--livez-detail-networks=0.0.0.0/0",
+        ])
+        .await;
         let control_plane = &scene.cluster.control_plane;
         let _proxy = scene.node().kube_proxy(control_plane).await.unwrap();
         let both_say = async |status: u16| {
@@ -199,7 +204,11 @@ fn beside_kube_proxy_both_say_the_same() {
 #[test]
 fn ports_are_taken_after_a_minute_of_silence_and_given_back_to_kube_proxy() {
     in_world(async || {
-        let mut scene = Scene::set(&["--livez-health-check-node-ports"]).await;
+        let mut scene = Scene::set(&[
+            "--livez-health-check-node-ports",
+            "--livez-detail-networks=0.0.0.0/0",
+        ])
+        .await;
         let answer = eventually("the port is taken", SILENCE + SOON, async || {
             scene.at_its_port().await
         })

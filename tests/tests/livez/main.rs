@@ -4,6 +4,7 @@
 mod beside;
 mod changes;
 mod daemon;
+mod flood;
 mod fuzz;
 mod http;
 mod monitor;

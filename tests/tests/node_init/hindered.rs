@@ -7,9 +7,12 @@ use std::time::Duration;
 use http::{Method, StatusCode};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
+use mooring_common::names::annotations::OWNED_LABELS;
 use mooring_common::names::taints::UNINITIALIZED;
 use mooring_tests::api_proxy::ApiProxy;
-use mooring_tests::arena::{Arena, Initializer, SOON, addresses, has_taint, label};
+use mooring_tests::arena::{
+    ADDITIONAL_LABEL, Arena, Initializer, SOON, addresses, has_taint, label, provider_id,
+};
 use mooring_tests::machines_file::Machines;
 use mooring_tests::objects::{NodeBuilder, unique};
 use mooring_tests::wait::eventually;
@@ -22,6 +25,33 @@ by_either_program! {
     ni_11_what_others_write_meanwhile_survives
     ni_12_a_node_that_is_deleted_meanwhile_is_let_go
     ni_18_the_taint_stays_until_the_addresses_are_set
+    ni_19_a_label_that_a_policy_refuses_holds_up_nothing_else
+}
+
+/// The shipped policies list one of two labels of the machine.
+async fn ni_19_a_label_that_a_policy_refuses_holds_up_nothing_else(by: Initializer) {
+    let arena = Arena::enter().await;
+    let name = unique("n");
+    let node = NodeBuilder::new(&name).tainted().ready();
+    node.create(&arena.admin).await.unwrap();
+    let described = machine(&name)
+        .label(ADDITIONAL_LABEL, "r7")
+        .label("example.com/row", "4");
+    let machines = file_of(described);
+    let program = arena.initializer(by, &name).machines(&machines);
+    let _program = program.start().await;
+
+    let node = arena.initialized(&name).await;
+    assert!(provider_id(&node).is_some());
+    assert_eq!(label(&node, ADDITIONAL_LABEL), Some("r7"));
+    assert_eq!(label(&node, "example.com/row"), None);
+    let noted = node.metadata.annotations.unwrap();
+    assert_eq!(noted[OWNED_LABELS], format!("{ADDITIONAL_LABEL}=r7"));
+    let told = arena.told(&name, "LabelsRefused").await;
+    assert!(told.contains("example.com/row"), "{told}");
+    assert!(!told.contains(ADDITIONAL_LABEL), "{told}");
+    assert!(told.contains("nodeDaemon.additionalLabelKeys"), "{told}");
+    // Both programs were refused one write, which is the point here: nobody asserts that none was.
 }
 
 /// The cloud of this provider is a file, of which the last good content counts. What can fail in

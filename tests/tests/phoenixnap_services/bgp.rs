@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use http::Method;
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use mooring_common::names::reasons;
 use mooring_tests::cloud_sim::phoenixnap::Kind;
 use mooring_tests::objects::NodeBuilder;
@@ -145,6 +145,25 @@ async fn nodes_with_a_public_address_are_told_of_both_routers_and_of_no_password
     assert!(elsewhere.is_empty(), "{}", elsewhere.summary());
     assert!(asked.method(&Method::GET).len() <= 2, "{}", asked.summary());
     assert!(!central.process.log().contains(PASSWORD));
+    stage.leave().await;
+}
+
+/// E19: another server, and a Node that knows nothing of what its predecessor was told.
+#[tokio::test]
+async fn a_node_that_is_made_again_under_its_name_is_told_again() {
+    let stage = Stage::enter().await;
+    stage.sim().put(Kind::PeerGroup, json!({}));
+    node(&stage, "public", "ExternalIP", "198.51.100.7").await;
+    let _central = stage.central_with(bgp(&stage)).await;
+    is_told(&stage, "public").await;
+    let nodes = Api::<Node>::all(stage.admin.clone());
+    nodes
+        .delete("public", &DeleteParams::default())
+        .await
+        .unwrap();
+    node(&stage, "public", "ExternalIP", "198.51.100.8").await;
+    let told = is_told(&stage, "public").await;
+    assert_eq!(told["0-src-ip"], "198.51.100.8");
     stage.leave().await;
 }
 

@@ -7,6 +7,7 @@ mod bgp;
 mod buying;
 mod found;
 mod handover;
+mod late_listings;
 mod pooling;
 mod removal;
 mod replicas;

@@ -124,6 +124,7 @@ impl Stage {
             .environment("PNAP_LOAD_BALANCER", format!("kube-vip://{}", self.network))
             .without_endpoints()
             .with("--controllers=service")
+            .with("--creation-settle-time=10s")
     }
 
     /// The same, with a block for each Service, as the Go controller has it.

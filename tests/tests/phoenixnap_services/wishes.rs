@@ -1,6 +1,7 @@
 //! Addresses that users ask for.
 
-use mooring_common::names::reasons;
+use mooring_common::names::{annotations, reasons};
+use mooring_tests::cloud_sim::phoenixnap::Kind;
 use mooring_tests::wait::eventually;
 use serde_json::json;
 
@@ -68,5 +69,58 @@ async fn an_address_of_the_own_block_that_a_user_writes_is_taken_over() {
         .await;
     assert_eq!(stage.purchases().len(), 1);
     assert_eq!(stage.sim().blocks_on(&stage.network).len(), 1);
+    stage.leave().await;
+}
+
+/// E19: whatever the key begins with that the configuration names.
+#[tokio::test]
+async fn a_location_that_a_service_asks_for_is_read_from_the_annotation_that_is_configured() {
+    let stage = Stage::enter().await;
+    let key = "where.example.com/location";
+    let flags = stage
+        .flags()
+        .environment("PNAP_ANNOTATION_IP_LOCATION", key);
+    let _central = stage.central_with(flags).await;
+    let service = stage.service("elsewhere").annotation(key, "ASH");
+    service.create(&stage.admin).await.unwrap();
+    let told = stage
+        .told("elsewhere", reasons::SYNC_LOAD_BALANCER_FAILED, key)
+        .await;
+    assert!(
+        told.note.contains("ASH") && told.note.contains("PHX"),
+        "{told:?}"
+    );
+    let service = stage.service("here").annotation(key, "phx");
+    service.create(&stage.admin).await.unwrap();
+    stage.provided("here").await;
+    assert_eq!(stage.purchases().len(), 1);
+    stage.leave().await;
+}
+
+/// A2: an annotation is a wish, and the status a record.
+#[tokio::test]
+async fn an_address_of_somebody_elses_block_is_not_had_by_writing_it_into_an_annotation() {
+    let stage = Stage::enter().await;
+    let theirs = json!({ "cidr": "203.0.113.64/29", "assignedResourceId": stage.network });
+    stage.sim().put(Kind::Block, theirs);
+    let central = stage.central().await;
+    let service = stage.service("thief");
+    let service = service.annotation(annotations::ALLOCATED_ADDRESSES, "203.0.113.66");
+    service.create(&stage.admin).await.unwrap();
+    let reason = reasons::SYNC_LOAD_BALANCER_FAILED;
+    let told = stage.told("thief", reason, "203.0.113.66").await;
+    for words in [
+        "--take-over-namespaces",
+        "takeOverNamespaces",
+        &stage.namespace,
+    ] {
+        assert!(told.note.contains(words), "{words}: {told:?}");
+    }
+    assert_eq!(address(&stage.get("thief").await), None);
+    assert_none(&stage.sim().writes());
+    drop(central);
+    let flags = stage.flags().with("--take-over-namespaces=*");
+    let _central = stage.central_with(flags).await;
+    assert_eq!(stage.provided("thief").await, "203.0.113.66");
     stage.leave().await;
 }

@@ -4,6 +4,7 @@
 mod crowd;
 mod failures;
 mod restarts;
+mod tenants;
 
 use mooring_tests::control_plane::Record;
 use mooring_tests::shipped::CENTRAL_USER;

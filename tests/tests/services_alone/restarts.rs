@@ -3,7 +3,9 @@
 use std::time::Instant;
 
 use futures::StreamExt as _;
-use mooring_common::names::{annotations, finalizers, reasons};
+use k8s_openapi::api::core::v1::Service;
+use kube::api::{Api, Patch, PatchParams};
+use mooring_common::names::{NAMESPACE, annotations, finalizers, reasons};
 use mooring_tests::control_plane::{ControlPlane, Options};
 use mooring_tests::objects::{NodeBuilder, ServiceBuilder, create_namespace};
 use mooring_tests::shipped::{CENTRAL_USER, CentralFlags, Shipped};
@@ -129,7 +131,13 @@ async fn an_address_survives_a_restart_whatever_was_written_on_the_service_meanw
     } } });
     stage.patch("replaced", &replaced).await;
     let record = annotations::ALLOCATED_ADDRESSES;
-    stage.annotate("misread", record, Some("garbage")).await;
+    // Nobody else may write it.
+    let writer = turn.client_for(NAMESPACE, "mooring-central", None).await;
+    let garbage = json!({ "metadata": { "annotations": { record: "garbage" } } });
+    Api::<Service>::namespaced(writer.unwrap(), &stage.namespace)
+        .patch_status("misread", &PatchParams::default(), &Patch::Merge(garbage))
+        .await
+        .unwrap();
     let wanted = annotations::ADDRESSES_REQUEST;
     stage.annotate("misled", wanted, Some("\u{7}garbage")).await;
     // It would be first, by its name and by its record.

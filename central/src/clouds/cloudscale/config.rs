@@ -39,7 +39,7 @@ impl Config {
             },
         );
         let base = read_base(&mut env);
-        let timeout = env.seconds(TIMEOUT, DEFAULT_TIMEOUT);
+        let timeout = env.timeout(TIMEOUT, DEFAULT_TIMEOUT);
         let proxies = Proxies::read(&mut env);
         let notices = env.finish()?;
         // Whatever is missing was a fault.

@@ -54,6 +54,7 @@ use annotations::Options;
 use apply::Work;
 use desired::{Desired, Machines};
 use endpoints::Presences;
+use floating_ips::Permitted;
 use listings::Listings;
 use machines::Finder;
 use memory::{Known, Memory};
@@ -64,6 +65,8 @@ use step::Step;
 
 /// The name of the Go controller, under which it reports Events.
 const COMPONENT: &str = "cloudscale-cloud-controller-manager";
+/// How often what was asked for is looked for.
+const LOOK_FOR_IT: Duration = Duration::from_secs(5);
 /// Load balancers, pools, listeners, health monitors, floating IPs.
 const KINDS: usize = 5;
 
@@ -97,14 +100,18 @@ impl Balancers {
 /// A plan for a Service that is to have a load balancer.
 struct Ensurance {
     shared: Arc<Shared>,
-    uid: String,
+    question: Question,
     options: Options,
     /// What there is; `None`: nothing.
     known: Option<Known>,
     /// When the listing was begun that says so.
     as_of: Instant,
     steps: Vec<Step>,
+    /// The floating IPs that it may be given.
+    permitted: Permitted,
     shown: Shown,
+    /// For how long what was asked for may still turn up that nothing shows.
+    unsettled: Option<Duration>,
     /// When to look again, if not all of the Nodes' machines could be asked for, or if members wait for
     /// others to serve.
     again: Option<Duration>,
@@ -121,13 +128,18 @@ impl Ensurance {
             again,
         } = shared.machines.find(&nodes).await;
         let mut desired = desired::desired(demand, &options, &machines);
-        let (known, as_of) = match shared.find(&question, &desired).await? {
+        let mut unsettled = None;
+        let (known, as_of) = match shared.find(&question, &machines).await? {
             Found::Nothing(begun) => (None, begun),
+            Found::Unsettled(left) => {
+                unsettled = Some(left);
+                (None, question.asked)
+            }
             Found::One(known) => (Some(*known), question.asked),
             Found::Refused(why) => return Err(Setback::Refused(why)),
         };
         let observed = known.as_ref().map(|known| &known.observed);
-        shared
+        let permitted = shared
             .check_floating_ips(demand, &question, &desired, observed)
             .await?;
         let again = shared
@@ -139,6 +151,7 @@ impl Ensurance {
             demand, &options, &desired, &machines, observed,
         ));
         let plan = match plan::plan(&desired, observed) {
+            _ if unsettled.is_some() => Plan::default(),
             // Nothing is done until the cloud is, and then all of it can be told.
             Err(_) if is_changing || (observed.is_none() && again.is_some()) => Plan::default(),
             Err(why) if notices.is_empty() => return Err(why),
@@ -160,12 +173,14 @@ impl Ensurance {
         };
         Ok(Self {
             shared,
-            uid: question.uid,
+            question,
             options,
             known,
             as_of,
             steps,
+            permitted,
             shown,
+            unsettled,
             again,
         })
     }
@@ -207,13 +222,23 @@ impl Prepared for Ensurance {
 
     async fn carry_out(self: Box<Self>, gate: &dyn Gate) -> Result<Progress, Setback> {
         let shared = &self.shared;
-        let _turn = shared.memory.turn(&self.uid).lock_owned().await;
+        let _turn = shared.memory.turn(&self.question.uid).lock_owned().await;
+        if let Some(left) = self.unsettled {
+            return Ok(turns_up(left));
+        }
         let balancer = self.known.as_ref().map(|known| &known.observed.balancer);
         if let Some(changing) = balancer.filter(|balancer| balancer.is_changing) {
-            return Ok(shared.wait(&self.uid, &changing.name));
+            return Ok(shared.wait(&self.question.uid, &changing.name));
         }
-        shared.memory.rested(&self.uid);
-        let mut work = Work::new(shared, gate, &self.uid, self.known, self.as_of);
+        shared.memory.rested(&self.question.uid);
+        let mut work = Work::new(
+            shared,
+            gate,
+            &self.question,
+            self.permitted,
+            self.known,
+            self.as_of,
+        );
         if let Some(wait) = work.run(&self.steps).await? {
             return Ok(wait);
         }
@@ -228,6 +253,14 @@ impl Prepared for Ensurance {
             }),
             (None, None) => Ok(Progress::Provided(Provided::default())),
         }
+    }
+}
+
+/// Waits for what was asked for to turn up, for so long at most.
+fn turns_up(left: Duration) -> Progress {
+    Progress::Wait {
+        after: left.min(LOOK_FOR_IT),
+        what: "a load balancer was asked for that cloudscale.ch does not show yet".to_owned(),
     }
 }
 
@@ -306,8 +339,13 @@ impl LoadBalancers for Balancers {
         self.shared.orphans(cluster, living).await
     }
 
-    async fn remove_orphan(&self, orphan: &Orphan, gate: &dyn Gate) -> Result<(), Setback> {
-        self.shared.remove_orphan(orphan, gate).await
+    async fn remove_orphan(
+        &self,
+        cluster: &str,
+        orphan: &Orphan,
+        gate: &dyn Gate,
+    ) -> Result<(), Setback> {
+        self.shared.remove_orphan(cluster, orphan, gate).await
     }
 }
 

@@ -61,7 +61,7 @@ impl Config {
         }
         let external_subnet = read_external_subnet(&mut env);
         let authorities = read_authorities(&mut env);
-        let timeout = env.seconds(TIMEOUT, DEFAULT_TIMEOUT);
+        let timeout = env.timeout(TIMEOUT, DEFAULT_TIMEOUT);
         let proxies = Proxies::read(&mut env);
         let notices = env.finish()?;
         // Whatever is missing was a fault.

@@ -75,8 +75,8 @@ async fn read<T: Row>(
             )));
         }
         for row in page.data {
-            if row.number().is_some_and(|number| !numbers.insert(number)) {
-                return Ok(Err(format!("entry {:?} is on two pages", row.number())));
+            if let Some(number) = row.number().filter(|number| !numbers.insert(*number)) {
+                return Ok(Err(format!("entry {number} is on two pages")));
             }
             rows.push(row);
         }

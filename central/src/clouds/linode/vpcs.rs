@@ -115,7 +115,7 @@ async fn by_name(
         if chosen.is_empty() {
             tracing::warn!(
                 vpc = name,
-                ?subnet_names,
+                subnet_names = subnet_names.join(", "),
                 "the VPC has none of these subnets"
             );
         } else {

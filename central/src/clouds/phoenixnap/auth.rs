@@ -184,7 +184,7 @@ impl TokenSource {
                 };
                 let own = backoff.after(state.failures);
                 let wait = error.retry_after.unwrap_or_default().max(own);
-                tracing::warn!(%error, ?wait, "no token can be had");
+                tracing::warn!(%error, wait_s = wait.as_secs_f64(), "no token can be had");
                 let error = CloudError {
                     retry_after: Some(wait),
                     ..error

@@ -132,7 +132,7 @@ impl Config {
                  which Nodes announce addresses",
             );
         }
-        let timeout = env.seconds(TIMEOUT, DEFAULT_TIMEOUT);
+        let timeout = env.timeout(TIMEOUT, DEFAULT_TIMEOUT);
         let proxies = Proxies::read(&mut env);
         let location_annotation = env
             .text("PNAP_ANNOTATION_IP_LOCATION")

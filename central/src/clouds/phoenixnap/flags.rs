@@ -1,5 +1,7 @@
 //! PhoenixNAP's own flags.
 
+use std::time::Duration;
+
 use mooring_common::flags::Reader;
 
 /// What the command line says of PhoenixNAP.
@@ -13,6 +15,8 @@ pub struct Flags {
     pub max_blocks: u32,
     /// `--attach-nodes`: whether servers are brought into the public network.
     pub attaches_nodes: bool,
+    /// `--creation-settle-time`: for how long the cloud may take to show what was bought.
+    pub settle_time: Duration,
 }
 
 impl Default for Flags {
@@ -22,6 +26,7 @@ impl Default for Flags {
             shares_blocks: true,
             max_blocks: 10,
             attaches_nodes: false,
+            settle_time: Duration::from_secs(90),
         }
     }
 }
@@ -41,6 +46,7 @@ impl Flags {
             shares_blocks,
             max_blocks: reader.parsed("max-ip-blocks", "write a whole number"),
             attaches_nodes: reader.bool("attach-nodes"),
+            settle_time: reader.duration("creation-settle-time"),
         }
     }
 }

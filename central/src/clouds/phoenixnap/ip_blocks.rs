@@ -114,8 +114,8 @@ impl IpBlocks {
             shared: Arc::new(Shared {
                 cloud,
                 cluster,
+                purchases: Purchases::new(identity, settings.settle_time),
                 settings,
-                purchases: Purchases::new(identity),
                 memory: Mutex::new(Memory::new()),
                 said: std::sync::Mutex::default(),
                 untended: Notify::new(),
@@ -200,7 +200,12 @@ impl LoadBalancers for IpBlocks {
         self.shared.orphans(living).await
     }
 
-    async fn remove_orphan(&self, orphan: &Orphan, gate: &dyn Gate) -> Result<(), Setback> {
+    async fn remove_orphan(
+        &self,
+        _cluster: &str,
+        orphan: &Orphan,
+        gate: &dyn Gate,
+    ) -> Result<(), Setback> {
         self.shared.remove_orphan(orphan, gate).await
     }
 

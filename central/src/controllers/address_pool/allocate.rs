@@ -5,18 +5,23 @@
 //! first address is given out ([`Allocations::seed`]).
 
 mod find;
+mod fresh;
 mod pool;
+mod reserved;
 mod unavailable;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use mooring_common::address_range::AddressRange;
 use mooring_common::k8s::ObjectKey;
 use tokio::sync::watch;
 
+use fresh::Fresh;
 pub use pool::Pool;
+pub use reserved::{Reserved, ReservedAddresses};
 pub use unavailable::Unavailable;
 
 /// What a Service has.
@@ -39,6 +44,20 @@ pub struct Request {
     pub pool: Option<String>,
     /// These addresses and no others.
     pub addresses: Vec<IpAddr>,
+    /// What is known of its namespace.
+    pub namespace: Namespace,
+}
+
+/// What is known of the namespace that a Service is in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Namespace {
+    /// Nothing: the API server has not listed the namespaces.
+    #[default]
+    NotListed,
+    /// It is not among them (yet).
+    Absent,
+    /// Its labels.
+    Known(BTreeMap<String, String>),
 }
 
 /// IPv4 or IPv6.
@@ -75,10 +94,22 @@ pub struct Allocations {
 pub struct Claim {
     /// The Service.
     pub key: ObjectKey,
-    /// What our record on it says that it holds, if it bears our finalizer too.
+    /// What the annotations on it say that it holds, if it bears our finalizer too. A user can have
+    /// written both.
     pub recorded: Option<Held>,
-    /// The addresses in its status.
+    /// The addresses in its status, which no user can write.
     pub status: Vec<IpAddr>,
+    /// What is known of its namespace.
+    pub namespace: Namespace,
+}
+
+impl Claim {
+    /// Whether central has given it what is recorded: the status says the same. Otherwise the record
+    /// is a wish.
+    fn is_proven(&self) -> bool {
+        let recorded = self.recorded.as_ref();
+        recorded.is_some_and(|held| held.addresses == self.status)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -86,6 +117,10 @@ struct State {
     pools: Vec<Pool>,
     /// The names of all L2Networks, ready or not.
     networks: HashSet<String>,
+    /// What of them no Service can have.
+    reserved: ReservedAddresses,
+    /// The addresses of Nodes, which no Service can have either, each with the Nodes that have it.
+    nodes: HashMap<IpAddr, Vec<String>>,
     /// What each Service is to have.
     held: HashMap<ObjectKey, Held>,
     /// Addresses that nobody else may have: those held, those that a Service is about to give up
@@ -96,18 +131,33 @@ struct State {
     /// When an address came back, as a running number: those that came back last are given out
     /// last, so that a node that still announces one does not meet its new owner.
     released: HashMap<IpAddr, u64>,
+    /// The same, in this order.
+    by_release: BTreeMap<u64, IpAddr>,
     releases: u64,
+    /// Of each range of a pool, what was never given out.
+    fresh: HashMap<AddressRange, Fresh>,
 }
 
 impl Allocations {
-    /// Replaces the pools, those to be allocated from first in front. `networks`: the names of all L2Networks, ready or not. True if anything
+    /// Replaces the pools, those to be allocated from first in front. `networks`: the names of all
+    /// L2Networks, ready or not; `reserved`: their addresses that no Service can have. True if anything
     /// has changed.
-    pub fn set_pools(&self, pools: Vec<Pool>, networks: HashSet<String>) -> bool {
+    pub fn set_pools(
+        &self,
+        pools: Vec<Pool>,
+        networks: HashSet<String>,
+        reserved: ReservedAddresses,
+    ) -> bool {
         let changed = {
             let mut state = self.lock();
-            let changed = state.pools != pools || state.networks != networks;
+            let changed =
+                state.pools != pools || state.networks != networks || state.reserved != reserved;
             state.pools = pools;
             state.networks = networks;
+            state.reserved = reserved;
+            if changed {
+                state.look_for_fresh();
+            }
             changed
         };
         self.pools_known.send_replace(true);
@@ -121,18 +171,39 @@ impl Allocations {
         let _ = known.wait_for(|known| *known).await;
     }
 
+    /// Whether an L2Network may be used from some namespaces only.
+    #[must_use]
+    pub fn asks_for_namespaces(&self) -> bool {
+        let state = self.lock();
+        let mut pools = state.pools.iter();
+        pools.any(|pool| pool.allowed_namespaces.is_some())
+    }
+
     /// Takes note of what Services have according to the API server, the oldest first.
     ///
-    /// A status counts before a record, since anybody who may write a Service can copy a record on
-    /// it. An address that two claim stays with the first.
+    /// What a status shows goes to nobody else. A record that the status confirms counts, whatever has
+    /// become of the L2Network. Any other may have been written by whoever may write the Service: it
+    /// gets the Service what that could have asked for. An address that two claim stays with the first.
     pub fn seed(&self, claims: &[Claim]) {
         let mut state = self.lock();
         for claim in claims {
             state.occupy(&claim.key, &claim.status);
         }
-        for claim in claims {
-            let free = |held: &&Held| state.are_free(&claim.key, &held.addresses);
-            if let Some(held) = claim.recorded.as_ref().filter(free).cloned() {
+        let (proven, wished): (Vec<&Claim>, Vec<&Claim>) =
+            claims.iter().partition(|claim| claim.is_proven());
+        for Claim { key, recorded, .. } in proven {
+            let may_stay = |held: &&Held| {
+                let mut addresses = held.addresses.iter();
+                state.are_free(key, &held.addresses)
+                    && !addresses.any(|address| state.is_reserved(*address))
+            };
+            if let Some(held) = recorded.as_ref().filter(may_stay).cloned() {
+                state.hold(key.clone(), held);
+            }
+        }
+        for claim in wished {
+            let may_have = |held: &&Held| state.may_have(&claim.key, held, &claim.namespace);
+            if let Some(held) = claim.recorded.as_ref().filter(may_have).cloned() {
                 state.hold(claim.key.clone(), held);
             }
         }
@@ -163,7 +234,8 @@ impl Allocations {
         if families.len() != addresses.len() || !state.are_free(key, addresses) {
             return None;
         }
-        let pool = state.pools.iter().find(|pool| pool.has_all(addresses))?;
+        let mut pools = state.pools.iter();
+        let pool = pools.find(|pool| state.offers(pool, addresses))?;
         Some(Held {
             pool: pool.name.clone(),
             addresses: addresses.to_vec(),
@@ -184,8 +256,8 @@ impl Allocations {
         i64::try_from(held.map(|held| held.addresses.len()).sum::<usize>()).unwrap_or(i64::MAX)
     }
 
-    /// Gives a Service what it wants. What it holds, or what `recorded` says that it held, stays
-    /// its own as long as it fits the request.
+    /// Gives a Service what it wants. What it holds stays its own as long as it fits the request; so
+    /// does what `recorded` says that it held, if it can be had.
     ///
     /// # Errors
     /// [`Unavailable`]; the Service then keeps what it holds.
@@ -196,15 +268,10 @@ impl Allocations {
         recorded: Option<&Held>,
     ) -> Result<Held, Unavailable> {
         let mut state = self.lock();
-        let free = |held: &&Held| state.are_free(key, &held.addresses);
-        let known = |held: &&Held| {
-            let mut pools = state.pools.iter();
-            pools.any(|pool| pool.name == held.pool && pool.has_all(&held.addresses))
-        };
-        let recorded = recorded.filter(free).map(|held| state.at_home(held));
+        let recorded = recorded.map(|held| state.at_home(held));
         let current = match state.held.get(key) {
             Some(held) => Some(state.at_home(held)),
-            None => recorded.filter(|held| known(&held)),
+            None => recorded.filter(|held| state.may_have(key, held, &request.namespace)),
         };
         if let Some(current) = &current
             && fits(current, request)
@@ -254,6 +321,25 @@ fn fits(held: &Held, request: &Request) -> bool {
 }
 
 impl State {
+    /// Whether a Service that holds nothing could be given this.
+    fn may_have(&self, key: &ObjectKey, held: &Held, namespace: &Namespace) -> bool {
+        let mut pools = self.pools.iter();
+        pools
+            .find(|pool| pool.name == held.pool)
+            .is_some_and(|pool| {
+                self.are_free(key, &held.addresses)
+                    && self.offers(pool, &held.addresses)
+                    && pool.allows(namespace)
+                    && self.exceeded(pool, key, held.addresses.len()).is_none()
+            })
+    }
+
+    /// Whether all of these can be had of the pool, by whoever may.
+    fn offers(&self, pool: &Pool, addresses: &[IpAddr]) -> bool {
+        let mut each = addresses.iter();
+        pool.has_all(addresses) && !each.any(|address| self.is_reserved(*address))
+    }
+
     fn are_free(&self, key: &ObjectKey, addresses: &[IpAddr]) -> bool {
         addresses
             .iter()
@@ -265,10 +351,13 @@ impl State {
             if self.by_address.contains_key(address) {
                 continue;
             }
-            self.released.remove(address);
+            if let Some(release) = self.released.remove(address) {
+                self.by_release.remove(&release);
+            }
             self.by_address.insert(*address, key.clone());
             let own = self.occupied.entry(key.clone()).or_default();
             own.insert(*address);
+            self.is_given(*address);
         }
     }
 
@@ -287,6 +376,7 @@ impl State {
             self.by_address.remove(address);
             self.releases += 1;
             self.released.insert(*address, self.releases);
+            self.by_release.insert(self.releases, *address);
         }
         !gone.is_empty()
     }

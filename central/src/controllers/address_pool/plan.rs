@@ -11,7 +11,7 @@ use mooring_common::l2_network::{L2NetworkStatus, Segment};
 use mooring_common::names::{reasons, segment_conditions};
 
 use super::NetworkView;
-use super::allocate::Pool;
+use super::allocate::{Pool, ReservedAddresses};
 use super::observe::Observed;
 use super::summary::Fact;
 
@@ -137,6 +137,7 @@ impl WriteStatus {
 #[derive(Debug, Default)]
 pub(super) struct Decisions {
     pub(super) pools: Vec<Pool>,
+    pub(super) reserved: ReservedAddresses,
     pub(super) plan: Plan<WriteStatus>,
 }
 
@@ -150,6 +151,10 @@ pub(super) fn plan(observed: &[Observed], declared: Option<&Pool>) -> Decisions 
     let mut accepted: Vec<Accepted<'_>> = Vec::new();
     accepted.extend(declared.map(|pool| ("the machines file".to_owned(), pool.ranges.as_slice())));
     for Observed { network, used } in observed {
+        for (address, why) in network.segment.iter().flat_map(Segment::reserved) {
+            let known = decisions.reserved.entry(address);
+            known.or_insert_with(|| (network.name.clone(), why));
+        }
         let (ready, reason, message) = match &network.segment {
             Err(faults) => (false, reasons::NETWORK_INVALID, faults.faults.join("; ")),
             Ok(segment) => match conflict(segment, &accepted) {
@@ -283,11 +288,7 @@ mod tests {
 
     #[test]
     fn the_pool_of_the_machines_file_comes_last_and_is_not_shared() {
-        let declared = Pool {
-            name: "(machines file)".to_owned(),
-            ranges: vec!["192.0.2.0/28".parse().unwrap()],
-            unusable: std::collections::HashSet::new(),
-        };
+        let declared = Pool::new("(machines file)", vec!["192.0.2.0/28".parse().unwrap()]);
         let same = observed("same", 1, &["192.0.2.8/29"]);
         let apart = observed("apart", 2, &["192.0.2.128/28"]);
         let decisions = plan(&[same, apart], Some(&declared));

@@ -1,11 +1,11 @@
 //! What the Nodes of a segment say, summed up: who speaks for which address, and what a person should
 //! know of the whole. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use mooring_common::l2_network::{L2NetworkStatus, SegmentNode, SpokenFor};
-use mooring_common::names::{reasons, segment_conditions, segment_notices};
+use mooring_common::names::{reasons, segment_conditions, segment_notices, segment_reasons};
 
 /// How many addresses are told in one line.
 const MOST_TOLD: usize = 20;
@@ -36,6 +36,113 @@ pub struct Summary {
     pub facts: Vec<Fact>,
 }
 
+impl Summary {
+    /// Something else is known than what the Nodes say.
+    pub(super) fn replace(&mut self, fact: &Fact) {
+        for known in self.facts.iter_mut().filter(|k| k.type_ == fact.type_) {
+            known.clone_from(fact);
+        }
+    }
+}
+
+/// Who votes, and what they say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Quorum {
+    /// Their names.
+    pub voters: Vec<String>,
+    /// Of two, the one that may go on alone.
+    primary: Option<String>,
+    /// Who says of itself that it hears no majority of them.
+    lost: Vec<String>,
+    /// How many Nodes say anything.
+    members: usize,
+    /// Whether it is to be found out if they live.
+    pub is_doubted: bool,
+}
+
+impl Quorum {
+    /// Takes what is needed.
+    #[must_use]
+    pub fn read(status: &L2NetworkStatus) -> Self {
+        let members: Vec<&SegmentNode> = status.nodes.iter().collect();
+        let lost = saying(&members, segment_notices::QUORUM_LOST);
+        let voters = status.voters.as_ref();
+        let known = status.conditions.iter();
+        let mut known = known.filter(|known| known.type_ == segment_conditions::QUORUM);
+        Self {
+            voters: voters.map(|set| set.nodes.clone()).unwrap_or_default(),
+            primary: voters.and_then(|set| set.primary.clone()),
+            is_doubted: !lost.is_empty()
+                || !status.approvals.is_empty()
+                || known.any(|known| known.status == "False"),
+            lost: lost.into_iter().map(str::to_owned).collect(),
+            members: members.len(),
+        }
+    }
+
+    /// Whether a majority of the voters hear each other. It does not where half of them or more say
+    /// of themselves that they hear none, or stand still: no single Node can make it seem so.
+    pub(super) fn fact(&self, still: &BTreeSet<String>) -> Fact {
+        let is_silent = |voter: &&String| self.lost.contains(voter) || still.contains(*voter);
+        let silent: Vec<&str> = self
+            .voters
+            .iter()
+            .filter(is_silent)
+            .map(String::as_str)
+            .collect();
+        let voters = self.voters.len();
+        // Of two, the primary goes on alone.
+        let alone = self.primary.as_ref().is_some_and(|node| !is_silent(&node));
+        let none_votes = voters == 0 && !self.lost.is_empty();
+        let is_lost = if none_votes {
+            self.lost.len() * 2 >= self.members
+        } else {
+            voters > 0 && silent.len() * 2 >= voters && !alone
+        };
+        let (status, reason, message) = if is_lost {
+            let all_still = self.voters.iter().all(|voter| still.contains(voter));
+            let reason = if voters > 0 && all_still {
+                reasons::NO_VOTER_LEFT
+            } else {
+                reasons::QUORUM_LOST
+            };
+            let message = format!(
+                "of the {voters} voters, {} hear no majority or do not renew their Leases: what was \
+                 spoken for is silent; look at these nodes and at the network between them",
+                named(&silent)
+            );
+            ("False", reason, message)
+        } else {
+            let (reason, message) = match voters {
+                0 => ("NoVoters", "no node votes yet".to_owned()),
+                1 => (
+                    "OneVoter",
+                    "one node is on the segment: there is no fail-over".to_owned(),
+                ),
+                2 => (
+                    reasons::TWO_VOTERS,
+                    "two nodes vote, so that a fail-over takes up to two seconds and needs the API \
+                     server; with a third node, be it one that is not on the segment, it needs \
+                     neither"
+                        .to_owned(),
+                ),
+                _ => (
+                    reasons::QUORUM_HELD,
+                    format!("a majority of the {voters} voters hear each other"),
+                ),
+            };
+            ("True", reason, message)
+        };
+        Fact {
+            type_: segment_conditions::QUORUM,
+            status,
+            reason: reason.to_owned(),
+            message,
+            is_trouble: status == "False" || reason == reasons::TWO_VOTERS,
+        }
+    }
+}
+
 /// Sums up what the Nodes say.
 #[must_use]
 pub(super) fn sum_up(status: &L2NetworkStatus) -> Summary {
@@ -45,12 +152,8 @@ pub(super) fn sum_up(status: &L2NetworkStatus) -> Summary {
         facts: if members.is_empty() {
             Vec::new()
         } else {
-            let voters = status
-                .voters
-                .as_ref()
-                .map_or(0, |voters| voters.nodes.len());
             vec![
-                quorum(&members, voters),
+                Quorum::read(status).fact(&BTreeSet::new()),
                 signed(&members),
                 filtered(&members),
             ]
@@ -103,53 +206,32 @@ fn named(nodes: &[&str]) -> String {
     }
 }
 
-/// Whether a majority of the voters hear each other: lost where half of the Nodes or more say so.
-fn quorum(members: &[&SegmentNode], voters: usize) -> Fact {
-    let lost = saying(members, segment_notices::QUORUM_LOST);
-    let (status, reason, message) = if !lost.is_empty() && lost.len() * 2 >= members.len() {
-        let message = format!(
-            "{} hear no majority of the {voters} voters: what they spoke for is silent; look at these \
-             nodes and at the network between them",
-            named(&lost)
-        );
-        ("False", reasons::QUORUM_LOST, message)
-    } else {
-        let (reason, message) = match voters {
-            0 => ("NoVoters", "no node votes yet".to_owned()),
-            1 => (
-                "OneVoter",
-                "one node is on the segment: there is no fail-over".to_owned(),
-            ),
-            2 => (
-                reasons::TWO_VOTERS,
-                "two nodes vote, so that a fail-over takes up to two seconds and needs the API \
-                 server; with a third node, be it one that is not on the segment, it needs neither"
-                    .to_owned(),
-            ),
-            _ => (
-                reasons::QUORUM_HELD,
-                format!("a majority of the {voters} voters hear each other"),
-            ),
-        };
-        ("True", reason, message)
-    };
-    Fact {
-        type_: segment_conditions::QUORUM,
-        status,
-        reason: reason.to_owned(),
-        message,
-        is_trouble: status == "False" || reason == reasons::TWO_VOTERS,
-    }
-}
-
+/// Whether all daemons sign. Those that wait for a key are silent; others may be permitted to go
+/// without, and that is worse.
 fn signed(members: &[&SegmentNode]) -> Fact {
     let unsigned = saying(members, segment_notices::HEARTBEATS_UNSIGNED);
+    let waits = |name: &&&str| {
+        let mut all = members.iter();
+        all.any(|member| {
+            member.name == **name && member.reason == segment_reasons::NO_HEARTBEAT_KEY
+        })
+    };
+    let silent: Vec<&str> = unsigned.iter().filter(waits).copied().collect();
     let is_trouble = !unsigned.is_empty();
-    let (status, reason, message) = if is_trouble {
+    let (status, reason, message) = if silent.len() < unsigned.len() {
         let message = format!(
-            "{} have no secret to sign heartbeats with, so that any machine on the segment could \
-             take part in who speaks; make the Secret that the chart's values name",
+            "{} have no key to sign heartbeats with and take part all the same, so that any machine on \
+             the segment could have a say in who speaks; make the Secret that the chart's values name, \
+             and take --allow-unsigned-heartbeats away",
             named(&unsigned)
+        );
+        ("False", reasons::HEARTBEATS_UNSIGNED, message)
+    } else if is_trouble {
+        let message = format!(
+            "{} have no key to sign heartbeats with and are silent until they have one; the kubelet takes \
+             up to two minutes to show them a Secret that was just made; if it takes longer, see the log \
+             of mooring-central, or make the Secret that the chart's values name",
+            named(&silent)
         );
         ("False", reasons::HEARTBEATS_UNSIGNED, message)
     } else {
@@ -256,7 +338,10 @@ mod tests {
     #[test]
     fn what_nodes_notice_becomes_conditions() {
         let node = |name: &str, notices: &[&str]| json!({"name": name, "ready": true, "reason": "Ready", "notices": notices});
-        let well = status(json!([node("a", &[]), node("b", &[]), node("c", &[])]), 3);
+        let well = status(
+            json!([node("n0", &[]), node("n1", &[]), node("n2", &[])]),
+            3,
+        );
         assert!(sum_up(&well).facts.iter().all(|fact| !fact.is_trouble));
         let two = status(json!([node("a", &[]), node("b", &[])]), 2);
         let quorum = fact(&two, "Quorum");
@@ -265,7 +350,11 @@ mod tests {
             ("True", "TwoVoters")
         );
         let one_cut_off = status(
-            json!([node("a", &["QuorumLost"]), node("b", &[]), node("c", &[])]),
+            json!([
+                node("n0", &["QuorumLost"]),
+                node("n1", &[]),
+                node("n2", &[])
+            ]),
             3,
         );
         assert_eq!(
@@ -275,9 +364,9 @@ mod tests {
         );
         let lost = status(
             json!([
-                node("a", &["QuorumLost"]),
-                node("b", &["QuorumLost"]),
-                node("c", &[])
+                node("n0", &["QuorumLost"]),
+                node("n1", &["QuorumLost"]),
+                node("n2", &[])
             ]),
             3,
         );
@@ -288,5 +377,46 @@ mod tests {
         );
         assert_eq!(fact(&open, "HeartbeatsSigned").status, "False");
         assert!(fact(&open, "SegmentFiltered").message.starts_with("a hear"));
+    }
+
+    #[test]
+    fn voters_that_stand_still_are_lost_and_nobody_but_they_themselves_says_so() {
+        let node = |name: &str, notices: &[&str]| json!({"name": name, "ready": true, "reason": "Ready", "notices": notices});
+        let all = json!([
+            node("n0", &["QuorumLost"]),
+            node("n1", &[]),
+            node("n2", &[])
+        ]);
+        let mut status = status(all, 3);
+        let quorum = Quorum::read(&status);
+        assert!(quorum.is_doubted);
+        let word = |quorum: &Quorum, still: &[&str]| {
+            let still = still.iter().map(ToString::to_string).collect();
+            let fact = quorum.fact(&still);
+            (fact.status, fact.reason)
+        };
+        let held = ("True", "QuorumHeld".to_owned());
+        let lost = ("False", "QuorumLost".to_owned());
+        assert_eq!(word(&quorum, &[]), held, "one may say what it likes");
+        assert_eq!(word(&quorum, &["n0"]), held);
+        assert_eq!(word(&quorum, &["n2"]), lost);
+        let none = ("False", "NoVoterLeft".to_owned());
+        assert_eq!(word(&quorum, &["n0", "n1", "n2"]), none);
+        status.voters = Some(Voters {
+            generation: 2,
+            nodes: vec!["n1".to_owned(), "n2".to_owned()],
+            primary: Some("n1".to_owned()),
+        });
+        let two = Quorum::read(&status);
+        assert_eq!(word(&two, &["n2"]).0, "True", "the primary goes on alone");
+        assert_eq!(word(&two, &["n1"]), lost);
+    }
+
+    #[test]
+    fn what_waits_for_approval_is_a_reason_to_look() {
+        let mut waits = status(json!([]), 3);
+        assert!(!Quorum::read(&waits).is_doubted);
+        waits.approvals.insert("n1".to_owned(), Voters::default());
+        assert!(Quorum::read(&waits).is_doubted);
     }
 }

@@ -29,7 +29,7 @@ const OVERTAKEN: Duration = Duration::from_secs(1);
 
 impl Controller {
     pub(super) async fn apply(&self, observed: Observed, plan: Plan<NodeStep>) -> Outcome<Failure> {
-        let may_write = || self.context.leadership.leads();
+        let may_write = || self.context.leadership.check().is_ok();
         let plan_anew = async |node: NodeView| {
             let memories = self.writer.memories();
             let observed = observe::observe_node(&self.context, memories, node).await;
@@ -53,7 +53,7 @@ impl Controller {
             }
             Ok(CarriedOut::Gone) => Outcome::Done,
             Ok(CarriedOut::Overtaken) => Outcome::RetryAfter(OVERTAKEN),
-            Ok(CarriedOut::Forbidden) => Outcome::Backoff(NotLeading.into()),
+            Ok(CarriedOut::Forbidden) => Outcome::Backoff(NotLeading::Lease.into()),
             Err(error) => {
                 if let WriteFailure::Refused { .. } = error {
                     let (reason, note) = (reasons::INITIALIZATION_REFUSED, with_causes(&error));
@@ -78,6 +78,14 @@ impl Controller {
         if !left.is_zero() {
             return Outcome::RetryAfter(left);
         }
+        // Labels that a policy refuses neither program writes: their absence contradicts nothing.
+        let plan = match self.writer.permitted(node, &plan).await {
+            Ok(plan) if plan.is_empty() => {
+                return Outcome::RetryAfter(self.jittered_period(&node.uid));
+            }
+            Ok(plan) => plan,
+            Err(error) => return Outcome::Backoff(error.into()),
+        };
         let note = format!(
             "What this Node says of its machine contradicts the cloud, and is corrected: {}",
             plan.steps()

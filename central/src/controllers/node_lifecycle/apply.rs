@@ -85,12 +85,13 @@ impl Controller {
     }
 
     async fn delete(&self, node: &Arc<NodeView>, machine: &ProviderId) -> Result<(), Failure> {
-        let second = timeout(LONGEST_LOOK, self.context.instances.confirm(node)).await;
+        let second = timeout(LONGEST_LOOK, self.context.instances.confirm(node));
+        let second = self.context.leadership.until_ending(second).await?;
         match second.unwrap_or(Presence::Unsure) {
             Presence::Gone => {}
-            presence => {
+            Presence::Running | Presence::Stopped | Presence::Unsure => {
                 let name = &node.name;
-                tracing::debug!(name, %machine, ?presence, "kept after a second look");
+                tracing::debug!(name, %machine, "kept: it is not certainly gone by a second look");
                 self.memories.reprieve(node, self.flags.monitor_period);
                 return Ok(());
             }

@@ -95,7 +95,7 @@ async fn ask(instances: &dyn Instances, node: &NodeView, since: Option<Instant>)
     timeout(LONGEST_LOOK, instances.look_up(node, since))
         .await
         .unwrap_or_else(|_| Lookup::Unavailable {
-            why: format!("no answer within {LONGEST_LOOK:?}"),
+            why: format!("no answer within {} s", LONGEST_LOOK.as_secs()),
             retry_after: None,
         })
 }

@@ -25,6 +25,7 @@ mod remove;
 mod resync;
 mod setback;
 mod status;
+mod view;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,13 +33,13 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ObjectReference;
 use mooring_common::engine::Outcome;
 use mooring_common::k8s::{Cache, EventKind, ObjectKey};
-use mooring_common::node_view::NodeView;
 use tokio::sync::watch;
 
 use super::routing::Routing;
 use super::{Failure, Queue};
-use crate::clouds::load_balancers::{Demand, HealthTarget, LoadBalancers};
+use crate::clouds::load_balancers::{Demand, HealthTarget, LoadBalancers, TakeOver};
 use crate::controllers::Context;
+use crate::election::NotLeading;
 use crate::service_view::ServiceView;
 use cluster::{Cluster, RealCluster, Reporter};
 pub use endpoints::{EndpointChanges, SliceView, watched as watched_slices};
@@ -47,9 +48,11 @@ pub use metrics::Metrics;
 pub use node_rounds::NodeChanges;
 use orphans::{LeadingAttendant, Orphans};
 use status::Status;
+pub use view::ClusterView;
+use view::{Views, cluster_service};
 
 /// What the flags say.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// `--load-balancer-resync-period`; `None`: never.
     pub resync: Option<Duration>,
@@ -57,6 +60,10 @@ pub struct Options {
     pub delete_orphans: bool,
     /// `--health-target`.
     pub health: HealthTarget,
+    /// `--take-over-namespaces`.
+    pub take_over: TakeOver,
+    /// `--creation-settle-time`.
+    pub settle_time: Duration,
 }
 
 /// What Services need of a cloud.
@@ -91,6 +98,7 @@ pub(super) struct CloudServices {
     memories: Memories,
     status: Status,
     orphans: Orphans,
+    views: Views,
 }
 
 impl CloudServices {
@@ -119,6 +127,7 @@ impl CloudServices {
             memories: Memories::default(),
             status: Status::default(),
             orphans: Orphans::default(),
+            views: Views::default(),
         }
     }
 
@@ -127,8 +136,17 @@ impl CloudServices {
         self.orphans.expect_first_passes(self.served());
     }
 
-    /// Follows Nodes and machines, and looks for what nobody tells, for as long as it is polled.
-    pub(super) async fn follow(&self, mut machines: watch::Receiver<u64>) {
+    /// Follows Nodes and machines, and looks for what nobody tells, until this process is told to end.
+    /// What is under way then comes to its end first.
+    pub(super) async fn follow(&self, machines: watch::Receiver<u64>) {
+        let ending = self.cluster.ending();
+        let attendant = LeadingAttendant(self);
+        let tended = self.cloud.tend(&attendant);
+        let changes = ending.run_until_cancelled(self.follow_changes(machines));
+        tokio::join!(changes, self.sweep_orphans(), tended);
+    }
+
+    async fn follow_changes(&self, mut machines: watch::Receiver<u64>) {
         let addresses = async {
             while machines.changed().await.is_ok() {
                 self.node_changes.bump();
@@ -144,9 +162,14 @@ impl CloudServices {
             self.all_later();
             self.orphans.look();
         });
-        let attendant = LeadingAttendant(self);
-        let tended = self.cloud.tend(&attendant);
-        tokio::join!(addresses, rounds, resyncs, self.sweep_orphans(), tended);
+        tokio::join!(addresses, rounds, resyncs);
+    }
+
+    /// Runs what only reads, and drops it when this process is told to end.
+    async fn before_ending<F: Future>(&self, reads: F) -> Result<F::Output, setback::Cause> {
+        let ending = self.cluster.ending();
+        let run = ending.run_until_cancelled(reads).await;
+        run.ok_or_else(|| Failure::NotLeading(NotLeading::Ending).into())
     }
 
     /// One look at one Service.
@@ -221,13 +244,15 @@ impl CloudServices {
     }
 
     fn demand(&self, service: &Arc<ServiceView>) -> Demand {
-        let (nodes, services) = (self.cluster.nodes(), self.cluster.services());
+        let view = self.views.now(&*self.cluster, &self.routing);
         // Elsewhere, Nodes without endpoints forward to others.
         let endpoints = self.endpoints.as_ref().filter(|_| service.is_local);
         Demand {
             health: self.options.health,
             endpoints: endpoints.map(|endpoints| endpoints.of(&service.key)),
-            ..demand(service, nodes, &services, &self.routing)
+            settle_time: self.options.settle_time,
+            may_take_over: self.options.take_over.permits(&service.key.namespace),
+            ..view.demand(service)
         }
     }
 
@@ -240,38 +265,6 @@ impl CloudServices {
         let (by, kind) = (Reporter::Controller, EventKind::Warning);
         self.cluster.tell(by, about, kind, reason, note).await;
     }
-}
-
-/// What a pass over a Service goes by, in a cluster with these Nodes and Services. Who is asked about
-/// its health, and where its endpoints are, is not said here.
-#[must_use]
-pub fn demand(
-    service: &Arc<ServiceView>,
-    mut nodes: Vec<Arc<NodeView>>,
-    services: &[Arc<ServiceView>],
-    routing: &Routing,
-) -> Demand {
-    nodes.retain(|node| node.carries_traffic());
-    nodes.sort_by(|a, b| a.name.cmp(&b.name));
-    let is_other =
-        |other: &&Arc<ServiceView>| other.uid != service.uid && routing.wants_of_cloud(other);
-    let mut others: Vec<_> = services.iter().filter(is_other).cloned().collect();
-    others.sort_by(|a, b| a.key.cmp(&b.key));
-    let mut all = services.iter();
-    let cluster = all.find(|service| service.key == cluster_service());
-    Demand {
-        service: service.clone(),
-        nodes,
-        others,
-        cluster: cluster.map(|service| service.uid.clone()),
-        health: HealthTarget::default(),
-        endpoints: None,
-    }
-}
-
-/// The Service that every API server makes, and whose UID tells clusters apart.
-fn cluster_service() -> ObjectKey {
-    ObjectKey::new("default", "kubernetes")
 }
 
 #[cfg(test)]

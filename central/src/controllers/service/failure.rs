@@ -1,5 +1,6 @@
 //! Why a pass over a Service failed.
 
+use mooring_common::errors::words;
 use mooring_common::k8s::{ApiFailure, classify};
 
 use crate::cloud_api::CloudError;
@@ -10,7 +11,7 @@ use crate::election::NotLeading;
 /// Why a pass failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
-    #[error("the API server did not take the patch: {0}")]
+    #[error("the API server did not take the patch: {}", words(.0))]
     Api(#[source] kube::Error),
     #[error("the Service was changed meanwhile")]
     Conflict,

@@ -7,7 +7,8 @@
 //! **Assumptions.** Services with a `loadBalancerClass`, and those whose status somebody else has
 //! filled, are not ours, and are not touched; nor are their addresses given out. But a status
 //! without our record whose addresses are an L2Network's, and nobody else's, is taken for ours: the
-//! controller before us wrote it, or somebody has replaced the Service and lost our annotations.
+//! controller before us wrote it, or somebody has replaced the Service and lost our annotations. The
+//! status is what a user cannot write; the record in the annotations counts beside it.
 
 mod apply;
 mod observe;
@@ -15,7 +16,8 @@ mod patch;
 mod plan;
 mod request;
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use mooring_common::engine::Outcome;
@@ -23,42 +25,47 @@ use mooring_common::k8s::{Cache, Events, ObjectKey};
 use mooring_common::names::components;
 
 use super::api::{fresh, fresh_all};
-use super::routing::{Routing, Server};
-use super::{Failure, Queue};
+use super::{Failure, L2, Queue};
 use crate::controllers::Context;
-use crate::controllers::address_pool::{Allocations, Claim};
+use crate::controllers::address_pool::{Allocations, Claim, Namespace};
+use crate::namespace_view::NamespaceView;
 use crate::service_view::ServiceView;
+use observe::{Allotted, Obstacle};
+
+/// How long to wait for the namespaces at the start, where an L2Network asks for their labels: without
+/// them, Services would be refused that are served a moment later.
+const NAMESPACES_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Gives Services addresses of L2Networks, and takes them back.
 pub(super) struct L2Services {
     context: Context,
     services: Arc<Cache<ServiceView>>,
+    namespaces: Arc<Cache<NamespaceView>>,
     allocations: Arc<Allocations>,
     queue: Arc<Queue>,
-    routing: Routing,
     events: Events,
     /// Called when an address was given out or came back.
     changed: Box<dyn Fn() + Send + Sync>,
+    /// Services that were refused an address: they are looked at again when one comes back.
+    waiting: Mutex<HashSet<ObjectKey>>,
 }
 
 impl L2Services {
-    /// `changed` is called when an address was given out or came back.
     pub(super) fn new(
         context: Context,
         services: Arc<Cache<ServiceView>>,
-        allocations: Arc<Allocations>,
         queue: Arc<Queue>,
-        routing: Routing,
-        changed: Box<dyn Fn() + Send + Sync>,
+        l2: L2,
     ) -> Self {
         Self {
             events: context.events(components::SERVICE),
             services,
-            allocations,
+            namespaces: l2.namespaces,
+            allocations: l2.allocations,
             queue,
-            routing,
             context,
-            changed,
+            changed: l2.changed,
+            waiting: Mutex::default(),
         }
     }
 
@@ -66,6 +73,15 @@ impl L2Services {
     /// a moment later.
     pub(super) async fn ready(&self) {
         self.allocations.pools_known().await;
+        if self.allocations.asks_for_namespaces() {
+            let listed = tokio::time::timeout(NAMESPACES_TIMEOUT, self.namespaces.synced());
+            if listed.await.is_err() {
+                tracing::warn!(
+                    "cannot list Namespaces: nothing is given out from L2Networks with \
+                     spec.allowedNamespaces until that is possible"
+                );
+            }
+        }
     }
 
     /// Reads all Services from the API server itself, not from a cache that may lag, before the
@@ -79,7 +95,8 @@ impl L2Services {
             tokio::time::sleep(Duration::from_secs(1)).await;
         };
         services.sort_by(|a, b| (a.created, &a.key).cmp(&(b.created, &b.key)));
-        let claims: Vec<Claim> = services.into_iter().map(claim_of).collect();
+        let claims = services.into_iter().map(|service| self.claim_of(service));
+        let claims: Vec<Claim> = claims.collect();
         self.allocations.seed(&claims);
         (self.changed)();
     }
@@ -94,9 +111,50 @@ impl L2Services {
             }
             Err(error) => return Outcome::Backoff(error.into()),
         };
-        let observed = observe::observe(&service, &self.allocations);
+        let observed = self.observe(&service);
         let decision = plan::plan(&service, &observed);
         self.apply(service, decision).await
+    }
+
+    fn observe(&self, service: &ServiceView) -> Allotted {
+        let waits = |observed: &Allotted| matches!(observed, Err(Obstacle::Unavailable(_)));
+        let look = || {
+            let namespace = self.namespace(&service.key);
+            observe::observe(service, namespace, &self.allocations)
+        };
+        let mut observed = look();
+        if waits(&observed) {
+            self.waiting().insert(service.key.clone());
+            // What came back before that has woken nobody.
+            observed = look();
+        }
+        if !waits(&observed) {
+            self.waiting().remove(&service.key);
+        }
+        observed
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashSet<ObjectKey>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known of the namespace of a Service.
+    fn namespace(&self, key: &ObjectKey) -> Namespace {
+        let name = ObjectKey::cluster_wide(key.namespace.as_str());
+        match self.namespaces.get(&name) {
+            Some(view) => Namespace::Known(view.labels.clone()),
+            None if self.namespaces.is_synced() => Namespace::Absent,
+            None => Namespace::NotListed,
+        }
+    }
+
+    fn claim_of(&self, service: ServiceView) -> Claim {
+        Claim {
+            recorded: observe::recorded(&service).filter(|_| service.has_finalizer()),
+            namespace: self.namespace(&service.key),
+            status: service.status,
+            key: service.key,
+        }
     }
 
     /// The Service is gone, or another serves it: what it holds goes to others.
@@ -120,19 +178,9 @@ impl L2Services {
     /// Services that wait for an address are looked at again.
     fn address_came_back(&self) {
         (self.changed)();
-        for (key, service) in self.services.all() {
-            let is_served = self.routing.server(&service) == Some(Server::L2Networks);
-            if is_served && service.wants_load_balancer() && self.allocations.held(&key).is_none() {
-                self.queue.add(key);
-            }
+        let waiting = std::mem::take(&mut *self.waiting());
+        for key in waiting {
+            self.queue.add(key);
         }
-    }
-}
-
-fn claim_of(service: ServiceView) -> Claim {
-    Claim {
-        recorded: observe::recorded(&service).filter(|_| service.has_finalizer()),
-        status: service.status,
-        key: service.key,
     }
 }

@@ -5,6 +5,20 @@ app.kubernetes.io/part-of: mooring
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 {{- end }}
 
+{{/* An address and a port as one: of IPv6, the address takes brackets. */}}
+{{- define "mooring.socket" -}}
+{{- if contains ":" .address -}}[{{ .address }}]{{- else -}}{{ .address }}{{- end -}}:{{ .port }}
+{{- end }}
+
+{{/* On the host network, where the kubelet asks central how it is: a new Node has no address yet. */}}
+{{- define "mooring.probeHost" -}}
+{{- if has .Values.central.bindAddress (list "0.0.0.0" "::") -}}
+127.0.0.1
+{{- else -}}
+{{ .Values.central.bindAddress }}
+{{- end -}}
+{{- end }}
+
 {{/* The image of one of the programs. */}}
 {{- define "mooring.image" -}}
 {{ .name }}:{{ .root.Values.images.tag | default .root.Chart.AppVersion }}

@@ -8,7 +8,8 @@ use super::super::entries;
 use super::super::lease::{Content, Wish};
 use super::super::observe::Snapshot;
 use super::super::protocol::{ApiAnswer, Moment, Request};
-use super::super::segments::{Footing, footing};
+use super::super::registry::About;
+use super::super::segments::{Footing, Role};
 use super::{Answered, QUESTIONS, Work, send_if_new};
 
 impl<E: EventSink> Work<E> {
@@ -17,7 +18,9 @@ impl<E: EventSink> Work<E> {
         let snapshot = self.desk.snapshot.load();
         let links = self.links.borrow().clone();
         let (witness_of, _) = self.offers.look(&snapshot, Instant::now());
-        let footing = footing(&snapshot, &links, &witness_of);
+        let footing = self
+            .desk
+            .footing(&snapshot, &links, &witness_of, &self.homes);
         self.tell_lease(&snapshot, &footing);
         self.teller.look(
             self.desk.secrets.load().is_empty(),
@@ -37,20 +40,25 @@ impl<E: EventSink> Work<E> {
         send_if_new(&self.desk.entries, wanted);
     }
 
-    /// A draining node keeps its Lease and lists no segment in it.
+    /// A draining node keeps its Lease and lists no segment in it. One without a key to sign with takes
+    /// no part in any, and its Lease must not say that it lives.
     fn tell_lease(&self, snapshot: &Snapshot, footing: &Footing<'_>) {
         let wish = match &snapshot.node {
-            Some(node) if !footing.is_empty() => Wish::Hold(Content {
-                node_uid: node.uid.clone(),
-                segments: if snapshot.draining() {
-                    BTreeMap::new()
-                } else {
-                    let standing = self.teller.standing().iter();
-                    standing
-                        .filter_map(|(segment, standing)| Some((segment.clone(), standing.on_air?)))
-                        .collect()
-                },
-            }),
+            Some(node) if footing.values().any(|role| *role != Role::Keyless) => {
+                Wish::Hold(Content {
+                    node_uid: node.uid.clone(),
+                    segments: if snapshot.draining() {
+                        BTreeMap::new()
+                    } else {
+                        let standing = self.teller.standing().iter();
+                        standing
+                            .filter_map(|(segment, standing)| {
+                                Some((segment.clone(), standing.on_air?))
+                            })
+                            .collect()
+                    },
+                })
+            }
             // An earlier run may have held it. Where there is no L2Network it says nothing to anybody,
             // and is not worth a request of each daemon.
             _ if !snapshot.networks.is_empty() => Wish::LetGo,
@@ -59,7 +67,8 @@ impl<E: EventSink> Work<E> {
         send_if_new(&self.desk.wish, wish);
     }
 
-    pub(super) fn ask(&mut self, segment: &str, request: Request, asked: Moment) {
+    /// Asks about the L2Network of this UID: there may be another of its name by now.
+    pub(super) fn ask(&mut self, segment: &str, uid: String, request: Request, asked: Moment) {
         if self.questions.len() >= QUESTIONS {
             if let Some(station) = &self.station {
                 station.answer(segment, ApiAnswer::Unreachable, asked);
@@ -70,7 +79,11 @@ impl<E: EventSink> Work<E> {
         let names = self.names.clone();
         let segment = segment.to_owned();
         self.questions.spawn(async move {
-            let answer = registry.answer(&segment, request, &names).await;
+            let about = About {
+                name: &segment,
+                uid: &uid,
+            };
+            let answer = registry.answer(about, request, &names).await;
             (segment, answer, asked)
         });
     }
@@ -92,7 +105,9 @@ impl<E: EventSink> Work<E> {
         }
         let links = self.links.borrow().clone();
         let (witness_of, _) = self.offers.look(&snapshot, Instant::now());
-        let footing = footing(&snapshot, &links, &witness_of);
+        let footing = self
+            .desk
+            .footing(&snapshot, &links, &witness_of, &self.homes);
         let farewell = entries::farewell(&snapshot, &footing);
         self.desk.entries.send_replace(farewell);
     }

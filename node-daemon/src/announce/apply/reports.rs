@@ -1,9 +1,10 @@
 //! What follows from what the segments' thread reports.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use super::super::EventSink;
-use super::super::protocol::NodeId;
+use super::super::protocol::{NodeId, Transition};
 use super::super::station::{Member, Report};
 use super::{Work, teller};
 
@@ -50,14 +51,15 @@ impl<E: EventSink> Work<E> {
                     self.neighbours.heard(link.index, address, mac);
                 }
             }
-            Report::Ask(request, asked) => self.ask(segment, request, asked),
+            Report::Ask(request, asked, uid) => self.ask(segment, uid, request, asked),
             Report::Members(members) => self.heed_members(segment, &members),
+            Report::Noted(Transition::BegunAnew) => {
+                self.teller.begun_anew(segment, Instant::now());
+            }
             // The station has counted it.
             Report::Noted(transition) => tracing::debug!(segment, ?transition, "protocol"),
             Report::NodeNetwork(fault) => self.teller.node_network(segment, fault.as_deref()),
-            Report::Ended => {
-                self.ended.insert(segment.to_owned());
-            }
+            Report::Ended => self.leaving.ended(segment),
         }
     }
 

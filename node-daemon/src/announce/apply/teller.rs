@@ -15,12 +15,15 @@ use super::super::entries::Standing;
 use super::super::mac::Mac;
 use super::super::metrics::{AddressLabels, CauseLabels, Metrics};
 use super::super::observe::Snapshot;
+use super::super::permitted::Refused;
 use super::super::plan::Assignment;
 use super::super::protocol::{Cause, NodeId};
 use super::super::station::Member;
 
 /// For how long a majority must be lost until it is told: a daemon that starts has not heard it yet.
 const BELIEVED: Duration = Duration::from_secs(3);
+/// For how long it is told that this Node has begun anew.
+const TOLD: Duration = Duration::from_secs(60);
 
 /// A change of the speaker of an address, to this node.
 #[derive(Clone, Debug)]
@@ -42,6 +45,8 @@ pub(super) struct Teller<E> {
     members: BTreeMap<String, Members>,
     /// The changes that no Event has told of yet, by segment.
     begun: BTreeMap<String, Vec<Change>>,
+    /// What Services claim and is not announced.
+    refused: Refused,
 }
 
 /// The members of a segment.
@@ -50,6 +55,8 @@ struct Members {
     own: Option<Member>,
     /// Since when too few voters have been heard.
     no_quorum_since: Option<Instant>,
+    /// When this Node has last begun anew.
+    begun_anew: Option<Instant>,
 }
 
 impl<E: EventSink> Teller<E> {
@@ -63,6 +70,7 @@ impl<E: EventSink> Teller<E> {
             standing: BTreeMap::new(),
             members: BTreeMap::new(),
             begun: BTreeMap::new(),
+            refused: Refused::new(),
         }
     }
 
@@ -112,6 +120,17 @@ impl<E: EventSink> Teller<E> {
             (!quorum).then(|| known.no_quorum_since.unwrap_or_else(Instant::now));
     }
 
+    /// Others refused what this Node said as old, or it theirs, and it has begun anew.
+    pub(super) fn begun_anew(&mut self, segment: &str, now: Instant) {
+        tracing::warn!(
+            segment,
+            "heartbeats were refused as old, here or by other nodes: this one has begun anew; does \
+             another machine run with the state of this one?"
+        );
+        let known = self.members.entry(segment.to_owned()).or_default();
+        known.begun_anew = Some(now);
+    }
+
     /// Looks at what takes time to be believed, and at what is the same on all segments.
     pub(super) fn look(&mut self, unsigned: bool, service_proxy_works: bool, now: Instant) {
         self.metrics
@@ -122,10 +141,15 @@ impl<E: EventSink> Teller<E> {
             let silent = members.no_quorum_since;
             let lost = silent.is_some_and(|since| now.duration_since(since) >= BELIEVED);
             let filtered = own.is_some_and(|own| own.flags.segment_filtered);
+            let refused = self.refused.keys().any(|(of, _)| of == segment);
+            let begun_anew = members.begun_anew;
+            let lately = begun_anew.is_some_and(|at| now.duration_since(at) < TOLD);
             let notices: Vec<&'static str> = [
+                (refused, segment_notices::ADDRESS_REFUSED),
                 (unsigned, segment_notices::HEARTBEATS_UNSIGNED),
                 (lost, segment_notices::QUORUM_LOST),
                 (filtered, segment_notices::SEGMENT_FILTERED),
+                (lately, segment_notices::BEGUN_ANEW),
                 (
                     !service_proxy_works,
                     segment_notices::SERVICE_PROXY_UNHEALTHY,
@@ -155,7 +179,7 @@ impl<E: EventSink> Teller<E> {
             reason,
             epoch,
             former = change.former.as_deref(),
-            dark_for = ?change.dark_for,
+            dark_for = change.dark_for.map(|time| time.as_secs_f64()),
             "announcing an address"
         );
         let owner = AddressLabels::new(segment, address);
@@ -253,6 +277,40 @@ impl<E: EventSink> Teller<E> {
             let reason = reasons::ADDRESS_CONFLICT;
             self.tell_service(snapshot, key, EventKind::Warning, reason, note);
         }
+    }
+
+    /// What Services claim and is not announced. Each Service is told once, by the daemon of the voter
+    /// that comes first by name.
+    pub(super) fn refused(&mut self, snapshot: &Snapshot, refused: Refused) {
+        for ((segment, key), addresses) in &refused {
+            let known = self.refused.get(&(segment.clone(), key.clone()));
+            if known == Some(addresses) {
+                continue;
+            }
+            for (address, why) in addresses {
+                tracing::warn!(segment, service = %key, %address, %why, "address refused");
+            }
+            let network = snapshot
+                .networks
+                .get(&ObjectKey::cluster_wide(segment.as_str()));
+            let voters = network.and_then(|network| network.voters.as_ref());
+            let first = voters.and_then(|voters| voters.nodes.iter().min());
+            if first.is_some_and(|first| *first != self.node_name) {
+                continue;
+            }
+            let told: Vec<String> = addresses
+                .iter()
+                .map(|(address, why)| format!("{address} ({why})"))
+                .collect();
+            let note = format!(
+                "No Node announces {} on L2Network {segment} for this Service. Correct the ranges of \
+                 the L2Network, or find out who has written this address into the status.",
+                told.join(" and ")
+            );
+            let reason = reasons::ADDRESS_REFUSED;
+            self.tell_service(snapshot, key, EventKind::Warning, reason, note);
+        }
+        self.refused = refused;
     }
 
     /// This node cannot speak on a segment, and why: told once for each reason.

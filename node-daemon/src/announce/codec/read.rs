@@ -119,6 +119,7 @@ impl<'a> Reader<'a> {
             answer::REFUSED => Answer::Refused {
                 holder: self.node("holder")?,
             },
+            answer::STALE => Answer::Stale,
             _ => return Err(Malformed::Value("answer")),
         };
         Ok(Echo {

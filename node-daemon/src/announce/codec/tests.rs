@@ -44,6 +44,7 @@ fn echo() -> impl Strategy<Value = Echo> {
         }),
         Just(Answer::Unknown),
         node().prop_map(|holder| Answer::Refused { holder }),
+        Just(Answer::Stale),
     ];
     (node(), any::<u32>(), incarnation(), any::<bool>(), answer).prop_map(
         |(node, epoch, incarnation, on_segment, answer)| Echo {
@@ -257,7 +258,7 @@ fn late(keys: usize) -> Message {
 fn the_layout_is_this_one() {
     let bytes = encode(SegmentId(0x0102_0304_0506_0708), &late(1), None).unwrap();
     let expected: &[u8] = &[
-        1, 7, 0, 0, 0, 65, 0, 0, 0, 0, 0, 0, // version, kind, flags, length, secret
+        2, 7, 0, 0, 0, 65, 0, 0, 0, 0, 0, 0, // version, kind, flags, length, secret
         1, 2, 3, 4, 5, 6, 7, 8, // segment
         0, 0, 0, 0, 0, 0, 0, 7, // sender
         0, 0, 0, 0, 0, 0, 0, 8, // incarnation
@@ -313,9 +314,9 @@ fn a_message_does_not_count_on_another_segment() {
 #[test]
 fn another_version_is_refused_as_such() {
     let mut bytes = encode(SegmentId::of(HERE), &late(1), None).unwrap();
-    bytes[0] = 2;
+    bytes[0] = 1;
     let refused = decode(SegmentId::of(HERE), &bytes, &Ring::default());
-    assert_eq!(refused, Err(Refusal::Version(2)));
+    assert_eq!(refused, Err(Refusal::Version(1)));
 }
 
 #[test]

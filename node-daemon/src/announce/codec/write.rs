@@ -134,6 +134,7 @@ impl Writer {
                 self.u8(answer::REFUSED | on_segment);
                 self.u64(holder.0);
             }
+            Answer::Stale => self.u8(answer::STALE | on_segment),
         }
     }
 

@@ -214,3 +214,27 @@ fn long_messages_are_cut() {
     let entry = look(&world(None), Ok(&link(true)), false, Some(&long)).unwrap();
     assert_eq!(entry.message.chars().count(), LONGEST_MESSAGE);
 }
+
+#[test]
+fn a_daemon_without_a_key_says_so() {
+    let said = look_at(&world(None), Role::Keyless, Standing::default()).unwrap();
+    assert_eq!(said.reason, segment_reasons::NO_HEARTBEAT_KEY);
+    assert_eq!(said.notices, [segment_notices::HEARTBEATS_UNSIGNED]);
+    assert!(!said.ready && said.message == NO_KEY, "{said:?}");
+}
+
+#[test]
+fn nobody_is_ready_who_hears_no_majority() {
+    let lost = || Standing {
+        on_air: Some(MAC),
+        notices: vec![segment_notices::QUORUM_LOST],
+        ..Standing::default()
+    };
+    let link = link(true);
+    for role in [Role::Speaker(&link), Role::Witness] {
+        let entry = look_at(&world(None), role, lost()).unwrap();
+        assert!(!entry.ready, "{entry:?}");
+        assert_eq!(entry.reason, "QuorumLost");
+        assert!(entry.message.contains("voters"), "{entry:?}");
+    }
+}

@@ -168,6 +168,22 @@ fn announcements_are_claims_and_no_questions() {
 }
 
 #[test]
+fn a_question_to_one_station_is_heard_by_no_other() {
+    let station = Mac::new([2, 0, 0, 0, 0, 0x77]);
+    for (source, target) in [
+        (None, ip("192.0.2.17")),
+        (Some(ip("fe80::1")), ip("2001:db8::117")),
+    ] {
+        let asked = probe_station(OWN, source, target, station).unwrap();
+        assert_eq!(parse(&asked, Mac::new([2, 0, 0, 0, 0, 0x78])), None);
+        let question = parse(&asked, station).unwrap().question.unwrap();
+        assert_eq!((question.target, question.asker_mac), (target, OWN));
+        assert!(answer(station, &question).is_some());
+    }
+    assert_eq!(probe_station(OWN, None, ip("2001:db8::1"), station), None);
+}
+
+#[test]
 fn a_probe_is_a_question_and_no_claim() {
     let heard = parse(&bytes(ARP_PROBE), ROUTER).unwrap();
     assert_eq!(heard.claim, None);

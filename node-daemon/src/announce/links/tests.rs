@@ -28,7 +28,11 @@ fn link(index: u32, addresses: &[&str], default_route: Option<u32>) -> Link {
 }
 
 fn chosen(parent: Option<&str>, links: &[Link]) -> Result<u32, NoLink> {
-    choose(&segment(parent), links).map(|link| link.index)
+    chosen_from(parent, links, None)
+}
+
+fn chosen_from(parent: Option<&str>, links: &[Link], home: Option<&str>) -> Result<u32, NoLink> {
+    choose(&segment(parent), links, home).map(|link| link.index)
 }
 
 #[test]
@@ -125,4 +129,52 @@ fn a_vlans_parent_is_bare_and_whole() {
     let mut links = links;
     links[0].mac = None;
     assert_eq!(parent(Some("eth2"), &links), Ok(2));
+}
+
+#[test]
+fn a_segment_stays_on_its_interface_as_long_as_that_is_there() {
+    let links = [
+        link(1, &["198.51.100.1/24"], Some(100)),
+        link(2, &[], None),
+        link(3, &["192.0.2.17/32"], None),
+    ];
+    let chosen = |links: &[Link]| chosen_from(None, links, Some("eth2"));
+    assert_eq!(chosen(&links), Ok(2), "it has lost its address");
+    assert_eq!(
+        chosen(&links[..1]),
+        Err(NoLink::Gone("eth2".into())),
+        "the default route may lead to another network"
+    );
+    let mut links = links;
+    links[1].addresses = vec!["192.0.2.5/24".parse().unwrap()];
+    links[2].addresses = vec!["192.0.2.6/24".parse().unwrap()];
+    assert_eq!(chosen(&links), Ok(2));
+    assert_eq!(chosen_from(None, &links, Some("eth3")), Ok(3));
+    links[1].addresses.clear();
+    assert_eq!(chosen(&links), Ok(3), "the address has moved there");
+    links[2].addresses.clear();
+    links[1].stack.master = Some(3);
+    assert_eq!(chosen(&links), Ok(3), "it has become a part of that");
+    assert_eq!(chosen_from(Some("eth1"), &links, Some("eth2")), Ok(1));
+}
+
+#[test]
+fn a_vlan_stays_on_its_parent_when_the_default_route_moves() {
+    let of_vlan = |index, parent| {
+        let mut vlan = link(index, &[], None);
+        vlan.stack.vlan = Some(Vlan { parent, id: 7 });
+        vlan
+    };
+    let mut links = vec![
+        link(1, &[], Some(200)),
+        link(2, &[], Some(100)),
+        of_vlan(3, 1),
+    ];
+    let mut tagged = segment(None);
+    tagged.vlan = Some(7);
+    let parent = |links: &[Link]| choose_parent(&tagged, links).map(|link| link.index);
+    assert_eq!(parent(&links[..2]), Ok(2));
+    assert_eq!(parent(&links), Ok(1));
+    links.push(of_vlan(4, 2));
+    assert_eq!(parent(&links), Ok(2), "nothing tells which it was");
 }

@@ -178,3 +178,32 @@ fn a_node_drains_for_five_reasons() {
         assert!(snapshot(value.clone()).draining(), "{value}");
     }
 }
+
+/// Whoever can write an entry can write any text into it.
+#[test]
+fn an_address_that_is_of_no_single_other_machine_is_not_taken() {
+    let address_of = |text: &str| {
+        let network = serde_json::json!({
+            "apiVersion": "mooring.dev/v1alpha1", "kind": "L2Network", "metadata": {"name": "lan"},
+            "spec": {"subnets": [{"cidr": "192.0.2.0/24"}], "ranges": ["192.0.2.16/28"]},
+            "status": {"nodes": [
+                {"name": "other", "ready": true, "reason": "Ready", "address": text},
+            ]},
+        });
+        let view = NetworkView::read(serde_json::from_value(network).unwrap(), "me");
+        view.others["other"].address
+    };
+    assert_eq!(address_of("192.0.2.7"), Some("192.0.2.7".parse().unwrap()));
+    for text in [
+        "255.255.255.255",
+        "224.0.0.1",
+        "ff02::1",
+        "127.0.0.1",
+        "::1",
+        "0.0.0.0",
+        "::",
+        "x",
+    ] {
+        assert_eq!(address_of(text), None, "{text}");
+    }
+}

@@ -45,6 +45,7 @@ impl World {
             uid: String::new(),
             network: Some("public".into()),
             addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(),
+            recorded: vec!["192.0.2.200".parse().unwrap()],
             policy,
             health_check_node_port: None,
         };
@@ -72,13 +73,11 @@ impl World {
         assign(&self.snapshot)
     }
 
-    /// The key of the group that an address is in, and who may have it; `None`: nobody.
-    fn group(&self, address: &str) -> Option<(Key, Candidates)> {
+    /// The group that an address is in, and who may have it; `None`: nobody.
+    fn group(&self, address: &str) -> Option<Wanted> {
         let assignment = self.assign();
-        let address = address.parse().unwrap();
-        let mut groups = assignment.of("public");
-        let (key, group) = groups.find(|(_, group)| group.addresses.contains_key(&address))?;
-        Some((key, group.candidates.clone()))
+        let assigned = assignment.get("public", address.parse().unwrap())?;
+        Some(assigned.wanted.clone())
     }
 }
 
@@ -107,7 +106,7 @@ fn policy_and_endpoints_say_who_may_speak() {
         let world = World::new()
             .service("web", policy, &["192.0.2.17"])
             .endpoints("web", ready, leaving);
-        let found = world.group("192.0.2.17").map(|(_, candidates)| candidates);
+        let found = world.group("192.0.2.17").map(|wanted| wanted.candidates);
         assert_eq!(
             found, expected,
             "{policy:?} ready {ready:?} leaving {leaving:?}"
@@ -116,7 +115,7 @@ fn policy_and_endpoints_say_who_may_speak() {
 }
 
 #[test]
-fn both_families_of_a_service_are_one_key_named_by_the_lowest_address() {
+fn both_families_of_a_service_are_one_group_and_each_is_a_key() {
     let world = World::new()
         .service(
             "web",
@@ -125,15 +124,34 @@ fn both_families_of_a_service_are_one_key_named_by_the_lowest_address() {
         )
         .endpoints("web", &["a"], &[]);
     let (four, six) = (world.group("192.0.2.17"), world.group("2001:db8::117"));
-    assert_eq!(four, six);
-    assert_eq!(
-        four.unwrap().0,
-        Key::of("public", "192.0.2.17".parse().unwrap())
-    );
+    assert!(four.is_some() && four == six);
+    let assignment = world.assign();
+    let keys: BTreeSet<Key> = assignment.of("public").map(|(key, _)| key).collect();
+    let expected =
+        ["192.0.2.17", "2001:db8::117"].map(|address| Key::of("public", address.parse().unwrap()));
+    assert_eq!(keys, expected.into());
+}
+
+/// Who has not heard of the change yet must know the other address by the same key as who has.
+#[test]
+fn an_address_has_the_same_key_and_group_whatever_else_its_service_has() {
+    let with = |four: &str| {
+        World::new()
+            .service("web", TrafficPolicy::Cluster, &[four, "2001:db8::117"])
+            .endpoints("web", &["a"], &[])
+            .assign()
+    };
+    let known = |assignment: &Assignment| {
+        let six: IpAddr = "2001:db8::117".parse().unwrap();
+        let mut all = assignment.of("public");
+        let (key, assigned) = all.find(|(_, assigned)| assigned.address == six).unwrap();
+        (key, assigned.wanted.group)
+    };
+    assert_eq!(known(&with("192.0.2.17")), known(&with("192.0.2.18")));
 }
 
 #[test]
-fn services_that_share_an_address_are_one_key_of_those_that_can_serve_all() {
+fn services_that_share_an_address_are_one_group_of_those_that_can_serve_all() {
     let world = World::new()
         .service(
             "web",
@@ -146,7 +164,7 @@ fn services_that_share_an_address_are_one_key_of_those_that_can_serve_all() {
         .endpoints("dns", &["b", "c"], &[])
         .endpoints("other", &["a"], &[]);
     let first = world.group("192.0.2.17").unwrap();
-    assert_eq!(first.1, only(&["b"]));
+    assert_eq!(first.candidates, only(&["b"]));
     for address in ["192.0.2.18", "2001:db8::117"] {
         assert_eq!(world.group(address).as_ref(), Some(&first), "{address}");
     }
@@ -164,7 +182,7 @@ fn where_nobody_serves_all_who_serves_one_will_do() {
             .endpoints("web", &["a"], &[])
             .endpoints("dns", two, &[])
             .group("192.0.2.17")
-            .map(|(_, candidates)| candidates)
+            .map(|wanted| wanted.candidates)
     };
     assert_eq!(apart(&["b"]), Some(only(&["a", "b"])));
     assert_eq!(apart(&[]), Some(only(&["a"])));
@@ -203,24 +221,30 @@ fn services_of_no_network_are_not_announced() {
 
 /// Anybody who may write a Service's status could otherwise have any host's address announced.
 #[test]
-fn only_addresses_of_the_segments_subnets_are_announced() {
+fn only_addresses_that_central_can_have_given_are_announced() {
     let world = World::new()
         .service(
             "web",
             TrafficPolicy::Cluster,
-            // In a range; in a subnet and in no range (any more); in neither, twice.
-            &["192.0.2.17", "192.0.2.200", "198.51.100.7", "2001:db8:1::1"],
+            // In a range; in no range any more, and recorded; in no range; in no subnet, twice.
+            &[
+                "192.0.2.17",
+                "192.0.2.200",
+                "192.0.2.201",
+                "198.51.100.7",
+                "2001:db8:1::1",
+            ],
         )
         .service("far", TrafficPolicy::Cluster, &["198.51.100.7"])
         .endpoints("web", &["a"], &[])
         .endpoints("far", &["a"], &[]);
     let assignment = world.assign();
-    let announced: Vec<_> = assignment
+    let announced: BTreeSet<IpAddr> = assignment
         .of("public")
-        .flat_map(|(_, group)| group.addresses.keys())
-        .map(ToString::to_string)
+        .map(|(_, assigned)| assigned.address)
         .collect();
-    assert_eq!(announced, ["192.0.2.17", "192.0.2.200"]);
+    let expected = ["192.0.2.17", "192.0.2.200"].map(|text| text.parse().unwrap());
+    assert_eq!(announced, expected.into());
 }
 
 fn some_nodes(bits: u8) -> Vec<&'static str> {
@@ -233,7 +257,8 @@ fn some_nodes(bits: u8) -> Vec<&'static str> {
 }
 
 proptest! {
-    /// Whatever the world looks like, an address is in one group at most, and no group is nobody's.
+    /// Whatever the world looks like, each address has one key, those of a Service are one group, and no
+    /// address is nobody's.
     #[test]
     fn an_address_is_in_one_group_that_somebody_may_have(
         services in prop::collection::vec((any::<bool>(), 16..24_u8, 16..24_u8, any::<u8>(), any::<u8>()), 1..8),
@@ -248,11 +273,17 @@ proptest! {
                 .endpoints(&name, &some_nodes(*ready), &some_nodes(*leaving));
         }
         let mut seen = BTreeSet::new();
-        for (_, group) in world.assign().of("public") {
-            prop_assert_ne!(&group.candidates, &Candidates::Only(BTreeSet::new()));
-            for address in group.addresses.keys() {
-                prop_assert!(seen.insert(*address));
+        let mut groups: BTreeMap<ObjectKey, BTreeSet<Group>> = BTreeMap::new();
+        for (key, assigned) in world.assign().of("public") {
+            prop_assert_ne!(&assigned.wanted.candidates, &Candidates::Only(BTreeSet::new()));
+            prop_assert_eq!(key, Key::of("public", assigned.address));
+            prop_assert!(seen.insert(assigned.address));
+            for service in &assigned.services {
+                groups.entry(service.clone()).or_default().insert(assigned.wanted.group);
             }
+        }
+        for groups in groups.values() {
+            prop_assert_eq!(groups.len(), 1);
         }
     }
 }

@@ -1,9 +1,11 @@
 //! What a member wants done.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use super::super::mac::Mac;
 use super::message::{Key, Message, NodeId, VoterSet};
 use super::time::Moment;
 
@@ -96,13 +98,21 @@ pub enum Decision {
     },
     /// Ask the API server; the answer goes to [`super::Machine::api_answered`].
     Ask(Request),
-    /// Ask for a node's own addresses on the segment, by ARP or NS, and tell
+    /// Ask a node for its own addresses on the segment, by ARP or NS to its MAC address alone, and tell
     /// [`super::Machine::kernel_answered`] when it answers.
     ProbeKernel {
         /// Whose.
         node: NodeId,
         /// Which.
         addresses: Vec<IpAddr>,
+    },
+    /// Ask each of these stations, by its MAC address, for the address of a key, and tell
+    /// [`super::Machine::address_answered`] when one answers.
+    ProbeAddress {
+        /// Which.
+        key: Key,
+        /// Whom.
+        stations: BTreeSet<Mac>,
     },
     /// Ask for the gateways by ARP or NS, and tell [`super::Machine::gateway_answered`].
     ProbeGateway,
@@ -115,15 +125,31 @@ pub enum Decision {
 pub enum Request {
     /// Read the voters by a quorum read.
     ReadVoters,
-    /// Replace the voters, provided that they are still of this generation.
+    /// Replace the voters, provided that they are still of this generation, and that enough nodes
+    /// approve what replaces them. If too few do, say that this node does.
     Propose {
         /// The generation that is replaced.
         replacing: u64,
         /// What replaces it.
         voters: VoterSet,
+        /// Who must approve it.
+        consent: Consent,
     },
+    /// Say that this node approves these as the next voters.
+    Approve(VoterSet),
     /// Find out whose Leases have not changed for 30 s.
     ReadLeases(Vec<NodeId>),
+}
+
+/// Who must approve other voters before they are written. Whoever writes them approves them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Consent {
+    /// Nobody else: there are no voters yet, or two of which one may go on alone.
+    Own,
+    /// Most of these, who are served, and most of those who are stored.
+    Most(BTreeSet<NodeId>),
+    /// All that are named: they are the survivors of a lost majority.
+    All,
 }
 
 /// The transitions of the machine, for metrics, the log and the simulator's counts.
@@ -169,6 +195,8 @@ pub enum Transition {
     GivenBack,
     /// It moved an address to even out.
     Rebalanced,
+    /// Others refused what it said as old, or it theirs: it has begun anew, as another run.
+    BegunAnew,
     /// It dropped a message: replayed, of an old epoch, or for another incarnation.
     MessageDropped,
     /// It spoke after its right had ended.

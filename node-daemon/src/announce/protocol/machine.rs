@@ -3,6 +3,7 @@
 mod attempts;
 mod claims;
 mod confirmation;
+mod consent;
 mod estate;
 mod handover;
 mod joining;
@@ -14,8 +15,11 @@ mod receiving;
 mod registry;
 mod sending;
 mod senses;
+mod survival;
+mod survivors;
 #[cfg(test)]
 mod tests;
+mod together;
 mod voter;
 mod voting;
 
@@ -35,9 +39,11 @@ use self::receiving::Admission;
 use self::registry::Registry;
 use self::sending::Beat;
 use self::senses::Senses;
+use self::survivors::Survivors;
+use self::together::Together;
 use self::voter::Voter;
 use self::voting::Waiting;
-use super::super::random::SplitMix;
+use super::super::random::{SplitMix, mix};
 use super::decision::{Cause, Decision, Path, Transition, Transmit, Voice};
 use super::message::{Body, Epoch, Incarnation, Key, Message, NodeId};
 use super::parameters::{Parameters, Rules};
@@ -96,9 +102,11 @@ pub struct Machine {
     estate: Estate,
     claims: Claims,
     handovers: HandOvers,
+    together: Together,
     registry: Registry,
     quiet: Quiet,
     senses: Senses,
+    survivors: Survivors,
     beat: Beat,
     /// When somebody may have been silent for too long.
     silence_check: Moment,
@@ -144,9 +152,11 @@ impl Machine {
             estate: Estate::default(),
             claims: Claims::default(),
             handovers: HandOvers::default(),
+            together: Together::default(),
             registry: Registry::new(now),
             quiet: Quiet::new(),
             senses: Senses::new(now),
+            survivors: Survivors::new(),
             beat: Beat::new(now),
             silence_check: Moment::NEVER,
             transmits: VecDeque::new(),
@@ -191,7 +201,12 @@ impl Machine {
                 self.adopt(voters);
             }
             self.drop_unwanted(&view);
+            let known = self.view.as_ref().map(|known| &known.approvals);
+            let approved = known != Some(&view.approvals);
             self.view = Some(view);
+            if approved {
+                self.note_approvals();
+            }
             self.claims.replan = true;
             self.handovers.replan = true;
         }
@@ -227,8 +242,27 @@ impl Machine {
                 Admission::Copy => self.hear_copy(message),
                 Admission::Refused => {}
             }
+            self.check_refusal();
         }
         self.settle();
+    }
+
+    /// Goes on as another run of this node, which knows nothing of what this one has heard or
+    /// promised, and as a voter keeps silent for as long as that may count.
+    fn begin_anew(&mut self) {
+        self.note(Transition::BegunAnew);
+        // Another run of this node may draw the same numbers.
+        let run = mix(self.random.next() ^ self.incarnation.0);
+        let seed = self.random.next();
+        let (me, parameters, now) = (self.me, self.parameters, self.now);
+        let fresh = Self::new(me, Incarnation(run), parameters, seed, now);
+        let former = std::mem::replace(self, fresh);
+        self.transmits = former.transmits;
+        self.decisions = former.decisions;
+        self.set_local(former.local, now);
+        if let Some(view) = former.view {
+            self.set_view(view, now);
+        }
     }
 
     /// Whether survivors of a lost majority go on, from now on.
@@ -239,7 +273,11 @@ impl Machine {
     /// Takes in the answer to a [`Decision::Ask`], and when it was asked.
     pub fn api_answered(&mut self, answer: ApiAnswer, asked: Moment, now: Moment) {
         self.advance(now);
-        self.note_api(answer, asked);
+        if asked >= self.started {
+            // What an earlier run has asked is of no account: it may be about another L2Network of this
+            // name, which this one has replaced.
+            self.note_api(answer, asked);
+        }
         self.settle();
     }
 
@@ -282,6 +320,7 @@ impl Machine {
         self.tick_handovers();
         self.tick_quiet();
         self.tick_registry();
+        self.tick_survivors();
         self.settle();
     }
 
@@ -292,7 +331,7 @@ impl Machine {
     }
 
     /// When each part wants to be called.
-    fn deadlines(&self) -> [Moment; 11] {
+    fn deadlines(&self) -> [Moment; 12] {
         let lapse = if self.estate.speaks() {
             self.mandate.end().unwrap_or(Moment::NEVER)
         } else {
@@ -310,6 +349,7 @@ impl Machine {
             self.quiet.due,
             self.registry.due,
             self.senses.due,
+            self.survivors.due,
         ]
     }
 
@@ -489,6 +529,7 @@ impl Machine {
             speaking: false,
         };
         self.estate.add(key, holding);
+        self.weigh_soon();
     }
 
     /// Lets go of what the view knows no more.

@@ -24,24 +24,24 @@ impl NodeId {
     }
 }
 
-/// A group of addresses that are on one node, by a hash of the segment's name and the lowest
-/// address.
+/// An address that one node at most speaks for, by a hash of the segment's name and the address. It is
+/// the same in whatever view, so that nodes whose views differ still exclude each other.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct Key(pub u64);
 
 impl Key {
-    /// That of the group of addresses on the segment of which this is the lowest.
+    /// That of the address on the segment.
     #[must_use]
-    pub fn of(segment: &str, lowest: IpAddr) -> Self {
-        let address = lowest.to_string();
+    pub fn of(segment: &str, address: IpAddr) -> Self {
+        let address = address.to_string();
         Self(hash(&[segment.as_bytes(), b"/", address.as_bytes()]))
     }
 }
 
 /// The first eight bytes of a SHA-256.
-fn hash(parts: &[&[u8]]) -> u64 {
+pub(super) fn hash(parts: &[&[u8]]) -> u64 {
     let mut sha = Sha256::new();
     for part in parts {
         sha.update(part);
@@ -289,6 +289,8 @@ pub enum Answer {
         /// The other.
         holder: NodeId,
     },
+    /// Nothing: all that the voter has lately heard of this run is older than what it knows.
+    Stale,
 }
 
 /// A whole set, or a part of it.

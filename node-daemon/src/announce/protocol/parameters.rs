@@ -60,7 +60,7 @@ pub struct Rules {
     /// D: a right that ran out stays so for the epoch.
     pub lapse_is_latched: bool,
     /// E: a voter serves the newest generation that it knows, and the next one is written only
-    /// once majorities of the last two serve the newest.
+    /// once majorities of the last two serve the newest, and approve it.
     pub one_generation_at_a_time: bool,
     /// F: of two voters, the other waits until the primary's last reading has run out.
     pub second_voter_waits: bool,

@@ -4,19 +4,84 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::message::{Contact, Key, KeyId, NodeId, VoterSet};
+use super::message::{Contact, Key, KeyId, NodeId, VoterSet, hash};
 
 /// What is to be spoken for on the segment, as the API objects say. It is the slow truth: it may
 /// differ between nodes for a while, and may be old while the API server is away.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct View {
     /// The keys, each with who may hold it.
-    pub keys: BTreeMap<Key, Candidates>,
+    pub keys: BTreeMap<Key, Wanted>,
     /// The voters as the L2Network's status names them; `None`: not read yet.
     pub voters: Option<VoterSet>,
+    /// The next voters that each node approves, as the L2Network's status says.
+    #[serde(default)]
+    pub approvals: BTreeMap<NodeId, VoterSet>,
     /// Nodes that are or may be on the segment, and witnesses: whom to reach on the node network
     /// although they have not been heard.
     pub known: BTreeMap<NodeId, Contact>,
+}
+
+impl View {
+    /// The group of a key. One that is not known here is a group of its own.
+    #[must_use]
+    pub fn group_of(&self, key: Key) -> Group {
+        let wanted = self.keys.get(&key);
+        wanted.map_or_else(|| Group::alone(key), |wanted| wanted.group)
+    }
+}
+
+/// A key that somebody is to hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// Who may.
+    pub candidates: Candidates,
+    /// Those of one group had better be on one node.
+    pub group: Group,
+    /// Whether this node can serve it by now, as far as its service proxy says. Before that it does not
+    /// take it; what it holds it keeps.
+    pub ready: bool,
+}
+
+impl Wanted {
+    /// A key that is in no group with any other.
+    #[must_use]
+    pub const fn alone(key: Key, candidates: Candidates) -> Self {
+        Self {
+            candidates,
+            group: Group::alone(key),
+            ready: true,
+        }
+    }
+
+    /// Whether `me`, whose view this is, may take it.
+    #[must_use]
+    pub fn may_go_to(&self, me: NodeId) -> bool {
+        self.ready && self.candidates.include(me)
+    }
+}
+
+/// Keys that had better be on one node: the addresses of one Service, and of Services that share one.
+///
+/// Where a key goes that nobody holds follows from its group. Who may speak for it does not: nodes
+/// need not agree on groups.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct Group(pub u64);
+
+impl Group {
+    /// That of the group with this name: it stays the same when an address of it changes.
+    #[must_use]
+    pub fn of(name: &str) -> Self {
+        Self(hash(&[name.as_bytes()]))
+    }
+
+    /// That of a key alone.
+    #[must_use]
+    pub const fn alone(key: Key) -> Self {
+        Self(key.0)
+    }
 }
 
 /// Who may hold a key.
@@ -83,6 +148,10 @@ pub enum ApiAnswer {
     Voters(VoterSet),
     /// The proposed voters are written.
     Written(VoterSet),
+    /// The proposed voters are not written yet: too few approve them. That this node does is.
+    Awaiting(VoterSet),
+    /// That this node approves is written.
+    Approved,
     /// Another was faster: these are the voters now.
     Conflict(VoterSet),
     /// Which of the Nodes asked about have not renewed their Lease for 30 s (or have none).

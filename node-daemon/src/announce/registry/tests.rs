@@ -65,11 +65,11 @@ impl ApiServer {
         if head.method == Method::PATCH {
             assert!(path.ends_with("/l2networks/lan/status"), "{path}");
             let patch: Value = serde_json::from_slice(&body).unwrap();
-            let named = patch["metadata"]["resourceVersion"]
-                .as_str()
-                .unwrap()
-                .to_owned();
-            if state.conflicts > 0 || named != state.version.to_string() {
+            // Nobody else writes what a node approves.
+            let alone = patch["status"].get("voters").is_none();
+            let named = patch["metadata"]["resourceVersion"].as_str();
+            let version = state.version.to_string();
+            if !alone && (state.conflicts > 0 || named != Some(version.as_str())) {
                 state.conflicts = state.conflicts.saturating_sub(1);
                 state.version += 1;
                 return refusal(409);
@@ -79,7 +79,7 @@ impl ApiServer {
         }
         found(&json!({
             "apiVersion": "mooring.dev/v1alpha1", "kind": "L2Network",
-            "metadata": {"name": "lan", "resourceVersion": state.version.to_string()},
+            "metadata": {"name": "lan", "uid": "u-1", "resourceVersion": state.version.to_string()},
             "spec": {"subnets": [{"cidr": "192.0.2.0/24"}], "ranges": ["192.0.2.16/28"]},
             "status": state.status,
         }))
@@ -119,8 +119,17 @@ fn nodes(names: &[&str]) -> Value {
         .collect()
 }
 
+const LAN: About<'static> = About {
+    name: "lan",
+    uid: "u-1",
+};
+
+fn most(names: &[&str]) -> Consent {
+    Consent::Most(ids(names))
+}
+
 async fn ask(registry: &Registry, request: Request) -> ApiAnswer {
-    registry.answer("lan", request, &BTreeMap::new()).await
+    registry.answer(LAN, request, &BTreeMap::new()).await
 }
 
 #[tokio::test]
@@ -143,6 +152,7 @@ async fn the_first_voters_are_written_by_name() {
     let propose = Request::Propose {
         replacing: 0,
         voters: voters.clone(),
+        consent: Consent::Own,
     };
     assert_eq!(
         ask(&server.registry(), propose).await,
@@ -150,7 +160,10 @@ async fn the_first_voters_are_written_by_name() {
     );
     assert_eq!(
         server.0.lock().unwrap().written,
-        [json!({"voters": {"generation": 1, "nodes": ["n1", "n2"], "primary": "n1"}})]
+        [
+            json!({"voters": {"generation": 1, "nodes": ["n1", "n2"], "primary": "n1"},
+                   "approvals": null})
+        ]
     );
 }
 
@@ -161,6 +174,7 @@ async fn whoever_was_faster_wins() {
     let propose = Request::Propose {
         replacing: 3,
         voters: set(4, &["n1"], None),
+        consent: most(&["n1"]),
     };
     let answer = ask(&server.registry(), propose).await;
     assert_eq!(answer, ApiAnswer::Conflict(set(4, &["n2"], None)));
@@ -170,12 +184,16 @@ async fn whoever_was_faster_wins() {
 #[tokio::test]
 async fn what_others_write_elsewhere_in_the_status_is_no_conflict() {
     let there = json!({"generation": 1, "nodes": ["n1", "n2"], "primary": "n1"});
-    let server = ApiServer::with(json!({ "nodes": nodes(&["n1", "n2", "n3"]), "voters": there }));
+    let next = json!({"generation": 2, "nodes": ["n1", "n2", "n3"]});
+    let server = ApiServer::with(json!({
+        "nodes": nodes(&["n1", "n2", "n3"]), "voters": there, "approvals": {"n2": next},
+    }));
     server.0.lock().unwrap().conflicts = 2;
     let voters = set(2, &["n1", "n2", "n3"], None);
     let propose = Request::Propose {
         replacing: 1,
         voters: voters.clone(),
+        consent: most(&["n1", "n2"]),
     };
     assert_eq!(
         ask(&server.registry(), propose).await,
@@ -199,11 +217,81 @@ async fn a_voter_that_cannot_be_named_is_not_written() {
     let propose = Request::Propose {
         replacing: 0,
         voters: set(1, &["n1", "n2"], None),
+        consent: Consent::Own,
     };
     assert_eq!(
         ask(&server.registry(), propose).await,
         ApiAnswer::Unreachable
     );
+    assert!(server.0.lock().unwrap().written.is_empty());
+}
+
+#[tokio::test]
+async fn other_voters_wait_until_most_approve_them_and_that_this_node_does_is_told() {
+    let there = json!({"generation": 4, "nodes": ["n1", "n2", "n3"]});
+    let earlier = json!({"generation": 4, "nodes": ["n1", "n2"]});
+    let server = ApiServer::with(json!({
+        "nodes": nodes(&["n1", "n2", "n3"]), "voters": there, "approvals": {"n2": earlier},
+    }));
+    let voters = set(5, &["n1", "n2"], None);
+    let propose = || Request::Propose {
+        replacing: 4,
+        voters: voters.clone(),
+        consent: most(&["n1", "n2", "n3"]),
+    };
+    let waits = ApiAnswer::Awaiting(voters.clone());
+    let registry = server.registry();
+    assert_eq!(ask(&registry, propose()).await, waits);
+    let next = json!({"generation": 5, "nodes": ["n1", "n2"], "primary": null});
+    let told = json!({"approvals": {"n1": next}});
+    assert_eq!(
+        server.0.lock().unwrap().written,
+        std::slice::from_ref(&told)
+    );
+    let approve = Request::Approve(voters.clone());
+    assert_eq!(ask(&registry, approve).await, ApiAnswer::Approved);
+    assert_eq!(server.0.lock().unwrap().written, [told.clone(), told]);
+    server.0.lock().unwrap().status["approvals"]["n2"] = next;
+    let written = ApiAnswer::Written(voters.clone());
+    assert_eq!(ask(&registry, propose()).await, written);
+}
+
+/// A backup has been restored: most of those that are served approve, and of those that are stored.
+#[test]
+fn where_the_api_server_has_gone_back_most_of_both_sets_must_approve() {
+    let wanted = set(9, &["n3", "n4", "n5"], None);
+    let stored = set(3, &["n1", "n2", "n3"], None);
+    let enough = |approving: &[&str]| {
+        let consent = most(&["n3", "n4", "n5"]);
+        suffices(&consent, &ids(approving), &wanted, &stored)
+    };
+    assert!(!enough(&["n3", "n4"]), "of those that are stored, one");
+    assert!(
+        !enough(&["n1", "n2", "n3"]),
+        "of those that are served, one"
+    );
+    assert!(enough(&["n2", "n3", "n4"]));
+    assert!(enough(&["n3", "n4", "n5"]), "the admission policy decides");
+    let nobody = VoterSet::default();
+    let consent = most(&["n3", "n4", "n5"]);
+    assert!(suffices(&consent, &ids(&["n3", "n4"]), &wanted, &nobody));
+}
+
+#[tokio::test]
+async fn of_another_l2_network_of_the_same_name_nothing_is_told_or_written() {
+    let there = json!({"generation": 3, "nodes": ["n1"]});
+    let server = ApiServer::with(json!({ "nodes": nodes(&["n1", "n2"]), "voters": there }));
+    let registry = server.registry();
+    let earlier = About { uid: "u-0", ..LAN };
+    let propose = Request::Propose {
+        replacing: 3,
+        voters: set(4, &["n1", "n2"], None),
+        consent: most(&["n1"]),
+    };
+    for request in [Request::ReadVoters, propose] {
+        let answer = registry.answer(earlier, request, &BTreeMap::new()).await;
+        assert_eq!(answer, ApiAnswer::Unreachable);
+    }
     assert!(server.0.lock().unwrap().written.is_empty());
 }
 
@@ -253,7 +341,7 @@ async fn leases_are_read_by_the_names_of_their_nodes() {
         .into();
     let asked = vec![NodeId::of("n2"), NodeId::of("n3"), NodeId::of("unheard-of")];
     let answer = registry
-        .answer("lan", Request::ReadLeases(asked), &names)
+        .answer(LAN, Request::ReadLeases(asked), &names)
         .await;
     assert_eq!(answer, ApiAnswer::LeasesUnchanged(BTreeSet::new()));
     assert_eq!(server.0.lock().unwrap().asked.len(), 2);

@@ -126,3 +126,57 @@ async fn a_file_that_changes_is_read_again_and_one_that_is_broken_is_not_taken()
     assert_eq!(ring.load().ids(), ids(&[NEW, OLD]));
     watching.abort();
 }
+
+/// The Secret was deleted and made again: daemons see that one after the other, and must hear each
+/// other meanwhile.
+#[tokio::test(start_paused = true)]
+async fn secrets_that_are_replaced_at_once_still_count_for_a_while() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("secrets");
+    std::fs::write(&file, OLD).unwrap();
+    let ring = Arc::new(ArcSwap::from_pointee(Ring::read(&file).unwrap()));
+    let watching = tokio::spawn(follow(file.clone(), Arc::clone(&ring)));
+    let becomes = async |expected: Vec<KeyId>| {
+        let start = Instant::now();
+        while ring.load().ids() != expected {
+            assert!(start.elapsed() < REPLACED_COUNT * 2, "{:?}", ring.load());
+            tokio::time::sleep(POLL).await;
+        }
+        start.elapsed()
+    };
+    std::fs::remove_file(&file).unwrap();
+    std::fs::write(&file, NEW).unwrap();
+    becomes(ids(&[NEW, OLD])).await;
+    let others = [ids(&[OLD]), ids(&[NEW, OLD])];
+    let signing = |others: &[Vec<KeyId>]| {
+        let ring = ring.load();
+        let chosen = ring.signing(others.iter().map(Vec::as_slice));
+        chosen.map(Secret::id)
+    };
+    assert_eq!(
+        signing(&others),
+        Some(ids(&[OLD])[0]),
+        "one has the old one alone"
+    );
+    assert_eq!(signing(&others[1..]), Some(ids(&[NEW])[0]));
+    let kept = becomes(ids(&[NEW])).await;
+    assert!(kept + POLL * 2 >= REPLACED_COUNT, "{kept:?}");
+    watching.abort();
+}
+
+/// To take one of two away is a person's decision, and holds at once.
+#[tokio::test(start_paused = true)]
+async fn a_secret_that_is_taken_away_beside_another_counts_no_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("secrets");
+    std::fs::write(&file, format!("{NEW}\n{OLD}")).unwrap();
+    let ring = Arc::new(ArcSwap::from_pointee(Ring::read(&file).unwrap()));
+    let watching = tokio::spawn(follow(file.clone(), Arc::clone(&ring)));
+    std::fs::write(&file, NEW).unwrap();
+    let start = Instant::now();
+    while ring.load().ids() != ids(&[NEW]) {
+        assert!(start.elapsed() < REPLACED_COUNT / 2, "{:?}", ring.load());
+        tokio::time::sleep(POLL).await;
+    }
+    watching.abort();
+}

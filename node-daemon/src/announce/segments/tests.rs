@@ -6,9 +6,9 @@ use mooring_common::node_view::NodeView;
 use serde_json::json;
 
 use super::super::mac::Mac;
-use super::super::observe::{NetworkView, Other, ServiceView, SliceView, TrafficPolicy};
+use super::super::observe::{NetworkView, Other, ServiceView, SliceView};
 use super::super::plan::assign;
-use super::super::protocol::{Candidates, Key};
+use super::super::protocol::{Candidates, Group, Key, Wanted};
 use super::*;
 
 fn mac(last: u8) -> Mac {
@@ -61,8 +61,12 @@ fn eth(up: bool) -> Vec<Link> {
 fn a_segment_is_where_the_selector_says_and_the_interface_is() {
     let links = eth(true);
     let nowhere = BTreeSet::new();
-    let footing = |snapshot: &Snapshot| footing(snapshot, &links, &nowhere).into_keys().count();
-    let found = super::footing(&snapshot(network(|_| ())), &links, &nowhere);
+    let footing = |snapshot: &Snapshot| {
+        footing(snapshot, &links, &nowhere, &Homes::new())
+            .into_keys()
+            .count()
+    };
+    let found = super::footing(&snapshot(network(|_| ())), &links, &nowhere, &Homes::new());
     assert_eq!(found["public"], Role::Speaker(&links[0]));
     let selecting = |rack: &str| {
         let selector = json!({"matchLabels": {"rack": rack}});
@@ -71,9 +75,9 @@ fn a_segment_is_where_the_selector_says_and_the_interface_is() {
     assert_eq!(footing(&snapshot(selecting("1"))), 1);
     assert_eq!(footing(&snapshot(selecting("2"))), 0);
     let offered = ["public".to_owned()].into();
-    let witness = super::footing(&snapshot(selecting("2")), &links, &offered);
+    let witness = super::footing(&snapshot(selecting("2")), &links, &offered, &Homes::new());
     assert_eq!(witness["public"], Role::Witness);
-    let member = super::footing(&snapshot(selecting("1")), &links, &offered);
+    let member = super::footing(&snapshot(selecting("1")), &links, &offered, &Homes::new());
     assert_eq!(member["public"], Role::Speaker(&links[0]));
     let mut nodeless = snapshot(network(|_| ()));
     nodeless.node = None;
@@ -84,10 +88,11 @@ fn a_segment_is_where_the_selector_says_and_the_interface_is() {
 fn a_segment_with_a_vlan_is_on_its_interface_once_that_is_there() {
     let mut links = eth(true);
     let snapshot = snapshot(network(|spec| spec.vlan = Some(100)));
-    let told = |links: &[Link]| match &footing(&snapshot, links, &BTreeSet::new())["public"] {
+    let told = |links: &[Link]| match &footing(&snapshot, links, &BTreeSet::new(), &Homes::new())["public"]
+    {
         Role::Speaker(link) => Ok(link.name.clone()),
         Role::Hindered(fault) | Role::Awaiting(fault) => Err(fault.clone()),
-        Role::Witness => panic!("the selector includes this Node"),
+        Role::Witness | Role::Keyless => panic!("it speaks there, and has a key"),
     };
     let waiting = told(&links).unwrap_err();
     assert!(
@@ -132,7 +137,7 @@ fn vlans_are_made_for_the_segments_of_this_node_once_all_is_known() {
 fn a_network_that_cannot_be_read_is_left_to_central() {
     let broken = network(|spec| spec.ranges = vec!["nonsense".into()]);
     let none = BTreeSet::new();
-    assert!(footing(&snapshot(broken), &eth(true), &none).is_empty());
+    assert!(footing(&snapshot(broken), &eth(true), &none, &Homes::new()).is_empty());
 }
 
 /// The orders of `me` on `public`, where `web` has an address of each family.
@@ -146,8 +151,7 @@ fn orders_with(edit: impl FnOnce(&mut Snapshot), links: &[Link]) -> Arc<Orders> 
             "192.0.2.17".parse().unwrap(),
             "2001:db8::117".parse().unwrap(),
         ],
-        policy: TrafficPolicy::Cluster,
-        health_check_node_port: None,
+        ..ServiceView::default()
     };
     snapshot.services = Arc::new([(key.clone(), Arc::new(service))].into());
     let slice = SliceView {
@@ -163,7 +167,7 @@ fn orders_with(edit: impl FnOnce(&mut Snapshot), links: &[Link]) -> Arc<Orders> 
         service_proxy_works: true,
         ending: false,
     };
-    let footing = footing(&snapshot, links, &BTreeSet::new());
+    let footing = footing(&snapshot, links, &BTreeSet::new(), &Homes::new());
     Arc::clone(&orders(&snapshot, &footing, &assign(&snapshot), here)["public"])
 }
 
@@ -176,16 +180,21 @@ fn edit_network(snapshot: &mut Snapshot, edit: impl FnOnce(&mut NetworkView)) {
 #[test]
 fn orders_say_what_there_is_and_who_may_have_it() {
     let orders = orders_with(|_| (), &eth(true));
-    let key = Key::of("public", "192.0.2.17".parse().unwrap());
+    let address = |text: &str| text.parse::<IpAddr>().unwrap();
+    let (four, six) = (address("192.0.2.17"), address("2001:db8::117"));
+    let keys = [four, six].map(|address| Key::of("public", address));
     let addresses = [
-        (
-            "192.0.2.17".parse().unwrap(),
-            Some("192.0.2.1".parse().unwrap()),
-        ),
-        ("2001:db8::117".parse().unwrap(), None),
+        (keys[0], [(four, Some(address("192.0.2.1")))].into()),
+        (keys[1], [(six, None)].into()),
     ];
-    assert_eq!(orders.addresses, [(key, addresses.into())].into());
-    assert_eq!(orders.view.keys, [(key, Candidates::All)].into());
+    assert_eq!(orders.addresses, addresses.into());
+    let wanted = Wanted {
+        candidates: Candidates::All,
+        group: Group::of("shop/web"),
+        ready: true,
+    };
+    let wanted = keys.map(|key| (key, wanted.clone()));
+    assert_eq!(orders.view.keys, wanted.into());
     assert_eq!(orders.attachment.as_ref().unwrap().mac, mac(1));
     assert_eq!(orders.groups, ["ff02::1:ff00:117".parse().unwrap()].into());
     assert_eq!(orders.gateways, ["192.0.2.1".parse().unwrap()].into());
@@ -348,4 +357,88 @@ fn steps_lead_from_what_is_to_what_should_be() {
         expected.map(|(text, impact)| (text.to_owned(), impact))
     );
     assert!(steps(&wanted, &wanted).is_empty());
+}
+
+#[test]
+fn without_a_key_a_daemon_takes_no_part_and_votes_nowhere() {
+    let links = eth(true);
+    let public = BTreeSet::from(["public".to_owned()]);
+    let selecting = |rack: &str| {
+        let rack = rack.to_owned();
+        snapshot(network(|spec| {
+            let selector = json!({"matchLabels": {"rack": rack}});
+            spec.node_selector = Some(serde_json::from_value(selector).unwrap());
+        }))
+    };
+    let member = selecting("1");
+    let silent = without_key(super::footing(&member, &links, &public, &Homes::new()));
+    assert_eq!(silent["public"], Role::Keyless);
+    let here = Here {
+        node_name: "me",
+        links: &links,
+        heartbeat_port: 1,
+        service_proxy_works: true,
+        ending: false,
+    };
+    assert!(orders(&member, &silent, &assign(&member), here).is_empty());
+    let witness = selecting("2");
+    assert!(without_key(super::footing(&witness, &links, &public, &Homes::new())).is_empty());
+}
+
+#[test]
+fn the_interface_that_a_segment_was_on_is_remembered_until_its_l2network_says_another() {
+    let entry = |interface: &str| {
+        let entry = json!({"name": "me", "ready": true, "reason": "Ready", "interface": interface});
+        Some(serde_json::from_value(entry).unwrap())
+    };
+    let told = |interface: &str| {
+        let mut told = snapshot(network(|_| ()));
+        edit_network(&mut told, |network| network.entry = entry(interface));
+        told
+    };
+    let of = |snapshot: &Snapshot, before: &Homes| homes(snapshot, before)["public"].clone();
+    let before = |interface: Option<&str>| -> Homes {
+        [("public".to_owned(), interface.map(str::to_owned))].into()
+    };
+    let eth1 = Some("eth1".to_owned());
+    assert_eq!(of(&snapshot(network(|_| ())), &Homes::new()), None);
+    assert_eq!(
+        of(&told("eth1"), &Homes::new()),
+        eth1,
+        "of an earlier start"
+    );
+    assert_eq!(of(&told("eth2"), &before(Some("eth1"))), eth1);
+    assert_eq!(
+        of(&told("moor100"), &before(None)),
+        None,
+        "it was on a VLAN"
+    );
+    let named = snapshot(network(|spec| spec.parent = Some("eth2".into())));
+    assert_eq!(of(&named, &before(Some("eth1"))), None);
+    let mut gone = told("eth1");
+    gone.networks = Arc::default();
+    assert_eq!(homes(&gone, &before(Some("eth1"))), Homes::new());
+
+    // It has lost its address: nothing leads to the default route's any more.
+    let mut links = eth(true);
+    links[0].default_route = Some(0);
+    let mut eth1 = links[0].clone();
+    (eth1.name, eth1.index) = ("eth1".into(), 3);
+    (eth1.addresses, eth1.default_route) = (Vec::new(), None);
+    links[0].addresses.clear();
+    links.push(eth1);
+    let snapshot = snapshot(network(|_| ()));
+    let on = |homes: &Homes| footing(&snapshot, &links, &BTreeSet::new(), homes);
+    assert_eq!(on(&before(None))["public"], Role::Speaker(&links[0]));
+    assert_eq!(
+        on(&before(Some("eth1")))["public"],
+        Role::Speaker(&links[1])
+    );
+    let Role::Hindered(fault) = &on(&before(Some("eth9")))["public"] else {
+        panic!("another network may be there");
+    };
+    assert!(
+        fault.contains("\"eth9\"") && fault.contains("spec.parent"),
+        "{fault}"
+    );
 }

@@ -70,7 +70,7 @@ fn questions(snapshot: &Snapshot) -> Vec<(ObjectKey, Option<SocketAddr>)> {
 }
 
 /// In its nftables mode kube-proxy answers on the Node's own address only.
-fn proxy_address(snapshot: &Snapshot) -> IpAddr {
+pub(super) fn proxy_address(snapshot: &Snapshot) -> IpAddr {
     let addresses = snapshot.node.iter().flat_map(|node| &node.addresses);
     addresses
         .filter(|address| address.kind == AddressType::InternalIP)

@@ -125,9 +125,15 @@ impl Bench {
     }
 
     fn hear(&mut self, frame: &[u8]) -> Heard {
-        let heard = self.speaker.frame_received(frame, &self.rights, self.now);
+        let heard = self.hear_late(frame, self.now);
         self.collect();
         heard
+    }
+
+    /// Hears a frame that has waited since then; nothing is sent yet.
+    fn hear_late(&mut self, frame: &[u8], came: Moment) -> Heard {
+        let (rights, now) = (&self.rights, self.now);
+        self.speaker.frame_received(frame, came, rights, now)
     }
 
     fn announced_by(&mut self, mac: Mac, address: &str) {

@@ -131,10 +131,15 @@ impl Roster {
             .or_else(|| view.known.get(&node))
     }
 
-    /// Where a member hears messages on the node network.
+    /// Where a member hears messages on the node network. Where the view and the member itself name
+    /// different hosts, none is believed: one of them may lead our messages to a machine of others.
     pub(super) fn socket(&self, node: NodeId, view: &View) -> Option<SocketAddr> {
-        let stated = self.contact(node, view)?.node_network;
-        stated.or_else(|| view.known.get(&node)?.node_network)
+        let stated = self.contact(node, view).and_then(|said| said.node_network);
+        let registered = view.known.get(&node).and_then(|known| known.node_network);
+        match (registered, stated) {
+            (Some(registered), Some(stated)) if registered.ip() != stated.ip() => None,
+            (registered, stated) => registered.or(stated),
+        }
     }
 
     /// The MAC addresses of all members.

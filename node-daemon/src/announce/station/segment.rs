@@ -15,19 +15,18 @@ use std::time::Duration;
 use self::air::Air;
 use self::labels::Labels;
 use self::routers::Routers;
-use super::super::clock;
 use super::super::codec::{self, Decoded, Refusal, SegmentId};
 use super::super::frames::Claim;
 use super::super::inheritance::Estate;
 use super::super::protocol::{
-    Answer, ApiAnswer, Body, Cause, Heartbeat, Incarnation, Key, Local, Machine, Message, Moment,
-    NodeId, Parameters, Path, Voice,
+    Answer, ApiAnswer, Body, Cause, Epoch, Heartbeat, Incarnation, Key, Local, Machine, Message,
+    Moment, NodeId, Parameters, Path, Voice,
 };
 use super::super::secrets::Secret;
 use super::super::speaker::Speaker;
-use super::super::wire::Wire;
 use super::rights::{Place, Right, SegmentRights};
 use super::roster::Roster;
+use super::system::SegmentSockets;
 use super::worker::Shared;
 use super::{Member, Orders, Report};
 
@@ -40,8 +39,11 @@ const MOVES: Duration = Duration::from_millis(100);
 const LOOK: Duration = Duration::from_millis(200);
 
 /// What makes a segment.
+#[derive(Clone, Copy)]
 pub(super) struct Identity {
     pub(super) node: NodeId,
+    /// The run that begins now, if nothing is inherited: each opening of a segment is one of its own.
+    /// Others refuse what bears a number of theirs that they have heard, and know nothing of closings.
     pub(super) incarnation: Incarnation,
     pub(super) parameters: Parameters,
     pub(super) seed: u64,
@@ -101,7 +103,7 @@ impl Segment {
             parameters,
             seed,
         } = *identity;
-        let id = SegmentId::of(name);
+        let id = SegmentId::of(&orders.uid);
         let fresh = || Machine::new(node, incarnation, parameters, seed, now);
         let mut segment = Self {
             name: name.to_owned(),
@@ -212,7 +214,7 @@ impl Segment {
     pub(super) fn hear_messages(&mut self, shared: &Shared) {
         let mut heard = Vec::new();
         if let Some(air) = &self.air {
-            air.wire.receive_messages(AT_ONCE, |message| {
+            air.wire.receive_messages(AT_ONCE, &mut |message| {
                 heard.push(codec::decode(self.id, message, &shared.ring));
             });
         }
@@ -228,7 +230,7 @@ impl Segment {
         path: Path,
         shared: &Shared,
     ) {
-        let now = clock::now();
+        let now = shared.now();
         let metrics = &shared.metrics.station;
         let decoded = match decoded {
             Ok(decoded) => decoded,
@@ -268,11 +270,11 @@ impl Segment {
         let Some(air) = &self.air else {
             return;
         };
-        let now = clock::now();
+        let now = shared.now();
         let (speaker, machine, labels) = (&mut self.speaker, &self.machine, &self.labels);
         let mut claims = Vec::new();
-        air.wire.receive(AT_ONCE, |frame| {
-            let heard = speaker.frame_received(frame, machine, now);
+        air.wire.receive(AT_ONCE, &mut |frame, came| {
+            let heard = speaker.frame_received(frame, came, machine, now);
             if heard.asked {
                 labels.asked(&shared.metrics, frame);
             }
@@ -286,18 +288,18 @@ impl Segment {
 
     /// Sends what is due, as long as that is right.
     pub(super) fn speak(&mut self, shared: &Shared) {
-        while let Some(transmit) = self.speaker.poll_transmit(&self.machine, clock::now()) {
+        while let Some(transmit) = self.speaker.poll_transmit(&self.machine, shared.now()) {
             let Some(air) = &self.air else {
                 continue;
             };
             // The last question before the frame is the kernel's.
-            if !self.machine.permits(transmit.key, clock::now()) {
+            if !self.machine.permits(transmit.key, shared.now()) {
                 continue;
             }
             match air.wire.send(&transmit.frame) {
                 Ok(()) => {
                     // It may have taken a while: then others are told (rule D).
-                    let now = clock::now();
+                    let now = shared.now();
                     self.machine.frame_sent(transmit.key, now);
                     self.labels
                         .sent(&shared.metrics, &transmit.frame, transmit.kind);
@@ -347,12 +349,13 @@ impl Segment {
 
     /// What to wait on for ARP and neighbour discovery.
     pub(super) fn frames(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.air.iter().flat_map(|air| air.wire.frames())
+        let frames = self.air.iter().filter_map(|air| air.wire.frames());
+        frames.flatten()
     }
 
     /// What to wait on for messages of other members.
     pub(super) fn messages(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.air.iter().map(|air| air.wire.messages())
+        self.air.iter().filter_map(|air| air.wire.messages())
     }
 
     /// The state of this node has changed: the secrets, or the port on the node network.
@@ -370,16 +373,17 @@ impl Segment {
             self.speaker.stop(key, Cause::Withdrawn);
         }
         self.tell_notices(shared);
-        self.detach(shared, clock::now());
+        self.detach(shared, shared.now());
         shared.metrics.station.forget(&self.name);
     }
 
     /// Ends, and leaves everything to the next process, but for the sockets: to close them takes
     /// longer than all else.
-    pub(super) fn export(mut self) -> (String, Estate, Option<Wire>) {
+    pub(super) fn export(mut self) -> (String, Estate, Option<Box<dyn SegmentSockets>>) {
         self.rights.change();
         let quiet = |(key, voice): (&Key, &Voice)| (*voice == Voice::Quiet).then_some(*key);
         let estate = Estate {
+            uid: self.orders.uid.clone(),
             machine: self.machine.export(),
             quiet: self.speaker.voices().iter().filter_map(quiet).collect(),
             unfinished: self.speaker.unfinished(),
@@ -401,6 +405,21 @@ impl Segment {
         })
     }
 
+    /// The addresses that a frame may leave for, each with until when.
+    pub(super) fn permits(&self) -> impl Iterator<Item = (IpAddr, Moment)> {
+        let addresses = self.orders.addresses.iter();
+        let addresses = addresses.filter(|_| self.air.is_some());
+        addresses.flat_map(|(key, group)| {
+            let until = self.machine.permitted_until(*key).into_iter();
+            until.flat_map(|until| group.keys().map(move |address| (*address, until)))
+        })
+    }
+
+    /// Under which epoch it speaks; zero while it has none.
+    pub(super) const fn epoch(&self) -> Epoch {
+        self.machine.epoch()
+    }
+
     fn time_echoes(&mut self, heartbeat: &Heartbeat, shared: &Shared, now: Moment) {
         for echo in &heartbeat.echoes {
             if let (true, Answer::Accepted { seq, .. }) = (echo.node == self.node, echo.answer)
@@ -419,6 +438,12 @@ impl Segment {
             if mac.is_none_or(|mac| mac == claim.mac) {
                 self.machine.kernel_answered(node, now);
             }
+        }
+        if let Some(key) = self.speaker.key_of(claim.address)
+            && self.machine.address_answered(key, claim.mac, now)
+        {
+            tracing::debug!(segment = %self.name, address = %claim.address, mac = %claim.mac,
+                "a node that is not heard still speaks for the address: it is left to that");
         }
         if self.orders.gateways.contains(&claim.address) {
             self.gateway_asked = None;

@@ -8,6 +8,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, mpsc as channel};
@@ -18,17 +19,18 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use tokio::sync::mpsc;
 
-use super::super::clock;
+use mooring_common::errors::with_causes;
+
 use super::super::codec::{self, SegmentId};
 use super::super::inheritance::{Estate, Inheritance};
 use super::super::metrics::Metrics;
-use super::super::node_network::NodeNetwork;
-use super::super::protocol::{Moment, Path};
+use super::super::protocol::{Epoch, Incarnation, Moment, NodeId, Parameters, Path};
+use super::super::random::SplitMix;
 use super::super::secrets::Ring;
-use super::super::wire::Wire;
 use super::rights::Rights;
 use super::segment::{Identity, Segment};
-use super::{AllOrders, Answered, Attachment, Prepared, Report, Setup, Slot, with_causes};
+use super::system::{NodeNetworkSocket, SegmentSockets, System};
+use super::{AllOrders, Answered, Attachment, Prepared, Report, Setup, Slot};
 
 /// Messages over the node network looked at before anything else is done.
 const MESSAGES_AT_ONCE: usize = 1024;
@@ -48,7 +50,9 @@ pub(super) struct Worker {
     slot: Arc<ArcSwap<Slot>>,
     answered: channel::Receiver<Answered>,
     woken: UnixStream,
-    identity: Identity,
+    node: NodeId,
+    parameters: Parameters,
+    random: SplitMix,
     /// What was inherited of segments that have not been ordered yet.
     estates: BTreeMap<String, Estate>,
     orders: Arc<AllOrders>,
@@ -66,7 +70,8 @@ pub(super) struct Shared {
     reports: mpsc::Sender<(String, Report)>,
     pub(super) metrics: Metrics,
     pub(super) ring: Arc<Ring>,
-    pub(super) node_network: Option<NodeNetwork>,
+    pub(super) system: Box<dyn System>,
+    pub(super) node_network: Option<Box<dyn NodeNetworkSocket>>,
     pub(super) node_network_port: Option<u16>,
     /// Why there is no socket on the node network.
     trouble: Option<String>,
@@ -85,34 +90,35 @@ impl Shared {
     }
 
     /// What was opened beforehand for an interface.
-    pub(super) fn prepared(&self, attachment: &Attachment) -> Option<Wire> {
+    pub(super) fn prepared(&self, attachment: &Attachment) -> Option<Box<dyn SegmentSockets>> {
         let interface = (attachment.name.clone(), attachment.index);
-        self.prepared.borrow_mut().remove(&interface)
+        let wire = self.prepared.borrow_mut().remove(&interface)?;
+        Some(Box::new(wire))
+    }
+
+    /// What time it is.
+    pub(super) fn now(&self) -> Moment {
+        self.system.now()
     }
 }
 
 impl Worker {
     pub(super) fn new(
         setup: Setup,
+        system: Box<dyn System>,
         slot: Arc<ArcSwap<Slot>>,
         answered: channel::Receiver<Answered>,
         woken: UnixStream,
     ) -> Self {
-        let (incarnation, estates) = match setup.inherited {
-            Some(inherited) => (inherited.incarnation, inherited.segments),
-            None => (setup.incarnation, BTreeMap::new()),
-        };
+        let estates = setup.inherited.map(|inherited| inherited.segments);
         Self {
             slot,
             answered,
             woken,
-            identity: Identity {
-                node: setup.node,
-                incarnation,
-                parameters: setup.parameters,
-                seed: setup.seed,
-            },
-            estates,
+            node: setup.node,
+            parameters: setup.parameters,
+            random: SplitMix::new(setup.seed),
+            estates: estates.unwrap_or_default(),
             orders: Arc::default(),
             segments: BTreeMap::new(),
             port: setup.heartbeat_port,
@@ -120,6 +126,7 @@ impl Worker {
                 reports: setup.reports,
                 metrics: setup.metrics,
                 ring: setup.secrets.load_full(),
+                system,
                 node_network: None,
                 node_network_port: None,
                 trouble: None,
@@ -135,41 +142,56 @@ impl Worker {
     /// Works until it is told to stop. What it leaves goes to `left`, once no frame leaves any more.
     pub(super) fn run(mut self, left: &channel::Sender<Inheritance>) {
         let mut frames_wait = true;
-        loop {
-            let slot = self.slot.load_full();
-            if slot.stop {
-                break;
-            }
-            let now = clock::now();
-            for (_, segment) in self.segments.values_mut() {
-                segment.tick(&self.shared, now);
-            }
-            self.open_node_network(now);
-            self.look_at_secrets(now);
-            if !Arc::ptr_eq(&slot.orders, &self.orders) {
-                self.obey(&slot.orders, now);
-            }
-            while let Ok(answered) = self.answered.try_recv() {
-                self.take_answer(answered, now);
-            }
-            for (_, segment) in self.segments.values_mut() {
-                segment.retry(&self.shared, now);
-            }
-            let heard = clock::now();
-            self.hear_messages();
-            if frames_wait {
-                for (_, segment) in self.segments.values_mut() {
-                    segment.hear_frames(&self.shared);
-                }
-            }
-            for (_, segment) in self.segments.values_mut() {
-                segment.speak(&self.shared);
-            }
-            self.publish_rights();
+        while let Some(heard) = self.turn(frames_wait) {
             frames_wait = self.wait(heard + GATHER);
         }
+        let (inheritance, wires) = self.export();
+        // Whoever waits for it may be gone; then it is nobody's.
+        let _ = left.send(inheritance);
+        // The kernel takes tens of milliseconds to close a packet socket.
+        drop(wires);
+    }
+
+    /// Does what there is to do now. Gives when messages were last looked for; `None` if it was told
+    /// to stop.
+    pub(super) fn turn(&mut self, frames_wait: bool) -> Option<Moment> {
+        let slot = self.slot.load_full();
+        if slot.stop {
+            return None;
+        }
+        let now = self.shared.now();
+        for (_, segment) in self.segments.values_mut() {
+            segment.tick(&self.shared, now);
+        }
+        self.open_node_network(now);
+        self.look_at_secrets(now);
+        if !Arc::ptr_eq(&slot.orders, &self.orders) {
+            self.obey(&slot.orders, now);
+        }
+        while let Ok(answered) = self.answered.try_recv() {
+            self.take_answer(answered, now);
+        }
+        for (_, segment) in self.segments.values_mut() {
+            segment.retry(&self.shared, now);
+        }
+        let heard = self.shared.now();
+        self.hear_messages();
+        if frames_wait {
+            for (_, segment) in self.segments.values_mut() {
+                segment.hear_frames(&self.shared);
+            }
+        }
+        for (_, segment) in self.segments.values_mut() {
+            segment.speak(&self.shared);
+        }
+        self.publish_rights();
+        Some(heard)
+    }
+
+    /// Ends. What it leaves to the next process, and the sockets, from which no frame leaves any more.
+    pub(super) fn export(self) -> (Inheritance, Vec<Box<dyn SegmentSockets>>) {
         let Self {
-            identity,
+            node,
             mut estates,
             segments,
             mut shared,
@@ -186,20 +208,34 @@ impl Worker {
             estates.insert(name, estate);
             wires.extend(wire);
         }
-        // Whoever waits for it may be gone; then it is nobody's.
-        let _ = left.send(Inheritance {
-            node: identity.node,
-            incarnation: identity.incarnation,
+        let inheritance = Inheritance {
+            node,
             segments: estates,
-        });
-        // The kernel takes tens of milliseconds to close a packet socket.
-        drop(wires);
+        };
+        (inheritance, wires)
+    }
+
+    /// The addresses that a frame may leave for, by segment, each with until when.
+    pub(super) fn permits(&self) -> impl Iterator<Item = (&str, IpAddr, Moment)> {
+        self.segments.values().flat_map(|(name, segment)| {
+            let permits = segment.permits();
+            permits.map(move |(address, until)| (name.as_str(), address, until))
+        })
+    }
+
+    /// Under which epoch it speaks on a segment; zero while it has none.
+    pub(super) fn epoch(&self, segment: &str) -> Epoch {
+        let mut segments = self.segments.values();
+        let found = segments.find(|(name, _)| name == segment);
+        found.map_or_else(Epoch::default, |(_, segment)| segment.epoch())
     }
 
     fn obey(&mut self, orders: &Arc<AllOrders>, now: Moment) {
         self.orders = Arc::clone(orders);
+        // One that was made again under its name is another.
         let gone = |(id, (name, _)): (&SegmentId, &(String, Segment))| {
-            (!orders.contains_key(name)).then_some(*id)
+            let same = orders.get(name).map(|orders| SegmentId::of(&orders.uid));
+            (same != Some(*id)).then_some(*id)
         };
         let gone: Vec<_> = self.segments.iter().filter_map(gone).collect();
         for id in gone {
@@ -208,13 +244,20 @@ impl Worker {
             }
         }
         for (name, orders) in orders.iter() {
-            let id = SegmentId::of(name);
+            let id = SegmentId::of(&orders.uid);
             if let Some((_, segment)) = self.segments.get_mut(&id) {
                 segment.obey(orders, &self.shared, now);
             } else {
                 let estate = self.estates.remove(name);
+                let estate = estate.filter(|estate| estate.uid == orders.uid);
+                let identity = Identity {
+                    node: self.node,
+                    incarnation: Incarnation(self.random.next()),
+                    parameters: self.parameters,
+                    seed: self.random.next(),
+                };
                 let shared = &self.shared;
-                let segment = Segment::new(name, &self.identity, estate, orders, shared, now);
+                let segment = Segment::new(name, &identity, estate, orders, shared, now);
                 if let Some(trouble) = &shared.trouble {
                     let trouble = Some(trouble.clone());
                     shared.report(name, Report::NodeNetwork(trouble));
@@ -230,7 +273,8 @@ impl Worker {
             answer,
             asked,
         } = answered;
-        if let Some((_, segment)) = self.segments.get_mut(&SegmentId::of(&segment)) {
+        let mut segments = self.segments.values_mut();
+        if let Some((_, segment)) = segments.find(|(name, _)| *name == segment) {
             segment.api_answered(answer, asked, &self.shared, now);
         }
     }
@@ -241,7 +285,7 @@ impl Worker {
         }
         let mut heard = Vec::new();
         if let Some(network) = &self.shared.node_network {
-            network.receive(MESSAGES_AT_ONCE, |message| {
+            network.receive(MESSAGES_AT_ONCE, &mut |message| {
                 let id = SegmentId::in_message(message);
                 if let Some(id) = id.filter(|id| self.segments.contains_key(id)) {
                     heard.push((id, codec::decode(id, message, &self.shared.ring)));
@@ -260,7 +304,7 @@ impl Worker {
             return;
         }
         self.next_try = now + RETRY;
-        let opened = NodeNetwork::open(self.port);
+        let opened = self.shared.system.open_node_network(self.port);
         match opened {
             Ok(network) => {
                 self.shared.node_network_port = network.port().ok();
@@ -322,16 +366,25 @@ impl Worker {
         }
     }
 
+    /// When to take another turn even if nothing happens.
+    pub(super) fn next_deadline(&self) -> Moment {
+        let now = self.shared.now();
+        let segments = self.segments.values();
+        let deadlines = segments.map(|(_, segment)| segment.next_deadline(now));
+        let deadline = deadlines.fold(self.next_look, Moment::min);
+        if self.shared.node_network.is_none() {
+            deadline.min(self.next_try)
+        } else {
+            deadline
+        }
+    }
+
     /// Waits for a frame, a message, an order, or the next deadline; for messages, where there are many
     /// and nothing moves, not before that time. Whether there are frames of ARP or neighbour discovery.
     fn wait(&self, gathered: Moment) -> bool {
-        let now = clock::now();
+        let now = self.shared.now();
         let segments = || self.segments.values().map(|(_, segment)| segment);
-        let deadlines = segments().map(|segment| segment.next_deadline(now));
-        let mut deadline = deadlines.fold(self.next_look, Moment::min);
-        if self.shared.node_network.is_none() {
-            deadline = deadline.min(self.next_try);
-        }
+        let deadline = self.next_deadline();
         let crowded = segments().any(|segment| segment.members() >= CROWD);
         let gathers = now < gathered && crowded && !segments().any(|segment| segment.moves(now));
         let timer = if gathers {
@@ -344,7 +397,7 @@ impl Worker {
         let frames = descriptors.len();
         if !gathers {
             let network = self.shared.node_network.as_ref();
-            let network = network.map(NodeNetwork::descriptor);
+            let network = network.and_then(|network| network.descriptor());
             descriptors.extend(
                 segments()
                     .flat_map(Segment::messages)
@@ -356,7 +409,7 @@ impl Worker {
         let timeout = TimeSpec::from_duration(timer.since(now));
         // A signal ends the wait early, and that is all that can go wrong here.
         let _ = ppoll(&mut descriptors, Some(timeout), None);
-        let late = clock::now().since(deadline);
+        let late = self.shared.now().since(deadline);
         // What is due from the start on is not late.
         if late >= STALL && deadline > Moment::default() {
             let stalls = &self.shared.metrics.stalls;

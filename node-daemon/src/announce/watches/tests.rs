@@ -76,6 +76,7 @@ struct Bench {
     snapshot: Arc<ArcSwap<Snapshot>>,
     opener: watch::Sender<bool>,
     service_proxy: watch::Sender<ServiceProxy>,
+    rewound: watch::Sender<u64>,
 }
 
 impl Bench {
@@ -85,6 +86,7 @@ impl Bench {
 
     fn start_with(server: ApiServer, recalled: Option<Arc<Recalled>>) -> Self {
         let service_proxy = watch::Sender::default();
+        let rewound = watch::Sender::new(0);
         let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot::default()));
         let answering = server.clone();
         let service = tower::service_fn(move |request| {
@@ -106,7 +108,9 @@ impl Bench {
             vlan_faults: Faults::default(),
             service_proxy: service_proxy.subscribe(),
             refused: watch::Sender::default().subscribe(),
+            confirmed: watch::Sender::default().subscribe(),
             recalled,
+            rewinds: rewound.subscribe(),
         };
         tokio::spawn(watches.follow());
         Self {
@@ -114,6 +118,7 @@ impl Bench {
             snapshot,
             opener,
             service_proxy,
+            rewound,
         }
     }
 
@@ -321,4 +326,23 @@ async fn what_was_left_is_there_after_a_second_without_an_answer() {
         tokio::time::sleep(PATIENCE).await;
         assert_eq!(bench.snapshot.load().recalled.is_none(), answers);
     }
+}
+
+/// A watch goes on from a version that is not there yet, and is told nothing.
+#[tokio::test(start_paused = true)]
+async fn everything_is_read_anew_once_the_api_server_has_gone_back() {
+    let server = ApiServer::default();
+    server.list("services", vec![service("web", "LoadBalancer")]);
+    server.list("nodes", vec![node()]);
+    let bench = Bench::start(server);
+    bench.opener.send_replace(true);
+    bench.until("all listed", Snapshot::decides_speakers).await;
+    let before = vec![service("earlier", "LoadBalancer")];
+    bench.server.list("services", before);
+    bench.rewound.send_replace(1);
+    bench
+        .until("the backup's Service", |snapshot| {
+            names(&snapshot.services) == ["earlier"]
+        })
+        .await;
 }

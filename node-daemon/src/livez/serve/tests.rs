@@ -4,6 +4,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::net::TcpStream;
 
 use super::super::plan::tests::snapshot;
+use super::super::request::{Parsed, parse};
+use super::super::response::Manner;
 use super::*;
 
 fn healthy() -> Arc<Shared> {
@@ -11,6 +13,7 @@ fn healthy() -> Arc<Shared> {
     Shared::new(
         Arc::new(ArcSwap::from_pointee(snapshot)),
         Metrics::default(),
+        DetailNetworks::default(),
     )
 }
 
@@ -282,6 +285,8 @@ fn options(bound: Bound, snapshot: &Arc<ArcSwap<Snapshot>>) -> (Options, Cancell
     let in_charge = CancellationToken::new();
     let options = Options {
         bound,
+        probes: None,
+        detail: DetailNetworks::default(),
         health_check_node_ports: false,
         snapshot: Arc::clone(snapshot),
         in_charge: in_charge.clone(),
@@ -362,11 +367,11 @@ async fn who_is_in_charge_answers_even_if_he_knows_nothing() {
 /// A conversation over memory, so that time can be made to pass.
 fn conversation() -> DuplexStream {
     let (client, stream) = tokio::io::duplex(4096);
-    let room = Room::new(1);
+    let slots = ConnectionSlots::new(1);
     tokio::spawn(async move {
         let responder = Responder::new(Site::Node, healthy());
-        let seat = room.enter();
-        converse(stream, &seat, &responder).await;
+        let slot = slots.take();
+        converse(stream, &slot, &responder.to(Ipv4Addr::LOCALHOST.into())).await;
     });
     client
 }
@@ -450,4 +455,53 @@ async fn who_does_not_stop_sending_after_the_answer_is_cut_off() {
         sent += 1024;
     }
     assert!((65_536..65_536 + 8192).contains(&sent), "{sent} bytes");
+}
+
+#[test]
+fn loopback_and_named_networks_are_told_all() {
+    let detail = DetailNetworks::new(vec!["10.1.0.0/16".parse().unwrap()]);
+    for (client, expected) in [
+        ("127.0.0.1", true),
+        ("::1", true),
+        ("10.1.2.3", true),
+        ("::ffff:10.1.2.3", true),
+        ("10.2.0.1", false),
+        ("fd00::1", false),
+    ] {
+        assert_eq!(
+            detail.contains(client.parse().unwrap()),
+            expected,
+            "{client}"
+        );
+    }
+}
+
+#[test]
+fn a_stranger_is_told_the_status_of_a_service_and_no_more() {
+    let responder = Responder::new(Site::Node, healthy());
+    let ask = |client: &str, path: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\n\r\n");
+        let Parsed::Request(request) = parse(request.as_bytes()) else {
+            panic!("{path} is a request");
+        };
+        let client = responder.to(client.parse().unwrap());
+        let response = client.respond(&request, tokio::time::Instant::now());
+        let mut out = Vec::new();
+        response.write(&mut out, Manner::default());
+        String::from_utf8(out).unwrap()
+    };
+    for path in ["/services/shop/web", "/services/shop/none"] {
+        let [known, stranger] = ["127.0.0.1", "203.0.113.9"].map(|client| ask(client, path));
+        let line = |text: &str| text.lines().next().unwrap().to_owned();
+        assert_eq!(line(&known), line(&stranger));
+        assert!(known.contains("localEndpoints"), "{known}");
+        assert!(
+            stranger.ends_with("Content-Length: 0\r\n\r\n"),
+            "{stranger}"
+        );
+        for told in ["web", "Weight"] {
+            assert!(!stranger.contains(told), "{stranger}");
+        }
+    }
+    assert!(ask("203.0.113.9", "/livez").contains("healthy"));
 }

@@ -1,5 +1,7 @@
 //! The endpoints.
 
+use std::time::Duration;
+
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Request, State as Shared};
@@ -102,7 +104,11 @@ async fn list(Shared(state): Shared<Handle>, kind: Kind, pool: Option<&str>, uri
     if pool.is_some_and(|pool| state.rows(Kind::Pool).get(pool).is_none()) {
         return error(StatusCode::NOT_FOUND);
     }
-    let all = state.rows(kind).iter();
+    let hidden = match kind {
+        Kind::LoadBalancer => state.behaviour.listed_after,
+        _ => Duration::ZERO,
+    };
+    let all = state.rows(kind).iter().filter(|row| row.age() >= hidden);
     ok(array(all.filter(|row| {
         pool.is_none_or(|pool| row.value()["pool"]["uuid"] == pool)
             && (query.is_empty() || has_tags(row.value(), &query, text))

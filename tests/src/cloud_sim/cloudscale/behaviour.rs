@@ -23,6 +23,8 @@ pub struct Behaviour {
     pub late_deletes: Duration,
     /// Whether a pool takes its listeners with it. Otherwise they stay, without a pool.
     pub pool_deletes_cascade_listeners: bool,
+    /// How long a new load balancer is in no listing. Asked for by its UUID, it is there.
+    pub listed_after: Duration,
 }
 
 impl Default for Behaviour {
@@ -35,6 +37,7 @@ impl Default for Behaviour {
             strict_deletes: true,
             late_deletes: Duration::ZERO,
             pool_deletes_cascade_listeners: true,
+            listed_after: Duration::ZERO,
         }
     }
 }

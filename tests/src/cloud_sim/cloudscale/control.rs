@@ -1,9 +1,10 @@
 //! Questions about this simulation that only it can be asked.
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::State as Shared;
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{get, post};
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -27,6 +28,7 @@ pub(super) fn router(control: Control) -> Router {
     Router::new()
         .route("/_sim/state", get(state))
         .route("/_sim/traffic", get(traffic))
+        .route("/_sim/listed-after", post(listed_after))
         .with_state(control)
         .merge(control::router(handles))
         .fallback(|| async { error(StatusCode::NOT_FOUND) })
@@ -36,6 +38,13 @@ async fn state(Shared(control): Shared<Control>) -> Response {
     let mut state = lock(&control.state);
     state.settle();
     ok(CloudState::of(&state).value().to_string())
+}
+
+/// `{"seconds": 5}`: load balancers are in no listing for so long after they are made.
+async fn listed_after(Shared(control): Shared<Control>, body: Bytes) -> Response {
+    control::seconds(&body, |length| {
+        lock(&control.state).behaviour.listed_after = length
+    })
 }
 
 async fn traffic(Shared(control): Shared<Control>) -> Response {

@@ -1,5 +1,7 @@
 //! The endpoints.
 
+use std::time::Duration;
+
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Request, State as Shared};
@@ -225,7 +227,11 @@ fn listing(kind: Kind) -> MethodRouter<Handle> {
     get(async move |Shared(state): Shared<Handle>, uri: Uri| {
         let mut state = lock(&state);
         let (query, widen) = (query(&uri), state.behaviour.tags_widen);
-        let rows = state.rows(kind).iter();
+        let hidden = match kind {
+            Kind::Block => state.behaviour.listed_after,
+            _ => Duration::ZERO,
+        };
+        let rows = state.rows(kind).iter().filter(|row| row.age() >= hidden);
         let (mut keys, mut list) = (Vec::new(), Vec::new());
         for row in rows.filter(|row| is_chosen(kind, row.value(), &query, widen)) {
             keys.push(row.key().to_owned());

@@ -67,6 +67,8 @@ pub struct Behaviour {
     pub quota: usize,
     /// Whether bare texts are JSON.
     pub json_texts: bool,
+    /// How long a new block is in no listing. Asked for by its identifier, it is there.
+    pub listed_after: Duration,
     /// For how long a token is valid.
     pub token_lifetime: Duration,
 }
@@ -92,6 +94,7 @@ impl Default for Behaviour {
             stock: u32::MAX,
             quota: usize::MAX,
             json_texts: true,
+            listed_after: Duration::ZERO,
             token_lifetime: Duration::from_secs(300),
         }
     }

@@ -7,7 +7,6 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use http::StatusCode;
 use serde_json::{Value, json};
-use std::time::Duration;
 
 use super::answers::error;
 use super::kind::Kind;
@@ -20,6 +19,7 @@ pub(super) fn router(state: Handle, handles: Handles) -> Router {
         .route("/_sim/state", get(shown))
         .route("/_sim/ledger", get(ledger))
         .route("/_sim/advance", post(advance))
+        .route("/_sim/listed-after", post(listed_after))
         .route("/_sim/tokens", axum::routing::delete(revoke))
         .with_state(state)
         .merge(control::router(handles))
@@ -56,13 +56,12 @@ async fn ledger(Shared(state): Shared<Handle>) -> Response {
 
 /// `{"seconds": 300}`: so much time passes at once.
 async fn advance(Shared(state): Shared<Handle>, body: Bytes) -> Response {
-    let wish: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let length = wish["seconds"].as_f64().map(Duration::try_from_secs_f64);
-    let Some(Ok(length)) = length else {
-        return control::refused("seconds: give seconds");
-    };
-    lock(&state).advance(length);
-    control::done()
+    control::seconds(&body, |length| lock(&state).advance(length))
+}
+
+/// `{"seconds": 5}`: blocks that are bought from now on are in no listing for so long.
+async fn listed_after(Shared(state): Shared<Handle>, body: Bytes) -> Response {
+    control::seconds(&body, |length| lock(&state).behaviour.listed_after = length)
 }
 
 async fn revoke(Shared(state): Shared<Handle>) -> Response {

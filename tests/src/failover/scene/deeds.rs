@@ -64,7 +64,8 @@ impl Scene {
         Ok(())
     }
 
-    /// Cuts one node off the API server, or ends that.
+    /// Cuts one node off the API server, or ends that. Neither gets what the other sends: what is
+    /// watched would else come in for a while.
     ///
     /// # Errors
     /// If a rule cannot be set.
@@ -77,14 +78,17 @@ impl Scene {
             script = format!(
                 "add table inet no_api\n\
                  add chain inet no_api out {{ type filter hook output priority 0; }}\n\
-                 add rule inet no_api out tcp dport {port} drop\n"
+                 add rule inet no_api out tcp dport {port} drop\n\
+                 add chain inet no_api in {{ type filter hook input priority 0; }}\n\
+                 add rule inet no_api in tcp sport {port} drop\n"
             );
         }
         let node = self.cluster.node(name);
         node.run(&["nft", &script]).map(drop)
     }
 
-    /// Ends all faults: cables, rules, daemons that are gone or frozen, central, the API server.
+    /// Ends all faults: cables, rules, daemons that are gone or frozen, service proxies, central, the API
+    /// server.
     ///
     /// # Errors
     /// If all is not well again in time.
@@ -98,6 +102,7 @@ impl Scene {
                 port.plug()?;
             }
             self.cut_from_api(name, false)?;
+            self.proxies[name].thaw()?;
             let runs = self.daemons.get(name).is_some_and(Process::is_running);
             if runs {
                 self.daemons[name].thaw()?;
@@ -116,6 +121,21 @@ impl Scene {
                 .await?;
         }
         self.settled().await
+    }
+
+    /// How often a node's daemon has counted a transition of the protocol.
+    ///
+    /// # Errors
+    /// If the daemon does not say.
+    pub async fn transitions(&self, name: &str, transition: &str) -> Result<u64> {
+        let node = self.cluster.node(name);
+        let metrics = node.get("http://127.0.0.1:10267/metrics").await?;
+        let label = format!("transition=\"{transition}\"}} ");
+        let counts = metrics.body.lines().filter_map(|line| {
+            let (_, count) = line.split_once(&label)?;
+            count.parse::<u64>().ok()
+        });
+        Ok(counts.sum())
     }
 
     /// Changes a Node until the next [`Self::restore`], by merge patches: this one, and one that ends

@@ -4,27 +4,28 @@ use mooring_node::announce::protocol::Path;
 
 use super::World;
 use crate::sim::clock::{NEVER, SECOND};
+use crate::sim::engine::Engine;
 use crate::sim::network::{Nodes, each, has};
 use crate::sim::schedule::SETTLING;
 
 /// What is known of all nodes at one instant.
-struct Picture {
+pub(super) struct Picture {
     /// Those that run well, and have for long enough to be members.
-    settled: Nodes,
+    pub(super) settled: Nodes,
     /// Of these, whom each hears well and is heard well by.
-    near: Vec<Nodes>,
+    pub(super) near: Vec<Nodes>,
     /// The voters of the newest generation that anybody serves.
-    voters: Nodes,
+    pub(super) voters: Nodes,
     /// Of the settled, those that serve it.
-    serving: Nodes,
+    pub(super) serving: Nodes,
     /// Whether all that run know the API's objects as they are.
-    all_know: bool,
+    pub(super) all_know: bool,
 }
 
-impl World {
+impl<E: Engine> World<E> {
     /// Finds out who can be heard by clients.
     pub(super) fn find_out_who_is_heard(&mut self) {
-        let nodes = 0..self.nodes.len();
+        let nodes = 0..self.own();
         let audible = nodes
             .filter(|node| self.is_audible(*node))
             .fold(0, |nodes: Nodes, node| nodes | (1 << node));
@@ -39,7 +40,7 @@ impl World {
             return false;
         }
         !self.network.is_far(node)
-            || (0..self.nodes.len()).any(|other| {
+            || (0..self.own()).any(|other| {
                 other != node
                     && self.nodes[other].is_on_segment()
                     && self.nodes[other].unpowered == 0
@@ -50,25 +51,31 @@ impl World {
     /// Finds out what assures that keys are spoken for.
     pub(super) fn find_out_what_is_assured(&mut self) {
         let picture = self.picture();
+        self.note_steady(&picture);
         for key in 0..self.keys.len() {
+            let now = |assured: bool| assured.then_some(self.now);
             let assured = [
-                self.majority_is_connected(&picture, key),
-                self.one_of_two_can(&picture, key),
-                self.survivors_can(&picture, key),
-                self.all_can(&picture, key),
+                now(self.majority_is_connected(&picture, key)),
+                now(self.one_of_two_can(&picture, key)),
+                now(self.survivors_can(&picture, key)),
+                now(self.all_can(&picture, key)),
+                self.steady_since(&picture, key),
             ];
             self.watch.assure(key, assured, self.now);
         }
     }
 
     fn picture(&self) -> Picture {
-        let count = self.nodes.len();
+        let count = self.own();
         let mut settled = 0;
         let mut all_know = true;
-        for (node, state) in self.nodes.iter().enumerate() {
+        for (node, state) in self.nodes.iter().enumerate().take(count) {
             let since = state.runs_since();
             let ending = state.process.as_ref().is_some_and(|process| process.ending);
-            if since != NEVER && since + SECOND <= self.now && !ending && state.present {
+            let takes_part = state.unlabelled + state.unregistered == 0
+                && (!E::IS_WHOLE || state.on_segment_since + SECOND <= self.now);
+            let is_well = !ending && state.present && takes_part;
+            if since != NEVER && since + SECOND <= self.now && is_well {
                 settled |= 1 << node;
             }
             all_know &= !state.runs() || state.version == self.api.version;
@@ -89,12 +96,14 @@ impl World {
             others.fold(0, |nodes: Nodes, node| nodes | (1 << node))
         });
         let near = near.collect();
-        let newest = self.nodes.iter().filter(|node| node.runs());
-        let newest = newest.map(|node| node.generation).max().unwrap_or(0);
-        let voters = self.api.history.get(&newest).map_or(0, |set| {
+        let running = self.nodes.iter().take(count).filter(|node| node.runs());
+        let newest = running.max_by_key(|node| node.generation);
+        let newest = newest.map(|node| &node.serves);
+        let voters = newest.map_or(0, |set| {
             let named = (0..count).filter(|node| set.voters.contains(&self.ids[*node]));
             named.fold(0, |nodes: Nodes, node| nodes | (1 << node))
         });
+        let newest = newest.map_or(0, |set| set.generation);
         let serving = each(settled)
             .filter(|node| self.nodes[*node].generation == newest && newest > 0)
             .fold(0, |nodes: Nodes, node| nodes | (1 << node));
@@ -109,10 +118,14 @@ impl World {
 
     /// Whether a node may hold a key, and can do so.
     fn is_eligible(&self, node: usize, key: usize) -> bool {
+        let candidates = self.api.keys[Self::service_of(key)].candidates;
+        candidates.is_none_or(|nodes| has(nodes, node)) && self.is_fit(node)
+    }
+
+    /// Whether a node can hold anything.
+    pub(super) fn is_fit(&self, node: usize) -> bool {
         let state = &self.nodes[node];
-        let candidates = self.api.keys[key].candidates;
         state.is_on_segment()
-            && candidates.is_none_or(|nodes| has(nodes, node))
             && state.draining == 0
             && !state.sees_draining
             && state.unfit == 0
@@ -143,8 +156,8 @@ impl World {
 
     /// Whether anybody can tell a node that it is heard on the segment: the gateway, or another
     /// voter that it hears, too. Of two that are alone there, one cannot know which of them is deaf.
-    fn can_know_that_it_is_heard(&self, picture: &Picture, node: usize) -> bool {
-        let mut others = (0..self.nodes.len())
+    pub(super) fn can_know_that_it_is_heard(&self, picture: &Picture, node: usize) -> bool {
+        let mut others = (0..self.own())
             .filter(|other| *other != node && has(picture.voters, *other))
             .filter(|other| self.nodes[*other].is_on_segment() && self.nodes[*other].runs())
             .peekable();
@@ -157,7 +170,7 @@ impl World {
     /// node network alone counts, and a holder that is cut off does not know it.
     fn is_filtered(&self) -> bool {
         let here = |node: &usize| self.nodes[*node].is_on_segment() && self.nodes[*node].runs();
-        let nodes: Vec<usize> = (0..self.nodes.len()).filter(here).collect();
+        let nodes: Vec<usize> = (0..self.own()).filter(here).collect();
         let silent = nodes.iter().all(|one| {
             let mut others = nodes.iter().filter(|other| *other != one);
             others.all(|other| !self.network.reaches(*one, *other, Path::Segment))
@@ -171,8 +184,10 @@ impl World {
     }
 
     /// Whether a key is there, and all know of it and of who may hold it.
-    fn is_settled(&self, picture: &Picture, key: usize) -> bool {
-        self.api.keys[key].absent == 0 && picture.all_know
+    pub(super) fn is_settled(&self, picture: &Picture, key: usize) -> bool {
+        let service = &self.api.keys[Self::service_of(key)];
+        let is_there = service.absent == 0 && service.spots & (1 << key) != 0;
+        is_there && self.api.uid.is_some() && picture.all_know
     }
 
     /// Whether of two voters the primary can hold the key and reaches the API server, and the
@@ -200,6 +215,7 @@ impl World {
         let others_are_dead = self
             .nodes
             .iter()
+            .take(self.own())
             .enumerate()
             .all(|(node, state)| has(alive, node) || state.process.is_none());
         others_are_dead
@@ -229,7 +245,7 @@ impl World {
 }
 
 /// All subsets of a set.
-fn subsets(nodes: Nodes) -> impl Iterator<Item = Nodes> {
+pub(super) fn subsets(nodes: Nodes) -> impl Iterator<Item = Nodes> {
     let mut next = Some(nodes);
     std::iter::from_fn(move || {
         let this = next?;

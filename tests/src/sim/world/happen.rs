@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
-use mooring_node::announce::protocol::{Incarnation, Machine, Message, Path};
+use mooring_node::announce::protocol::{Incarnation, Message, Path, VoterSet};
 
 use super::{What, World};
 use crate::sim::clock::{Instant, MILLISECOND, NEVER, SECOND};
+use crate::sim::engine::{Birth, Engine};
 use crate::sim::invariants::YIELDING;
-use crate::sim::network::{MOST_NODES, Nodes, each};
+use crate::sim::network::{MOST_NODES, Nodes, each, has};
 use crate::sim::node::{Input, Process};
 use crate::sim::steps::Step;
 
 /// How long a daemon that was told to end may take: what its Pod is given.
 const GRACE: Instant = 5 * SECOND;
 
-impl World {
+impl<E: Engine> World<E> {
     /// Lets one step happen.
     pub(super) fn step(&mut self, step: &Step) {
         self.say(|| format!("****  {step:?}"));
@@ -25,7 +26,14 @@ impl World {
             Step::CutSegment { nodes, on } => {
                 self.network.cut_segment(nodes, on);
                 if !on {
-                    self.joined_at = self.now;
+                    for one in 0..MOST_NODES {
+                        for other in 0..MOST_NODES {
+                            let parted = has(nodes, one) != has(nodes, other);
+                            if parted && self.network.is_whole(one, other) {
+                                self.joined_at[one][other] = self.now;
+                            }
+                        }
+                    }
                     self.push(self.now + YIELDING, What::Recheck);
                 }
             }
@@ -115,6 +123,7 @@ impl World {
                 count(&mut state.absent, !on);
                 state.since = self.now;
                 self.api.version += 1;
+                self.api.remember(self.now);
                 self.objects_changed();
             }
             Step::Candidates { key, nodes } => {
@@ -122,18 +131,19 @@ impl World {
                 state.candidates = nodes;
                 state.since = self.now;
                 self.api.version += 1;
+                self.api.remember(self.now);
                 self.objects_changed();
             }
             Step::Replay { messages } => {
                 for _ in 0..messages.min(self.recorded.len()) {
                     let which = self.chance.usize(0..self.recorded.len());
-                    let message = Arc::clone(&self.recorded[which]);
-                    let node = self.chance.usize(0..self.nodes.len());
+                    let packet = self.recorded[which].clone();
+                    let node = self.chance.usize(0..self.own());
                     let at = self.now + self.chance.u64(0..50 * MILLISECOND);
-                    if self.is_news(&message, node) {
+                    if self.is_news(&packet.message, node) {
                         self.watch.disturbed(self.now);
                     }
-                    self.push(at, What::Again { node, message });
+                    self.push(at, What::Again { node, packet });
                 }
             }
             Step::PlayBack {
@@ -145,13 +155,13 @@ impl World {
                 let record = self.record.iter().flatten();
                 let again: Vec<_> = record
                     .filter(|(at, node, _)| *node == from && (since..until).contains(at))
-                    .map(|(at, _, message)| (self.now + (at - since), Arc::clone(message)))
+                    .map(|(at, _, packet)| (self.now + (at - since), packet.clone()))
                     .collect();
-                for (at, message) in again {
-                    self.push(at, What::Again { node: to, message });
+                for (at, packet) in again {
+                    self.push(at, What::Again { node: to, packet });
                 }
             }
-            _ => {}
+            _ => self.step_of_objects(step),
         }
     }
 
@@ -171,6 +181,9 @@ impl World {
 
     fn link_down(&mut self, node: usize, on: bool) {
         self.network.take_link_down(node, on);
+        if self.shape.drops_addresses {
+            self.nodes[node].on_segment_since = self.now;
+        }
         if on {
             let now = self.now;
             let flaps = &mut self.nodes[node].flaps;
@@ -238,9 +251,20 @@ impl World {
         let now = self.nodes[node].clock.shows(self.now);
         let incarnation = Incarnation(self.chance.u64(1..));
         let seed = self.chance.u64(..);
-        let id = self.ids[node];
+        let number = node % self.own();
+        let state_is_on_segment = self.nodes[node].is_on_segment();
+        let birth = Birth {
+            name: self.names_of_nodes[number].clone(),
+            node: self.ids[number],
+            incarnation,
+            parameters: self.shape.parameters,
+            seed,
+            keys: Arc::clone(&self.keys),
+            names: Arc::clone(&self.names_of_nodes),
+            witness: !state_is_on_segment,
+        };
         let process = Process {
-            machine: Machine::new(id, incarnation, self.shape.parameters, seed, now),
+            engine: E::start(&birth, now),
             run: self.runs,
             started: self.now,
             tick_at: NEVER,
@@ -256,11 +280,12 @@ impl World {
         self.say(|| format!("n{} starts", node + 1));
         self.nodes[node].version = 0;
         self.nodes[node].generation = 0;
+        self.nodes[node].serves = VoterSet::default();
         self.nodes[node].sees_draining = self.nodes[node].draining > 0;
         self.nodes[node].process = Some(Box::new(process));
         self.tell(node, Input::Local);
         if let Some(view) = self.nodes[node].memory.clone() {
-            self.tell(node, Input::View(view));
+            self.tell(node, Input::Recalled(view));
         }
         let latency = self.chance.u64(20 * MILLISECOND..300 * MILLISECOND);
         self.push(self.now + latency, What::View { node });
@@ -305,7 +330,7 @@ impl World {
         };
         let mut keys = (0..self.keys.len()).rev();
         let held = keys
-            .find(|key| self.permits(node, &process.machine, *key))
+            .find(|key| !E::IS_WHOLE && self.permits(node, &process.engine, *key))
             .filter(|_| frame_in_hand);
         if let Some(process) = &mut self.nodes[node].process {
             process.frame_in_hand = process.frame_in_hand.or(held);
@@ -318,7 +343,7 @@ impl World {
             return;
         }
         self.find_out_who_is_heard();
-        let upgrading = |process: &Process| process.upgrading;
+        let upgrading = |process: &Process<E>| process.upgrading;
         if self.nodes[node].process.as_deref().is_some_and(upgrading) {
             self.inherit(node);
         }
@@ -356,14 +381,14 @@ impl World {
         let Some(mut process) = self.nodes[node].process.take() else {
             return;
         };
-        if !self.permits(node, &process.machine, key) {
+        if !self.permits(node, &process.engine, key) {
             self.say(|| format!("n{} sends a frame about k{} too late", node + 1, key + 1));
             if self.network.is_heard(node) {
                 self.watch.spoke_late(key, node, self.now);
                 self.push(self.now + SECOND + MILLISECOND, What::Recheck);
             }
         }
-        process.machine.frame_sent(self.keys[key], now);
+        process.engine.frame_sent(key, now);
         self.finish(node, process);
     }
 
@@ -390,8 +415,11 @@ impl World {
             return;
         };
         process.upgrading = false;
-        process.machine = Machine::inherit(process.machine.export(), now);
-        self.finish(node, process);
+        let process = Process {
+            engine: process.engine.upgrade(now),
+            ..*process
+        };
+        self.finish(node, Box::new(process));
     }
 
     fn join(&mut self, node: usize) {

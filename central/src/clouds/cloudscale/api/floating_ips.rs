@@ -13,12 +13,20 @@ pub(crate) struct FloatingIp {
     /// The load balancer that it leads to.
     #[serde(default, deserialize_with = "lenient")]
     pub(crate) load_balancer: Option<Reference>,
+    /// The server that it leads to.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(crate) server: Option<Reference>,
 }
 
 /// The path of one, by its network.
 pub(crate) fn path(network: &str) -> String {
     let address = network.split('/').next().unwrap_or(network);
     format!("floating-ips/{address}")
+}
+
+/// One floating IP, by its network.
+pub(crate) fn one(network: &str) -> Request {
+    Request::get("get_floating_ip", path(network))
 }
 
 /// All floating IPs.

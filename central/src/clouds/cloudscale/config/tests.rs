@@ -48,6 +48,8 @@ fn the_timeout_is_20_seconds_unless_said_otherwise() {
     assert_eq!(timeout(""), Duration::from_secs(20));
     assert_eq!(timeout("5"), Duration::from_secs(5));
     assert_eq!(timeout("0"), Duration::from_secs(20));
+    // A pass is longer than any request in it.
+    assert_eq!(timeout("3600"), mooring_common::work_queue::LONGEST_REQUEST);
 }
 
 #[test]

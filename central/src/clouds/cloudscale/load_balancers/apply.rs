@@ -5,12 +5,17 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+use mooring_common::names::{annotations, cloudscale_annotations as keys};
 use tokio::time::{Instant, sleep};
 
 use super::super::api::Reference;
 use super::super::api::balancers::{self, Balancer};
+use super::floating_ips::Permitted;
 use super::memory::{Known, Write};
+use super::observe::Question;
 use super::observed::Observed;
+use super::removal::{LOOK_AGAIN, Marks};
 use super::step::{PoolRef, Step};
 use super::{Shared, assembly, requests};
 use crate::cloud_api::{CloudError, ErrorKind};
@@ -34,7 +39,9 @@ const IN_CUT: [Duration; 5] = [
 pub(super) struct Work<'a> {
     shared: &'a Shared,
     gate: &'a dyn Gate,
-    uid: &'a str,
+    question: &'a Question,
+    /// The floating IPs that it may be given.
+    permitted: Permitted,
     known: Option<Known>,
     /// When the listing was begun that shows no load balancer, if there is none.
     as_of: Instant,
@@ -59,14 +66,16 @@ impl<'a> Work<'a> {
     pub(super) fn new(
         shared: &'a Shared,
         gate: &'a dyn Gate,
-        uid: &'a str,
+        question: &'a Question,
+        permitted: Permitted,
         known: Option<Known>,
         as_of: Instant,
     ) -> Self {
         Self {
             shared,
             gate,
-            uid,
+            question,
+            permitted,
             known,
             as_of,
             planned: Vec::new(),
@@ -164,15 +173,26 @@ impl<'a> Work<'a> {
         self.admit(in_cut)?;
         if matches!(step, Step::CreateBalancer { .. }) {
             self.gate.before_creation().await?;
+            let now = Timestamp::now();
+            self.gate
+                .note(&[(annotations::CREATION_ASKED, now.to_string())])
+                .await?;
+            self.shared.memory.asks(&self.question.uid, now);
         }
         let shared = self.shared;
-        let write = shared.memory.begin_write(self.uid);
+        if let Some(later) = self.look_before(step).await? {
+            return Ok(Made::Wait(later));
+        }
+        let write = shared.memory.begin_write(&self.question.uid);
         let mut pauses = IN_CUT.iter().filter(|_| in_cut);
         let error = loop {
             let error = match self.send(step).await {
                 Ok(known) => {
                     tracing::info!(step = %step, "changed a load balancer");
                     write.end(known);
+                    if matches!(step, Step::CreateBalancer { .. }) {
+                        self.note_creation().await;
+                    }
                     return Ok(Made::Done);
                 }
                 Err(error) => error,
@@ -183,10 +203,51 @@ impl<'a> Work<'a> {
             }
             self.admit(in_cut)?;
         };
+        if matches!(step, Step::CreateBalancer { .. }) && !error.may_have_been_done() {
+            shared.memory.settled(&self.question.uid);
+        }
         if is_refusal(&error) {
             return self.weigh(step, error, write).await;
         }
         Err(error.into())
+    }
+
+    /// Writes down at once which one was made, for whoever leads next: the cloud may show it in no listing
+    /// for a while. If that fails, it is written with the status.
+    async fn note_creation(&self) {
+        let Some(known) = &self.known else { return };
+        let uuid = known.observed.balancer.uuid.clone();
+        if let Err(error) = self.gate.note(&[(keys::UUID, uuid)]).await {
+            tracing::warn!(%error, "the UUID of a new load balancer is not noted yet");
+        }
+    }
+
+    /// What takes something from somebody is done on what is read just before, never on what is
+    /// remembered: an operator may have given it to somebody else meanwhile. `None`: it is as it was.
+    async fn look_before(&self, step: &Step) -> Result<Option<Progress>, CloudError> {
+        let shared = self.shared;
+        let (is_same, what) = match step {
+            Step::DeleteBalancer { uuid, name } => {
+                let marks = shared.marks(uuid, self.question).await?;
+                (
+                    marks != Marks::Anothers,
+                    format!("load balancer {name} ({uuid})"),
+                )
+            }
+            Step::AssignFloatingIp { network } => {
+                let is_same = shared.leads_as_permitted(network, &self.permitted).await?;
+                (is_same, format!("floating IP {network}"))
+            }
+            _ => return Ok(None),
+        };
+        if is_same {
+            return Ok(None);
+        }
+        shared.memory.doubt(&self.question.uid);
+        Ok(Some(Progress::Wait {
+            after: LOOK_AGAIN,
+            what: format!("the {what} is another's by now, it is looked at anew"),
+        }))
     }
 
     /// In a cut nobody else is let in: that would prolong it.
@@ -246,7 +307,7 @@ impl<'a> Work<'a> {
             _ => known.observed.take(step, created, &mut self.planned),
         }
         if let Step::AssignFloatingIp { network } = step {
-            self.shared.memory.moved(self.uid, network);
+            self.shared.memory.moved(&self.question.uid, network);
         }
     }
 
@@ -281,7 +342,9 @@ impl<'a> Work<'a> {
         if !error.may_have_been_done() {
             write.end(self.known.clone());
         }
-        Ok(Made::Wait(self.shared.wait(self.uid, listed.name())))
+        Ok(Made::Wait(
+            self.shared.wait(&self.question.uid, listed.name()),
+        ))
     }
 }
 

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::observed::Observed;
@@ -45,6 +46,8 @@ struct Entry {
     doubted: Option<Instant>,
     /// The UUID that it had last.
     uuid: Option<String>,
+    /// When a load balancer was asked for, and whether it is known what became of that.
+    asked: Option<(Timestamp, bool)>,
     /// How often in a row the cloud was found at work on it.
     waits: u32,
     /// How often in a row members had to wait for others to serve.
@@ -112,7 +115,41 @@ impl Memory {
     /// It is gone, by the cloud's complete answer.
     pub(super) fn removed(&self, uid: &str) {
         self.doubt(uid);
+        self.settled(uid);
         self.with(uid, |entry| entry.uuid = None);
+    }
+
+    /// A load balancer is about to be asked for.
+    pub(super) fn asks(&self, uid: &str, at: Timestamp) {
+        self.with(uid, |entry| entry.asked = Some((at, false)));
+    }
+
+    /// It is known what became of that: the cloud has refused it, or has shown what it has made.
+    pub(super) fn settled(&self, uid: &str) {
+        // Whatever was noted before.
+        self.with(uid, |entry| entry.asked = Some((Timestamp::now(), true)));
+    }
+
+    /// For how long what was asked for may still turn up that nothing shows; `noted`: when that was, by
+    /// the Service's own word.
+    pub(super) fn unsettled(
+        &self,
+        uid: &str,
+        noted: Option<Timestamp>,
+        settle_time: Duration,
+    ) -> Option<Duration> {
+        let asked = self.entries().get(uid).and_then(|entry| entry.asked);
+        let at = match asked {
+            // The note may be older or younger than what is in the cache.
+            Some((at, is_settled)) if noted.is_none_or(|noted| noted <= at) => {
+                (!is_settled).then_some(at)?
+            }
+            _ => noted?,
+        };
+        let passed = Timestamp::now().duration_since(at).unsigned_abs();
+        settle_time
+            .checked_sub(passed)
+            .filter(|left| !left.is_zero())
     }
 
     /// Lets go of one.

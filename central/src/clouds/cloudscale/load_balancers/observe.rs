@@ -5,16 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use jiff::Timestamp;
 use mooring_common::names::cloudscale_tags as tags;
 use tokio::time::Instant;
 
 use super::super::NAME;
 use super::super::api::balancers::Balancer;
-use super::desired::Desired;
+use super::desired::Machines;
 use super::listings::Listing;
 use super::memory::Known;
 use super::observed::Observed;
-use super::ownership::{Claim, Selection, default_name, fits, not_by_name, select};
+use super::ownership::{
+    Claim, Selection, default_name, is_of_another_cluster, is_unused, select, unproven,
+};
 use super::{Shared, assembly};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::clouds::load_balancers::Demand;
@@ -29,6 +32,8 @@ const MEMBER_LISTS: usize = 4;
 pub(super) enum Found {
     /// Nothing, by a complete listing that was begun in this pass, at this time.
     Nothing(Instant),
+    /// Nothing yet: one was asked for, and may still turn up for so long.
+    Unsettled(Duration),
     /// This.
     One(Box<Known>),
     /// It must not be known: something stands in the way.
@@ -40,6 +45,14 @@ pub(super) struct Question {
     pub(super) uid: String,
     pub(super) claim: Claim,
     others: Vec<Claim>,
+    /// The mark of this cluster.
+    pub(super) cluster: Option<String>,
+    /// When a load balancer was asked for, by the Service's own word.
+    asked_for: Option<Timestamp>,
+    /// For how long the cloud may take to show what it was asked to make.
+    settle_time: Duration,
+    /// Whether it may take over what somebody else uses.
+    pub(super) may_take_over: bool,
     /// When it was asked.
     pub(super) asked: Instant,
 }
@@ -50,8 +63,25 @@ impl Question {
             uid: demand.service.uid.clone(),
             claim: Claim::of(&demand.service),
             others: demand.others.iter().map(Claim::of).collect(),
+            cluster: demand.cluster.clone(),
+            asked_for: demand
+                .service
+                .creation_asked
+                .as_ref()
+                .and_then(|text| text.parse().ok()),
+            settle_time: demand.settle_time,
+            may_take_over: demand.may_take_over,
             asked: Instant::now(),
         }
+    }
+
+    /// Whether the operator permits the Service to have a load balancer that nothing proves to be its own.
+    fn may_have(&self, balancer: &Balancer) -> bool {
+        self.may_take_over && !self.is_of_another_cluster(balancer)
+    }
+
+    fn is_of_another_cluster(&self, balancer: &Balancer) -> bool {
+        is_of_another_cluster(balancer, self.cluster.as_deref())
     }
 
     /// What of a listing is the Service's own.
@@ -68,7 +98,7 @@ impl Shared {
     pub(super) async fn find(
         &self,
         question: &Question,
-        desired: &Desired,
+        machines: &Machines,
     ) -> Result<Found, CloudError> {
         let uid = &question.uid;
         let means = |balancer: &Observed| question.claim.means(&balancer.balancer);
@@ -77,19 +107,26 @@ impl Shared {
         }
         let since = self.memory.since(uid);
         let listing = self.candidates(question).await?;
-        let (balancer, surplus) = match question.select(&listing) {
-            Selection::Nothing => return Ok(Found::Nothing(listing.begun)),
-            Selection::Refused(why) => return Ok(Found::Refused(why)),
-            Selection::Own { balancer, surplus } => (balancer, surplus),
-            Selection::Adopted(balancer) => (balancer, Vec::new()),
-            Selection::ByName(balancer) => {
-                let parts = self.listings.parts(since).await?;
-                if !fits(balancer, &parts.pools.all, &parts.listeners.all, desired) {
-                    return Ok(Found::Refused(not_by_name(balancer)));
+        let unlisted;
+        let (balancer, surplus, is_proven) = match question.select(&listing) {
+            Selection::Nothing => match self.unlisted_own(question).await? {
+                Some(there) => {
+                    unlisted = there;
+                    (&unlisted, Vec::new(), true)
                 }
-                (balancer, Vec::new())
-            }
+                None => {
+                    let begun = listing.begun;
+                    let unsettled = self.unsettled(question);
+                    return Ok(unsettled.map_or(Found::Nothing(begun), Found::Unsettled));
+                }
+            },
+            Selection::Refused(why) => return Ok(Found::Refused(why)),
+            Selection::Own { balancer, surplus } => (balancer, surplus, true),
+            Selection::Adopted(balancer) => (balancer, Vec::new(), true),
+            Selection::Unproven(balancer) => (balancer, Vec::new(), question.may_have(balancer)),
         };
+        // What nothing proves to be its own is judged by what it is used for now.
+        let since = if is_proven { since } else { question.asked };
         let observed = self.observe(balancer, since).await;
         let (observed, as_of) = observed.inspect_err(|error| {
             // The listings at hand do not fit together.
@@ -97,6 +134,12 @@ impl Shared {
                 self.memory.doubt(uid);
             }
         })?;
+        let claim = &question.claim;
+        let is_free = || is_unused(&observed) && !question.is_of_another_cluster(balancer);
+        if !is_proven && !is_free() && !claim.is_led_to(&observed, machines) {
+            return Ok(Found::Refused(unproven(balancer, claim)));
+        }
+        self.memory.settled(uid);
         let as_of = as_of.min(listing.begun);
         let known = Known {
             observed,
@@ -130,13 +173,49 @@ impl Shared {
         let since = now.checked_sub(STATUS_AGE).unwrap_or(now);
         let listing = self.listings.balancers(since.max(known.written)).await?;
         let mut all = listing.all.iter();
-        let Some(listed) = all.find(|listed| listed.uuid == balancer.uuid) else {
+        let listed = all.find(|listed| listed.uuid == balancer.uuid).cloned();
+        // A listing may lag behind what was made.
+        let there = match listed {
+            Some(listed) => Some(listed),
+            None => self.unlisted(&balancer.uuid).await?,
+        };
+        let Some(there) = there else {
             self.memory.doubt(uid);
             return Ok(None);
         };
-        known.observed.balancer = assembly::balancer(listed);
+        self.memory.settled(uid);
+        known.observed.balancer = assembly::balancer(&there);
         self.memory.keep(uid, known.clone());
         Ok(Some(known))
+    }
+
+    /// The Service's own that no listing shows yet, by the UUIDs that are known of it.
+    pub(super) async fn unlisted_own(
+        &self,
+        question: &Question,
+    ) -> Result<Option<Balancer>, CloudError> {
+        let noted = question.claim.uuid.clone();
+        let last = self.memory.last_uuid(&question.uid);
+        for uuid in noted.into_iter().chain(last) {
+            let there = self.unlisted(&uuid).await?;
+            let is_own =
+                |there: &Balancer| there.tag(tags::SERVICE_UID) == Some(question.uid.as_str());
+            if let Some(own) = there.filter(is_own) {
+                return Ok(Some(own));
+            }
+        }
+        Ok(None)
+    }
+
+    /// For how long a load balancer may still turn up that was asked for.
+    pub(super) fn unsettled(&self, question: &Question) -> Option<Duration> {
+        let Question {
+            uid,
+            asked_for,
+            settle_time,
+            ..
+        } = question;
+        self.memory.unsettled(uid, *asked_for, *settle_time)
     }
 
     /// A listing that tells what there is for a Service: the one at hand if it shows one that bears
@@ -174,7 +253,7 @@ impl Shared {
     }
 
     /// A load balancer with all its parts, and since when that holds.
-    async fn observe(
+    pub(super) async fn observe(
         &self,
         balancer: &Balancer,
         since: Instant,

@@ -45,6 +45,7 @@ impl Shared {
     /// [`Setback`] unless it is gone or on its way.
     pub(super) async fn remove_orphan(
         &self,
+        cluster: &str,
         orphan: &Orphan,
         gate: &dyn Gate,
     ) -> Result<(), Setback> {
@@ -54,12 +55,12 @@ impl Shared {
             Err(error) if error.is_not_found() => return Ok(()),
             asked => asked?,
         };
-        let has_cluster = balancer.tag(tags::CLUSTER).is_some();
+        let is_ours = balancer.tag(tags::CLUSTER) == Some(cluster);
         let is_same = match made_for {
             MadeFor::Uid(uid) => balancer.tag(tags::SERVICE_UID) == Some(uid),
             MadeFor::Named(_) | MadeFor::Several => false,
         };
-        if balancer.uuid != *id || !is_same || !has_cluster {
+        if balancer.uuid != *id || !is_same || !is_ours {
             return Err(Setback::Refused(format!(
                 "the load balancer {name} ({id}) does not bear the mark any more that it was found by, \
                  and stays"

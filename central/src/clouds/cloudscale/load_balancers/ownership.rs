@@ -6,9 +6,12 @@
 //!   named after its UID ─────────────────────────► Own
 //!   bears no mark, and has its name or is in its annotation:
 //!       another Service has a better right ──────► Refused
-//!       annotation or status point to it ────────► Adopted
-//!       its name alone ──────────────────────────► ByName: its parts decide
+//!       its status shows an address of it ───────► Adopted
+//!       no more than that ───────────────────────► Unproven: what it is used for decides
 //! ```
+//!
+//! Whoever may write a Service writes its annotations: name and UUID there are wishes, and prove
+//! nothing. The status is written by controllers alone.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -17,9 +20,13 @@ use std::sync::Arc;
 use mooring_common::names::{cloudscale_annotations as keys, cloudscale_tags as tags};
 
 use super::super::api::balancers::Balancer;
-use super::super::api::parts::{Listener, Pool};
-use super::desired::Desired;
+use super::desired::Machines;
+use super::observed::Observed;
+use crate::clouds::load_balancers::TakeOver;
 use crate::service_view::ServiceView;
+
+/// What the names of load balancers begin with whose Services give them none.
+const DEFAULT_PREFIX: &str = "k8s-service-";
 
 /// What a Service has to do with load balancers, without what may be wrong about it.
 #[derive(Clone, Debug)]
@@ -63,11 +70,44 @@ impl Claim {
         self.name == balancer.name || uuid == Some(balancer.uuid.to_lowercase().as_str())
     }
 
-    /// Whether the Service's status says that it has used a load balancer: nobody but a controller
-    /// writes that.
-    pub(super) fn has_used(&self, balancer: &Balancer) -> bool {
-        let by_name = self.service.status_has_hostname && self.points_to(balancer);
-        self.shows(balancer) || by_name
+    /// Whether the Service says no more of a load balancer of its own than which it is: its status has a
+    /// host name instead of addresses.
+    pub(super) fn has_used_by_name(&self, balancer: &Balancer) -> bool {
+        self.service.status_has_hostname && self.points_to(balancer)
+    }
+
+    /// Whether a load balancer that was just read may be deleted for this Service's sake: by its mark, by
+    /// the UID in its name, or since the Service's status says that it has used it.
+    pub(super) fn may_delete(&self, balancer: &Balancer, cluster: Option<&str>) -> bool {
+        let uid = self.service.uid.as_str();
+        if is_of_another_cluster(balancer, cluster) || marked_for_another(balancer, uid).is_some() {
+            return false;
+        }
+        balancer.tag(tags::SERVICE_UID).is_some()
+            || balancer.name() == default_name(uid)
+            || self.shows(balancer)
+            || self.has_used_by_name(balancer)
+    }
+
+    /// Whether all that a load balancer distributes goes to node ports of this Service, which no other
+    /// one of the cluster has, and some of it to these machines.
+    pub(super) fn is_led_to(&self, observed: &Observed, machines: &Machines) -> bool {
+        let ports: BTreeSet<u16> = self
+            .service
+            .ports
+            .iter()
+            .filter_map(|port| port.node_port)
+            .collect();
+        let machines = machines
+            .found
+            .iter()
+            .flat_map(|machine| &machine.attachments);
+        let here: BTreeSet<String> = machines
+            .map(|attachment| attachment.address.to_string())
+            .collect();
+        let members = || observed.pools.iter().flat_map(|pool| &pool.members);
+        members().all(|member| ports.contains(&member.spec.protocol_port))
+            && members().any(|member| here.contains(&member.spec.address))
     }
 
     /// Whether this one has the better right to a load balancer that both claim.
@@ -80,7 +120,7 @@ impl Claim {
         }
     }
 
-    fn key(&self) -> String {
+    pub(super) fn key(&self) -> String {
         self.service.key.to_string()
     }
 }
@@ -97,10 +137,11 @@ pub(super) enum Selection<'a> {
         /// Others with the same mark.
         surplus: Vec<&'a Balancer>,
     },
-    /// This one, which bears no mark yet.
+    /// This one, which bears no mark yet: the Service's status shows it.
     Adopted(&'a Balancer),
-    /// This one if its parts are those of this Service: nothing but its name speaks for it.
-    ByName(&'a Balancer),
+    /// This one, which bears no mark, if it is unused or turns out to be the Service's: nothing but an
+    /// annotation speaks for it.
+    Unproven(&'a Balancer),
     /// Nothing, and something stands in the way: what, and what to do about it.
     Refused(String),
 }
@@ -139,7 +180,7 @@ pub(super) fn select<'a>(all: &'a [Balancer], claim: &Claim, others: &[Claim]) -
 fn marked_for_another<'a>(balancer: &'a Balancer, uid: &str) -> Option<&'a str> {
     let tag = balancer.tag(tags::SERVICE_UID);
     let name = || {
-        let rest = balancer.name().strip_prefix("k8s-service-")?;
+        let rest = balancer.name().strip_prefix(DEFAULT_PREFIX)?;
         uuid::Uuid::try_parse(rest).ok().map(|_| rest)
     };
     tag.or_else(name).filter(|marked| *marked != uid)
@@ -161,10 +202,31 @@ fn of_one<'a>(balancer: &'a Balancer, claim: &Claim, others: &[Claim]) -> Select
             remedy(balancer, claim),
         ));
     }
-    if claim.points_to(balancer) || claim.shows(balancer) {
+    if claim.shows(balancer) {
         return Selection::Adopted(balancer);
     }
-    Selection::ByName(balancer)
+    Selection::Unproven(balancer)
+}
+
+/// Whether a load balancer bears the mark of another cluster than this one.
+pub(super) fn is_of_another_cluster(balancer: &Balancer, cluster: Option<&str>) -> bool {
+    let marked = balancer.tag(tags::CLUSTER);
+    marked
+        .zip(cluster)
+        .is_some_and(|(marked, own)| marked != own)
+}
+
+/// The UID of the Service that a load balancer was made for, by its tag or its name.
+pub(super) fn made_for(balancer: &Balancer) -> Option<&str> {
+    let by_name = || balancer.name().strip_prefix(DEFAULT_PREFIX);
+    balancer.tag(tags::SERVICE_UID).or_else(by_name)
+}
+
+/// Whether nobody uses a load balancer: it distributes nothing.
+pub(super) fn is_unused(observed: &Observed) -> bool {
+    observed.pools.is_empty()
+        && observed.loose_listeners.is_empty()
+        && observed.floating_ips.is_empty()
 }
 
 fn belongs_to_another(balancer: &Balancer, claim: &Claim, others: &[Claim]) -> String {
@@ -200,62 +262,46 @@ fn remedy(balancer: &Balancer, claim: &Claim) -> String {
     }
 }
 
-/// Why one is not adopted that has nothing but the right name.
-pub(super) fn not_by_name(balancer: &Balancer) -> String {
+/// Why one is not adopted that nothing but an annotation speaks for.
+pub(super) fn unproven(balancer: &Balancer, claim: &Claim) -> String {
+    let key = if claim.points_to(balancer) {
+        keys::UUID
+    } else {
+        keys::NAME
+    };
     format!(
-        "the load balancer {} has the name that this Service asks for, and nothing else says that \
-         it is this Service's; if it is, write its UUID into the annotation {}, else give the \
-         Service another name in the annotation {}",
+        "the annotation {key} asks for the load balancer {}, which is in use, bears no mark, and is not \
+         provably this Service's; {}, or {}",
         shown(balancer),
-        keys::UUID,
-        keys::NAME,
+        remedy(balancer, claim),
+        TakeOver::remedy(&claim.service.key.namespace),
+    )
+}
+
+/// Why one stays that may have been a Service's.
+pub(super) fn kept(balancer: &Balancer) -> String {
+    format!(
+        "the load balancer {} bears no mark, and neither its name nor the status of the Service proves \
+         that it was the Service's; delete it by hand if it was",
+        shown(balancer)
+    )
+}
+
+/// Why one stays that bears the Service's mark.
+pub(super) fn given_away(balancer: &Balancer) -> String {
+    format!(
+        "the load balancer {} bears the mark of another cluster; delete it by hand if it is nobody's",
+        shown(balancer)
     )
 }
 
 /// The name of a load balancer whose Service gives it none.
 pub(super) fn default_name(service_uid: &str) -> String {
-    format!("k8s-service-{service_uid}")
+    format!("{DEFAULT_PREFIX}{service_uid}")
 }
 
 fn shown(balancer: &Balancer) -> String {
-    format!("{:?} ({})", balancer.name(), balancer.uuid)
-}
-
-/// Whether a load balancer has no parts but those that the Service wants.
-pub(super) fn fits(
-    balancer: &Balancer,
-    pools: &[Pool],
-    listeners: &[Listener],
-    desired: &Desired,
-) -> bool {
-    let wanted_pools: BTreeSet<&str> = desired
-        .pools
-        .iter()
-        .map(|pool| pool.spec.name.as_str())
-        .collect();
-    let wanted_places: BTreeSet<(&str, u16)> = desired
-        .pools
-        .iter()
-        .map(|pool| pool.listener.place())
-        .collect();
-    let is_here = |reference: &Option<super::super::api::Reference>| {
-        let uuid = reference.as_ref().map(|reference| &reference.uuid);
-        uuid == Some(&balancer.uuid)
-    };
-    let pools = pools.iter().filter(|pool| is_here(&pool.load_balancer));
-    let own: BTreeSet<&str> = pools.clone().map(|pool| pool.uuid.as_str()).collect();
-    let mut listeners = listeners.iter().filter(|listener| {
-        let pool = listener.pool.as_ref().map(|pool| pool.uuid.as_str());
-        is_here(&listener.load_balancer) || pool.is_some_and(|pool| own.contains(pool))
-    });
-    let has_wanted_pools = pools
-        .map(|pool| pool.name.as_deref())
-        .all(|name| name.is_some_and(|name| wanted_pools.contains(name)));
-    has_wanted_pools
-        && listeners.all(|listener| {
-            let place = listener.protocol.as_deref().zip(listener.protocol_port);
-            place.is_some_and(|place| wanted_places.contains(&place))
-        })
+    format!("{} ({})", balancer.name(), balancer.uuid)
 }
 
 #[cfg(test)]

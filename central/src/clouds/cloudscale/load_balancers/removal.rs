@@ -15,16 +15,16 @@ use super::super::NAME;
 use super::super::api::balancers::{self, Balancer};
 use super::apply::is_refusal;
 use super::observe::{Question, named};
-use super::ownership::{Selection, not_by_name};
+use super::ownership::{Selection, given_away, is_of_another_cluster, kept};
 use super::step::Step;
-use super::{Shared, assembly, requests};
+use super::{Shared, assembly, requests, turns_up};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::clouds::load_balancers::{
     Demand, Gate, Notice, PlannedStep, Prepared, Progress, Setback, Shown,
 };
 
 /// When to look again whether it is gone.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// A removal that is planned.
 pub(super) struct Removal {
@@ -42,7 +42,7 @@ impl Removal {
     /// [`CloudError`] unless it is certain what there is.
     pub(super) async fn prepare(shared: Arc<Shared>, demand: &Demand) -> Result<Self, CloudError> {
         let question = Question::of(demand);
-        let (targets, kept) = shared.removable(&question).await?;
+        let (targets, kept) = shared.removable(&question, demand).await?;
         let steps = targets.iter().map(|(uuid, name)| Step::DeleteBalancer {
             uuid: uuid.clone(),
             name: name.clone(),
@@ -51,14 +51,14 @@ impl Removal {
             step: step.to_string(),
             impact: step.impact(),
         });
-        let notices = kept.map(|why| Notice {
+        let notices = kept.into_iter().map(|why| Notice {
             reason: reasons::LOAD_BALANCER_KEPT,
             note: format!("Nothing is deleted in cloudscale.ch: {why}."),
             by_provider: false,
         });
         let shown = Shown {
             steps: steps.collect(),
-            notices: notices.into_iter().collect(),
+            notices: notices.collect(),
         };
         Ok(Self {
             shared,
@@ -69,32 +69,44 @@ impl Removal {
     }
 }
 
+/// Whose a load balancer is by the marks that it bears now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Marks {
+    /// The Service's.
+    Own,
+    /// Somebody else's, or nobody's.
+    Anothers,
+    /// It is not there any more.
+    Gone,
+}
+
 impl Shared {
-    /// What is provably a Service's own, and why nothing is if something might have been.
+    /// What is provably a Service's own, by UUID and name, and why other things stay that might have
+    /// been its: by a listing that is begun now, whatever is remembered.
     async fn removable(
         &self,
         question: &Question,
-    ) -> Result<(Vec<(String, String)>, Option<String>), CloudError> {
-        if let Some(known) = self.remembered(&question.uid, |_| false).await? {
-            let balancer = known.observed.balancer;
-            let mut targets = vec![(balancer.uuid, balancer.name)];
-            targets.extend(known.surplus);
-            return Ok((targets, None));
-        }
-        let listing = self.candidates(question).await?;
-        let targets = match question.select(&listing) {
+        demand: &Demand,
+    ) -> Result<(Vec<(String, String)>, Vec<String>), CloudError> {
+        let listing = self.listings.balancers(question.asked).await?;
+        let cluster = question.cluster.as_deref();
+        let (mut targets, stay) = match question.select(&listing) {
             Selection::Own { balancer, surplus } => {
                 let all = [balancer].into_iter().chain(surplus);
-                return Ok((all.map(named).collect(), None));
+                let (away, own): (Vec<_>, Vec<_>) =
+                    all.partition(|balancer| is_of_another_cluster(balancer, cluster));
+                let own = own.into_iter().map(named).collect();
+                return Ok((own, away.into_iter().map(given_away).collect()));
             }
-            Selection::Adopted(balancer) if question.claim.has_used(balancer) => {
-                return Ok((vec![named(balancer)], None));
+            Selection::Adopted(balancer) => return Ok((vec![named(balancer)], Vec::new())),
+            Selection::Unproven(balancer) => {
+                match self.is_proven(question, demand, balancer).await? {
+                    true => return Ok((vec![named(balancer)], Vec::new())),
+                    false => (Vec::new(), vec![kept(balancer)]),
+                }
             }
-            Selection::Adopted(balancer) | Selection::ByName(balancer) => {
-                (Vec::new(), Some(not_by_name(balancer)))
-            }
-            Selection::Refused(why) => (Vec::new(), Some(why)),
-            Selection::Nothing => (Vec::new(), None),
+            Selection::Refused(why) => (Vec::new(), vec![why]),
+            Selection::Nothing => (Vec::new(), Vec::new()),
         };
         let noted = question.claim.uuid.clone();
         let uuids = noted
@@ -102,21 +114,67 @@ impl Shared {
             .chain(self.memory.last_uuid(&question.uid));
         for uuid in uuids {
             let is_listed = listing.all.iter().any(|listed| listed.uuid == uuid);
-            if !is_listed && self.exists(&uuid).await? {
-                let what = format!("the listing of load balancers lacks {uuid}, which is there");
-                return Err(CloudError::new(NAME, ErrorKind::Malformed, what));
+            if is_listed || targets.iter().any(|(known, _)| *known == uuid) {
+                continue;
+            }
+            match self.unlisted(&uuid).await? {
+                Some(there) if question.claim.may_delete(&there, cluster) => {
+                    targets.push(named(&there));
+                }
+                Some(_) => {
+                    let what =
+                        format!("the listing of load balancers lacks {uuid}, which is there");
+                    return Err(CloudError::new(NAME, ErrorKind::Malformed, what));
+                }
+                None => {}
             }
         }
-        Ok(targets)
+        Ok((targets, stay))
     }
 
-    async fn exists(&self, uuid: &str) -> Result<bool, CloudError> {
-        if uuid::Uuid::try_parse(uuid).is_err() {
+    /// Whether one that an annotation names was the Service's, whose status has a host name instead of
+    /// addresses: by where it leads.
+    async fn is_proven(
+        &self,
+        question: &Question,
+        demand: &Demand,
+        balancer: &Balancer,
+    ) -> Result<bool, CloudError> {
+        if !question.claim.has_used_by_name(balancer) {
             return Ok(false);
         }
+        let machines = self.machines.find(&demand.nodes).await.machines;
+        let (observed, _) = self.observe(balancer, question.asked).await?;
+        Ok(question.claim.is_led_to(&observed, &machines))
+    }
+
+    /// Whose a load balancer is, read now.
+    ///
+    /// # Errors
+    /// [`CloudError`] unless the cloud says it.
+    pub(super) async fn marks(&self, uuid: &str, question: &Question) -> Result<Marks, CloudError> {
+        let cluster = question.cluster.as_deref();
         match self.status(uuid).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.is_not_found() => Ok(false),
+            Ok(listed) if listed.uuid == uuid && question.claim.may_delete(&listed, cluster) => {
+                Ok(Marks::Own)
+            }
+            Ok(_) => Ok(Marks::Anothers),
+            Err(error) if error.is_not_found() => Ok(Marks::Gone),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// One that a listing lacks, asked for by its UUID.
+    ///
+    /// # Errors
+    /// [`CloudError`] unless the cloud says whether it is there.
+    pub(super) async fn unlisted(&self, uuid: &str) -> Result<Option<Balancer>, CloudError> {
+        if uuid::Uuid::try_parse(uuid).is_err() {
+            return Ok(None);
+        }
+        match self.status(uuid).await {
+            Ok(there) => Ok(Some(there).filter(|there| there.uuid == uuid)),
+            Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -156,13 +214,20 @@ impl Shared {
         targets: &[(String, String)],
     ) -> Result<bool, CloudError> {
         for (uuid, _) in targets {
-            if self.exists(uuid).await? {
+            if self.unlisted(uuid).await?.is_some() {
                 return Ok(false);
             }
         }
         let listing = self.listings.balancers(Instant::now()).await?;
         let is_target = |listed: &Balancer| targets.iter().any(|(uuid, _)| *uuid == listed.uuid);
-        let is_own = matches!(question.select(&listing), Selection::Own { .. });
+        let cluster = question.cluster.as_deref();
+        let is_own = match question.select(&listing) {
+            Selection::Own { balancer, surplus } => {
+                let mut all = [balancer].into_iter().chain(surplus);
+                all.any(|balancer| !is_of_another_cluster(balancer, cluster))
+            }
+            _ => false,
+        };
         Ok(!is_own && !listing.all.iter().any(is_target))
     }
 }
@@ -178,6 +243,17 @@ impl Prepared for Removal {
         let _turn = self.shared.memory.turn(uid).lock_owned().await;
         let memory = &self.shared.memory;
         for (uuid, name) in &self.targets {
+            match self.shared.marks(uuid, &self.question).await? {
+                Marks::Own => memory.settled(uid),
+                Marks::Gone => continue,
+                Marks::Anothers => {
+                    memory.doubt(uid);
+                    return Ok(Progress::Wait {
+                        after: LOOK_AGAIN,
+                        what: format!("the load balancer {name} is another's by now"),
+                    });
+                }
+            }
             // Whatever becomes of it, it is looked for anew.
             let _write = memory.begin_write(uid);
             if !self.shared.delete(uuid, gate).await? {
@@ -186,6 +262,11 @@ impl Prepared for Removal {
                     what: format!("cloudscale.ch is at work on the load balancer {name}"),
                 });
             }
+        }
+        if self.targets.is_empty()
+            && let Some(left) = self.shared.unsettled(&self.question)
+        {
+            return Ok(turns_up(left));
         }
         let is_over =
             self.targets.is_empty() || self.shared.are_gone(&self.question, &self.targets).await?;

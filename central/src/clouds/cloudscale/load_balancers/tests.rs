@@ -11,7 +11,7 @@ use super::*;
 use crate::cloud_api::testing::{Cloud, Reply, connection, metrics};
 use crate::cloud_api::{ErrorKind, Limits};
 use crate::clouds::cloudscale::Config;
-use crate::clouds::load_balancers::{HealthTarget, Stop};
+use crate::clouds::load_balancers::{HealthTarget, Others, Stop};
 use crate::service_view::ServiceView;
 use project::Project;
 
@@ -113,8 +113,10 @@ fn demand(number: usize, nodes: usize) -> Demand {
     Demand {
         service: service(number, &Value::Null),
         nodes: (1..=nodes).map(node).collect(),
-        others: Vec::new(),
+        others: Others::default(),
         cluster: Some("cluster".to_owned()),
+        settle_time: std::time::Duration::from_secs(90),
+        may_take_over: false,
         health: HealthTarget::default(),
         endpoints: None,
     }
@@ -422,6 +424,59 @@ async fn it_is_removed_once_a_complete_listing_lacks_it() {
     assert_eq!(since(&cloud, before), ["GET /v1/load-balancers"]);
 }
 
+/// E15: what is remembered to be its own may be another's by now.
+#[tokio::test]
+async fn what_bears_anothers_marks_by_now_is_not_deleted() {
+    for given in [
+        json!({"mooring-service-uid": uid(9), "mooring-cluster": "cluster"}),
+        json!({"mooring-service-uid": uid(1), "mooring-cluster": "elsewhere"}),
+    ] {
+        let (project, cloud) = project(1).await;
+        let balancers = balancers(&cloud);
+        let uuid = made(&project, &balancers, &demand(1, 1)).await;
+        let prepared = balancers.prepare_removal(&demand(1, 1)).await.unwrap();
+        assert_eq!(prepared.shown().steps.len(), 1);
+        // Between the observation and the deletion.
+        project.set(&uuid, "tags", given.clone());
+        let end = prepared.carry_out(&Open::default()).await;
+        assert!(matches!(end, Ok(Progress::Wait { .. })), "{end:?}");
+        let prepared = balancers.prepare_removal(&demand(1, 1)).await.unwrap();
+        let kept = &prepared.shown().notices;
+        assert!(kept.len() == 1 && kept[0].note.contains(&uuid), "{kept:?}");
+        let end = prepared.carry_out(&Open::default()).await;
+        assert_eq!(end.unwrap(), Progress::Removed);
+        assert!(!cloud.lines().iter().any(|line| line.starts_with("DELETE")));
+        assert_eq!(project.of(BALANCERS)[0]["tags"], given);
+    }
+}
+
+/// E21: it was asked for, nobody knows how that ended, and no listing shows it.
+#[tokio::test]
+async fn what_was_asked_for_is_waited_for_before_another_is_made_or_all_counts_as_gone() {
+    let (project, cloud) = project(1).await;
+    let balancers = balancers(&cloud);
+    project.fail_once("POST", Reply::html().status(504));
+    let failed = ensure(&balancers, &demand(1, 1), &Open::default()).await;
+    assert!(matches!(failed, Err(Setback::Cloud(_))), "{failed:?}");
+    let waits = ensure(&balancers, &demand(1, 1), &Open::default()).await;
+    assert!(matches!(waits, Ok(Progress::Wait { .. })), "{waits:?}");
+    let waits = remove(&balancers, &demand(1, 1)).await;
+    assert!(matches!(waits, Ok(Progress::Wait { .. })), "{waits:?}");
+    // The next process knows it by the note alone.
+    let next = self::balancers(&cloud);
+    let mut noted = demand(1, 1);
+    let service = std::sync::Arc::make_mut(&mut noted.service);
+    service.creation_asked = Some(jiff::Timestamp::now().to_string());
+    let waits = ensure(&next, &noted, &Open::default()).await;
+    assert!(matches!(waits, Ok(Progress::Wait { .. })), "{waits:?}");
+    assert!(project.of(BALANCERS).is_empty());
+    // The stated time is over.
+    noted.settle_time = std::time::Duration::ZERO;
+    let made = ensure(&next, &noted, &Open::default()).await;
+    assert!(matches!(made, Ok(Progress::Wait { .. })), "{made:?}");
+    assert_eq!(project.of(BALANCERS).len(), 1);
+}
+
 /// Its UUID is noted on the Service, and the listing lacks what is there: it is no proof.
 #[tokio::test]
 async fn a_listing_without_what_is_there_proves_nothing() {
@@ -461,18 +516,21 @@ async fn orphans_are_deleted_by_their_marks_alone() {
     let orphans = balancers.orphans("cluster", &living).await.unwrap();
     let ids: Vec<_> = orphans.iter().map(|orphan| orphan.id.clone()).collect();
     assert_eq!(ids, [uid(1)]);
-    project.set(&uid(1), "tags", tags("alive", "cluster"));
-    let kept = balancers.remove_orphan(&orphans[0], &Open::default()).await;
-    assert!(matches!(kept, Err(Setback::Refused(_))));
+    let gate = Open::default();
+    for given in [tags("alive", "cluster"), tags("dead", "elsewhere")] {
+        project.set(&uid(1), "tags", given);
+        let kept = balancers.remove_orphan("cluster", &orphans[0], &gate).await;
+        assert!(matches!(kept, Err(Setback::Refused(_))));
+    }
     project.set(&uid(1), "tags", tags("dead", "cluster"));
     balancers
-        .remove_orphan(&orphans[0], &Open::default())
+        .remove_orphan("cluster", &orphans[0], &gate)
         .await
         .unwrap();
     assert_eq!(project.of(BALANCERS).len(), 3);
     project.clear();
     balancers
-        .remove_orphan(&orphans[0], &Open::default())
+        .remove_orphan("cluster", &orphans[0], &gate)
         .await
         .unwrap();
 }
@@ -489,8 +547,8 @@ async fn a_floating_ip_is_not_taken_from_another_service() {
     let (mut first, mut second) = (demand(1, 1), demand(2, 1));
     first.service = service(1, &asks);
     second.service = service(2, &asks);
-    first.others = vec![second.service.clone()];
-    second.others = vec![first.service.clone()];
+    first.others = [second.service.clone()].into_iter().collect();
+    second.others = [first.service.clone()].into_iter().collect();
     made(&project, &balancers, &first).await;
     let refused = ensure(&balancers, &second, &Open::default()).await;
     let Err(Setback::Refused(why)) = refused else {

@@ -86,9 +86,10 @@ impl Api {
         let servers: Vec<Server> = self.client.fetch(&request).await?;
         let mut ids: Vec<&str> = servers.iter().map(|server| server.id.as_str()).collect();
         ids.sort_unstable();
-        match ids.windows(2).find(|pair| pair.first() == pair.last()) {
-            Some(pair) => {
-                let problem = format!("two servers have the identifier {:?}", pair.first());
+        let mut pairs = ids.iter().zip(ids.iter().skip(1));
+        match pairs.find(|(one, next)| one == next) {
+            Some((id, _)) => {
+                let problem = format!("two servers have the identifier {id}");
                 Err(self.client.malformed(&request, &problem))
             }
             None => Ok(servers),

@@ -7,11 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use mooring_common::k8s::ObjectKey;
+use mooring_common::names::annotations;
 
 use super::super::model::{Block, BlockStatus, Holder, Network};
 use super::layout;
 use super::ownership::{Owned, Owner};
 use super::settings::Settings;
+use crate::clouds::load_balancers::TakeOver;
 
 /// A Service that is to have an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +24,8 @@ pub(super) struct Claimant {
     pub(super) created: i64,
     /// What this process has allotted to it.
     pub(super) given: Option<Ipv4Addr>,
-    /// What our record on it says.
+    /// What the record on it says. Whoever may write the Service may have written it: alone it is worth
+    /// no more than a wish for an address of our blocks.
     pub(super) recorded: Option<Ipv4Addr>,
     /// What its status says.
     pub(super) published: Option<Ipv4Addr>,
@@ -32,12 +35,22 @@ pub(super) struct Claimant {
     pub(super) home: Option<String>,
     /// Two complete listings have not had the block of its address.
     pub(super) lost: bool,
+    /// Whether it may have an address of a block that bears no mark of this cluster, although only its
+    /// annotations say that it is its own.
+    pub(super) may_take_over: bool,
 }
 
 impl Claimant {
     /// What it has by our own word.
     fn ours(&self) -> Option<Ipv4Addr> {
         self.given.or(self.recorded)
+    }
+
+    /// What is provably its own: this process has allotted it, or its status shows it as our record
+    /// does. Whoever may write a Service writes its annotations, and not its status.
+    pub(super) fn proven(&self) -> Option<Ipv4Addr> {
+        let confirmed = self.recorded.filter(|_| self.recorded == self.published);
+        self.given.or(confirmed)
     }
 
     /// What its user asks for, and we have not written.
@@ -300,6 +313,14 @@ impl<'a> Work<'a> {
             && !self.taken.contains_key(&address)
             && let Some(share) = self.gone(address)
         {
+            let share = match share {
+                Share::Untagged { block, .. }
+                    if claimant.proven() != Some(address) && !claimant.may_take_over =>
+                {
+                    Share::Refused(unproven(&claimant.key, address, &block))
+                }
+                share => share,
+            };
             return self.set(claimant, share);
         }
         match self.free() {
@@ -382,6 +403,17 @@ impl<'a> Work<'a> {
         self.result.doubles.extend(idle);
         self.result
     }
+}
+
+/// Why an address is not a Service's that nothing but an annotation says it has.
+fn unproven(key: &ObjectKey, address: Ipv4Addr, block: &str) -> String {
+    format!(
+        "the annotation {} says {address}, which is in the IP block {block}; that one does not bear the \
+         tags of this cluster, and the status of the Service does not show the address; take the \
+         annotation off, or {}",
+        annotations::ALLOCATED_ADDRESSES,
+        TakeOver::remedy(&key.namespace),
+    )
 }
 
 /// What a Service has of a block that is its own: what it has or asks for, else the third.

@@ -25,8 +25,9 @@ fn block(block: IpBlock) -> Result<Block, CloudError> {
         None if status == BlockStatus::Creating => no_addresses(),
         _ => {
             let problem = format!(
-                "the IP block {} has the addresses {:?}, which cannot be read",
-                block.id, block.cidr
+                "the IP block {} has the addresses {}, which cannot be read",
+                block.id,
+                block.cidr.as_deref().unwrap_or("(none)")
             );
             return Err(CloudError::new(NAME, ErrorKind::Malformed, problem));
         }

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use mooring_common::names::phoenixnap_tags as names;
+use tokio::time::Instant;
 
-use super::super::model::BlockStatus;
+use super::super::model::{Block, BlockStatus};
 use super::Shared;
 use super::cloud::Order;
 use super::memory::{Memory, POLL};
@@ -72,17 +73,24 @@ impl Shared {
                 if let Some(later) = Self::not_yet(memory, block, network) {
                     return Ok(later);
                 }
+                if self.read_again(memory, block).await?.is_none() {
+                    return Ok(Taken::LookAgain);
+                }
                 gate.before_write()?;
                 let answer = self.cloud.detach(network, block).await;
                 Self::in_network(memory, network, answer, gate, |memory| {
                     memory.detached(block, network);
                 })
             }
-            Step::Mark { block, tags, .. } => {
+            Step::Mark { block, .. } => {
                 // Another controller may have bought it, and never marked one.
                 if !memory.knows_tags(&[names::DELETE]) {
                     self.ensure_tags(memory, &[names::DELETE], gate).await?;
                 }
+                let Some(now) = self.read_again(memory, block).await? else {
+                    return Ok(Taken::LookAgain);
+                };
+                let tags = &ownership::marked(&now.tags);
                 gate.before_write()?;
                 let answer = self.cloud.set_tags(block, tags).await;
                 let busy = format!("the cloud is at work on the IP block {block}");
@@ -100,6 +108,9 @@ impl Shared {
                 }
             }
             Step::Release { block, .. } => {
+                if self.read_again(memory, block).await?.is_none() {
+                    return Ok(Taken::LookAgain);
+                }
                 gate.before_write()?;
                 match self.cloud.release(block).await {
                     Err(error) if error.kind == ErrorKind::Busy => {
@@ -120,6 +131,22 @@ impl Shared {
                 }
             }
         }
+    }
+
+    /// A block that is about to be taken from somebody, read now. `None`: it is not whose it was any more
+    /// by its tags, or gone; then nothing is done, and all is looked at anew.
+    async fn read_again(&self, memory: &mut Memory, id: &str) -> Result<Option<Block>, Setback> {
+        let cluster = self.cluster.id().await?;
+        let read = match self.cloud.block(id).await {
+            Err(error) if error.is_not_found() => None,
+            answer => Owned::of(answer?, &cluster),
+        };
+        let before = memory.owner(id);
+        let same = read.filter(|now| now.block.id == id && Some(&now.owner) == before);
+        if same.is_none() {
+            memory.expires();
+        }
+        Ok(same.map(|now| now.block))
     }
 
     /// A network takes one change after the other, and what has failed is not tried at once.
@@ -214,6 +241,10 @@ impl Shared {
             return Ok(Taken::LookAgain);
         };
         let cluster = self.cluster.id().await?;
+        if memory.purchased.is_some() {
+            // What was bought last may be listed by now, and then the next may be.
+            self.list(memory, Instant::now()).await?;
+        }
         let Some(ours) = memory.claim.take().filter(Ours::is_fresh) else {
             gate.before_write()?;
             gate.before_creation().await?;
@@ -254,7 +285,8 @@ impl Shared {
                 } else {
                     memory.expires();
                 }
-                self.purchases.settle(&*self.cluster, ours).await;
+                // Whoever leads next must not buy before a listing shows it.
+                memory.purchased = Some(ours);
                 Ok(Taken::Done)
             }
             Err(error) => {

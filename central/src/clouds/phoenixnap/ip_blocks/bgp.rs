@@ -40,6 +40,17 @@ pub(in crate::clouds::phoenixnap) struct Peers {
 /// Annotations of a Node; `None`: there is to be none.
 pub(super) type Annotations = BTreeMap<String, Option<String>>;
 
+/// What a Node was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Told {
+    /// The address that it peers from.
+    source: Ipv4Addr,
+    annotations: Annotations,
+}
+
+/// What Nodes were told, by UID: a Node that is made again under its name knows nothing of it.
+pub(super) type ToldNodes = BTreeMap<String, Told>;
+
 /// Of how many routers that a peer group no longer has, what Nodes were told is taken back. All peer
 /// groups have two today.
 const GONE: usize = 2;
@@ -80,16 +91,21 @@ pub(super) fn source(node: &NodeView) -> Option<Ipv4Addr> {
     public.find_map(|address| address.address.parse().ok())
 }
 
-/// What is to be written on which Nodes, by name: those that can peer, and do not say so yet.
-pub(super) fn missing(
+/// What is to be written on which Nodes: those that can peer, and do not say so yet.
+pub(super) fn missing<'a>(
     peers: &Peers,
-    nodes: &[Arc<NodeView>],
-    written: &BTreeMap<String, Annotations>,
-) -> BTreeMap<String, Annotations> {
+    nodes: &'a [Arc<NodeView>],
+    told: &ToldNodes,
+) -> Vec<(&'a NodeView, Told)> {
     let wanted = nodes.iter().filter_map(|node| {
-        let wanted = annotations(peers, source(node)?);
-        let is_written = written.get(&node.name) == Some(&wanted);
-        (!is_written && !node.deleting).then(|| (node.name.clone(), wanted))
+        let source = source(node)?;
+        let annotations = annotations(peers, source);
+        let wanted = Told {
+            source,
+            annotations,
+        };
+        let is_told = told.get(&node.uid) == Some(&wanted);
+        (!is_told && !node.deleting).then_some((&**node, wanted))
     });
     wanted.collect()
 }
@@ -109,11 +125,11 @@ impl Shared {
             return Ok(None);
         };
         let nodes = attendant.nodes();
-        let is_told = |node: &Arc<NodeView>| memory.annotated.contains_key(&node.name);
-        if nodes
-            .iter()
-            .all(|node| is_told(node) || source(node).is_none())
-        {
+        let is_told = |node: &Arc<NodeView>| {
+            let told = memory.annotated.get(&node.uid).map(|told| told.source);
+            told == source(node) || source(node).is_none()
+        };
+        if nodes.iter().all(is_told) {
             return Ok(None);
         }
         let location = self.settings.location.as_deref().unwrap_or_default();
@@ -131,11 +147,16 @@ impl Shared {
                 .await;
             return Ok(Some(AGAIN));
         };
-        for (name, wanted) in missing(&peers, &nodes, &memory.annotated) {
+        let is_there = |uid: &String| nodes.iter().any(|node| node.uid == *uid);
+        memory.annotated.retain(|uid, _| is_there(uid));
+        for (node, wanted) in missing(&peers, &nodes, &memory.annotated) {
             attendant.before_write()?;
-            self.cluster.annotate_node(&name, &wanted).await?;
+            let NodeView { name, uid, .. } = node;
+            self.cluster
+                .annotate_node(name, &wanted.annotations)
+                .await?;
             tracing::info!(node = name, "told a Node of its BGP peers");
-            memory.annotated.insert(name, wanted);
+            memory.annotated.insert(uid.clone(), wanted);
         }
         Ok(None)
     }
@@ -149,9 +170,9 @@ mod tests {
 
     use super::*;
 
-    fn node(name: &str, address: &str) -> Arc<NodeView> {
+    fn node(name: &str, uid: &str, address: &str) -> Arc<NodeView> {
         let node = json!({
-            "metadata": {"name": name},
+            "metadata": {"name": name, "uid": uid},
             "status": {"addresses": [{"type": "ExternalIP", "address": address}]},
         });
         let node: Node = serde_json::from_value(node).unwrap();
@@ -169,10 +190,20 @@ mod tests {
             is_ready: true,
             location: Some("PHX".to_owned()),
         };
-        let nodes = [node("a", "198.51.100.1"), node("v6", "2001:db8::1")];
-        let told = missing(&peers, &nodes, &BTreeMap::new());
-        assert_eq!(told.keys().collect::<Vec<_>>(), ["a"]);
-        let of_a: BTreeMap<_, _> = told["a"]
+        let nodes = [
+            node("a", "1", "198.51.100.1"),
+            node("v6", "2", "2001:db8::1"),
+        ];
+        let told = |peers: &Peers, nodes: &[Arc<NodeView>], before: &ToldNodes| {
+            let missing = missing(peers, nodes, before).into_iter();
+            missing
+                .map(|(node, told)| (node.uid.clone(), told))
+                .collect::<ToldNodes>()
+        };
+        let first = told(&peers, &nodes, &ToldNodes::new());
+        assert_eq!(first.keys().collect::<Vec<_>>(), ["1"]);
+        let of_a: BTreeMap<_, _> = first["1"]
+            .annotations
             .iter()
             .filter_map(|(k, v)| Some((k, v.as_ref()?)))
             .collect();
@@ -187,12 +218,21 @@ mod tests {
         ] {
             assert_eq!(of_a[&key.to_owned()], value, "{key}");
         }
-        assert!(missing(&peers, &nodes, &told).is_empty());
+        assert!(missing(&peers, &nodes, &first).is_empty());
+        // Made again under its name, or with another address.
+        for again in [
+            node("a", "3", "198.51.100.1"),
+            node("a", "1", "198.51.100.2"),
+        ] {
+            let uid = again.uid.clone();
+            let again = told(&peers, &[again], &first);
+            assert_eq!(again.keys().collect::<Vec<_>>(), [&uid]);
+        }
         let one = Peers {
             routers: vec![Ipv4Addr::new(169, 254, 247, 0)],
             ..peers
         };
-        let told = &missing(&one, &nodes, &told)["a"];
+        let told = &told(&one, &nodes, &first)["1"].annotations;
         assert!(told["phoenixnap.com/bgp-peers-0-peer-ip"].is_some());
         assert_eq!(told["phoenixnap.com/bgp-peers-1-peer-ip"], None);
     }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::super::api::Tag;
 use super::super::model::{Block, BlockStatus, Holder, Network};
-use super::bgp::Annotations;
+use super::bgp::ToldNodes;
 use super::ownership::{Owned, Owner};
 use super::purchase::Ours;
 use crate::cloud_api::{CloudError, ErrorKind};
@@ -62,8 +62,8 @@ pub(super) struct Memory {
     pub(super) surplus: BTreeMap<String, Instant>,
     /// What was last written as the L2Network.
     pub(super) segment: Option<Value>,
-    /// What was written on Nodes, by name.
-    pub(super) annotated: BTreeMap<String, Annotations>,
+    /// What was written on Nodes.
+    pub(super) annotated: ToldNodes,
     /// How often it is still to be said that there is room: whoever is being refused at that moment
     /// hears it the second time.
     pub(super) freed: u8,
@@ -71,6 +71,10 @@ pub(super) struct Memory {
     told: HashMap<String, Instant>,
     /// The right to buy, while this process has it.
     pub(super) claim: Option<Ours>,
+    /// The same, once used, until what was bought is listed.
+    pub(super) purchased: Option<Ours>,
+    /// What this process has bought and no listing has shown yet, and when.
+    pub(super) unlisted: Vec<(Owned, Instant)>,
 }
 
 /// What a listing says of an address that it does not have.
@@ -101,10 +105,12 @@ impl Memory {
             failed: HashMap::new(),
             surplus: BTreeMap::new(),
             segment: None,
-            annotated: BTreeMap::new(),
+            annotated: ToldNodes::new(),
             freed: 0,
             told: HashMap::new(),
             claim: None,
+            purchased: None,
+            unlisted: Vec::new(),
         }
     }
 
@@ -184,6 +190,7 @@ impl Memory {
 
     pub(super) fn bought(&mut self, owned: Owned) {
         self.purchase = Some((owned.block.id.clone(), Instant::now()));
+        self.unlisted.push((owned.clone(), Instant::now()));
         if let Some((blocks, _)) = &mut self.blocks {
             blocks.retain(|other| other.block.id != owned.block.id);
             blocks.push(owned);
@@ -219,12 +226,20 @@ impl Memory {
         }
         self.failed.remove(block);
         self.surplus.remove(block);
+        self.unlisted.retain(|(owned, _)| owned.block.id != block);
     }
 
     pub(super) fn block(&self, id: &str) -> Option<&Block> {
         let (blocks, _) = self.blocks.as_ref()?;
         let found = blocks.iter().find(|owned| owned.block.id == id);
         found.map(|owned| &owned.block)
+    }
+
+    /// Whose a block is, as far as that is known.
+    pub(super) fn owner(&self, id: &str) -> Option<&Owner> {
+        let (blocks, _) = self.blocks.as_ref()?;
+        let found = blocks.iter().find(|owned| owned.block.id == id);
+        found.map(|owned| &owned.owner)
     }
 
     /// Whether some block is to be given back.

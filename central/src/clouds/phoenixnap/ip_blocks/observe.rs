@@ -6,6 +6,7 @@ use mooring_common::names::phoenixnap_tags as tags;
 use tokio::time::Instant;
 
 use super::super::api::Tag;
+use super::super::may_not_exist;
 use super::super::model::Network;
 use super::super::setting::Setting;
 use super::Shared;
@@ -22,7 +23,7 @@ pub(super) fn claimant(service: &ServiceView, memory: &Memory) -> Claimant {
         .ingress
         .iter()
         .find_map(|entry| read(entry.ip.as_ref()));
-    Claimant {
+    let mut claimant = Claimant {
         key: service.key.clone(),
         uid: service.uid.clone(),
         created: service.created,
@@ -30,9 +31,14 @@ pub(super) fn claimant(service: &ServiceView, memory: &Memory) -> Claimant {
         recorded: read(service.allocated_addresses.as_ref()),
         published,
         asked: read(service.load_balancer_ip.as_ref()),
-        home: service.public_network.clone(),
+        home: None,
         lost: memory.lost.contains(&service.uid),
-    }
+        may_take_over: false,
+    };
+    // It is recorded together with the address, and as much worth.
+    let is_proven = claimant.proven().is_some();
+    claimant.home = service.public_network.clone().filter(|_| is_proven);
+    claimant
 }
 
 /// What of a Service cannot be understood.
@@ -104,7 +110,51 @@ impl Shared {
         let ours = listed
             .into_iter()
             .filter_map(|block| Owned::of(block, &cluster));
-        memory.listed(ours.collect(), begun);
+        let mut ours: Vec<Owned> = ours.collect();
+        self.add_unlisted(memory, &mut ours, &cluster).await?;
+        memory.listed(ours, begun);
+        if memory.unlisted.is_empty()
+            && let Some(ours) = memory.purchased.take()
+        {
+            self.purchases.settle(&*self.cluster, ours).await;
+        }
+        Ok(())
+    }
+
+    /// Adds what this process has bought and a listing does not show yet, as the cloud describes it when it
+    /// is asked for it alone. What it does not know either is believed in until `--creation-settle-time` has
+    /// passed.
+    async fn add_unlisted(
+        &self,
+        memory: &mut Memory,
+        listed: &mut Vec<Owned>,
+        cluster: &str,
+    ) -> Result<(), Setback> {
+        let is_listed = |id: &str| listed.iter().any(|owned| owned.block.id == id);
+        memory
+            .unlisted
+            .retain(|(owned, _)| !is_listed(&owned.block.id));
+        let mut gone = Vec::new();
+        for (owned, bought) in &memory.unlisted {
+            let id = &owned.block.id;
+            match self.cloud.block(id).await {
+                Ok(block) => match Owned::of(block, cluster) {
+                    Some(there) => listed.push(there),
+                    None => gone.push(id.clone()),
+                },
+                Err(error) if may_not_exist(&error) => {
+                    if bought.elapsed() < self.settings.settle_time {
+                        listed.push(owned.clone());
+                    } else {
+                        gone.push(id.clone());
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        memory
+            .unlisted
+            .retain(|(owned, _)| !gone.contains(&owned.block.id));
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 
 use tokio::time::Instant;
 
+use super::apply::Taken;
 use super::ownership::{Owned, Owner};
 use super::plan::mark;
 use super::{Shared, observe};
@@ -86,7 +87,12 @@ impl Shared {
                 orphan.id, orphan.name
             )));
         };
-        self.take(&mut memory, &mark(&owned.block), gate).await?;
+        let step = mark(&owned.block);
+        if self.take(&mut memory, &step, gate).await? != Taken::Done {
+            return Err(Setback::Refused(format!(
+                "{step}: not now; it will be done later"
+            )));
+        }
         self.untended.notify_one();
         Ok(())
     }

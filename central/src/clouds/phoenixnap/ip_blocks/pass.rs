@@ -141,9 +141,13 @@ impl Shared {
     }
 
     fn claimants(memory: &Memory, demand: &Demand) -> Vec<Claimant> {
-        let all = demand.others.iter().chain([&demand.service]);
-        all.map(|service| observe::claimant(service, memory))
-            .collect()
+        let others = demand.others.iter();
+        let others = others.map(|service| observe::claimant(service, memory));
+        let own = Claimant {
+            may_take_over: demand.may_take_over,
+            ..observe::claimant(&demand.service, memory)
+        };
+        others.chain([own]).collect()
     }
 
     fn next(&self, memory: &mut Memory, demand: &Demand) -> Next {

@@ -1,9 +1,9 @@
 //! The right to buy: one block at a time in a cluster, whoever believes to lead.
 //!
 //! Whoever is about to buy writes so into the cluster, by compare-and-swap, and looks for blocks once
-//! more before it buys. It takes the claim away when the cloud has answered. A claim that stays, since
-//! its process has died or had no answer, counts until whatever was sent must have arrived:
-//! [`SETTLE`] after it was first seen.
+//! more before it buys. It takes the claim away when the cloud has shown in a listing what was bought, or
+//! has refused. A claim that stays, since its process has died or had no answer, counts until whatever was
+//! sent must have arrived and be shown: `--creation-settle-time` after it was first seen.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -12,16 +12,15 @@ use tokio::time::Instant;
 
 use super::cluster::{Claim, Cluster, ClusterError};
 
-/// For how long a claim that stays keeps others from buying, at least as long as a purchase that
-/// nobody has heard of any more takes to show in a listing.
-pub(super) const SETTLE: Duration = Duration::from_secs(30);
 /// How soon after its claim a purchase is sent, or not at all.
 const FRESH: Duration = Duration::from_secs(5);
 
 /// The claims that this process has seen and made.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Purchases {
     identity: String,
+    /// For how long a claim that stays keeps others from buying.
+    settle_time: Duration,
     /// One that stood there, and since when that is known.
     seen: Mutex<Option<(String, Instant)>>,
 }
@@ -51,9 +50,10 @@ impl Ours {
 
 impl Purchases {
     /// `identity` is this process' name.
-    pub(super) fn new(identity: String) -> Self {
+    pub(super) fn new(identity: String, settle_time: Duration) -> Self {
         Self {
             identity,
+            settle_time,
             seen: Mutex::default(),
         }
     }
@@ -84,7 +84,7 @@ impl Purchases {
         }
     }
 
-    /// The cloud has answered: the next may buy. If that cannot be written, the next waits a while.
+    /// The cloud has refused, or shows what was bought: the next may buy. If that cannot be written, the next waits a while.
     pub(super) async fn settle(&self, cluster: &dyn Cluster, ours: Ours) {
         match cluster.swap_claim(&ours.claim, None).await {
             Ok(Some(_)) => return self.note(None),
@@ -107,7 +107,7 @@ impl Purchases {
     fn is_settled(&self, text: &str) -> bool {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         match &*seen {
-            Some((known, since)) if known == text => since.elapsed() >= SETTLE,
+            Some((known, since)) if known == text => since.elapsed() >= self.settle_time,
             _ => {
                 *seen = Some((text.to_owned(), Instant::now()));
                 false

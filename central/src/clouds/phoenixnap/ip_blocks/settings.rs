@@ -1,5 +1,7 @@
 //! What the configuration and the flags say of load balancers.
 
+use std::time::Duration;
+
 use super::super::ServiceConfig;
 use super::super::setting::Setting;
 
@@ -20,6 +22,8 @@ pub(in crate::clouds::phoenixnap) struct Settings {
     pub(in crate::clouds::phoenixnap) location_annotation: String,
     /// `--attach-nodes`: whether Nodes' servers are made members of the network.
     pub(in crate::clouds::phoenixnap) attaches_nodes: bool,
+    /// `--creation-settle-time`: for how long a block that was bought may be in no listing.
+    pub(in crate::clouds::phoenixnap) settle_time: Duration,
 }
 
 /// The prefix length of a block that one Service has for itself, as the Go controller buys it.
@@ -36,6 +40,7 @@ impl Settings {
             location: config.location.clone(),
             location_annotation: config.location_annotation.clone(),
             attaches_nodes: config.flags.attaches_nodes,
+            settle_time: config.flags.settle_time,
         })
     }
 

@@ -19,7 +19,7 @@ const REGULARLY: Duration = Duration::from_secs(300);
 pub(super) const AFTER_FAILURE: Duration = Duration::from_secs(15);
 
 impl Shared {
-    /// Gives back what is marked, for as long as it is polled.
+    /// Gives back what is marked, until this process is told to end.
     pub(super) async fn tend(&self, attendant: &dyn Attendant) {
         let mut due = Instant::now();
         let mut is_of_nodes = false;
@@ -38,6 +38,8 @@ impl Shared {
             // What was due for all of them stays due.
             due = if is_of_nodes { due.min(next) } else { next };
             is_of_nodes = tokio::select! {
+                biased;
+                () = attendant.ending() => return,
                 () = sleep_until(due) => false,
                 () = self.untended.notified() => false,
                 () = self.nodes_changed.notified() => true,

@@ -51,6 +51,9 @@ pub(crate) fn network() -> Network {
     }
 }
 
+/// For how long the cloud may take to show what was bought.
+pub(crate) const SETTLE: Duration = Duration::from_secs(30);
+
 pub(crate) fn settings(sharing: bool) -> Settings {
     Settings {
         setting: format!("kube-vip://{NETWORK}").parse::<Setting>().unwrap(),
@@ -60,6 +63,7 @@ pub(crate) fn settings(sharing: bool) -> Settings {
         location: None,
         location_annotation: "phoenixnap.com/ip-location".to_owned(),
         attaches_nodes: false,
+        settle_time: SETTLE,
     }
 }
 
@@ -456,15 +460,21 @@ impl Attendant for OpenGate {
     fn freed(&self) {
         *self.freed.lock().unwrap() += 1;
     }
+
+    async fn ending(&self) {
+        std::future::pending::<()>().await;
+    }
 }
 
 pub(crate) fn demand(service: &ServiceView, others: &[ServiceView]) -> Demand {
     let others = others.iter().filter(|other| other.uid != service.uid);
     Demand {
         service: Arc::new(service.clone()),
-        nodes: Vec::new(),
+        nodes: [].into(),
         others: others.cloned().map(Arc::new).collect(),
         cluster: None,
+        settle_time: std::time::Duration::from_secs(90),
+        may_take_over: false,
         health: HealthTarget::default(),
         endpoints: None,
     }

@@ -377,7 +377,7 @@ async fn a_claim_whose_process_has_died_is_taken_over_after_a_while() {
     world.provided(&blocks, "web").await;
     let took = begun.elapsed();
     assert!(
-        took >= purchase::SETTLE && took < purchase::SETTLE * 2,
+        took >= testing::SETTLE && took < testing::SETTLE * 2,
         "{took:?}"
     );
     assert_eq!(world.bought(), 1);
@@ -435,7 +435,7 @@ async fn an_orphan_is_a_block_whose_service_is_gone_and_marking_looks_at_its_tag
         let block = account.blocks.get_mut("b1").unwrap();
         std::mem::take(&mut block.tags)
     };
-    let kept = blocks.remove_orphan(&orphans[0], &gate).await;
+    let kept = blocks.remove_orphan("cluster", &orphans[0], &gate).await;
     assert!(matches!(kept, Err(Setback::Refused(_))), "{kept:?}");
     world
         .cloud
@@ -446,7 +446,10 @@ async fn an_orphan_is_a_block_whose_service_is_gone_and_marking_looks_at_its_tag
         .get_mut("b1")
         .unwrap()
         .tags = tags;
-    blocks.remove_orphan(&orphans[0], &gate).await.unwrap();
+    blocks
+        .remove_orphan("cluster", &orphans[0], &gate)
+        .await
+        .unwrap();
     world.removed(&blocks, "kept").await;
     world.tended(&blocks).await;
 }

@@ -2,10 +2,18 @@
 
 use std::net::IpAddr;
 
-use mooring_common::address_range::AddressRange;
 use mooring_common::k8s::ObjectKey;
 
-use super::{Family, Held, Pool, Request, State, Unavailable};
+use super::{Family, Held, Namespace, Pool, Request, State, Unavailable};
+
+/// What a pool lacks.
+#[derive(Clone, Copy)]
+enum Lack {
+    /// A free address of this family.
+    Address(Family),
+    /// Room for the namespace, which may have so many.
+    Room(u32),
+}
 
 impl State {
     pub(super) fn find(
@@ -24,11 +32,20 @@ impl State {
             });
         }
         let mut lacking = Family::V4;
+        let mut full = None;
         for pool in &pools {
             match self.find_in(pool, key, request, current) {
                 Ok(held) => return Ok(held),
-                Err(family) => lacking = family,
+                Err(Lack::Address(family)) => lacking = family,
+                Err(Lack::Room(max)) => full = full.or(Some((pool.name.clone(), max))),
             }
+        }
+        if let Some((pool, max)) = full {
+            return Err(Unavailable::NamespaceFull {
+                namespace: key.namespace.clone(),
+                pool,
+                max,
+            });
         }
         Err(Unavailable::Exhausted {
             family: match lacking {
@@ -57,6 +74,12 @@ impl State {
             });
         }
         for address in &request.addresses {
+            if let Some(why) = self.reserved(*address) {
+                return Err(Unavailable::Reserved {
+                    address: *address,
+                    why,
+                });
+            }
             if !named.iter().any(|pool| pool.contains(*address)) {
                 return Err(Unavailable::Outside { address: *address });
             }
@@ -70,21 +93,34 @@ impl State {
                 _ => {}
             }
         }
-        let all = |pool: &&Pool| pool.has_all(&request.addresses);
-        Ok(named.into_iter().filter(all).collect())
+        let fit: Vec<&Pool> = named
+            .into_iter()
+            .filter(|pool| pool.has_all(&request.addresses))
+            .collect();
+        let (allowed, refused): (Vec<&Pool>, Vec<&Pool>) = fit
+            .into_iter()
+            .partition(|pool| pool.allows(&request.namespace));
+        if allowed.is_empty() && !refused.is_empty() {
+            return Err(not_allowed(key, &request.namespace, &refused));
+        }
+        Ok(allowed)
     }
 
-    /// One address of each family, or the family that is lacking.
+    /// One address of each family, or what is lacking.
     fn find_in(
         &self,
         pool: &Pool,
         key: &ObjectKey,
         request: &Request,
         current: Option<&Held>,
-    ) -> Result<Held, Family> {
+    ) -> Result<Held, Lack> {
         let mut addresses = Vec::new();
         let mut lacking = None;
         for family in &request.families {
+            if let Some(max) = self.exceeded(pool, key, addresses.len() + 1) {
+                lacking = lacking.or(Some(Lack::Room(max)));
+                continue;
+            }
             let of_family = |a: &&IpAddr| Family::of(**a) == *family;
             let asked = request.addresses.iter().find(of_family);
             let kept = current
@@ -97,11 +133,11 @@ impl State {
                 .or_else(|| self.next_free(pool, *family))
             {
                 Some(address) => addresses.push(address),
-                None => lacking = Some(*family),
+                None => lacking = Some(Lack::Address(*family)),
             }
         }
         match lacking {
-            Some(family) if request.all_families || addresses.is_empty() => Err(family),
+            Some(lack) if request.all_families || addresses.is_empty() => Err(lack),
             _ => Ok(Held {
                 pool: pool.name.clone(),
                 addresses,
@@ -109,25 +145,40 @@ impl State {
         }
     }
 
+    /// The greatest number of addresses of the pool that the namespace may have, if the Service would
+    /// exceed it with so many.
+    pub(super) fn exceeded(&self, pool: &Pool, key: &ObjectKey, wanted: usize) -> Option<u32> {
+        let max = pool.max_per_namespace?;
+        let others = self.held.iter().filter(|(other, held)| {
+            other.namespace == key.namespace && *other != key && held.pool == pool.name
+        });
+        let held: usize = others.map(|(_, held)| held.addresses.len()).sum();
+        (held + wanted > usize::try_from(max).unwrap_or(usize::MAX)).then_some(max)
+    }
+
     /// The first address that was never given out, else the one that came back longest ago.
     fn next_free(&self, pool: &Pool, family: Family) -> Option<IpAddr> {
-        let mut oldest: Option<(u64, IpAddr)> = None;
-        let ranges = pool
-            .ranges
-            .iter()
-            .filter(|range| Family::of(range.first()) == family);
-        for address in ranges.flat_map(AddressRange::iter) {
-            if pool.unusable.contains(&address) || self.by_address.contains_key(&address) {
-                continue;
-            }
-            match self.released.get(&address) {
-                None => return Some(address),
-                Some(at) if oldest.is_none_or(|(oldest, _)| *at < oldest) => {
-                    oldest = Some((*at, address));
-                }
-                Some(_) => {}
-            }
-        }
-        oldest.map(|(_, address)| address)
+        let ranges = pool.ranges.iter();
+        let mut ranges = ranges.filter(|range| Family::of(range.first()) == family);
+        let fresh = ranges.find_map(|range| self.fresh.get(range)?.next());
+        let is_free = |address: &&IpAddr| {
+            Family::of(**address) == family
+                && pool.contains(**address)
+                && !self.is_reserved(**address)
+        };
+        fresh.or_else(|| self.by_release.values().find(is_free).copied())
+    }
+}
+
+fn not_allowed(key: &ObjectKey, namespace: &Namespace, refused: &[&Pool]) -> Unavailable {
+    let pools = refused.iter().map(|pool| pool.name.clone()).collect();
+    let name = key.namespace.clone();
+    match namespace {
+        Namespace::Known(_) => Unavailable::NotAllowed {
+            namespace: name,
+            pools,
+        },
+        Namespace::Absent => Unavailable::NamespaceAbsent { namespace: name },
+        Namespace::NotListed => Unavailable::NamespacesNotListed { pools },
     }
 }

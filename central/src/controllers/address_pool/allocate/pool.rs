@@ -1,53 +1,62 @@
 //! Where addresses come from.
 
-use std::collections::HashSet;
 use std::net::IpAddr;
 
-use ipnet::IpNet;
+use kube::core::{Selector, SelectorExt as _};
 use mooring_common::address_range::AddressRange;
 use mooring_common::l2_network::Segment;
 
+use super::Namespace;
+
 /// Where addresses come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Pool {
     /// The L2Network's name, or what a pool without one is called.
     pub name: String,
     /// Its addresses.
     pub ranges: Vec<AddressRange>,
-    /// Those that no Service can have: routers, and the first and last address of an IPv4 subnet.
-    pub unusable: HashSet<IpAddr>,
+    /// Which namespaces may have some of them; `None`: all.
+    pub allowed_namespaces: Option<Selector>,
+    /// How many of them one namespace may have.
+    pub max_per_namespace: Option<u32>,
 }
 
 impl Pool {
+    /// A pool for everybody.
+    #[must_use]
+    pub fn new(name: impl Into<String>, ranges: Vec<AddressRange>) -> Self {
+        Self {
+            name: name.into(),
+            ranges,
+            allowed_namespaces: None,
+            max_per_namespace: None,
+        }
+    }
+
     /// The addresses of an L2Network.
     #[must_use]
     pub fn of(segment: &Segment) -> Self {
-        let mut unusable = HashSet::new();
-        for (subnet, gateway) in &segment.subnets {
-            unusable.extend(gateway);
-            match subnet {
-                IpNet::V4(v4) if v4.prefix_len() < 31 => {
-                    unusable.insert(v4.network().into());
-                    unusable.insert(v4.broadcast().into());
-                }
-                IpNet::V4(_) => {}
-                IpNet::V6(v6) => {
-                    unusable.insert(v6.network().into());
-                }
-            }
-        }
         Self {
-            name: segment.name.clone(),
-            ranges: segment.ranges.clone(),
-            unusable,
+            allowed_namespaces: segment.allowed_namespaces.clone(),
+            max_per_namespace: segment.max_addresses_per_namespace,
+            ..Self::new(segment.name.as_str(), segment.ranges.clone())
         }
     }
 
     pub(super) fn contains(&self, address: IpAddr) -> bool {
-        self.ranges.iter().any(|range| range.contains(address)) && !self.unusable.contains(&address)
+        self.ranges.iter().any(|range| range.contains(address))
     }
 
     pub(super) fn has_all(&self, addresses: &[IpAddr]) -> bool {
         addresses.iter().all(|address| self.contains(*address))
+    }
+
+    /// Whether the namespace may have addresses of it; one whose labels are not known may not.
+    pub(super) fn allows(&self, namespace: &Namespace) -> bool {
+        match (&self.allowed_namespaces, namespace) {
+            (None, _) => true,
+            (Some(selector), Namespace::Known(labels)) => selector.matches(labels),
+            (Some(_), Namespace::NotListed | Namespace::Absent) => false,
+        }
     }
 }

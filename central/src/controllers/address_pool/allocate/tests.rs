@@ -1,19 +1,17 @@
 use super::*;
-use mooring_common::l2_network::Segment;
+use mooring_common::l2_network::{self, Segment};
 use proptest::prelude::*;
 
 fn pool(name: &str, ranges: &[&str]) -> Pool {
-    let ranges = ranges.iter().map(|text| text.parse().unwrap()).collect();
-    Pool {
-        name: name.into(),
-        ranges,
-        unusable: HashSet::new(),
-    }
+    Pool::new(
+        name,
+        ranges.iter().map(|text| text.parse().unwrap()).collect(),
+    )
 }
 
 fn allocations(pools: &[Pool]) -> Allocations {
     let allocations = Allocations::default();
-    allocations.set_pools(pools.to_vec(), HashSet::new());
+    allocations.set_pools(pools.to_vec(), HashSet::new(), HashMap::new());
     allocations
 }
 
@@ -124,7 +122,7 @@ fn what_was_recorded_comes_back_unless_another_has_it() {
 fn what_is_held_stays_whatever_becomes_of_the_network() {
     let all = allocations(&[pool("lan", &["192.0.2.8/30"])]);
     let before = all.allocate(&key("a"), &v4(), None).unwrap();
-    all.set_pools(vec![], HashSet::from(["lan".into()]));
+    all.set_pools(vec![], HashSet::from(["lan".into()]), HashMap::new());
     assert_eq!(all.allocate(&key("a"), &v4(), None), Ok(before));
     assert_eq!(
         all.allocate(&key("b"), &v4(), None),
@@ -168,7 +166,12 @@ fn routers_and_broadcast_addresses_are_never_given_out() {
             },
         }))
         .unwrap();
-    let all = allocations(&[Pool::of(&Segment::try_from(&network).unwrap())]);
+    let segment = Segment::try_from(&network).unwrap();
+    let all = Allocations::default();
+    let reserved = segment
+        .reserved()
+        .map(|(address, why)| (address, ("lan".to_owned(), why)));
+    all.set_pools(vec![Pool::of(&segment)], HashSet::new(), reserved.collect());
     let given: Vec<_> = (0..5)
         .map(|i| {
             all.allocate(&key(&i.to_string()), &v4(), None)
@@ -214,6 +217,7 @@ fn claim(name: &str, recorded: Option<Held>, status: &[&str]) -> Claim {
         key: key(name),
         recorded,
         status: held("", status).addresses,
+        namespace: Namespace::NotListed,
     }
 }
 
@@ -259,14 +263,201 @@ fn a_network_that_gets_another_name_keeps_its_services() {
     all.allocate(&key("a"), &v4(), None).unwrap();
     let new = vec![pool("new", &["192.0.2.0/24"])];
     let both = HashSet::from(["old".to_owned(), "new".to_owned()]);
-    all.set_pools(new.clone(), both);
+    all.set_pools(new.clone(), both, HashMap::new());
     let kept = all.allocate(&key("a"), &v4(), None);
     assert_eq!(
         kept,
         Ok(held("old", &["192.0.2.8"])),
         "old is there, though not ready"
     );
-    all.set_pools(new, HashSet::from(["new".to_owned()]));
+    all.set_pools(new, HashSet::from(["new".to_owned()]), HashMap::new());
     let renamed = all.allocate(&key("a"), &v4(), None);
     assert_eq!(renamed, Ok(held("new", &["192.0.2.8"])));
+}
+
+#[test]
+fn a_record_that_the_status_does_not_confirm_is_a_wish() {
+    let all = allocations(&[pool("lan", &["192.0.2.8/30"])]);
+    let gateway = "192.0.2.8".parse().unwrap();
+    let reserved = [(gateway, ("lan".to_owned(), l2_network::Reserved::Router))];
+    let pools = vec![pool("lan", &["192.0.2.8/30"])];
+    all.set_pools(pools, HashSet::new(), reserved.into());
+    all.node_changed("n1", &[], &["192.0.2.9".parse().unwrap()]);
+    for (name, address) in [
+        ("router", "192.0.2.8"),
+        ("node", "192.0.2.9"),
+        ("outside", "169.254.169.254"),
+        ("wiped", "192.0.2.11"),
+    ] {
+        all.seed(&[claim(name, Some(held("lan", &[address])), &[])]);
+    }
+    assert_eq!(all.held(&key("wiped")), Some(held("lan", &["192.0.2.11"])));
+    for name in ["router", "node", "outside"] {
+        assert_eq!(all.held(&key(name)), None, "{name}");
+    }
+    // Not even if the status says the same.
+    for address in ["192.0.2.8", "192.0.2.9"] {
+        all.seed(&[claim("both", Some(held("lan", &[address])), &[address])]);
+        assert_eq!(all.held(&key("both")), None, "{address}");
+    }
+    // But what is in no range any more stays.
+    let outside = held("gone", &["198.51.100.7"]);
+    all.seed(&[claim("kept", Some(outside.clone()), &["198.51.100.7"])]);
+    assert_eq!(all.held(&key("kept")), Some(outside));
+    let given = all.allocate(&key("router"), &v4(), Some(&held("lan", &["192.0.2.8"])));
+    assert_eq!(given, Ok(held("lan", &["192.0.2.10"])));
+}
+
+#[test]
+fn what_is_reserved_is_refused_and_told_of_who_holds_it() {
+    let all = allocations(&[pool("lan", &["192.0.2.8/30"])]);
+    all.node_changed("n1", &[], &["192.0.2.8".parse().unwrap()]);
+    let refused = all
+        .allocate(&key("a"), &asking("192.0.2.8"), None)
+        .unwrap_err();
+    assert!(
+        refused.to_string().contains("an address of Node n1"),
+        "{refused}"
+    );
+    let before = all.allocate(&key("a"), &v4(), None).unwrap();
+    assert_eq!(
+        (before.clone(), all.conflict(&key("a"))),
+        (held("lan", &["192.0.2.9"]), None)
+    );
+    let holders = all.node_changed("n2", &[], &before.addresses);
+    assert_eq!(holders, [key("a")]);
+    assert_eq!(
+        all.allocate(&key("a"), &v4(), None),
+        Ok(before.clone()),
+        "it stays"
+    );
+    assert!(
+        all.conflict(&key("a"))
+            .unwrap()
+            .1
+            .to_string()
+            .contains("Node n2")
+    );
+    all.node_changed("n2", &before.addresses, &[]);
+    assert_eq!(all.conflict(&key("a")), None);
+}
+
+fn in_namespace(team: &str) -> Request {
+    let labels = BTreeMap::from([("team".to_owned(), team.to_owned())]);
+    Request {
+        namespace: Namespace::Known(labels),
+        ..v4()
+    }
+}
+
+fn of_team(name: &str, ranges: &[&str], team: &str) -> Pool {
+    let selector = std::iter::once(("team".to_owned(), team.to_owned())).collect();
+    Pool {
+        allowed_namespaces: Some(selector),
+        ..pool(name, ranges)
+    }
+}
+
+#[test]
+fn a_namespace_gets_addresses_of_the_networks_that_select_it() {
+    let all = allocations(&[
+        of_team("a-red", &["192.0.2.8/31"], "red"),
+        pool("open", &["198.51.100.8/31"]),
+    ]);
+    let red = all.allocate(&key("red"), &in_namespace("red"), None);
+    assert_eq!(red, Ok(held("a-red", &["192.0.2.8"])));
+    for request in [in_namespace("blue"), v4()] {
+        let other = all.allocate(&key("other"), &request, None);
+        assert_eq!(other, Ok(held("open", &["198.51.100.8"])));
+    }
+    let named = Request {
+        pool: Some("a-red".into()),
+        ..in_namespace("blue")
+    };
+    let by_address = Request {
+        addresses: vec!["192.0.2.9".parse().unwrap()],
+        ..in_namespace("blue")
+    };
+    for request in [named.clone(), by_address] {
+        let refused = all.allocate(&key("late"), &request, None).unwrap_err();
+        assert!(
+            matches!(refused, Unavailable::NotAllowed { .. }),
+            "{refused}"
+        );
+    }
+    let unknown = Request {
+        namespace: Namespace::NotListed,
+        ..named
+    };
+    let refused = all.allocate(&key("late"), &unknown, None).unwrap_err();
+    assert!(
+        refused.to_string().contains("cannot list Namespaces"),
+        "{refused}"
+    );
+    // A wish is no way around it.
+    let wish = held("a-red", &["192.0.2.9"]);
+    let given = all.allocate(&key("late"), &in_namespace("blue"), Some(&wish));
+    assert_eq!(given, Ok(held("open", &["198.51.100.9"])));
+    // What it has stays when it is not selected any more.
+    let kept = all.allocate(&key("red"), &in_namespace("blue"), None);
+    assert_eq!(kept, Ok(held("a-red", &["192.0.2.8"])));
+}
+
+#[test]
+fn a_namespace_has_no_more_addresses_than_it_may() {
+    let limited = |max| Pool {
+        max_per_namespace: Some(max),
+        ..pool("lan", &["192.0.2.8/29", "2001:db8::10/124"])
+    };
+    let all = allocations(&[limited(2)]);
+    let both = |all_families| Request {
+        families: vec![Family::V4, Family::V6],
+        all_families,
+        ..Request::default()
+    };
+    all.allocate(&key("a"), &v4(), None).unwrap();
+    let refused = all.allocate(&key("b"), &both(true), None).unwrap_err();
+    assert!(
+        refused.may_pass() && refused.to_string().contains("permits (2)"),
+        "{refused}"
+    );
+    let one = all.allocate(&key("b"), &both(false), None);
+    assert_eq!(
+        one,
+        Ok(held("lan", &["192.0.2.9"])),
+        "as many as there is room for"
+    );
+    all.allocate(&key("c"), &v4(), None).unwrap_err();
+    let elsewhere = ObjectKey::new("other", "c");
+    all.allocate(&elsewhere, &v4(), None).unwrap();
+    all.set_pools(vec![limited(1)], HashSet::new(), HashMap::new());
+    for name in ["a", "b"] {
+        let stays = all.held(&key(name)).unwrap();
+        assert_eq!(all.allocate(&key(name), &v4(), None), Ok(stays));
+    }
+    all.release(&key("a"));
+    all.allocate(&key("c"), &v4(), None).unwrap_err();
+    all.release(&key("b"));
+    all.allocate(&key("c"), &v4(), None).unwrap();
+}
+
+/// How many addresses are looked at for each of so many Services.
+fn looks_for_each(services: usize) -> f64 {
+    let allocations = allocations(&[pool("lan", &["10.0.0.0/16"])]);
+    for number in 0..services {
+        let key = key(&format!("web-{number}"));
+        allocations.allocate(&key, &v4(), None).unwrap();
+    }
+    let state = allocations.lock();
+    let looks: usize = state.fresh.values().map(|fresh| fresh.looks).sum();
+    let each = looks as f64 / services as f64;
+    println!("{services:>6} Services: {each:>5.1} addresses looked at for each");
+    each
+}
+
+#[test]
+fn an_address_costs_the_same_whether_many_or_few_have_one() {
+    let (few, many) = (looks_for_each(100), looks_for_each(5_000));
+    assert!(few >= 1.0, "or this test sees nothing");
+    assert!(many <= 1.5 * few, "{few} became {many}");
 }

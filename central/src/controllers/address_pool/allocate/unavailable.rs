@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use mooring_common::k8s::ObjectKey;
 
+use super::Reserved;
+
 /// Why a Service gets no address, with what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
@@ -32,6 +34,58 @@ pub enum Unavailable {
     Outside {
         /// The address.
         address: IpAddr,
+    },
+    /// An address asked for can be no Service's.
+    #[error(
+        "the requested address {address} is {why}, which no Service can have; ask for another one"
+    )]
+    Reserved {
+        /// The address.
+        address: IpAddr,
+        /// Whose it is.
+        why: Reserved,
+    },
+    /// The namespace may have no address of these pools.
+    #[error(
+        "spec.allowedNamespaces of L2Network {} does not select the namespace {namespace}; ask for \
+         another network in the annotation mooring.dev/l2-network, or have whoever manages the \
+         L2Network select the namespace by its labels", pools.join(", ")
+    )]
+    NotAllowed {
+        /// The namespace.
+        namespace: String,
+        /// The pools that could have served it.
+        pools: Vec<String>,
+    },
+    /// The same cannot be known.
+    #[error(
+        "spec.allowedNamespaces of L2Network {} selects namespaces by their labels, and central \
+         cannot list Namespaces; give it get, list and watch on them, as the ClusterRole \
+         mooring-central of the chart does", pools.join(", ")
+    )]
+    NamespacesNotListed {
+        /// The pools that could have served it.
+        pools: Vec<String>,
+    },
+    /// The namespace is so new that its labels are not known.
+    #[error("the labels of the namespace {namespace} are not known yet")]
+    NamespaceAbsent {
+        /// The namespace.
+        namespace: String,
+    },
+    /// The namespace has all that it may have.
+    #[error(
+        "the namespace {namespace} has as many addresses of L2Network {pool} as its \
+         spec.maxAddressesPerNamespace permits ({max}); delete a Service there that needs none, or \
+         have it raised"
+    )]
+    NamespaceFull {
+        /// The namespace.
+        namespace: String,
+        /// The pool.
+        pool: String,
+        /// How many it may have.
+        max: u32,
     },
     /// An address asked for is another Service's.
     #[error("the requested address {address} is held by Service {by}; ask for another one")]
@@ -65,10 +119,19 @@ pub enum Unavailable {
 }
 
 impl Unavailable {
+    /// Whether it will be over in a moment, without anybody's doing, and need not be told.
+    #[must_use]
+    pub const fn is_momentary(&self) -> bool {
+        matches!(self, Self::NamespaceAbsent { .. })
+    }
+
     /// Whether another Service's deletion can change it.
     #[must_use]
     pub const fn may_pass(&self) -> bool {
-        matches!(self, Self::Taken { .. } | Self::Exhausted { .. })
+        matches!(
+            self,
+            Self::Taken { .. } | Self::Exhausted { .. } | Self::NamespaceFull { .. }
+        )
     }
 }
 

@@ -8,6 +8,7 @@ use mooring_common::k8s::{Cache, EventKind, Events, ObjectKey};
 use mooring_common::names::components;
 use mooring_common::node_view::NodeView;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use crate::controllers::Context;
 use crate::controllers::service::{Failure, api};
@@ -23,13 +24,28 @@ pub(super) enum Reporter {
     Provider,
 }
 
-/// The cluster. What is not `fresh` is from the caches.
+/// How many changes there have been.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Changes {
+    /// Of Nodes.
+    pub(super) nodes: u64,
+    /// Of Services.
+    pub(super) services: u64,
+}
+
+/// The cluster. What is not `fresh` is from the caches. Patches and Events record what was done, and
+/// are still made while this process ends.
 #[async_trait]
 pub(super) trait Cluster: Send + Sync {
     fn service(&self, key: &ObjectKey) -> Option<Arc<ServiceView>>;
     fn services(&self) -> Vec<Arc<ServiceView>>;
     fn nodes(&self) -> Vec<Arc<NodeView>>;
+    /// As long as this is the same, so are all Nodes and all Services, if this is asked first.
+    fn changes(&self) -> Changes;
+    /// Asked before every write in the cloud.
     fn leads(&self) -> Result<(), NotLeading>;
+    /// Cancelled when this process is told to end.
+    fn ending(&self) -> CancellationToken;
     async fn fresh(&self, key: &ObjectKey) -> Result<Option<ServiceView>, kube::Error>;
     async fn fresh_all(&self) -> Result<Vec<ServiceView>, kube::Error>;
     async fn patch(&self, key: &ObjectKey, operations: Vec<Value>) -> Result<ServiceView, Failure>;
@@ -89,8 +105,19 @@ impl Cluster for RealCluster {
         all.map(|(_, node)| node).collect()
     }
 
+    fn changes(&self) -> Changes {
+        Changes {
+            nodes: self.context.nodes.changes(),
+            services: self.services.changes(),
+        }
+    }
+
     fn leads(&self) -> Result<(), NotLeading> {
         self.context.leadership.check()
+    }
+
+    fn ending(&self) -> CancellationToken {
+        self.context.leadership.ending()
     }
 
     async fn fresh(&self, key: &ObjectKey) -> Result<Option<ServiceView>, kube::Error> {
@@ -102,7 +129,7 @@ impl Cluster for RealCluster {
     }
 
     async fn patch(&self, key: &ObjectKey, operations: Vec<Value>) -> Result<ServiceView, Failure> {
-        self.leads()?;
+        self.context.leadership.check_record()?;
         api::patch(&self.context.client, key, operations).await
     }
 
@@ -111,7 +138,7 @@ impl Cluster for RealCluster {
         key: &ObjectKey,
         operations: Vec<Value>,
     ) -> Result<ServiceView, Failure> {
-        self.leads()?;
+        self.context.leadership.check_record()?;
         api::patch_itself(&self.context.client, key, operations).await
     }
 

@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use mooring_common::work_queue::has_time;
 use tokio::time::Instant;
 
 use super::CloudServices;
+use super::status::note;
 use crate::clouds::load_balancers::{Gate, Stop};
-use crate::controllers::service::Queue;
+use crate::controllers::service::{Failure, Queue};
 use crate::service_view::ServiceView;
 
 /// How long one pass over a Service writes. It goes on after the others that wait.
@@ -32,17 +34,26 @@ pub(super) struct PassGate<'a> {
     queue: &'a Queue,
     service: Arc<ServiceView>,
     aim: Aim,
+    /// When the whole pass began, and when its writes did.
+    pass_begun: Instant,
     begun: Instant,
     writes: AtomicUsize,
 }
 
 impl<'a> PassGate<'a> {
-    pub(super) fn new(services: &'a CloudServices, service: Arc<ServiceView>, aim: Aim) -> Self {
+    /// For a pass that began then.
+    pub(super) fn new(
+        services: &'a CloudServices,
+        service: Arc<ServiceView>,
+        aim: Aim,
+        pass_begun: Instant,
+    ) -> Self {
         Self {
             services,
             queue: &services.queue,
             service,
             aim,
+            pass_begun,
             begun: Instant::now(),
             writes: AtomicUsize::new(0),
         }
@@ -75,6 +86,9 @@ impl Gate for PassGate<'_> {
         if !self.still_holds(now.as_deref()) {
             return Err(Stop::Changed);
         }
+        if !has_time(self.pass_begun.elapsed()) {
+            return Err(Stop::MakeWay);
+        }
         let is_late = self.begun.elapsed() >= BUDGET;
         let is_in_the_way = self.aim == Aim::FollowNodes && self.queue.is_busy();
         if self.has_written() && (is_late || is_in_the_way) {
@@ -90,6 +104,22 @@ impl Gate for PassGate<'_> {
             Ok(())
         } else {
             Err(Stop::Changed)
+        }
+    }
+
+    async fn note(&self, annotations: &[(&'static str, String)]) -> Result<(), Stop> {
+        let cluster = &self.services.cluster;
+        let unasked = |error: String| Stop::Unasked(error);
+        let fresh = cluster.fresh(&self.service.key).await;
+        let now = fresh.map_err(|error| unasked(error.to_string()))?;
+        let Some(now) = now.filter(|now| now.uid == self.service.uid) else {
+            return Err(Stop::Changed);
+        };
+        self.services.memories.wrote(&now, annotations);
+        match cluster.patch(&now.key, note(&now, annotations)).await {
+            Ok(_) => Ok(()),
+            Err(Failure::Conflict | Failure::Gone) => Err(Stop::Changed),
+            Err(error) => Err(unasked(error.to_string())),
         }
     }
 

@@ -46,8 +46,6 @@ struct State {
     uids: HashMap<ObjectKey, String>,
     /// Those that could not be given what they ask for: another one may have it.
     refused: HashSet<ObjectKey>,
-    /// Annotations that we write: a change of them is no change of what is wanted.
-    written: HashSet<&'static str>,
 }
 
 #[derive(Debug, Default)]
@@ -61,6 +59,8 @@ struct Memory {
     /// Whether its removal was told of.
     removing: bool,
     told: HashMap<Notice, Instant>,
+    /// Annotations that were written, as they were: that they are there is no change of what is wanted.
+    written: HashMap<&'static str, String>,
     /// Nothing in the cloud is its any more although it lives on.
     elsewhere: bool,
     /// Its class was another's: the finalizer is too.
@@ -161,19 +161,22 @@ impl Memories {
     }
 
     /// All is as this Service wants it; these annotations are ours.
-    pub(super) fn ensured(
-        &self,
-        ensured: Ensured,
-        annotations: impl Iterator<Item = &'static str>,
-    ) {
+    pub(super) fn ensured(&self, ensured: Ensured, annotations: &[(&'static str, String)]) {
+        self.wrote(&ensured.service, annotations);
         let mut state = self.lock();
-        state.written.extend(annotations);
         let uid = ensured.service.uid.clone();
         let memory = state.by_uid.entry(uid).or_default();
         memory.ensured = Some(ensured);
         memory.begun = None;
         memory.disruption = None;
         memory.removing = false;
+    }
+
+    /// These annotations are ours.
+    pub(super) fn wrote(&self, service: &ServiceView, annotations: &[(&'static str, String)]) {
+        let mut state = self.lock();
+        let memory = state.by_uid.entry(service.uid.clone()).or_default();
+        memory.written.extend(annotations.iter().cloned());
     }
 
     /// Whether these steps were not told of yet.
@@ -248,9 +251,13 @@ impl State {
     }
 
     fn alike(&self, one: &ServiceView, other: &ServiceView) -> bool {
-        let own = |key: &String| self.written.contains(key.as_str());
+        let written = self.by_uid.get(&one.uid).map(|memory| &memory.written);
+        let is_own = |key: &String, value: &String| {
+            written.and_then(|written| written.get(key.as_str())) == Some(value)
+        };
         let annotations = |service: &'_ ServiceView| -> Vec<(String, String)> {
-            let all = service.annotations.iter().filter(|(key, _)| !own(key));
+            let all = service.annotations.iter();
+            let all = all.filter(|(key, value)| !is_own(key, value));
             all.map(|(key, value)| (key.clone(), value.clone()))
                 .collect()
         };

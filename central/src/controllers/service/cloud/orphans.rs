@@ -97,24 +97,33 @@ impl Orphans {
 }
 
 impl CloudServices {
-    /// Looks whenever asked to, for as long as it is polled.
+    /// Looks whenever asked to, until this process is told to end.
     pub(super) async fn sweep_orphans(&self) {
+        let ending = self.cluster.ending();
+        let mut again = None;
         loop {
-            self.orphans.wanted.notified().await;
-            while let Some(delay) = self.sweep().await {
-                tokio::select! {
-                    () = sleep(delay) => {}
-                    () = self.orphans.wanted.notified() => {}
+            let due = async {
+                match again {
+                    Some(delay) => sleep(delay).await,
+                    None => std::future::pending().await,
                 }
+            };
+            tokio::select! {
+                biased;
+                () = ending.cancelled() => return,
+                () = due => {}
+                () = self.orphans.wanted.notified() => {}
             }
+            again = self.sweep().await;
         }
     }
 
     /// One look; when to look again of its own accord.
     async fn sweep(&self) -> Option<Duration> {
-        let (orphans, cluster) = match self.orphans_now().await {
-            Ok(found) => found,
-            Err(error) => {
+        let (orphans, cluster) = match self.before_ending(self.orphans_now()).await {
+            Err(_) => return None,
+            Ok(Ok(found)) => found,
+            Ok(Err(error)) => {
                 tracing::warn!(error, "cannot look for orphaned load balancers, will retry");
                 return Some(AFTER_FAILURE);
             }
@@ -126,7 +135,7 @@ impl CloudServices {
             if found.is_news {
                 self.tell_orphan(&found.orphan, &cluster).await;
             }
-            if !self.options.delete_orphans {
+            if !self.options.delete_orphans || self.cluster.ending().is_cancelled() {
                 continue;
             }
             if !found.is_certain {
@@ -177,7 +186,9 @@ impl CloudServices {
 
     async fn delete_orphan(&self, orphan: &Orphan, cluster: &ServiceView) -> Result<(), Setback> {
         let gate = LeaderGate(&*self.cluster);
-        self.cloud.remove_orphan(orphan, &gate).await?;
+        self.cloud
+            .remove_orphan(&cluster.uid, orphan, &gate)
+            .await?;
         let Orphan { id, name, .. } = orphan;
         tracing::info!(name, id, "deleted an orphaned load balancer");
         let note = format!("Deleted the orphaned load balancer {name} ({id})");
@@ -247,6 +258,10 @@ impl Attendant for LeadingAttendant<'_> {
 
     fn freed(&self) {
         self.0.look_at_refused();
+    }
+
+    async fn ending(&self) {
+        self.0.cluster.ending().cancelled().await;
     }
 }
 

@@ -62,7 +62,7 @@ impl CloudServices {
         attempt: &mut Attempt,
     ) -> Result<Outcome<Failure>, super::setback::Cause> {
         let demand = &pass.demand;
-        let prepared = match self.cloud.prepare(demand).await {
+        let prepared = match self.before_ending(self.cloud.prepare(demand)).await? {
             Ok(prepared) => prepared,
             Err(setback) => {
                 if demand.nodes.is_empty() {
@@ -90,13 +90,13 @@ impl CloudServices {
             Cause::Nodes => Aim::FollowNodes,
             Cause::Endpoints | Cause::Drift | Cause::Service => Aim::Provide,
         };
-        let gate = PassGate::new(self, service.clone(), aim);
+        let gate = PassGate::new(self, service.clone(), aim, pass.begun);
         let progress = prepared.carry_out(&gate).await;
         attempt.has_written = gate.has_written();
         match progress? {
             Progress::Provided(provided) => self.provided(service, pass, &provided).await,
             Progress::Wait { after, what } => {
-                tracing::debug!(?after, what, "the cloud needs time");
+                tracing::debug!(after_s = after.as_secs_f64(), what, "the cloud needs time");
                 Ok(Outcome::RetryAfter(after))
             }
             Progress::Removed => Ok(Outcome::RetryAfter(SOON)),
@@ -178,14 +178,13 @@ impl CloudServices {
             self.status.learn(&written, provided);
             service = Arc::new(written);
         }
-        let annotations = provided.annotations.iter().map(|(key, _)| *key);
         let endpoints = pass.demand.endpoints.clone();
         let ensured = Ensured {
             service: service.clone(),
             node_changes: pass.node_changes,
             endpoints: endpoints.filter(|_| provided.again.is_none()),
         };
-        self.memories.ensured(ensured, annotations);
+        self.memories.ensured(ensured, &provided.annotations);
         self.followed_endpoints(&service, pass, provided, begun);
         match begun {
             // Pods come and go: that is no news.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use mooring_common::engine::Outcome;
 use mooring_common::names::reasons;
+use tokio::time::Instant;
 
 use super::gate::{Aim, PassGate};
 use super::setback::{Attempt, Cause};
@@ -88,8 +89,10 @@ impl CloudServices {
         service: &Arc<ServiceView>,
         attempt: &mut Attempt,
     ) -> Result<Attempted, Cause> {
+        let begun = Instant::now();
         let demand = self.demand(service);
-        let prepared = self.cloud.prepare_removal(&demand).await?;
+        let prepared = self.cloud.prepare_removal(&demand);
+        let prepared = self.before_ending(prepared).await??;
         let shown = prepared.shown().clone();
         self.tell_notices(service, &shown.notices).await;
         for step in &shown.steps {
@@ -99,14 +102,14 @@ impl CloudServices {
             let (about, reason) = (service.reference(), reasons::DELETING_LOAD_BALANCER);
             self.normal(&about, reason, "Deleting load balancer").await;
         }
-        let gate = PassGate::new(self, service.clone(), Aim::Remove);
+        let gate = PassGate::new(self, service.clone(), Aim::Remove, begun);
         let progress = prepared.carry_out(&gate).await;
         attempt.has_written = gate.has_written();
         match progress? {
             Progress::Removed if shown.notices.is_empty() => Ok(Attempted::Over(Removed::Gone)),
             Progress::Removed => Ok(Attempted::Over(Removed::Kept)),
             Progress::Wait { after, what } => {
-                tracing::debug!(?after, what, "the cloud needs time");
+                tracing::debug!(after_s = after.as_secs_f64(), what, "the cloud needs time");
                 Ok(Attempted::Goes(Outcome::RetryAfter(after)))
             }
             Progress::Provided(_) => Ok(Attempted::Goes(Outcome::RetryAfter(SOON))),

@@ -82,7 +82,7 @@ impl CloudServices {
                     .await;
                 match error.retry_after {
                     Some(after) => {
-                        tracing::warn!(%error, ?after, "failed, will retry");
+                        tracing::warn!(%error, after_s = after.as_secs_f64(), "failed, will retry");
                         Outcome::RetryAfter(after)
                     }
                     None if attempt.has_written => Outcome::BackoffAnew(error.into()),

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use mooring_common::names::annotations;
 use serde_json::{Map, Value, json};
 
 use crate::clouds::load_balancers::Provided;
@@ -30,6 +31,7 @@ impl Status {
         for (key, value) in missing {
             operations.push(json!({"op": "add", "path": annotation_path(key), "value": value}));
         }
+        operations.extend(take_off(service));
         if self.kept(&service.ingress) != self.kept(&provided.ingress) {
             let ingress: Vec<Value> = provided.ingress.iter().map(entry).collect();
             let value = json!({"ingress": ingress});
@@ -79,10 +81,32 @@ pub(super) fn release(service: &ServiceView, annotations: &[&str]) -> Vec<Value>
     if !service.ingress.is_empty() && service.is_load_balancer {
         operations.push(json!({"op": "add", "path": "/status/loadBalancer", "value": {}}));
     }
+    operations.extend(take_off(service));
     let paths = annotations.iter().map(|key| annotation_path(key));
     operations.extend(paths.map(|path| json!({"op": "remove", "path": path})));
     operations.extend(remove_finalizer(service));
     operations
+}
+
+/// What is to be patched so that these annotations stand on the Service.
+pub(super) fn note(service: &ServiceView, annotations: &[(&'static str, String)]) -> Vec<Value> {
+    let mut operations = vec![guard(service)];
+    if !service.has_annotations {
+        operations.push(json!({"op": "add", "path": "/metadata/annotations", "value": {}}));
+    }
+    operations.extend(
+        annotations
+            .iter()
+            .map(|(key, value)| json!({"op": "add", "path": annotation_path(key), "value": value})),
+    );
+    operations
+}
+
+/// Takes off that a load balancer was asked for: the Service says what it has, or has none any more.
+fn take_off(service: &ServiceView) -> Option<Value> {
+    let path = annotation_path(annotations::CREATION_ASKED);
+    let is_there = service.creation_asked.is_some();
+    is_there.then(|| json!({"op": "remove", "path": path}))
 }
 
 fn entry(entry: &Ingress) -> Value {

@@ -4,6 +4,7 @@ mod fakes;
 mod orphans;
 mod removal;
 mod rounds;
+mod scale;
 
 use std::sync::atomic::Ordering;
 
@@ -148,7 +149,7 @@ async fn what_is_as_wanted_costs_no_write_and_no_event_also_after_a_restart() {
     let world = World::served().await;
     let before = (world.writes(), world.patches());
     assert_eq!(world.pass("web").await, Outcome::Done);
-    let options = world.services.options;
+    let options = world.services.options.clone();
     let services = restarted(&world.cluster, &world.cloud, options);
     let service = world.cluster.service(&key("web")).unwrap();
     assert_eq!(told(services.pass(service).await), Outcome::Done);
@@ -224,7 +225,7 @@ async fn st_07_a_status_that_was_wiped_comes_back_and_conditions_stay() {
 #[tokio::test(start_paused = true)]
 async fn want_of_nodes_is_told_when_it_is_news() {
     let world = World::new();
-    world.cluster.nodes.lock().unwrap().clear();
+    world.cluster.leave_all();
     world.add("web");
     assert_eq!(world.pass("web").await, Outcome::Done);
     assert_eq!(world.pass("web").await, Outcome::Done);

@@ -2,10 +2,10 @@
 
 use mooring_common::engine::{Outcome, Plan};
 use mooring_common::k8s::EventKind;
-use mooring_common::names::reasons;
+use mooring_common::names::{annotations, reasons};
 
 use super::L2Services;
-use super::observe::{self, Obstacle, recorded};
+use super::observe::{Obstacle, recorded};
 use super::patch::operations;
 use super::plan::{self, Decision, ServiceStep};
 use crate::controllers::service::Failure;
@@ -44,7 +44,7 @@ impl L2Services {
                 Ok(None) => return Outcome::Done,
                 Err(error) => return self.failed(&service, error.into()).await,
             }
-            let observed = observe::observe(&service, &self.allocations);
+            let observed = self.observe(&service);
             decision = plan::plan(&service, &observed);
         }
         Outcome::Backoff(Failure::Conflict)
@@ -55,6 +55,15 @@ impl L2Services {
         service: &mut ServiceView,
         plan: &Plan<ServiceStep>,
     ) -> Result<(), Failure> {
+        if let Some((address, whose)) = self.allocations.conflict(&service.key) {
+            let note = format!(
+                "{address} is {whose} by now, and the daemons may not announce it for the Service; \
+                 give that another address, or ask for another one for the Service in the annotation \
+                 {}",
+                annotations::ADDRESSES_REQUEST
+            );
+            self.warn(service, reasons::ADDRESS_RESERVED, &note).await;
+        }
         if plan.is_empty() {
             self.settle(service);
             return Ok(());
@@ -147,6 +156,9 @@ impl L2Services {
     }
 
     async fn refuse(&self, service: &ServiceView, obstacle: Obstacle) -> Outcome<Failure> {
+        if matches!(&obstacle, Obstacle::Unavailable(why) if why.is_momentary()) {
+            return Outcome::WaitForChange(obstacle.to_string());
+        }
         let note = format!("Error syncing load balancer: {obstacle}");
         self.warn(service, reasons::SYNC_LOAD_BALANCER_FAILED, &note)
             .await;

@@ -1,9 +1,12 @@
 //! What a Service asks for, and what can be had.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 use super::request::{InvalidRequest, request};
-use crate::controllers::address_pool::{Allocations, Held, Unavailable};
+use crate::controllers::address_pool::{
+    Allocations, Family, Held, Namespace, Request, Unavailable,
+};
 use crate::service_view::ServiceView;
 
 /// Why a Service cannot be given what it asks for.
@@ -23,16 +26,24 @@ pub(super) enum Obstacle {
 /// are reserved for it.
 pub(super) type Allotted = Result<Held, Obstacle>;
 
-pub(super) fn observe(service: &ServiceView, allocations: &Allocations) -> Allotted {
+pub(super) fn observe(
+    service: &ServiceView,
+    namespace: Namespace,
+    allocations: &Allocations,
+) -> Allotted {
     let claim = claim(service, allocations)?;
     if !service.wants_load_balancer() {
         return Err(Obstacle::NotWanted);
     }
-    let request = request(service)?;
+    let request = Request {
+        namespace,
+        ..request(service)?
+    };
     Ok(allocations.allocate(&service.key, &request, claim.as_ref())?)
 }
 
-/// What our record on a Service says that it holds. It is read only whole.
+/// What the record on a Service says that it holds, at most one address of each family. It is read
+/// only whole. Whoever may write the Service can have written it: [`Allocations`] checks it.
 pub(super) fn recorded(service: &ServiceView) -> Option<Held> {
     let addresses = service.allocated_addresses.as_ref()?;
     let addresses: Vec<IpAddr> = addresses
@@ -41,13 +52,17 @@ pub(super) fn recorded(service: &ServiceView) -> Option<Held> {
         .map(str::parse)
         .collect::<Result<_, _>>()
         .ok()?;
+    let families: HashSet<Family> = addresses.iter().map(|a| Family::of(*a)).collect();
+    if families.len() != addresses.len() {
+        return None;
+    }
     Some(Held {
         pool: service.allocated_network.clone()?,
         addresses,
     })
 }
 
-/// What it has already, by our record or by its status.
+/// What it has already, by the record on it or by its status.
 fn claim(service: &ServiceView, allocations: &Allocations) -> Result<Option<Held>, Obstacle> {
     let recorded = recorded(service);
     let is_filled = !service.status.is_empty() || service.status_has_hostname;
@@ -70,17 +85,17 @@ mod tests {
     use super::*;
     use crate::controllers::address_pool::Pool;
     use crate::service_view::tests::service;
-    use std::collections::HashSet;
+    use std::collections::HashMap;
 
     fn allocations() -> Allocations {
         let all = Allocations::default();
-        let pool = Pool {
-            name: "lan".into(),
-            ranges: vec!["192.0.2.8/30".parse().unwrap()],
-            unusable: HashSet::new(),
-        };
-        all.set_pools(vec![pool], HashSet::new());
+        let pool = Pool::new("lan", vec!["192.0.2.8/30".parse().unwrap()]);
+        all.set_pools(vec![pool], HashSet::new(), HashMap::new());
         all
+    }
+
+    fn observe(service: &ServiceView, allocations: &Allocations) -> Allotted {
+        super::observe(service, Namespace::NotListed, allocations)
     }
 
     fn filled(address: &str) -> ServiceView {
@@ -110,8 +125,10 @@ mod tests {
         noted.allocated_network = Some("lan".into());
         noted.allocated_addresses = Some("192.0.2.1, 2001:db8::1".into());
         assert_eq!(recorded(&noted).unwrap().addresses.len(), 2);
-        noted.allocated_addresses = Some("192.0.2.1,x".into());
-        assert_eq!(recorded(&noted), None);
+        for wrong in ["192.0.2.1,x", "192.0.2.1,192.0.2.2", ""] {
+            noted.allocated_addresses = Some(wrong.into());
+            assert_eq!(recorded(&noted), None, "{wrong:?}");
+        }
     }
 
     #[test]

@@ -42,6 +42,7 @@ pub(super) fn request(service: &ServiceView) -> Result<Request, InvalidRequest> 
             all_families,
             pool,
             addresses,
+            ..Request::default()
         })
     } else {
         Err(InvalidRequest { faults })

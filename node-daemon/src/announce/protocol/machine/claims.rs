@@ -7,13 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use super::super::message::{Incarnation, Key, NodeId};
 use super::super::time::Moment;
+use super::super::view::Wanted;
 use super::Machine;
 use super::attempts::Attempt;
 use super::placement;
 
 /// Keys of one claim.
 const KEYS: usize = 128;
-/// Views differ for a moment: the second best waits that long, the third twice as long.
+/// Views differ for a moment: the second best waits that long, the third twice as long. Before all
+/// comes who holds something of the key's group.
 const RANK_DELAY: Duration = Duration::from_millis(100);
 /// Nobody waits longer than so many ranks.
 const RANKS: usize = 5;
@@ -138,6 +140,12 @@ impl Machine {
             .map(|(node, peer)| (*node, peer.last.weight))
     }
 
+    /// All that could hold keys, this member among them, with their weights.
+    pub(super) fn eligible(&self) -> BTreeMap<NodeId, u16> {
+        let me = (self.me, self.local.weight);
+        self.eligible_others().chain([me]).collect()
+    }
+
     /// Those that have just started, and are about to be able to: without them whoever joins first
     /// would take everything.
     fn starting_others(&self) -> impl Iterator<Item = (NodeId, u16)> + '_ {
@@ -202,19 +210,33 @@ impl Machine {
             .eligible_others()
             .chain(self.starting_others())
             .collect();
-        let mut free = BTreeMap::new();
-        let mut wanted = Vec::new();
-        let mut due: Option<Moment> = None;
         let claims = &self.claims;
-        for (key, candidates) in self.view.iter().flat_map(|view| &view.keys) {
-            if self.estate.keys.contains_key(key)
-                || self.owners.contains_key(key)
-                || claims.is_claimed(*key)
-                || !candidates.include(self.me)
-            {
-                continue;
-            }
-            let known = claims.free.get(key).copied();
+        let keys: Vec<(Key, &Wanted)> = self
+            .view
+            .iter()
+            .flat_map(|view| &view.keys)
+            .filter(|(key, wanted)| {
+                !self.estate.keys.contains_key(key)
+                    && !self.owners.contains_key(key)
+                    && !claims.is_claimed(**key)
+                    && !self.survivors.doubt(**key)
+                    && wanted.may_go_to(self.me)
+            })
+            .map(|(key, wanted)| (*key, wanted))
+            .collect();
+        if keys.is_empty() {
+            self.claims.free.clear();
+            self.claims.plan_due = None;
+            return Vec::new();
+        }
+        let groups = keys.iter().map(|(_, wanted)| wanted.group).collect();
+        let anchors = self.anchors(&groups, &self.eligible());
+        let mut free = BTreeMap::new();
+        let mut wanted_now = Vec::new();
+        let mut due: Option<Moment> = None;
+        for (key, wanted) in keys {
+            let candidates = &wanted.candidates;
+            let known = claims.free.get(&key).copied();
             let entry = match known {
                 Some(known) if known.version == claims.version => known,
                 _ => {
@@ -222,11 +244,8 @@ impl Machine {
                         .iter()
                         .copied()
                         .filter(|(node, _)| candidates.include(*node));
-                    let rank = if self.standing.lost.contains_key(key) {
-                        0
-                    } else {
-                        placement::rank(*key, (self.me, self.local.weight), rivals).min(RANKS)
-                    };
+                    let me = (self.me, self.local.weight);
+                    let rank = placement::rank(wanted.group, me, rivals).min(RANKS);
                     Free {
                         since: known.map_or(now, |known| known.since),
                         rank: u32::try_from(rank).unwrap_or(u32::MAX),
@@ -234,30 +253,37 @@ impl Machine {
                     }
                 }
             };
-            free.insert(*key, entry);
+            free.insert(key, entry);
+            let rank = match anchors.get(&wanted.group) {
+                _ if self.standing.lost.contains_key(&key) => 0,
+                Some(anchor) if *anchor == self.me => 0,
+                // It has something of the group. If it does not take this too, others do.
+                Some(_) => entry.rank + 1,
+                None => entry.rank,
+            };
             let mut at = entry.since;
-            if let Some(release) = claims.releases.get(key) {
-                at = at.max(self.release_lasts(*key, release));
+            if let Some(release) = claims.releases.get(&key) {
+                at = at.max(self.release_lasts(key, release));
             }
-            if let Some(ends) = claims.orphans.get(key)
-                && entry.rank > 0
+            if let Some(ends) = claims.orphans.get(&key)
+                && rank > 0
             {
                 // The first claims ahead; until then nobody is late.
                 at = at.max(*ends);
             }
-            at = at + RANK_DELAY * entry.rank;
-            if let Some((retry, _)) = claims.retry.get(key) {
+            at = at + RANK_DELAY * rank;
+            if let Some((retry, _)) = claims.retry.get(&key) {
                 at = at.max(*retry);
             }
             if at <= now {
-                wanted.push(*key);
+                wanted_now.push(key);
             } else {
                 due = Some(due.map_or(at, |due| due.min(at)));
             }
         }
         self.claims.free = free;
         self.claims.plan_due = due;
-        wanted
+        wanted_now
     }
 
     /// Until when a key is left to whom it was let go for, or who lost it.
@@ -302,11 +328,12 @@ impl Machine {
 
     /// Tries a key again later: the better it suits others, the later.
     pub(super) fn put_off(&mut self, key: Key) {
-        let candidates = self.view.as_ref().and_then(|view| view.keys.get(&key));
+        let wanted = self.view.as_ref().and_then(|view| view.keys.get(&key));
         let rivals = self
             .eligible_others()
-            .filter(|(node, _)| candidates.is_none_or(|candidates| candidates.include(*node)));
-        let rank = placement::rank(key, (self.me, self.local.weight), rivals);
+            .filter(|(node, _)| wanted.is_none_or(|wanted| wanted.candidates.include(*node)));
+        let me = (self.me, self.local.weight);
+        let rank = placement::rank(self.group_of(key), me, rivals);
         let rank = u32::try_from(rank.min(RANKS)).unwrap_or(u32::MAX);
         let times = self
             .claims

@@ -21,7 +21,7 @@ impl Machine {
     pub(super) fn note_answer(&mut self, node: NodeId, answer: Answer, same_generation: bool) {
         let votes = same_generation && self.registry.has_voter(node);
         match answer {
-            Answer::None => {}
+            Answer::None | Answer::Stale => {}
             Answer::Unknown => self.tell_set_again(node),
             Answer::Refused { holder } if votes => {
                 let now = self.now;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::super::decision::{Cause, Decision, Transition, Voice};
 use super::super::message::{Body, Key, NodeId};
 use super::super::time::Moment;
+use super::super::view::{Group, Wanted};
 use super::Machine;
 use super::peers::Released;
 use super::placement;
@@ -19,6 +20,8 @@ const REPEAT: Duration = Duration::from_millis(5);
 const REPEATS: u32 = 60;
 /// Whoever did not answer is left out for so long.
 const SHUNNED: Duration = Duration::from_secs(1);
+/// And whoever does not take all: it may soon be able to.
+const DECLINED: Duration = Duration::from_millis(200);
 /// A service proxy that does not work for longer costs the node its keys.
 const UNFIT: Duration = Duration::from_secs(3);
 /// A daemon that ends waits no longer for others to take what it holds.
@@ -31,8 +34,8 @@ const EXPECTED: Duration = Duration::from_secs(2);
 const IMBALANCE_LASTS: Duration = Duration::from_secs(60);
 /// Loads are compared that often.
 const LOOK: Duration = Duration::from_secs(5);
-/// And one key is moved in that time.
-const ONE_KEY: Duration = Duration::from_secs(1);
+/// And one group is moved in that time.
+const ONE_GROUP: Duration = Duration::from_secs(1);
 /// A key that is not spoken for as its neighbours are told is burst for no more often.
 const BURST_AGAIN: Duration = Duration::from_secs(1);
 
@@ -68,7 +71,8 @@ pub(super) struct HandOvers {
     /// When the last key was let go by a daemon that ends.
     emptied_at: Option<Moment>,
     imbalanced_since: Option<Moment>,
-    looked_at: Option<Moment>,
+    /// When to compare loads next.
+    look_at: Moment,
     burst_at: BTreeMap<Key, Moment>,
     plan_due: Option<Moment>,
     pub(super) replan: bool,
@@ -138,6 +142,7 @@ impl Machine {
             .filter(|(node, _)| !self.handovers.shunned.contains_key(node))
             .collect();
         let evened = self.even_out(&others);
+        let anchors = self.anchors_of_leaving(&others);
         let mut batches: BTreeMap<(NodeId, bool, Cause), Vec<Key>> = BTreeMap::new();
         let mut stuck = Vec::new();
         let speaking: Vec<Key> = self.speaking().collect();
@@ -145,7 +150,7 @@ impl Machine {
             if self.handovers.concerns(key) {
                 continue;
             }
-            match self.find_move(key, &others, evened) {
+            match self.find_move(key, &others, &anchors, evened) {
                 Some(step) => batches
                     .entry((step.target, step.loud, step.cause))
                     .or_default()
@@ -161,8 +166,8 @@ impl Machine {
         if self.local.ending {
             self.end(&stuck);
         }
-        if !self.handovers.shunned.is_empty() {
-            self.wake_handovers(SHUNNED);
+        if let Some(until) = self.handovers.shunned.values().min() {
+            self.wake_handovers(until.since(now));
         }
         self.handovers.reschedule();
     }
@@ -176,7 +181,6 @@ impl Machine {
             .is_none_or(|since| since + ENDING <= now);
         // Whoever is left out for a moment may still answer.
         if !late && !self.handovers.shunned.is_empty() {
-            self.wake_handovers(SHUNNED);
             return;
         }
         let mut keys: BTreeSet<Key> = stuck.iter().copied().collect();
@@ -191,34 +195,60 @@ impl Machine {
         self.wake_handovers(FAREWELL);
     }
 
+    /// Something was gained: loads are compared, also if nothing else happens.
+    pub(super) fn weigh_soon(&mut self) {
+        self.wake_handovers(LOOK);
+        self.handovers.reschedule();
+    }
+
     fn wake_handovers(&mut self, after: Duration) {
         let at = self.now + after;
         let due = self.handovers.plan_due;
         self.handovers.plan_due = Some(due.map_or(at, |due| due.min(at)));
     }
 
+    /// Whether a service proxy that does not work costs this node its keys by now.
+    fn is_long_unfit(&self) -> bool {
+        let since = self.handovers.unfit_since;
+        since.is_some_and(|since| since + UNFIT <= self.now)
+    }
+
+    /// Whether this node is to have a key no more, if another can.
+    fn must_leave(&self, wanted: &Wanted) -> bool {
+        let all = self.local.draining || self.local.ending || self.is_long_unfit();
+        all || !wanted.candidates.include(self.me)
+    }
+
+    /// Of the groups of what is to leave this node: who has something of them.
+    fn anchors_of_leaving(&self, others: &[(NodeId, u16)]) -> BTreeMap<Group, NodeId> {
+        let leaving = self.speaking().filter_map(|key| {
+            let wanted = self.view.as_ref()?.keys.get(&key)?;
+            self.must_leave(wanted).then_some(wanted.group)
+        });
+        self.anchors(&leaving.collect(), &others.iter().copied().collect())
+    }
+
     /// Where a key should go, if anywhere.
     fn find_move(
-        &mut self,
+        &self,
         key: Key,
         others: &[(NodeId, u16)],
-        evened: Option<(Key, NodeId)>,
+        anchors: &BTreeMap<Group, NodeId>,
+        evened: Option<(Group, NodeId)>,
     ) -> Option<Move> {
-        let candidates = self.view.as_ref()?.keys.get(&key)?;
-        let unfit = self
-            .handovers
-            .unfit_since
-            .is_some_and(|since| since + UNFIT <= self.now);
-        let is_candidate = candidates.include(self.me);
-        if self.local.draining || self.local.ending || unfit || !is_candidate {
+        let wanted = self.view.as_ref()?.keys.get(&key)?;
+        let candidates = &wanted.candidates;
+        if self.must_leave(wanted) {
             let rivals = others
                 .iter()
                 .copied()
                 .filter(|(node, _)| candidates.include(*node));
+            let anchor = anchors.get(&wanted.group).copied();
+            let anchor = anchor.filter(|node| candidates.include(*node));
             return Some(Move {
-                target: placement::best(key, rivals)?,
+                target: anchor.or_else(|| placement::best(wanted.group, rivals))?,
                 // The node itself forwards on if only its daemon ends.
-                loud: self.local.draining || unfit || !is_candidate,
+                loud: self.local.draining || self.is_long_unfit() || !candidates.include(self.me),
                 cause: if self.local.ending {
                     Cause::Ended
                 } else {
@@ -237,62 +267,87 @@ impl Machine {
             });
         }
         let (chosen, target) = evened?;
-        (chosen == key).then_some(Move {
+        (chosen == wanted.group && candidates.include(target)).then_some(Move {
             target,
             loud: true,
             cause: Cause::HandedOver,
         })
     }
 
-    /// Which key to move so that loads become even: one whose place is elsewhere among those that
-    /// can hold it now, at most one a second, and only after this member has had more than a fifth
-    /// too many for a minute.
-    fn even_out(&mut self, others: &[(NodeId, u16)]) -> Option<(Key, NodeId)> {
+    /// Which group to move so that loads become even, or so that it is whole: at most one a second. Loads
+    /// count as groups, since that is what moves: one is moved whose place is elsewhere among those that
+    /// can hold it now, and only after this member has had more than a fifth too many for a minute.
+    fn even_out(&mut self, others: &[(NodeId, u16)]) -> Option<(Group, NodeId)> {
         let now = self.now;
-        let look = match (self.handovers.looked_at, self.handovers.imbalanced_since) {
-            (None, _) => now,
-            (Some(at), None) => at + LOOK,
-            (Some(at), Some(since)) => (at + ONE_KEY).max(since + IMBALANCE_LASTS).min(at + LOOK),
-        };
-        if now < look {
-            self.wake_handovers(look.since(now));
+        if now < self.handovers.look_at {
+            self.wake_handovers(self.handovers.look_at.since(now));
             return None;
         }
-        self.handovers.looked_at = Some(now);
-        let mut places = 0_usize;
-        let mut misplaced = None;
-        let me = (self.me, self.local.weight);
-        for (key, candidates) in self.view.iter().flat_map(|view| &view.keys) {
-            let all = others.iter().copied().chain([me]);
-            let best = placement::best(*key, all.filter(|(node, _)| candidates.include(*node)));
-            if best == Some(self.me) {
-                places += 1;
-            } else if let Some(best) = best
-                && misplaced.is_none()
-                && !self.handovers.concerns(*key)
-                && self
-                    .estate
-                    .keys
-                    .get(key)
-                    .is_some_and(|holding| holding.speaking)
-            {
-                misplaced = Some((*key, best));
-            }
+        let step = self.find_misplaced(others);
+        if let Some((group, _)) = step {
+            self.together.note_move(group, now);
+            self.note(Transition::Rebalanced);
         }
-        let heavy = self.estate.keys.len() * 5 > places * 6;
-        let (true, Some(misplaced)) = (heavy, misplaced) else {
+        let pause = match (step, self.handovers.imbalanced_since) {
+            (Some(_), _) => ONE_GROUP,
+            (None, None) => LOOK,
+            (None, Some(since)) => LOOK.min((since + IMBALANCE_LASTS).since(now)),
+        };
+        self.handovers.look_at = now + pause;
+        self.wake_handovers(pause);
+        step
+    }
+
+    fn find_misplaced(&mut self, others: &[(NodeId, u16)]) -> Option<(Group, NodeId)> {
+        let now = self.now;
+        let me = (self.me, self.local.weight);
+        let members: BTreeMap<NodeId, u16> = others.iter().copied().chain([me]).collect();
+        if let Some(step) = self.bring_together(&members) {
+            return Some(step);
+        }
+        let (held, places, misplaced) = self.weigh(others);
+        let heavy = held * 5 > places * 6;
+        let Some(misplaced) = misplaced.filter(|_| heavy) else {
             self.handovers.imbalanced_since = None;
-            self.wake_handovers(LOOK);
             return None;
         };
         let since = *self.handovers.imbalanced_since.get_or_insert(now);
-        if now < since + IMBALANCE_LASTS {
-            self.wake_handovers(LOOK.min((since + IMBALANCE_LASTS).since(now)));
-            return None;
+        (since + IMBALANCE_LASTS <= now).then_some(misplaced)
+    }
+
+    /// How many groups this member has something of, how many have their place here, and one that has
+    /// its place elsewhere, with where.
+    fn weigh(&self, others: &[(NodeId, u16)]) -> (usize, usize, Option<(Group, NodeId)>) {
+        let me = (self.me, self.local.weight);
+        let mut bests: BTreeMap<Group, Option<NodeId>> = BTreeMap::new();
+        let mut held: BTreeSet<Group> = BTreeSet::new();
+        let mut misplaced = None;
+        for (key, wanted) in self.view.iter().flat_map(|view| &view.keys) {
+            let candidates = &wanted.candidates;
+            let best = *bests.entry(wanted.group).or_insert_with(|| {
+                let all = others.iter().copied().chain([me]);
+                placement::best(
+                    wanted.group,
+                    all.filter(|(node, _)| candidates.include(*node)),
+                )
+            });
+            let Some(holding) = self.estate.keys.get(key) else {
+                continue;
+            };
+            held.insert(wanted.group);
+            if let Some(best) = best
+                && best != self.me
+                && misplaced.is_none()
+                && holding.speaking
+                && !self.handovers.concerns(*key)
+                && self.together.may_move(wanted.group, self.now)
+            {
+                misplaced = Some((wanted.group, best));
+            }
         }
-        self.note(Transition::Rebalanced);
-        self.wake_handovers(ONE_KEY);
-        Some(misplaced)
+        let here = Some(self.me);
+        let places = bests.values().filter(|best| **best == here).count();
+        (held.len(), places, misplaced)
     }
 
     fn hand_over(&mut self, target: NodeId, keys: &[Key], loud: bool, cause: Cause) {
@@ -361,7 +416,7 @@ impl Machine {
                 .view
                 .as_ref()
                 .and_then(|view| view.keys.get(key))
-                .is_some_and(|candidates| candidates.include(self.me));
+                .is_some_and(|wanted| wanted.may_go_to(self.me));
             if !can {
                 continue;
             }
@@ -403,7 +458,7 @@ impl Machine {
             }
         }
         if moved < hand_over.keys.len() {
-            self.handovers.shunned.insert(from, self.now + SHUNNED);
+            self.handovers.shunned.insert(from, self.now + DECLINED);
         }
         self.note(if moved == 0 {
             Transition::HandOverFailed
@@ -433,7 +488,7 @@ impl Machine {
                 .view
                 .as_ref()
                 .and_then(|view| view.keys.get(key))
-                .is_some_and(|candidates| candidates.include(self.me));
+                .is_some_and(|wanted| wanted.candidates.include(self.me));
             if !wanted || !self.may_hold() {
                 continue;
             }

@@ -12,6 +12,8 @@ use super::Machine;
 
 /// How long what a voter says about this node counts: three heartbeats.
 const REPORT_LASTS: u32 = 3;
+/// Who is refused for so long begins anew: a recording that somebody plays once is no reason.
+const REFUSED: Duration = Duration::from_millis(300);
 
 /// What a voter last said about this node.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -38,6 +40,12 @@ pub(super) struct Standing {
     /// How long a report counts.
     report_lasts: Duration,
     reports: BTreeMap<NodeId, Report>,
+    /// Which voters refuse this run, and when they last said so.
+    #[serde(default)]
+    refused_by: BTreeMap<NodeId, Moment>,
+    /// Since when voters refuse this run, or it them, and no majority is heard.
+    #[serde(default)]
+    refused_since: Option<Moment>,
     /// What it held when its right ran out: it is the first to claim that again.
     pub(super) lost: BTreeMap<Key, Moment>,
 }
@@ -52,6 +60,8 @@ impl Standing {
             since: now,
             report_lasts: heartbeat * REPORT_LASTS,
             reports: BTreeMap::new(),
+            refused_by: BTreeMap::new(),
+            refused_since: None,
             lost: BTreeMap::new(),
         }
     }
@@ -67,6 +77,11 @@ impl Standing {
         } else {
             self.listen_until
         }
+    }
+
+    /// Takes in that a voter refuses this run: what it says is older than what the voter knows.
+    pub(super) fn note_refused_by(&mut self, voter: NodeId, now: Moment) {
+        self.refused_by.insert(voter, now);
     }
 
     /// Forgets what voters of another generation have said.
@@ -158,6 +173,37 @@ impl Machine {
         self.note(Transition::Joined);
         self.beat.hurry = true;
         self.claims.replan = true;
+    }
+
+    /// Whether voters refuse this run, or it them: what the one says is older than what the other
+    /// knows.
+    fn is_refused(&self) -> bool {
+        let now = self.now;
+        let Standing {
+            refused_by,
+            report_lasts,
+            ..
+        } = &self.standing;
+        self.registry.current.voters.iter().any(|voter| {
+            let by = refused_by
+                .get(voter)
+                .is_some_and(|at| *at + *report_lasts > now);
+            let peer = self.peers.get(voter);
+            by || peer.is_some_and(|peer| peer.stale_run(now).is_some())
+        })
+    }
+
+    /// Begins anew, as another run, if that alone brings it back: no majority hears it, and voters
+    /// refuse what it says, or it what they say. As long as it may speak nothing is given up.
+    pub(super) fn check_refusal(&mut self) {
+        if self.estate.speaks() || !self.is_refused() || self.hears_quorum() {
+            self.standing.refused_since = None;
+            return;
+        }
+        let since = *self.standing.refused_since.get_or_insert(self.now);
+        if since + REFUSED <= self.now {
+            self.begin_anew();
+        }
     }
 
     /// Gives the epoch up, to take the next one.

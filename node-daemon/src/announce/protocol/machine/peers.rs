@@ -142,6 +142,9 @@ pub(super) struct Peer {
     pub(super) let_go: u64,
     /// Since when it has stated a digest of a set that is not known here.
     pub(super) unknown_since: Option<Moment>,
+    /// The run whose heartbeat was last refused since it is no news, and when.
+    #[serde(default)]
+    stale: Option<(Incarnation, Moment)>,
     /// It has not been heard for a while.
     pub(super) suspected: bool,
     /// Nor by most voters.
@@ -176,6 +179,7 @@ impl Peer {
             claims: BTreeMap::new(),
             let_go: 0,
             unknown_since: None,
+            stale: None,
             suspected: false,
             gone: false,
         }
@@ -221,6 +225,19 @@ impl Peer {
         self.former_runs
             .iter()
             .any(|(run, newest)| *run == incarnation && !(self.suspected && seq > *newest))
+    }
+
+    /// Takes in that a heartbeat of this run was no news: a recording, or the run has begun to count
+    /// from the start.
+    pub(super) const fn note_stale(&mut self, run: Incarnation, now: Moment) {
+        self.stale = Some((run, now));
+    }
+
+    /// The run of which nothing but old heartbeats is heard.
+    pub(super) fn stale_run(&self, now: Moment) -> Option<Incarnation> {
+        let lately = |(_, at): &(Incarnation, Moment)| *at + ECHOES_LAST > now;
+        let (run, _) = self.stale.filter(lately)?;
+        self.suspected.then_some(run)
     }
 
     /// Goes over to another run of the same node's daemon. What the former one says is void.

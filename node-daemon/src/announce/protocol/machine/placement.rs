@@ -1,17 +1,18 @@
-//! Which of several candidates a key goes to: weighted rendezvous hashing.
+//! Which of several candidates a group of keys goes to: weighted rendezvous hashing.
 //!
 //! Every member computes the same order from the same candidates. The score is `-weight / ln(h)`
-//! with `h` in (0, 1) made of node and key, so that nodes get keys in proportion to their weights,
-//! and only keys of a node that comes or goes move. All of it is done in integers: the logarithm of
+//! with `h` in (0, 1) made of node and group, so that nodes get groups in proportion to their weights,
+//! and only those of a node that comes or goes move. All of it is done in integers: the logarithm of
 //! a floating-point library may differ in its last bit from one machine to another, and two members
 //! would each think the other first.
 
 use std::cmp::Ordering;
 
 use super::super::super::random::mix;
-use super::super::message::{Key, NodeId};
+use super::super::message::NodeId;
+use super::super::view::Group;
 
-/// How well a node suits a key: the weight over the negated logarithm.
+/// How well a node suits a group: the weight over the negated logarithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Score {
     weight: u16,
@@ -21,8 +22,8 @@ pub(super) struct Score {
 }
 
 impl Score {
-    pub(super) fn new(key: Key, node: NodeId, weight: u16) -> Self {
-        let hash = mix(mix(node.0) ^ key.0);
+    pub(super) fn new(group: Group, node: NodeId, weight: u16) -> Self {
+        let hash = mix(mix(node.0) ^ group.0);
         Self {
             weight,
             distance: negative_log2(hash),
@@ -65,34 +66,34 @@ fn negative_log2(n: u64) -> u64 {
     (64_u64 << 32).saturating_sub(log).max(1)
 }
 
-/// The best of these for the key. Weights of zero take nothing.
+/// The best of these for the group. Weights of zero take nothing.
 pub(super) fn best(
-    key: Key,
+    group: Group,
     candidates: impl IntoIterator<Item = (NodeId, u16)>,
 ) -> Option<NodeId> {
     candidates
         .into_iter()
         .filter(|(_, weight)| *weight > 0)
-        .map(|(node, weight)| Score::new(key, node, weight))
+        .map(|(node, weight)| Score::new(group, node, weight))
         .max()
         .map(|score| score.node)
 }
 
-/// Whether the first suits the key better than the second.
-pub(super) fn suits_better(key: Key, one: (NodeId, u16), other: (NodeId, u16)) -> bool {
-    Score::new(key, one.0, one.1) > Score::new(key, other.0, other.1)
+/// Whether the first suits the group better than the second.
+pub(super) fn suits_better(group: Group, one: (NodeId, u16), other: (NodeId, u16)) -> bool {
+    Score::new(group, one.0, one.1) > Score::new(group, other.0, other.1)
 }
 
-/// How many of these suit the key better than `me` does.
+/// How many of these suit the group better than `me` does.
 pub(super) fn rank(
-    key: Key,
+    group: Group,
     me: (NodeId, u16),
     others: impl IntoIterator<Item = (NodeId, u16)>,
 ) -> usize {
-    let mine = Score::new(key, me.0, me.1);
+    let mine = Score::new(group, me.0, me.1);
     others
         .into_iter()
-        .filter(|(node, weight)| Score::new(key, *node, *weight) > mine)
+        .filter(|(node, weight)| Score::new(group, *node, *weight) > mine)
         .count()
 }
 
@@ -104,7 +105,7 @@ mod tests {
 
     fn pick(key: u64, nodes: &[(u64, u16)]) -> u64 {
         let nodes = nodes.iter().map(|(node, weight)| (NodeId(*node), *weight));
-        best(Key(mix(key)), nodes).unwrap().0
+        best(Group(mix(key)), nodes).unwrap().0
     }
 
     #[test]

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::super::decision::{Cause, Decision, Voice};
 use super::super::message::{Key, NodeId};
 use super::super::time::Moment;
-use super::super::view::Candidates;
+use super::super::view::Wanted;
 use super::Machine;
 use super::estate::Holding;
 use super::placement;
@@ -87,7 +87,7 @@ impl Quiet {
     }
 
     /// Forgets keys that are no more.
-    pub(super) fn keep_only(&mut self, keys: &BTreeMap<Key, Candidates>) {
+    pub(super) fn keep_only(&mut self, keys: &BTreeMap<Key, Wanted>) {
         self.formers.retain(|key, _| keys.contains_key(key));
     }
 
@@ -146,7 +146,7 @@ impl Machine {
         let may_take = self.may_hold()
             && peer.stated.keys.iter().any(|key| {
                 let rivals = self.eligible_others().filter(|(other, _)| *other != node);
-                placement::rank(*key, me, rivals) == 0
+                placement::rank(self.group_of(*key), me, rivals) == 0
             });
         if may_take || self.quiet.is_former_of_held(node, &self.estate.keys) {
             let now = self.now;

@@ -93,6 +93,11 @@ impl Machine {
             }
         };
         let Some(first) = first else {
+            if heartbeat.is_some()
+                && let Some(peer) = self.peers.get_mut(&message.from)
+            {
+                peer.note_stale(message.incarnation, now);
+            }
             self.note(Transition::MessageDropped);
             return Admission::Refused;
         };
@@ -114,7 +119,8 @@ impl Machine {
             .filter_map(|voter| self.peers.get(voter))
             .filter(|peer| !peer.suspected)
             .flat_map(|peer| peer.echoes(self.now))
-            .filter(|echo| echo.node == node && echo.answer != Answer::None)
+            .filter(|echo| echo.node == node)
+            .filter(|echo| !matches!(echo.answer, Answer::None | Answer::Stale))
             .map(|echo| echo.incarnation == run)
             .reduce(|one, other| one || other)
     }
@@ -255,6 +261,9 @@ impl Machine {
         let Some(echo) = heartbeat.echoes.iter().find(|echo| echo.node == self.me) else {
             return;
         };
+        if echo.answer == Answer::Stale && echo.incarnation == self.incarnation {
+            self.standing.note_refused_by(voter, self.now);
+        }
         let same_generation = self.serves_same_generation(message.generation);
         if is_latest && same_generation && self.registry.has_voter(voter) {
             self.senses.note_heard_by(voter, echo.on_segment, self.now);
@@ -316,6 +325,7 @@ impl Machine {
         }
         // Whoever takes it next takes it over from that node: the neighbours may have been told.
         self.standing.lost.remove(&key);
+        self.survivors.was_taken(key);
         self.claims.was_taken(key);
     }
 

@@ -3,7 +3,8 @@
 //! Sets are written to the API server by compare-and-swap only, so that of one generation there is
 //! one set. Two that follow each other differ by one voter, so that their majorities have a voter
 //! in common; and the next one is written only once a majority of the present one has served it for
-//! longer than a promise, so that nothing older than the last two can count.
+//! longer than a promise, so that nothing older than the last two can count. And only if that
+//! majority approves it: [`super::consent`].
 //!
 //! A primary of two goes on by itself, and shares no voter with a majority that it does not know of.
 //! So it is named by a generation of its own, once both serve the set of the two, and named no more
@@ -14,12 +15,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::decision::{Decision, Request, Transition};
+use super::super::decision::{Consent, Decision, Request, Transition};
 use super::super::message::{NodeId, VoterSet};
 use super::super::time::Moment;
 use super::super::view::ApiAnswer;
 use super::Machine;
 use super::mandate::Confirmed;
+use super::survival::SURVIVE;
 
 /// How often this is looked at.
 const LOOK: Duration = Duration::from_millis(200);
@@ -28,15 +30,11 @@ const SOON: Duration = Duration::from_millis(1);
 /// The first voters are proposed that long after the start.
 const BOOTSTRAP: Duration = Duration::from_secs(1);
 /// A member becomes a voter after having been heard for so long.
-const STEADY: Duration = Duration::from_secs(3);
+pub(super) const STEADY: Duration = Duration::from_secs(3);
 /// A voter that is silent for so long is one no more.
-const REPLACED: Duration = Duration::from_secs(30);
-/// A majority that is lost for so long is given up (rule G).
-const SURVIVE: Duration = Duration::from_secs(30);
-/// No silent voter may have been heard on the segment for so long.
-const UNHEARD: Duration = Duration::from_secs(10);
+pub(super) const REPLACED: Duration = Duration::from_secs(30);
 /// An answer of the API server is waited for so long.
-const ANSWER: Duration = Duration::from_secs(2);
+pub(super) const ANSWER: Duration = Duration::from_secs(2);
 /// Between two attempts that fail.
 const AGAIN: Duration = Duration::from_millis(500);
 /// How much longer than a promise a generation is served before the next one.
@@ -55,19 +53,28 @@ const FAILED_READ: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Registry {
     pub(super) current: VoterSet,
-    adopted_at: Moment,
+    pub(super) adopted_at: Moment,
     /// When something was last asked of the API server that is not answered yet.
     asked: Option<Moment>,
     /// Nothing is asked before.
-    next_try: Moment,
+    pub(super) next_try: Moment,
     /// The start of the last reading that showed the present set.
-    read_at: Option<Moment>,
+    pub(super) read_at: Option<Moment>,
     /// Since when no majority has been heard.
-    lost_since: Option<Moment>,
+    pub(super) lost_since: Option<Moment>,
     /// Another took the place of this node as the primary of two.
     deposed: bool,
     /// What is proposed is the survivors.
-    surviving: bool,
+    pub(super) surviving: bool,
+    /// What the API server has in the place of the present set: it has gone back.
+    #[serde(default)]
+    pub(super) stored: Option<VoterSet>,
+    /// What is proposed and waits for others to approve it, and since when.
+    #[serde(default)]
+    pub(super) awaited: Option<(VoterSet, Moment)>,
+    /// What another has proposed and this node has approved, and when.
+    #[serde(default)]
+    pub(super) approved: Option<(VoterSet, Moment)>,
     pub(super) due: Moment,
 }
 
@@ -82,6 +89,9 @@ impl Registry {
             lost_since: None,
             deposed: false,
             surviving: false,
+            stored: None,
+            awaited: None,
+            approved: None,
             due: now + LOOK,
         }
     }
@@ -94,10 +104,16 @@ impl Registry {
         self.current.voters.contains(&node)
     }
 
-    /// Whether majorities of this set and of that one have a voter in common.
+    /// Whether majorities of this set and of that one have a voter in common, and of whatever may
+    /// have been between them.
     fn overlaps(&self, next: &VoterSet) -> bool {
         let difference = self.current.voters.symmetric_difference(&next.voters);
-        next.generation == self.current.generation + 1 && difference.count() <= 1
+        match next.generation - self.current.generation {
+            1 => difference.count() <= 1,
+            // The API server had gone back, and the same voters are named once more.
+            2 => difference.count() == 0,
+            _ => false,
+        }
     }
 }
 
@@ -117,12 +133,19 @@ impl Machine {
             self.mandate.change_voters(is_only);
         }
         self.standing.change_voters();
+        let was_lost = self.registry.lost_since;
+        if was_lost.is_some_and(|since| since + SURVIVE <= self.now) {
+            self.ask_before_taking();
+        }
         let was_primary = self.registry.current.primary == Some(self.me);
         self.registry.deposed = was_primary && voters.primary.is_some_and(|node| node != self.me);
         self.registry.current = voters;
         self.registry.adopted_at = self.now;
         self.registry.read_at = None;
         self.registry.lost_since = None;
+        self.registry.stored = None;
+        self.registry.awaited = None;
+        self.registry.approved = None;
         self.registry.due = self.now + SOON;
         self.estate.acknowledged.clear();
         self.estate.refusals.clear();
@@ -183,7 +206,12 @@ impl Machine {
                 let is_primary = self.registry.current.primary == Some(self.me);
                 let pause = if is_primary { FAILED_READ } else { AGAIN };
                 self.registry.next_try = self.now + pause;
+                self.registry.approved = None;
             }
+            ApiAnswer::Awaiting(voters) => {
+                self.registry.awaited = Some((voters, self.now));
+            }
+            ApiAnswer::Approved => {}
             ApiAnswer::LeasesUnchanged(unchanged) => self.survive(&unchanged),
             ApiAnswer::Voters(voters) | ApiAnswer::Conflict(voters) => {
                 self.note_voters(&voters, asked);
@@ -202,7 +230,11 @@ impl Machine {
         self.adopt(voters.clone());
         if *voters == self.registry.current {
             self.registry.read_at = self.registry.read_at.max(Some(asked));
+            self.registry.stored = None;
             self.count_echoes();
+        } else if self.registry.exists() && asked >= self.registry.adopted_at {
+            // What is served was written before this reading began, and is not there any more.
+            self.registry.stored = Some(voters.clone());
         }
     }
 
@@ -233,9 +265,10 @@ impl Machine {
             self.reshape();
         }
         self.seek_survival();
+        self.consent();
     }
 
-    fn ask(&mut self, request: Request) {
+    pub(super) fn ask(&mut self, request: Request) {
         self.registry.asked = Some(self.now);
         self.registry.next_try = self.now + AGAIN;
         self.decide(Decision::Ask(request));
@@ -245,19 +278,48 @@ impl Machine {
     fn propose(&mut self, voters: BTreeSet<NodeId>) {
         let hasty = voters.len() == 2 && !self.rules().primary_by_itself;
         let primary = hasty.then_some(self.me);
-        self.propose_with(voters, primary);
+        let current = &self.registry.current;
+        let is_left = current.primary == Some(self.me) && voters.iter().eq([&self.me]);
+        let consent = if current.voters.len() == 2 && is_left {
+            Consent::Own
+        } else {
+            self.most()
+        };
+        self.propose_with(voters, primary, consent);
     }
 
-    fn propose_with(&mut self, voters: BTreeSet<NodeId>, primary: Option<NodeId>) {
-        let replacing = self.registry.current.generation;
+    /// The consent of most voters, who serve the present set to give it: without the rule nobody's.
+    fn most(&self) -> Consent {
+        if !self.rules().one_generation_at_a_time {
+            return Consent::Own;
+        }
+        Consent::Most(self.registry.current.voters.clone())
+    }
+
+    pub(super) fn propose_with(
+        &mut self,
+        voters: BTreeSet<NodeId>,
+        primary: Option<NodeId>,
+        consent: Consent,
+    ) {
+        let generation = self.registry.current.generation;
+        let (replacing, generation) = match &self.registry.stored {
+            Some(stored) => (stored.generation, generation + 2),
+            None => (generation, generation + 1),
+        };
+        let voters = VoterSet {
+            generation,
+            voters,
+            primary,
+        };
+        if self.awaits(&voters) {
+            return;
+        }
         self.note(Transition::Proposed);
         self.ask(Request::Propose {
             replacing,
-            voters: VoterSet {
-                generation: replacing + 1,
-                voters,
-                primary,
-            },
+            voters,
+            consent,
         });
     }
 
@@ -286,13 +348,13 @@ impl Machine {
         if voters.contains(&self.me) {
             // Nobody has voted before.
             let primary = (voters.len() == 2).then_some(self.me);
-            self.propose_with(voters, primary);
+            self.propose_with(voters, primary, Consent::Own);
         }
     }
 
     /// The members that may vote, and have been heard for that long, with zone and whether they are
     /// on the segment.
-    fn members(&self, steady: Duration) -> BTreeMap<NodeId, (u32, bool)> {
+    pub(super) fn members(&self, steady: Duration) -> BTreeMap<NodeId, (u32, bool)> {
         let now = self.now;
         let mut members: BTreeMap<NodeId, (u32, bool)> = self
             .peers
@@ -339,6 +401,16 @@ impl Machine {
     /// Proposes one voter less or one more, or a primary of two.
     fn reshape(&mut self) {
         let now = self.now;
+        if self.registry.stored.is_some() {
+            let same = self.registry.current.voters.clone();
+            let consent = self.most();
+            self.propose_with(same, None, consent);
+            return;
+        }
+        if self.seems_gone_back() {
+            self.ask(Request::ReadVoters);
+            return;
+        }
         let voters = &self.registry.current.voters;
         let oldest = self.registry.adopted_at.max(self.started);
         let dead = voters
@@ -381,13 +453,18 @@ impl Machine {
         match next {
             // Others could be a majority without the primary, which may go on alone.
             Some(_) if two && self.alone_until().is_some() => {}
-            Some(_) if two && named => self.propose_with(voters.clone(), None),
+            Some(_) if two && named => {
+                let (both, consent) = (voters.clone(), self.most());
+                self.propose_with(both, None, consent);
+            }
             Some(next) => {
                 let mut more = voters.clone();
                 more.insert(next);
                 self.propose(more);
             }
-            None if two && !named => self.propose_with(voters.clone(), Some(self.me)),
+            None if two && !named => {
+                self.propose_with(voters.clone(), Some(self.me), Consent::Own);
+            }
             None => {}
         }
     }
@@ -449,110 +526,18 @@ impl Machine {
             return;
         }
         let asked = self.registry.asked.is_some_and(|at| now < at + ANSWER);
-        if !asked && now >= self.registry.next_try {
+        // Where the API server has gone back, the set of the two comes first.
+        let has_gone_back = self.registry.stored.is_some();
+        if !asked && !has_gone_back && now >= self.registry.next_try {
             let both = self.registry.current.voters.clone();
-            self.propose_with(both, Some(self.me));
+            self.propose_with(both, Some(self.me), Consent::Own);
         }
-    }
-
-    fn note_majority(&mut self) {
-        if self.hears_quorum() {
-            self.registry.lost_since = None;
-        } else if self.registry.lost_since.is_none() {
-            self.registry.lost_since = Some(self.now);
-        }
-    }
-
-    /// The voters that do not answer this member.
-    fn silent_voters(&self) -> BTreeSet<NodeId> {
-        self.registry
-            .current
-            .voters
-            .iter()
-            .copied()
-            .filter(|voter| *voter != self.me && !self.is_reporting(*voter))
-            .collect()
-    }
-
-    /// After a majority has been lost for long: asks whether the silent voters are dead (rule G).
-    fn seek_survival(&mut self) {
-        let lost = self
-            .registry
-            .lost_since
-            .is_some_and(|since| since + SURVIVE <= self.now);
-        if !lost || !self.parameters.survive_via_api || !self.is_heard_on_segment() {
-            return;
-        }
-        let silent = self.silent_voters();
-        if !self.leads_survivors(&silent) || self.are_heard_on_segment(&silent) {
-            return;
-        }
-        self.reaches_gateway();
-        self.ask(Request::ReadLeases(silent.into_iter().collect()));
-        self.registry.next_try = self.now + ANSWER;
-    }
-
-    /// Whether this member is the one that acts for the survivors: the lowest voter among them, or
-    /// the lowest member if no voter is left.
-    fn leads_survivors(&self, silent: &BTreeSet<NodeId>) -> bool {
-        let alive = |node: &NodeId| self.peers.get(node).is_some_and(|peer| !peer.suspected);
-        let voters = &self.registry.current.voters;
-        let first_voter = voters
-            .iter()
-            .find(|voter| **voter == self.me || (!silent.contains(voter) && alive(voter)));
-        match first_voter {
-            Some(first) => *first == self.me,
-            None => !self
-                .peers
-                .iter()
-                .any(|(node, peer)| *node < self.me && !peer.suspected),
-        }
-    }
-
-    fn are_heard_on_segment(&self, silent: &BTreeSet<NodeId>) -> bool {
-        let since = self.now - UNHEARD;
-        self.rules().survivors_listen_first
-            && silent.iter().any(|node| {
-                self.peers
-                    .get(node)
-                    .is_some_and(|peer| peer.heard_on_segment_since(since))
-            })
-    }
-
-    /// The Leases are read: goes on with those that are left.
-    fn survive(&mut self, unchanged: &BTreeSet<NodeId>) {
-        let silent = self.silent_voters();
-        let reaches_gateway = !self.local.has_gateway
-            || self
-                .senses
-                .gateway_answered
-                .is_some_and(|at| at + ANSWER > self.now);
-        if self.registry.lost_since.is_none()
-            || !silent.is_subset(unchanged)
-            || !reaches_gateway
-            || self.are_heard_on_segment(&silent)
-        {
-            return;
-        }
-        // The admission policy permits no others at once; they join one by one.
-        let mut voters: BTreeSet<NodeId> = self
-            .registry
-            .current
-            .voters
-            .difference(&silent)
-            .copied()
-            .collect();
-        if voters.is_empty() {
-            voters.insert(self.me);
-        }
-        self.propose(voters);
-        self.registry.surviving = true;
     }
 }
 
 /// How many of these should vote: an odd number, since one more to an even one helps nobody, or two
 /// if there are no more. Witnesses make up for members of the segment that are missing to three.
-fn ideal_size(members: &BTreeMap<NodeId, (u32, bool)>) -> usize {
+pub(super) fn ideal_size(members: &BTreeMap<NodeId, (u32, bool)>) -> usize {
     let here = members.values().filter(|(_, here)| *here).count();
     let size = members.len().min(here.max(3)).min(VoterSet::MOST);
     match size {

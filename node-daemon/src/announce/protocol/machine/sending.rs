@@ -330,15 +330,20 @@ impl Machine {
             .peers
             .iter()
             .filter(|(node, peer)| {
-                peer.last_heard() >= oldest || missing.contains(node) || !self.rules().echo_is_exact
+                peer.last_heard() >= oldest
+                    || missing.contains(node)
+                    || peer.stale_run(now).is_some()
+                    || !self.rules().echo_is_exact
             })
             .filter(|(_, peer)| votes || !peer.is_known())
             .map(|(node, peer)| Echo {
                 node: *node,
                 epoch: peer.epoch,
-                incarnation: peer.incarnation,
+                incarnation: peer.stale_run(now).unwrap_or(peer.incarnation),
                 on_segment: peer.heard_on_segment_since(now - ON_SEGMENT),
-                answer: if awake {
+                answer: if peer.stale_run(now).is_some() {
+                    Answer::Stale
+                } else if awake {
                     self.voter.answer(*node, now)
                 } else if votes || peer.is_known() {
                     // A voter that is not awake says nothing about sets either.

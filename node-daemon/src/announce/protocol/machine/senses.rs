@@ -179,7 +179,8 @@ impl Machine {
     /// Whether anybody else could speak for a key, or for anything, if this node lets it go. Who is
     /// draining goes on as long as nobody takes what it has.
     fn has_heir(&self, key: Option<Key>) -> bool {
-        let candidates = key.and_then(|key| self.view.as_ref()?.keys.get(&key));
+        let wanted = key.and_then(|key| self.view.as_ref()?.keys.get(&key));
+        let candidates = wanted.map(|wanted| &wanted.candidates);
         self.peers.iter().any(|(node, peer)| {
             let flags = peer.last.flags;
             let drains = flags.draining && !flags.vlan_down && peer.last.count > 0;

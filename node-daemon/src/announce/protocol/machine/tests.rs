@@ -1,9 +1,12 @@
 //! Stories of a few machines in virtual time.
 
+mod again;
+mod consent;
 mod failover;
 mod many;
 mod moves;
 mod quorum;
+mod together;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -12,9 +15,9 @@ use std::time::Duration;
 use super::super::super::codec::{self, SegmentId};
 use super::super::super::mac::Mac;
 use super::super::super::random::mix;
-use super::super::decision::{Destination, Request};
+use super::super::decision::{Consent, Destination, Request};
 use super::super::message::{Claim, Contact, Grant, VoterSet};
-use super::super::view::Candidates;
+use super::super::view::{Candidates, Group, Wanted};
 use super::*;
 
 const DELAY: Duration = Duration::from_micros(300);
@@ -30,7 +33,9 @@ enum Event {
     Message(Message, Path),
     Api(ApiAnswer, Moment),
     Kernel(NodeId),
+    Address(Key, Mac),
     Gateway,
+    View,
 }
 
 /// A machine and its driver.
@@ -61,13 +66,21 @@ struct World {
     /// Whether a message is lost on all paths.
     loss: Loss,
     api_voters: VoterSet,
+    /// What each node approves, as the API server has it.
+    approvals: BTreeMap<NodeId, VoterSet>,
+    /// What was ever written: of one generation there is one set, whatever the API server forgets.
+    written: BTreeMap<u64, VoterSet>,
     api_up: bool,
+    /// Nodes that cannot reach the API server.
+    no_api: BTreeSet<u64>,
     leases_unchanged: BTreeSet<NodeId>,
     /// Nodes whose kernels do not answer.
     dead_kernels: BTreeSet<NodeId>,
     /// Nodes that cannot reach the gateway.
     gateway_down: BTreeSet<u64>,
-    keys: BTreeMap<Key, Candidates>,
+    keys: BTreeMap<Key, Wanted>,
+    /// Nodes that see no change of the API objects.
+    blind: BTreeSet<u64>,
     parameters: Parameters,
     incarnations: u64,
     log: Vec<(Moment, u64, Decision)>,
@@ -90,13 +103,18 @@ impl World {
             cut: Box::new(|_, _, _| false),
             loss: Box::new(|_| false),
             api_voters: VoterSet::default(),
+            approvals: BTreeMap::new(),
+            written: BTreeMap::new(),
             api_up: true,
+            no_api: BTreeSet::new(),
             leases_unchanged: BTreeSet::new(),
             dead_kernels: BTreeSet::new(),
             gateway_down: BTreeSet::new(),
             keys: (0..keys)
-                .map(|key| (Key(mix(key)), Candidates::All))
+                .map(|key| Key(mix(key)))
+                .map(|key| (key, Wanted::alone(key, Candidates::All)))
                 .collect(),
+            blind: BTreeSet::new(),
             parameters: Parameters::default(),
             incarnations: 0,
             log: Vec::new(),
@@ -132,6 +150,7 @@ impl World {
         View {
             keys: self.keys.clone(),
             voters: Some(self.api_voters.clone()),
+            approvals: self.approvals.clone(),
             known: self
                 .known
                 .iter()
@@ -143,8 +162,12 @@ impl World {
     /// Starts a daemon, in a run of its own.
     fn start(&mut self, node: u64) {
         self.incarnations += 1;
+        self.start_as(node, Incarnation(self.incarnations));
+    }
+
+    /// Starts a daemon in this run, which may have been there before.
+    fn start_as(&mut self, node: u64, incarnation: Incarnation) {
         self.known.insert(node);
-        let incarnation = Incarnation(self.incarnations);
         let mut machine = Machine::new(NodeId(node), incarnation, self.parameters, 7, self.now);
         machine.set_local(self.local(node), self.now);
         machine.set_view(self.view(), self.now);
@@ -191,7 +214,8 @@ impl World {
 
     fn change_view(&mut self) {
         let view = self.view();
-        let nodes: Vec<u64> = self.hosts.keys().copied().collect();
+        let nodes = self.hosts.keys().copied();
+        let nodes: Vec<u64> = nodes.filter(|node| !self.blind.contains(node)).collect();
         for node in nodes {
             let view = view.clone();
             self.act(node, |machine, now| machine.set_view(view, now));
@@ -212,10 +236,18 @@ impl World {
             host.inbox.push(event);
             return;
         }
+        if matches!(event, Event::View) {
+            let view = self.view();
+            return self.act(node, |machine, now| machine.set_view(view, now));
+        }
         self.act(node, |machine, now| match event {
+            Event::View => {}
             Event::Message(message, path) => machine.receive(&message, path, now),
             Event::Api(answer, asked) => machine.api_answered(answer, asked, now),
             Event::Kernel(node) => machine.kernel_answered(node, now),
+            Event::Address(key, mac) => {
+                machine.address_answered(key, mac, now);
+            }
             Event::Gateway => machine.gateway_answered(now),
         });
     }
@@ -276,13 +308,26 @@ impl World {
                     self.later(node, DELAY * 2, Event::Kernel(*asked));
                 }
             }
+            Decision::ProbeAddress { key, stations } => {
+                let others: Vec<u64> = self.hosts.keys().copied().collect();
+                for other in others {
+                    let mac = contact(other).mac.unwrap();
+                    let speaks = self.hosts[&other].machine.permits(*key, self.now);
+                    if speaks && stations.contains(&mac) {
+                        self.later(node, DELAY * 2, Event::Address(*key, mac));
+                    }
+                }
+            }
             Decision::ProbeGateway => {
                 if !self.gateway_down.contains(&node) {
                     self.later(node, DELAY * 2, Event::Gateway);
                 }
             }
             Decision::Ask(request) => {
-                let answer = self.answer(request);
+                let answer = match self.no_api.contains(&node) {
+                    true => ApiAnswer::Unreachable,
+                    false => self.answer(node, request),
+                };
                 let asked = self.now;
                 self.later(node, API_DELAY, Event::Api(answer, asked));
             }
@@ -290,15 +335,66 @@ impl World {
         }
     }
 
-    fn answer(&mut self, request: &Request) -> ApiAnswer {
+    /// Everybody who reaches the API server is shown what has changed.
+    fn show(&mut self) {
+        let sees = |node: &u64| !self.no_api.contains(node) && !self.blind.contains(node);
+        let nodes: Vec<u64> = self.hosts.keys().copied().filter(sees).collect();
+        for node in nodes {
+            self.later(node, API_DELAY, Event::View);
+        }
+    }
+
+    /// The API server is restored from a backup.
+    fn restore(&mut self, backup: VoterSet) {
+        self.api_voters = backup;
+        self.approvals.clear();
+        self.show();
+    }
+
+    fn approve(&mut self, by: u64, voters: &VoterSet) {
+        self.approvals.insert(NodeId(by), voters.clone());
+        self.show();
+    }
+
+    /// Whether enough approve a set that one of them wants to write.
+    fn suffices(&self, by: u64, consent: &Consent, voters: &VoterSet) -> bool {
+        let approves = |node: &&NodeId| node.0 == by || self.approvals.get(node) == Some(voters);
+        let most = |of: &BTreeSet<NodeId>| {
+            of.is_empty() || of.iter().filter(approves).count() * 2 > of.len()
+        };
+        let all = voters.voters.iter().all(|node| approves(&node));
+        match consent {
+            Consent::Own => true,
+            Consent::Most(served) => most(served) && (most(&self.api_voters.voters) || all),
+            Consent::All => all,
+        }
+    }
+
+    fn answer(&mut self, by: u64, request: &Request) -> ApiAnswer {
         if !self.api_up {
             return ApiAnswer::Unreachable;
         }
         match request {
             Request::ReadVoters => ApiAnswer::Voters(self.api_voters.clone()),
-            Request::Propose { replacing, voters } if *replacing == self.api_voters.generation => {
+            Request::Propose {
+                replacing,
+                voters,
+                consent,
+            } if *replacing == self.api_voters.generation => {
+                if !self.suffices(by, consent, voters) {
+                    self.approve(by, voters);
+                    return ApiAnswer::Awaiting(voters.clone());
+                }
+                let known = self.written.insert(voters.generation, voters.clone());
+                assert_eq!(known, None, "{voters:?} is another set of its generation");
                 self.api_voters = voters.clone();
+                self.approvals.clear();
+                self.show();
                 ApiAnswer::Written(voters.clone())
+            }
+            Request::Approve(voters) => {
+                self.approve(by, voters);
+                ApiAnswer::Approved
             }
             Request::Propose { .. } => ApiAnswer::Conflict(self.api_voters.clone()),
             Request::ReadLeases(nodes) => ApiAnswer::LeasesUnchanged(
@@ -439,6 +535,12 @@ impl World {
             .filter(|(_, by, decision)| *by == node && matches!(decision, Decision::Burst { .. }))
             .count()
     }
+}
+
+/// A key that only these may hold.
+fn wanted(key: Key, nodes: &[u64]) -> Wanted {
+    let nodes = nodes.iter().map(|node| NodeId(*node));
+    Wanted::alone(key, Candidates::Only(nodes.collect()))
 }
 
 /// How long a message is on the wire, without a signature.

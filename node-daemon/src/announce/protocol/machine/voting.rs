@@ -278,6 +278,10 @@ impl Machine {
         };
         let mut keys = BTreeMap::new();
         for key in &claim.keys {
+            if self.survivors.doubt(*key) {
+                grant.refused.push((*key, self.me));
+                continue;
+            }
             match self.voter.judge(*key, claimant, self.now) {
                 Verdict::Preferred(holder, _) if self.would_take_back(*key, holder) => {
                     grant.refused.push((*key, holder));
@@ -316,8 +320,8 @@ impl Machine {
     /// Whether the last holder of a key, whose right ran out, is about to take it again (rule J).
     pub(super) fn would_take_back(&self, key: Key, holder: NodeId) -> bool {
         let view = self.view.as_ref();
-        let candidates = view.and_then(|view| view.keys.get(&key));
-        if candidates.is_some_and(|candidates| !candidates.include(holder)) {
+        let wanted = view.and_then(|view| view.keys.get(&key));
+        if wanted.is_some_and(|wanted| !wanted.candidates.include(holder)) {
             return false;
         }
         if holder == self.me {
@@ -341,7 +345,8 @@ impl Machine {
                 .is_none_or(|peer| peer.last_heard() + doubt <= self.now)
     }
 
-    /// Of two that claim the same key, all voters decide for the same one.
+    /// Of two that claim the same key, all voters decide for the same one, if they agree on its group.
+    /// If not, it may go to neither, and both try again.
     pub(super) fn suits_better(&self, key: Key, node: NodeId, other: NodeId) -> bool {
         let weight = |node: NodeId| {
             if node == self.me {
@@ -350,7 +355,11 @@ impl Machine {
                 self.peers.get(&node).map_or(0, |peer| peer.last.weight)
             }
         };
-        placement::suits_better(key, (node, weight(node)), (other, weight(other)))
+        placement::suits_better(
+            self.group_of(key),
+            (node, weight(node)),
+            (other, weight(other)),
+        )
     }
 
     fn reschedule_waiting(&mut self) {

@@ -13,12 +13,7 @@ fn what_is_stopped_falls_silent_at_once() {
     bench.run(ms(100));
     bench.sent.clear();
     // A question came just before, and a round of the burst is to come.
-    assert!(
-        bench
-            .speaker
-            .frame_received(&who_has(V4), &bench.rights, bench.now)
-            .asked
-    );
+    assert!(bench.hear_late(&who_has(V4), bench.now).asked);
     bench.stop(0, Cause::HandedOver);
     bench.hear(&who_has(V4));
     bench.run(Duration::from_secs(600));
@@ -50,12 +45,7 @@ fn an_answer_that_waits_is_not_sent_after_the_right_has_run_out() {
     let mut bench = Bench::new(&[(V4, None)]);
     bench.run(ms(3000));
     bench.sent.clear();
-    assert!(
-        bench
-            .speaker
-            .frame_received(&who_has(V4), &bench.rights, bench.now)
-            .asked
-    );
+    assert!(bench.hear_late(&who_has(V4), bench.now).asked);
     bench.rights.0.insert(key(0), bench.now);
     bench.collect();
     assert_eq!(bench.sent, []);
@@ -241,4 +231,26 @@ fn a_key_that_stands_for_nothing_any_more_is_silent_and_its_end_is_told_once() {
     assert_eq!(bench.sent, []);
     let stopped = Notice::Stopped(ip(V4), Cause::Withdrawn);
     assert_eq!(bench.notices, [began(V4, Cause::Unclaimed), stopped]);
+}
+
+/// It has waited in the socket while this process stood still. Who spoke then has answered.
+#[test]
+fn a_question_that_came_before_the_right_is_not_answered() {
+    let mut bench = Bench::silent(&[(V4, None)]);
+    bench.begin(0, Voice::Quiet, Cause::GivenBack);
+    let begun = bench.now;
+    bench.run(ms(5));
+    let just_before = Moment(begun.0 - 1);
+    assert!(!bench.hear_late(&who_has(V4), just_before).asked);
+    bench.collect();
+    assert_eq!(bench.sent, []);
+    assert!(bench.hear_late(&who_has(V4), begun).asked);
+    bench.collect();
+    assert_eq!(bench.times(TransmitKind::Answer).len(), 1);
+    bench.stop(0, Cause::Lapsed);
+    bench.begin(0, Voice::Quiet, Cause::TakenOver);
+    assert!(
+        !bench.hear_late(&who_has(V4), begun).asked,
+        "of before the lapse"
+    );
 }

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use super::super::super::groups::Groups;
 use super::super::super::protocol::Moment;
-use super::super::super::wire::{Wire, WireError};
+use super::super::super::wire::WireError;
 use super::super::Attachment;
+use super::super::system::{SegmentSockets, System};
 
 /// How soon to try again to join groups.
 const RETRY: Duration = Duration::from_secs(1);
@@ -15,7 +16,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// The sockets on an interface.
 pub(super) struct Air {
     pub(super) attachment: Attachment,
-    pub(super) wire: Wire,
+    pub(super) wire: Box<dyn SegmentSockets>,
     groups: Groups,
     /// When to try again to join groups: they could not be joined the last time.
     rejoin: Option<Moment>,
@@ -25,7 +26,8 @@ impl Air {
     /// Attaches, and joins the groups. `prepared` is what was opened for the interface beforehand.
     pub(super) fn open(
         attachment: Attachment,
-        prepared: Option<Wire>,
+        prepared: Option<Box<dyn SegmentSockets>>,
+        system: &dyn System,
         groups: &BTreeSet<Ipv6Addr>,
         now: Moment,
     ) -> Result<Self, WireError> {
@@ -35,7 +37,7 @@ impl Air {
                 wire.drain();
                 wire
             }
-            None => Wire::open(&attachment.name, attachment.index)?,
+            None => system.open_wire(&attachment.name, attachment.index)?,
         };
         let mut air = Self {
             wire,

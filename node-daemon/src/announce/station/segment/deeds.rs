@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::super::super::codec;
 use super::super::super::frames;
+use super::super::super::mac::Mac;
 use super::super::super::protocol::{
     ApiAnswer, Body, Cause, Decision, Destination, Moment, Path, Transition, Transmit, Voice,
 };
@@ -68,15 +69,23 @@ impl Segment {
             Decision::Stop { key, cause } => self.speaker.stop(key, cause),
             Decision::Burst { key } => self.speaker.burst(key, now),
             Decision::Ask(request) => {
-                if !self.report(shared, Report::Ask(request, now)) {
+                let uid = self.orders.uid.clone();
+                if !self.report(shared, Report::Ask(request, now, uid)) {
                     self.machine.api_answered(ApiAnswer::Unreachable, now, now);
                 }
             }
             Decision::ProbeKernel { node, addresses } => {
+                let contact = self.roster.contact(node, &self.orders.view);
+                let station = contact.and_then(|contact| contact.mac);
                 for address in addresses {
                     self.kernels.insert(address, node);
-                    let source = self.own_address(|own| own.is_ipv6() && address.is_ipv6());
-                    self.probe(source, address);
+                    self.probe_stations(address, station);
+                }
+            }
+            Decision::ProbeAddress { key, stations } => {
+                let orders = Arc::clone(&self.orders);
+                for address in orders.addresses.get(&key).into_iter().flatten() {
+                    self.probe_stations(*address.0, stations.iter().copied());
                 }
             }
             Decision::ProbeGateway => {
@@ -176,6 +185,22 @@ impl Segment {
             && let Err(error) = air.wire.send(&frame)
         {
             tracing::debug!(segment = %self.name, %error, "question not sent");
+        }
+    }
+
+    /// Asks stations for an address, each by its own MAC address.
+    fn probe_stations(&self, target: IpAddr, stations: impl IntoIterator<Item = Mac>) {
+        let Some(air) = &self.air else {
+            return;
+        };
+        let own = air.attachment.mac;
+        let source = self.own_address(|own| own.is_ipv6() && target.is_ipv6());
+        for station in stations {
+            if let Some(frame) = frames::probe_station(own, source, target, station)
+                && let Err(error) = air.wire.send(&frame)
+            {
+                tracing::debug!(segment = %self.name, %error, "question not sent");
+            }
         }
     }
 

@@ -147,6 +147,7 @@ const fn name(transition: Transition) -> &'static str {
         Transition::HandOverDone => "hand_over_done",
         Transition::HandOverFailed => "hand_over_failed",
         Transition::VoterAwake => "voter_awake",
+        Transition::BegunAnew => "begun_anew",
         Transition::GenerationAdopted => "generation_adopted",
         Transition::Proposed => "proposed",
         Transition::PrimaryAlone => "primary_alone",

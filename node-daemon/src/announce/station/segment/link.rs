@@ -3,9 +3,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use mooring_common::errors::with_causes;
+
 use super::super::super::protocol::{Contact, Local, Moment};
+use super::super::Report;
 use super::super::worker::Shared;
-use super::super::{Report, with_causes};
 use super::Segment;
 use super::air::Air;
 
@@ -70,7 +72,8 @@ impl Segment {
         };
         let mac = attachment.mac;
         let prepared = shared.prepared(&attachment);
-        match Air::open(attachment, prepared, &self.orders.groups, now) {
+        let (groups, system) = (&self.orders.groups, shared.system.as_ref());
+        match Air::open(attachment, prepared, system, groups, now) {
             Ok(air) => {
                 self.air = Some(air);
                 self.rights.change();

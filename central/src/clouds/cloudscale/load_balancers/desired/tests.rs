@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::super::annotations::tests::service;
 use super::*;
-use crate::clouds::load_balancers::{HealthTarget, Notice};
+use crate::clouds::load_balancers::{HealthTarget, Notice, Others};
 
 const FIRST: &str = "11111111-1864-4608-853a-0771b6885a3a";
 const SECOND: &str = "22222222-1864-4608-853a-0771b6885a3a";
@@ -48,9 +48,11 @@ impl Case {
             options: Options::read(&service).unwrap(),
             demand: Demand {
                 service: Arc::new(service),
-                nodes: vec![node("n1"), node("n2")],
-                others: Vec::new(),
+                nodes: [node("n1"), node("n2")].into(),
+                others: Others::default(),
                 cluster: Some("c".to_owned()),
+                settle_time: std::time::Duration::from_secs(90),
+                may_take_over: false,
                 health: HealthTarget::default(),
                 endpoints: None,
             },

@@ -45,7 +45,7 @@ fn shown(selection: &Selection<'_>) -> String {
         Selection::Nothing => "nothing".to_owned(),
         Selection::Own { balancer, surplus } => format!("own {} +{}", balancer.uuid, surplus.len()),
         Selection::Adopted(balancer) => format!("adopted {}", balancer.uuid),
-        Selection::ByName(balancer) => format!("by name {}", balancer.uuid),
+        Selection::Unproven(balancer) => format!("unproven {}", balancer.uuid),
         Selection::Refused(_) => "refused".to_owned(),
     }
 }
@@ -60,12 +60,12 @@ fn what_the_go_controller_finds_is_found() {
     ];
     for (name, uuid, expected) in [
         (None, None, "nothing".to_owned()),
-        (Some("foo"), None, format!("by name {A}")),
+        (Some("foo"), None, format!("unproven {A}")),
         (Some("clone"), None, "refused".to_owned()),
         (Some("foo"), Some(C), "refused".to_owned()),
-        (Some("foo"), Some(ZERO), format!("by name {A}")),
-        (Some("foo"), Some(A), format!("adopted {A}")),
-        (Some("new"), Some(A), format!("adopted {A}")),
+        (Some("foo"), Some(ZERO), format!("unproven {A}")),
+        (Some("foo"), Some(A), format!("unproven {A}")),
+        (Some("new"), Some(A), format!("unproven {A}")),
     ] {
         let claim = claim(OWN, "02", name, uuid, None);
         assert_eq!(
@@ -139,10 +139,10 @@ fn whoever_uses_it_or_is_older_has_the_better_right() {
     let vip = Some("203.0.113.7");
     for (own_age, own_ip, other_age, other_ip, expected) in [
         ("02", None, "01", None, "refused".to_owned()),
-        ("01", None, "02", None, format!("adopted {A}")),
+        ("01", None, "02", None, format!("unproven {A}")),
         ("01", None, "02", vip, "refused".to_owned()),
         ("02", vip, "01", None, format!("adopted {A}")),
-        ("01", None, "01", None, format!("adopted {A}")),
+        ("01", None, "01", None, format!("unproven {A}")),
     ] {
         let own = claim(OWN, own_age, None, Some(A), own_ip);
         let other = claim(OTHER, other_age, Some("foo"), None, other_ip);

@@ -35,6 +35,7 @@ fn claimant(name: &str) -> Claimant {
         asked: None,
         home: None,
         lost: false,
+        may_take_over: false,
     }
 }
 
@@ -215,6 +216,7 @@ fn an_address_whose_block_is_not_there_is_missing_and_when_it_is_lost_another_is
     let blocks = [pool("b", "203.0.113.8/29")];
     let missing = Claimant {
         recorded: Some(address("203.0.113.50")),
+        published: Some(address("203.0.113.50")),
         asked: Some(address("203.0.113.50")),
         ..claimant("web")
     };
@@ -236,6 +238,7 @@ fn an_address_whose_block_lost_its_tags_is_kept_while_the_network_has_it() {
         .push(("bare".to_owned(), "203.0.113.48/29".parse().unwrap()));
     let web = Claimant {
         recorded: Some(address("203.0.113.50")),
+        published: Some(address("203.0.113.50")),
         ..claimant("web")
     };
     let settings = settings(true);
@@ -268,4 +271,43 @@ fn the_fullest_block_that_works_is_filled_first_so_that_others_can_be_given_back
     assert_eq!(share(&allotment, "new"), given("b2", "203.0.113.18"));
     let unused: Vec<_> = allotment.unused.iter().collect();
     assert_eq!(unused, ["b1", "b3"]);
+}
+
+/// A2: only the status proves that an address of a block without our tags is the Service's.
+#[test]
+fn an_address_without_our_tags_is_kept_by_who_provably_has_it_and_given_to_nobody() {
+    let untagged = |recorded: &str, published: Option<&str>, may_take_over: bool| {
+        let claimant = Claimant {
+            recorded: Some(address(recorded)),
+            published: published.map(address),
+            may_take_over,
+            ..claimant("web")
+        };
+        let mut there = network();
+        let cidr = "203.0.113.64/29".parse().unwrap();
+        there.blocks.push(("theirs".to_owned(), cidr));
+        let settings = settings(true);
+        let allotment = allot(&World {
+            settings: &settings,
+            location: "PHX",
+            network: Some(&there),
+            blocks: &[],
+            claimants: &[claimant],
+        });
+        allotment.shares[&key("web")].clone()
+    };
+    let theirs = Share::Untagged {
+        block: "theirs".to_owned(),
+        address: address("203.0.113.66"),
+    };
+    let shown = Some("203.0.113.66");
+    assert_eq!(untagged("203.0.113.66", shown, false), theirs);
+    assert_eq!(untagged("203.0.113.66", None, true), theirs);
+    for published in [None, Some("203.0.113.67")] {
+        let share = untagged("203.0.113.66", published, false);
+        assert!(
+            matches!(&share, Share::Refused(why) if why.contains("--take-over-namespaces")),
+            "{share:?}"
+        );
+    }
 }

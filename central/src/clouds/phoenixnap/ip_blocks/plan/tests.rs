@@ -17,6 +17,7 @@ fn web() -> Claimant {
         asked: None,
         home: None,
         lost: false,
+        may_take_over: false,
     }
 }
 

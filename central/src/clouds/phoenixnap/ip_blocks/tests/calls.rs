@@ -21,7 +21,7 @@ impl World {
 
 fn node(name: &str, address: &str) -> Arc<NodeView> {
     let node = json!({
-        "metadata": {"name": name},
+        "metadata": {"name": name, "uid": name},
         "status": {"addresses": [{"type": "ExternalIP", "address": address}]},
     });
     Arc::new(NodeView::slim(

@@ -35,7 +35,7 @@ fn endpoints_elsewhere_are_a_lesser_cause_than_any_other() {
         endpoints: Some(on("a")),
         ..ensured(&service)
     };
-    memories.ensured(before, std::iter::empty());
+    memories.ensured(before, &[]);
     assert_eq!(memories.cause(&service, 0, Some(&on("a"))), Cause::Drift);
     assert_eq!(
         memories.cause(&service, 0, Some(&on("b"))),
@@ -50,13 +50,42 @@ fn what_we_write_ourselves_is_no_change_of_what_is_wanted() {
     let memories = Memories::default();
     let before = Arc::new(service());
     assert_eq!(memories.cause(&before, 0, None), Cause::Service);
-    memories.ensured(ensured(&before), ["k8s.cloudscale.ch/ours"].into_iter());
+    let written = [("k8s.cloudscale.ch/ours", "x".to_owned())];
+    memories.ensured(ensured(&before), &written);
     assert_eq!(memories.cause(&before, 0, None), Cause::Drift);
     assert_eq!(memories.cause(&before, 1, None), Cause::Nodes);
     let ours = annotated("k8s.cloudscale.ch/ours");
     assert_eq!(memories.cause(&ours, 0, None), Cause::Drift);
     let theirs = annotated("k8s.cloudscale.ch/theirs");
     assert_eq!(memories.cause(&theirs, 1, None), Cause::Service);
+}
+
+/// E24: a zone in our own annotation that somebody changes, and an `appProtocol`, are wishes.
+#[test]
+fn what_somebody_writes_over_ours_is_a_change_and_so_is_an_app_protocol() {
+    let memories = Memories::default();
+    let before = annotated("k8s.cloudscale.ch/ours");
+    let written = [("k8s.cloudscale.ch/ours", "x".to_owned())];
+    memories.ensured(ensured(&before), &written);
+    let mut changed = (*before).clone();
+    let key = "k8s.cloudscale.ch/ours".to_owned();
+    changed.annotations.insert(key, "y".to_owned());
+    assert_eq!(memories.cause(&changed, 0, None), Cause::Service);
+
+    let with = |protocol: Option<&str>| {
+        let mut service = (*before).clone();
+        service.ports.push(crate::service_view::ServicePort {
+            app_protocol: protocol.map(ToOwned::to_owned),
+            name: None,
+            protocol: "TCP".to_owned(),
+            port: 80,
+            node_port: Some(30080),
+        });
+        Arc::new(service)
+    };
+    memories.ensured(ensured(&with(None)), &written);
+    assert_eq!(memories.cause(&with(None), 0, None), Cause::Drift);
+    assert_eq!(memories.cause(&with(Some("http")), 0, None), Cause::Service);
 }
 
 #[test]
@@ -89,7 +118,7 @@ fn nothing_is_kept_of_a_service_that_is_no_more() {
     let memories = Memories::default();
     let service = Arc::new(service());
     assert_eq!(memories.looks_at(&service, true), None);
-    memories.ensured(ensured(&service), std::iter::empty());
+    memories.ensured(ensured(&service), &[]);
     let gone = memories.gone(&service.key).unwrap();
     assert!(gone.left_something);
     assert!(memories.lock().by_uid.is_empty() && memories.lock().uids.is_empty());
@@ -103,7 +132,7 @@ fn another_service_of_the_same_name_is_not_taken_for_the_one_before() {
     let memories = Memories::default();
     let before = Arc::new(service());
     memories.looks_at(&before, true);
-    memories.ensured(ensured(&before), std::iter::empty());
+    memories.ensured(ensured(&before), &[]);
     let again = ServiceView {
         uid: "v".to_owned(),
         ..service()

@@ -136,7 +136,12 @@ async fn a_pass_that_has_had_its_time_makes_way_after_a_write() {
     let world = World::new();
     world.add("web");
     let service = world.cluster.service(&key("web")).unwrap();
-    let gate = gate::PassGate::new(&world.services, service, gate::Aim::Provide);
+    let gate = gate::PassGate::new(
+        &world.services,
+        service,
+        gate::Aim::Provide,
+        tokio::time::Instant::now(),
+    );
     tokio::time::advance(gate::BUDGET).await;
     use crate::clouds::load_balancers::{Gate as _, Stop};
     gate.before_write().unwrap();

@@ -1,6 +1,6 @@
 //! A cluster and a cloud without servers.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -9,7 +9,9 @@ use k8s_openapi::api::core::v1::{Node, Service};
 use mooring_common::k8s::Slim;
 use mooring_common::node_view::NodeView;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
+use super::super::cluster::Changes;
 use super::super::*;
 use crate::cloud_api::CloudError;
 use crate::clouds::load_balancers::{
@@ -19,6 +21,10 @@ use crate::clouds::load_balancers::{
 use crate::election::NotLeading;
 use crate::service_view::Ingress;
 
+/// Places in [`FakeCluster::changes`].
+const NODES: usize = 0;
+const SERVICES: usize = 1;
+
 /// An API server: Services as JSON.
 #[derive(Default)]
 pub(super) struct FakeCluster {
@@ -27,17 +33,39 @@ pub(super) struct FakeCluster {
     pub(super) stale: Mutex<HashMap<ObjectKey, Value>>,
     pub(super) nodes: Mutex<Vec<Arc<NodeView>>>,
     pub(super) deposed: AtomicBool,
+    pub(super) ending: CancellationToken,
     pub(super) drops_ip_mode: AtomicBool,
     pub(super) patches: AtomicUsize,
+    /// How many changes there were of Nodes, and of Services.
+    pub(super) changes: [AtomicUsize; 2],
+    /// How many Nodes and Services were listed altogether.
+    pub(super) listed: AtomicUsize,
     pub(super) events: Mutex<Vec<(Reporter, &'static str, String)>>,
 }
 
 impl FakeCluster {
+    fn changed(&self, kind: usize) {
+        self.changes[kind].fetch_add(1, Ordering::SeqCst);
+    }
+
     pub(super) fn put(&self, service: Value) {
+        self.changed(SERVICES);
         self.services
             .lock()
             .unwrap()
             .insert(key_of(&service), service);
+    }
+
+    /// A Service is gone.
+    pub(super) fn remove(&self, key: &ObjectKey) {
+        self.services.lock().unwrap().remove(key);
+        self.changed(SERVICES);
+    }
+
+    /// All Nodes are gone.
+    pub(super) fn leave_all(&self) {
+        self.nodes.lock().unwrap().clear();
+        self.changed(NODES);
     }
 
     /// Changes a Service as a user does.
@@ -46,6 +74,7 @@ impl FakeCluster {
         let service = services.get_mut(key).unwrap();
         change(service);
         raise_version(service);
+        self.changed(SERVICES);
     }
 
     pub(super) fn json(&self, key: &ObjectKey) -> Value {
@@ -57,6 +86,7 @@ impl FakeCluster {
         let node: Node = serde_json::from_value(node).unwrap();
         let node = Arc::new(NodeView::slim(node));
         self.nodes.lock().unwrap().push(node);
+        self.changed(NODES);
     }
 
     /// The reasons of the Events since the last call.
@@ -91,18 +121,35 @@ impl Cluster for FakeCluster {
 
     fn services(&self) -> Vec<Arc<ServiceView>> {
         let keys: Vec<_> = self.services.lock().unwrap().keys().cloned().collect();
+        self.listed.fetch_add(keys.len(), Ordering::SeqCst);
         keys.iter().filter_map(|key| self.service(key)).collect()
     }
 
     fn nodes(&self) -> Vec<Arc<NodeView>> {
-        self.nodes.lock().unwrap().clone()
+        let nodes = self.nodes.lock().unwrap().clone();
+        self.listed.fetch_add(nodes.len(), Ordering::SeqCst);
+        nodes
+    }
+
+    fn changes(&self) -> Changes {
+        let [nodes, services] = &self.changes;
+        let count = |changes: &AtomicUsize| changes.load(Ordering::SeqCst) as u64;
+        Changes {
+            nodes: count(nodes),
+            services: count(services),
+        }
     }
 
     fn leads(&self) -> Result<(), NotLeading> {
         match self.deposed.load(Ordering::SeqCst) {
-            true => Err(NotLeading),
+            true => Err(NotLeading::Lease),
+            false if self.ending.is_cancelled() => Err(NotLeading::Ending),
             false => Ok(()),
         }
+    }
+
+    fn ending(&self) -> CancellationToken {
+        self.ending.clone()
     }
 
     async fn fresh(&self, key: &ObjectKey) -> Result<Option<ServiceView>, kube::Error> {
@@ -132,6 +179,7 @@ impl Cluster for FakeCluster {
         if written.deleting && written.finalizers.iter().flatten().next().is_none() {
             services.remove(key);
         }
+        self.changed(SERVICES);
         Ok(written)
     }
 
@@ -275,7 +323,8 @@ impl Prepared for FakePlan {
             }
         }
         let there = self.cloud.members(&uid).unwrap_or_default();
-        for member in wanted.iter().filter(|member| !there.contains(member)) {
+        let there: HashSet<String> = there.into_iter().collect();
+        for member in wanted.iter().filter(|member| !there.contains(*member)) {
             self.cloud.write(gate, |state| {
                 let members = state.balancers.get_mut(&uid).unwrap();
                 members.push(member.clone());
@@ -350,7 +399,12 @@ impl LoadBalancers for FakeCloud {
         Ok(uids.map(orphan).collect())
     }
 
-    async fn remove_orphan(&self, orphan: &Orphan, gate: &dyn Gate) -> Result<(), Setback> {
+    async fn remove_orphan(
+        &self,
+        _cluster: &str,
+        orphan: &Orphan,
+        gate: &dyn Gate,
+    ) -> Result<(), Setback> {
         Ok(self.write(gate, |state| {
             state.balancers.remove(&orphan.id);
         })?)

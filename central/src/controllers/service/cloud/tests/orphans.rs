@@ -54,7 +54,7 @@ async fn sd_17_an_orphan_is_deleted_if_allowed_when_it_was_seen_twice() {
 #[tokio::test(start_paused = true)]
 async fn a_service_that_vanished_is_forgotten_and_what_it_left_is_found() {
     let world = World::served().await;
-    world.cluster.services.lock().unwrap().remove(&key("web"));
+    world.cluster.remove(&key("web"));
     world.services.gone(&key("web"));
     assert_eq!(world.cloud.state.lock().unwrap().forgotten, ["web"]);
     follow(&world, Duration::from_secs(5)).await;

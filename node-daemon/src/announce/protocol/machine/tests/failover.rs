@@ -138,8 +138,7 @@ fn a_mute_holder_gives_way() {
 fn a_mute_holder_gives_way_once_the_only_other_is_drained_no_more() {
     let mut world = World::settled(9);
     let key = *world.keys_of(3).first().unwrap();
-    let two = BTreeSet::from([NodeId(2), NodeId(3)]);
-    world.keys.insert(key, Candidates::Only(two));
+    world.keys.insert(key, wanted(key, &[2, 3]));
     world.change_view();
     world.change_local(2, |local| local.draining = true);
     world.run(ms(1000));
@@ -186,12 +185,11 @@ fn what_was_claimed_by_a_node_that_is_then_cut_off_is_free_at_once() {
     world.run(ms(4000));
     let taken_by_four = |key: &&Key| {
         let both = [2, 4].map(|node| (NodeId(node), 100));
-        placement::best(**key, both) == Some(NodeId(4))
+        placement::best(Group::alone(**key), both) == Some(NodeId(4))
     };
     let held = world.keys_of(3);
     let key = *held.iter().find(taken_by_four).unwrap();
-    let candidates = [2, 3, 4].map(NodeId).into_iter().collect();
-    world.keys = BTreeMap::from([(key, Candidates::Only(candidates))]);
+    world.keys = BTreeMap::from([(key, wanted(key, &[2, 3, 4]))]);
     world.change_view();
     world.cut = Box::new(|from, to, path| {
         path == Path::Segment && [3, 4].contains(&from) != [3, 4].contains(&to)
@@ -235,7 +233,7 @@ fn whoever_was_stopped_says_nothing_when_it_goes_on() {
 }
 
 impl World {
-    fn expect_others(&self, node: u64) {
+    pub(super) fn expect_others(&self, node: u64) {
         let speakers = self.speakers();
         assert_eq!(speakers.len(), self.keys.len());
         assert!(!speakers.values().any(|speaker| *speaker == node));

@@ -106,13 +106,55 @@ fn a_key_moves_to_where_it_can_be_served() {
     let key = *world.keys.keys().next().unwrap();
     let speaker = world.speaker(key).unwrap();
     let other = speaker % 3 + 1;
-    world
-        .keys
-        .insert(key, Candidates::Only(BTreeSet::from([NodeId(other)])));
+    world.keys.insert(key, wanted(key, &[other]));
     world.change_view();
     world.run(ms(500));
     assert_eq!(world.speaker(key), Some(other));
     assert!(world.gap() < ms(5), "{:?}", world.gap());
+}
+
+#[test]
+fn a_key_moves_only_once_the_next_node_is_ready_for_it() {
+    let mut world = World::settled(3);
+    let key = *world.keys.keys().next().unwrap();
+    let speaker = world.speaker(key).unwrap();
+    let other = speaker % 3 + 1;
+    world.keys.insert(key, wanted(key, &[other]));
+    let mut unready = world.view();
+    unready.keys.get_mut(&key).unwrap().ready = false;
+    world.act(other, |machine, now| machine.set_view(unready, now));
+    world.blind.insert(other);
+    world.change_view();
+    world.run(ms(3000));
+    assert_eq!(
+        world.speaker(key),
+        Some(speaker),
+        "nobody else can serve it"
+    );
+    assert!(
+        world.count(speaker, Transition::HandOverBegun) > 3,
+        "it was offered"
+    );
+    world.blind.clear();
+    world.change_view();
+    world.run(ms(300));
+    assert_eq!(world.speaker(key), Some(other));
+    assert!(world.gap() < ms(5), "{:?}", world.gap());
+}
+
+#[test]
+fn a_free_key_is_not_claimed_before_the_node_is_ready_for_it() {
+    let mut world = World::settled(3);
+    let key = Key(mix(77));
+    world.keys.insert(key, wanted(key, &[1]));
+    let mut unready = world.view();
+    unready.keys.get_mut(&key).unwrap().ready = false;
+    world.act(1, |machine, now| machine.set_view(unready, now));
+    world.run(ms(1000));
+    assert_eq!(world.speaker(key), None);
+    world.change_view();
+    world.run(ms(10));
+    assert_eq!(world.speaker(key), Some(1));
 }
 
 #[test]
@@ -154,7 +196,7 @@ fn loads_are_evened_out_slowly() {
 fn a_new_key_is_spoken_for_at_once() {
     let mut world = World::settled(3);
     let key = Key(mix(77));
-    world.keys.insert(key, Candidates::All);
+    world.keys.insert(key, Wanted::alone(key, Candidates::All));
     world.change_view();
     world.run(ms(10));
     assert!(world.speaker(key).is_some());

@@ -4,7 +4,7 @@ use super::super::super::message::Claim;
 use super::super::voter::Verdict;
 use super::*;
 
-fn voters(world: &World) -> Vec<u64> {
+pub(super) fn voters(world: &World) -> Vec<u64> {
     world.api_voters.voters.iter().map(|node| node.0).collect()
 }
 
@@ -88,7 +88,7 @@ fn a_primary_of_two_is_named_once_both_serve_them_and_no_more_before_a_third_vot
     world.run(ms(8000));
     world.start(3);
     world.run(ms(8000));
-    let proposed: Vec<(Vec<u64>, Option<u64>)> = world
+    let mut proposed: Vec<(Vec<u64>, Option<u64>)> = world
         .log
         .iter()
         .filter_map(|(_, _, decision)| match decision {
@@ -99,6 +99,8 @@ fn a_primary_of_two_is_named_once_both_serve_them_and_no_more_before_a_third_vot
             _ => None,
         })
         .collect();
+    // Once to be approved, and once to be written.
+    proposed.dedup();
     assert_eq!(
         proposed,
         [
@@ -209,6 +211,26 @@ fn survivors_do_not_go_on_while_the_others_renew_their_leases() {
         *node == 1 && matches!(decision, Decision::Ask(Request::ReadLeases(_)))
     });
     assert!(asked, "it must have come to the question");
+}
+
+/// Heartbeats are filtered on the segment and the node network is cut; the two that are a majority cannot
+/// reach the API server either, but clients reach them.
+#[test]
+fn survivors_leave_alone_what_somebody_answers_for_on_the_wire() {
+    let mut world = World::settled(9);
+    world.cut = Box::new(|from, to, _| (from == 1) != (to == 1));
+    world.no_api = BTreeSet::from([2, 3]);
+    world.leases_unchanged = [2, 3].map(NodeId).into();
+    world.run(ms(60_000));
+    world.expect_others(1);
+    assert_eq!(world.count(1, Transition::SurvivedViaApi), 1);
+    let asked = |decision: &Decision| matches!(decision, Decision::ProbeAddress { .. });
+    assert!(world.log.iter().any(|(_, node, d)| *node == 1 && asked(d)));
+    // Nobody answers any more.
+    world.crash(2);
+    world.crash(3);
+    world.run(ms(8000));
+    assert_eq!(world.keys_of(1).len(), 9);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::clouds::cloudscale::load_balancers::model::{
 use crate::clouds::cloudscale::load_balancers::observed::{
     Balancer, Listener, Member, Monitor, Observed, Pool, Vip,
 };
-use crate::clouds::load_balancers::{Demand, HealthTarget};
+use crate::clouds::load_balancers::{Demand, HealthTarget, Others};
 
 /// A port as it is found in the cloud.
 struct Found {
@@ -115,9 +115,11 @@ fn steps(annotations: &[(&str, &str)], spec: &Value, observed: &Observed) -> Str
     let node: Node = serde_json::from_value(json!({"metadata": {"name": "n"}})).unwrap();
     let demand = Demand {
         service: Arc::new(service),
-        nodes: vec![Arc::new(NodeView::slim(node))],
-        others: Vec::new(),
+        nodes: [Arc::new(NodeView::slim(node))].into(),
+        others: Others::default(),
         cluster: Some("c".to_owned()),
+        settle_time: std::time::Duration::from_secs(90),
+        may_take_over: false,
         health: HealthTarget::default(),
         endpoints: None,
     };

@@ -92,6 +92,7 @@ fn any_claimants() -> impl Strategy<Value = Vec<Claimant>> {
                     asked,
                     home,
                     lost,
+                    may_take_over: false,
                 },
             );
         claimants.collect()

@@ -1,0 +1,183 @@
+//! The certificate that is served: from files, as they are now, or one made in memory.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use mooring_common::errors::with_causes;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::registry::Registry;
+use rustls::ServerConfig;
+use rustls_pki_types::pem::{self, PemObject};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::TlsAcceptor;
+
+/// How often the files are looked at. They are read, and not only their times: a kubelet exchanges a
+/// Secret's files by a symbolic link, and whatever it leads to may be as old as what was there before.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Why there is no certificate.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read as PEM.
+    #[error("cannot read {}; check --tls-cert-file and --tls-private-key-file", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: pem::Error,
+    },
+    /// Certificate and key do not fit.
+    #[error("the certificate cannot be used; check that key and certificate belong together")]
+    Unusable(#[from] rustls::Error),
+    /// A certificate cannot be made.
+    #[error("cannot make a certificate")]
+    Make(#[from] rcgen::Error),
+}
+
+/// How often the files have changed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Metrics {
+    reloads: Counter,
+    failures: Counter,
+}
+
+impl Metrics {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        registry.register(
+            "mooring_serving_certificate_reloads",
+            "Certificates that were read from changed files and are served since",
+            metrics.reloads.clone(),
+        );
+        registry.register(
+            "mooring_serving_certificate_reload_failures",
+            "Changes of the certificate's files that could not be used; the one before is still served",
+            metrics.failures.clone(),
+        );
+        metrics
+    }
+}
+
+/// The certificate that is served.
+pub(super) struct Certificate {
+    config: ArcSwap<ServerConfig>,
+    /// Its files, and what was in them.
+    files: Option<(Files, Contents)>,
+}
+
+/// `--tls-cert-file` and `--tls-private-key-file`.
+#[derive(Clone, Debug)]
+struct Files {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+/// What is in the files; the kind of error where one cannot be read.
+#[derive(Clone, PartialEq, Eq)]
+struct Contents {
+    certificate: Result<Vec<u8>, std::io::ErrorKind>,
+    key: Result<Vec<u8>, std::io::ErrorKind>,
+}
+
+impl Certificate {
+    pub(super) fn new(files: Option<&(PathBuf, PathBuf)>) -> Result<Self, TlsError> {
+        let Some((certificate, key)) = files.cloned() else {
+            return Ok(Self {
+                config: ArcSwap::from(made()?),
+                files: None,
+            });
+        };
+        let files = Files { certificate, key };
+        let contents = files.read();
+        Ok(Self {
+            config: ArcSwap::from(files.parse(&contents)?),
+            files: Some((files, contents)),
+        })
+    }
+
+    /// What to accept the next connection with.
+    pub(super) fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(self.config.load_full())
+    }
+
+    /// Follows the files for as long as it is polled. What cannot be used is told once, and the
+    /// certificate before it stays.
+    pub(super) async fn follow(&self, metrics: &Metrics) {
+        let Some((files, mut seen)) = self.files.clone() else {
+            return std::future::pending().await;
+        };
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let reader = files.clone();
+            let Ok(contents) = tokio::task::spawn_blocking(move || reader.read()).await else {
+                continue;
+            };
+            if contents == seen {
+                continue;
+            }
+            match files.parse(&contents) {
+                Ok(config) => {
+                    self.config.store(config);
+                    metrics.reloads.inc();
+                    let path = files.certificate.display();
+                    tracing::info!(%path, "the certificate has changed; the new one is served");
+                }
+                Err(error) => {
+                    metrics.failures.inc();
+                    let error = with_causes(&error);
+                    tracing::warn!(error, "the certificate has changed; the old one is served");
+                }
+            }
+            seen = contents;
+        }
+    }
+}
+
+impl Files {
+    fn read(&self) -> Contents {
+        let read = |path: &Path| std::fs::read(path).map_err(|error| error.kind());
+        Contents {
+            certificate: read(&self.certificate),
+            key: read(&self.key),
+        }
+    }
+
+    fn parse(&self, contents: &Contents) -> Result<Arc<ServerConfig>, TlsError> {
+        let fault = |path: &Path, source| TlsError::File {
+            path: path.to_owned(),
+            source,
+        };
+        let chain = bytes(&contents.certificate)
+            .and_then(|pem| CertificateDer::pem_slice_iter(pem).collect())
+            .map_err(|source| fault(&self.certificate, source))?;
+        let key = bytes(&contents.key)
+            .and_then(PrivateKeyDer::from_pem_slice)
+            .map_err(|source| fault(&self.key, source))?;
+        config(chain, key)
+    }
+}
+
+fn bytes(read: &Result<Vec<u8>, std::io::ErrorKind>) -> Result<&[u8], pem::Error> {
+    match read {
+        Ok(bytes) => Ok(bytes),
+        Err(kind) => Err(pem::Error::Io((*kind).into())),
+    }
+}
+
+fn made() -> Result<Arc<ServerConfig>, TlsError> {
+    let made = rcgen::generate_simple_self_signed(["mooring-central".to_owned()])?;
+    let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    config(vec![made.cert.der().clone()], key.into())
+}
+
+fn config(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<Arc<ServerConfig>, TlsError> {
+    let config = ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)?;
+    Ok(Arc::new(config))
+}
