@@ -4,10 +4,12 @@
 mod cache;
 mod client;
 mod events;
+mod watching;
 
 pub use cache::{Cache, Change, ObjectKey, Slim};
 pub use client::{ClientError, ClientOptions, client};
 pub use events::{EventKind, Events};
+pub use watching::watch;
 
 /// What an error of the API server means for the one who asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

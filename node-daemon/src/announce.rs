@@ -187,7 +187,6 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
     let (wish, wishes) = watch::channel(lease::Wish::None);
     let (entries, wanted_entries) = watch::channel(BTreeMap::new());
     let (state, states) = watch::channel(None);
-    let (rewound, rewinds) = watch::channel(0);
     let folder = state_file::folder(&settings.state_dir, &node_name);
     let secrets = Arc::new(ArcSwap::from_pointee(secrets));
     let vlan_faults = vlan::Faults::default();
@@ -210,7 +209,6 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         refused,
         confirmed,
         recalled: recall::read(&folder, &node_name).map(Arc::new),
-        rewinds,
     };
     let keep_health = recall::keep(
         folder.clone(),
@@ -234,8 +232,7 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         &lease::new_holder(&node_name),
         settings.lease_duration,
         metrics.lease_renew_failures.clone(),
-    )
-    .telling(rewound);
+    );
     let conductor = Conductor {
         registry: Registry::new(client, &settings.namespace, &node_name),
         node_name,

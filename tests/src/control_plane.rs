@@ -23,8 +23,9 @@ mod launch;
 mod options;
 
 use std::fmt;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -50,8 +51,9 @@ pub struct ControlPlane {
     // The order matters: servers go first, their folder last.
     controller_manager: Option<Process>,
     api_server: Mutex<Option<Process>>,
-    etcd: Process,
+    etcd: Mutex<Option<Process>>,
     api_server_spec: Spec,
+    etcd_spec: Spec,
     authority: certificates::Authority,
     url: String,
     admin: kube::Config,
@@ -61,6 +63,10 @@ pub struct ControlPlane {
     starts: Mutex<Vec<Span>>,
     scratch: Scratch,
 }
+
+/// The data of etcd at some time. Dropping it removes them.
+#[derive(Debug)]
+pub struct Backup(Scratch);
 
 /// From when to when.
 type Span = (Timestamp, Timestamp);
@@ -146,12 +152,9 @@ impl ControlPlane {
 
     /// The processes' ids and names, for tests of the rig itself.
     pub fn processes(&self) -> Vec<(u32, String)> {
-        let api_server = self
-            .api_server
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let (etcd, api_server) = (lock(&self.etcd), lock(&self.api_server));
         [
-            Some(&self.etcd),
+            etcd.as_ref(),
             api_server.as_ref(),
             self.controller_manager.as_ref(),
         ]
@@ -279,27 +282,18 @@ impl ControlPlane {
 
     /// Ends the API server at once, as a crash would. The data stay.
     pub fn stop_api_server(&self) {
-        drop(
-            self.api_server
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take(),
-        );
+        drop(lock(&self.api_server).take());
     }
 
     /// Whether the API server has not been stopped.
     pub fn is_up(&self) -> bool {
-        let api_server = self.api_server.lock();
-        api_server.unwrap_or_else(PoisonError::into_inner).is_some()
+        lock(&self.api_server).is_some()
     }
 
     /// Starts the API server again, on the same address with the same data, and waits for it.
     pub async fn start_api_server(&self) -> Result<()> {
         {
-            let mut api_server = self
-                .api_server
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut api_server = lock(&self.api_server);
             if api_server.is_none() {
                 *api_server = Some(Process::start(&self.api_server_spec)?);
             }
@@ -309,16 +303,41 @@ impl ControlPlane {
         launch::wait_until_ready(&client, || Ok(()))
             .await
             .context("the API server did not come back")?;
-        let mut starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
-        starts.push((start, self.now()));
+        lock(&self.starts).push((start, self.now()));
         Ok(())
     }
 
     /// Whether the API server was just starting again at this time: then it answers already, but
     /// does not know its own roles, and refuses what it permits a moment later.
     pub fn was_starting(&self, at: Timestamp) -> bool {
-        let starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
+        let starts = lock(&self.starts);
         starts.iter().any(|(from, to)| *from <= at && at <= *to)
+    }
+
+    /// Takes a backup of etcd: its data, copied while neither it nor the API server runs.
+    pub async fn back_up(&self) -> Result<Backup> {
+        let folder = Scratch::new("backup")?;
+        self.with_etcd_stopped(|data| copy_folder(data, &folder.path().join("etcd")))
+            .await?;
+        Ok(Backup(folder))
+    }
+
+    /// Puts the data of a backup back, as an administrator does after a disaster: etcd and the API
+    /// server are stopped meanwhile. All that was written since is gone, and versions count from then.
+    pub async fn restore(&self, backup: &Backup) -> Result<()> {
+        self.with_etcd_stopped(|data| {
+            fs::remove_dir_all(data)?;
+            copy_folder(&backup.0.path().join("etcd"), data)
+        })
+        .await
+    }
+
+    async fn with_etcd_stopped(&self, work: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+        self.stop_api_server();
+        drop(lock(&self.etcd).take());
+        work(&launch::etcd_data(self.scratch.path()))?;
+        *lock(&self.etcd) = Some(Process::start(&self.etcd_spec)?);
+        self.start_api_server().await
     }
 
     /// Freezes the API server (SIGSTOP): connections stay open and nothing is answered.
@@ -332,14 +351,29 @@ impl ControlPlane {
     }
 
     fn with_api_server(&self, action: impl Fn(&Process) -> Result<()>) -> Result<()> {
-        let api_server = self
-            .api_server
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let api_server = lock(&self.api_server);
         api_server
             .as_ref()
             .map_or_else(|| bail!("the API server is stopped"), action)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_folder(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
 }
 
 fn http_get(path: &str) -> Result<http::Request<Vec<u8>>> {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use futures::StreamExt;
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
@@ -158,7 +158,7 @@ impl<V: Slim> Cache<V> {
         config: watcher::Config,
         mut tell: impl FnMut(Change<V>),
     ) {
-        let mut stream = watcher(api, config).default_backoff().boxed();
+        let mut stream = super::watch(api, config).boxed();
         let mut listed = None;
         while let Some(event) = stream.next().await {
             match event {

@@ -7,8 +7,6 @@
 //! * Every write names the version it replaces: what another has changed meanwhile is read first.
 //! * `leaseTransitions` goes up by one with every run of the daemon: it is the run's epoch.
 //! * When the daemon ends, the Lease is released.
-//! * What it was last written as tells whether the API server has gone back, as it does when a backup
-//!   of etcd is restored. Watches would then wait for news that lie behind them.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -76,10 +74,6 @@ pub struct Keeper {
     duration: Duration,
     epoch: Option<i32>,
     last: Option<Lease>,
-    /// The newest version that was ever written, of etcd's one count of all its changes.
-    newest: u64,
-    /// Counts how often the API server has gone back.
-    rewound: watch::Sender<u64>,
     failures: Counter,
 }
 
@@ -108,17 +102,8 @@ impl Keeper {
             duration,
             epoch: None,
             last: None,
-            newest: 0,
-            rewound: watch::Sender::new(0),
             failures,
         }
-    }
-
-    /// Tells there how often the API server has gone back.
-    #[must_use]
-    pub fn telling(mut self, rewound: watch::Sender<u64>) -> Self {
-        self.rewound = rewound;
-        self
     }
 
     /// Keeps the Lease as wished, renewing it three times per duration. Returns after the release
@@ -196,26 +181,8 @@ impl Keeper {
             tracing::info!(lease = %name, epoch, segments = segments.join(" "), "lease taken");
             self.epoch = Some(epoch);
         }
-        self.note_version(&written);
         self.last = Some(written);
         Ok(())
-    }
-
-    /// Looks whether the API server counts its changes from an earlier one than before.
-    fn note_version(&mut self, written: &Lease) {
-        let version = written.metadata.resource_version.as_deref();
-        let Some(version) = version.and_then(|version| version.parse::<u64>().ok()) else {
-            return;
-        };
-        if version < self.newest {
-            tracing::warn!(
-                version,
-                newest = self.newest,
-                "the API server has gone back, as from a backup: everything is read anew"
-            );
-            self.rewound.send_modify(|times| *times += 1);
-        }
-        self.newest = version;
     }
 
     /// This run's epoch, or the one after that of whoever held the Lease.

@@ -12,9 +12,9 @@ use arc_swap::ArcSwap;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
-use mooring_common::k8s::{ObjectKey, Slim};
+use mooring_common::k8s::{self, ObjectKey, Slim};
 use mooring_common::l2_network::L2Network;
 use mooring_common::node_view::NodeView;
 use serde::de::DeserializeOwned;
@@ -56,9 +56,6 @@ pub struct Watches {
     pub confirmed: watch::Receiver<Confirmed>,
     /// What the process before this one has left for health checks.
     pub recalled: Option<Arc<Recalled>>,
-    /// Counts how often the API server has gone back. A watch does not notice: it goes on from a
-    /// version that is not there yet, and is told nothing.
-    pub rewinds: watch::Receiver<u64>,
 }
 
 /// What is gathered, and whether EndpointSlices are to be sorted anew.
@@ -153,8 +150,7 @@ impl Watches {
 
     async fn services(&self, desk: &Desk) {
         let api = Api::<Service>::all(self.client.clone());
-        let watcher = (watcher::Config::default(), self.rewinds.clone());
-        follow(api, watcher, ServiceView::read, |news| {
+        follow(api, watcher::Config::default(), ServiceView::read, |news| {
             desk.change(|draft| {
                 draft.snapshot.synced.services = true;
                 news.enter(Arc::make_mut(&mut draft.snapshot.services));
@@ -166,8 +162,7 @@ impl Watches {
     async fn slices(&self, desk: &Desk) {
         let api = Api::<EndpointSlice>::all(self.client.clone());
         let read = |slice| SliceView::read(slice, &self.node_name);
-        let watcher = (watcher::Config::default(), self.rewinds.clone());
-        follow(api, watcher, read, |news| {
+        follow(api, watcher::Config::default(), read, |news| {
             desk.change(|draft| {
                 draft.snapshot.synced.slices = true;
                 draft.slices_changed = true;
@@ -180,8 +175,7 @@ impl Watches {
     async fn networks(&self, desk: &Desk) {
         let api = Api::<L2Network>::all(self.client.clone());
         let read = |network| Some(NetworkView::read(network, &self.node_name));
-        let watcher = (watcher::Config::default(), self.rewinds.clone());
-        follow(api, watcher, read, |news| {
+        follow(api, watcher::Config::default(), read, |news| {
             desk.change(|draft| {
                 draft.snapshot.synced.networks = true;
                 // What a daemon writes into a status is an event for all of them.
@@ -198,7 +192,7 @@ impl Watches {
         let config =
             watcher::Config::default().fields(&format!("metadata.name={}", self.node_name));
         let read = |node| Some(NodeView::slim(node));
-        follow(api, (config, self.rewinds.clone()), read, |news| {
+        follow(api, config, read, |news| {
             desk.change(|draft| {
                 draft.snapshot.synced.node = true;
                 let node = draft.snapshot.node.take();
@@ -266,36 +260,20 @@ impl Watches {
 }
 
 /// Follows one kind of object. A new list is told as a whole once it is complete; interruptions
-/// are retried with backoff, and what was known stands meanwhile. When the API server has gone back,
-/// everything is listed anew.
+/// are retried with backoff, and what was known stands meanwhile.
 async fn follow<K, V>(
     api: Api<K>,
-    (config, mut rewinds): (watcher::Config, watch::Receiver<u64>),
+    config: watcher::Config,
     read: impl Fn(K) -> Option<V>,
     mut tell: impl FnMut(News<V>),
 ) where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let kind = K::kind(&());
-    let begin = || {
-        watcher(api.clone(), config.clone())
-            .default_backoff()
-            .boxed()
-    };
-    let mut stream = begin();
+    let mut stream = k8s::watch(api, config).boxed();
     let mut listed = BTreeMap::new();
     let mut interrupted = false;
-    loop {
-        let event = tokio::select! {
-            event = stream.next() => event,
-            Ok(()) = rewinds.changed() => {
-                stream = begin();
-                continue;
-            }
-        };
-        let Some(event) = event else {
-            return;
-        };
+    while let Some(event) = stream.next().await {
         let failed = event.is_err();
         match event {
             Ok(watcher::Event::Init) => listed = BTreeMap::new(),

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -76,7 +76,8 @@ async fn try_launch(options: &Options) -> Result<ControlPlane> {
         kubeconfig("mooring-test-admin", Some("system:masters"), "admin")?;
     let admin = clients::config(&admin_text).await?;
 
-    let etcd = Process::start(&etcd_spec(assets, &folder))?;
+    let etcd_spec = etcd_spec(assets, &folder);
+    let etcd = Process::start(&etcd_spec)?;
     let audit_log = folder.join("audit.log");
     let api_server_spec = api_server_spec(assets, &folder, &files, options, port)?;
     let api_server = Process::start(&api_server_spec)?;
@@ -99,8 +100,9 @@ async fn try_launch(options: &Options) -> Result<ControlPlane> {
     Ok(ControlPlane {
         controller_manager,
         api_server: Mutex::new(Some(api_server)),
-        etcd,
+        etcd: Mutex::new(Some(etcd)),
         api_server_spec,
+        etcd_spec,
         authority,
         url,
         admin,
@@ -117,7 +119,7 @@ async fn try_launch(options: &Options) -> Result<ControlPlane> {
 fn etcd_spec(assets: &Path, folder: &Path) -> Spec {
     let nobody = "http://127.0.0.1:1";
     Spec::new("etcd", assets.join("etcd"), folder.join("etcd.log")).args([
-        format!("--data-dir={}", folder.join("etcd").display()),
+        format!("--data-dir={}", etcd_data(folder).display()),
         format!("--listen-client-urls={}", etcd_url(folder)),
         format!("--advertise-client-urls={nobody}"),
         "--listen-peer-urls=http://127.0.0.1:0".to_owned(),
@@ -126,6 +128,10 @@ fn etcd_spec(assets: &Path, folder: &Path) -> Spec {
         "--unsafe-no-fsync".to_owned(),
         "--log-level=warn".to_owned(),
     ])
+}
+
+pub(super) fn etcd_data(folder: &Path) -> PathBuf {
+    folder.join("etcd")
 }
 
 fn etcd_url(folder: &Path) -> String {

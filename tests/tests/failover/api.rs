@@ -21,7 +21,7 @@ const AWAY: Duration = Duration::from_secs(20);
 const CHANGING: u8 = 112;
 
 /// Nothing of it reaches a client.
-fn assert_unnoticed(seen: &Seen) {
+pub fn assert_unnoticed(seen: &Seen) {
     seen.assert_safe();
     assert_eq!((seen.moves, seen.broken), (0, 0), "{seen}");
     if seen.counts() {

@@ -13,6 +13,7 @@
 
 mod alone;
 mod api;
+mod backups;
 mod crowd;
 mod intruders;
 mod local;
@@ -65,6 +66,7 @@ worlds::cases! {
     ];
     four_nodes(Layout::of(4)): [
         partitions::case_07_two_halves_never_both_speak_and_one_goes_on,
+        backups::a_restored_backup_moves_nothing_and_freezes_nobody,
     ];
     two_nodes(Layout::of(2)): [
         partitions::case_22_of_two_nodes_one_goes_on_in_two_seconds,

@@ -110,22 +110,18 @@ struct Bench {
     wish: watch::Sender<Wish>,
     cancel: CancellationToken,
     failures: Counter,
-    rewinds: watch::Receiver<u64>,
 }
 
 impl Bench {
     fn start(server: &ApiServer) -> Self {
         let (wish, wishes) = watch::channel(Wish::None);
-        let (rewound, rewinds) = watch::channel(0);
         let bench = Self {
             wish,
             cancel: CancellationToken::new(),
             failures: Counter::default(),
-            rewinds,
         };
         let failures = bench.failures.clone();
-        let keeper =
-            Keeper::new(server.client(), "ns", "a", "a_1", DURATION, failures).telling(rewound);
+        let keeper = Keeper::new(server.client(), "ns", "a", "a_1", DURATION, failures);
         tokio::spawn(keeper.keep(wishes, bench.cancel.clone()));
         bench
     }
@@ -381,20 +377,4 @@ async fn what_an_earlier_run_has_left_is_let_go_where_it_is_not_needed() {
 fn no_two_runs_have_one_identity() {
     assert_ne!(new_holder("a"), new_holder("a"));
     assert!(new_holder("a").starts_with("a_"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_api_server_that_has_gone_back_is_told_of_once() {
-    let server = ApiServer::default();
-    let bench = Bench::start(&server);
-    bench.wish(&["public"]).await;
-    let backup = server.lease();
-    pass(60).await;
-    assert_eq!(*bench.rewinds.borrow(), 0);
-    server.edit(|state| {
-        state.lease = Some(backup);
-        state.version = 1;
-    });
-    pass(60).await;
-    assert_eq!(*bench.rewinds.borrow(), 1);
 }
