@@ -15,6 +15,7 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::PostParams;
 use kube::{Api, Client};
+use mooring_common::errors::with_causes;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -181,7 +182,10 @@ impl Elector {
             match tokio::time::timeout(self.flags.renew_deadline, self.attempt()).await {
                 Ok(Ok(Attempt::Held)) => break,
                 Ok(Ok(Attempt::Other(holder))) => tracing::debug!(holder, "another replica leads"),
-                Ok(Err(error)) => tracing::warn!(%error, "cannot look at the leader's lease"),
+                Ok(Err(error)) => tracing::warn!(
+                    error = with_causes(&error),
+                    "cannot look at the leader's lease"
+                ),
                 Err(_) => tracing::warn!("no answer about the leader's lease"),
             }
             tokio::time::sleep(self.flags.retry_period).await;
@@ -204,7 +208,10 @@ impl Elector {
                     self.leadership.set(State::Standby);
                     return Loss::TakenOver { by };
                 }
-                Ok(Err(error)) => tracing::warn!(%error, "cannot renew the leader's lease"),
+                Ok(Err(error)) => tracing::warn!(
+                    error = with_causes(&error),
+                    "cannot renew the leader's lease"
+                ),
                 Err(_) => {}
             }
             if renewed.elapsed() >= self.flags.renew_deadline {
@@ -236,7 +243,10 @@ impl Elector {
         };
         match tokio::time::timeout(self.flags.retry_period, released).await {
             Ok(Ok(())) => tracing::info!("released the leader's lease"),
-            Ok(Err(error)) => tracing::warn!(%error, "cannot release the leader's lease"),
+            Ok(Err(error)) => tracing::warn!(
+                error = with_causes(&error),
+                "cannot release the leader's lease"
+            ),
             Err(_) => tracing::warn!("no time to release the leader's lease"),
         }
     }

@@ -3,6 +3,9 @@
 use std::error::Error;
 use std::fmt::Write as _;
 
+use kube::core::Status;
+use kube::runtime::watcher;
+
 /// The error with all its causes, the outermost first, joined by colons. A cause that its error has
 /// repeated already is not told twice.
 #[must_use]
@@ -23,10 +26,23 @@ pub fn with_causes(error: &(dyn Error + 'static)) -> String {
 /// kube's would show all fields of its `Status`.
 #[must_use]
 pub fn words(error: &(dyn Error + 'static)) -> String {
-    match error.downcast_ref::<kube::Error>() {
-        Some(kube::Error::Api(status)) if !status.message.is_empty() => status.message.clone(),
-        Some(kube::Error::Api(status)) => format!("{} ({})", status.reason, status.code),
+    if let Some(kube::Error::Api(status)) = error.downcast_ref() {
+        return status_words(status);
+    }
+    match error.downcast_ref() {
+        Some(watcher::Error::InitialListFailed(_)) => "the list cannot be had".to_owned(),
+        Some(watcher::Error::WatchStartFailed(_)) => "no watch can be started".to_owned(),
+        Some(watcher::Error::WatchFailed(_)) => "the watch broke off".to_owned(),
+        Some(watcher::Error::WatchError(status)) => status_words(status),
         _ => error.to_string(),
+    }
+}
+
+fn status_words(status: &Status) -> String {
+    if status.message.is_empty() {
+        format!("{} ({})", status.reason, status.code)
+    } else {
+        status.message.clone()
     }
 }
 
@@ -42,5 +58,19 @@ mod tests {
     fn causes_are_told() {
         let error = Outer(std::io::Error::other("the disk is full"));
         assert_eq!(with_causes(&error), "cannot write: the disk is full");
+    }
+
+    #[test]
+    fn a_refusal_of_the_api_server_is_told_in_its_own_words() {
+        let refusal = || {
+            let status = Status::failure("nodes is forbidden", "Forbidden").with_code(403);
+            kube::Error::Api(status.boxed())
+        };
+        assert_eq!(with_causes(&refusal()), "nodes is forbidden");
+        let watch = watcher::Error::WatchStartFailed(refusal());
+        assert_eq!(
+            with_causes(&watch),
+            "no watch can be started: nodes is forbidden"
+        );
     }
 }

@@ -29,12 +29,12 @@ impl FromStr for LogFormat {
 /// Starts logging to standard error. `verbosity` is that of the Go programs' `-v`: up to 3 tells
 /// changes, 4 and more tells decisions, 6 and more everything. `RUST_LOG` overrides it.
 pub fn start(verbosity: u8, format: LogFormat) {
-    // The client's own line about each failed request says less than ours about the same.
+    // The client's own lines about failed requests say less than ours about the same.
     let level = match verbosity {
-        0..=3 => "info,kube_client::client::builder=off",
+        0..=3 => "info,kube_client::client=off,kube_runtime::watcher=off",
         4..=5 => {
             "info,mooring_common=debug,mooring_central=debug,mooring_node=debug,\
-             kube_client::client::builder=off"
+             kube_client::client=off,kube_runtime::watcher=off"
         }
         _ => "debug",
     };

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use kube::{Api, Client};
+use mooring_common::errors::with_causes;
 use mooring_common::k8s::{ClientOptions, Events, client};
 use mooring_common::machines::MachinesFile;
 use mooring_common::names::components;
@@ -155,7 +156,7 @@ fn read_secrets(settings: &Settings) -> anyhow::Result<Ring> {
     match Ring::read(path) {
         Ok(ring) => Ok(ring),
         Err(error @ (SecretsError::Unreadable { .. } | SecretsError::Empty { .. })) => {
-            let error = &error as &dyn std::error::Error;
+            let error = with_causes(&error);
             tracing::warn!(error, "{until}");
             Ok(Ring::default())
         }

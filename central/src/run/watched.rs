@@ -209,6 +209,7 @@ fn is_only_our_mark(old: Option<&ServiceView>, new: Option<&ServiceView>) -> boo
     }
     if is_asked {
         marked.creation_asked.clone_from(&new.creation_asked);
+        marked.has_annotations = true;
     }
     (is_held || is_asked) && marked == *new
 }
@@ -234,7 +235,13 @@ mod tests {
             creation_asked: Some(at.to_owned()),
             ..marked.clone()
         };
-        assert!(is_only_our_mark(Some(&marked), Some(&asked("1"))));
+        let without_annotations = ServiceView {
+            has_annotations: false,
+            ..marked.clone()
+        };
+        let first = asked("1");
+        assert!(is_only_our_mark(Some(&without_annotations), Some(&first)));
+        assert!(is_only_our_mark(Some(&marked), Some(&first)));
         assert!(is_only_our_mark(Some(&asked("1")), Some(&asked("2"))));
         assert!(!is_only_our_mark(Some(&asked("2")), Some(&marked)));
         let changed = ServiceView {

@@ -17,6 +17,7 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::api::PostParams;
 use kube::{Api, Client};
+use mooring_common::errors::with_causes;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
@@ -134,7 +135,11 @@ impl Access {
                 return status;
             }
             Ok(Err(error)) => {
-                tracing::warn!(%error, path, "cannot ask the API server who may read this");
+                tracing::warn!(
+                    error = with_causes(&error),
+                    path,
+                    "cannot ask the API server who may read this"
+                );
             }
             Err(_) => {
                 tracing::warn!(path, "the API server does not answer who may read this");

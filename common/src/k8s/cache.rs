@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use crate::errors::with_causes;
 use futures::StreamExt;
 use kube::runtime::watcher;
 use kube::{Api, Resource};
@@ -182,7 +183,7 @@ impl<V: Slim> Cache<V> {
                 }
                 Err(error) => {
                     let kind = <V::Object as Resource>::kind(&());
-                    tracing::warn!(%kind, %error, "watch interrupted, will resume");
+                    tracing::warn!(%kind, error = with_causes(&error), "watch interrupted, will resume");
                 }
             }
         }

@@ -11,6 +11,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::errors::with_causes;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -108,7 +109,13 @@ impl Events {
         let note = &told.note;
         match tokio::time::timeout(PATIENCE, self.write(&told, &written, now)).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, reason, name, note, "cannot write an Event"),
+            Ok(Err(error)) => tracing::warn!(
+                error = with_causes(&error),
+                reason,
+                name,
+                note,
+                "cannot write an Event"
+            ),
             Err(_) => tracing::warn!(reason, name, note, "no time to write an Event"),
         }
     }

@@ -312,7 +312,7 @@ impl<E: EventSink> Work<E> {
         reports: &mut mpsc::Receiver<(String, Report)>,
         cancel: CancellationToken,
     ) -> Option<Successor> {
-        let start = Instant::now();
+        let patient_until = Instant::now() + PATIENCE;
         let inherits = inherited.is_some();
         let decided = self.decided();
         let mut left = (!decided)
@@ -325,7 +325,7 @@ impl<E: EventSink> Work<E> {
             let ending = farewell.is_some();
             again = self.decide(now, ending).or(again.filter(|at| *at > now));
             let heard = self.desk.snapshot.load().heard.is_some();
-            let away = !heard && now >= start + PATIENCE;
+            let away = !heard && now >= patient_until;
             if self.decided() {
                 left = None;
             } else if let Some(state) = left.as_ref().filter(|_| inherits || away) {
@@ -337,10 +337,8 @@ impl<E: EventSink> Work<E> {
             if farewell.is_some_and(|end| now >= end || self.has_ended()) {
                 return None;
             }
-            let mut next = now + LOOK;
-            next = next
-                .min(again.unwrap_or(next))
-                .min(farewell.unwrap_or(next));
+            let times = [again, farewell, Some(patient_until)].into_iter().flatten();
+            let next = times.filter(|at| *at > now).fold(now + LOOK, Instant::min);
             tokio::select! {
                 () = cancel.cancelled(), if farewell.is_none() => {
                     let successor = door.successor().await;

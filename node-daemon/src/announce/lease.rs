@@ -17,6 +17,7 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference};
 use kube::api::PostParams;
 use kube::{Api, Client};
+use mooring_common::errors::with_causes;
 use mooring_common::k8s::{ApiFailure, classify};
 use mooring_common::names::{annotations, node_lease};
 use prometheus_client::metrics::counter::Counter;
@@ -134,7 +135,7 @@ impl Keeper {
                 Ok(()) => self.duration / 3,
                 Err(error) => {
                     self.failures.inc();
-                    let error = &error as &dyn std::error::Error;
+                    let error = with_causes(&error);
                     tracing::warn!(lease = %node_lease(&self.node_name), error, "not renewed");
                     RETRY
                 }
@@ -142,7 +143,7 @@ impl Keeper {
             next = Instant::now() + wait;
         }
         if let Err(error) = self.release().await {
-            let error = &error as &dyn std::error::Error;
+            let error = with_causes(&error);
             tracing::warn!(lease = %node_lease(&self.node_name), error, "not released");
         }
     }

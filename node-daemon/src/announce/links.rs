@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use ipnet::IpNet;
+use mooring_common::errors::with_causes;
 use mooring_common::l2_network::Segment;
 use netlink_packet_route::address::AddressAttribute;
 use netlink_packet_route::link::{
@@ -248,7 +249,7 @@ pub async fn follow(links: watch::Sender<Arc<Vec<Link>>>) {
             tracing::debug!("{error}, reading interfaces anew");
             SETTLE
         } else {
-            let error = &error as &dyn std::error::Error;
+            let error = with_causes(&error);
             tracing::warn!(error, "network interfaces unknown");
             PATIENCE
         };

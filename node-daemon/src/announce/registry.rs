@@ -17,6 +17,7 @@ use futures::future::join_all;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
+use mooring_common::errors::with_causes;
 use mooring_common::k8s::{ApiFailure, classify};
 use mooring_common::l2_network::{L2Network, Voters};
 use mooring_common::names::node_lease;
@@ -121,7 +122,7 @@ impl Registry {
             Request::ReadLeases(nodes) => self.leases_unchanged(&nodes, names).await,
         };
         result.unwrap_or_else(|error| {
-            let (segment, error) = (about.name, &error as &dyn std::error::Error);
+            let (segment, error) = (about.name, with_causes(&error));
             tracing::debug!(segment, error, "the API server has no answer");
             ApiAnswer::Unreachable
         })
@@ -186,7 +187,11 @@ impl Registry {
                     if let RegistryError::Api(refusal) = &error
                         && classify(refusal) == ApiFailure::Refused
                     {
-                        tracing::warn!(segment, error = %refusal, "other voters were refused");
+                        tracing::warn!(
+                            segment,
+                            error = with_causes(refusal),
+                            "other voters were refused"
+                        );
                     }
                     return Err(error);
                 }
@@ -216,7 +221,8 @@ impl Registry {
         }
         self.write(about.name, patch).await?;
         let segment = about.name;
-        tracing::info!(segment, ?voters, "other voters are approved");
+        let (generation, voters) = (voters.generation, voters.nodes.join(" "));
+        tracing::info!(segment, generation, voters, "other voters are approved");
         Ok(())
     }
 
@@ -267,7 +273,7 @@ impl Registry {
     /// Reads the Leases of these Nodes, so that a later reading has something to compare with.
     pub async fn remember_leases(&self, nodes: &[NodeId], names: &BTreeMap<NodeId, String>) {
         if let Err(error) = self.leases_unchanged(nodes, names).await {
-            let error = &error as &dyn std::error::Error;
+            let error = with_causes(&error);
             tracing::debug!(error, "Leases cannot be read");
         }
     }

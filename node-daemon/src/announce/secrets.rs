@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use mooring_common::errors::with_causes;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
@@ -308,7 +309,7 @@ pub async fn follow(path: PathBuf, ring: Arc<ArcSwap<Ring>>) {
             Ok(Err(error)) => {
                 let text = error.to_string();
                 if fault.as_ref() != Some(&text) {
-                    let error = &error as &dyn std::error::Error;
+                    let error = with_causes(&error);
                     tracing::warn!(error, "the heartbeat secrets stay as they were");
                     fault = Some(text);
                 }

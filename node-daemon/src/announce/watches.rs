@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
+use mooring_common::errors::with_causes;
 use mooring_common::k8s::{self, ObjectKey, Slim};
 use mooring_common::l2_network::L2Network;
 use mooring_common::node_view::NodeView;
@@ -287,8 +288,12 @@ async fn follow<K, V>(
                 tell(News::One(key, read(object).map(Arc::new)));
             }
             Ok(watcher::Event::Delete(object)) => tell(News::One(key_of(&object), None)),
-            Err(error) if interrupted => tracing::debug!(%kind, %error, "watch still interrupted"),
-            Err(error) => tracing::warn!(%kind, %error, "watch interrupted, will resume"),
+            Err(error) if interrupted => {
+                tracing::debug!(%kind, error = with_causes(&error), "watch still interrupted")
+            }
+            Err(error) => {
+                tracing::warn!(%kind, error = with_causes(&error), "watch interrupted, will resume")
+            }
         }
         interrupted = failed;
     }

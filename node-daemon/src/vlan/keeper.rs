@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use mooring_common::engine::Step as _;
+use mooring_common::errors::with_causes;
 use mooring_common::l2_network::Segment;
 use rtnetlink::{Handle, MulticastGroup};
 use tokio::sync::watch;
@@ -73,7 +74,7 @@ pub async fn keep(
             tracing::debug!("{error}, reading all anew");
             SETTLE
         } else {
-            let error = &error as &dyn std::error::Error;
+            let error = with_causes(&error);
             tracing::warn!(error, "VLAN interfaces cannot be looked after, will retry");
             RETRY
         };
@@ -234,7 +235,7 @@ impl Keeper {
                 }
                 Err(error) => {
                     next = Next::Retry;
-                    let text = chain(&error);
+                    let text = with_causes(&error);
                     self.say_once(&format!("cannot {step}: {text}"));
                     blame(step, wanted, &text, &mut faults);
                 }
@@ -331,14 +332,4 @@ fn blame(step: &Step, wanted: &Wanted, text: &str, faults: &mut BTreeMap<String,
     for segment in concerned.flat_map(|want| &want.segments) {
         faults.insert(segment.clone(), text.to_owned());
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }

@@ -104,7 +104,7 @@ async fn deleted(
     cluster.rests().await?;
     let cost = cluster.cost_since(start);
     let what = format!("{all}-deleted");
-    cluster.report(report, &what, &cost, (4 * blocks, 3 * blocks), "-");
+    cluster.report(report, &what, &cost, (5 * blocks, 3 * blocks), "-");
     let what = format!("{all}-deleted-and-{blocks}-blocks-released");
     let took = cost.until_last_write;
     cluster.report_time(report, &what, took, 60.0, "about 60 s for each");

@@ -43,6 +43,7 @@ pub async fn a_restored_backup_moves_nothing_and_freezes_nobody(scene: &mut Scen
     let seen = watch.end(scene);
     println!("{seen}");
     assert_unnoticed(&seen);
+    assert_eq!(scene.lines_with_rust_values(), [""; 0]);
 }
 
 /// Waits until the API server names a majority of others as voters.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
+use mooring_common::errors::with_causes;
 use mooring_common::names::{NAMESPACE, node_lease};
 use tokio::time::timeout;
 
@@ -65,7 +66,11 @@ impl Leases {
                     still.then(|| node.clone())
                 }
                 Ok(Err(error)) => {
-                    tracing::warn!(lease = name, %error, "cannot look whether a voter lives");
+                    tracing::warn!(
+                        lease = name,
+                        error = with_causes(&error),
+                        "cannot look whether a voter lives"
+                    );
                     None
                 }
                 Err(_) => None,

@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use mooring_common::engine::Outcome;
+use mooring_common::errors::with_causes;
 use mooring_common::k8s::{Cache, Events, ObjectKey};
 use mooring_common::names::components;
 
@@ -90,7 +91,10 @@ impl L2Services {
         let mut services = loop {
             match fresh_all(&self.context.client).await {
                 Ok(listed) => break listed,
-                Err(error) => tracing::warn!(%error, "cannot list Services, will retry"),
+                Err(error) => tracing::warn!(
+                    error = with_causes(&error),
+                    "cannot list Services, will retry"
+                ),
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
         };

@@ -9,6 +9,7 @@ use mooring_common::l2_network::{L2Network, SegmentNode};
 use super::{QUIET, SOON, Scene};
 use crate::cluster::NETWORK;
 use crate::netlab::claims;
+use crate::process::Process;
 use crate::wait::try_eventually;
 
 impl Scene {
@@ -95,6 +96,19 @@ impl Scene {
         })
         .await
         .map_err(anyhow::Error::msg)
+    }
+
+    /// Lines that Mooring's programs have logged in which a Rust value shows, where words should.
+    pub fn lines_with_rust_values(&self) -> Vec<String> {
+        let programs = self.daemons.values().chain([&self.central]);
+        let logs = programs.map(Process::log).collect::<Vec<_>>();
+        let lines = logs.iter().flat_map(|log| log.lines());
+        let shows = |line: &&str| {
+            ["Some(", "None,", " { ", "Err("]
+                .iter()
+                .any(|sign| line.contains(sign))
+        };
+        lines.filter(shows).map(str::to_owned).collect()
     }
 
     /// What was said on the wire about the watched addresses since then, line by line: for failures.
