@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Node;
 use mooring_common::names::{labels, reasons, taints::UNINITIALIZED};
 use mooring_tests::arena::{Arena, MARKER_LIMIT, addresses, has_taint, label, provider_id};
 use mooring_tests::cloud_sim::world::{Cloud, Server, World};
+use mooring_tests::cloud_sim::{Fault, When};
 use mooring_tests::machines_file::{Machine, Machines, MachinesFile};
 use mooring_tests::objects::{NodeBuilder, unique};
 use mooring_tests::process::Process;
@@ -14,6 +15,8 @@ use mooring_tests::wait::eventually;
 
 const NO_GUARD: &str = "--max-node-deletions-percent=100";
 const AT_LAST: Duration = Duration::from_secs(60);
+/// A request that gets no answer is given up after 30 s.
+const NOT_HELD_UP: Duration = Duration::from_secs(20);
 
 struct Stage {
     arena: Arena,
@@ -195,6 +198,31 @@ async fn an_outage_of_one_cloud_does_not_stop_the_others() {
         stage.arena.node(&silent).await.is_none()
     })
     .await;
+    stage.arena.leave().await;
+}
+
+/// More Nodes wait for the cloud that does not answer than there are workers.
+#[tokio::test]
+async fn a_cloud_that_hangs_does_not_hold_up_new_nodes_of_another() {
+    let stage = Stage::enter([]).await;
+    let _central = stage.central().await;
+    stage.listings_since(Instant::now(), 1).await;
+    let hang = Fault::slow(Duration::from_secs(300));
+    stage.linode.faults().inject(When::everything(), hang);
+    for number in 0..20 {
+        let name = unique("waits");
+        let id = stage.linode.add(server(&name, &format!("10.1.0.{number}")));
+        let node = stage.with_id(&name, &id).await.tainted().ready();
+        node.create(&stage.arena.admin).await.unwrap();
+    }
+    let begun = Instant::now();
+    let fresh = unique("fresh");
+    let id = stage.cloudscale.add(server(&fresh, "10.2.0.1"));
+    let node = stage.with_id(&fresh, &id).await.tainted().ready();
+    node.create(&stage.arena.admin).await.unwrap();
+    stage.arena.initialized(&fresh).await;
+    let took = begun.elapsed();
+    assert!(took < NOT_HELD_UP, "it took {took:?}");
     stage.arena.leave().await;
 }
 
