@@ -116,6 +116,18 @@ refuses() {
     fi
 }
 
+# What the chart must give with every switch turned: a value that leads to no flag does nothing.
+gives() {
+    local words answer
+    answer=$("$helm" template mooring "$chart" --values "$chart/ci/everything-values.yaml")
+    for words in "$@"; do
+        if [[ $answer != *"$words"* ]]; then
+            say "the chart does not give: $words"
+            return 1
+        fi
+    done
+}
+
 check() {
     local values
     for values in "$manifests/values.yaml" "$chart"/ci/*-values.yaml; do
@@ -136,6 +148,8 @@ check() {
     refuses "/phoenixnap/loadBalancer" --set phoenixnap.loadBalancer=metallb://x
     refuses "set both" --set apiServer.host=192.0.2.1
     refuses "replica" --set central.replica=3
+    gives --take-over-namespaces=edge,shop --livez-detail-networks=10.0.0.0/8,fd00::/8 \
+        --allow-unsigned-heartbeats --endpoint-aware-members --probe-bind-address
     local entry file how
     for entry in "${rendered[@]}"; do
         read -r file how <<<"$entry"
