@@ -22,6 +22,11 @@ demo-baremetal: programs vm ## Shows addresses of PhoenixNAP, simulated: a block
 	$(call say,The demo: a simulated cloud that costs nothing, and a small VM; nothing of this machine is touched)
 	@target/debug/demo-baremetal
 
+.PHONY: demo-attack
+demo-attack: programs ## Shows what a tenant, a stolen token, an unplugged rack and a restored backup did before, and what they get now
+	$(call say,The attacks: on a small world of namespaces of its own; nothing of this machine is touched)
+	@target/debug/demo-attack
+
 .PHONY: test
 test: programs vm ## Everything that proves the project
 	@tests/run.sh

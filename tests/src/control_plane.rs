@@ -35,6 +35,7 @@ use uuid::Uuid;
 pub use assets::{assets, program};
 pub use audit::{AuditLog, Record};
 pub use certificates::Identity;
+pub use clients::client_from;
 pub(crate) use launch::free_port;
 pub use options::Options;
 

@@ -1,5 +1,6 @@
 //! The demos: Mooring's main job from end to end, on this machine, without root. [`main`] needs
-//! no cloud; [`baremetal::main`] buys addresses of a simulated one, for nodes on a VLAN.
+//! no cloud; [`baremetal::main`] buys addresses of a simulated one, for nodes on a VLAN;
+//! [`attack::main`] attacks a whole cluster.
 //!
 //! ```text
 //!  main ─► a world of its own ─► story: cluster, nodes, Service, fail-over ─► table, exit code
@@ -8,9 +9,10 @@
 //! ```
 //!
 //! Every step has a limit. The first that misses it ends the demo with its name, the logs
-//! concerned and a non-zero code. `KEEP=1` leaves everything running until Ctrl-C. Whatever the
-//! end, nothing is left behind.
+//! concerned and a non-zero code. `KEEP=1` leaves the demo of [`main`] running until Ctrl-C. Whatever
+//! the end, nothing is left behind.
 
+pub mod attack;
 pub mod baremetal;
 mod failover;
 mod look_around;

@@ -3,6 +3,7 @@
 //! | module | what it gives |
 //! |---|---|
 //! | [`arena`] | the cluster to oneself: one test at a time, with Mooring's manifests applied |
+//! | [`attacks`] | what attackers have, and what they write |
 //! | [`control_plane`] | a real etcd, kube-apiserver and kube-controller-manager, clients for any identity, the audit log |
 //! | [`netlab`] | nodes and clients as network namespaces on a bridge, with every frame captured |
 //! | [`mod@bench`] | what all benches share |
@@ -14,7 +15,7 @@
 //! | [`sweep`] | what `make sweep-cloudscale` does: something goes wrong at each single call |
 //! | [`cluster`] | a whole small cluster on a lab's bridge, with Mooring as it is shipped |
 //! | [`failover`] | what users of an address notice when something fails |
-//! | [`demo`] | what `make demo` and `make demo-baremetal` show |
+//! | [`demo`] | what `make demo`, `make demo-baremetal` and `make demo-attack` show |
 //! | [`program`] | `mooring-central` and `mooring-node`, started as users start them |
 //! | [`machines_file`] | the provider's file, and its changes |
 //! | [`metadata_sim`] | the metadata services of clouds, and their failures |
@@ -35,6 +36,7 @@
 
 pub mod api_proxy;
 pub mod arena;
+pub mod attacks;
 pub mod bench;
 pub mod bench_cloudscale;
 pub mod bench_failover;

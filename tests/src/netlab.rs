@@ -46,6 +46,7 @@ mod quota;
 pub mod raw;
 mod relay;
 mod segment;
+mod unplugged;
 mod watchdog;
 mod world;
 
@@ -66,6 +67,7 @@ pub use prober::{Answers, Prober, SPACING};
 pub use quota::Quota;
 pub use relay::{Mischief, Relay};
 pub use segment::Segment;
+pub use unplugged::Unplugged;
 pub use watchdog::{TOLERABLE, Watchdog};
 pub(crate) use world::test_name;
 pub use world::{

@@ -22,14 +22,13 @@ use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Secret, Service};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use mooring_common::l2_network::{L2Network, L2NetworkSpec, Subnet};
 use mooring_common::names::{LEADER_LEASE_NAMESPACE, NAMESPACE, annotations};
 use serde_json::json;
 
 use crate::api_proxy::ApiProxy;
 use crate::cloud_sim::world::World;
-use crate::control_plane::{AuditLog, ControlPlane, free_port};
+use crate::control_plane::{AuditLog, ControlPlane, client_from, free_port};
 use crate::endpoints::Endpoints;
 use crate::objects::{NodeBuilder, PodBuilder, ServiceBuilder, apply_manifests, unique};
 use crate::process::{Process, Spec};
@@ -273,9 +272,7 @@ pub struct Central {
 
 /// The id of the token in a kubeconfig, as the audit log has it.
 async fn credential(kubeconfig: &Path) -> Result<String> {
-    let read = Kubeconfig::read_from(kubeconfig)?;
-    let config = kube::Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;
-    let review = Api::<SelfSubjectReview>::all(kube::Client::try_from(config)?)
+    let review = Api::<SelfSubjectReview>::all(client_from(kubeconfig).await?)
         .create(&PostParams::default(), &SelfSubjectReview::default())
         .await?;
     let user = review.status.and_then(|status| status.user_info);

@@ -89,11 +89,21 @@ impl Network {
     /// Of the Nodes with this label only.
     #[must_use]
     pub fn of_nodes_with(mut self, key: &str, value: &str) -> Self {
-        let labels = [(key.to_owned(), value.to_owned())].into();
-        self.0.spec.node_selector = Some(LabelSelector {
-            match_labels: Some(labels),
-            ..LabelSelector::default()
-        });
+        self.0.spec.node_selector = Some(with_label(key, value));
+        self
+    }
+
+    /// For Services of the namespaces with this label only.
+    #[must_use]
+    pub fn for_namespaces_with(mut self, key: &str, value: &str) -> Self {
+        self.0.spec.allowed_namespaces = Some(with_label(key, value));
+        self
+    }
+
+    /// With so many addresses for the Services of one namespace at most.
+    #[must_use]
+    pub fn at_most_per_namespace(mut self, addresses: u32) -> Self {
+        self.0.spec.max_addresses_per_namespace = Some(addresses);
         self
     }
 
@@ -114,6 +124,13 @@ impl Network {
         })
         .await
         .map_err(|reason| anyhow::anyhow!("the L2Network {name} is not Ready: {reason}"))
+    }
+}
+
+fn with_label(key: &str, value: &str) -> LabelSelector {
+    LabelSelector {
+        match_labels: Some([(key.to_owned(), value.to_owned())].into()),
+        ..LabelSelector::default()
     }
 }
 

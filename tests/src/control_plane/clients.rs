@@ -58,6 +58,16 @@ pub(super) async fn config(kubeconfig: &str) -> Result<kube::Config> {
     Ok(kube::Config::from_custom_kubeconfig(parsed, &KubeConfigOptions::default()).await?)
 }
 
+/// A client of whoever has this kubeconfig file.
+///
+/// # Errors
+/// If the file cannot be read, or says nothing that a client could be made of.
+pub async fn client_from(kubeconfig: &Path) -> Result<kube::Client> {
+    let text = fs::read_to_string(kubeconfig)
+        .with_context(|| format!("reading {}", kubeconfig.display()))?;
+    Ok(kube::Client::try_from(config(&text).await?)?)
+}
+
 /// Writes a kubeconfig that only its owner may read, as the programs would warn about otherwise.
 pub(super) fn write(folder: &Path, name: &str, text: &str) -> Result<PathBuf> {
     use std::io::Write as _;

@@ -127,6 +127,16 @@ impl Stage {
         step: Step,
         work: impl Future<Output = Result<(T, String)>>,
     ) -> Result<T> {
+        let outcome = self.attempt(step, work).await;
+        outcome.with_context(|| format!("this step did not happen: {}", step.name))
+    }
+
+    /// [`Self::perform`] for who says by himself what it means that a step did not happen.
+    pub(super) async fn attempt<T>(
+        &self,
+        step: Step,
+        work: impl Future<Output = Result<(T, String)>>,
+    ) -> Result<T> {
         let start = Instant::now();
         // Whatever waits in there gives up first, and knows why.
         let outcome = tokio::time::timeout(step.limit + GRACE, work).await;
@@ -140,7 +150,7 @@ impl Stage {
             }
             Err(error) => {
                 self.show_logs(step.concerns);
-                Err(error).with_context(|| format!("this step did not happen: {}", step.name))
+                Err(error)
             }
         }
     }

@@ -83,7 +83,8 @@ pub struct Scene {
     pub segment: Option<Segment>,
     echoes: Vec<Echo>,
     _kubelets: BTreeMap<String, Kubelet>,
-    central: Process,
+    /// `mooring-central`.
+    pub central: Process,
     changed: Vec<(String, Value)>,
     layout: Layout,
     /// Everything else.
@@ -354,7 +355,15 @@ impl Scene {
     /// # Errors
     /// If nobody does in time.
     pub async fn speaker(&self) -> Result<String> {
-        let [v4, _] = self.addresses();
+        self.speaker_of(Self::FIRST).await
+    }
+
+    /// [`Self::speaker`] of the Service with these addresses.
+    ///
+    /// # Errors
+    /// If nobody speaks in time.
+    pub async fn speaker_of(&self, number: u8) -> Result<String> {
+        let [v4, _] = self.numbered(number);
         let prober = self.asker.prober_on(self.interface(), v4)?;
         let mac = try_eventually(SOON, async || {
             prober.only_speaker(Duration::from_millis(100))

@@ -4,6 +4,10 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use mooring_node::announce::codec::{self, SegmentId};
+use mooring_node::announce::protocol::Message;
+use mooring_node::announce::secrets::Ring;
+
 use super::filters::{HEARTBEAT, HEARTBEAT_PORT};
 use super::frame::{Frame, Mac};
 
@@ -102,6 +106,15 @@ pub fn is_heartbeat(frame: &Frame) -> bool {
 /// Whether the frame is a heartbeat on the segment.
 pub fn is_segment_heartbeat(frame: &Frame) -> bool {
     frame.bytes.get(12..14) == Some(&HEARTBEAT.to_be_bytes())
+}
+
+/// The message of a daemon, if the frame is a heartbeat on the segment. Its signature is not looked at.
+pub fn segment_message(frame: &Frame) -> Option<Message> {
+    let heartbeat = is_segment_heartbeat(frame).then_some(frame)?;
+    let bytes = heartbeat.bytes.get(14..)?;
+    let segment = SegmentId::in_message(bytes)?;
+    let decoded = codec::decode(segment, bytes, &Ring::default());
+    decoded.ok().map(|decoded| decoded.message)
 }
 
 /// Frames per second.

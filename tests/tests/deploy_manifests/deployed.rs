@@ -8,6 +8,7 @@ use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use mooring_common::l2_network::{L2Network, L2NetworkSpec, Subnet};
 use mooring_common::names::NAMESPACE;
+use mooring_tests::attacks::refused;
 use mooring_tests::control_plane::ControlPlane;
 use mooring_tests::objects::{NodeBuilder, PodBuilder, unique};
 use mooring_tests::shipped::Shipped;
@@ -126,10 +127,7 @@ pub fn annotation(key: &str, value: Option<&str>) -> Value {
 
 /// The message of a refusal. Any other failure is no proof of anything.
 pub fn refusal(error: kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) if status.code == 403 || status.code == 422 => status.message,
-        other => panic!("neither allowed nor refused: {other:?}"),
-    }
+    refused::<(), _>(Err(error)).unwrap_or_else(|error| panic!("{error:?}"))
 }
 
 /// Asserts that a policy refused something, with these words.

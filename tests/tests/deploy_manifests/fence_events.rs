@@ -6,33 +6,19 @@ use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use mooring_common::k8s::{EventKind, Events};
 use mooring_common::names::{NAMESPACE, components, reasons};
-use mooring_tests::objects::{events_for, unique};
+use mooring_tests::attacks;
+use mooring_tests::objects::events_for;
 use serde_json::{Value, json};
 
 use super::deployed::{Verdict, assert_denied, deployed, node_with_daemon, refusal};
 
+/// What an Event is about, in the namespace `default` if it has one.
 fn about(kind: &str, name: &str) -> ObjectReference {
-    let version = match kind {
-        "L2Network" => "mooring.dev/v1alpha1",
-        _ => "v1",
-    };
-    ObjectReference {
-        api_version: Some(version.to_owned()),
-        kind: Some(kind.to_owned()),
-        name: Some(name.to_owned()),
-        namespace: (kind == "Service").then(|| "default".to_owned()),
-        ..ObjectReference::default()
-    }
+    attacks::about(kind, (kind == "Service").then_some("default"), name)
 }
 
 fn event(instance: &str, about: ObjectReference, reason: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Event",
-        "metadata": { "name": unique("event"), "namespace": "default" },
-        "involvedObject": about, "reason": reason, "action": reason, "message": "m", "type": "Normal",
-        "source": { "component": "mooring-node" },
-        "reportingComponent": "mooring-node", "reportingInstance": instance,
-    })
+    attacks::event(instance, &about, reason)
 }
 
 async fn create(client: &Client, event: &Value) -> Verdict {

@@ -4,6 +4,7 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use mooring_common::l2_network::{L2Network, L2NetworkSpec};
 use mooring_common::names::NAMESPACE;
+use mooring_tests::attacks;
 use mooring_tests::objects::unique;
 use serde_json::{Value, json};
 
@@ -238,14 +239,12 @@ impl Member {
     }
 
     async fn approves_for(&self, name: &str, network: &str, set: &Value) -> Verdict {
-        let patch = json!({ "status": { "approvals": { name: set } } });
-        merge(&self.daemon, network, &patch).await
+        merge(&self.daemon, network, &attacks::approval(name, set)).await
     }
 
     /// Writes other voters, as the daemons do.
     async fn writes(&self, network: &str, set: &Value) -> Verdict {
-        let patch = json!({ "status": { "voters": set, "approvals": null } });
-        merge(&self.daemon, network, &patch).await
+        merge(&self.daemon, network, &attacks::voters(set)).await
     }
 }
 

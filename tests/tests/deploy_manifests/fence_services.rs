@@ -2,12 +2,12 @@
 //! nobody else writes which address a Service has.
 
 use k8s_openapi::api::core::v1::Service;
-use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use mooring_common::names::{NAMESPACE, annotations, cloudscale_annotations, finalizers};
+use mooring_tests::attacks::tenant;
 use mooring_tests::control_plane::ControlPlane;
-use mooring_tests::objects::{ServiceBuilder, create_namespace, create_service_account, unique};
+use mooring_tests::objects::{ServiceBuilder, create_namespace, unique};
 use serde_json::{Value, json};
 
 use super::deployed::{Verdict, assert_denied, deployed, refusal};
@@ -171,35 +171,6 @@ async fn sec_03_central_writes_services_by_their_status_only() {
     assert!(refusal(refused).contains("cannot patch resource \"services\""));
 }
 
-/// A client that may do everything with Services of the namespace, but not write their status: what the
-/// ClusterRole `edit` permits.
-async fn tenant(control_plane: &ControlPlane, namespace: &str) -> Client {
-    let admin = control_plane.admin();
-    create_service_account(&admin, namespace, "tenant")
-        .await
-        .unwrap();
-    let role: Role = serde_json::from_value(json!({
-        "metadata": { "name": "tenant" },
-        "rules": [{ "apiGroups": [""], "resources": ["services"], "verbs": ["*"] }],
-    }))
-    .unwrap();
-    let binding: RoleBinding = serde_json::from_value(json!({
-        "metadata": { "name": "tenant" },
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "tenant" },
-        "subjects": [{ "kind": "ServiceAccount", "name": "tenant", "namespace": namespace }],
-    }))
-    .unwrap();
-    let params = PostParams::default();
-    let roles = Api::<Role>::namespaced(admin.clone(), namespace);
-    roles.create(&params, &role).await.unwrap();
-    let bindings = Api::<RoleBinding>::namespaced(admin, namespace);
-    bindings.create(&params, &binding).await.unwrap();
-    control_plane
-        .client_for(namespace, "tenant", None)
-        .await
-        .unwrap()
-}
-
 /// A merge patch of a Service itself.
 async fn patch(client: &Client, namespace: &str, annotations: &Value) -> Verdict {
     let patch = Patch::Merge(json!({ "metadata": { "annotations": annotations } }));
@@ -220,7 +191,7 @@ const RECORDS: [&str; 4] = [
 #[tokio::test]
 async fn nobody_but_central_writes_which_address_a_service_has() {
     let (control_plane, namespace, central) = prepare().await;
-    let tenant = tenant(control_plane, &namespace).await;
+    let tenant = tenant(control_plane, &namespace).await.unwrap();
     let web = || ServiceBuilder::load_balancer(&namespace, "web").port(80, 8080);
     for key in RECORDS {
         let refused = web().annotation(key, "192.0.2.1").create(&tenant).await;
@@ -256,7 +227,7 @@ async fn nobody_but_central_writes_which_address_a_service_has() {
 #[tokio::test]
 async fn a_record_keeps_nobody_from_applying_replacing_and_deleting_a_service() {
     let (control_plane, namespace, central) = prepare().await;
-    let tenant = tenant(control_plane, &namespace).await;
+    let tenant = tenant(control_plane, &namespace).await.unwrap();
     let services = Api::<Service>::namespaced(tenant.clone(), &namespace);
     let manifest = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": { "name": "web" },

@@ -1,16 +1,20 @@
 //! When all is well, and what was said until then.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use kube::api::Api;
 use mooring_common::l2_network::{L2Network, SegmentNode};
+use mooring_node::announce::protocol::{Body, NodeId};
 
 use super::{QUIET, SOON, Scene};
 use crate::cluster::NETWORK;
-use crate::netlab::claims;
+use crate::netlab::{Frame, claims};
 use crate::process::Process;
 use crate::wait::try_eventually;
+
+/// Long enough for a voter that has died to be replaced.
+const REPLACED: Duration = Duration::from_secs(60);
 
 impl Scene {
     /// Waits until all members take part, one node answers for both addresses, and no burst is under
@@ -55,6 +59,40 @@ impl Scene {
         let networks = Api::<L2Network>::all(self.cluster.admin());
         let status = networks.get(NETWORK).await?.status.unwrap_or_default();
         Ok(status.voters.unwrap_or_default().nodes)
+    }
+
+    /// Waits until a voter that has died is one no more, and another one votes in its place.
+    ///
+    /// # Errors
+    /// If it does not come to be in time.
+    pub async fn replaced(&self, dead: &str) -> Result<()> {
+        try_eventually(REPLACED, async || {
+            let voters = self.voters().await?;
+            ensure!(
+                voters.len() == 3 && !voters.iter().any(|name| name == dead),
+                "{voters:?}"
+            );
+            Ok(())
+        })
+        .await
+        .map_err(|reason| anyhow::anyhow!("the dead voter {dead} is not replaced: {reason}"))
+    }
+
+    /// When a node first said on the segment that it takes part, since then: it hears most of the voters,
+    /// and they hear it.
+    pub fn took_part(&self, name: &str, since: Instant) -> Option<Instant> {
+        let node = NodeId::of(name);
+        let takes_part = |frame: &Frame| {
+            let message = claims::segment_message((frame.at >= since).then_some(frame)?)?;
+            let Body::Heartbeat(heartbeat) = message.body else {
+                return None;
+            };
+            let flags = heartbeat.flags;
+            (message.from == node && flags.hears_quorum && !flags.starting && !flags.released)
+                .then_some(())
+        };
+        let said = self.capture.pick(takes_part);
+        said.first().map(|(at, ())| *at)
     }
 
     /// Waits until each member's daemon speaks to the others, and all are voters, or three of them.
