@@ -26,16 +26,27 @@ pub fn with_causes(error: &(dyn Error + 'static)) -> String {
 /// kube's would show all fields of its `Status`.
 #[must_use]
 pub fn words(error: &(dyn Error + 'static)) -> String {
-    if let Some(kube::Error::Api(status)) = error.downcast_ref() {
+    if let Some(status) = status_of(error) {
         return status_words(status);
     }
     match error.downcast_ref() {
         Some(watcher::Error::InitialListFailed(_)) => "the list cannot be had".to_owned(),
         Some(watcher::Error::WatchStartFailed(_)) => "no watch can be started".to_owned(),
         Some(watcher::Error::WatchFailed(_)) => "the watch broke off".to_owned(),
-        Some(watcher::Error::WatchError(status)) => status_words(status),
         _ => error.to_string(),
     }
+}
+
+/// What the API server has answered, where the error is that.
+fn status_of<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Status> {
+    if let Some(kube::Error::Api(status)) = error.downcast_ref() {
+        return Some(status);
+    }
+    if let Some(watcher::Error::WatchError(status)) = error.downcast_ref() {
+        return Some(status);
+    }
+    let boxed = error.downcast_ref::<Box<Status>>().map(AsRef::as_ref);
+    boxed.or_else(|| error.downcast_ref())
 }
 
 fn status_words(status: &Status) -> String {

@@ -233,6 +233,7 @@ mod tests {
         assert!(!is_only_our_mark(None, Some(&marked)));
         let asked = |at: &str| ServiceView {
             creation_asked: Some(at.to_owned()),
+            has_annotations: true,
             ..marked.clone()
         };
         let without_annotations = ServiceView {

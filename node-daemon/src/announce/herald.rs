@@ -14,8 +14,10 @@ use std::time::Duration;
 
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Resource};
+use mooring_common::errors::with_causes;
 use mooring_common::k8s::{ApiFailure, classify};
 use mooring_common::l2_network::L2Network;
+use mooring_common::names::segment_reasons;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
@@ -98,7 +100,10 @@ impl Herald {
                 }
             }
             let took = begun.elapsed();
-            room = if took < LIMIT {
+            room = if is_cut_off(&entries) || is_cut_off(&wanted.borrow()) {
+                // What the own cable holds up says nothing of the others.
+                Duration::ZERO
+            } else if took < LIMIT {
                 (took * ROOM).min(MOST_ROOM)
             } else {
                 (room * 2).clamp(MOST_ROOM, LONGEST_ROOM)
@@ -132,12 +137,21 @@ impl Herald {
             Ok(Err(error)) => match classify(&error) {
                 // The L2Network is gone, and its entries with it.
                 ApiFailure::NotFound => Written::Done,
-                ApiFailure::Refused => Written::Refused(error.to_string()),
-                ApiFailure::Conflict | ApiFailure::Transient => Written::Failed(error.to_string()),
+                ApiFailure::Refused => Written::Refused(with_causes(&error)),
+                ApiFailure::Conflict | ApiFailure::Transient => {
+                    Written::Failed(with_causes(&error))
+                }
             },
             Err(_) => Written::Failed(format!("no answer within {LIMIT:?}")),
         }
     }
+}
+
+/// Whether this Node says that a cable of its own is out.
+fn is_cut_off(entries: &Entries) -> bool {
+    entries.values().any(
+        |change| matches!(change, Change::Put(entry) if entry.reason == segment_reasons::INTERFACE_DOWN),
+    )
 }
 
 /// The name under which one Node's daemon manages its entries. Of a name that is too long, the end

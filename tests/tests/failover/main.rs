@@ -20,6 +20,7 @@ mod local;
 mod lossy;
 mod operations;
 mod partitions;
+mod reopened;
 mod worlds;
 
 use mooring_tests::failover::Layout;
@@ -55,6 +56,7 @@ worlds::cases! {
         operations::a_daemon_that_is_told_to_end_hands_over_without_a_loss,
         operations::an_upgrade_beside_the_old_daemon_is_not_seen_on_the_wire,
         operations::a_daemon_that_returns_gets_its_voice_back_quietly,
+        reopened::nodes_that_lost_their_label_and_got_it_back_vote_within_a_second,
         intruders::case_23_a_foreign_host_is_told_of_and_withstood_once_in_ten_seconds,
         intruders::case_24_replayed_and_garbled_heartbeats_change_nothing,
         local::case_27_a_local_service_follows_its_endpoint_without_a_loss,

@@ -7,6 +7,7 @@ use mooring_tests::control_plane::AuditLog;
 use mooring_tests::shipped::CentralFlags;
 use mooring_tests::stage::SOON;
 use mooring_tests::turn::Turn;
+use mooring_tests::wait::eventually;
 
 use super::{TAKEOVER, deeds, holder, new_holder, stage, two_replicas};
 
@@ -154,6 +155,15 @@ async fn a_leader_that_was_frozen_does_not_write_when_it_wakes_up() {
     let first = holder(&turn).await;
     stage.create("before").await;
     stage.served("before").await;
+    // A write that it has begun already could be sent when it goes on.
+    let networks = stage.networks();
+    eventually("the address is counted", SOON, async || {
+        let status = networks.get(&stage.network).await?.status;
+        let used = status.and_then(|status| status.used_addresses);
+        anyhow::ensure!(used == Some(1), "{used:?}");
+        Ok(())
+    })
+    .await;
     leader.process.freeze().unwrap();
     for n in 0..8 {
         stage.create(&format!("meanwhile-{n}")).await;

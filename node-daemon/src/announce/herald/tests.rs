@@ -146,6 +146,29 @@ async fn who_is_not_served_in_time_comes_back_ever_later() {
     assert!((10..=40).contains(&writes), "{writes} writes in an hour");
 }
 
+/// The status would say for half a minute that a cable is out which is in.
+#[tokio::test(start_paused = true)]
+async fn whose_own_cable_was_out_waits_for_nobody() {
+    let server = ApiServer {
+        takes: Duration::from_secs(60),
+        ..ApiServer::default()
+    };
+    let wanted = start(&server);
+    let Change::Put(entry) = put(false).remove("lan").unwrap() else {
+        unreachable!();
+    };
+    let down = SegmentNode {
+        reason: segment_reasons::INTERFACE_DOWN.into(),
+        ..entry
+    };
+    wanted.send_replace([("lan".to_owned(), Change::Put(down))].into());
+    pass(9).await;
+    wanted.send_replace(put(true));
+    server.written();
+    pass(3).await;
+    assert_eq!(server.written(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn failures_are_tried_again_soon_and_refusals_slowly() {
     let server = ApiServer::default();

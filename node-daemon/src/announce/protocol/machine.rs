@@ -5,6 +5,7 @@ mod claims;
 mod confirmation;
 mod consent;
 mod estate;
+mod evening;
 mod handover;
 mod joining;
 mod mandate;

@@ -30,12 +30,8 @@ const ENDING: Duration = Duration::from_secs(2);
 const FAREWELL: Duration = Duration::from_millis(300);
 /// How long a member that is to take a key expects it.
 const EXPECTED: Duration = Duration::from_secs(2);
-/// Evening out begins when loads differ for so long.
-const IMBALANCE_LASTS: Duration = Duration::from_secs(60);
 /// Loads are compared that often.
-const LOOK: Duration = Duration::from_secs(5);
-/// And one group is moved in that time.
-const ONE_GROUP: Duration = Duration::from_secs(1);
+pub(super) const LOOK: Duration = Duration::from_secs(5);
 /// A key that is not spoken for as its neighbours are told is burst for no more often.
 const BURST_AGAIN: Duration = Duration::from_secs(1);
 
@@ -70,9 +66,9 @@ pub(super) struct HandOvers {
     pub(super) ending_since: Option<Moment>,
     /// When the last key was let go by a daemon that ends.
     emptied_at: Option<Moment>,
-    imbalanced_since: Option<Moment>,
+    pub(super) imbalanced_since: Option<Moment>,
     /// When to compare loads next.
-    look_at: Moment,
+    pub(super) look_at: Moment,
     burst_at: BTreeMap<Key, Moment>,
     plan_due: Option<Moment>,
     pub(super) replan: bool,
@@ -86,7 +82,7 @@ impl HandOvers {
         self.replan = true;
     }
 
-    fn concerns(&self, key: Key) -> bool {
+    pub(super) fn concerns(&self, key: Key) -> bool {
         self.under_way
             .iter()
             .any(|hand_over| hand_over.keys.contains(&key))
@@ -201,7 +197,7 @@ impl Machine {
         self.handovers.reschedule();
     }
 
-    fn wake_handovers(&mut self, after: Duration) {
+    pub(super) fn wake_handovers(&mut self, after: Duration) {
         let at = self.now + after;
         let due = self.handovers.plan_due;
         self.handovers.plan_due = Some(due.map_or(at, |due| due.min(at)));
@@ -272,82 +268,6 @@ impl Machine {
             loud: true,
             cause: Cause::HandedOver,
         })
-    }
-
-    /// Which group to move so that loads become even, or so that it is whole: at most one a second. Loads
-    /// count as groups, since that is what moves: one is moved whose place is elsewhere among those that
-    /// can hold it now, and only after this member has had more than a fifth too many for a minute.
-    fn even_out(&mut self, others: &[(NodeId, u16)]) -> Option<(Group, NodeId)> {
-        let now = self.now;
-        if now < self.handovers.look_at {
-            self.wake_handovers(self.handovers.look_at.since(now));
-            return None;
-        }
-        let step = self.find_misplaced(others);
-        if let Some((group, _)) = step {
-            self.together.note_move(group, now);
-            self.note(Transition::Rebalanced);
-        }
-        let pause = match (step, self.handovers.imbalanced_since) {
-            (Some(_), _) => ONE_GROUP,
-            (None, None) => LOOK,
-            (None, Some(since)) => LOOK.min((since + IMBALANCE_LASTS).since(now)),
-        };
-        self.handovers.look_at = now + pause;
-        self.wake_handovers(pause);
-        step
-    }
-
-    fn find_misplaced(&mut self, others: &[(NodeId, u16)]) -> Option<(Group, NodeId)> {
-        let now = self.now;
-        let me = (self.me, self.local.weight);
-        let members: BTreeMap<NodeId, u16> = others.iter().copied().chain([me]).collect();
-        if let Some(step) = self.bring_together(&members) {
-            return Some(step);
-        }
-        let (held, places, misplaced) = self.weigh(others);
-        let heavy = held * 5 > places * 6;
-        let Some(misplaced) = misplaced.filter(|_| heavy) else {
-            self.handovers.imbalanced_since = None;
-            return None;
-        };
-        let since = *self.handovers.imbalanced_since.get_or_insert(now);
-        (since + IMBALANCE_LASTS <= now).then_some(misplaced)
-    }
-
-    /// How many groups this member has something of, how many have their place here, and one that has
-    /// its place elsewhere, with where.
-    fn weigh(&self, others: &[(NodeId, u16)]) -> (usize, usize, Option<(Group, NodeId)>) {
-        let me = (self.me, self.local.weight);
-        let mut bests: BTreeMap<Group, Option<NodeId>> = BTreeMap::new();
-        let mut held: BTreeSet<Group> = BTreeSet::new();
-        let mut misplaced = None;
-        for (key, wanted) in self.view.iter().flat_map(|view| &view.keys) {
-            let candidates = &wanted.candidates;
-            let best = *bests.entry(wanted.group).or_insert_with(|| {
-                let all = others.iter().copied().chain([me]);
-                placement::best(
-                    wanted.group,
-                    all.filter(|(node, _)| candidates.include(*node)),
-                )
-            });
-            let Some(holding) = self.estate.keys.get(key) else {
-                continue;
-            };
-            held.insert(wanted.group);
-            if let Some(best) = best
-                && best != self.me
-                && misplaced.is_none()
-                && holding.speaking
-                && !self.handovers.concerns(*key)
-                && self.together.may_move(wanted.group, self.now)
-            {
-                misplaced = Some((wanted.group, best));
-            }
-        }
-        let here = Some(self.me);
-        let places = bests.values().filter(|best| **best == here).count();
-        (held.len(), places, misplaced)
     }
 
     fn hand_over(&mut self, target: NodeId, keys: &[Key], loud: bool, cause: Cause) {

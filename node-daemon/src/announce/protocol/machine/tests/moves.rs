@@ -192,6 +192,19 @@ fn loads_are_evened_out_slowly() {
     assert!(world.gap() < ms(5), "{:?}", world.gap());
 }
 
+/// That would break connections and leave the members as uneven as they were.
+#[test]
+fn the_only_key_is_not_moved_to_even_out() {
+    let mut world = World::new(&[1], 1);
+    world.run(ms(4000));
+    let key = *world.keys.keys().next().unwrap();
+    for node in 2..=5 {
+        world.start(node);
+    }
+    world.run(ms(100_000));
+    assert_eq!(world.speaker(key), Some(1));
+}
+
 #[test]
 fn a_new_key_is_spoken_for_at_once() {
     let mut world = World::settled(3);
