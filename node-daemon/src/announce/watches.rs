@@ -289,10 +289,10 @@ async fn follow<K, V>(
             }
             Ok(watcher::Event::Delete(object)) => tell(News::One(key_of(&object), None)),
             Err(error) if interrupted => {
-                tracing::debug!(%kind, error = with_causes(&error), "watch still interrupted")
+                tracing::debug!(%kind, error = with_causes(&error), "watch still interrupted");
             }
             Err(error) => {
-                tracing::warn!(%kind, error = with_causes(&error), "watch interrupted, will resume")
+                tracing::warn!(%kind, error = with_causes(&error), "watch interrupted, will resume");
             }
         }
         interrupted = failed;
