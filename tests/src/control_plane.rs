@@ -50,11 +50,12 @@ const READY_LIMIT: Duration = Duration::from_secs(90);
 /// A running control plane. Dropping it ends its processes and removes its files.
 pub struct ControlPlane {
     // The order matters: servers go first, their folder last.
-    controller_manager: Option<Process>,
+    controller_manager: Mutex<Option<Process>>,
     api_server: Mutex<Option<Process>>,
     etcd: Mutex<Option<Process>>,
     api_server_spec: Spec,
     etcd_spec: Spec,
+    controller_manager_spec: Option<Spec>,
     authority: certificates::Authority,
     url: String,
     admin: kube::Config,
@@ -154,10 +155,11 @@ impl ControlPlane {
     /// The processes' ids and names, for tests of the rig itself.
     pub fn processes(&self) -> Vec<(u32, String)> {
         let (etcd, api_server) = (lock(&self.etcd), lock(&self.api_server));
+        let controller_manager = lock(&self.controller_manager);
         [
             etcd.as_ref(),
             api_server.as_ref(),
-            self.controller_manager.as_ref(),
+            controller_manager.as_ref(),
         ]
         .into_iter()
         .flatten()
@@ -325,12 +327,19 @@ impl ControlPlane {
 
     /// Puts the data of a backup back, as an administrator does after a disaster: etcd and the API
     /// server are stopped meanwhile. All that was written since is gone, and versions count from then.
+    /// kube-controller-manager does not notice, and is started anew, as Kubernetes' documentation advises.
     pub async fn restore(&self, backup: &Backup) -> Result<()> {
         self.with_etcd_stopped(|data| {
             fs::remove_dir_all(data)?;
             copy_folder(&backup.0.path().join("etcd"), data)
         })
-        .await
+        .await?;
+        if let Some(spec) = &self.controller_manager_spec {
+            let mut running = lock(&self.controller_manager);
+            drop(running.take());
+            *running = Some(Process::start(spec)?);
+        }
+        Ok(())
     }
 
     async fn with_etcd_stopped(&self, work: impl FnOnce(&Path) -> Result<()>) -> Result<()> {

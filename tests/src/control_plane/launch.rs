@@ -86,23 +86,30 @@ async fn try_launch(options: &Options) -> Result<ControlPlane> {
     let alive = || check_alive(&etcd, &api_server, port);
     wait_until_ready(&client, alive).await?;
 
-    let controller_manager = if options.controllers.is_empty() {
+    let controller_manager_spec = if options.controllers.is_empty() {
         None
     } else {
         let (path, _) = kubeconfig("system:kube-controller-manager", None, "controller-manager")?;
-        let process = Process::start(&controller_manager_spec(
+        Some(controller_manager_spec(
             assets, &folder, &files, options, &path,
-        ))?;
-        wait_for_controllers(&client, options, &process).await?;
-        Some(process)
+        ))
+    };
+    let controller_manager = match &controller_manager_spec {
+        None => None,
+        Some(spec) => {
+            let process = Process::start(spec)?;
+            wait_for_controllers(&client, options, &process).await?;
+            Some(process)
+        }
     };
 
     Ok(ControlPlane {
-        controller_manager,
+        controller_manager: Mutex::new(controller_manager),
         api_server: Mutex::new(Some(api_server)),
         etcd: Mutex::new(Some(etcd)),
         api_server_spec,
         etcd_spec,
+        controller_manager_spec,
         authority,
         url,
         admin,
