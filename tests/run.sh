@@ -8,13 +8,15 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 wire_suites=(announce bench_failover bench_livez failover livez rig_failover rig_netlab rolling station)
 # What takes long one by one: benches and sweeps in small, a virtual machine in software emulation.
 long_suites=(bench_cloudscale bench_nodes bench_phoenixnap cloudscale_sweep fence metadata sim vlan)
+# What follows in the lane of the wire, so that all lanes end at about the same time.
+late_suites=(phoenixnap_services)
 # All others. Most of it is waiting for API servers of its own, so it has more threads than there are
 # cores.
 mapfile -t servers_suites < <(
     for suite in */tests/*.rs */tests/*/main.rs; do
         suite=${suite%/main.rs} suite=${suite##*/}
         echo "${suite%.rs}"
-    done | grep -vxF "$(printf '%s\n' "${wire_suites[@]}" "${long_suites[@]}")"
+    done | grep -vxF "$(printf '%s\n' "${wire_suites[@]}" "${long_suites[@]}" "${late_suites[@]}")"
 )
 
 logs=$(mktemp -d)
@@ -33,7 +35,11 @@ cargo test --workspace --locked --no-run
 
 log=$logs/wire.log && touch "$log"
 # shellcheck disable=SC2046
-run $(suites "${wire_suites[@]}") &
+{
+    run $(suites "${wire_suites[@]}")
+    renice --priority 19 "$BASHPID" >/dev/null
+    RUST_TEST_THREADS=4 run $(suites "${late_suites[@]}")
+} &
 wire=$!
 
 log=$logs/long.log && touch "$log"
