@@ -100,17 +100,18 @@ pub async fn case_18_without_an_api_server_nothing_moves_and_a_crash_is_outlived
 }
 
 pub async fn case_19_a_daemon_restarted_without_an_api_server_serves(scene: &mut Scene) {
+    // How long a program takes to start is up to the machine as well: what is late once may be its fault.
     const REPETITIONS: usize = 5;
+    const IN_TIME: usize = 2;
     const LIMIT: Duration = Duration::from_millis(2200);
     scene.cluster.control_plane.stop_api_server();
-    for _ in 0..REPETITIONS {
+    let (mut all, mut in_time) = (Vec::new(), 0);
+    while in_time < IN_TIME {
+        assert!(all.len() < REPETITIONS, "too late too often: {all:?}");
         let (speaks, seen) = restart_without_an_api_server(scene).await;
-        if seen.counts() {
-            assert!(speaks <= LIMIT, "{speaks:?}");
-            return;
-        }
+        all.push(speaks);
+        in_time += usize::from(seen.counts() && speaks <= LIMIT);
     }
-    panic!("the rig has stalled each time");
 }
 
 /// After how long the daemon that was restarted speaks again, and what clients saw.
