@@ -293,6 +293,25 @@ fn speaker(nodes: &mut Vec<Node>) -> Node {
     nodes.remove(at)
 }
 
+fn all_vote(api: &Api) {
+    eventually("all three vote", || {
+        (api.lock().unwrap().voters.len() == 3).then_some(())
+    });
+}
+
+/// Three nodes on a segment of their own, all of them voters: the API, the other two, and the one that
+/// speaks.
+fn three_that_vote() -> (Api, Vec<Node>, Node) {
+    build_segment(3);
+    let api = Api::default();
+    let mut nodes: Vec<_> = ["n1", "n2", "n3"]
+        .map(|name| Start::new(name, &api).run())
+        .into();
+    let first = speaker(&mut nodes);
+    all_vote(&api);
+    (api, nodes, first)
+}
+
 /// Answers, as some fabrics do, what is asked of all stations about this address for the station that
 /// they have seen there, dead or not.
 fn answer_broadcasts(address: IpAddr, station: Mac) {
@@ -318,15 +337,7 @@ fn answer_broadcasts(address: IpAddr, station: Mac) {
 fn a_dead_kernel_is_seen_to_be_dead_although_the_fabric_answers_for_it() {
     let name = "a_dead_kernel_is_seen_to_be_dead_although_the_fabric_answers_for_it";
     in_a_world(name, || {
-        build_segment(3);
-        let api = Api::default();
-        let mut nodes: Vec<_> = ["n1", "n2", "n3"]
-            .map(|name| Start::new(name, &api).run())
-            .into();
-        let first = speaker(&mut nodes);
-        eventually("all three vote", || {
-            (api.lock().unwrap().voters.len() == 3).then_some(())
-        });
+        let (_, mut nodes, first) = three_that_vote();
         let own = ip("192.0.2.5");
         first.order(|orders| orders.own_addresses = vec![own]);
         let contact = |node: &Node| {
@@ -369,9 +380,7 @@ fn one_station_speaks_and_another_takes_over_when_it_is_gone() {
                 let told = || (neighbour(address, true) == Some(first_mac)).then_some(());
                 eventually("an answer", told);
             }
-            eventually("all three vote", || {
-                (api.lock().unwrap().voters.len() == 3).then_some(())
-            });
+            all_vote(&api);
 
             let killed = Instant::now();
             first.kill();
@@ -429,15 +438,7 @@ fn a_node_that_drains_hands_over_and_nobody_speaks_between() {
     in_a_world(
         "a_node_that_drains_hands_over_and_nobody_speaks_between",
         || {
-            build_segment(3);
-            let api = Api::default();
-            let mut nodes: Vec<_> = ["n1", "n2", "n3"]
-                .map(|name| Start::new(name, &api).run())
-                .into();
-            let first = speaker(&mut nodes);
-            eventually("all three vote", || {
-                (api.lock().unwrap().voters.len() == 3).then_some(())
-            });
+            let (_, mut nodes, first) = three_that_vote();
             first.order(|orders| orders.draining = true);
             let second = speaker(&mut nodes);
             assert_eq!(second.beginnings(V4), [Cause::HandedOver]);
@@ -464,15 +465,7 @@ fn a_node_that_drains_hands_over_and_nobody_speaks_between() {
 #[test]
 fn a_cable_that_is_pulled_is_let_go_of_at_once() {
     in_a_world("a_cable_that_is_pulled_is_let_go_of_at_once", || {
-        build_segment(3);
-        let api = Api::default();
-        let mut nodes: Vec<_> = ["n1", "n2", "n3"]
-            .map(|name| Start::new(name, &api).run())
-            .into();
-        let first = speaker(&mut nodes);
-        eventually("all three vote", || {
-            (api.lock().unwrap().voters.len() == 3).then_some(())
-        });
+        let (_, mut nodes, first) = three_that_vote();
         sh(&format!("ip link set {} down", first.name));
         first.order(|orders| orders.attachment = None);
         let second = speaker(&mut nodes);
@@ -487,12 +480,6 @@ fn a_cable_that_is_pulled_is_let_go_of_at_once() {
             (her.on_segment && !her.flags.vlan_down && !her.flags.starting).then_some(())
         });
         assert_eq!(first.beginnings(V4).len(), 1);
-    });
-}
-
-fn all_vote(api: &Api) {
-    eventually("all three vote", || {
-        (api.lock().unwrap().voters.len() == 3).then_some(())
     });
 }
 
@@ -683,9 +670,7 @@ fn nobody_is_told_of_a_new_speaker_while_the_old_ones_kernel_lives() {
                 let her = members.iter().find(|m| m.node == NodeId::of(&first.name))?;
                 her.contact.own_addresses.first().copied()
             });
-            eventually("all three vote", || {
-                (api.lock().unwrap().voters.len() == 3).then_some(())
-            });
+            all_vote(&api);
             eventually("the client knows it", || {
                 (neighbour(V4, true) == Some(first.mac())).then_some(())
             });
@@ -735,9 +720,7 @@ fn who_is_cut_off_from_the_segment_lets_go_though_its_link_is_up() {
                 node.order(|orders| orders.gateways = [ip("192.0.2.200")].into());
             }
             let first = speaker(&mut nodes);
-            eventually("all three vote", || {
-                (api.lock().unwrap().voters.len() == 3).then_some(())
-            });
+            all_vote(&api);
             // The switch stops to forward for it, and tells nobody.
             sh(&format!("ip link set {}-b nomaster", first.name));
             let second = speaker(&mut nodes);

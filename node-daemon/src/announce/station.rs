@@ -260,6 +260,25 @@ struct Answered {
     asked: Moment,
 }
 
+impl Slot {
+    fn of(orders: Arc<AllOrders>) -> Self {
+        Self {
+            orders,
+            stop: false,
+        }
+    }
+}
+
+impl Answered {
+    fn new(segment: &str, answer: ApiAnswer, asked: Moment) -> Self {
+        Self {
+            segment: segment.to_owned(),
+            answer,
+            asked,
+        }
+    }
+}
+
 impl Station {
     /// Starts the thread.
     ///
@@ -269,10 +288,7 @@ impl Station {
         let (waker, woken) = UnixStream::pair()?;
         waker.set_nonblocking(true)?;
         woken.set_nonblocking(true)?;
-        let slot = Slot {
-            orders: Arc::clone(&setup.orders),
-            stop: false,
-        };
+        let slot = Slot::of(Arc::clone(&setup.orders));
         let orders = Arc::new(ArcSwap::from_pointee(slot));
         let (answers, answered) = channel::channel();
         let slot = Arc::clone(&orders);
@@ -302,21 +318,13 @@ impl Station {
     /// Tells it what to do from now on. A segment that is not named any more falls silent at once;
     /// to hand over what it holds, say [`Orders::ending`] first.
     pub fn order(&self, orders: Arc<AllOrders>) {
-        self.put(Slot {
-            orders,
-            stop: false,
-        });
+        self.put(Slot::of(orders));
     }
 
     /// Tells it what the API server has answered to [`Report::Ask`]. It is never lost.
     pub fn answer(&self, segment: &str, answer: ApiAnswer, asked: Moment) {
-        let answered = Answered {
-            segment: segment.to_owned(),
-            answer,
-            asked,
-        };
         // If the thread has died there is nobody who would like to know.
-        let _ = self.answers.send(answered);
+        let _ = self.answers.send(Answered::new(segment, answer, asked));
         self.wake();
     }
 

@@ -1,3 +1,5 @@
+use tempfile::TempDir;
+
 use super::*;
 
 const OLD: &str = "0123456789abcdef-old";
@@ -102,13 +104,19 @@ fn a_new_secret_is_signed_with_once_all_have_it() {
     assert_eq!(Ring::default().signing([]), None);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_file_that_changes_is_read_again_and_one_that_is_broken_is_not_taken() {
+/// A file with these secrets, in a folder that goes with it, and what it is followed into.
+fn followed(secrets: &str) -> (TempDir, PathBuf, Arc<ArcSwap<Ring>>) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("secrets");
-    std::fs::write(&file, OLD).unwrap();
+    std::fs::write(&file, secrets).unwrap();
     let ring = Arc::new(ArcSwap::from_pointee(Ring::read(&file).unwrap()));
-    let watching = tokio::spawn(follow(file.clone(), Arc::clone(&ring)));
+    tokio::spawn(follow(file.clone(), Arc::clone(&ring)));
+    (folder, file, ring)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_changes_is_read_again_and_one_that_is_broken_is_not_taken() {
+    let (_folder, file, ring) = followed(OLD);
     let becomes = async |expected: Vec<KeyId>| {
         for _ in 0..1000 {
             if ring.load().ids() == expected {
@@ -124,18 +132,13 @@ async fn a_file_that_changes_is_read_again_and_one_that_is_broken_is_not_taken()
     std::fs::write(&file, "short").unwrap();
     assert!(!becomes(Vec::new()).await);
     assert_eq!(ring.load().ids(), ids(&[NEW, OLD]));
-    watching.abort();
 }
 
 /// The Secret was deleted and made again: daemons see that one after the other, and must hear each
 /// other meanwhile.
 #[tokio::test(start_paused = true)]
 async fn secrets_that_are_replaced_at_once_still_count_for_a_while() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("secrets");
-    std::fs::write(&file, OLD).unwrap();
-    let ring = Arc::new(ArcSwap::from_pointee(Ring::read(&file).unwrap()));
-    let watching = tokio::spawn(follow(file.clone(), Arc::clone(&ring)));
+    let (_folder, file, ring) = followed(OLD);
     let becomes = async |expected: Vec<KeyId>| {
         let start = Instant::now();
         while ring.load().ids() != expected {
@@ -161,22 +164,16 @@ async fn secrets_that_are_replaced_at_once_still_count_for_a_while() {
     assert_eq!(signing(&others[1..]), Some(ids(&[NEW])[0]));
     let kept = becomes(ids(&[NEW])).await;
     assert!(kept + POLL * 2 >= REPLACED_COUNT, "{kept:?}");
-    watching.abort();
 }
 
 /// To take one of two away is a person's decision, and holds at once.
 #[tokio::test(start_paused = true)]
 async fn a_secret_that_is_taken_away_beside_another_counts_no_more() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("secrets");
-    std::fs::write(&file, format!("{NEW}\n{OLD}")).unwrap();
-    let ring = Arc::new(ArcSwap::from_pointee(Ring::read(&file).unwrap()));
-    let watching = tokio::spawn(follow(file.clone(), Arc::clone(&ring)));
+    let (_folder, file, ring) = followed(&format!("{NEW}\n{OLD}"));
     std::fs::write(&file, NEW).unwrap();
     let start = Instant::now();
     while ring.load().ids() != ids(&[NEW]) {
         assert!(start.elapsed() < REPLACED_COUNT / 2, "{:?}", ring.load());
         tokio::time::sleep(POLL).await;
     }
-    watching.abort();
 }

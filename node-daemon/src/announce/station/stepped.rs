@@ -26,10 +26,7 @@ impl SteppedStation {
     /// If the operating system gives no socket pair.
     pub fn new(setup: Setup, system: Box<dyn System>) -> std::io::Result<Self> {
         let (_, woken) = UnixStream::pair()?;
-        let slot = Slot {
-            orders: Arc::clone(&setup.orders),
-            stop: false,
-        };
+        let slot = Slot::of(Arc::clone(&setup.orders));
         let slot = Arc::new(ArcSwap::from_pointee(slot));
         let (answers, answered) = channel::channel();
         Ok(Self {
@@ -41,21 +38,13 @@ impl SteppedStation {
 
     /// As [`super::Station::order`].
     pub fn order(&self, orders: Arc<AllOrders>) {
-        self.slot.store(Arc::new(Slot {
-            orders,
-            stop: false,
-        }));
+        self.slot.store(Arc::new(Slot::of(orders)));
     }
 
     /// As [`super::Station::answer`].
     pub fn answer(&self, segment: &str, answer: ApiAnswer, asked: Moment) {
-        let answered = Answered {
-            segment: segment.to_owned(),
-            answer,
-            asked,
-        };
         // The receiver is in the worker.
-        let _ = self.answers.send(answered);
+        let _ = self.answers.send(Answered::new(segment, answer, asked));
     }
 
     /// Does what there is to do now.
