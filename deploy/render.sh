@@ -78,28 +78,12 @@ HEADER
         --show-only templates/central-endpoints.yaml
 }
 
-# What keeps a daemon from another Node's identity, on stdout.
-render_identity() {
-    cat <<'HEADER'
-# What keeps a daemon from another Node's address and provider ID (nodeDaemon.identityFence): apply it after
-# mooring.yaml. Rendered from deploy/chart/mooring by deploy/render.sh. Do not edit here: change the chart,
-# then render again.
-HEADER
-    "$helm" template mooring "$chart" \
-        --namespace mooring-system \
-        --values "$manifests/values.yaml" \
-        --set nodeDaemon.identityFence=true \
-        --kube-version 1.36.0 \
-        --show-only templates/fence-identity.yaml
-}
-
 # Each file of deploy/manifests that is rendered: name, then what renders it.
 rendered=(
     "mooring.yaml render"
     "phoenixnap-kube-vip.yaml render_phoenixnap kube-vip --show-only templates/fence-services.yaml"
     "phoenixnap-l2.yaml render_phoenixnap l2 --show-only templates/fence-services.yaml --show-only templates/fence-central.yaml"
     "endpoint-aware-members.yaml render_endpoints"
-    "identity-fence.yaml render_identity"
 )
 
 # What the chart must refuse, and with which words.

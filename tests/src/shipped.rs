@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Secret, Service};
@@ -69,6 +70,18 @@ impl Shipped {
         Ok(Self {
             installed: cp.now(),
         })
+    }
+
+    /// As with the chart's `nodeDaemon.identityFence: false`.
+    ///
+    /// # Errors
+    /// If what it takes away is not there.
+    pub async fn without_identity_fence(&self, cp: &ControlPlane) -> Result<()> {
+        let bindings = Api::<ValidatingAdmissionPolicyBinding>::all(cp.admin());
+        for name in ["mooring-node-own-identity", "mooring-node-own-address"] {
+            bindings.delete(name, &DeleteParams::default()).await?;
+        }
+        Ok(())
     }
 
     /// A kubeconfig with a token of central's ServiceAccount.

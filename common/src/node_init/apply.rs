@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::NodeStep;
 use super::memory::Memories;
 use crate::engine::Plan;
+use crate::errors::with_causes;
 use crate::k8s::{ApiFailure, EventKind, Events, Slim, classify};
 use crate::names::{reasons, taints as taint_keys};
 use crate::node_addresses::NodeAddress;
@@ -105,7 +106,7 @@ impl Writer {
     /// Takes the steps of a plan. `may_write` is asked before each; where somebody else has changed
     /// the Node meanwhile, it is read, and `plan_anew` plans for it as it is then, which includes to
     /// look for its machine again. A Node that has taken the place of the one that was planned for
-    /// is left to another pass. The same where `node` comes from a cache that may not show yet what was last written: nothing is written
+    /// is left to another pass. What the API server refuses, an Event tells. The same where `node` comes from a cache that may not show yet what was last written: nothing is written
     /// twice.
     ///
     /// # Errors
@@ -126,6 +127,11 @@ impl Writer {
                 match self.take_all(node.clone(), &plan, may_write).await {
                     Err(WriteFailure::Conflict) => {}
                     Err(WriteFailure::Gone) => return Ok(CarriedOut::Gone),
+                    Err(error @ WriteFailure::Refused { .. }) => {
+                        let (reason, note) = (reasons::INITIALIZATION_REFUSED, with_causes(&error));
+                        self.refuse(&node, reason, &note).await;
+                        return Err(error);
+                    }
                     ended => return ended,
                 }
             }

@@ -1,18 +1,17 @@
-//! With `nodeDaemon.identityFence`, no daemon takes another Node's address or provider ID, and what it
-//! registers for heartbeats is an address of its own Node.
+//! No daemon takes another Node's address or provider ID (`nodeDaemon.identityFence`), and what it registers
+//! for heartbeats is an address of its own Node.
 
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 use mooring_common::l2_network::L2Network;
 use mooring_tests::control_plane::{ControlPlane, Options};
-use mooring_tests::objects::apply_manifests;
 use mooring_tests::shipped::Shipped;
 use mooring_tests::wait::eventually;
 use serde_json::{Value, json};
 
 use super::deployed::{
-    LIMIT, Verdict, assert_denied, deploy, make_network, node_with_daemon, patch_node,
-    patch_node_status, refusal,
+    LIMIT, Verdict, assert_denied, make_network, node_with_daemon, patch_node, patch_node_status,
+    refusal,
 };
 
 fn addresses(node: &str, all: &[(&str, &str)]) -> Value {
@@ -38,8 +37,6 @@ async fn sec_17_a_daemon_does_not_take_another_nodes_identity() {
     let started = ControlPlane::start(Options::default()).await;
     let control_plane = started.unwrap();
     Shipped::install(&control_plane).await.unwrap();
-    let policies = deploy("manifests/identity-fence.yaml");
-    apply_manifests(&control_plane, &policies).await.unwrap();
     no_address_of_another_node(&control_plane).await;
     no_provider_id_of_another_node(&control_plane).await;
     no_address_but_its_nodes_for_heartbeats(&control_plane).await;

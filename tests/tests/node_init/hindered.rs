@@ -226,3 +226,26 @@ async fn ni_18_the_taint_stays_until_the_addresses_are_set(by: Initializer) {
     assert!(addressing[1].at < untainting[0].at);
     arena.leave().await;
 }
+
+#[tokio::test]
+async fn a_machine_waits_for_the_node_of_the_one_that_had_its_address() {
+    let arena = Arena::enter().await;
+    let (gone, name) = (unique("gone"), unique("n"));
+    let before = NodeBuilder::new(&gone).address("InternalIP", "10.1.0.1");
+    before.create(&arena.admin).await.unwrap();
+    let node = NodeBuilder::new(&name).tainted().ready();
+    node.create(&arena.admin).await.unwrap();
+    let machines = file_of(machine(&name));
+    let _daemon = arena.daemon(&name).machines(&machines).start().await;
+
+    let told = arena.told(&name, "InitializationRefused").await;
+    let words = format!("the Node {gone} has one of these addresses as its InternalIP");
+    assert!(told.contains(&words), "{told}");
+    let node = arena.node(&name).await.unwrap();
+    assert!(has_taint(&node, UNINITIALIZED) && addresses(&node).is_empty());
+    let params = DeleteParams::default();
+    arena.nodes().delete(&gone, &params).await.unwrap();
+    let node = arena.initialized(&name).await;
+    assert_eq!(addresses(&node), ["InternalIP 10.1.0.1"]);
+    // The daemon was refused a write, which is the point here: nobody asserts that none was.
+}

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use mooring_common::engine::{Outcome, Plan};
-use mooring_common::errors::with_causes;
 use mooring_common::k8s::EventKind;
 use mooring_common::names::reasons;
 use mooring_common::node_init::{CarriedOut, NodeStep, WriteFailure};
@@ -54,13 +53,7 @@ impl Controller {
             Ok(CarriedOut::Gone) => Outcome::Done,
             Ok(CarriedOut::Overtaken) => Outcome::RetryAfter(OVERTAKEN),
             Ok(CarriedOut::Forbidden) => Outcome::Backoff(NotLeading::Lease.into()),
-            Err(error) => {
-                if let WriteFailure::Refused { .. } = error {
-                    let (reason, note) = (reasons::INITIALIZATION_REFUSED, with_causes(&error));
-                    self.writer.refuse(&observed.node, reason, &note).await;
-                }
-                Outcome::Backoff(error.into())
-            }
+            Err(error) => Outcome::Backoff(error.into()),
         }
     }
 
