@@ -172,6 +172,11 @@ fn daemons_agree_with_an_api_server_that_went_back_in_time() {
 }
 
 #[test]
+fn the_last_one_goes_on_although_an_api_server_that_went_back_names_none_that_lives() {
+    all_is_well_in("restored-alone");
+}
+
+#[test]
 fn daemons_agree_on_an_l2_network_that_was_made_anew() {
     all_is_well_in("made-anew");
 }

@@ -16,6 +16,7 @@ pub fn named(name: &str) -> Option<Vec<Schedule>> {
         "relabelled" => vec![relabelled()],
         "readdressed" => vec![readdressed()],
         "restored" => vec![restored()],
+        "restored-alone" => vec![restored_alone()],
         "made-anew" => vec![made_anew()],
         "strangers" => (1..=20).map(strangers).collect(),
         _ => return None,
@@ -103,6 +104,18 @@ fn restored() -> Schedule {
     shape.voters = Some(0b11);
     let steps = vec![(14 * SECOND, Step::Restore { back: 13 * SECOND })];
     schedule(shape, steps, 15 * SECOND, 60 * SECOND)
+}
+
+/// The only voter of the beginning leaves for good, and the API server is restored to when it was the only
+/// one: none of the voters that it names lives, and the one that is left has lost its majority.
+fn restored_alone() -> Schedule {
+    let mut shape = daemons(2);
+    shape.voters = Some(0b1);
+    let steps = vec![
+        (14 * SECOND, Step::Leave { node: 0 }),
+        (16 * SECOND, Step::Restore { back: 15 * SECOND }),
+    ];
+    schedule(shape, steps, 17 * SECOND, 70 * SECOND)
 }
 
 /// The L2Network is deleted and made again, while one of three does not reach the API server, and so

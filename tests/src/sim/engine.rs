@@ -166,8 +166,12 @@ impl Engine for Alone {
     }
 
     fn permits(&self, permits: &mut [Option<Moment>]) {
-        for (permit, key) in permits.iter_mut().zip(self.keys.iter()) {
-            *permit = self.machine.permitted_until(*key);
+        permits.fill(None);
+        for (right, until) in self.machine.rights() {
+            let spot = self.keys.iter().position(|key| *key == right);
+            if let Some(permit) = spot.and_then(|spot| permits.get_mut(spot)) {
+                *permit = Some(until);
+            }
         }
     }
 

@@ -243,8 +243,8 @@ pub struct Watch {
     slowness: Instant,
     healed_at: Instant,
     ends_at: Instant,
-    /// When survivors of a lost majority, or a primary alone, last went on.
-    survived_at: Option<Instant>,
+    /// When other voters were last served, or a primary went on alone.
+    voters_changed_at: Option<Instant>,
     late: Vec<LateFrame>,
     /// Times without anybody who could be heard, as they end.
     pub dark_times: Vec<DarkTime>,
@@ -274,7 +274,7 @@ impl Watch {
             slowness: 0,
             healed_at,
             ends_at,
-            survived_at: None,
+            voters_changed_at: None,
             late: Vec::new(),
             dark_times: Vec::new(),
             late_frames: 0,
@@ -462,16 +462,16 @@ impl Watch {
             self.violated(Violation::Restless { key, moves });
         }
         // Evening out goes at its own pace: one key a second. And survivors wait for half a minute.
-        let survived = self.survived_at.is_some_and(|at| now < at + SECOND);
-        let may_move = survived || matches!(cause, Cause::HandedOver | Cause::GivenBack);
+        let other_voters = self.voters_changed_at.is_some_and(|at| now < at + SECOND);
+        let may_move = other_voters || matches!(cause, Cause::HandedOver | Cause::GivenBack);
         if now + AT_REST > self.ends_at && !may_move {
             self.violated(Violation::Late { key, at: now });
         }
     }
 
-    /// Survivors of a lost majority go on, or a primary without the other voters.
-    pub const fn survived(&mut self, now: Instant) {
-        self.survived_at = Some(now);
+    /// Other voters are served, such as the survivors of a lost majority, or a primary goes on alone.
+    pub const fn voters_changed(&mut self, now: Instant) {
+        self.voters_changed_at = Some(now);
     }
 
     /// A frame about a key left although the right to it had ended.

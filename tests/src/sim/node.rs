@@ -65,6 +65,8 @@ pub struct Process<E> {
     pub started: Instant,
     /// When it will look at its machine's deadline.
     pub tick_at: Instant,
+    /// The deadline that this is for, on its own clock.
+    pub due: Moment,
     /// How often it did so at one instant.
     pub ticks_here: u32,
     /// Came while it was stopped.

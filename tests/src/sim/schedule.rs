@@ -101,7 +101,8 @@ impl Shape {
     }
 
     fn random(chance: &mut Rng, parameters: Parameters) -> Self {
-        let total = chance.usize(3..10);
+        // Small segments are where one vote decides; what happens in a world grows with their square.
+        let total = chance.usize(3..10).min(chance.usize(3..10));
         let (members, witnesses, late) = match chance.u8(0..10) {
             0 => (2, 0, total - 2),
             1 => (1, 0, total - 1),

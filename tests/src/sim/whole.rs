@@ -10,7 +10,7 @@ use super::network::MOST_NODES;
 use super::schedule::Schedule;
 
 /// Of so many schedules one is of whole daemons: they take longer.
-pub const WHOLE: u64 = 16;
+pub const WHOLE: u64 = 20;
 /// Addresses of that many Services are judged.
 const SERVICES: usize = 4;
 /// How long after the last fault daemons rest that have to agree on voters anew.

@@ -372,6 +372,12 @@ impl Machine {
         self.mandate.until(holding.added)
     }
 
+    /// Each key that it may speak for, and until when.
+    pub fn rights(&self) -> impl Iterator<Item = (Key, Moment)> {
+        let held = self.estate.keys.iter();
+        held.filter_map(|(key, holding)| Some((*key, self.mandate.until(holding.added)?)))
+    }
+
     /// Until when all that it speaks for may be spoken for; the beginning of time if it may not.
     #[must_use]
     pub fn speech_ends(&self) -> Moment {

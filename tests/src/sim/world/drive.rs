@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mooring_node::announce::frames;
 use mooring_node::announce::mac::Mac;
 use mooring_node::announce::protocol::{
-    Body, Decision, Destination, Key, Message, NodeId, Path, Request, Transition, Voice,
+    Body, Decision, Destination, Key, Message, Moment, NodeId, Path, Request, Transition, Voice,
 };
 
 use super::{RECORDED, What, World};
@@ -92,6 +92,7 @@ impl<E: Engine> World<E> {
             return;
         }
         process.tick_at = NEVER;
+        process.due = Moment::NEVER;
         if !due || process.upgrading {
             return;
         }
@@ -197,10 +198,13 @@ impl<E: Engine> World<E> {
                 match transition {
                     Transition::SurvivedViaApi => {
                         self.survived |= self.are_alone(node);
-                        self.watch.survived(self.now);
+                        self.watch.voters_changed(self.now);
                     }
-                    // Its right depends on answers of an API server that are late now and then.
-                    Transition::PrimaryAlone => self.watch.survived(self.now),
+                    // Its right depends on answers of an API server that are late now and then; or a voter
+                    // that was silent for half a minute is one no more.
+                    Transition::PrimaryAlone | Transition::GenerationAdopted => {
+                        self.watch.voters_changed(self.now);
+                    }
                     Transition::Damped => {
                         self.nodes[node].damped_until = self.now + 61 * SECOND;
                         self.recheck = true;
@@ -469,11 +473,12 @@ impl<E: Engine> World<E> {
     }
 
     fn arrange_tick(&mut self, node: usize, process: &mut Process<E>) {
+        // What is arranged for an earlier deadline, or for this one, stays.
         let deadline = process.engine.next_deadline();
-        let due = self.nodes[node].clock.reaches(deadline);
-        if due >= process.tick_at || due == NEVER {
+        if deadline >= process.due {
             return;
         }
+        let due = self.nodes[node].clock.reaches(deadline);
         let late = if self.shape.lateness > 0 {
             self.chance.u64(0..self.shape.lateness)
         } else {
@@ -481,6 +486,7 @@ impl<E: Engine> World<E> {
         };
         let at = due.max(self.now + MICROSECOND) + late;
         process.tick_at = at;
+        process.due = deadline;
         let run = process.run;
         self.push(at, What::Tick { node, run });
     }

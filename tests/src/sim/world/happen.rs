@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mooring_node::announce::protocol::{Incarnation, Message, Path, VoterSet};
+use mooring_node::announce::protocol::{Incarnation, Message, Moment, Path, VoterSet};
 
 use super::{What, World};
 use crate::sim::clock::{Instant, MILLISECOND, NEVER, SECOND};
@@ -268,6 +268,7 @@ impl<E: Engine> World<E> {
             run: self.runs,
             started: self.now,
             tick_at: NEVER,
+            due: Moment::NEVER,
             ticks_here: 0,
             queue: Vec::new(),
             frame_in_hand: None,

@@ -36,7 +36,7 @@ impl<E: Engine> World<E> {
                 let after = self.api.voters();
                 if before.voters.difference(&after.voters).count() > 1 {
                     self.survived |= self.are_alone(node);
-                    self.watch.survived(self.now);
+                    self.watch.voters_changed(self.now);
                 }
                 self.objects_changed();
             }

@@ -137,12 +137,11 @@ impl Mandate {
 
     /// Until when a key that is held since this sequence number may be spoken for.
     pub(super) fn until(&self, since: u64) -> Option<Moment> {
-        [self.confirmed, self.alone]
-            .into_iter()
-            .flatten()
-            .filter(|confirmed| since <= confirmed.seq)
-            .map(|confirmed| confirmed.until)
-            .max()
+        let until = |confirmed: Option<Confirmed>| {
+            let counts = confirmed.filter(|confirmed| since <= confirmed.seq)?;
+            Some(counts.until)
+        };
+        until(self.confirmed).max(until(self.alone))
     }
 
     /// The end of whatever right there is.

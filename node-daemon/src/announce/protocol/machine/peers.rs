@@ -1,5 +1,6 @@
 //! What is heard of one other member.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -108,6 +109,17 @@ struct Said {
     at: Moment,
 }
 
+impl Said {
+    fn lasts(&self, now: Moment) -> bool {
+        self.at + ECHOES_LAST > now
+    }
+
+    /// Whether a message that is heard now says something later.
+    fn gives_way(&self, seq: u64, now: Moment) -> bool {
+        self.seq <= seq || !self.lasts(now)
+    }
+}
+
 /// One other member.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Peer {
@@ -194,24 +206,37 @@ impl Peer {
     /// Takes in what a heartbeat says of others. It need not speak of all of them, and may have been
     /// overtaken by one that speaks of others.
     pub(super) fn note_echoes(&mut self, seq: u64, heartbeat: &Heartbeat, at: Moment) {
-        self.echoes.retain(|_, said| said.at + ECHOES_LAST > at);
         for echo in &heartbeat.echoes {
-            if self.has_said_nothing_since(echo.node, seq) {
-                let echo = *echo;
-                self.echoes.insert(echo.node, Said { echo, seq, at });
+            let said = Said {
+                echo: *echo,
+                seq,
+                at,
+            };
+            match self.echoes.entry(echo.node) {
+                Entry::Vacant(place) => {
+                    place.insert(said);
+                }
+                Entry::Occupied(mut place) if place.get().gives_way(seq, at) => {
+                    place.insert(said);
+                }
+                Entry::Occupied(_) => {}
             }
+        }
+        if self.echoes.len() > heartbeat.echoes.len() {
+            self.echoes.retain(|_, said| said.lasts(at));
         }
     }
 
-    /// Whether no later message than this one speaks of a node.
-    pub(super) fn has_said_nothing_since(&self, node: NodeId, seq: u64) -> bool {
-        self.echoes.get(&node).is_none_or(|said| said.seq <= seq)
+    /// Whether no later message than this one, which is heard now, speaks of a node.
+    pub(super) fn has_said_nothing_since(&self, node: NodeId, seq: u64, now: Moment) -> bool {
+        let said = self.echoes.get(&node);
+        said.is_none_or(|said| said.gives_way(seq, now))
     }
 
     /// What it says of others.
     pub(super) fn echoes(&self, now: Moment) -> impl Iterator<Item = &Echo> {
-        let lasts = move |said: &&Said| said.at + ECHOES_LAST > now;
-        self.echoes.values().filter(lasts).map(|said| &said.echo)
+        let lasting = self.echoes.values().filter(move |said| said.lasts(now));
+        lasting.map(|said| &said.echo)
     }
 
     /// Whether anything was heard on the segment since then.

@@ -255,7 +255,7 @@ impl Machine {
         let voter = message.from;
         let mut is_latest = false;
         if let Some(peer) = self.peers.get_mut(&voter) {
-            is_latest = peer.has_said_nothing_since(self.me, message.seq);
+            is_latest = peer.has_said_nothing_since(self.me, message.seq, self.now);
             peer.note_echoes(message.seq, heartbeat, self.now);
         }
         let Some(echo) = heartbeat.echoes.iter().find(|echo| echo.node == self.me) else {

@@ -21,7 +21,6 @@ use super::super::time::Moment;
 use super::super::view::ApiAnswer;
 use super::Machine;
 use super::mandate::Confirmed;
-use super::survival::SURVIVE;
 
 /// How often this is looked at.
 const LOOK: Duration = Duration::from_millis(200);
@@ -133,8 +132,7 @@ impl Machine {
             self.mandate.change_voters(is_only);
         }
         self.standing.change_voters();
-        let was_lost = self.registry.lost_since;
-        if was_lost.is_some_and(|since| since + SURVIVE <= self.now) {
+        if self.has_lost_majority_for_long() {
             self.ask_before_taking();
         }
         let was_primary = self.registry.current.primary == Some(self.me);
@@ -495,7 +493,10 @@ impl Machine {
                 .asked
                 .or(self.registry.read_at)
                 .is_some_and(|at| now < at + READ_AGAIN);
-            if !lately && now >= self.registry.next_try {
+            // A set that the API server has lost does not come back by being read: once the other has been
+            // silent for long, the survivors' turn comes.
+            let is_lost = self.registry.stored.is_some() && self.has_lost_majority_for_long();
+            if !lately && !is_lost && now >= self.registry.next_try {
                 self.ask(Request::ReadVoters);
                 self.registry.next_try = now + LOOK;
             }

@@ -23,6 +23,11 @@ impl Machine {
         }
     }
 
+    pub(super) fn has_lost_majority_for_long(&self) -> bool {
+        let lost_since = self.registry.lost_since;
+        lost_since.is_some_and(|since| since + SURVIVE <= self.now)
+    }
+
     /// The voters that do not answer this member.
     pub(super) fn silent_voters(&self) -> BTreeSet<NodeId> {
         self.registry
@@ -36,10 +41,7 @@ impl Machine {
 
     /// After a majority has been lost for long: asks whether the silent voters are dead (rule G).
     pub(super) fn seek_survival(&mut self) {
-        let lost = self
-            .registry
-            .lost_since
-            .is_some_and(|since| since + SURVIVE <= self.now);
+        let lost = self.has_lost_majority_for_long();
         if !lost || !self.parameters.survive_via_api || !self.is_heard_on_segment() {
             return;
         }
