@@ -16,9 +16,34 @@ pub(super) fn raise() {
     let raised = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy);
     if let Err(error) = raised {
         tracing::info!(
-            ?error,
+            %error,
             "the thread of the segments has no precedence over others: on a node without free processor \
              time it may lose its right to speak; does the daemon have the capability SYS_NICE?"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use thread_priority::thread_schedule_policy;
+
+    use super::*;
+
+    const PRECEDENCE: ThreadSchedulePolicy =
+        ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::RoundRobin);
+
+    #[test]
+    fn the_thread_has_precedence_where_that_is_permitted() {
+        let permitted = thread::spawn(|| {
+            let this = thread_native_id();
+            set_thread_priority_and_policy(this, ThreadPriority::Min, PRECEDENCE).is_ok()
+        });
+        let raised = thread::spawn(|| {
+            raise();
+            thread_schedule_policy().unwrap() == PRECEDENCE
+        });
+        assert_eq!(raised.join().unwrap(), permitted.join().unwrap());
     }
 }
