@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use mooring_node::announce::protocol::{NodeId, VoterSet};
+
 use super::{What, World};
 use crate::sim::clock::{Instant, SECOND};
 use crate::sim::engine::Engine;
@@ -93,7 +95,24 @@ impl<E: Engine> World<E> {
         if !calm || self.api.uid.is_none() {
             return;
         }
-        for (number, node) in self.nodes.iter().enumerate().take(self.own()) {
+        let own = self.nodes.get(..self.own()).unwrap_or_default();
+        let lives = |voter: &&NodeId| {
+            let mut nodes = own.iter();
+            nodes.any(|node| node.id == **voter && node.present && node.runs())
+        };
+        let most = |set: &VoterSet| set.voters.iter().filter(lives).count() * 2 > set.voters.len();
+        // Where the API server has gone back, most of those that it names have to agree, or all that are
+        // served. If neither can, a majority goes on with what it knows.
+        let nobody_can_agree = |serves: &VoterSet| {
+            named.generation < serves.generation
+                && most(serves)
+                && !most(&named)
+                && !serves.voters.iter().all(|voter| lives(&voter))
+        };
+        for (number, node) in own.iter().enumerate() {
+            if nobody_can_agree(&node.serves) {
+                continue;
+            }
             let since = node.runs_since().saturating_add(AGREEING);
             if since <= self.now && node.present && node.generation > 0 && node.serves != named {
                 self.watch.violated(Violation::OtherVoters {

@@ -186,7 +186,12 @@ impl Machine {
         let to = if self.votes() || by_node_network || !self.registry.exists() {
             self.everybody_elsewhere()
         } else {
-            self.voters_elsewhere()
+            // Whose set it does not know hears that also where it is not on the segment.
+            let mut to = self.voters_elsewhere();
+            let peers = self.peers.iter();
+            let unknown = peers.filter(|(_, peer)| !peer.suspected && !peer.is_known());
+            to.extend(unknown.map(|(node, _)| *node));
+            to
         };
         let most = self.parameters.echoes;
         let many = echoes.len() > most;
