@@ -23,7 +23,7 @@ const RANKS: usize = 5;
 const RETRY: Duration = Duration::from_millis(100);
 const RETRY_SPREAD: Duration = Duration::from_millis(50);
 /// And no longer than so many times the first.
-const RETRIES: u32 = 4;
+const RETRIES: u32 = 3;
 /// Who has started within that time is waited for like the others.
 const STARTING: Duration = Duration::from_secs(3);
 /// How long a set that is not known yet is waited for before free keys are claimed.
