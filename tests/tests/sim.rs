@@ -157,6 +157,11 @@ fn a_segment_that_lost_its_address_and_got_it_back_votes_at_once() {
 }
 
 #[test]
+fn a_candidate_that_does_not_vote_takes_what_an_unplugged_one_let_go() {
+    all_is_well_in("unplugged");
+}
+
+#[test]
 fn a_node_that_lost_its_label_and_got_it_back_votes_at_once() {
     all_is_well_in("relabelled");
 }

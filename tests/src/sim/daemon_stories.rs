@@ -13,6 +13,7 @@ use super::world;
 pub fn named(name: &str) -> Option<Vec<Schedule>> {
     Some(match name {
         "reopened" => vec![reopened()],
+        "unplugged" => vec![unplugged()],
         "relabelled" => vec![relabelled()],
         "readdressed" => vec![readdressed()],
         "restored" => vec![restored()],
@@ -65,7 +66,23 @@ fn reopened() -> Schedule {
     schedule(shape, steps, 40 * SECOND, 52 * SECOND)
 }
 
-/// The same by the label that the L2Network selects.
+/// Of nine nodes seven vote. The two others, to which a Service is bound, are unplugged and plugged in again, one
+/// after the other: the one that is left hears by the node network alone that the other let go.
+fn unplugged() -> Schedule {
+    let mut shape = daemons(9);
+    shape.voters = Some(0b0_0111_1111);
+    shape.keys = vec![Some(0b1_1000_0000)];
+    let unplugged = |node, on| Step::LinkDown { node, on };
+    let steps = vec![
+        (10 * SECOND, unplugged(7, true)),
+        (16 * SECOND, unplugged(7, false)),
+        (20 * SECOND, unplugged(8, true)),
+        (26 * SECOND, unplugged(8, false)),
+    ];
+    schedule(shape, steps, 27 * SECOND, 37 * SECOND)
+}
+
+/// Two of three lose the label that the L2Network selects and get it back, one after the other.
 fn relabelled() -> Schedule {
     let without = |node, on| Step::Unlabel { node, on };
     let steps = vec![
