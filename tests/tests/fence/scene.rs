@@ -27,7 +27,7 @@ impl Fence {
         let all = bindings.list(&ListParams::default()).await.unwrap();
         let mut ours = all.items;
         ours.retain(|binding| binding.spec.policy_name.starts_with("mooring-node-"));
-        assert_eq!(ours.len(), 4);
+        assert_eq!(ours.len(), 6);
         for binding in &mut ours {
             let name = binding.metadata.name.as_deref().unwrap();
             bindings

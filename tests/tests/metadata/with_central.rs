@@ -109,6 +109,10 @@ fn what_contradicts_the_cloud_is_corrected_once_and_the_daemon_leaves_it_so() {
 fn two_nodes_that_claim_one_machine_are_told_of() {
     in_world(async || {
         let scene = Scene::start(&["n1", "n2"]).await;
+        // The API server would refuse the second.
+        let cluster = &scene.cluster;
+        let without = cluster.shipped.without_identity_fence(&cluster.control_plane);
+        without.await.unwrap();
         let cloud = World::start(Cloud::Linode).await;
         let id = cloud.add(Server::named("n1").public("203.0.113.7"));
         let number = id.trim_start_matches("linode://").parse().unwrap();
