@@ -292,20 +292,21 @@ fn own_addresses(link: &Link, service_addresses: &BTreeSet<IpAddr>) -> Vec<IpAdd
     four.into_iter().chain(six).collect()
 }
 
-/// The Node's InternalIP if one of the interfaces has it, or else the address of the default route's
-/// interface: a Node that nobody has described yet has none of its own.
+/// One of the Node's addresses, as the policy `mooring-node-own-address` asks: one that an interface has, an
+/// InternalIP before an ExternalIP, or else the first, where others reach it by translation. A Node that
+/// nobody has described yet has none: then that of the default route's interface.
 fn node_address(snapshot: &Snapshot, links: &[Link]) -> Option<IpAddr> {
     let on_a_link = |address: &IpAddr| {
         let mut all = links.iter().flat_map(|link| &link.addresses);
         all.any(|own| own.addr() == *address)
     };
-    let internal: Vec<IpAddr> = snapshot
-        .node
-        .iter()
-        .flat_map(|node| &node.addresses)
-        .filter(|address| address.kind == AddressType::InternalIP)
-        .filter_map(|address| address.address.parse().ok())
-        .collect();
+    let of = |kind: AddressType| {
+        let addresses = snapshot.node.iter().flat_map(|node| &node.addresses);
+        let these = addresses.filter(move |address| address.kind == kind);
+        these.filter_map(|address| address.address.parse().ok())
+    };
+    let internal = of(AddressType::InternalIP);
+    let own: Vec<IpAddr> = internal.chain(of(AddressType::ExternalIP)).collect();
     let by_default_route = || {
         let routed = links
             .iter()
@@ -313,12 +314,10 @@ fn node_address(snapshot: &Snapshot, links: &[Link]) -> Option<IpAddr> {
         let (_, link) = routed.min_by_key(|(metric, link)| (*metric, link.index))?;
         global_address(link)
     };
-    internal
-        .iter()
-        .copied()
-        .find(on_a_link)
+    let on_a_link = own.iter().copied().find(on_a_link);
+    on_a_link
+        .or_else(|| own.first().copied())
         .or_else(by_default_route)
-        .or_else(|| internal.first().copied())
 }
 
 fn global_address(link: &Link) -> Option<IpAddr> {

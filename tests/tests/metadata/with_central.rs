@@ -111,7 +111,9 @@ fn two_nodes_that_claim_one_machine_are_told_of() {
         let scene = Scene::start(&["n1", "n2"]).await;
         // The API server would refuse the second.
         let cluster = &scene.cluster;
-        let without = cluster.shipped.without_identity_fence(&cluster.control_plane);
+        let without = cluster
+            .shipped
+            .without_identity_fence(&cluster.control_plane);
         without.await.unwrap();
         let cloud = World::start(Cloud::Linode).await;
         let id = cloud.add(Server::named("n1").public("203.0.113.7"));
