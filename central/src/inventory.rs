@@ -108,6 +108,12 @@ impl Inventory {
         node: &NodeView,
         since: Option<Instant>,
     ) -> (Lookup, Vec<Attachment>) {
+        // What was listed with other credentials may be another project's.
+        let is_of_others = self.shared.at_hand(None).is_some_and(|last| {
+            let credentials = Some(self.shared.source.credentials());
+            last.credentials != credentials
+        });
+        let since = since.or_else(|| is_of_others.then(Instant::now));
         let (lookup, listing) = self.find(node, self.listing(since)).await;
         let id = match &lookup {
             Lookup::Known { .. } => self.id_of(node),

@@ -356,6 +356,21 @@ pub mod reasons {
     pub const NO_PEER_GROUP: &str = "NoPeerGroup";
     /// Service `default/kubernetes`, Warning: an IP block is one too many, and is given back.
     pub const IP_BLOCK_SURPLUS: &str = "IPBlockSurplus";
+    /// Service, Warning: one of its annotations has a value that the Go controller of its cloud took and
+    /// that means little; the note says what becomes of it, and what to write.
+    pub const QUESTIONABLE_ANNOTATION: &str = "QuestionableAnnotation";
+    /// Service, Warning: the cloud does not take Nodes that are to carry its traffic as members.
+    pub const MEMBER_REFUSED: &str = "MemberRefused";
+    /// Service, Normal: as by the Go controllers of before Kubernetes 1.30, with old and new value.
+    pub const CHANGED_SOURCE_RANGES: &str = "LoadBalancerSourceRanges";
+    /// The same of `spec.loadBalancerIP`.
+    pub const CHANGED_ADDRESS: &str = "LoadbalancerIP";
+    /// The same of `spec.externalTrafficPolicy`.
+    pub const CHANGED_TRAFFIC_POLICY: &str = "ExternalTrafficPolicy";
+    /// The same of `spec.healthCheckNodePort`.
+    pub const CHANGED_HEALTH_CHECK_PORT: &str = "HealthCheckNodePort";
+    /// The same of `spec.ipFamilies`.
+    pub const CHANGED_IP_FAMILIES: &str = "IPFamilies";
     /// Service, Warning: it asks for something that its cloud's load balancers do not have.
     pub const UNSUPPORTED_FIELD: &str = "UnsupportedField";
 }

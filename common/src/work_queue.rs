@@ -85,6 +85,8 @@ struct State<K> {
     again: HashMap<K, bool>,
     delayed: BTreeMap<(Instant, u64), K>,
     delayed_until: HashMap<K, (Instant, u64)>,
+    /// Those of `delayed_until` that wait since they have failed.
+    backing_off: HashSet<K>,
     failures: HashMap<K, u32>,
     sequence: u64,
 }
@@ -101,6 +103,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
             again: HashMap::new(),
             delayed: BTreeMap::new(),
             delayed_until: HashMap::new(),
+            backing_off: HashSet::new(),
             failures: HashMap::new(),
             sequence: 0,
         };
@@ -122,10 +125,13 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         }
     }
 
-    /// Asks for a pass over this key when no other is ready. One that waits for its time already is
-    /// left to that.
+    /// Asks for a pass over this key when no other is ready. One that waits for its time is left to
+    /// that, unless it waits since it has failed: what it failed at may be over. Its failures still count.
     pub fn add_later(&self, key: K) {
         let mut state = self.lock();
+        if state.backing_off.contains(&key) {
+            state.forget_delay(&key);
+        }
         if state.in_flight.contains(&key) {
             state.again.entry(key).or_insert(false);
         } else if !state.queued.contains_key(&key) && !state.delayed_until.contains_key(&key) {
@@ -144,24 +150,15 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
 
     /// Asks for a pass over this key after a delay, or sooner if something else asks for it.
     pub fn add_after(&self, key: K, delay: Duration) {
+        self.delay(key, delay, false);
+    }
+
+    /// The same; `is_backoff`: since it has failed.
+    fn delay(&self, key: K, delay: Duration, is_backoff: bool) {
         let mut state = self.lock();
-        if state.queued.contains_key(&key) {
-            return;
+        if state.delay(key, Instant::now() + delay, is_backoff) {
+            self.changed.notify_one();
         }
-        let at = Instant::now() + delay;
-        if state
-            .delayed_until
-            .get(&key)
-            .is_some_and(|(earlier, _)| *earlier <= at)
-        {
-            return;
-        }
-        state.forget_delay(&key);
-        state.sequence += 1;
-        let slot = (at, state.sequence);
-        state.delayed.insert(slot, key.clone());
-        state.delayed_until.insert(key, slot);
-        self.changed.notify_one();
     }
 
     /// Waits for the next key, which then is in flight until [`Self::finish`].
@@ -193,6 +190,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
 
     /// Ends a pass, and plans the next one as its outcome asks for.
     fn finish<E>(&self, key: K, outcome: &Outcome<E>) {
+        let has_failed = matches!(outcome, Outcome::Backoff(_) | Outcome::BackoffAnew(_));
         let next = {
             let mut state = self.lock();
             state.in_flight.remove(&key);
@@ -221,7 +219,9 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         };
         match next {
             (Some(true), _) | (_, Some(Duration::ZERO)) => self.add(key),
-            (_, Some(delay)) => self.add_after(key, delay),
+            // Whoever asked meanwhile may not have known of what it failed at.
+            (Some(false), Some(_)) if has_failed => self.add_later(key),
+            (_, Some(delay)) => self.delay(key, delay, has_failed),
             (Some(false), None) => self.add_later(key),
             (None, None) if matches!(outcome, Outcome::MakeWay) => self.add_later(key),
             (None, None) => {}
@@ -235,9 +235,28 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
 
 impl<K: Clone + Eq + Hash> State<K> {
     fn forget_delay(&mut self, key: &K) {
+        self.backing_off.remove(key);
         if let Some(slot) = self.delayed_until.remove(key) {
             self.delayed.remove(&slot);
         }
+    }
+
+    /// Whether it waits until then, and not for less.
+    fn delay(&mut self, key: K, at: Instant, is_backoff: bool) -> bool {
+        let planned = self.delayed_until.get(&key);
+        let is_sooner = planned.is_some_and(|(earlier, _)| *earlier <= at);
+        if is_sooner || self.queued.contains_key(&key) {
+            return false;
+        }
+        self.forget_delay(&key);
+        self.sequence += 1;
+        let slot = (at, self.sequence);
+        self.delayed.insert(slot, key.clone());
+        if is_backoff {
+            self.backing_off.insert(key.clone());
+        }
+        self.delayed_until.insert(key, slot);
+        true
     }
 
     fn promote(&mut self, now: Instant) {
@@ -247,6 +266,7 @@ impl<K: Clone + Eq + Hash> State<K> {
             }
             let key = entry.remove();
             self.delayed_until.remove(&key);
+            self.backing_off.remove(&key);
             if self.in_flight.contains(&key) {
                 self.again.insert(key, true);
             } else {

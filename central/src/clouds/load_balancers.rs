@@ -245,8 +245,10 @@ pub struct Provided {
     /// left as it is.
     pub load_balancer_ip: Option<String>,
     /// When to look again although all is as wanted as far as that is known: something could not
-    /// be asked. `None`: nothing was left open.
+    /// be asked, or was refused. `None`: nothing was left open.
     pub again: Option<Duration>,
+    /// What a person should know of what was left open.
+    pub notices: Vec<Notice>,
 }
 
 /// What of a Service's own fields goes with its load balancer.

@@ -25,7 +25,7 @@ pub(super) struct Listing {
     /// With which credentials it was made, by [`MachineSource::credentials`]; `None`: with several.
     ///
     /// [`MachineSource::credentials`]: crate::clouds::MachineSource::credentials
-    credentials: Option<u64>,
+    pub(super) credentials: Option<u64>,
     /// If it is empty: what was listed before that with the same credentials, unless that is more
     /// than can be asked for one by one.
     pub(super) vanished: HashSet<ProviderId>,

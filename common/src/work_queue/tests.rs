@@ -219,7 +219,7 @@ async fn who_waits_for_its_time_is_not_hurried_by_what_can_wait() {
     let queue = Arc::new(WorkQueue::new(BACKOFF));
     queue.add("a");
     let (mut passes, _cancel) = worker(&queue, 1, |n| match n {
-        0 => Outcome::Backoff(std::fmt::Error),
+        0 => Outcome::<std::fmt::Error>::RetryAfter(BACKOFF.first),
         _ => Outcome::Done,
     });
     let first = passes.recv().await.unwrap();
@@ -230,22 +230,36 @@ async fn who_waits_for_its_time_is_not_hurried_by_what_can_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_fails_is_not_hurried_by_what_could_wait_meanwhile() {
+async fn who_has_failed_hears_what_can_wait_and_its_failures_still_count() {
     let queue = Arc::new(WorkQueue::new(BACKOFF));
     queue.add("a");
-    let hurrying = queue.clone();
+    let (mut passes, _cancel) = worker(&queue, 1, |_| Outcome::Backoff(std::fmt::Error));
+    let first = passes.recv().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    queue.add_later("a");
+    let second = passes.recv().await.unwrap();
+    assert_eq!(second.1 - first.1, Duration::from_secs(1));
+    let third = passes.recv().await.unwrap();
+    assert!(third.1 - second.1 >= BACKOFF.after(2));
+}
+
+/// A pass that began before it was asked for may not know of what it was asked for.
+#[tokio::test(start_paused = true)]
+async fn who_fails_hears_what_was_asked_meanwhile_once() {
+    let queue = Arc::new(WorkQueue::new(BACKOFF));
+    queue.add("a");
+    let asking = queue.clone();
     let (mut passes, _cancel) = worker(&queue, 1, move |n| {
-        if n > 0 {
-            return Outcome::Done;
+        if n == 0 {
+            asking.add_later("a");
         }
-        hurrying.add_later("a");
         Outcome::Backoff(std::fmt::Error)
     });
     let first = passes.recv().await.unwrap();
     let second = passes.recv().await.unwrap();
-    assert!(second.1 - first.1 >= BACKOFF.first);
-    tokio::time::sleep(Duration::from_secs(600)).await;
-    assert!(passes.try_recv().is_err());
+    assert!(second.1 - first.1 < BACKOFF.first);
+    let third = passes.recv().await.unwrap();
+    assert!(third.1 - second.1 >= BACKOFF.after(2));
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,6 +17,7 @@
 mod annotations;
 mod apply;
 mod assembly;
+mod credentials;
 mod desired;
 mod endpoints;
 mod floating_ips;
@@ -34,6 +35,7 @@ mod removal;
 mod requests;
 mod selector;
 mod step;
+mod zones;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -127,10 +129,16 @@ impl Ensurance {
             mut notices,
             again,
         } = shared.machines.find(&nodes).await;
+        notices.extend(options.notices.iter().cloned());
         let mut desired = desired::desired(demand, &options, &machines);
         let mut unsettled = None;
         let (known, as_of) = match shared.find(&question, &machines).await? {
-            Found::Nothing(begun) => (None, begun),
+            Found::Nothing(listing) => {
+                if again.is_none() {
+                    shared.check_credentials(demand, &listing).await?;
+                }
+                (None, listing.begun)
+            }
             Found::Unsettled(left) => {
                 unsettled = Some(left);
                 (None, question.asked)
@@ -146,6 +154,7 @@ impl Ensurance {
             .follow_endpoints(demand, &machines, &mut desired, observed)
             .await?
             .or(again);
+        notices.extend(zones::keep(&mut desired, &machines, observed));
         let is_changing = observed.is_some_and(|observed| observed.balancer.is_changing);
         notices.extend(desired::notices(
             demand, &options, &desired, &machines, observed,
@@ -242,9 +251,14 @@ impl Prepared for Ensurance {
         if let Some(wait) = work.run(&self.steps).await? {
             return Ok(wait);
         }
+        let notices = work.notices();
+        let refused = shared
+            .memory
+            .refused(&self.question.uid, !notices.is_empty());
         match (work.into_known(), self.again) {
             (Some(known), again) => Ok(Progress::Provided(Provided {
-                again,
+                again: again.into_iter().chain(refused).min(),
+                notices,
                 ..provided(&known, &self.options)
             })),
             (None, Some(after)) => Ok(Progress::Wait {
@@ -292,6 +306,7 @@ fn provided(known: &Known, options: &Options) -> Provided {
         annotations,
         load_balancer_ip: None,
         again: None,
+        notices: Vec::new(),
     }
 }
 

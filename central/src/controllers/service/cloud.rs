@@ -13,6 +13,7 @@
 //!
 //! **Assumptions.** Services of other classes are others', their finalizers too.
 
+mod changes;
 mod cluster;
 mod endpoints;
 mod gate;

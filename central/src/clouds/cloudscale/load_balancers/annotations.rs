@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use super::model::{HttpSpec, VipRequest};
 use super::selector::Selector;
-use crate::clouds::load_balancers::InvalidField;
+use crate::clouds::load_balancers::{InvalidField, Notice};
 use crate::service_view::ServiceView;
 
 /// All that is asked for, defaults filled in.
@@ -42,6 +42,8 @@ pub(super) struct Options {
     pub(super) node_selector: Selector,
     /// The Service's ports, in order.
     pub(super) ports: Vec<Port>,
+    /// What is taken as it is, and means little.
+    pub(super) notices: Vec<Notice>,
 }
 
 /// What is asked of health monitors.

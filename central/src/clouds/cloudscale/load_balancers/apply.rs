@@ -3,23 +3,25 @@
 //! What has been done is remembered step by step, so that the next pass goes on from there. A step
 //! of which nobody knows how it ended ends the pass, and the load balancer is observed anew.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use mooring_common::names::{annotations, cloudscale_annotations as keys};
+use mooring_common::names::{annotations, cloudscale_annotations as keys, reasons};
 use tokio::time::{Instant, sleep};
 
 use super::super::api::Reference;
 use super::super::api::balancers::{self, Balancer};
+use super::desired::some_of;
 use super::floating_ips::Permitted;
 use super::memory::{Known, Write};
 use super::observe::Question;
-use super::observed::Observed;
+use super::observed::{Observed, Pool};
 use super::removal::{LOOK_AGAIN, Marks};
 use super::step::{PoolRef, Step};
 use super::{Shared, assembly, requests};
 use crate::cloud_api::{CloudError, ErrorKind};
-use crate::clouds::load_balancers::{Gate, Progress, Setback, Stop};
+use crate::clouds::load_balancers::{Gate, Notice, Progress, Setback, Stop};
 use mooring_common::engine::Impact;
 
 /// When a load balancer is looked at again that has just been made.
@@ -47,8 +49,17 @@ pub(super) struct Work<'a> {
     as_of: Instant,
     /// The pools that this plan has made.
     planned: Vec<String>,
-    /// The first member that was refused. From then on nothing is taken away or disabled.
-    refused: Option<CloudError>,
+    /// Members that were refused.
+    refused: Vec<Refusal>,
+}
+
+/// A member that the cloud does not take.
+struct Refusal {
+    /// The UUID of the pool.
+    pool: String,
+    /// Its name: `10.0.0.1:30080`.
+    member: String,
+    error: CloudError,
 }
 
 /// How a step ended.
@@ -79,7 +90,7 @@ impl<'a> Work<'a> {
             known,
             as_of,
             planned: Vec::new(),
-            refused: None,
+            refused: Vec::new(),
         }
     }
 
@@ -91,8 +102,8 @@ impl<'a> Work<'a> {
         let mut before: Option<(&Step, bool)> = None;
         for step in steps {
             let puts_back = before.filter(|(before, _)| is_cut(before, step));
-            let is_left = self.refused.is_some()
-                && (withdraws(step) || puts_back.is_some_and(|(_, was_left)| was_left));
+            let is_left = (withdraws(step) && !self.may_withdraw(step))
+                || puts_back.is_some_and(|(_, was_left)| was_left);
             before = Some((step, is_left));
             if is_left {
                 continue;
@@ -109,9 +120,45 @@ impl<'a> Work<'a> {
                 }));
             }
         }
-        self.refused
-            .take()
-            .map_or(Ok(None), |error| Err(error.into()))
+        Ok(None)
+    }
+
+    /// Whether something may be taken away although members were refused that were to follow it: as long
+    /// as each of their pools has one left that is given traffic.
+    fn may_withdraw(&self, step: &Step) -> bool {
+        let pools = || self.known.iter().flat_map(|known| &known.observed.pools);
+        let going = match step {
+            Step::DeleteMember { uuid, .. } | Step::SwitchMember { uuid, .. } => Some(uuid),
+            _ => None,
+        };
+        let is_served = |pool: &Pool| {
+            let mut members = pool.members.iter();
+            members.any(|member| member.spec.enabled && Some(&member.uuid) != going)
+        };
+        let is_served = |uuid: &String| pools().any(|pool| pool.uuid == *uuid && is_served(pool));
+        self.refused.iter().all(|refusal| is_served(&refusal.pool))
+    }
+
+    /// What a person should know of members that were refused.
+    pub(super) fn notices(&self) -> Vec<Notice> {
+        let mut by_words: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for refusal in &self.refused {
+            let words = refusal.error.words.as_ref();
+            let words = words.map_or_else(|| refusal.error.to_string(), Clone::clone);
+            by_words.entry(words).or_default().push(&refusal.member);
+        }
+        let notice = |(words, members): (String, Vec<&str>)| Notice {
+            reason: reasons::MEMBER_REFUSED,
+            note: format!(
+                "cloudscale.ch does not take these members, and the load balancer serves without them: \
+                 {} ({words}). Attach their servers to a network that the load balancer reaches, or \
+                 exclude their Nodes with annotation {}.",
+                some_of(&members),
+                keys::NODE_SELECTOR
+            ),
+            by_provider: false,
+        };
+        by_words.into_iter().map(notice).collect()
     }
 
     /// The load balancer as it is after the steps.
@@ -123,8 +170,13 @@ impl<'a> Work<'a> {
     /// emptied first.
     async fn after_refusal(&mut self, step: &Step, error: CloudError) -> Result<(), Setback> {
         match step {
-            Step::CreateMember { .. } if error.kind == ErrorKind::Invalid => {
-                self.refused.get_or_insert(error);
+            Step::CreateMember { pool, member } if error.kind == ErrorKind::Invalid => {
+                tracing::warn!(%error, member = member.name, "a member was refused");
+                self.refused.push(Refusal {
+                    pool: pool.uuid(&self.planned).unwrap_or_default().to_owned(),
+                    member: member.name.clone(),
+                    error,
+                });
                 Ok(())
             }
             Step::DeletePool { uuid, .. } => {

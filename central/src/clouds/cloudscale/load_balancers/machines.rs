@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::desired::{MachineOf, Machines, some_of};
 use crate::clouds::load_balancers::Notice;
-use crate::clouds::{Attachment, Lookup};
+use crate::clouds::{Attachment, Instances as _, Lookup};
 use crate::inventory::Inventory;
 
 /// How often at most the machines are listed afresh for the sake of one Node.
@@ -43,6 +43,12 @@ impl Finder {
             inventory,
             looked: Mutex::default(),
         }
+    }
+
+    /// Whether a Node says by its provider ID that it is a machine of this cloud.
+    pub(super) fn claims(&self, node: &NodeView) -> bool {
+        let id = node.provider_id.as_deref();
+        id.is_some_and(|id| self.inventory.read_id(id).is_some())
     }
 
     /// The machines of these Nodes. A Node without provider ID has none yet.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use mooring_common::work_queue::Backoff;
 use tokio::time::Instant;
 
 use super::observed::Observed;
@@ -52,6 +53,10 @@ struct Entry {
     waits: u32,
     /// How often in a row members had to wait for others to serve.
     holds: u32,
+    /// How often in a row members were refused.
+    refusals: u32,
+    /// What the cloud has taken the deletion of, by UUID, and when it did last.
+    deleted: HashMap<String, Instant>,
     /// Held by whoever writes.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
@@ -90,6 +95,7 @@ impl Memory {
     pub(super) fn keep(&self, uid: &str, known: Known) {
         self.with(uid, |entry| {
             entry.uuid = Some(known.observed.balancer.uuid.clone());
+            entry.deleted.clear();
             entry.known = Some(known);
         });
     }
@@ -116,7 +122,10 @@ impl Memory {
     pub(super) fn removed(&self, uid: &str) {
         self.doubt(uid);
         self.settled(uid);
-        self.with(uid, |entry| entry.uuid = None);
+        self.with(uid, |entry| {
+            entry.uuid = None;
+            entry.deleted.clear();
+        });
     }
 
     /// A load balancer is about to be asked for.
@@ -195,6 +204,32 @@ impl Memory {
             let after = if entry.holds <= often { soon } else { later };
             is_held.then_some(after)
         })
+    }
+
+    /// Whether members of it were refused. Gives when to try again, if so.
+    pub(super) fn refused(&self, uid: &str, are_refused: bool) -> Option<Duration> {
+        self.with(uid, |entry| {
+            entry.refusals = if are_refused { entry.refusals + 1 } else { 0 };
+            are_refused.then(|| Backoff::SERVICES.after(entry.refusals))
+        })
+    }
+
+    /// The cloud has taken its deletion.
+    pub(super) fn deletes(&self, uid: &str, balancer: &str) {
+        let now = Instant::now();
+        self.with(uid, |entry| entry.deleted.insert(balancer.to_owned(), now));
+    }
+
+    /// When the cloud has taken its deletion last.
+    pub(super) fn deleted(&self, uid: &str, balancer: &str) -> Option<Instant> {
+        self.entries().get(uid)?.deleted.get(balancer).copied()
+    }
+
+    /// Whether the cloud has taken the deletion of something of it.
+    pub(super) fn has_deleted(&self, uid: &str) -> bool {
+        let entries = self.entries();
+        let entry = entries.get(uid);
+        entry.is_some_and(|entry| !entry.deleted.is_empty())
     }
 
     /// A floating IP leads to this one now, and so to no other.

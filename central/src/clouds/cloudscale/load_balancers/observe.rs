@@ -30,8 +30,8 @@ const MEMBER_LISTS: usize = 4;
 /// What there is for a Service.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// Nothing, by a complete listing that was begun in this pass, at this time.
-    Nothing(Instant),
+    /// Nothing, by this complete listing, which was begun in this pass.
+    Nothing(Arc<Listing<Balancer>>),
     /// Nothing yet: one was asked for, and may still turn up for so long.
     Unsettled(Duration),
     /// This.
@@ -86,7 +86,12 @@ impl Question {
 
     /// What of a listing is the Service's own.
     pub(super) fn select<'a>(&self, listing: &'a Listing<Balancer>) -> Selection<'a> {
-        select(&listing.all, &self.claim, &self.others)
+        self.select_among(&listing.all)
+    }
+
+    /// What of these is the Service's own.
+    fn select_among<'a>(&self, balancers: &'a [Balancer]) -> Selection<'a> {
+        select(balancers, &self.claim, &self.others)
     }
 }
 
@@ -108,18 +113,17 @@ impl Shared {
         let since = self.memory.since(uid);
         let listing = self.candidates(question).await?;
         let unlisted;
-        let (balancer, surplus, is_proven) = match question.select(&listing) {
-            Selection::Nothing => match self.unlisted_own(question).await? {
-                Some(there) => {
-                    unlisted = there;
-                    (&unlisted, Vec::new(), true)
-                }
-                None => {
-                    let begun = listing.begun;
-                    let unsettled = self.unsettled(question);
-                    return Ok(unsettled.map_or(Found::Nothing(begun), Found::Unsettled));
-                }
-            },
+        let mut selection = question.select(&listing);
+        if matches!(selection, Selection::Nothing) {
+            // A listing may lag behind what was made, or lack what is there.
+            unlisted = self.unlisted_recorded(question).await?;
+            selection = question.select_among(&unlisted);
+        }
+        let (balancer, surplus, is_proven) = match selection {
+            Selection::Nothing => {
+                let unsettled = self.unsettled(question);
+                return Ok(unsettled.map_or(Found::Nothing(listing), Found::Unsettled));
+            }
             Selection::Refused(why) => return Ok(Found::Refused(why)),
             Selection::Own { balancer, surplus } => (balancer, surplus, true),
             Selection::Adopted(balancer) => (balancer, Vec::new(), true),
@@ -127,7 +131,14 @@ impl Shared {
         };
         // What nothing proves to be its own is judged by what it is used for now.
         let since = if is_proven { since } else { question.asked };
-        let observed = self.observe(balancer, since).await;
+        let mut observed = self.observe(balancer, since).await;
+        if let Ok((incomplete, _)) = &observed
+            && question.claim.is_published()
+            && incomplete.lacks_parts()
+        {
+            // It has served, and parts are missing: one listing alone is not believed.
+            observed = self.observe(balancer, Instant::now()).await;
+        }
         let (observed, as_of) = observed.inspect_err(|error| {
             // The listings at hand do not fit together.
             if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Malformed) {
@@ -189,22 +200,21 @@ impl Shared {
         Ok(Some(known))
     }
 
-    /// The Service's own that no listing shows yet, by the UUIDs that are known of it.
-    pub(super) async fn unlisted_own(
-        &self,
-        question: &Question,
-    ) -> Result<Option<Balancer>, CloudError> {
+    /// The UUIDs that are known of a Service's load balancer.
+    pub(super) fn recorded(&self, question: &Question) -> impl Iterator<Item = String> + use<> {
         let noted = question.claim.uuid.clone();
         let last = self.memory.last_uuid(&question.uid);
-        for uuid in noted.into_iter().chain(last) {
-            let there = self.unlisted(&uuid).await?;
-            let is_own =
-                |there: &Balancer| there.tag(tags::SERVICE_UID) == Some(question.uid.as_str());
-            if let Some(own) = there.filter(is_own) {
-                return Ok(Some(own));
-            }
+        let last = last.filter(|last| noted.as_ref() != Some(last));
+        noted.into_iter().chain(last)
+    }
+
+    /// What there is by the UUIDs that are known of a Service's load balancer, whatever a listing says.
+    async fn unlisted_recorded(&self, question: &Question) -> Result<Vec<Balancer>, CloudError> {
+        let mut there = Vec::new();
+        for uuid in self.recorded(question) {
+            there.extend(self.unlisted(&uuid).await?);
         }
-        Ok(None)
+        Ok(there)
     }
 
     /// For how long a load balancer may still turn up that was asked for.
@@ -229,6 +239,8 @@ impl Shared {
         let listing = self.listings.balancers(since).await?;
         match question.select(&listing) {
             Selection::Own { .. } => Ok(listing),
+            // It was begun after that.
+            _ if self.memory.has_deleted(&question.uid) => Ok(listing),
             _ => self.listings.balancers(question.asked).await,
         }
     }

@@ -89,6 +89,19 @@ pub(super) struct Listener {
 }
 
 impl Observed {
+    /// Whether something is missing that a load balancer needs to serve.
+    pub(super) fn lacks_parts(&self) -> bool {
+        let is_whole = |pool: &Pool| {
+            let parts = [
+                pool.members.is_empty(),
+                pool.monitors.is_empty(),
+                pool.listeners.is_empty(),
+            ];
+            parts == [false; 3]
+        };
+        self.pools.is_empty() || !self.pools.iter().all(is_whole)
+    }
+
     /// What there is once a [`Step::CreateBalancer`] is taken: `uuid` is the new load balancer's.
     /// `None`: it is another step.
     pub(super) fn made(step: &Step, uuid: &str) -> Option<Self> {

@@ -50,6 +50,11 @@ impl Claim {
         }
     }
 
+    /// Whether the Service's status says that it has a load balancer.
+    pub(super) fn is_published(&self) -> bool {
+        !self.service.status.is_empty() || self.service.status_has_hostname
+    }
+
     fn points_to(&self, balancer: &Balancer) -> bool {
         self.uuid.as_deref() == Some(balancer.uuid.to_lowercase().as_str())
     }

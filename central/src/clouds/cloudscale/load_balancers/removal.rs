@@ -1,7 +1,8 @@
 //! Takes a Service's load balancer away.
 //!
-//! That nothing is left is believed only if a complete listing that was begun afterwards does not
-//! have it, and asking for it by its UUID finds nothing.
+//! A pass asks for the deletion, and does not wait for it: a later one looks whether a complete listing that
+//! was begun afterwards still has it, the same for all Services that wait. What the cloud was not asked to
+//! delete is gone only if asking for it by its UUID finds nothing, too.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use mooring_common::engine::Step as _;
 use mooring_common::names::reasons;
-use tokio::time::Instant;
 
 use super::super::NAME;
 use super::super::api::balancers::{self, Balancer};
@@ -25,13 +25,38 @@ use crate::clouds::load_balancers::{
 
 /// When to look again whether it is gone.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// The same after its deletion was asked for.
+const CONFIRM: Duration = Duration::from_secs(1);
+/// For how long a deletion that the cloud has taken is not asked for again.
+const DELETES: Duration = Duration::from_secs(60);
+
+/// A load balancer that goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Target {
+    uuid: String,
+    name: String,
+    /// Whether the cloud is at work on it.
+    is_changing: bool,
+}
+
+impl Target {
+    fn of(listed: &Balancer) -> Self {
+        let (uuid, name) = named(listed);
+        let is_changing = assembly::balancer(listed).is_changing;
+        Self {
+            uuid,
+            name,
+            is_changing,
+        }
+    }
+}
 
 /// A removal that is planned.
 pub(super) struct Removal {
     shared: Arc<Shared>,
     question: Question,
-    /// What goes, by UUID and name.
-    targets: Vec<(String, String)>,
+    /// What goes.
+    targets: Vec<Target>,
     shown: Shown,
 }
 
@@ -43,9 +68,9 @@ impl Removal {
     pub(super) async fn prepare(shared: Arc<Shared>, demand: &Demand) -> Result<Self, CloudError> {
         let question = Question::of(demand);
         let (targets, kept) = shared.removable(&question, demand).await?;
-        let steps = targets.iter().map(|(uuid, name)| Step::DeleteBalancer {
-            uuid: uuid.clone(),
-            name: name.clone(),
+        let steps = targets.iter().map(|target| Step::DeleteBalancer {
+            uuid: target.uuid.clone(),
+            name: target.name.clone(),
         });
         let steps = steps.map(|step| PlannedStep {
             step: step.to_string(),
@@ -81,53 +106,53 @@ pub(super) enum Marks {
 }
 
 impl Shared {
-    /// What is provably a Service's own, by UUID and name, and why other things stay that might have
-    /// been its: by a listing that is begun now, whatever is remembered.
+    /// What is provably a Service's own, and why other things stay that might have been its.
     async fn removable(
         &self,
         question: &Question,
         demand: &Demand,
-    ) -> Result<(Vec<(String, String)>, Vec<String>), CloudError> {
-        let listing = self.listings.balancers(question.asked).await?;
+    ) -> Result<(Vec<Target>, Vec<String>), CloudError> {
+        let listing = self.candidates(question).await?;
         let cluster = question.cluster.as_deref();
-        let (mut targets, stay) = match question.select(&listing) {
+        let (mut targets, stay): (Vec<Target>, _) = match question.select(&listing) {
             Selection::Own { balancer, surplus } => {
                 let all = [balancer].into_iter().chain(surplus);
                 let (away, own): (Vec<_>, Vec<_>) =
                     all.partition(|balancer| is_of_another_cluster(balancer, cluster));
-                let own = own.into_iter().map(named).collect();
+                let own = own.into_iter().map(Target::of).collect();
                 return Ok((own, away.into_iter().map(given_away).collect()));
             }
-            Selection::Adopted(balancer) => return Ok((vec![named(balancer)], Vec::new())),
+            Selection::Adopted(balancer) => return Ok((vec![Target::of(balancer)], Vec::new())),
             Selection::Unproven(balancer) => {
                 match self.is_proven(question, demand, balancer).await? {
-                    true => return Ok((vec![named(balancer)], Vec::new())),
+                    true => return Ok((vec![Target::of(balancer)], Vec::new())),
                     false => (Vec::new(), vec![kept(balancer)]),
                 }
             }
             Selection::Refused(why) => (Vec::new(), vec![why]),
             Selection::Nothing => (Vec::new(), Vec::new()),
         };
-        let noted = question.claim.uuid.clone();
-        let uuids = noted
-            .into_iter()
-            .chain(self.memory.last_uuid(&question.uid));
-        for uuid in uuids {
+        let mut is_missing = question.claim.is_published();
+        for uuid in self.recorded(question) {
             let is_listed = listing.all.iter().any(|listed| listed.uuid == uuid);
-            if is_listed || targets.iter().any(|(known, _)| *known == uuid) {
+            if is_listed || self.memory.has_deleted(&question.uid) {
                 continue;
             }
             match self.unlisted(&uuid).await? {
                 Some(there) if question.claim.may_delete(&there, cluster) => {
-                    targets.push(named(&there));
+                    targets.push(Target::of(&there));
                 }
                 Some(_) => {
                     let what =
                         format!("the listing of load balancers lacks {uuid}, which is there");
                     return Err(CloudError::new(NAME, ErrorKind::Malformed, what));
                 }
-                None => {}
+                None => is_missing = true,
             }
+        }
+        let is_nothing = targets.is_empty() && stay.is_empty();
+        if is_nothing && is_missing && !self.memory.has_deleted(&question.uid) {
+            self.check_credentials(demand, &listing).await?;
         }
         Ok((targets, stay))
     }
@@ -206,30 +231,6 @@ impl Shared {
             Err(error) => Err(error.into()),
         }
     }
-
-    /// Whether none of these is there any more, and nothing else of the Service.
-    async fn are_gone(
-        &self,
-        question: &Question,
-        targets: &[(String, String)],
-    ) -> Result<bool, CloudError> {
-        for (uuid, _) in targets {
-            if self.unlisted(uuid).await?.is_some() {
-                return Ok(false);
-            }
-        }
-        let listing = self.listings.balancers(Instant::now()).await?;
-        let is_target = |listed: &Balancer| targets.iter().any(|(uuid, _)| *uuid == listed.uuid);
-        let cluster = question.cluster.as_deref();
-        let is_own = match question.select(&listing) {
-            Selection::Own { balancer, surplus } => {
-                let mut all = [balancer].into_iter().chain(surplus);
-                all.any(|balancer| !is_of_another_cluster(balancer, cluster))
-            }
-            _ => false,
-        };
-        Ok(!is_own && !listing.all.iter().any(is_target))
-    }
 }
 
 #[async_trait]
@@ -242,10 +243,31 @@ impl Prepared for Removal {
         let uid = &self.question.uid;
         let _turn = self.shared.memory.turn(uid).lock_owned().await;
         let memory = &self.shared.memory;
-        for (uuid, name) in &self.targets {
+        if self.targets.is_empty() {
+            if let Some(left) = self.shared.unsettled(&self.question) {
+                return Ok(turns_up(left));
+            }
+            memory.removed(uid);
+            return Ok(Progress::Removed);
+        }
+        let mut after = LOOK_AGAIN;
+        for Target {
+            uuid,
+            name,
+            is_changing,
+        } in &self.targets
+        {
+            let deleted = memory.deleted(uid, uuid);
+            if *is_changing && deleted.is_some_and(|at| at.elapsed() < DELETES) {
+                continue;
+            }
             match self.shared.marks(uuid, &self.question).await? {
                 Marks::Own => memory.settled(uid),
-                Marks::Gone => continue,
+                Marks::Gone => {
+                    memory.deletes(uid, uuid);
+                    memory.doubt(uid);
+                    continue;
+                }
                 Marks::Anothers => {
                     memory.doubt(uid);
                     return Ok(Progress::Wait {
@@ -262,20 +284,14 @@ impl Prepared for Removal {
                     what: format!("cloudscale.ch is at work on the load balancer {name}"),
                 });
             }
+            memory.deletes(uid, uuid);
+            after = CONFIRM;
         }
-        if self.targets.is_empty()
-            && let Some(left) = self.shared.unsettled(&self.question)
-        {
-            return Ok(turns_up(left));
-        }
-        let is_over =
-            self.targets.is_empty() || self.shared.are_gone(&self.question, &self.targets).await?;
-        if is_over {
-            memory.removed(uid);
-            return Ok(Progress::Removed);
+        if after == LOOK_AGAIN {
+            memory.doubt(uid);
         }
         Ok(Progress::Wait {
-            after: LOOK_AGAIN,
+            after,
             what: "cloudscale.ch is deleting the load balancer".to_owned(),
         })
     }

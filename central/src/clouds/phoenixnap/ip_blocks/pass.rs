@@ -273,6 +273,7 @@ impl Shared {
             annotations,
             load_balancer_ip,
             again: None,
+            notices: Vec::new(),
         }
     }
 }

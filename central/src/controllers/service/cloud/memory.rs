@@ -59,6 +59,8 @@ struct Memory {
     /// Whether its removal was told of.
     removing: bool,
     told: HashMap<Notice, Instant>,
+    /// As it was when it was last to be provided.
+    seen: Option<Arc<ServiceView>>,
     /// Annotations that were written, as they were: that they are there is no change of what is wanted.
     written: HashMap<&'static str, String>,
     /// Nothing in the cloud is its any more although it lives on.
@@ -179,6 +181,13 @@ impl Memories {
         memory.written.extend(annotations.iter().cloned());
     }
 
+    /// It is to be provided like this. Gives how it was before.
+    pub(super) fn sees(&self, service: &Arc<ServiceView>) -> Option<Arc<ServiceView>> {
+        let mut state = self.lock();
+        let memory = state.by_uid.entry(service.uid.clone()).or_default();
+        memory.seen.replace(service.clone())
+    }
+
     /// Whether these steps were not told of yet.
     pub(super) fn is_news_to_disrupt(&self, service: &ServiceView, steps: &str) -> bool {
         let mut state = self.lock();
@@ -192,11 +201,19 @@ impl Memories {
         let now = Instant::now();
         let mut state = self.lock();
         let told = &mut state.by_uid.entry(service.uid.clone()).or_default().told;
-        told.retain(|notice, at| notices.contains(notice) && now - *at < NOTICE_AGAIN);
+        told.retain(|_, at| now - *at < NOTICE_AGAIN);
         let is_news = |notice: &&Notice| !told.contains_key(notice);
         let news: Vec<Notice> = notices.iter().filter(is_news).cloned().collect();
         told.extend(news.iter().map(|notice| (notice.clone(), now)));
         news
+    }
+
+    /// A pass has come to its end, and no other notices hold than these: the others are news when they
+    /// come back.
+    pub(super) fn hold(&self, service: &ServiceView, notices: &[&[Notice]]) {
+        let mut state = self.lock();
+        let told = &mut state.by_uid.entry(service.uid.clone()).or_default().told;
+        told.retain(|notice, _| notices.iter().any(|some| some.contains(notice)));
     }
 
     /// Its removal begins. Whether that is news.

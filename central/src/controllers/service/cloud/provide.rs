@@ -7,6 +7,7 @@ use mooring_common::k8s::EventKind;
 use mooring_common::names::reasons;
 use tokio::time::Instant;
 
+use super::changes::changes;
 use super::cluster::Reporter;
 use super::gate::{Aim, PassGate};
 use super::memory::{Cause, Ensured};
@@ -62,6 +63,11 @@ impl CloudServices {
         attempt: &mut Attempt,
     ) -> Result<Outcome<Failure>, super::setback::Cause> {
         let demand = &pass.demand;
+        if let Some(before) = self.memories.sees(&service) {
+            for (reason, note) in changes(&before, &service) {
+                self.normal(&service.reference(), reason, &note).await;
+            }
+        }
         let prepared = match self.before_ending(self.cloud.prepare(demand)).await? {
             Ok(prepared) => prepared,
             Err(setback) => {
@@ -94,7 +100,12 @@ impl CloudServices {
         let progress = prepared.carry_out(&gate).await;
         attempt.has_written = gate.has_written();
         match progress? {
-            Progress::Provided(provided) => self.provided(service, pass, &provided).await,
+            Progress::Provided(provided) => {
+                self.tell_notices(&service, &provided.notices).await;
+                let holding = [&*shown.notices, &*provided.notices];
+                self.memories.hold(&service, &holding);
+                self.provided(service, pass, &provided).await
+            }
             Progress::Wait { after, what } => {
                 tracing::debug!(after_s = after.as_secs_f64(), what, "the cloud needs time");
                 Ok(Outcome::RetryAfter(after))
@@ -178,6 +189,8 @@ impl CloudServices {
             self.status.learn(&written, provided);
             service = Arc::new(written);
         }
+        // What we have written is no news.
+        self.memories.sees(&service);
         let endpoints = pass.demand.endpoints.clone();
         let ensured = Ensured {
             service: service.clone(),

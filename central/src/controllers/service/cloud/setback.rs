@@ -4,6 +4,7 @@ use mooring_common::engine::Outcome;
 use mooring_common::names::reasons;
 
 use super::{CloudServices, SOON, memory};
+use crate::cloud_api::ErrorKind;
 use crate::clouds::load_balancers::{Setback, Stop};
 use crate::controllers::service::Failure;
 use crate::service_view::ServiceView;
@@ -80,6 +81,10 @@ impl CloudServices {
             Cause::Cloud(Setback::Cloud(error)) => {
                 self.tell_failure(service, attempt, &error.to_string())
                     .await;
+                if error.kind == ErrorKind::Invalid {
+                    // Another Service may have what it asks for.
+                    self.memories.refused(&service.key);
+                }
                 match error.retry_after {
                     Some(after) => {
                         tracing::warn!(%error, after_s = after.as_secs_f64(), "failed, will retry");

@@ -1,5 +1,6 @@
 //! What a Service says that it has.
 
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mooring_common::names::annotations;
@@ -55,8 +56,14 @@ impl Status {
         }
     }
 
+    /// As it is compared: addresses by value, however they are written.
     fn kept(&self, ingress: &[Ingress]) -> Vec<Ingress> {
         let mut kept = ingress.to_vec();
+        for text in kept.iter_mut().filter_map(|entry| entry.ip.as_mut()) {
+            if let Ok(address) = text.parse::<IpAddr>() {
+                *text = address.to_string();
+            }
+        }
         if self.drops_ip_mode.load(Ordering::Relaxed) {
             kept.iter_mut().for_each(|entry| entry.ip_mode = None);
         }

@@ -290,3 +290,48 @@ async fn sd_13_ns_14_of_another_class_nothing_is_touched_nor_asked() {
     assert_eq!(world.patches(), 0);
     assert_eq!(world.cloud.plans.load(Ordering::SeqCst), 0);
 }
+
+/// The Go controller's framework tells of it, and dashboards match on it.
+#[tokio::test(start_paused = true)]
+async fn a_changed_traffic_policy_is_told_once_as_by_the_go_controller() {
+    let world = World::served().await;
+    world.cluster.edit(&key("web"), |service| {
+        service["spec"]["externalTrafficPolicy"] = json!("Local");
+        service["spec"]["healthCheckNodePort"] = json!(31000);
+        service["spec"]["loadBalancerSourceRanges"] = json!(["192.0.2.0/24", "198.51.100.0/24"]);
+    });
+    for _ in 0..2 {
+        assert_eq!(world.pass("web").await, Outcome::Done);
+    }
+    let told = std::mem::take(&mut *world.cluster.events.lock().unwrap());
+    let told: Vec<_> = told
+        .iter()
+        .map(|(_, why, note)| (*why, note.as_str()))
+        .collect();
+    let expected = [
+        (
+            "LoadBalancerSourceRanges",
+            "[] -> [192.0.2.0/24 198.51.100.0/24]",
+        ),
+        ("ExternalTrafficPolicy", "Cluster -> Local"),
+        ("HealthCheckNodePort", "0 -> 31000"),
+    ];
+    assert_eq!(told[..3], expected);
+    assert_eq!(told.len(), 5, "{told:?}");
+}
+
+/// IPv6 can be written in several ways, and the Go controller writes it as the cloud does.
+#[tokio::test(start_paused = true)]
+async fn an_address_that_is_written_otherwise_costs_no_write() {
+    let world = World::new();
+    world.cloud.state.lock().unwrap().address = Some("2001:db8::7".to_owned());
+    world.add("web");
+    assert_eq!(world.pass("web").await, Outcome::Done);
+    world.cluster.edit(&key("web"), |service| {
+        let ingress = &mut service["status"]["loadBalancer"]["ingress"][0];
+        ingress["ip"] = json!("2001:0DB8:0:0::7");
+    });
+    let patches = world.patches();
+    assert_eq!(world.pass("web").await, Outcome::Done);
+    assert_eq!(world.patches(), patches);
+}

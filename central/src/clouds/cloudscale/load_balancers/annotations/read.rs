@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use mooring_common::names::annotations::SOURCE_RANGES;
-use mooring_common::names::cloudscale_annotations as keys;
+use mooring_common::names::{cloudscale_annotations as keys, reasons};
 use serde::de::DeserializeOwned;
 
 use super::{ListenerOptions, MonitorOptions, Options, Port};
@@ -12,7 +12,7 @@ use crate::clouds::cloudscale::load_balancers::networks::{
     canonical_address, canonical_network, canonical_uuid,
 };
 use crate::clouds::cloudscale::load_balancers::selector::Selector;
-use crate::clouds::load_balancers::InvalidField;
+use crate::clouds::load_balancers::{InvalidField, Notice};
 use crate::service_view::{ServicePort, ServiceView};
 
 /// The longest that a value is cited.
@@ -44,6 +44,7 @@ const IP_MODES: [&str; 2] = ["Proxy", "VIP"];
 struct Reader<'a> {
     service: &'a ServiceView,
     faults: Vec<InvalidField>,
+    notices: Vec<Notice>,
 }
 
 /// See [`Options::read`].
@@ -51,10 +52,14 @@ pub(super) fn options(service: &ServiceView) -> Result<Options, Vec<InvalidField
     let mut reader = Reader {
         service,
         faults: Vec::new(),
+        notices: Vec::new(),
     };
     let options = reader.options();
     if reader.faults.is_empty() {
-        Ok(options)
+        Ok(Options {
+            notices: reader.notices,
+            ..options
+        })
     } else {
         Err(reader.faults)
     }
@@ -84,6 +89,7 @@ impl<'a> Reader<'a> {
             allowed_subnets: self.subnets(),
             node_selector: self.selector(),
             ports: self.ports(),
+            notices: Vec::new(),
         }
     }
 
@@ -122,20 +128,24 @@ impl<'a> Reader<'a> {
     }
 
     fn fault(&mut self, place: String, value: &str, remedy: impl Into<String>) {
-        let mut cited: String = value.chars().take(CITED).collect();
-        if cited.len() < value.len() {
-            cited.pop();
-            cited.push('…');
-        }
         self.faults.push(InvalidField {
             place,
-            value: cited,
+            value: cite(value),
             remedy: remedy.into(),
         });
     }
 
     fn fault_in(&mut self, key: &str, value: &str, remedy: impl Into<String>) {
         self.fault(format!("annotation {key}"), value, remedy);
+    }
+
+    /// The Go controller takes it.
+    fn question(&mut self, key: &str, value: &str, what: &str) {
+        self.notices.push(Notice {
+            reason: reasons::QUESTIONABLE_ANNOTATION,
+            note: format!("Annotation {key}: {:?} {what}", cite(value)),
+            by_provider: false,
+        });
     }
 
     fn value(&self, key: &str) -> Option<&'a str> {
@@ -180,7 +190,15 @@ impl<'a> Reader<'a> {
             return default;
         };
         match text.parse::<u32>() {
-            Ok(number) if (1..=max).contains(&number) => number,
+            Ok(0) => {
+                let what = format!(
+                    "is sent to the cloud as it is, which may refuse it; write a number from 1 to {max}, \
+                     like {default}"
+                );
+                self.question(key, text, &what);
+                0
+            }
+            Ok(number) if number <= max => number,
             _ => {
                 let remedy = format!("is no number from 1 to {max}; write one, like {default}");
                 self.fault_in(key, text, remedy);
@@ -194,9 +212,9 @@ impl<'a> Reader<'a> {
         match uuid::Uuid::try_parse(text.trim()) {
             Ok(uuid) => Some(uuid.hyphenated().to_string()),
             Err(_) => {
-                let remedy = "is no UUID; remove the annotation, and the load balancer is found \
-                              by its name";
-                self.fault_in(keys::UUID, text, remedy);
+                let what = "is no UUID and not used: the load balancer is found by its name; remove the \
+                            annotation";
+                self.question(keys::UUID, text, what);
                 None
             }
         }
@@ -367,6 +385,16 @@ impl<'a> Reader<'a> {
             node_port,
         })
     }
+}
+
+/// A value in an Event.
+fn cite(value: &str) -> String {
+    let mut cited: String = value.chars().take(CITED).collect();
+    if cited.len() < value.len() {
+        cited.pop();
+        cited.push('…');
+    }
+    cited
 }
 
 /// How HTTP is to be spoken, as it is written.

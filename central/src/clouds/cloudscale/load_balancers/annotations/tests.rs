@@ -75,6 +75,7 @@ fn the_defaults_are_those_of_the_go_controller() {
                 port: 80,
                 node_port: 30080,
             }],
+            notices: Vec::new(),
         }
     );
 }
@@ -181,7 +182,6 @@ fn what_is_empty_means_what_it_meant() {
 #[test]
 fn what_cannot_be_understood_is_told_with_key_value_and_remedy() {
     for (key, value, remedy) in [
-        (keys::UUID, "../servers", "remove the annotation"),
         (keys::NAME, " ", "remove the annotation"),
         (keys::FLAVOR, "", "lb-standard"),
         (keys::VIP_ADDRESSES, "", "write it like"),
@@ -209,7 +209,6 @@ fn what_cannot_be_understood_is_told_with_key_value_and_remedy() {
         (keys::LISTENER_PROTOCOL, "udp", "write tcp"),
         (keys::MONITOR_TYPE, "TCP", "udp-connect"),
         (keys::MONITOR_DELAY_S, "", "from 1 to"),
-        (keys::MONITOR_DELAY_S, "0", "from 1 to"),
         (keys::MONITOR_TIMEOUT_S, "-1", "from 1 to"),
         (keys::MONITOR_TIMEOUT_S, " 1", "from 1 to"),
         (keys::MONITOR_UP_THRESHOLD, "1.5", "from 1 to"),
@@ -252,6 +251,30 @@ fn what_cannot_be_understood_is_told_with_key_value_and_remedy() {
             "{key} {value:?}: {text}"
         );
     }
+}
+
+/// The Go controller takes them: a Service that has worked with it goes on working.
+#[test]
+fn what_the_go_controller_takes_is_taken_and_told() {
+    for (key, value, told) in [
+        (keys::MONITOR_TIMEOUT_S, "0", "write a number from 1 to"),
+        (keys::MONITOR_UP_THRESHOLD, "0", "write a number from 1 to"),
+        (
+            keys::TIMEOUT_CLIENT_DATA_MS,
+            "0",
+            "write a number from 1 to",
+        ),
+        (keys::UUID, "abc", "found by its name"),
+        (keys::UUID, "../servers", "found by its name"),
+    ] {
+        let options = read(key, value).unwrap();
+        let notes: Vec<_> = options.notices.iter().map(|notice| &notice.note).collect();
+        let is_told = |note: &&String| [key, value, told].iter().all(|part| note.contains(part));
+        assert!(notes.len() == 1 && is_told(&notes[0]), "{key}: {notes:?}");
+    }
+    let options = read(keys::MONITOR_UP_THRESHOLD, "0").unwrap();
+    assert_eq!(options.monitor.up_threshold, 0);
+    assert_eq!(read(keys::UUID, "abc").unwrap().uuid, None);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A project of cloudscale.ch for tests: keeps what it is given.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -11,6 +12,8 @@ use crate::cloud_api::testing::{Cloud, Reply, Seen};
 pub(super) struct Project {
     all: Arc<Mutex<Vec<(String, Value)>>>,
     failing: Arc<Mutex<Option<(String, Reply)>>>,
+    refused: Arc<Mutex<Option<(String, String)>>>,
+    lingers: Arc<AtomicBool>,
 }
 
 impl Project {
@@ -22,6 +25,16 @@ impl Project {
     /// The next request that begins like this is answered so.
     pub(super) fn fail_once(&self, line: &str, reply: Reply) {
         *self.failing.lock().unwrap() = Some((line.to_owned(), reply));
+    }
+
+    /// From now on, requests that begin like this and whose body has this in it are refused.
+    pub(super) fn refuse(&self, line: &str, body: &str) {
+        *self.refused.lock().unwrap() = Some((line.to_owned(), body.to_owned()));
+    }
+
+    /// From now on, what is deleted is listed as `changing`, until it is [cleared](Self::clear).
+    pub(super) fn linger(&self) {
+        self.lingers.store(true, Ordering::SeqCst);
     }
 
     pub(super) fn put(&self, path: &str, value: Value) {
@@ -51,6 +64,12 @@ impl Project {
             .is_some_and(|(line, _)| seen.line.starts_with(line))
         {
             return failing.take().unwrap().1;
+        }
+        if let Some((line, body)) = &*self.refused.lock().unwrap()
+            && seen.line.starts_with(line)
+            && seen.body.to_string().contains(body)
+        {
+            return Reply::json(json!({"address": ["Not in this subnet."]})).status(400);
         }
         let (method, path) = seen.line.split_once(" /v1/").unwrap();
         let (kind, uuid) = path.rsplit_once('/').unwrap_or((path, ""));
@@ -86,7 +105,9 @@ impl Project {
                 let Some((index, _)) = found else {
                     return not_found();
                 };
-                if method == "DELETE" {
+                if method == "DELETE" && self.lingers.load(Ordering::SeqCst) {
+                    all[index].1["status"] = json!("changing");
+                } else if method == "DELETE" {
                     all.remove(index);
                 } else {
                     for (key, value) in seen.body.as_object().unwrap() {

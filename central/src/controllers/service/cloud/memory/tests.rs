@@ -110,6 +110,10 @@ async fn a_notice_is_told_when_new_and_hourly() {
     tokio::time::advance(NOTICE_AGAIN).await;
     assert_eq!(memories.news(&service, &[notice()]).len(), 1);
     assert!(memories.news(&service, &[]).is_empty());
+    assert!(memories.news(&service, &[notice()]).is_empty());
+    memories.hold(&service, &[&[], &[notice()]]);
+    assert!(memories.news(&service, &[notice()]).is_empty());
+    memories.hold(&service, &[&[], &[]]);
     assert_eq!(memories.news(&service, &[notice()]).len(), 1);
 }
 

@@ -222,6 +222,8 @@ pub(super) struct CloudState {
     pub(super) before_write: Option<Interruption>,
     pub(super) forgotten: Vec<String>,
     pub(super) fails_late: Option<CloudError>,
+    /// The address of each load balancer. `None`: 192.0.2.1.
+    pub(super) address: Option<String>,
 }
 
 /// A cloud whose load balancers are lists of members: one write for each.
@@ -336,8 +338,9 @@ impl Prepared for FakePlan {
             .unwrap()
             .balancers
             .insert(uid, wanted);
+        let address = self.cloud.state.lock().unwrap().address.clone();
         let ingress = Ingress {
-            ip: Some("192.0.2.1".to_owned()),
+            ip: address.or_else(|| Some("192.0.2.1".to_owned())),
             hostname: None,
             ip_mode: Some("VIP".to_owned()),
         };
@@ -346,6 +349,7 @@ impl Prepared for FakePlan {
             annotations: vec![("k8s.cloudscale.ch/loadbalancer-uuid", "lb".to_owned())],
             load_balancer_ip: None,
             again: None,
+            notices: Vec::new(),
         }))
     }
 }

@@ -105,3 +105,52 @@ async fn drift_is_looked_for_regularly_and_afresh() {
     assert_eq!(world.cloud.anew.load(Ordering::SeqCst), 1);
     assert_eq!(world.cloud.members("web").unwrap(), ["a", "b"]);
 }
+
+/// Its backoff has grown to 40 s by then; a round comes after one second of quiet.
+#[tokio::test(start_paused = true)]
+async fn a_service_in_backoff_hears_a_round_of_nodes() {
+    let world = Arc::new(World::served().await);
+    fails(&world, ErrorKind::Server, 4);
+    world.services.queue.add(key("web"));
+    let joins = async {
+        tokio::time::sleep(Duration::from_secs(40)).await;
+        join(&world, "c");
+    };
+    tokio::join!(work(&world, Duration::from_secs(45)), joins);
+    assert_eq!(world.cloud.members("web").unwrap(), ["a", "b", "c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_in_backoff_hears_a_resync() {
+    let world = Arc::new(World::with(Options {
+        resync: Some(Duration::from_secs(60)),
+        ..Options::default()
+    }));
+    world.add("web");
+    // The last of them comes at 35 s, and the next attempt by itself at 75 s.
+    fails(&world, ErrorKind::Server, 4);
+    world.services.queue.add(key("web"));
+    work(&world, Duration::from_secs(70)).await;
+    assert!(world.cloud.members("web").is_some());
+}
+
+/// The cloud refuses it as long as another has what it asks for.
+#[tokio::test(start_paused = true)]
+async fn a_service_in_backoff_hears_that_a_conflict_is_over() {
+    let world = Arc::new(World::served().await);
+    world.add("next");
+    fails(&world, ErrorKind::Invalid, 4);
+    world.services.queue.add(key("next"));
+    let goes = async {
+        tokio::time::sleep(Duration::from_secs(40)).await;
+        world.cluster.remove(&key("web"));
+        world.services.gone(&key("web"));
+    };
+    tokio::join!(work(&world, Duration::from_secs(45)), goes);
+    assert!(world.cloud.members("next").is_some());
+}
+
+fn fails(world: &World, kind: ErrorKind, times: usize) {
+    let error = CloudError::new("fake", kind, "not now");
+    world.cloud.state.lock().unwrap().failures = vec![error.into(); times];
+}

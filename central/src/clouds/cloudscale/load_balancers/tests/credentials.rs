@@ -1,0 +1,109 @@
+//! A token of another project, and listings that lack what is there.
+
+use super::*;
+
+/// The Service says that it has a load balancer: by UUID, and by the address in its status.
+fn recorded(number: usize, uuid: &str) -> Demand {
+    let mut demand = demand(number, 1);
+    let service = std::sync::Arc::make_mut(&mut demand.service);
+    service
+        .annotations
+        .insert(keys::UUID.to_owned(), uuid.to_owned());
+    service
+        .annotations
+        .insert(keys::ZONE.to_owned(), "rma1".to_owned());
+    service.status = vec!["203.0.113.7".parse().unwrap()];
+    demand
+}
+
+/// What the Go controller made: it bears no tags.
+fn of_go(project: &Project, uuid: &str, name: &str) {
+    let vips = json!([{"address": "203.0.113.7"}]);
+    project.put(
+        BALANCERS,
+        json!({"uuid": uuid, "name": name, "status": "running", "zone": {"slug": "rma1"},
+            "flavor": {"slug": "lb-standard"}, "vip_addresses": vips}),
+    );
+}
+
+fn writes(cloud: &Cloud) -> Vec<String> {
+    let lines = cloud.lines().into_iter();
+    lines.filter(|line| !line.starts_with("GET")).collect()
+}
+
+#[tokio::test]
+async fn a_recorded_load_balancer_that_a_listing_lacks_is_asked_for_by_its_uuid() {
+    let (project, cloud) = project(1).await;
+    of_go(&project, &uid(5), "mine");
+    let balancers = balancers(&cloud);
+    project.fail_once("GET /v1/load-balancers", Reply::json("[]"));
+    let demand = recorded(1, &uid(5));
+    let prepared = balancers.prepare(&demand).await.unwrap();
+    let steps = &prepared.shown().steps;
+    assert!(
+        !steps
+            .iter()
+            .any(|step| step.step.contains("create load balancer")),
+        "{steps:?}"
+    );
+}
+
+/// Neither the Nodes' servers are there, nor what Services have: it is another project.
+#[tokio::test]
+async fn the_token_of_another_project_makes_and_removes_nothing() {
+    for is_empty in [true, false] {
+        let project = Project::default();
+        if !is_empty {
+            project.put("servers", server(77));
+            project.put(BALANCERS, json!({"uuid": uid(700), "name": "somebody's"}));
+        }
+        let cloud = project.start().await;
+        let balancers = balancers(&cloud);
+        let mut new = recorded(2, "");
+        std::sync::Arc::make_mut(&mut new.service).status.clear();
+        for demand in [recorded(1, &uid(5)), new] {
+            let ensured = ensure(&balancers, &demand, &Open::default()).await;
+            let Err(Setback::Cloud(error)) = &ensured else {
+                panic!("{ensured:?}")
+            };
+            assert!(error.to_string().contains("project"), "{error}");
+        }
+        let removed = remove(&balancers, &recorded(1, &uid(5))).await;
+        assert!(matches!(removed, Err(Setback::Cloud(_))), "{removed:?}");
+        assert_eq!(writes(&cloud), [""; 0]);
+    }
+}
+
+/// The servers are there: somebody has deleted it by hand.
+#[tokio::test]
+async fn what_was_deleted_by_hand_is_made_anew_where_the_servers_are_known() {
+    let (project, cloud) = project(1).await;
+    let balancers = balancers(&cloud);
+    let made = ensure(&balancers, &recorded(1, &uid(5)), &Open::default()).await;
+    assert!(matches!(made, Ok(Progress::Wait { .. })), "{made:?}");
+    assert_eq!(project.of(BALANCERS).len(), 1);
+}
+
+/// What has been served has pools; a listing without any is not believed by itself.
+#[tokio::test]
+async fn one_listing_without_pools_makes_none_anew() {
+    let (project, cloud) = project(1).await;
+    let uuid = made(&project, &balancers(&cloud), &demand(1, 1)).await;
+    let before = project.of(POOLS).len();
+    for kind in ["pools", "listeners", "health-monitors"] {
+        let next = balancers(&cloud);
+        let line = format!("GET /v1/load-balancers/{kind}");
+        project.fail_once(&line, Reply::json("[]"));
+        let mut demand = recorded(1, &uuid);
+        demand.cluster = Some("cluster".to_owned());
+        let lines = cloud.lines().len();
+        // An error or the truth, but no change.
+        let _ = ensure(&next, &demand, &Open::default()).await;
+        let changed: Vec<_> = since(&cloud, lines)
+            .into_iter()
+            .filter(|line| !line.starts_with("GET"))
+            .collect();
+        assert_eq!(changed, [""; 0], "{kind}");
+        assert_eq!(project.of(POOLS).len(), before);
+    }
+}

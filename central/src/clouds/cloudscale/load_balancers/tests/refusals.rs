@@ -1,0 +1,65 @@
+//! Members that the cloud refuses.
+
+use super::*;
+
+fn addresses(project: &Project, uuid: &str) -> Vec<String> {
+    let pools = project.of(POOLS).into_iter();
+    let own = pools.filter(|pool| pool["load_balancer"]["uuid"] == uuid);
+    let first = own.map(|pool| pool["uuid"].clone()).next().unwrap();
+    let members = project.of(&format!("{POOLS}/{}/members", first.as_str().unwrap()));
+    let text = |member: &Value| member["address"].as_str().unwrap().to_owned();
+    members.iter().map(text).collect()
+}
+
+fn among(numbers: &[usize]) -> Demand {
+    Demand {
+        nodes: numbers.iter().map(|number| node(*number)).collect(),
+        ..demand(1, 0)
+    }
+}
+
+/// Whoever leaves is taken out all the same, and the Service has its status.
+#[tokio::test]
+async fn one_refused_member_keeps_nobody_else_waiting() {
+    let (project, cloud) = project(3).await;
+    let balancers = balancers(&cloud);
+    let uuid = made(&project, &balancers, &demand(1, 1)).await;
+    project.refuse("POST", "10.0.0.2");
+    let end = ensure(&balancers, &among(&[2, 3]), &Open::default()).await;
+    let Ok(Progress::Provided(provided)) = end else {
+        panic!("{end:?}")
+    };
+    assert_eq!(addresses(&project, &uuid), ["10.0.0.3"]);
+    assert!(provided.again.is_some());
+    let notes: Vec<_> = provided.notices.iter().map(|n| n.note.as_str()).collect();
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(notes[0].contains("10.0.0.2:30080") && notes[0].contains("Not in this subnet"));
+}
+
+/// A pool is not emptied for the sake of those that the cloud does not take.
+#[tokio::test]
+async fn the_last_member_stays_if_those_that_follow_it_are_refused() {
+    let (project, cloud) = project(2).await;
+    let balancers = balancers(&cloud);
+    let uuid = made(&project, &balancers, &demand(1, 1)).await;
+    project.refuse("POST", "10.0.0.2");
+    let end = ensure(&balancers, &among(&[2]), &Open::default()).await;
+    assert!(matches!(end, Ok(Progress::Provided(_))), "{end:?}");
+    assert_eq!(addresses(&project, &uuid), ["10.0.0.1"]);
+}
+
+/// Private networks end at their zone.
+#[tokio::test]
+async fn a_server_of_another_zone_is_not_offered_as_a_member() {
+    let (project, cloud) = project(2).await;
+    project.set(&uid(902), "zone", json!({"slug": "lpg1"}));
+    let balancers = balancers(&cloud);
+    let uuid = made(&project, &balancers, &demand(1, 1)).await;
+    let end = ensure(&balancers, &among(&[1, 2]), &Open::default()).await;
+    assert!(matches!(end, Ok(Progress::Provided(_))), "{end:?}");
+    assert_eq!(addresses(&project, &uuid), ["10.0.0.1"]);
+    let prepared = balancers.prepare(&among(&[1, 2])).await.unwrap();
+    let notices = &prepared.shown().notices;
+    let is_told = |note: &str| note.contains("node-2") && note.contains("lpg1");
+    assert!(notices.iter().any(|n| is_told(&n.note)), "{notices:?}");
+}
