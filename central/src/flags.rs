@@ -340,7 +340,7 @@ fn read_services(reader: &mut Reader<'_>) -> ServiceFlags {
             "must be at least 1s, or 0 for never",
         );
     }
-    let flags = ServiceFlags {
+    ServiceFlags {
         concurrent_syncs: reader.parsed("concurrent-service-syncs", WHOLE_NUMBER),
         own_class: reader.text("load-balancer-class"),
         serves_classless: reader.bool("serve-classless-services"),
@@ -350,14 +350,7 @@ fn read_services(reader: &mut Reader<'_>) -> ServiceFlags {
         follows_endpoints: reader.bool("endpoint-aware-members"),
         settle_time: reader.duration("creation-settle-time"),
         take_over: TakeOver::of(reader.list("take-over-namespaces")),
-    };
-    if flags.own_class.is_none() && !flags.serves_classless {
-        reader.other_fault(
-            "--serve-classless-services=false without --load-balancer-class serves no Service; \
-             name a class, or leave the service controller out with --controllers=*,-service",
-        );
     }
-    flags
 }
 
 fn read_health_target(reader: &mut Reader<'_>) -> HealthTarget {

@@ -18,7 +18,7 @@ use mooring_common::program::{self, Threads};
 use prometheus_client::registry::Registry;
 
 use crate::clouds::load_balancers::{Demand, LoadBalancers, Setback, Shown};
-use crate::controllers::service::{ClusterView, Routing};
+use crate::controllers::service::{ClusterView, Routing, Server};
 use crate::flags::Surroundings;
 use crate::providers;
 use crate::service_view::ServiceView;
@@ -51,7 +51,7 @@ pub fn main(surroundings: Surroundings<'_>, arguments: Vec<String>) -> ExitCode 
 
 async fn run(flags: PlanFlags) -> anyhow::Result<()> {
     let opened = providers::open(&flags.common, &mut Registry::default()).await?;
-    if opened.load_balancers.is_none() && opened.phoenixnap.is_none() {
+    if opened.load_balancers.is_empty() && opened.phoenixnap.is_none() {
         bail!("{NO_LOAD_BALANCERS}");
     }
     let client = connect(&flags).await?;
@@ -60,31 +60,38 @@ async fn run(flags: PlanFlags) -> anyhow::Result<()> {
         .phoenixnap
         .as_ref()
         .is_some_and(|cloud| cloud.has_segment());
-    let Some(load_balancers) = opened.load_balancers else {
+    let clouds = opened.load_balancers;
+    if clouds.is_empty() {
         bail!("{NO_LOAD_BALANCERS}");
-    };
+    }
     let routing = Routing {
         own_class: flags.common.services.own_class.clone(),
         serves_classless: flags.common.services.serves_classless,
         l2_networks: opened.machines.is_some() || has_segment,
-        cloud: true,
+        clouds: clouds.iter().map(|cloud| cloud.provider()).collect(),
     };
-    let follows_endpoints =
-        flags.common.services.follows_endpoints && load_balancers.follows_endpoints();
+    let can_follow = clouds.iter().any(|cloud| cloud.follows_endpoints());
+    let follows_endpoints = flags.common.services.follows_endpoints && can_follow;
     let snapshot = Snapshot::take(client.clone(), follows_endpoints).await?;
     let chosen = services::choose(&flags, client, &snapshot, &routing).await?;
     let take_over = &flags.common.services.take_over;
-    let view = ClusterView::new(snapshot.nodes.clone(), snapshot.services.clone(), &routing);
     let mut all = Vec::new();
     for service in chosen {
+        let Some(load_balancers) = serving(&clouds, &routing, &service) else {
+            continue;
+        };
+        let provider = load_balancers.provider();
+        let (nodes, services) = (snapshot.nodes.clone(), snapshot.services.clone());
+        let view = ClusterView::new(nodes, services, &routing, provider);
+        let endpoints = snapshot.endpoints(&service);
         let demand = Demand {
             health: flags.common.services.health,
-            endpoints: snapshot.endpoints(&service),
+            endpoints: endpoints.filter(|_| load_balancers.follows_endpoints()),
             settle_time: flags.common.services.settle_time,
             may_take_over: take_over.permits(&service.key.namespace),
             ..view.demand(&service)
         };
-        let plan = plan(&*load_balancers, &demand, &routing).await;
+        let plan = plan(load_balancers, &demand, &routing).await;
         all.push(Planned { service, plan });
     }
     let text = if flags.as_json {
@@ -98,6 +105,20 @@ async fn run(flags: PlanFlags) -> anyhow::Result<()> {
         bail!("{refused} of {} Services cannot be planned for", all.len());
     }
     Ok(())
+}
+
+/// Who gives a Service its load balancer, or has given it one.
+fn serving<'a>(
+    clouds: &'a [Arc<dyn LoadBalancers>],
+    routing: &Routing,
+    service: &ServiceView,
+) -> Option<&'a dyn LoadBalancers> {
+    let Some(Server::Cloud(provider)) = routing.server(service) else {
+        return None;
+    };
+    let mut clouds = clouds.iter();
+    let found = clouds.find(|cloud| cloud.provider() == provider);
+    found.map(|cloud| &**cloud)
 }
 
 async fn connect(flags: &PlanFlags) -> anyhow::Result<Client> {
@@ -114,7 +135,7 @@ async fn plan(
     demand: &Demand,
     routing: &Routing,
 ) -> Result<Shown, String> {
-    let prepared = if routing.wants_of_cloud(&demand.service) {
+    let prepared = if routing.wanted_of(&demand.service) == Some(load_balancers.provider()) {
         load_balancers.prepare(demand).await
     } else {
         load_balancers.prepare_removal(demand).await

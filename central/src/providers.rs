@@ -22,13 +22,15 @@ pub struct Opened {
     pub clouds: Arc<Clouds>,
     /// The one whose machines a file describes, if it is among them.
     pub machines: Option<Arc<Cloudlycke>>,
-    /// The load balancers of the cloud that has any, unless they are made by
-    /// [`Opened::with_cluster`].
-    pub load_balancers: Option<Arc<dyn LoadBalancers>>,
+    /// The load balancers of those clouds that have any, in the order of `--cloud-provider`, but for those
+    /// that [`Opened::with_cluster`] makes.
+    pub load_balancers: Vec<Arc<dyn LoadBalancers>>,
     /// phoenixNAP, whose load balancers are made when the cluster can be asked.
     pub phoenixnap: Option<Arc<PhoenixNap>>,
     /// Linode, if its token is to be checked again and again.
     pub token_checked: Option<Arc<Linode>>,
+    /// The providers' names, in the order of `--cloud-provider`.
+    order: Vec<String>,
 }
 
 /// Opens them. The variables of all clouds are read before any is used, so that whatever is wrong
@@ -38,8 +40,12 @@ pub struct Opened {
 /// Whatever keeps one from being used, with what to do about it.
 pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Opened> {
     let names = flags.choice.providers.iter().map(ToString::to_string);
-    let providers = names.collect::<Vec<_>>().join(",");
-    tracing::info!(providers, because = flags.choice.because, "chosen");
+    let order: Vec<String> = names.collect();
+    tracing::info!(
+        providers = order.join(","),
+        because = flags.choice.because,
+        "chosen"
+    );
     let env = |variable: &str| std::env::var(variable).ok();
     let has_machines = flags.choice.providers.contains(&Provider::Cloudlycke);
     let mut faults = Vec::new();
@@ -70,7 +76,7 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
     let mut clouds: Vec<Arc<dyn Instances>> = Vec::new();
     let mut machines = None;
     let mut token_checked = None;
-    let mut load_balancers = None;
+    let mut load_balancers: Vec<Arc<dyn LoadBalancers>> = Vec::new();
     let mut bare_metal = None;
     let metrics = Metrics::register(registry);
     if let Some(config) = linode {
@@ -89,17 +95,11 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
         }
         let opened = Cloudscale::new(config, flags.limits.or(cloudscale::LIMITS), metrics.clone())?;
         let inventory = Arc::new(Inventory::new(opened.clone()));
-        load_balancers = Some(opened.load_balancers(inventory.clone()));
+        load_balancers.push(opened.load_balancers(inventory.clone()));
         clouds.push(inventory);
     }
     if let Some(config) = phoenixnap {
         let opened = PhoenixNap::new(config, flags.limits.or(phoenixnap::LIMITS), metrics)?;
-        if load_balancers.is_some() && opened.has_load_balancers() {
-            bail!(
-                "cloudscale and phoenixnap both have load balancers, and a cluster can have those of \
-                 one only; leave PNAP_LOAD_BALANCER empty"
-            );
-        }
         opened.check().await?;
         clouds.push(Arc::new(Inventory::new(opened.clone())));
         bare_metal = Some(opened);
@@ -115,6 +115,7 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
         load_balancers,
         phoenixnap: bare_metal,
         token_checked,
+        order,
     })
 }
 
@@ -125,8 +126,13 @@ impl Opened {
     pub fn with_cluster(mut self, client: &Client, identity: &str) -> Self {
         if let Some(phoenixnap) = &self.phoenixnap {
             let made = phoenixnap.load_balancers(client.clone(), identity);
-            self.load_balancers = self.load_balancers.or(made);
+            self.load_balancers.extend(made);
         }
+        let place = |cloud: &Arc<dyn LoadBalancers>| {
+            let mut order = self.order.iter();
+            order.position(|name| name == cloud.provider())
+        };
+        self.load_balancers.sort_by_key(place);
         self
     }
 

@@ -15,6 +15,7 @@ use prometheus_client::registry::Registry;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::clouds::load_balancers::LoadBalancers;
 use crate::clouds::{ForeignPool, Instances as _, cloudlycke};
 use crate::controllers::{
     Context, address_pool, heartbeat_secret, node_init, node_lifecycle, service,
@@ -150,10 +151,10 @@ impl Program {
     fn follows(&self) -> Follows {
         let serves = self.flags.controllers.service;
         let networks = serves && self.has_networks();
-        let load_balancers = self.opened.load_balancers.as_ref().filter(|_| serves);
-        let can_follow = load_balancers.is_some_and(|cloud| cloud.follows_endpoints());
+        let clouds = self.opened.load_balancers.iter().filter(|_| serves);
+        let can_follow = clouds.clone().any(|cloud| cloud.follows_endpoints());
         Follows {
-            services: networks || load_balancers.is_some(),
+            services: networks || clouds.count() > 0,
             networks,
             endpoints: can_follow && self.flags.services.follows_endpoints,
         }
@@ -239,7 +240,7 @@ impl Program {
             ));
         }
         if self.follows().services {
-            self.control_services(&mut controllers, &context, metrics.services);
+            self.control_services(&mut controllers, &context, &metrics.services);
         } else if chosen.service {
             tracing::info!(
                 "this version has no load balancers of these clouds, Services are left alone"
@@ -264,7 +265,7 @@ impl Program {
         &self,
         controllers: &mut JoinSet<()>,
         context: &Context,
-        metrics: service::Metrics,
+        metrics: &service::Metrics,
     ) {
         let watched = &self.watched;
         let flags = &self.flags.services;
@@ -279,16 +280,17 @@ impl Program {
                 changed: Box::new(move || queue.add(address_pool::AllNetworks)),
             }
         });
-        let load_balancers = self.opened.load_balancers.clone();
         let endpoints = self.follows().endpoints;
         if flags.follows_endpoints && !endpoints {
             tracing::warn!(
-                "--endpoint-aware-members has no effect: this cloud cannot stop sending traffic to a \
+                "--endpoint-aware-members has no effect: no cloud here can stop sending traffic to a \
                  member without cutting connections"
             );
         }
-        let cloud = load_balancers.map(|load_balancers| service::Cloud {
-            load_balancers,
+        let cloud = |load_balancers: &Arc<dyn LoadBalancers>| service::Cloud {
+            endpoints: (endpoints && load_balancers.follows_endpoints())
+                .then(|| watched.endpoint_changes.clone()),
+            load_balancers: load_balancers.clone(),
             options: service::Options {
                 resync: flags.resync_period,
                 delete_orphans: flags.delete_orphans,
@@ -297,9 +299,9 @@ impl Program {
                 settle_time: flags.settle_time,
             },
             node_changes: watched.node_changes.clone(),
-            endpoints: endpoints.then(|| watched.endpoint_changes.clone()),
-            metrics,
-        });
+            metrics: metrics.clone(),
+        };
+        let clouds = self.opened.load_balancers.iter().map(cloud).collect();
         let work = service::Work {
             concurrency: flags.concurrent_syncs,
             services: watched.services.clone(),
@@ -308,7 +310,7 @@ impl Program {
             serves_classless: flags.serves_classless,
         };
         let stop = self.stop.clone();
-        controllers.spawn(service::run(context.clone(), work, l2, cloud, stop));
+        controllers.spawn(service::run(context.clone(), work, l2, clouds, stop));
     }
 
     fn control_networks(

@@ -375,6 +375,10 @@ pub mod reasons {
     pub const UNSUPPORTED_FIELD: &str = "UnsupportedField";
 }
 
+/// What the `spec.loadBalancerClass` begins with by which a Service names its cloud; the provider's name
+/// follows: `mooring.dev/cloudscale`. Written by people, read by central.
+pub const CLASS_PREFIX: &str = "mooring.dev/";
+
 /// Admission policies of the chart. The node daemon makes sure at its start that they refuse it what
 /// is not its own.
 pub mod policies {

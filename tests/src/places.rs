@@ -74,7 +74,8 @@ impl Place {
             .and_then(|spec| spec.validations.as_mut())
             .into_iter()
             .flatten();
-        let rule = all.find(|rule| rule.expression == "!has(object.spec.loadBalancerClass)");
+        let by_class = "!has(object.spec.loadBalancerClass)";
+        let rule = all.find(|rule| rule.expression.ends_with(by_class));
         if let Some(rule) = rule {
             rule.expression += &format!(" || object.spec.loadBalancerClass == '{class}'");
             let params = PostParams::default();

@@ -463,6 +463,9 @@ pub trait LoadBalancers: Send + Sync {
         false
     }
 
+    /// Whether a Service says anything by which it may have something in this cloud, whoever gave it that.
+    fn may_have(&self, service: &ServiceView) -> bool;
+
     /// What of a Service's own fields goes with its load balancer, and goes last.
     fn leavings(&self, _service: &ServiceView) -> Leavings {
         Leavings::default()

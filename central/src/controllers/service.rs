@@ -14,6 +14,7 @@ mod routing;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures::future::join_all;
 use mooring_common::engine::Outcome;
 use mooring_common::k8s::{Cache, ObjectKey};
 use mooring_common::work_queue::{Backoff, WorkQueue, work};
@@ -71,7 +72,7 @@ struct Controller {
     l2: Option<L2Services>,
     /// Whether the L2Networks are known.
     l2_ready: AtomicBool,
-    cloud: Option<CloudServices>,
+    clouds: Vec<CloudServices>,
 }
 
 /// Runs until cancelled, and then until what is under way has come to its end.
@@ -79,7 +80,7 @@ pub async fn run(
     context: Context,
     to_do: Work,
     l2: Option<L2>,
-    cloud: Option<Cloud>,
+    clouds: Vec<Cloud>,
     cancel: CancellationToken,
 ) {
     let (services, queue) = (to_do.services, to_do.queue);
@@ -87,7 +88,7 @@ pub async fn run(
         own_class: to_do.own_class,
         serves_classless: to_do.serves_classless,
         l2_networks: l2.is_some(),
-        cloud: cloud.is_some(),
+        clouds: clouds.iter().map(Cloud::provider).collect(),
     };
     let machines = context.instances.changes();
     let given = || (services.clone(), queue.clone(), routing.clone());
@@ -95,33 +96,31 @@ pub async fn run(
         let (services, queue, _) = given();
         L2Services::new(context.clone(), services, queue, l2)
     });
-    let cloud = cloud.map(|cloud| {
+    let clouds = clouds.into_iter().map(|cloud| {
         let (services, queue, routing) = given();
         CloudServices::new(context.clone(), services, queue, routing, cloud)
     });
+    let clouds: Vec<_> = clouds.collect();
     let controller = Arc::new(Controller {
         services,
         queue: queue.clone(),
         routing,
         l2,
         l2_ready: AtomicBool::new(false),
-        cloud,
+        clouds,
     });
     let synced = cancel.run_until_cancelled(controller.services.synced());
     if synced.await.is_none() {
         return;
     }
-    if let Some(cloud) = &controller.cloud {
+    for cloud in &controller.clouds {
         cloud.expect_first_passes();
     }
     for (key, _) in controller.services.all() {
         queue.add(key);
     }
-    let followed = async {
-        if let Some(cloud) = &controller.cloud {
-            cloud.follow(machines).await;
-        }
-    };
+    let clouds = controller.clouds.iter();
+    let followed = join_all(clouds.map(|cloud| cloud.follow(machines.clone())));
     let passes = work("service", queue, to_do.concurrency, cancel.clone(), {
         let controller = controller.clone();
         move |key| {
@@ -149,28 +148,31 @@ impl Controller {
     #[tracing::instrument(name = "service", skip_all, fields(service = %key))]
     async fn pass(&self, key: &ObjectKey) -> Outcome<Failure> {
         let Some(service) = self.services.get(key) else {
-            if let Some(cloud) = &self.cloud {
+            for cloud in &self.clouds {
                 cloud.gone(key);
             }
             return self.by_l2(key).await;
         };
         match self.routing.server(&service) {
-            Some(Server::Cloud) => {
+            Some(Server::Cloud(provider)) => {
                 if let Some(l2) = self.ready_l2() {
                     l2.let_go(key);
                 }
-                self.by_cloud(service).await
+                match self.hand_over(&service, Some(provider)).await {
+                    Some(unfinished) => unfinished,
+                    None => self.by_cloud(provider, service).await,
+                }
             }
-            Some(Server::L2Networks) => match self.hand_over(&service).await {
+            Some(Server::L2Networks) => match self.hand_over(&service, None).await {
                 Some(unfinished) => unfinished,
                 None => self.by_l2(key).await,
             },
             // What another has given it is not given out.
             None if service.class.is_some() => {
-                self.by_cloud(service).await;
+                self.by_none(&service).await;
                 self.by_l2(key).await
             }
-            None => self.by_cloud(service).await,
+            None => self.by_none(&service).await,
         }
     }
 
@@ -181,16 +183,41 @@ impl Controller {
         }
     }
 
-    async fn by_cloud(&self, service: Arc<ServiceView>) -> Outcome<Failure> {
-        match &self.cloud {
+    async fn by_cloud(
+        &self,
+        provider: &'static str,
+        service: Arc<ServiceView>,
+    ) -> Outcome<Failure> {
+        let mut clouds = self.clouds.iter();
+        match clouds.find(|cloud| cloud.provider() == provider) {
             Some(cloud) => cloud.pass(service).await,
-            None => Outcome::NotOurs("no cloud of ours has load balancers".to_owned()),
+            None => Outcome::NotOurs(format!("{provider} has no load balancers")),
         }
     }
 
-    /// What it has in a cloud goes before an L2Network serves it.
-    async fn hand_over(&self, service: &Arc<ServiceView>) -> Option<Outcome<Failure>> {
-        self.cloud.as_ref()?.hand_over(service).await
+    /// It is another's: each cloud takes note of that.
+    async fn by_none(&self, service: &Arc<ServiceView>) -> Outcome<Failure> {
+        let mut last = Outcome::NotOurs("no cloud of ours has load balancers".to_owned());
+        for cloud in &self.clouds {
+            last = cloud.pass(service.clone()).await;
+        }
+        last
+    }
+
+    /// What it has in other clouds than that of `provider` goes before it is served.
+    async fn hand_over(
+        &self,
+        service: &Arc<ServiceView>,
+        provider: Option<&str>,
+    ) -> Option<Outcome<Failure>> {
+        for cloud in &self.clouds {
+            if Some(cloud.provider()) != provider
+                && let Some(unfinished) = cloud.hand_over(service).await
+            {
+                return Some(unfinished);
+            }
+        }
+        None
     }
 
     fn ready_l2(&self) -> Option<&L2Services> {

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::flags::PlanFlags;
 use crate::clouds::load_balancers::Endpoints;
-use crate::controllers::service::{EndpointChanges, Routing, SliceView};
+use crate::controllers::service::{EndpointChanges, Routing, Server, SliceView};
 use crate::service_view::ServiceView;
 
 /// Where `kubectl apply` keeps what it has applied.
@@ -120,7 +120,8 @@ pub(super) async fn choose(
 }
 
 fn is_planned_for(service: &ServiceView, routing: &Routing) -> bool {
-    routing.wants_of_cloud(service) || routing.leaves_to_cloud(service)
+    let is_served = matches!(routing.server(service), Some(Server::Cloud(_)));
+    is_served && (routing.wanted_of(service).is_some() || service.has_finalizer())
 }
 
 /// The Services of a manifest, others left out.

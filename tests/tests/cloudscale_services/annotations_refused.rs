@@ -1,6 +1,7 @@
 //! Annotations that cannot be understood: one Event that says all of it, and nothing is changed.
 
 use futures::future::join_all;
+use mooring_common::names::reasons;
 use mooring_tests::wait::eventually;
 
 use crate::key;
@@ -10,7 +11,6 @@ use crate::stage::{AFTER_RETRIES, SOON, Stage, assert_none, ingress};
 const WRONG: &[(&str, &str)] = &[
     ("health-monitor-delay-s", "a"),
     ("health-monitor-delay-s", ""),
-    ("health-monitor-delay-s", "0"),
     ("health-monitor-delay-s", "-1"),
     ("health-monitor-timeout-s", "1.5"),
     ("health-monitor-timeout-s", " 5"),
@@ -44,7 +44,6 @@ const WRONG: &[(&str, &str)] = &[
     ("ip-mode", "proxy"),
     ("name", ""),
     ("node-selector", "invalid===syntax"),
-    ("uuid", "no-uuid-at-all"),
 ];
 
 async fn is_refused(stage: &Stage, index: usize, (end, value): (&str, &str)) {
@@ -75,6 +74,32 @@ async fn whatever_is_wrong_is_told_and_changes_nothing_and_hinders_no_deletion()
     let all = WRONG.iter().enumerate();
     join_all(all.map(|(index, wrong)| is_refused(&stage, index, *wrong))).await;
     assert!(central.process.is_running());
+    stage.leave().await;
+}
+
+/// The Go controller takes them, and so does Mooring; the cloud itself would refuse them.
+#[tokio::test]
+async fn zero_and_a_uuid_that_is_none_are_told_and_hinder_nothing() {
+    let stage = Stage::enter().await;
+    let _central = stage.central().await;
+    let questionable = [
+        ("health-monitor-timeout-s", "0"),
+        ("health-monitor-up-threshold", "0"),
+        ("timeout-client-data-ms", "0"),
+        ("uuid", "abc"),
+    ];
+    let service = stage.service("web");
+    let service = questionable.iter().fold(service, |service, (end, value)| {
+        service.annotation(&key(end), value)
+    });
+    stage.make(service).await;
+    stage.provided("web").await;
+    for (end, _) in questionable {
+        stage
+            .told("web", reasons::QUESTIONABLE_ANNOTATION, &key(end))
+            .await;
+    }
+    assert_ne!(stage.uuid("web").await, "abc");
     stage.leave().await;
 }
 

@@ -139,7 +139,8 @@ async fn every_private_address_of_a_node_is_a_member() {
     stage.leave().await;
 }
 
-/// Nodes in several zones: the Service has to say where it wants its load balancer.
+/// Nodes in several zones: the Service has to say where it wants its load balancer, which those of the
+/// other zones do not serve.
 #[tokio::test]
 async fn nodes_in_two_zones_are_no_guess() {
     let stage = Stage::enter().await;
@@ -153,7 +154,11 @@ async fn nodes_in_two_zones_are_no_guess() {
     assert!(stage.balancer(&service).is_none());
     stage.annotate("web", &key("zone"), Some("lpg1")).await;
     stage.provided("web").await;
-    stage.serves("web", &[1, 2]).await;
+    // Private networks end at their zone.
+    stage.serves("web", &[2]).await;
+    stage
+        .told("web", reasons::NO_MEMBER_ADDRESS, "n1 (rma1)")
+        .await;
     stage.leave().await;
 }
 

@@ -1,6 +1,8 @@
 //! One cluster with machines of Linode, of cloudscale.ch and of a file: no cloud touches another's
 //! Nodes.
 
+mod services;
+
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Node;

@@ -324,6 +324,10 @@ impl LoadBalancers for Balancers {
         true
     }
 
+    fn may_have(&self, service: &ServiceView) -> bool {
+        service.annotation(keys::UUID).is_some() || service.creation_asked.is_some()
+    }
+
     async fn prepare(&self, demand: &Demand) -> Result<Box<dyn Prepared>, Setback> {
         let prepared = Ensurance::prepare(self.shared.clone(), demand).await?;
         Ok(Box::new(prepared))

@@ -172,6 +172,10 @@ impl LoadBalancers for IpBlocks {
         Ok(Box::new(prepared))
     }
 
+    fn may_have(&self, service: &ServiceView) -> bool {
+        removal::may_have(service)
+    }
+
     fn leavings(&self, service: &ServiceView) -> Leavings {
         removal::leavings(service)
     }

@@ -82,6 +82,14 @@ pub struct Cloud {
     pub metrics: Metrics,
 }
 
+impl Cloud {
+    /// Whose load balancers they are.
+    #[must_use]
+    pub fn provider(&self) -> &'static str {
+        self.load_balancers.provider()
+    }
+}
+
 /// After how long is looked again at a Service that has just changed, unless its change is told
 /// before.
 const SOON: Duration = Duration::from_secs(1);
@@ -130,6 +138,22 @@ impl CloudServices {
             orphans: Orphans::default(),
             views: Views::default(),
         }
+    }
+
+    /// Whose load balancers they are.
+    pub(super) fn provider(&self) -> &'static str {
+        self.cloud.provider()
+    }
+
+    /// Whether it is this cloud that is to give a Service a load balancer.
+    fn is_wanted(&self, service: &ServiceView) -> bool {
+        self.routing.wanted_of(service) == Some(self.provider())
+    }
+
+    /// Whether something in this cloud may be a Service's.
+    fn may_hold(&self, service: &ServiceView) -> bool {
+        let may_have = || service.has_finalizer() && self.cloud.may_have(service);
+        self.memories.may_hold(service).unwrap_or_else(may_have)
     }
 
     /// From now on, all Services are looked at. Before each has been, nothing is an orphan.
@@ -189,7 +213,7 @@ impl CloudServices {
         if !is_ours || self.memories.is_foreign(service) {
             return Outcome::NotOurs("its loadBalancerClass is another's".to_owned());
         }
-        if self.routing.wants_of_cloud(service) {
+        if self.is_wanted(service) {
             self.provide(service.clone()).await
         } else if service.has_finalizer() {
             self.remove(service.clone()).await
@@ -201,10 +225,13 @@ impl CloudServices {
     /// The Service is another's to serve from now on, or was all the time. What it has here goes.
     pub(super) async fn hand_over(&self, service: &Arc<ServiceView>) -> Option<Outcome<Failure>> {
         self.orphans.passed(&service.key);
-        if !self.memories.may_hold(service) {
+        if !self.may_hold(service) {
             return None;
         }
-        self.take_back(service).await.err()
+        match self.take_back(service).await {
+            Ok(_) => self.strip(service).await,
+            Err(unfinished) => Some(unfinished),
+        }
     }
 
     /// The Service is gone.
@@ -222,11 +249,12 @@ impl CloudServices {
         }
     }
 
-    /// All Services that a cloud serves, or has to clean up after.
+    /// All Services that this cloud serves, or may have to clean up after.
     fn served(&self) -> Vec<ObjectKey> {
         let all = self.cluster.services().into_iter();
         let served = all.filter(|service| {
-            self.routing.wants_of_cloud(service) || self.routing.leaves_to_cloud(service)
+            let may_leave = self.routing.may_leave_something(service, self.provider());
+            self.is_wanted(service) || may_leave && self.may_hold(service)
         });
         served.map(|service| service.key.clone()).collect()
     }
@@ -245,7 +273,9 @@ impl CloudServices {
     }
 
     fn demand(&self, service: &Arc<ServiceView>) -> Demand {
-        let view = self.views.now(&*self.cluster, &self.routing);
+        let view = self
+            .views
+            .now(&*self.cluster, &self.routing, self.provider());
         // Elsewhere, Nodes without endpoints forward to others.
         let endpoints = self.endpoints.as_ref().filter(|_| service.is_local);
         Demand {

@@ -1,5 +1,7 @@
 //! Which Services are ours, and who provides what they ask for.
 
+use mooring_common::names::CLASS_PREFIX;
+
 use crate::service_view::ServiceView;
 
 /// Who provides a Service's load balancer.
@@ -7,8 +9,8 @@ use crate::service_view::ServiceView;
 pub enum Server {
     /// It gets addresses of an L2Network.
     L2Networks,
-    /// It gets a load balancer of a cloud.
-    Cloud,
+    /// It gets a load balancer of the cloud of this provider.
+    Cloud(&'static str),
 }
 
 /// What the flags say about it.
@@ -20,8 +22,8 @@ pub struct Routing {
     pub serves_classless: bool,
     /// Whether there are L2Networks.
     pub l2_networks: bool,
-    /// Whether a cloud has load balancers.
-    pub cloud: bool,
+    /// The providers whose clouds have load balancers. The first serves Services that name none.
+    pub clouds: Vec<&'static str>,
 }
 
 impl Routing {
@@ -30,36 +32,49 @@ impl Routing {
     pub fn is_ours(&self, service: &ServiceView) -> bool {
         match &service.class {
             None => self.serves_classless,
-            class @ Some(_) => *class == self.own_class,
+            class @ Some(name) => *class == self.own_class || self.named(name).is_some(),
         }
     }
 
+    /// The provider that a class names: `mooring.dev/cloudscale`.
+    fn named(&self, class: &str) -> Option<&'static str> {
+        let name = class.strip_prefix(CLASS_PREFIX)?;
+        self.clouds.iter().copied().find(|cloud| *cloud == name)
+    }
+
     /// Who provides it; `None`: somebody else. With a cloud, a Service comes to an L2Network by its
-    /// annotations; one that names our class is the cloud's.
+    /// annotations; one that names a class of ours is the cloud's.
     #[must_use]
     pub fn server(&self, service: &ServiceView) -> Option<Server> {
         if !self.is_ours(service) {
             return None;
         }
+        let class = service.class.as_deref();
+        let named = class.and_then(|class| self.named(class));
         let has = service.allocated_network.is_some() && service.public_network.is_none();
         let asks = service.network_request.is_some() || has;
-        if self.cloud && (!self.l2_networks || !asks || service.class.is_some()) {
-            return Some(Server::Cloud);
+        match named.or_else(|| self.clouds.first().copied()) {
+            Some(cloud) if !self.l2_networks || !asks || class.is_some() => {
+                Some(Server::Cloud(cloud))
+            }
+            _ => self.l2_networks.then_some(Server::L2Networks),
         }
-        self.l2_networks.then_some(Server::L2Networks)
     }
 
-    /// Whether a cloud is to give it a load balancer.
+    /// Whether a cloud is to give it a load balancer, and which.
     #[must_use]
-    pub fn wants_of_cloud(&self, service: &ServiceView) -> bool {
+    pub fn wanted_of(&self, service: &ServiceView) -> Option<&'static str> {
         let wants = service.is_load_balancer && !service.deleting;
-        wants && self.server(service) == Some(Server::Cloud)
+        match self.server(service).filter(|_| wants)? {
+            Server::Cloud(cloud) => Some(cloud),
+            Server::L2Networks => None,
+        }
     }
 
-    /// Whether a cloud may have to clean up after it.
+    /// Whether a cloud may have to clean up after it that is not to give it a load balancer.
     #[must_use]
-    pub fn leaves_to_cloud(&self, service: &ServiceView) -> bool {
-        !self.wants_of_cloud(service) && service.has_finalizer() && self.is_ours(service)
+    pub fn may_leave_something(&self, service: &ServiceView, cloud: &str) -> bool {
+        self.wanted_of(service) != Some(cloud) && service.has_finalizer() && self.is_ours(service)
     }
 }
 
@@ -68,12 +83,16 @@ mod tests {
     use super::*;
     use crate::service_view::tests::service;
 
-    const BOTH: Routing = Routing {
-        own_class: None,
-        serves_classless: true,
-        l2_networks: true,
-        cloud: true,
-    };
+    const CLOUD: Server = Server::Cloud("one");
+
+    fn both() -> Routing {
+        Routing {
+            own_class: None,
+            serves_classless: true,
+            l2_networks: true,
+            clouds: vec!["one", "two"],
+        }
+    }
 
     fn of_class(class: &str) -> ServiceView {
         ServiceView {
@@ -95,34 +114,49 @@ mod tests {
             allocated_network: Some("lan".to_owned()),
             ..service()
         };
-        assert_eq!(BOTH.server(&service()), Some(Server::Cloud));
-        assert_eq!(BOTH.server(&asking()), Some(Server::L2Networks));
-        assert_eq!(BOTH.server(&recorded), Some(Server::L2Networks));
+        assert_eq!(both().server(&service()), Some(CLOUD));
+        assert_eq!(both().server(&asking()), Some(Server::L2Networks));
+        assert_eq!(both().server(&recorded), Some(Server::L2Networks));
         let l2 = Routing {
-            cloud: false,
-            ..BOTH
+            clouds: Vec::new(),
+            ..both()
         };
         assert_eq!(l2.server(&service()), Some(Server::L2Networks));
         let cloud = Routing {
             l2_networks: false,
-            ..BOTH
+            ..both()
         };
-        assert_eq!(cloud.server(&asking()), Some(Server::Cloud));
+        assert_eq!(cloud.server(&asking()), Some(CLOUD));
     }
 
     #[test]
     fn sv_40_ns_14_only_the_classes_that_the_flags_name_are_ours() {
-        assert_eq!(BOTH.server(&of_class("example.com/x")), None);
+        assert_eq!(both().server(&of_class("example.com/x")), None);
         let named = Routing {
             own_class: Some("example.com/x".to_owned()),
             serves_classless: false,
-            ..BOTH
+            ..both()
         };
-        assert_eq!(
-            named.server(&of_class("example.com/x")),
-            Some(Server::Cloud)
-        );
+        assert_eq!(named.server(&of_class("example.com/x")), Some(CLOUD));
         assert_eq!(named.server(&of_class("example.com/y")), None);
         assert_eq!(named.server(&service()), None);
+    }
+
+    #[test]
+    fn a_class_names_the_cloud_and_the_first_has_those_that_name_none() {
+        let of = |class: &str| both().server(&of_class(class));
+        assert_eq!(of("mooring.dev/two"), Some(Server::Cloud("two")));
+        assert_eq!(of("mooring.dev/one"), Some(CLOUD));
+        assert_eq!(of("mooring.dev/three"), None);
+        assert_eq!(both().server(&service()), Some(CLOUD));
+        let named_alone = Routing {
+            serves_classless: false,
+            ..both()
+        };
+        assert_eq!(
+            named_alone.server(&of_class("mooring.dev/two")),
+            Some(Server::Cloud("two"))
+        );
+        assert_eq!(named_alone.server(&service()), None);
     }
 }

@@ -51,14 +51,14 @@ pub(super) struct Options {
 pub(super) struct MonitorOptions {
     /// How they ask.
     pub(super) kind: String,
-    /// Seconds between two questions.
-    pub(super) delay_s: u32,
+    /// Seconds between two questions. `None`, here and below: whatever the cloud has.
+    pub(super) delay_s: Option<u32>,
     /// Seconds that an answer may take.
-    pub(super) timeout_s: u32,
+    pub(super) timeout_s: Option<u32>,
     /// Good answers in a row that make a member healthy.
-    pub(super) up_threshold: u32,
+    pub(super) up_threshold: Option<u32>,
     /// Bad ones that make it unhealthy.
-    pub(super) down_threshold: u32,
+    pub(super) down_threshold: Option<u32>,
     /// How they speak HTTP, if the Service says it.
     pub(super) http: Option<HttpSpec>,
 }
@@ -75,12 +75,12 @@ pub(super) struct ListenerOptions {
     pub(super) protocol: String,
     /// Who may connect, in canonical form, in order; none: everybody.
     pub(super) allowed_cidrs: Vec<String>,
-    /// Milliseconds that a client may be silent.
-    pub(super) timeout_client_data_ms: u32,
+    /// Milliseconds that a client may be silent. `None`, here and below: whatever the cloud has.
+    pub(super) timeout_client_data_ms: Option<u32>,
     /// Milliseconds that connecting to a member may take.
-    pub(super) timeout_member_connect_ms: u32,
+    pub(super) timeout_member_connect_ms: Option<u32>,
     /// Milliseconds that a member may be silent.
-    pub(super) timeout_member_data_ms: u32,
+    pub(super) timeout_member_data_ms: Option<u32>,
 }
 
 /// A port of the Service that a load balancer can serve.

@@ -230,10 +230,10 @@ fn monitor_of_daemon(options: &Options, check: &HealthCheck) -> MonitorSpec {
 fn monitor_with(asked: &MonitorOptions, kind: &str, http: Option<HttpSpec>) -> MonitorSpec {
     MonitorSpec {
         kind: kind.to_owned(),
-        delay_s: Some(asked.delay_s),
-        timeout_s: Some(asked.timeout_s),
-        up_threshold: Some(asked.up_threshold),
-        down_threshold: Some(asked.down_threshold),
+        delay_s: asked.delay_s,
+        timeout_s: asked.timeout_s,
+        up_threshold: asked.up_threshold,
+        down_threshold: asked.down_threshold,
         http,
     }
 }
@@ -260,9 +260,9 @@ fn listener(options: &Options, port: &Port) -> ListenerSpec {
         protocol,
         port: port.port,
         allowed_cidrs: asked.allowed_cidrs.clone(),
-        timeout_client_data_ms: Some(asked.timeout_client_data_ms),
-        timeout_member_connect_ms: Some(asked.timeout_member_connect_ms),
-        timeout_member_data_ms: Some(asked.timeout_member_data_ms),
+        timeout_client_data_ms: asked.timeout_client_data_ms,
+        timeout_member_connect_ms: asked.timeout_member_connect_ms,
+        timeout_member_data_ms: asked.timeout_member_data_ms,
     }
 }
 

@@ -120,6 +120,14 @@ fn no_network(_: Setback) -> Result<(), Setback> {
     Ok(())
 }
 
+/// Whether a Service says by our record that it has an address of a block: an L2Network's is recorded
+/// together with that network, and with no public one.
+pub(super) fn may_have(service: &ServiceView) -> bool {
+    let of_l2_network = service.allocated_network.is_some();
+    let is_recorded = service.allocated_addresses.is_some() && !of_l2_network;
+    service.public_network.is_some() || is_recorded
+}
+
 /// What of a Service's own fields goes with its address.
 pub(super) fn leavings(service: &ServiceView) -> Leavings {
     let ours = [

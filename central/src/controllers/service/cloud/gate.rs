@@ -67,7 +67,7 @@ impl<'a> PassGate<'a> {
     /// Whether the Service, as it is now, is still to have what this pass makes.
     fn still_holds(&self, now: Option<&ServiceView>) -> bool {
         let now = now.filter(|now| now.uid == self.service.uid);
-        let wanted = now.filter(|now| self.services.routing.wants_of_cloud(now));
+        let wanted = now.filter(|now| self.services.is_wanted(now));
         match self.aim {
             Aim::Remove => wanted.is_none(),
             Aim::Provide | Aim::FollowNodes => {

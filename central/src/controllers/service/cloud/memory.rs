@@ -242,13 +242,14 @@ impl Memories {
         self.lock().by_uid.insert(service.uid.clone(), removed);
     }
 
-    /// Whether something in the cloud may be its: this process, or one before it, has provided it.
-    pub(super) fn may_hold(&self, service: &ServiceView) -> bool {
+    /// Whether something in the cloud may be its. `None`: this process has not provided it, one before
+    /// may have.
+    pub(super) fn may_hold(&self, service: &ServiceView) -> Option<bool> {
         let state = self.lock();
         match state.by_uid.get(&service.uid) {
-            Some(memory) if memory.elsewhere => false,
-            Some(memory) if memory.begun.is_some() || memory.ensured.is_some() => true,
-            _ => service.has_finalizer() && !service.annotations.is_empty(),
+            Some(memory) if memory.elsewhere => Some(false),
+            Some(memory) if memory.begun.is_some() || memory.ensured.is_some() => Some(true),
+            _ => None,
         }
     }
 

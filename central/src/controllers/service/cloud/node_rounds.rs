@@ -58,9 +58,10 @@ impl NodeChanges {
     /// Begins a round whenever it is time, for as long as the future is polled.
     pub(super) async fn rounds(&self, begin: impl Fn()) {
         let mut changes = self.count.subscribe();
+        let mut last: Option<Instant> = None;
         while changes.changed().await.is_ok() {
             let first = Instant::now();
-            let another = self.last_round().is_some_and(|at| first - at < SHORTLY);
+            let another = last.is_some_and(|at| first - at < SHORTLY);
             let quiet = if another { QUIET_AFTER_ANOTHER } else { QUIET };
             loop {
                 let until = (Instant::now() + quiet).min(first + LONGEST);
@@ -71,8 +72,8 @@ impl NodeChanges {
                 }
             }
             changes.borrow_and_update();
-            let begun = Some(Instant::now());
-            *self.round.lock().unwrap_or_else(PoisonError::into_inner) = begun;
+            last = Some(Instant::now());
+            *self.round.lock().unwrap_or_else(PoisonError::into_inner) = last;
             begin();
         }
     }

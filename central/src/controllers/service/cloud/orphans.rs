@@ -5,6 +5,7 @@
 //! was so twice, [`APART`] apart.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -34,6 +35,8 @@ pub(super) struct Orphans {
     /// Services that have not been looked at since this process leads: before, nobody is an orphan.
     unseen: Mutex<HashSet<ObjectKey>>,
     known: Mutex<HashMap<String, Known>>,
+    /// How many there were last.
+    count: AtomicI64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -129,7 +132,9 @@ impl CloudServices {
             }
         };
         let count = i64::try_from(orphans.len()).unwrap_or(i64::MAX);
-        self.metrics.orphans.set(count);
+        let before = self.orphans.count.swap(count, Ordering::Relaxed);
+        // Those of all clouds are counted together.
+        self.metrics.orphans.inc_by(count - before);
         let mut again = None;
         for found in self.orphans.found(orphans) {
             if found.is_news {

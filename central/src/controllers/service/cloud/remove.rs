@@ -8,9 +8,9 @@ use tokio::time::Instant;
 
 use super::gate::{Aim, PassGate};
 use super::setback::{Attempt, Cause};
-use super::status::{address, release};
+use super::status::{address, release, strip};
 use super::{CloudServices, SOON};
-use crate::clouds::load_balancers::Progress;
+use crate::clouds::load_balancers::{Leavings, Progress};
 use crate::controllers::service::Failure;
 use crate::service_view::ServiceView;
 
@@ -56,14 +56,43 @@ impl CloudServices {
     /// What it says of its load balancer goes last, and our finalizer with it.
     async fn release(&self, service: &Arc<ServiceView>) -> Result<(), Failure> {
         let leavings = self.cloud.leavings(service);
-        let mut service = service.clone();
-        if leavings.load_balancer_ip {
-            let operations = address(&service, None);
-            service = Arc::new(self.cluster.patch_itself(&service.key, operations).await?);
-        }
+        let service = self.without_address(service, &leavings).await?;
         let operations = release(&service, &leavings.annotations);
         self.cluster.patch(&service.key, operations).await?;
         Ok(())
+    }
+
+    /// What it says of its load balancer goes, and another gives it one. When to go on, if anything went.
+    pub(super) async fn strip(&self, service: &Arc<ServiceView>) -> Option<Outcome<Failure>> {
+        let leavings = self.cloud.leavings(service);
+        if leavings == Leavings::default() {
+            return None;
+        }
+        let stripped = async {
+            let service = self.without_address(service, &leavings).await?;
+            let operations = strip(&service, &leavings.annotations);
+            self.cluster.patch(&service.key, operations).await
+        };
+        match stripped.await {
+            Ok(_) | Err(Failure::Gone) => Some(Outcome::RetryAfter(SOON)),
+            Err(error) => {
+                let attempt = Attempt::to_remove();
+                Some(self.set_back(service, error.into(), &attempt).await)
+            }
+        }
+    }
+
+    async fn without_address(
+        &self,
+        service: &Arc<ServiceView>,
+        leavings: &Leavings,
+    ) -> Result<Arc<ServiceView>, Failure> {
+        if !leavings.load_balancer_ip {
+            return Ok(service.clone());
+        }
+        let operations = address(service, None);
+        let patched = self.cluster.patch_itself(&service.key, operations).await?;
+        Ok(Arc::new(patched))
     }
 
     /// Removes what it has in the cloud. What is not through says when to go on.

@@ -95,6 +95,13 @@ pub(super) fn release(service: &ServiceView, annotations: &[&str]) -> Vec<Value>
     operations
 }
 
+/// Takes off these annotations, which tell of what is no more.
+pub(super) fn strip(service: &ServiceView, annotations: &[&str]) -> Vec<Value> {
+    let paths = annotations.iter().map(|key| annotation_path(key));
+    let removals = paths.map(|path| json!({"op": "remove", "path": path}));
+    std::iter::once(guard(service)).chain(removals).collect()
+}
+
 /// What is to be patched so that these annotations stand on the Service.
 pub(super) fn note(service: &ServiceView, annotations: &[(&'static str, String)]) -> Vec<Value> {
     let mut operations = vec![guard(service)];

@@ -101,7 +101,7 @@ fn restarted(cluster: &Arc<FakeCluster>, cloud: &FakeCloud, options: Options) ->
         own_class: None,
         serves_classless: true,
         l2_networks: true,
-        cloud: true,
+        clouds: vec!["fake"],
     };
     let cloud = Cloud {
         load_balancers: Arc::new(cloud.clone()),

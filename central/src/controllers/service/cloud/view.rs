@@ -32,16 +32,17 @@ struct ServicesView {
 }
 
 impl ClusterView {
-    /// Of a cluster with these Nodes and Services.
+    /// Of a cluster with these Nodes and Services, for the cloud of this provider.
     #[must_use]
     pub fn new(
         nodes: Vec<Arc<NodeView>>,
         services: Vec<Arc<ServiceView>>,
         routing: &Routing,
+        provider: &str,
     ) -> Self {
         Self {
             nodes: carriers(nodes),
-            services: ServicesView::new(services, routing),
+            services: ServicesView::new(services, routing, provider),
         }
     }
 
@@ -69,11 +70,11 @@ fn carriers(mut nodes: Vec<Arc<NodeView>>) -> Arc<[Arc<NodeView>]> {
 }
 
 impl ServicesView {
-    fn new(mut services: Vec<Arc<ServiceView>>, routing: &Routing) -> Self {
+    fn new(mut services: Vec<Arc<ServiceView>>, routing: &Routing, provider: &str) -> Self {
         let mut all = services.iter();
         let cluster = all.find(|service| service.key == cluster_service());
         let cluster = cluster.map(|service| service.uid.clone());
-        services.retain(|service| routing.wants_of_cloud(service));
+        services.retain(|service| routing.wanted_of(service) == Some(provider));
         services.sort_by(|a, b| a.key.cmp(&b.key));
         Self {
             wanting: services.into(),
@@ -90,9 +91,14 @@ pub(super) struct Views {
 }
 
 impl Views {
-    pub(super) fn now(&self, cluster: &dyn Cluster, routing: &Routing) -> ClusterView {
+    pub(super) fn now(
+        &self,
+        cluster: &dyn Cluster,
+        routing: &Routing,
+        provider: &str,
+    ) -> ClusterView {
         let changes = cluster.changes();
-        let services = || ServicesView::new(cluster.services(), routing);
+        let services = || ServicesView::new(cluster.services(), routing, provider);
         ClusterView {
             nodes: self
                 .nodes

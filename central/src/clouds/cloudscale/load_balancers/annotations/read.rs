@@ -185,24 +185,25 @@ impl<'a> Reader<'a> {
         default
     }
 
-    fn number(&mut self, key: &str, default: u32, max: u32) -> u32 {
+    /// `None`: whatever the cloud has.
+    fn number(&mut self, key: &str, default: u32, max: u32) -> Option<u32> {
         let Some(text) = self.value(key) else {
-            return default;
+            return Some(default);
         };
         match text.parse::<u32>() {
             Ok(0) => {
                 let what = format!(
-                    "is sent to the cloud as it is, which may refuse it; write a number from 1 to {max}, \
+                    "says nothing, and the cloud's own value is kept; write a number from 1 to {max}, \
                      like {default}"
                 );
                 self.question(key, text, &what);
-                0
+                None
             }
-            Ok(number) if number <= max => number,
+            Ok(number) if number <= max => Some(number),
             _ => {
                 let remedy = format!("is no number from 1 to {max}; write one, like {default}");
                 self.fault_in(key, text, remedy);
-                default
+                Some(default)
             }
         }
     }

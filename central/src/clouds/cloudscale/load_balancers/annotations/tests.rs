@@ -54,18 +54,18 @@ fn the_defaults_are_those_of_the_go_controller() {
             pool_protocol: "tcp".to_owned(),
             monitor: MonitorOptions {
                 kind: "tcp".to_owned(),
-                delay_s: 2,
-                timeout_s: 1,
-                up_threshold: 2,
-                down_threshold: 3,
+                delay_s: Some(2),
+                timeout_s: Some(1),
+                up_threshold: Some(2),
+                down_threshold: Some(3),
                 http: None,
             },
             listener: ListenerOptions {
                 protocol: "tcp".to_owned(),
                 allowed_cidrs: Vec::new(),
-                timeout_client_data_ms: 50_000,
-                timeout_member_connect_ms: 5_000,
-                timeout_member_data_ms: 50_000,
+                timeout_client_data_ms: Some(50_000),
+                timeout_member_connect_ms: Some(5_000),
+                timeout_member_data_ms: Some(50_000),
             },
             allowed_subnets: BTreeSet::new(),
             node_selector: Selector::default(),
@@ -136,7 +136,10 @@ fn each_annotation_is_taken_up() {
         monitor.up_threshold,
         monitor.down_threshold,
     ];
-    assert_eq!((monitor.kind, numbers), (own("https"), [3, 2, 4, 5]));
+    assert_eq!(
+        (monitor.kind, numbers),
+        (own("https"), [3, 2, 4, 5].map(Some))
+    );
     let http = HttpSpec {
         host: Some(own("example.com")),
         expected_codes: vec![own("200-204")],
@@ -145,9 +148,9 @@ fn each_annotation_is_taken_up() {
     assert_eq!(monitor.http, Some(http));
     let listener = options.listener;
     assert_eq!(listener.allowed_cidrs, ["10.0.0.0/8"]);
-    assert_eq!(listener.timeout_client_data_ms, 1);
-    assert_eq!(listener.timeout_member_connect_ms, 2);
-    assert_eq!(listener.timeout_member_data_ms, 3);
+    assert_eq!(listener.timeout_client_data_ms, Some(1));
+    assert_eq!(listener.timeout_member_connect_ms, Some(2));
+    assert_eq!(listener.timeout_member_data_ms, Some(3));
     assert!(options.allowed_subnets.contains(uuid));
     assert_eq!(options.node_selector.to_string(), "env=prod");
 }
@@ -273,7 +276,7 @@ fn what_the_go_controller_takes_is_taken_and_told() {
         assert!(notes.len() == 1 && is_told(&notes[0]), "{key}: {notes:?}");
     }
     let options = read(keys::MONITOR_UP_THRESHOLD, "0").unwrap();
-    assert_eq!(options.monitor.up_threshold, 0);
+    assert_eq!(options.monitor.up_threshold, None);
     assert_eq!(read(keys::UUID, "abc").unwrap().uuid, None);
 }
 

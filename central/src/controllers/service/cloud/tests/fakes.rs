@@ -378,6 +378,10 @@ impl LoadBalancers for FakeCloud {
         self.plan(demand, None)
     }
 
+    fn may_have(&self, service: &ServiceView) -> bool {
+        !service.annotations.is_empty()
+    }
+
     fn forget(&self, service_uid: &str) {
         let mut state = self.state.lock().unwrap();
         state.forgotten.push(service_uid.to_owned());
