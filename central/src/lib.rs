@@ -15,6 +15,7 @@ pub mod cloud_api;
 pub mod clouds;
 pub mod controllers;
 pub mod election;
+pub mod engine;
 pub mod flags;
 pub mod inventory;
 pub mod namespace_view;

@@ -18,7 +18,6 @@ use crate::cloud_api::{Client, CloudError, ErrorKind, Limits, Metrics};
 use crate::inventory::Inventory;
 use api::servers::{self, Server};
 pub use config::Config;
-use load_balancers::Balancers;
 
 /// The provider's name, and the scheme of its IDs.
 pub const NAME: &str = "cloudscale";
@@ -52,7 +51,7 @@ impl Cloudscale {
     /// The project's load balancers; `inventory`: its machines.
     #[must_use]
     pub fn load_balancers(self: &Arc<Self>, inventory: Arc<Inventory>) -> Arc<dyn LoadBalancers> {
-        Arc::new(Balancers::new(self.clone(), inventory))
+        load_balancers::of_project(self.clone(), inventory)
     }
 }
 

@@ -1,11 +1,14 @@
 //! Load balancers, without their parts.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
+use mooring_common::names::cloudscale_tags as tags;
 use serde::Deserialize;
 
 use super::{Reference, Slug};
 use crate::cloud_api::{Request, lenient};
+use crate::engine::provider::Listed;
 
 /// One load balancer. Only its UUID is needed.
 #[derive(Clone, Debug, Deserialize)]
@@ -46,14 +49,39 @@ pub(crate) struct VipAddress {
 }
 
 impl Balancer {
-    /// The value of a tag.
-    pub(crate) fn tag(&self, key: &str) -> Option<&str> {
+    fn tag(&self, key: &str) -> Option<&str> {
         self.tags.as_ref()?.get(key).map(String::as_str)
     }
+}
 
-    /// Its name, which is never empty in the cloud.
-    pub(crate) fn name(&self) -> &str {
+impl Listed for Balancer {
+    fn id(&self) -> &str {
+        &self.uuid
+    }
+
+    fn name(&self) -> &str {
         self.name.as_deref().unwrap_or_default()
+    }
+
+    fn owner(&self) -> Option<&str> {
+        self.tag(tags::SERVICE_UID)
+    }
+
+    fn cluster(&self) -> Option<&str> {
+        self.tag(tags::CLUSTER)
+    }
+
+    fn created(&self) -> Option<&str> {
+        self.created_at.as_deref()
+    }
+
+    fn addresses(&self) -> Vec<IpAddr> {
+        let vips = self.vip_addresses.iter().flatten();
+        vips.filter_map(|vip| vip.address.parse().ok()).collect()
+    }
+
+    fn is_changing(&self) -> bool {
+        self.status.as_deref() == Some("changing")
     }
 }
 

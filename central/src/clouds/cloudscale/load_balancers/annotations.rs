@@ -5,8 +5,8 @@ mod read;
 use std::collections::BTreeSet;
 
 use super::model::{HttpSpec, VipRequest};
-use super::selector::Selector;
 use crate::clouds::load_balancers::{InvalidField, Notice};
+use crate::engine::selector::Selector;
 use crate::service_view::ServiceView;
 
 /// All that is asked for, defaults filled in.

@@ -7,8 +7,9 @@ use super::super::api::Reference;
 use super::floating_ips::canonical_text;
 use super::listings::Parts;
 use super::model::{HttpSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec};
-use super::networks::{canonical_address, canonical_uuid};
 use super::observed::{Balancer, Listener, Member, Monitor, Observed, Pool, Vip};
+use crate::engine::canonical::{canonical_address, canonical_uuid};
+use crate::engine::provider::Listed as _;
 
 /// What something lacks that it cannot be understood without.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,7 +26,7 @@ pub(super) fn balancer(listed: &api::balancers::Balancer) -> Balancer {
     Balancer {
         uuid: listed.uuid.clone(),
         name: listed.name().to_owned(),
-        is_changing: listed.status.as_deref() == Some("changing"),
+        is_changing: listed.is_changing(),
         zone: listed.zone.as_ref().map(|zone| zone.slug.clone()),
         flavor: listed.flavor.as_ref().map(|flavor| flavor.slug.clone()),
         vips: vips

@@ -2,7 +2,7 @@
 
 mod notices;
 
-pub(super) use notices::{notices, some_of};
+pub(super) use notices::notices;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,31 +12,11 @@ use mooring_common::node_view::NodeView;
 
 use super::annotations::{MonitorOptions, Options, Port};
 use super::model::{HttpSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, Tags, VipRequest};
-use super::networks::{canonical_network, canonical_uuid};
 use crate::clouds::Attachment;
 use crate::clouds::load_balancers::{Demand, HealthCheck};
+use crate::engine::canonical::{canonical_network, canonical_uuid};
+use crate::engine::members::{MachineOf, Members};
 use crate::service_view::ServiceView;
-
-/// The machines of the Nodes that are selected.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Machines {
-    /// Those that are known, in the order of their Nodes.
-    pub(super) found: Vec<MachineOf>,
-    /// Whether nothing can be missing: every selected Node's machine is here, or certainly none of
-    /// this cloud's.
-    pub(super) are_complete: bool,
-}
-
-/// What is known of a Node's machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct MachineOf {
-    /// The Node's name.
-    pub(super) node: String,
-    /// The zone's slug, if the cloud says it.
-    pub(super) zone: Option<String>,
-    /// Its addresses in private networks, in the cloud's order.
-    pub(super) attachments: Vec<Attachment>,
-}
 
 /// A load balancer as it is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,8 +66,8 @@ pub(super) fn selected(nodes: &[Arc<NodeView>], options: &Options) -> Vec<Arc<No
     chosen.cloned().collect()
 }
 
-/// The load balancer that a Service is to have. `machines`: those of the [`selected`] Nodes.
-pub(super) fn desired(demand: &Demand, options: &Options, machines: &Machines) -> Desired {
+/// The load balancer that a Service is to have. `machines`: those of the selected Nodes.
+pub(super) fn desired(demand: &Demand, options: &Options, machines: &Members) -> Desired {
     let service = &demand.service;
     let check = demand.health.check(service);
     let check = check.filter(|_| is_asked_by_http(service, options));
@@ -140,7 +120,7 @@ fn is_asked_by_http(service: &ServiceView, options: &Options) -> bool {
 fn pool(
     service: &ServiceView,
     options: &Options,
-    machines: &Machines,
+    machines: &Members,
     (port, check): (&Port, Option<&HealthCheck>),
 ) -> DesiredPool {
     DesiredPool {
@@ -173,7 +153,7 @@ fn pool_name(port: &Port) -> String {
 fn members(
     service: &ServiceView,
     options: &Options,
-    machines: &Machines,
+    machines: &Members,
     (port, check): (&Port, Option<&HealthCheck>),
 ) -> Vec<MemberSpec> {
     let health_port = service.health_check_node_port.filter(|_| service.is_local);

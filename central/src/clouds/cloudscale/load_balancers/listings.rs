@@ -1,46 +1,31 @@
-//! Complete listings of a project, each made once for all who need it.
-//!
-//! ```text
-//!   Service A ─┐
-//!   Service B ─┼─ "begun at … or later" ──► at hand? ── yes ──► it
-//!   Service C ─┘                               │ no
-//!                            one request for all who wait ──► the cloud
-//! ```
+//! Complete listings of the parts of a project's load balancers.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-use serde::de::DeserializeOwned;
-use tokio::sync::OwnedMutexGuard;
-use tokio::time::{Instant, sleep_until};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use tokio::time::Instant;
 
-use super::super::Cloudscale;
-use super::super::api::balancers::{self, Balancer};
+use super::super::api::balancers::Balancer;
 use super::super::api::floating_ips::{self, FloatingIp};
 use super::super::api::parts::{self, Listener, Member, Monitor, Pool};
+use super::super::{Cloudscale, NAME};
+use super::assembly;
+use super::observed::Observed;
 use crate::cloud_api::{CloudError, ErrorKind, Request};
+use crate::engine::listing::{Listing, Listings};
 
-/// How far apart two listings of one kind begin at least.
-pub(super) const GAP: Duration = Duration::from_secs(1);
+/// How many lists of members are asked for at once.
+const MEMBER_LISTS: usize = 4;
 
-/// A complete listing.
+/// The listings of each kind of part.
 #[derive(Debug)]
-pub(super) struct Listing<T> {
-    /// When it was asked for: it shows nothing older.
-    pub(super) begun: Instant,
-    /// What there is, in the API's order.
-    pub(super) all: Vec<T>,
-}
-
-/// The listings of each kind.
-#[derive(Debug)]
-pub(super) struct Listings {
+pub(super) struct PartListings {
     cloud: Arc<Cloudscale>,
-    balancers: Kind<Balancer>,
-    pools: Kind<Pool>,
-    listeners: Kind<Listener>,
-    monitors: Kind<Monitor>,
-    floating_ips: Kind<FloatingIp>,
+    pools: Listings<Pool>,
+    listeners: Listings<Listener>,
+    monitors: Listings<Monitor>,
+    floating_ips: Listings<FloatingIp>,
 }
 
 /// The parts of all load balancers, but for members.
@@ -53,50 +38,77 @@ pub(super) struct Parts {
 
 impl Parts {
     /// Nothing of them is older.
-    pub(super) fn begun(&self) -> Instant {
+    fn begun(&self) -> Instant {
         let pools = self.pools.begun.min(self.listeners.begun);
         pools.min(self.monitors.begun).min(self.floating_ips.begun)
     }
 }
 
-impl Listings {
+impl PartListings {
     pub(super) fn new(cloud: Arc<Cloudscale>) -> Self {
         Self {
+            pools: of(&cloud, parts::pools),
+            listeners: of(&cloud, parts::listeners),
+            monitors: of(&cloud, parts::monitors),
+            floating_ips: of(&cloud, floating_ips::all),
             cloud,
-            balancers: Kind::new(balancers::all),
-            pools: Kind::new(parts::pools),
-            listeners: Kind::new(parts::listeners),
-            monitors: Kind::new(parts::monitors),
-            floating_ips: Kind::new(floating_ips::all),
         }
     }
 
-    /// All load balancers, as they were at `since` or later.
+    /// All floating IPs, as they were at `since` or later.
     ///
     /// # Errors
-    /// [`CloudError`], here and below, unless there is a complete listing.
-    pub(super) async fn balancers(
-        &self,
-        since: Instant,
-    ) -> Result<Arc<Listing<Balancer>>, CloudError> {
-        self.balancers.get(&self.cloud, since).await
-    }
-
-    /// All floating IPs.
+    /// [`CloudError`], here and below, unless the answers are complete.
     pub(super) async fn floating_ips(
         &self,
         since: Instant,
     ) -> Result<Arc<Listing<FloatingIp>>, CloudError> {
-        self.floating_ips.get(&self.cloud, since).await
+        self.floating_ips.get(since).await
     }
 
-    /// All pools, listeners, health monitors and floating IPs.
-    pub(super) async fn parts(&self, since: Instant) -> Result<Parts, CloudError> {
+    /// A load balancer with all its parts, and since when that holds.
+    pub(super) async fn observe(
+        &self,
+        balancer: &Balancer,
+        since: Instant,
+    ) -> Result<(Observed, Instant), CloudError> {
+        let parts = self.parts(since).await?;
+        let pools = assembly::pools_of(&balancer.uuid, &parts);
+        let members: HashMap<_, _> = stream::iter(pools)
+            .map(|pool| async move {
+                let members = self.members(&pool).await?;
+                Ok::<_, CloudError>((pool, members))
+            })
+            .buffer_unordered(MEMBER_LISTS)
+            .try_collect()
+            .await?;
+        let observed = assembly::observed(balancer, &parts, members)
+            .map_err(|lacking| CloudError::new(NAME, ErrorKind::Malformed, lacking.to_string()))?;
+        Ok((observed, parts.begun()))
+    }
+
+    /// The UUIDs of those members of these pools that serve: they are enabled, and the health monitor
+    /// says so, or there is none.
+    pub(super) async fn serving(&self, pools: &[String]) -> Result<HashSet<String>, CloudError> {
+        let mut serving = HashSet::new();
+        for pool in pools {
+            let members = self.members(pool).await?.into_iter();
+            let served = members.filter(|member| {
+                let status = member.monitor_status.as_deref();
+                let is_well = status.is_none_or(|status| ["up", "no_monitor"].contains(&status));
+                member.enabled.unwrap_or(true) && is_well
+            });
+            serving.extend(served.map(|member| member.uuid));
+        }
+        Ok(serving)
+    }
+
+    async fn parts(&self, since: Instant) -> Result<Parts, CloudError> {
         let (pools, listeners, monitors, floating_ips) = tokio::try_join!(
-            self.pools.get(&self.cloud, since),
-            self.listeners.get(&self.cloud, since),
-            self.monitors.get(&self.cloud, since),
-            self.floating_ips.get(&self.cloud, since),
+            self.pools.get(since),
+            self.listeners.get(since),
+            self.monitors.get(since),
+            self.floating_ips.get(since),
         )?;
         Ok(Parts {
             pools,
@@ -106,127 +118,18 @@ impl Listings {
         })
     }
 
-    /// The members of a pool.
-    pub(super) async fn members(&self, pool: &str) -> Result<Vec<Member>, CloudError> {
+    async fn members(&self, pool: &str) -> Result<Vec<Member>, CloudError> {
         self.cloud.client.fetch(&parts::members(pool)).await
     }
 }
 
-/// The listings of one kind.
-struct Kind<T> {
-    request: fn() -> Request,
-    shared: Arc<Shared<T>>,
-}
-
-/// Without what is listed: it may be long.
-impl<T> std::fmt::Debug for Kind<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Kind").finish_non_exhaustive()
-    }
-}
-
-struct Shared<T> {
-    last: Mutex<Last<T>>,
-    /// Held while a listing is made.
-    turn: Arc<tokio::sync::Mutex<()>>,
-}
-
-/// How the last attempts went.
-struct Last<T> {
-    listed: Option<Arc<Listing<T>>>,
-    failed: Option<CloudError>,
-    /// When the last one of them began.
-    begun: Option<Instant>,
-}
-
-impl<T: DeserializeOwned + Send + Sync + 'static> Kind<T> {
-    fn new(request: fn() -> Request) -> Self {
-        let last = Last {
-            listed: None,
-            failed: None,
-            begun: None,
-        };
-        Self {
-            request,
-            shared: Arc::new(Shared {
-                last: Mutex::new(last),
-                turn: Arc::default(),
-            }),
-        }
-    }
-
-    async fn get(
-        &self,
-        cloud: &Arc<Cloudscale>,
-        since: Instant,
-    ) -> Result<Arc<Listing<T>>, CloudError> {
-        if let Some(listing) = self.shared.at_hand(since) {
-            return Ok(listing);
-        }
-        let asked = Instant::now();
-        let turn = self.shared.turn.clone().lock_owned().await;
-        if let Some(listing) = self.shared.at_hand(since) {
-            return Ok(listing);
-        }
-        if let Some(error) = self.shared.failed_since(asked) {
-            return Err(error);
-        }
-        // On its own, so that it goes on if whoever asked for it gives up.
-        let listing = self
-            .shared
-            .clone()
-            .list(cloud.clone(), (self.request)(), turn);
-        match tokio::spawn(listing).await {
-            Ok(listed) => listed,
-            Err(panic) => {
-                let what = format!("a listing has panicked: {panic}");
-                Err(CloudError::new(
-                    super::super::NAME,
-                    ErrorKind::Malformed,
-                    what,
-                ))
-            }
-        }
-    }
-}
-
-impl<T: DeserializeOwned + Send + Sync + 'static> Shared<T> {
-    fn last(&self) -> MutexGuard<'_, Last<T>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn at_hand(&self, since: Instant) -> Option<Arc<Listing<T>>> {
-        let listed = self.last().listed.clone();
-        listed.filter(|listing| listing.begun >= since)
-    }
-
-    /// How the last attempt failed, if it began after somebody had asked.
-    fn failed_since(&self, asked: Instant) -> Option<CloudError> {
-        let last = self.last();
-        let is_later = last.begun.is_some_and(|begun| begun >= asked);
-        last.failed.clone().filter(|_| is_later)
-    }
-
-    async fn list(
-        self: Arc<Self>,
-        cloud: Arc<Cloudscale>,
-        request: Request,
-        _turn: OwnedMutexGuard<()>,
-    ) -> Result<Arc<Listing<T>>, CloudError> {
-        let last = self.last().begun;
-        if let Some(begun) = last {
-            sleep_until(begun + GAP).await;
-        }
-        let begun = Instant::now();
-        self.last().begun = Some(begun);
-        let listed: Result<Vec<T>, CloudError> = cloud.client.fetch(&request).await;
-        let mut last = self.last();
-        last.failed = listed.as_ref().err().cloned();
-        let listing = Arc::new(Listing {
-            begun,
-            all: listed?,
-        });
-        last.listed = Some(listing.clone());
-        Ok(listing)
-    }
+fn of<T>(cloud: &Arc<Cloudscale>, request: fn() -> Request) -> Listings<T>
+where
+    T: serde::de::DeserializeOwned + Send + Sync + 'static,
+{
+    let cloud = cloud.clone();
+    Listings::new(NAME, move || {
+        let cloud = cloud.clone();
+        async move { cloud.client.fetch(&request()).await }
+    })
 }

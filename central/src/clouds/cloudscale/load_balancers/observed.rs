@@ -2,8 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use mooring_common::engine::Impact;
+use mooring_common::names::cloudscale_tags as tags;
+
+use super::super::api;
+use super::assembly;
 use super::model::{HttpSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, Tags, VipRequest};
 use super::step::{ListenerChange, MonitorChange, PoolRef, Step};
+use crate::engine::provider;
 
 /// A load balancer with all its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,19 +95,6 @@ pub(super) struct Listener {
 }
 
 impl Observed {
-    /// Whether something is missing that a load balancer needs to serve.
-    pub(super) fn lacks_parts(&self) -> bool {
-        let is_whole = |pool: &Pool| {
-            let parts = [
-                pool.members.is_empty(),
-                pool.monitors.is_empty(),
-                pool.listeners.is_empty(),
-            ];
-            parts == [false; 3]
-        };
-        self.pools.is_empty() || !self.pools.iter().all(is_whole)
-    }
-
     /// What there is once a [`Step::CreateBalancer`] is taken: `uuid` is the new load balancer's.
     /// `None`: it is another step.
     pub(super) fn made(step: &Step, uuid: &str) -> Option<Self> {
@@ -140,7 +133,7 @@ impl Observed {
     /// [`PoolRef::Planned`].
     ///
     /// Nothing is left to take up of the load balancer's own creation ([`Self::made`]) and deletion.
-    pub(super) fn take(&mut self, step: &Step, created: &str, planned: &mut Vec<String>) {
+    pub(super) fn take_up(&mut self, step: &Step, created: &str, planned: &mut Vec<String>) {
         match step {
             Step::CreateBalancer { .. } | Step::DeleteBalancer { .. } => {}
             Step::RenameBalancer { name, .. } => self.balancer.name.clone_from(name),
@@ -190,6 +183,116 @@ impl Observed {
     fn pool(&mut self, pool: &PoolRef, planned: &[String]) -> Option<&mut Pool> {
         let uuid = pool.uuid(planned)?;
         self.pools.iter_mut().find(|pool| pool.uuid == uuid)
+    }
+}
+
+impl provider::Observed for Observed {
+    type Listed = api::balancers::Balancer;
+    type Step = Step;
+
+    fn id(&self) -> &str {
+        &self.balancer.uuid
+    }
+
+    fn name(&self) -> &str {
+        &self.balancer.name
+    }
+
+    fn owner(&self) -> Option<&str> {
+        let owner = self.balancer.tags.get(tags::SERVICE_UID);
+        owner.map(String::as_str)
+    }
+
+    fn is_changing(&self) -> bool {
+        self.balancer.is_changing
+    }
+
+    fn changes(&mut self) {
+        self.balancer.is_changing = true;
+    }
+
+    fn refresh(&mut self, listed: &Self::Listed) {
+        self.balancer = assembly::balancer(listed);
+    }
+
+    fn is_unused(&self) -> bool {
+        self.pools.is_empty() && self.loose_listeners.is_empty() && self.floating_ips.is_empty()
+    }
+
+    fn lacks_parts(&self) -> bool {
+        let is_whole = |pool: &Pool| {
+            let parts = [
+                pool.members.is_empty(),
+                pool.monitors.is_empty(),
+                pool.listeners.is_empty(),
+            ];
+            parts == [false; 3]
+        };
+        self.pools.is_empty() || !self.pools.iter().all(is_whole)
+    }
+
+    fn targets(&self) -> Vec<(&str, u16)> {
+        let members = self.pools.iter().flat_map(|pool| &pool.members);
+        members.map(|member| member.spec.target()).collect()
+    }
+
+    fn cost(&self) -> usize {
+        self.pools.len()
+    }
+
+    fn exclusives(&self) -> &BTreeSet<String> {
+        &self.floating_ips
+    }
+
+    fn loses(&mut self, network: &str) {
+        self.floating_ips.remove(network);
+    }
+
+    fn created(step: &Step, id: &str) -> Option<Self> {
+        Self::made(step, id)
+    }
+
+    fn take(&mut self, step: &Step, made: &str, planned: &mut Vec<String>) {
+        self.take_up(step, made, planned);
+    }
+
+    fn serves_after(&self, step: &Step, pools: &BTreeSet<String>) -> bool {
+        let going = match step {
+            Step::DeleteMember { uuid, .. } | Step::SwitchMember { uuid, .. } => Some(uuid),
+            _ => None,
+        };
+        let is_served = |pool: &Pool| {
+            let mut members = pool.members.iter();
+            members.any(|member| member.spec.enabled && Some(&member.uuid) != going)
+        };
+        let mut pools = pools.iter();
+        pools.all(|uuid| {
+            self.pools
+                .iter()
+                .any(|pool| pool.uuid == *uuid && is_served(pool))
+        })
+    }
+
+    fn emptying(&self, step: &Step) -> Vec<Step> {
+        let Step::DeletePool { uuid, .. } = step else {
+            return Vec::new();
+        };
+        let known = || PoolRef::Known(uuid.clone());
+        let mut steps = Vec::new();
+        for pool in self.pools.iter().filter(|pool| pool.uuid == *uuid) {
+            steps.extend(pool.members.iter().map(|member| Step::DeleteMember {
+                pool: known(),
+                uuid: member.uuid.clone(),
+                member: member.spec.clone(),
+                impact: Impact::None,
+            }));
+            steps.extend(pool.monitors.iter().map(|monitor| Step::DeleteMonitor {
+                pool: known(),
+                uuid: monitor.uuid.clone(),
+                kind: monitor.spec.kind.clone(),
+            }));
+        }
+        steps
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) fn request(step: &Step, balancer: &str, planned: &[String]) -> Option
             let path = balancers::path(balancer);
             patch("tag_load_balancer", path, json!({"tags": tags}))
         }
-        Step::DeleteBalancer { uuid, .. } => delete_balancer(uuid),
+        Step::DeleteBalancer { uuid, .. } => delete("delete_load_balancer", balancers::path(uuid)),
         Step::CreatePool(spec) => post(
             "create_pool",
             parts::POOLS.to_owned(),
@@ -98,11 +98,6 @@ pub(super) fn request(step: &Step, balancer: &str, planned: &[String]) -> Option
             )
         }
     })
-}
-
-/// Takes a load balancer away with all its parts.
-pub(super) fn delete_balancer(uuid: &str) -> Request {
-    delete("delete_load_balancer", balancers::path(uuid))
 }
 
 fn post(operation: &'static str, path: String, body: Value) -> Request {

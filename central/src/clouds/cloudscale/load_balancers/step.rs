@@ -7,6 +7,8 @@ use std::fmt;
 
 use mooring_common::engine::{self, Impact};
 
+use crate::engine::provider::{self, Effect};
+
 use super::model::{ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, Tags, VipRequest};
 
 /// A pool that a step is about.
@@ -138,6 +140,51 @@ impl engine::Step for Step {
             // Whatever it leads to now loses it.
             Self::AssignFloatingIp { .. } => Impact::Brief,
             _ => Impact::None,
+        }
+    }
+}
+
+impl provider::Step for Step {
+    fn effect(&self, planned: &[String]) -> Effect {
+        match self {
+            Self::CreateBalancer { .. } => Effect::CreateBalancer,
+            Self::DeleteBalancer { uuid, name } => {
+                Effect::DeleteBalancer(uuid.clone(), name.clone())
+            }
+            Self::CreateMember { pool, member } => {
+                let pool = pool.uuid(planned).map(ToOwned::to_owned);
+                Effect::CreateMember(pool, member.name.clone())
+            }
+            Self::CreatePool(_) | Self::CreateMonitor { .. } | Self::CreateListener { .. } => {
+                Effect::Create
+            }
+            Self::RenameBalancer { .. }
+            | Self::TagBalancer { .. }
+            | Self::RenamePool { .. }
+            | Self::PatchMonitor { .. }
+            | Self::PatchListener { .. }
+            | Self::SwitchMember { enabled: true, .. } => Effect::Change,
+            Self::SwitchMember { enabled: false, .. } => Effect::Withdraw,
+            Self::DeletePool { .. } => Effect::DeletePool,
+            Self::DeleteMember { .. }
+            | Self::DeleteMonitor { .. }
+            | Self::DeleteListener { .. } => Effect::Delete,
+            Self::AssignFloatingIp { network } => Effect::Assign(network.clone()),
+        }
+    }
+
+    fn puts_back(&self, before: &Self) -> bool {
+        matches!(
+            (before, self),
+            (Self::DeleteListener { .. }, Self::CreateListener { .. })
+                | (Self::DeleteMember { .. }, Self::CreateMember { .. })
+        )
+    }
+
+    fn delete_balancer(id: &str, name: &str) -> Self {
+        Self::DeleteBalancer {
+            uuid: id.to_owned(),
+            name: name.to_owned(),
         }
     }
 }

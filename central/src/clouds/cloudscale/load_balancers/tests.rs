@@ -14,7 +14,7 @@ use super::*;
 use crate::cloud_api::testing::{Cloud, Reply, connection, metrics};
 use crate::cloud_api::{ErrorKind, Limits};
 use crate::clouds::cloudscale::Config;
-use crate::clouds::load_balancers::{HealthTarget, Others, Stop};
+use crate::clouds::load_balancers::{Gate, HealthTarget, Others, Progress, Stop};
 use crate::service_view::ServiceView;
 use project::Project;
 

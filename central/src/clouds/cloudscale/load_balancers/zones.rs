@@ -5,15 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mooring_common::names::reasons;
 
-use super::desired::{Desired, Machines, some_of};
+use super::desired::Desired;
 use super::observed::Observed;
 use crate::clouds::load_balancers::Notice;
+use crate::engine::members::{Members, some_of};
 
 /// Leaves out the members that are wanted in another zone, unless they are there already. Gives what a
 /// person should know about that.
 pub(super) fn keep(
     desired: &mut Desired,
-    machines: &Machines,
+    machines: &Members,
     observed: Option<&Observed>,
 ) -> Option<Notice> {
     let actual = observed.and_then(|observed| observed.balancer.zone.as_ref());

@@ -8,11 +8,9 @@ use serde::de::DeserializeOwned;
 
 use super::{ListenerOptions, MonitorOptions, Options, Port};
 use crate::clouds::cloudscale::load_balancers::model::{HttpSpec, VipRequest};
-use crate::clouds::cloudscale::load_balancers::networks::{
-    canonical_address, canonical_network, canonical_uuid,
-};
-use crate::clouds::cloudscale::load_balancers::selector::Selector;
 use crate::clouds::load_balancers::{InvalidField, Notice};
+use crate::engine::canonical::{canonical_address, canonical_network, canonical_uuid};
+use crate::engine::selector::Selector;
 use crate::service_view::{ServicePort, ServiceView};
 
 /// The longest that a value is cited.

@@ -5,11 +5,9 @@ use mooring_common::names::reasons;
 
 use super::super::annotations::Options;
 use super::super::observed::Observed;
-use super::{Desired, Machines, reachable, selected};
+use super::{Desired, reachable, selected};
 use crate::clouds::load_balancers::{Demand, HealthTarget, Notice};
-
-/// How many Nodes are named.
-const NAMED: usize = 5;
+use crate::engine::members::{Members, some_of};
 
 /// Everything that a person should know although it can be carried out. `observed`: the load
 /// balancer as it is, if there is one.
@@ -17,7 +15,7 @@ pub(in super::super) fn notices(
     demand: &Demand,
     options: &Options,
     desired: &Desired,
-    machines: &Machines,
+    machines: &Members,
     observed: Option<&Observed>,
 ) -> Vec<Notice> {
     let service = &demand.service;
@@ -60,16 +58,7 @@ fn no_nodes(demand: &Demand, options: &Options) -> Option<Notice> {
     })
 }
 
-/// The first of these Nodes by name, and how many more there are.
-pub(in super::super) fn some_of(nodes: &[&str]) -> String {
-    let named = nodes.get(..NAMED).unwrap_or(nodes).join(", ");
-    match nodes.len().saturating_sub(NAMED) {
-        0 => named,
-        more => format!("{named} and {more} more"),
-    }
-}
-
-fn no_addresses(options: &Options, machines: &Machines) -> Option<Notice> {
+fn no_addresses(options: &Options, machines: &Members) -> Option<Notice> {
     let without: Vec<&str> = machines
         .found
         .iter()

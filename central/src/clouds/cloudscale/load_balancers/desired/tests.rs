@@ -33,7 +33,7 @@ fn two() -> Vec<MachineOf> {
 struct Case {
     demand: Demand,
     options: Options,
-    machines: Machines,
+    machines: Members,
 }
 
 impl Case {
@@ -56,7 +56,7 @@ impl Case {
                 health: HealthTarget::default(),
                 endpoints: None,
             },
-            machines: Machines {
+            machines: Members {
                 found: machines,
                 are_complete: true,
             },

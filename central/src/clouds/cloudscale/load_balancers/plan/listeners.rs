@@ -6,9 +6,9 @@ use mooring_common::engine::Impact;
 
 use super::pools::{Pair, Pools};
 use crate::clouds::cloudscale::load_balancers::model::ListenerSpec;
-use crate::clouds::cloudscale::load_balancers::networks::canonical_set;
 use crate::clouds::cloudscale::load_balancers::observed::{Listener, Observed};
 use crate::clouds::cloudscale::load_balancers::step::{ListenerChange, Step};
+use crate::engine::canonical::canonical_set;
 
 /// What changes about listeners, in the order to do it.
 #[derive(Default)]

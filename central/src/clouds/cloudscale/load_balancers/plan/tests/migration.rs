@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{SUBNET, plan};
 use crate::clouds::Attachment;
 use crate::clouds::cloudscale::load_balancers::annotations::{Options, tests::service};
-use crate::clouds::cloudscale::load_balancers::desired::{MachineOf, Machines, desired};
+use crate::clouds::cloudscale::load_balancers::desired::desired;
 use crate::clouds::cloudscale::load_balancers::model::{
     HttpSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec,
 };
@@ -19,6 +19,7 @@ use crate::clouds::cloudscale::load_balancers::observed::{
     Balancer, Listener, Member, Monitor, Observed, Pool, Vip,
 };
 use crate::clouds::load_balancers::{Demand, HealthTarget, Others};
+use crate::engine::members::{MachineOf, Members};
 
 /// A port as it is found in the cloud.
 struct Found {
@@ -131,7 +132,7 @@ fn steps(annotations: &[(&str, &str)], spec: &Value, observed: &Observed) -> Str
             subnet: SUBNET.to_owned(),
         }],
     };
-    let machines = Machines {
+    let machines = Members {
         found: vec![machine(1), machine(2)],
         are_complete: true,
     };

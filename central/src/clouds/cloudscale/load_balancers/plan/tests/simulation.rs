@@ -129,7 +129,7 @@ impl Simulation {
     pub(in super::super::super) fn take(&mut self, step: &Step) {
         assert!(self.permits(step), "{step} of {:#?}", self.observed);
         let created = Uuid::new_v4().to_string();
-        self.observed.take(step, &created, &mut self.planned);
+        self.observed.take_up(step, &created, &mut self.planned);
     }
 
     fn pool(&self, pool: &PoolRef) -> Option<&Pool> {

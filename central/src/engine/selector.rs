@@ -9,7 +9,7 @@ use mooring_common::node_view::NodeView;
 
 /// Which Nodes are meant: those that meet every requirement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Selector {
+pub struct Selector {
     text: String,
     requirements: Vec<Requirement>,
 }
@@ -34,13 +34,13 @@ enum Test {
 /// Why a text is no label selector.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unable to parse selector: {why}; write it like env=prod,tier in (web, edge),!spare")]
-pub(super) struct SelectorError {
+pub struct SelectorError {
     why: String,
 }
 
 impl Selector {
     /// Whether it selects this Node.
-    pub(super) fn matches(&self, node: &NodeView) -> bool {
+    pub fn matches(&self, node: &NodeView) -> bool {
         self.requirements
             .iter()
             .all(|requirement| requirement.holds(node.label(&requirement.key)))

@@ -10,7 +10,7 @@ use mooring_common::names::{labels, reasons};
 use mooring_common::node_view::NodeView;
 use tokio::time::Instant;
 
-use super::desired::{MachineOf, Machines, some_of};
+use super::provider::Vocabulary;
 use crate::clouds::load_balancers::Notice;
 use crate::clouds::{Attachment, Instances as _, Lookup};
 use crate::inventory::Inventory;
@@ -20,10 +20,44 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// How long the cloud is left alone at least if it could not be asked.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
+/// How many Nodes are named in an Event.
+const NAMED: usize = 5;
+
+/// The machines of the Nodes that are selected.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Members {
+    /// Those that are known, in the order of their Nodes.
+    pub found: Vec<MachineOf>,
+    /// Whether nothing can be missing: every selected Node's machine is here, or certainly none of
+    /// this cloud's.
+    pub are_complete: bool,
+}
+
+/// What is known of a Node's machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineOf {
+    /// The Node's name.
+    pub node: String,
+    /// The zone's slug, if the cloud says it.
+    pub zone: Option<String>,
+    /// Its addresses in private networks, in the cloud's order.
+    pub attachments: Vec<Attachment>,
+}
+
+/// The first of these Nodes by name, and how many more there are.
+#[must_use]
+pub fn some_of(nodes: &[&str]) -> String {
+    let named = nodes.get(..NAMED).unwrap_or(nodes).join(", ");
+    match nodes.len().saturating_sub(NAMED) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
+
 /// What was found.
 pub(super) struct Found {
     /// The machines.
-    pub(super) machines: Machines,
+    pub(super) members: Members,
     /// What a person should know about the others.
     pub(super) notices: Vec<Notice>,
     /// When to look again, if the cloud could not be asked about some.
@@ -31,16 +65,18 @@ pub(super) struct Found {
 }
 
 /// Finds machines.
-pub(super) struct Finder {
+pub(super) struct MemberResolver {
     inventory: Arc<Inventory>,
+    words: &'static Vocabulary,
     /// When a Node's machine was looked for first that was not listed, by its provider ID.
     looked: Mutex<HashMap<String, Instant>>,
 }
 
-impl Finder {
-    pub(super) fn new(inventory: Arc<Inventory>) -> Self {
+impl MemberResolver {
+    pub(super) fn new(inventory: Arc<Inventory>, words: &'static Vocabulary) -> Self {
         Self {
             inventory,
+            words,
             looked: Mutex::default(),
         }
     }
@@ -54,14 +90,14 @@ impl Finder {
     /// The machines of these Nodes. A Node without provider ID has none yet.
     pub(super) async fn find(&self, nodes: &[Arc<NodeView>]) -> Found {
         let mut found = Found {
-            machines: Machines {
+            members: Members {
                 found: Vec::new(),
                 are_complete: true,
             },
             notices: Vec::new(),
             again: None,
         };
-        let machines = &mut found.machines;
+        let members = &mut found.members;
         let mut without = Vec::new();
         for node in nodes {
             let Some(id) = &node.provider_id else {
@@ -70,8 +106,8 @@ impl Finder {
             match self.look_up(node, id).await {
                 (Lookup::Known { facts, .. }, attachments) => {
                     // Whoever's network cards cannot be read may have an address nevertheless.
-                    machines.are_complete &= !facts.addresses.is_empty();
-                    machines.found.push(MachineOf {
+                    members.are_complete &= !facts.addresses.is_empty();
+                    members.found.push(MachineOf {
                         node: node.name.clone(),
                         zone: facts.zone,
                         attachments,
@@ -79,16 +115,16 @@ impl Finder {
                 }
                 (Lookup::Missing | Lookup::Foreign(_), _) => without.push(node.name.as_str()),
                 (Lookup::Unavailable { retry_after, .. }, _) => {
-                    machines.are_complete = false;
+                    members.are_complete = false;
                     let wait = retry_after.unwrap_or_default().max(ASK_AGAIN);
                     found.again = found.again.max(Some(wait));
                 }
-                _ => machines.are_complete = false,
+                _ => members.are_complete = false,
             }
         }
         found
             .notices
-            .extend((!without.is_empty()).then(|| left_out(&without)));
+            .extend((!without.is_empty()).then(|| left_out(self.words, &without)));
         found
     }
 
@@ -114,13 +150,14 @@ impl Finder {
     }
 }
 
-fn left_out(nodes: &[&str]) -> Notice {
+fn left_out(words: &Vocabulary, nodes: &[&str]) -> Notice {
+    let cloud = words.cloud;
     let named = some_of(nodes);
     let label = labels::EXCLUDE_FROM_LOAD_BALANCERS;
     Notice {
         reason: reasons::NODE_WITHOUT_SERVER,
         note: format!(
-            "cloudscale.ch has no server for these Nodes, so that they carry no traffic of this \
+            "{cloud} has no server for these Nodes, so that they carry no traffic of this \
              load balancer: {named}. If they are elsewhere on purpose, exclude them with the \
              label {label}."
         ),

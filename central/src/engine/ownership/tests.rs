@@ -3,6 +3,19 @@ use serde_json::{Value, json};
 
 use super::*;
 
+const WORDS: &Vocabulary = &Vocabulary {
+    provider: "example",
+    component: "example-controller",
+    cloud: "example",
+    id_key: "example.com/id",
+    name_key: "example.com/name",
+    name_prefix: "k8s-service-",
+    selector_key: "example.com/nodes",
+    credentials: "EXAMPLE_TOKEN",
+    exclusive: "floating IP",
+    exclusive_key: "example.com/floating-ips",
+};
+
 const OWN: &str = "00000000-0000-4000-8000-000000000001";
 const OTHER: &str = "00000000-0000-4000-8000-000000000002";
 const A: &str = "c2e4aaaa-0000-4000-8000-00000000000a";
@@ -13,10 +26,10 @@ const ZERO: &str = "00000000-0000-0000-0000-000000000000";
 fn claim(uid: &str, age: &str, name: Option<&str>, uuid: Option<&str>, ip: Option<&str>) -> Claim {
     let mut annotations = json!({});
     if let Some(name) = name {
-        annotations[keys::NAME] = json!(name);
+        annotations[WORDS.name_key] = json!(name);
     }
     if let Some(uuid) = uuid {
-        annotations[keys::UUID] = json!(uuid);
+        annotations[WORDS.id_key] = json!(uuid);
     }
     let ingress: Vec<Value> = ip.iter().map(|ip| json!({"ip": ip})).collect();
     let service = json!({
@@ -27,25 +40,72 @@ fn claim(uid: &str, age: &str, name: Option<&str>, uuid: Option<&str>, ip: Optio
         "spec": {"type": "LoadBalancer"},
         "status": {"loadBalancer": {"ingress": ingress}},
     });
-    Claim::of(&Arc::new(ServiceView::slim(
-        serde_json::from_value(service).unwrap(),
-    )))
+    let service = ServiceView {
+        annotations: annotations_of(&service),
+        ..ServiceView::slim(serde_json::from_value(service).unwrap())
+    };
+    Claim::of(&Arc::new(service), WORDS)
 }
 
-fn balancer(uuid: &str, name: &str, tag: Option<&str>) -> Balancer {
-    let tags = tag.map_or_else(|| json!({}), |uid| json!({tags::SERVICE_UID: uid}));
-    let balancer = json!({
-        "uuid": uuid, "name": name, "tags": tags, "vip_addresses": [{"address": "203.0.113.7"}],
-    });
-    serde_json::from_value(balancer).unwrap()
+/// Those of no cloud are not kept.
+fn annotations_of(service: &Value) -> std::collections::BTreeMap<String, String> {
+    serde_json::from_value(service["metadata"]["annotations"].clone()).unwrap()
 }
 
-fn shown(selection: &Selection<'_>) -> String {
+/// A load balancer of no cloud, at 203.0.113.7.
+#[derive(Clone, Debug)]
+struct Balancer {
+    id: String,
+    name: String,
+    owner: Option<String>,
+    created: Option<String>,
+}
+
+impl Listed for Balancer {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn owner(&self) -> Option<&str> {
+        self.owner.as_deref()
+    }
+
+    fn cluster(&self) -> Option<&str> {
+        None
+    }
+
+    fn created(&self) -> Option<&str> {
+        self.created.as_deref()
+    }
+
+    fn addresses(&self) -> Vec<std::net::IpAddr> {
+        vec!["203.0.113.7".parse().unwrap()]
+    }
+
+    fn is_changing(&self) -> bool {
+        false
+    }
+}
+
+fn balancer(id: &str, name: &str, owner: Option<&str>) -> Balancer {
+    Balancer {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        owner: owner.map(ToOwned::to_owned),
+        created: None,
+    }
+}
+
+fn shown(selection: &Selection<'_, Balancer>) -> String {
     match selection {
         Selection::Nothing => "nothing".to_owned(),
-        Selection::Own { balancer, surplus } => format!("own {} +{}", balancer.uuid, surplus.len()),
-        Selection::Adopted(balancer) => format!("adopted {}", balancer.uuid),
-        Selection::Unproven(balancer) => format!("unproven {}", balancer.uuid),
+        Selection::Own { balancer, surplus } => format!("own {} +{}", balancer.id, surplus.len()),
+        Selection::Adopted(balancer) => format!("adopted {}", balancer.id),
+        Selection::Unproven(balancer) => format!("unproven {}", balancer.id),
         Selection::Refused(_) => "refused".to_owned(),
     }
 }
@@ -127,8 +187,8 @@ fn of_several_with_our_mark_the_noted_one_stays() {
     let mut all = vec![balancer(A, "foo", Some(OWN)), balancer(B, "foo", Some(OWN))];
     let noted = claim(OWN, "02", None, Some(B), None);
     assert_eq!(shown(&select(&all, &noted, &[])), format!("own {B} +1"));
-    all[1].created_at = Some("2026-01-01T00:00:00Z".to_owned());
-    all[0].created_at = Some("2026-01-02T00:00:00Z".to_owned());
+    all[1].created = Some("2026-01-01T00:00:00Z".to_owned());
+    all[0].created = Some("2026-01-02T00:00:00Z".to_owned());
     let bare = claim(OWN, "02", None, None, None);
     assert_eq!(shown(&select(&all, &bare, &[])), format!("own {B} +1"));
 }
@@ -164,7 +224,7 @@ fn a_refusal_says_whose_it_is_and_what_to_do() {
         panic!()
     };
     assert!(
-        why.contains(&format!("ns/of-{OTHER}")) && why.contains(keys::UUID),
+        why.contains(&format!("ns/of-{OTHER}")) && why.contains(WORDS.id_key),
         "{why}"
     );
 }

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 /// A network in canonical form: `192.0.2.0/24`. An address alone is a network of its own, and bits
 /// that say nothing are 0. `None`: it is neither.
-pub(super) fn canonical_network(text: &str) -> Option<String> {
+pub fn canonical_network(text: &str) -> Option<String> {
     let text = text.trim();
     let network = text
         .parse::<IpNet>()
@@ -18,19 +18,19 @@ pub(super) fn canonical_network(text: &str) -> Option<String> {
 }
 
 /// Networks in canonical form, each once. What is none stays as it is.
-pub(super) fn canonical_set(texts: &[String]) -> BTreeSet<String> {
+pub fn canonical_set(texts: &[String]) -> BTreeSet<String> {
     let canonical = |text: &String| canonical_network(text).unwrap_or_else(|| text.clone());
     texts.iter().map(canonical).collect()
 }
 
 /// An address in canonical form. What is none stays as it is.
-pub(super) fn canonical_address(text: &str) -> String {
+pub fn canonical_address(text: &str) -> String {
     let address = text.trim().parse::<IpAddr>();
     address.map_or_else(|_| text.to_owned(), |address| address.to_string())
 }
 
 /// A UUID in lower case, with hyphens. What is none stays as it is.
-pub(super) fn canonical_uuid(text: &str) -> String {
+pub fn canonical_uuid(text: &str) -> String {
     let uuid = Uuid::try_parse(text.trim());
     uuid.map_or_else(|_| text.to_owned(), |uuid| uuid.hyphenated().to_string())
 }

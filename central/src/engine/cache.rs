@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use mooring_common::work_queue::Backoff;
 use tokio::time::Instant;
 
-use super::observed::Observed;
+use super::provider::Observed;
 
 /// How long it takes until members that have to wait for others are looked at again: so often soon,
 /// then later, for some Pods terminate for hours.
@@ -20,10 +20,10 @@ const HELD: (u32, Duration, Duration) = (15, Duration::from_secs(1), Duration::f
 
 /// A load balancer as it is known.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct Known<O> {
     /// The load balancer.
-    pub(super) observed: Observed,
-    /// Others that bear the same Service's mark, by UUID and name.
+    pub(super) observed: O,
+    /// Others that bear the same Service's mark, by ID and name.
     pub(super) surplus: Vec<(String, String)>,
     /// When it was observed; what we have done since then is in it.
     pub(super) as_of: Instant,
@@ -33,20 +33,20 @@ pub(super) struct Known {
 
 /// What is remembered of all of them.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct Cache<O> {
     /// Nothing that was observed before is believed.
     anew: Mutex<Instant>,
-    entries: Mutex<HashMap<String, Entry>>,
+    entries: Mutex<HashMap<String, Entry<O>>>,
 }
 
 /// What is remembered of one Service, by its UID.
-#[derive(Debug, Default)]
-struct Entry {
-    known: Option<Known>,
+#[derive(Debug)]
+struct Entry<O> {
+    known: Option<Known<O>>,
     /// Nothing about this one that was observed before is believed.
     doubted: Option<Instant>,
-    /// The UUID that it had last.
-    uuid: Option<String>,
+    /// The ID that it had last.
+    id: Option<String>,
     /// When a load balancer was asked for, and whether it is known what became of that.
     asked: Option<(Timestamp, bool)>,
     /// How often in a row the cloud was found at work on it.
@@ -55,13 +55,29 @@ struct Entry {
     holds: u32,
     /// How often in a row members were refused.
     refusals: u32,
-    /// What the cloud has taken the deletion of, by UUID, and when it did last.
+    /// What the cloud has taken the deletion of, by ID, and when it did last.
     deleted: HashMap<String, Instant>,
     /// Held by whoever writes.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
-impl Memory {
+impl<O> Default for Entry<O> {
+    fn default() -> Self {
+        Self {
+            known: None,
+            doubted: None,
+            id: None,
+            asked: None,
+            waits: 0,
+            holds: 0,
+            refusals: 0,
+            deleted: HashMap::new(),
+            turn: Arc::default(),
+        }
+    }
+}
+
+impl<O: Observed> Cache<O> {
     pub(super) fn new() -> Self {
         Self {
             anew: Mutex::new(Instant::now()),
@@ -69,11 +85,11 @@ impl Memory {
         }
     }
 
-    fn entries(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+    fn entries(&self) -> MutexGuard<'_, HashMap<String, Entry<O>>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn with<T>(&self, uid: &str, change: impl FnOnce(&mut Entry) -> T) -> T {
+    fn with<T>(&self, uid: &str, change: impl FnOnce(&mut Entry<O>) -> T) -> T {
         change(self.entries().entry(uid.to_owned()).or_default())
     }
 
@@ -85,16 +101,16 @@ impl Memory {
     }
 
     /// What is known, if it can be believed.
-    pub(super) fn known(&self, uid: &str) -> Option<Known> {
+    pub(super) fn known(&self, uid: &str) -> Option<Known<O>> {
         let since = self.since(uid);
         let known = self.entries().get(uid)?.known.clone()?;
         Some(known).filter(|known| known.as_of >= since)
     }
 
     /// Remembers.
-    pub(super) fn keep(&self, uid: &str, known: Known) {
+    pub(super) fn keep(&self, uid: &str, known: Known<O>) {
         self.with(uid, |entry| {
-            entry.uuid = Some(known.observed.balancer.uuid.clone());
+            entry.id = Some(known.observed.id().to_owned());
             entry.deleted.clear();
             entry.known = Some(known);
         });
@@ -109,10 +125,10 @@ impl Memory {
     }
 
     /// What is known is in doubt from now on, for good unless the write turns out well.
-    pub(super) fn begin_write(&self, uid: &str) -> Write<'_> {
+    pub(super) fn begin_write(&self, uid: &str) -> Write<'_, O> {
         self.with(uid, |entry| entry.known = None);
         Write {
-            memory: self,
+            cache: self,
             uid: uid.to_owned(),
             is_over: false,
         }
@@ -123,7 +139,7 @@ impl Memory {
         self.doubt(uid);
         self.settled(uid);
         self.with(uid, |entry| {
-            entry.uuid = None;
+            entry.id = None;
             entry.deleted.clear();
         });
     }
@@ -171,16 +187,16 @@ impl Memory {
         *self.anew.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// How many pools are known.
-    pub(super) fn pools(&self) -> usize {
+    /// How many requests it takes to observe all that is known, beside shared listings.
+    pub(super) fn cost(&self) -> usize {
         let entries = self.entries();
         let known = entries.values().filter_map(|entry| entry.known.as_ref());
-        known.map(|known| known.observed.pools.len()).sum()
+        known.map(|known| known.observed.cost()).sum()
     }
 
-    /// The UUID that this one had last.
-    pub(super) fn last_uuid(&self, uid: &str) -> Option<String> {
-        self.entries().get(uid)?.uuid.clone()
+    /// The ID that this one had last.
+    pub(super) fn last_id(&self, uid: &str) -> Option<String> {
+        self.entries().get(uid)?.id.clone()
     }
 
     /// Counts that the cloud is at work on it once more; how often in a row it was.
@@ -232,13 +248,13 @@ impl Memory {
         entry.is_some_and(|entry| !entry.deleted.is_empty())
     }
 
-    /// A floating IP leads to this one now, and so to no other.
-    pub(super) fn moved(&self, uid: &str, network: &str) {
+    /// An exclusive resource leads to this one now, and so to no other.
+    pub(super) fn moved(&self, uid: &str, exclusive: &str) {
         for (other, entry) in self.entries().iter_mut() {
             if other != uid
                 && let Some(known) = &mut entry.known
             {
-                known.observed.floating_ips.remove(network);
+                known.observed.loses(exclusive);
             }
         }
     }
@@ -251,26 +267,26 @@ impl Memory {
 
 /// A write of which nobody knows yet how it ends. Dropped, the load balancer is observed anew.
 #[must_use]
-pub(super) struct Write<'a> {
-    memory: &'a Memory,
+pub(super) struct Write<'a, O: Observed> {
+    cache: &'a Cache<O>,
     uid: String,
     is_over: bool,
 }
 
-impl Write<'_> {
+impl<O: Observed> Write<'_, O> {
     /// The cloud has answered, and this is how things are.
-    pub(super) fn end(mut self, known: Option<Known>) {
+    pub(super) fn end(mut self, known: Option<Known<O>>) {
         self.is_over = true;
         if let Some(known) = known {
-            self.memory.keep(&self.uid, known);
+            self.cache.keep(&self.uid, known);
         }
     }
 }
 
-impl Drop for Write<'_> {
+impl<O: Observed> Drop for Write<'_, O> {
     fn drop(&mut self) {
         if !self.is_over {
-            self.memory.doubt(&self.uid);
+            self.cache.doubt(&self.uid);
         }
     }
 }

@@ -1,0 +1,140 @@
+//! Load balancers of any cloud whose Services each have one of their own.
+//!
+//! ```text
+//!   Service ─► read: options ─► desired ──────────┐
+//!   Nodes ───► members ───────────┘               ├─► plan: steps ─► apply ─► the cloud
+//!   listings ► find: whose is it ─► observed ─────┘                    │
+//!                 ▲                                                    │
+//!                 └──────────── cache: as it is after each step ◄──────┘
+//! ```
+//!
+//! A [`Provider`] writes what differs between clouds: its API, its annotations, what is wanted, what is there,
+//! and a pure plan. All else is here, once.
+//!
+//! **Guarantees.** What was observed and done is remembered, so that a Service of which nothing
+//! changes costs no request. Nothing is made or adopted but on the word of a complete listing that
+//! was begun in the same pass, and nothing is changed that is not provably the Service's own
+//! ([`ownership`]). Credentials that show nothing of the cluster are doubted as a whole
+//! ([`credentials`]). No two writes to one load balancer are under way at once.
+
+mod apply;
+mod cache;
+pub mod canonical;
+mod credentials;
+mod ensure;
+pub mod exclusive;
+mod find;
+pub mod listing;
+pub mod members;
+mod orphans;
+mod ownership;
+pub mod provider;
+mod remove;
+pub mod selector;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::cloud_api::CloudError;
+use crate::clouds::load_balancers::{Demand, Gate, LoadBalancers, Orphan, Prepared, Setback};
+use crate::inventory::Inventory;
+use crate::service_view::ServiceView;
+use cache::Cache;
+use ensure::EnsurePlan;
+use listing::Listings;
+use members::MemberResolver;
+use provider::{ListedOf, Provider};
+use remove::Removal;
+
+/// The load balancers of a cloud.
+pub struct Engine<P: Provider> {
+    shared: Arc<Shared<P>>,
+}
+
+/// What all passes share.
+struct Shared<P: Provider> {
+    provider: Arc<P>,
+    members: MemberResolver,
+    listings: Listings<ListedOf<P>>,
+    cache: Cache<P::Observed>,
+}
+
+impl<P: Provider> Engine<P> {
+    /// Nothing is known of them yet. `inventory`: the machines of the same project.
+    pub fn new(provider: P, inventory: Arc<Inventory>) -> Self {
+        let provider = Arc::new(provider);
+        let listed = provider.clone();
+        let list = move || {
+            let provider = listed.clone();
+            async move { provider.list().await }
+        };
+        Self {
+            shared: Arc::new(Shared {
+                provider,
+                members: MemberResolver::new(inventory, P::WORDS),
+                listings: Listings::new(P::WORDS.provider, list),
+                cache: Cache::new(),
+            }),
+        }
+    }
+}
+
+#[async_trait]
+impl<P: Provider> LoadBalancers for Engine<P> {
+    fn provider(&self) -> &'static str {
+        P::WORDS.provider
+    }
+
+    fn component(&self) -> &'static str {
+        P::WORDS.component
+    }
+
+    fn follows_endpoints(&self) -> bool {
+        true
+    }
+
+    fn may_have(&self, service: &ServiceView) -> bool {
+        let is_recorded = service.annotation(P::WORDS.id_key).is_some();
+        is_recorded || service.creation_asked.is_some()
+    }
+
+    async fn prepare(&self, demand: &Demand) -> Result<Box<dyn Prepared>, Setback> {
+        let plan = EnsurePlan::prepare(self.shared.clone(), demand).await?;
+        Ok(Box::new(plan))
+    }
+
+    async fn prepare_removal(&self, demand: &Demand) -> Result<Box<dyn Prepared>, Setback> {
+        let plan = Removal::prepare(self.shared.clone(), demand).await?;
+        Ok(Box::new(plan))
+    }
+
+    fn forget(&self, service_uid: &str) {
+        self.shared.cache.forget(service_uid);
+    }
+
+    fn observe_anew(&self) {
+        self.shared.cache.observe_anew();
+    }
+
+    fn observation_cost(&self) -> usize {
+        P::LISTINGS + self.shared.cache.cost()
+    }
+
+    async fn orphans(
+        &self,
+        cluster: &str,
+        living: &[ServiceView],
+    ) -> Result<Vec<Orphan>, CloudError> {
+        self.shared.orphans(cluster, living).await
+    }
+
+    async fn remove_orphan(
+        &self,
+        cluster: &str,
+        orphan: &Orphan,
+        gate: &dyn Gate,
+    ) -> Result<(), Setback> {
+        self.shared.remove_orphan(cluster, orphan, gate).await
+    }
+}

@@ -1,0 +1,180 @@
+//! A plan for a Service that is to have a load balancer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use mooring_common::engine::{self, Plan};
+use tokio::time::Instant;
+
+use super::Shared;
+use super::apply::Work;
+use super::cache::Known;
+use super::exclusive::Permitted;
+use super::find::{Found, Query};
+use super::members;
+use super::provider::{Observed, Provider, Step, StepOf, Vocabulary};
+use crate::clouds::load_balancers::{
+    Demand, Gate, PlannedStep, Prepared, Progress, Provided, Setback, Shown,
+};
+
+/// How often what was asked for is looked for.
+const LOOK_FOR_IT: Duration = Duration::from_secs(5);
+
+/// A plan for a Service that is to have a load balancer.
+pub(super) struct EnsurePlan<P: Provider> {
+    shared: Arc<Shared<P>>,
+    query: Query,
+    options: P::Options,
+    /// What there is; `None`: nothing.
+    known: Option<Known<P::Observed>>,
+    /// When the listing was begun that says so.
+    as_of: Instant,
+    steps: Vec<StepOf<P>>,
+    /// The exclusive resources that it may be given.
+    permitted: Permitted,
+    shown: Shown,
+    /// For how long what was asked for may still turn up that nothing shows.
+    unsettled: Option<Duration>,
+    /// When to look again, if not all of the Nodes' machines could be asked for, or if members wait for
+    /// others to serve.
+    again: Option<Duration>,
+}
+
+impl<P: Provider> EnsurePlan<P> {
+    pub(super) async fn prepare(shared: Arc<Shared<P>>, demand: &Demand) -> Result<Self, Setback> {
+        let options = P::read(&demand.service).map_err(Setback::Invalid)?;
+        let query = Query::of(demand, P::WORDS);
+        let selector = P::selector(&options);
+        let nodes = demand.nodes.iter().filter(|node| selector.matches(node));
+        let nodes: Vec<_> = nodes.cloned().collect();
+        let members::Found {
+            members,
+            mut notices,
+            again,
+        } = shared.members.find(&nodes).await;
+        let mut desired = P::desired(demand, &options, &members);
+        let mut unsettled = None;
+        let (known, as_of) = match shared.find(&query, &members).await? {
+            Found::Nothing(listing) => {
+                if again.is_none() {
+                    shared.check_credentials(demand, &listing).await?;
+                }
+                (None, listing.begun)
+            }
+            Found::Unsettled(left) => {
+                unsettled = Some(left);
+                (None, query.asked)
+            }
+            Found::One(known) => (Some(*known), query.asked),
+            Found::Refused(why) => return Err(Setback::Refused(why)),
+        };
+        let observed = known.as_ref().map(|known| &known.observed);
+        let wanted = P::exclusives_of(&desired);
+        let permitted = shared
+            .check_exclusives(demand, &query, wanted, observed)
+            .await?;
+        let settled = shared
+            .provider
+            .settle(demand, &members, &mut desired, observed);
+        let (is_held, told) = settled.await?;
+        notices.extend(told);
+        let again = shared.cache.held(&query.uid, is_held).or(again);
+        let is_changing = observed.is_some_and(Observed::is_changing);
+        notices.extend(P::notices(demand, &options, &desired, &members, observed));
+        let plan = match P::plan(&desired, observed) {
+            _ if unsettled.is_some() => Plan::default(),
+            // Nothing is done until the cloud is, and then all of it can be told.
+            Err(_) if is_changing || (observed.is_none() && again.is_some()) => Plan::default(),
+            Err(why) if notices.is_empty() => return Err(why),
+            Err(why) => {
+                let why = Box::new(why);
+                return Err(Setback::Noted { why, notices });
+            }
+            Ok(plan) => plan,
+        };
+        let mut steps = plan.steps().to_vec();
+        let surplus = known.iter().flat_map(|known| &known.surplus);
+        steps.extend(surplus.map(|(id, name)| Step::delete_balancer(id, name)));
+        let shown = Shown {
+            steps: steps.iter().map(planned).collect(),
+            notices,
+        };
+        Ok(Self {
+            shared,
+            query,
+            options,
+            known,
+            as_of,
+            steps,
+            permitted,
+            shown,
+            unsettled,
+            again,
+        })
+    }
+}
+
+/// For people.
+pub(super) fn planned(step: &impl engine::Step) -> PlannedStep {
+    PlannedStep {
+        step: step.to_string(),
+        impact: step.impact(),
+    }
+}
+
+#[async_trait]
+impl<P: Provider> Prepared for EnsurePlan<P> {
+    fn shown(&self) -> &Shown {
+        &self.shown
+    }
+
+    async fn carry_out(self: Box<Self>, gate: &dyn Gate) -> Result<Progress, Setback> {
+        let shared = &self.shared;
+        let _turn = shared.cache.turn(&self.query.uid).lock_owned().await;
+        if let Some(left) = self.unsettled {
+            return Ok(turns_up(left, P::WORDS));
+        }
+        let observed = self.known.as_ref().map(|known| &known.observed);
+        if let Some(changing) = observed.filter(|observed| observed.is_changing()) {
+            return Ok(shared.wait(&self.query.uid, changing.name()));
+        }
+        shared.cache.rested(&self.query.uid);
+        let mut work = Work::new(
+            shared,
+            gate,
+            &self.query,
+            self.permitted,
+            self.known,
+            self.as_of,
+        );
+        if let Some(wait) = work.run(&self.steps).await? {
+            return Ok(wait);
+        }
+        let notices = work.notices();
+        let refused = shared.cache.refused(&self.query.uid, !notices.is_empty());
+        match (work.into_known(), self.again) {
+            (Some(known), again) => Ok(Progress::Provided(Provided {
+                again: again.into_iter().chain(refused).min(),
+                notices,
+                ..P::status(&known.observed, &self.options)
+            })),
+            (None, Some(after)) => Ok(Progress::Wait {
+                after,
+                what: "the servers of the Nodes cannot be listed".to_owned(),
+            }),
+            (None, None) => Ok(Progress::Provided(Provided::default())),
+        }
+    }
+}
+
+/// Waits for what was asked for to turn up, for so long at most.
+pub(super) fn turns_up(left: Duration, words: &Vocabulary) -> Progress {
+    Progress::Wait {
+        after: left.min(LOOK_FOR_IT),
+        what: format!(
+            "a load balancer was asked for that {} does not show yet",
+            words.cloud
+        ),
+    }
+}

@@ -1,0 +1,207 @@
+//! Which exclusive resources a Service may have: floating IPs, Cloud IPs, reserved addresses. Each leads to
+//! one load balancer or server only, and is taken from nobody who uses it, unless the operator permits that.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use super::Shared;
+use super::find::Query;
+use super::ownership::{Claim, made_for};
+use super::provider::{Listed as _, Observed as _, Provider, Vocabulary};
+use crate::cloud_api::CloudError;
+use crate::clouds::load_balancers::{Demand, Setback, TakeOver};
+use crate::service_view::ServiceView;
+
+/// What an exclusive resource leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// A load balancer, by ID.
+    LoadBalancer(String),
+    /// A server, by ID.
+    Server(String),
+}
+
+/// What those that a Service may have led to when that was decided, by name.
+pub(super) type Permitted = BTreeMap<String, Option<Holder>>;
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LoadBalancer(id) => write!(f, "the load balancer {id}"),
+            Self::Server(id) => write!(f, "the server {id}"),
+        }
+    }
+}
+
+/// Those that a Service cannot have, each with the reason.
+#[derive(Default)]
+struct Denied {
+    /// Another Service has the better right.
+    lost: Vec<String>,
+    /// Somebody uses it.
+    used: Vec<String>,
+    /// The cloud does not have it.
+    unknown: Vec<String>,
+}
+
+impl<P: Provider> Shared<P> {
+    /// Refuses those that another Service has a better right to, that somebody else uses, and that the
+    /// cloud does not have. Gives those that are to be assigned.
+    ///
+    /// # Errors
+    /// [`Setback`].
+    pub(super) async fn check_exclusives(
+        &self,
+        demand: &Demand,
+        query: &Query,
+        wanted: &BTreeSet<String>,
+        observed: Option<&P::Observed>,
+    ) -> Result<Permitted, Setback> {
+        let held =
+            |name: &&String| observed.is_some_and(|observed| observed.exclusives().contains(*name));
+        let missing: Vec<&String> = wanted.iter().filter(|name| !held(name)).collect();
+        if missing.is_empty() {
+            return Ok(Permitted::new());
+        }
+        let holders = self.holders(query, &missing).await?;
+        let mut denied = Denied::default();
+        let mut permitted = Permitted::new();
+        for name in missing {
+            let Some(holder) = holders.get(name) else {
+                denied.unknown.push(name.clone());
+                continue;
+            };
+            let mut others = demand.others.iter();
+            let winner = others.find(|other| self.outranks(other, demand, name, holder.as_ref()));
+            if let Some(winner) = winner {
+                denied.lost.push(format!("{name}->{}", winner.key));
+            } else if self.may_move(demand, query, name, holder.as_ref()).await? {
+                permitted.insert(name.clone(), holder.clone());
+            } else if let Some(holder) = holder {
+                denied.used.push(format!("{name} leads to {holder}"));
+            }
+        }
+        match denied.told(demand, P::WORDS) {
+            Some(why) => Err(Setback::Refused(why)),
+            None => Ok(permitted),
+        }
+    }
+
+    /// What each of them leads to. What is not in an old listing is looked for in one that is begun now.
+    async fn holders(&self, query: &Query, wanted: &[&String]) -> Result<Permitted, CloudError> {
+        let known = self
+            .provider
+            .exclusives(self.cache.since(&query.uid))
+            .await?;
+        if wanted.iter().all(|name| known.contains_key(*name)) {
+            return Ok(known);
+        }
+        self.provider.exclusives(query.asked).await
+    }
+
+    /// Whether one may be taken from what it leads to: nothing, a load balancer of this Service, or one of
+    /// a Service in the same namespace that does not ask for it any more. What else it leads to somebody
+    /// uses.
+    async fn may_move(
+        &self,
+        demand: &Demand,
+        query: &Query,
+        name: &str,
+        holder: Option<&Holder>,
+    ) -> Result<bool, CloudError> {
+        let Some(holder) = holder.filter(|_| !demand.may_take_over) else {
+            return Ok(true);
+        };
+        let Holder::LoadBalancer(holder) = holder else {
+            return Ok(false);
+        };
+        let listing = self.listings.get(self.cache.since(&query.uid)).await?;
+        let listed = listing.all.iter().find(|listed| listed.id() == holder);
+        let user = listed.and_then(|listed| made_for(listed, P::WORDS));
+        let gives_up = |other: &&Arc<ServiceView>| {
+            let has_it = user == Some(other.uid.as_str())
+                || self.cache.last_id(&other.uid).as_ref() == Some(holder);
+            has_it && other.key.namespace == demand.service.key.namespace
+        };
+        // Those that still ask for it have the better right anyhow.
+        let is_given_up = demand
+            .others
+            .iter()
+            .filter(gives_up)
+            .any(|other| !P::asked_exclusives(other).contains(name));
+        Ok(user == Some(demand.service.uid.as_str()) || is_given_up)
+    }
+
+    /// Whether one that is to be assigned leads, read now, to what it led to when that was permitted.
+    ///
+    /// # Errors
+    /// [`CloudError`] unless the cloud says it.
+    pub(super) async fn leads_as_permitted(
+        &self,
+        name: &str,
+        permitted: &Permitted,
+    ) -> Result<bool, CloudError> {
+        let now = self.provider.exclusive(name).await?;
+        Ok(permitted.get(name) == Some(&now))
+    }
+
+    /// Whether another Service has the better right to one: its load balancer holds it, or it asks for it
+    /// too and is older.
+    fn outranks(
+        &self,
+        other: &Arc<ServiceView>,
+        demand: &Demand,
+        name: &str,
+        holder: Option<&Holder>,
+    ) -> bool {
+        if !P::asked_exclusives(other).contains(name) {
+            return false;
+        }
+        let is_of_other = match holder {
+            Some(Holder::LoadBalancer(holder)) => {
+                self.cache.last_id(&other.uid).as_ref() == Some(holder)
+                    || Claim::of(other, P::WORDS).id.as_ref() == Some(holder)
+            }
+            Some(Holder::Server(_)) | None => false,
+        };
+        let own = &demand.service;
+        is_of_other || (other.created, &other.uid) < (own.created, &own.uid)
+    }
+}
+
+impl Denied {
+    /// For the Event; `None`: nothing is denied.
+    fn told(&self, demand: &Demand, words: &Vocabulary) -> Option<String> {
+        let Vocabulary {
+            exclusive,
+            exclusive_key: key,
+            cloud,
+            ..
+        } = words;
+        let mut all = Vec::new();
+        if !self.lost.is_empty() {
+            all.push(format!(
+                "a {exclusive} can lead to one load balancer only, and is assigned to another \
+                 service: {}; take it out of the annotation {key} of either",
+                self.lost.join(", "),
+            ));
+        }
+        if !self.used.is_empty() {
+            all.push(format!(
+                "the annotation {key} asks for {exclusive}s that are in use and not provably this \
+                 Service's: {}; take them from there by hand, or out of the annotation, or {}",
+                self.used.join(", "),
+                TakeOver::remedy(&demand.service.key.namespace),
+            ));
+        }
+        if !self.unknown.is_empty() {
+            all.push(format!(
+                "the annotation {key} asks for {}, which the project of {cloud} does not have; create it \
+                 there, or correct the annotation",
+                self.unknown.join(", ")
+            ));
+        }
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+}

@@ -1,0 +1,244 @@
+//! What there is for a Service, from memory or from listings.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::Shared;
+use super::cache::Known;
+use super::listing::Listing;
+use super::members::Members;
+use super::ownership::{Claim, Selection, is_of_another_cluster, select, unproven};
+use super::provider::{Listed, ListedOf, Observed, Provider, Vocabulary};
+use crate::cloud_api::{CloudError, ErrorKind};
+use crate::clouds::load_balancers::Demand;
+
+/// How old the word that the cloud is at work on a load balancer may be.
+const STATUS_AGE: Duration = Duration::from_secs(2);
+
+/// What there is for a Service.
+#[derive(Debug)]
+pub(super) enum Found<P: Provider> {
+    /// Nothing, by this complete listing, which was begun in this pass.
+    Nothing(Arc<Listing<ListedOf<P>>>),
+    /// Nothing yet: one was asked for, and may still turn up for so long.
+    Unsettled(Duration),
+    /// This.
+    One(Box<Known<P::Observed>>),
+    /// It must not be known: something stands in the way.
+    Refused(String),
+}
+
+/// Who asks, and what for.
+pub(super) struct Query {
+    pub(super) uid: String,
+    pub(super) claim: Claim,
+    others: Vec<Claim>,
+    /// The mark of this cluster.
+    pub(super) cluster: Option<String>,
+    /// When a load balancer was asked for, by the Service's own word.
+    asked_for: Option<Timestamp>,
+    /// For how long the cloud may take to show what it was asked to make.
+    settle_time: Duration,
+    /// Whether it may take over what somebody else uses.
+    pub(super) may_take_over: bool,
+    /// When it was asked.
+    pub(super) asked: Instant,
+}
+
+impl Query {
+    pub(super) fn of(demand: &Demand, words: &'static Vocabulary) -> Self {
+        let others = demand.others.iter();
+        Self {
+            uid: demand.service.uid.clone(),
+            claim: Claim::of(&demand.service, words),
+            others: others.map(|other| Claim::of(other, words)).collect(),
+            cluster: demand.cluster.clone(),
+            asked_for: demand
+                .service
+                .creation_asked
+                .as_ref()
+                .and_then(|text| text.parse().ok()),
+            settle_time: demand.settle_time,
+            may_take_over: demand.may_take_over,
+            asked: Instant::now(),
+        }
+    }
+
+    /// Whether the operator permits the Service to have a load balancer that nothing proves to be its own.
+    fn may_have(&self, balancer: &impl Listed) -> bool {
+        self.may_take_over && !self.is_of_another_cluster(balancer)
+    }
+
+    fn is_of_another_cluster(&self, balancer: &impl Listed) -> bool {
+        is_of_another_cluster(balancer, self.cluster.as_deref())
+    }
+
+    /// What of a listing is the Service's own.
+    pub(super) fn select<'a, L: Listed>(&self, listing: &'a Listing<L>) -> Selection<'a, L> {
+        self.select_among(&listing.all)
+    }
+
+    /// What of these is the Service's own.
+    fn select_among<'a, L: Listed>(&self, balancers: &'a [L]) -> Selection<'a, L> {
+        select(balancers, &self.claim, &self.others)
+    }
+}
+
+impl<P: Provider> Shared<P> {
+    /// What there is for a Service that is to have a load balancer.
+    ///
+    /// # Errors
+    /// [`CloudError`] unless the answers are complete.
+    pub(super) async fn find(
+        &self,
+        query: &Query,
+        members: &Members,
+    ) -> Result<Found<P>, CloudError> {
+        let uid = &query.uid;
+        let means = |observed: &P::Observed| query.claim.means(observed);
+        if let Some(known) = self.remembered(uid, means).await? {
+            return Ok(Found::One(Box::new(known)));
+        }
+        let since = self.cache.since(uid);
+        let listing = self.candidates(query).await?;
+        let unlisted;
+        let mut selection = query.select(&listing);
+        if matches!(selection, Selection::Nothing) {
+            // A listing may lag behind what was made, or lack what is there.
+            unlisted = self.unlisted_recorded(query).await?;
+            selection = query.select_among(&unlisted);
+        }
+        let (balancer, surplus, is_proven) = match selection {
+            Selection::Nothing => {
+                let unsettled = self.unsettled(query);
+                return Ok(unsettled.map_or(Found::Nothing(listing), Found::Unsettled));
+            }
+            Selection::Refused(why) => return Ok(Found::Refused(why)),
+            Selection::Own { balancer, surplus } => (balancer, surplus, true),
+            Selection::Adopted(balancer) => (balancer, Vec::new(), true),
+            Selection::Unproven(balancer) => (balancer, Vec::new(), query.may_have(balancer)),
+        };
+        // What nothing proves to be its own is judged by what it is used for now.
+        let since = if is_proven { since } else { query.asked };
+        let mut observed = self.provider.observe(balancer, since).await;
+        if let Ok((incomplete, _)) = &observed
+            && query.claim.is_published()
+            && incomplete.lacks_parts()
+        {
+            // It has served, and parts are missing: one listing alone is not believed.
+            observed = self.provider.observe(balancer, Instant::now()).await;
+        }
+        let (observed, as_of) = observed.inspect_err(|error| {
+            // The listings at hand do not fit together.
+            if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Malformed) {
+                self.cache.doubt(uid);
+            }
+        })?;
+        let claim = &query.claim;
+        let is_free = || observed.is_unused() && !query.is_of_another_cluster(balancer);
+        if !is_proven && !is_free() && !claim.is_led_to(&observed, members) {
+            return Ok(Found::Refused(unproven(balancer, claim)));
+        }
+        self.cache.settled(uid);
+        let as_of = as_of.min(listing.begun);
+        let known = Known {
+            observed,
+            surplus: surplus.into_iter().map(named).collect(),
+            as_of,
+            written: as_of,
+        };
+        self.cache.keep(uid, known.clone());
+        Ok(Found::One(Box::new(known)))
+    }
+
+    /// What is remembered of a Service's own, or of one without a mark that it still `means`. While
+    /// the cloud is at work on it, its status is looked up, for all who wait together.
+    pub(super) async fn remembered(
+        &self,
+        uid: &str,
+        means: impl Fn(&P::Observed) -> bool,
+    ) -> Result<Option<Known<P::Observed>>, CloudError> {
+        let is_own = |known: &Known<P::Observed>| match known.observed.owner() {
+            Some(owner) => owner == uid,
+            None => known.observed.name() == P::WORDS.default_name(uid) || means(&known.observed),
+        };
+        let Some(mut known) = self.cache.known(uid).filter(is_own) else {
+            return Ok(None);
+        };
+        let id = known.observed.id().to_owned();
+        if !known.observed.is_changing() {
+            return Ok(Some(known));
+        }
+        let now = Instant::now();
+        let since = now.checked_sub(STATUS_AGE).unwrap_or(now);
+        let listing = self.listings.get(since.max(known.written)).await?;
+        let mut all = listing.all.iter();
+        let listed = all.find(|listed| listed.id() == id).cloned();
+        // A listing may lag behind what was made.
+        let there = match listed {
+            Some(listed) => Some(listed),
+            None => self.unlisted(&id).await?,
+        };
+        let Some(there) = there else {
+            self.cache.doubt(uid);
+            return Ok(None);
+        };
+        self.cache.settled(uid);
+        known.observed.refresh(&there);
+        self.cache.keep(uid, known.clone());
+        Ok(Some(known))
+    }
+
+    /// The IDs that are known of a Service's load balancer.
+    pub(super) fn recorded(&self, query: &Query) -> Vec<String> {
+        let noted = query.claim.id.clone();
+        let last = self.cache.last_id(&query.uid);
+        let last = last.filter(|last| noted.as_ref() != Some(last));
+        noted.into_iter().chain(last).collect()
+    }
+
+    /// What there is by the IDs that are known of a Service's load balancer, whatever a listing says.
+    async fn unlisted_recorded(&self, query: &Query) -> Result<Vec<ListedOf<P>>, CloudError> {
+        let mut there = Vec::new();
+        for id in self.recorded(query) {
+            there.extend(self.unlisted(&id).await?);
+        }
+        Ok(there)
+    }
+
+    /// For how long a load balancer may still turn up that was asked for.
+    pub(super) fn unsettled(&self, query: &Query) -> Option<Duration> {
+        let Query {
+            uid,
+            asked_for,
+            settle_time,
+            ..
+        } = query;
+        self.cache.unsettled(uid, *asked_for, *settle_time)
+    }
+
+    /// A listing that tells what there is for a Service: the one at hand if it shows one that bears
+    /// the Service's mark, else one that is begun now, since nothing is made or adopted on an old
+    /// one's word.
+    pub(super) async fn candidates(
+        &self,
+        query: &Query,
+    ) -> Result<Arc<Listing<ListedOf<P>>>, CloudError> {
+        let since = self.cache.since(&query.uid);
+        let listing = self.listings.get(since).await?;
+        match query.select(&listing) {
+            Selection::Own { .. } => Ok(listing),
+            // It was begun after that.
+            _ if self.cache.has_deleted(&query.uid) => Ok(listing),
+            _ => self.listings.get(query.asked).await,
+        }
+    }
+}
+
+/// By ID and name.
+pub(super) fn named(balancer: &impl Listed) -> (String, String) {
+    (balancer.id().to_owned(), balancer.name().to_owned())
+}

@@ -1,0 +1,282 @@
+//! Takes a Service's load balancer away.
+//!
+//! A pass asks for the deletion, and does not wait for it: a later one looks whether a complete listing that
+//! was begun afterwards still has it, the same for all Services that wait. What the cloud was not asked to
+//! delete is gone only if asking for it by its ID finds nothing, too.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use mooring_common::names::reasons;
+
+use super::Shared;
+use super::ensure::{planned, turns_up};
+use super::find::{Query, named};
+use super::ownership::{Selection, given_away, is_of_another_cluster, kept};
+use super::provider::{Listed, ListedOf, Provider, Step as _, StepOf};
+use crate::cloud_api::{CloudError, ErrorKind};
+use crate::clouds::load_balancers::{Demand, Gate, Notice, Prepared, Progress, Setback, Shown};
+
+/// When to look again whether it is gone.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// The same after its deletion was asked for.
+const CONFIRM: Duration = Duration::from_secs(1);
+/// For how long a deletion that the cloud has taken is not asked for again.
+const DELETES: Duration = Duration::from_secs(60);
+
+/// A load balancer that goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Target {
+    id: String,
+    name: String,
+    /// Whether the cloud is at work on it.
+    is_changing: bool,
+}
+
+impl Target {
+    fn of(listed: &impl Listed) -> Self {
+        let (id, name) = named(listed);
+        Self {
+            id,
+            name,
+            is_changing: listed.is_changing(),
+        }
+    }
+}
+
+/// A removal that is planned.
+pub(super) struct Removal<P: Provider> {
+    shared: Arc<Shared<P>>,
+    query: Query,
+    /// What goes.
+    targets: Vec<Target>,
+    shown: Shown,
+}
+
+impl<P: Provider> Removal<P> {
+    /// Plans it.
+    ///
+    /// # Errors
+    /// [`CloudError`] unless it is certain what there is.
+    pub(super) async fn prepare(
+        shared: Arc<Shared<P>>,
+        demand: &Demand,
+    ) -> Result<Self, CloudError> {
+        let query = Query::of(demand, P::WORDS);
+        let (targets, kept) = shared.removable(&query, demand).await?;
+        let steps = targets
+            .iter()
+            .map(|target| planned(&StepOf::<P>::delete_balancer(&target.id, &target.name)));
+        let steps = steps.collect();
+        let notices = kept.into_iter().map(|why| Notice {
+            reason: reasons::LOAD_BALANCER_KEPT,
+            note: format!("Nothing is deleted in {}: {why}.", P::WORDS.cloud),
+            by_provider: false,
+        });
+        let shown = Shown {
+            steps,
+            notices: notices.collect(),
+        };
+        Ok(Self {
+            shared,
+            query,
+            targets,
+            shown,
+        })
+    }
+}
+
+/// Whose a load balancer is by the marks that it bears now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Marks {
+    /// The Service's.
+    Own,
+    /// Somebody else's, or nobody's.
+    Anothers,
+    /// It is not there any more.
+    Gone,
+}
+
+impl<P: Provider> Shared<P> {
+    /// What is provably a Service's own, and why other things stay that might have been its.
+    async fn removable(
+        &self,
+        query: &Query,
+        demand: &Demand,
+    ) -> Result<(Vec<Target>, Vec<String>), CloudError> {
+        let listing = self.candidates(query).await?;
+        let cluster = query.cluster.as_deref();
+        let (mut targets, stay): (Vec<Target>, _) = match query.select(&listing) {
+            Selection::Own { balancer, surplus } => {
+                let all = [balancer].into_iter().chain(surplus);
+                let (away, own): (Vec<_>, Vec<_>) =
+                    all.partition(|balancer| is_of_another_cluster(*balancer, cluster));
+                let own = own.into_iter().map(Target::of).collect();
+                return Ok((own, away.into_iter().map(given_away).collect()));
+            }
+            Selection::Adopted(balancer) => return Ok((vec![Target::of(balancer)], Vec::new())),
+            Selection::Unproven(balancer) => match self.is_proven(query, demand, balancer).await? {
+                true => return Ok((vec![Target::of(balancer)], Vec::new())),
+                false => (Vec::new(), vec![kept(balancer)]),
+            },
+            Selection::Refused(why) => (Vec::new(), vec![why]),
+            Selection::Nothing => (Vec::new(), Vec::new()),
+        };
+        let mut is_missing = query.claim.is_published();
+        for id in self.recorded(query) {
+            let is_listed = listing.all.iter().any(|listed| listed.id() == id);
+            if is_listed || self.cache.has_deleted(&query.uid) {
+                continue;
+            }
+            match self.unlisted(&id).await? {
+                Some(there) if query.claim.may_delete(&there, cluster) => {
+                    targets.push(Target::of(&there));
+                }
+                Some(_) => {
+                    let what = format!("the listing of load balancers lacks {id}, which is there");
+                    return Err(CloudError::new(
+                        P::WORDS.provider,
+                        ErrorKind::Malformed,
+                        what,
+                    ));
+                }
+                None => is_missing = true,
+            }
+        }
+        let is_nothing = targets.is_empty() && stay.is_empty();
+        if is_nothing && is_missing && !self.cache.has_deleted(&query.uid) {
+            self.check_credentials(demand, &listing).await?;
+        }
+        Ok((targets, stay))
+    }
+
+    /// Whether one that an annotation names was the Service's, whose status has a host name instead of
+    /// addresses: by where it leads.
+    async fn is_proven(
+        &self,
+        query: &Query,
+        demand: &Demand,
+        balancer: &ListedOf<P>,
+    ) -> Result<bool, CloudError> {
+        if !query.claim.has_used_by_name(balancer) {
+            return Ok(false);
+        }
+        let members = self.members.find(&demand.nodes).await.members;
+        let (observed, _) = self.provider.observe(balancer, query.asked).await?;
+        Ok(query.claim.is_led_to(&observed, &members))
+    }
+
+    /// Whose a load balancer is, read now.
+    ///
+    /// # Errors
+    /// [`CloudError`] unless the cloud says it.
+    pub(super) async fn marks(&self, id: &str, query: &Query) -> Result<Marks, CloudError> {
+        let cluster = query.cluster.as_deref();
+        Ok(match self.provider.get(id).await? {
+            Some(listed) if listed.id() == id && query.claim.may_delete(&listed, cluster) => {
+                Marks::Own
+            }
+            Some(_) => Marks::Anothers,
+            None => Marks::Gone,
+        })
+    }
+
+    /// One that a listing lacks, asked for by its ID.
+    ///
+    /// # Errors
+    /// [`CloudError`] unless the cloud says whether it is there.
+    pub(super) async fn unlisted(&self, id: &str) -> Result<Option<ListedOf<P>>, CloudError> {
+        let there = self.provider.get(id).await?;
+        Ok(there.filter(|there| there.id() == id))
+    }
+
+    /// Deletes one. Whether the cloud has taken it; if not, it is at work on it.
+    pub(super) async fn delete(&self, id: &str, gate: &dyn Gate) -> Result<bool, Setback> {
+        gate.before_write()?;
+        let step = StepOf::<P>::delete_balancer(id, "");
+        match self.provider.send(&step, id, &[]).await {
+            Ok(_) => {
+                gate.written();
+                tracing::info!(id, "deleted a load balancer");
+                Ok(true)
+            }
+            Err(error) if error.is_not_found() => Ok(true),
+            Err(error) if is_refusal(&error) => match self.provider.get(id).await {
+                Ok(Some(listed)) if listed.is_changing() => Ok(false),
+                Ok(None) => Ok(true),
+                _ => Err(error.into()),
+            },
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Whether the cloud has looked at the request and not taken it, which may be because it is at work.
+pub(super) fn is_refusal(error: &CloudError) -> bool {
+    matches!(error.kind, ErrorKind::Invalid | ErrorKind::Busy) || error.status == Some(503)
+}
+
+#[async_trait]
+impl<P: Provider> Prepared for Removal<P> {
+    fn shown(&self) -> &Shown {
+        &self.shown
+    }
+
+    async fn carry_out(self: Box<Self>, gate: &dyn Gate) -> Result<Progress, Setback> {
+        let uid = &self.query.uid;
+        let _turn = self.shared.cache.turn(uid).lock_owned().await;
+        let cache = &self.shared.cache;
+        if self.targets.is_empty() {
+            if let Some(left) = self.shared.unsettled(&self.query) {
+                return Ok(turns_up(left, P::WORDS));
+            }
+            cache.removed(uid);
+            return Ok(Progress::Removed);
+        }
+        let mut after = LOOK_AGAIN;
+        for Target {
+            id,
+            name,
+            is_changing,
+        } in &self.targets
+        {
+            let deleted = cache.deleted(uid, id);
+            if *is_changing && deleted.is_some_and(|at| at.elapsed() < DELETES) {
+                continue;
+            }
+            match self.shared.marks(id, &self.query).await? {
+                Marks::Own => cache.settled(uid),
+                Marks::Gone => {
+                    cache.deletes(uid, id);
+                    cache.doubt(uid);
+                    continue;
+                }
+                Marks::Anothers => {
+                    cache.doubt(uid);
+                    return Ok(Progress::Wait {
+                        after: LOOK_AGAIN,
+                        what: format!("the load balancer {name} is another's by now"),
+                    });
+                }
+            }
+            // Whatever becomes of it, it is looked for anew.
+            let _write = cache.begin_write(uid);
+            if !self.shared.delete(id, gate).await? {
+                return Ok(Progress::Wait {
+                    after: LOOK_AGAIN,
+                    what: format!("{} is at work on the load balancer {name}", P::WORDS.cloud),
+                });
+            }
+            cache.deletes(uid, id);
+            after = CONFIRM;
+        }
+        if after == LOOK_AGAIN {
+            cache.doubt(uid);
+        }
+        Ok(Progress::Wait {
+            after,
+            what: format!("{} is deleting the load balancer", P::WORDS.cloud),
+        })
+    }
+}
