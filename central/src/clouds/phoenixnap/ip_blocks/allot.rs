@@ -2,6 +2,10 @@
 //!
 //! A Service keeps what it has; whoever has nothing gets a free address of a block that is there, and
 //! only if there is none, one is to be bought.
+//!
+//! **Guarantee.** An address that the status of a Service shows is in use: no other Service gets it, and
+//! its block stays, whatever the Service asks for and however that is answered. The status changes only
+//! after another address has been provided, or by the hand of whoever announces a foreign one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -51,6 +55,16 @@ impl Claimant {
     pub(super) fn proven(&self) -> Option<Ipv4Addr> {
         let confirmed = self.recorded.filter(|_| self.recorded == self.published);
         self.given.or(confirmed)
+    }
+
+    /// What traffic may come to: its status shows it, or is about to.
+    fn in_use(&self) -> [Option<Ipv4Addr>; 2] {
+        [self.given, self.published]
+    }
+
+    /// Whether nobody but who may write its status or this process has a part in its hold on an address.
+    fn is_well_founded(&self) -> bool {
+        self.rank() < 2
     }
 
     /// What its user asks for, and we have not written.
@@ -144,7 +158,16 @@ pub(super) fn allot(world: &World<'_>) -> Allotment {
     let mut order: Vec<&Claimant> = world.claimants.iter().collect();
     order.sort_by(|a, b| (a.rank(), a.created, &a.key).cmp(&(b.rank(), b.created, &b.key)));
     let mut work = Work::new(world);
+    let (well_founded, others): (Vec<_>, Vec<_>) = order
+        .iter()
+        .partition(|claimant| claimant.is_well_founded());
+    for claimant in well_founded {
+        work.keep(claimant);
+    }
     for claimant in &order {
+        work.hold(claimant);
+    }
+    for claimant in others {
         work.keep(claimant);
     }
     for claimant in &order {
@@ -160,6 +183,7 @@ struct Work<'a> {
     world: &'a World<'a>,
     /// The one that each Service uses of those that bear its name.
     own: BTreeMap<&'a ObjectKey, &'a Block>,
+    /// Whose an address is: what each Service is to have, and what is in use.
     taken: BTreeMap<Ipv4Addr, &'a ObjectKey>,
     result: Allotment,
 }
@@ -239,7 +263,7 @@ impl<'a> Work<'a> {
             let Some(block) = self.shared_with(address) else {
                 continue;
             };
-            if !self.taken.contains_key(&address) {
+            if !self.is_anothers(address, claimant) {
                 return self.take(claimant, block, address);
             }
         }
@@ -247,6 +271,18 @@ impl<'a> Work<'a> {
             let share = of_own(claimant, block);
             self.set(claimant, share);
         }
+    }
+
+    /// What is in use is nobody else's, even if its Service is to have another.
+    fn hold(&mut self, claimant: &'a Claimant) {
+        for address in claimant.in_use().into_iter().flatten() {
+            self.taken.entry(address).or_insert(&claimant.key);
+        }
+    }
+
+    fn is_anothers(&self, address: Ipv4Addr, claimant: &Claimant) -> bool {
+        let holder = self.taken.get(&address);
+        holder.is_some_and(|holder| **holder != claimant.key)
     }
 
     /// What its user asks for, if it can be had.
@@ -271,8 +307,11 @@ impl<'a> Work<'a> {
         let mut others = self.world.blocks.iter();
         let share = match others.find(|owned| owned.block.cidr.contains(&wish)) {
             None => {
-                // What it had here can be another's.
-                self.taken.retain(|_, holder| **holder != claimant.key);
+                // What it had here can be another's once its status does not show it any more.
+                let in_use = claimant.in_use();
+                self.taken.retain(|address, holder| {
+                    **holder != claimant.key || in_use.contains(&Some(*address))
+                });
                 Share::Foreign(wish)
             }
             Some(Owned { block, owner }) => Share::Refused(match owner {
@@ -299,7 +338,7 @@ impl<'a> Work<'a> {
 
     fn holds_shared(&self, claimant: &Claimant) -> bool {
         match self.result.shares.get(&claimant.key) {
-            Some(Share::Address { address, .. }) => self.taken.get(address) == Some(&&claimant.key),
+            Some(Share::Address { address, .. }) => self.shared_with(*address).is_some(),
             _ => false,
         }
     }
@@ -310,9 +349,10 @@ impl<'a> Work<'a> {
             return;
         }
         if let Some(address) = claimant.ours().filter(|_| !claimant.lost)
-            && !self.taken.contains_key(&address)
+            && !self.is_anothers(address, claimant)
             && let Some(share) = self.gone(address)
         {
+            self.taken.insert(address, &claimant.key);
             let share = match share {
                 Share::Untagged { block, .. }
                     if claimant.proven() != Some(address) && !claimant.may_take_over =>
@@ -382,12 +422,12 @@ impl<'a> Work<'a> {
                 _ => None,
             })
             .collect();
-        let holds = |block: &Block| {
+        let is_held = |block: &Block| {
             let mut taken = self.taken.keys();
             taken.any(|address| block.cidr.contains(address))
         };
         let unused = self.world.shared();
-        let unused = unused.filter(|block| !used.contains(&block.id) && !holds(block));
+        let unused = unused.filter(|block| !used.contains(&block.id) && !is_held(block));
         self.result.unused = unused.map(|block| block.id.clone()).collect();
         let idle = self
             .own
@@ -401,6 +441,16 @@ impl<'a> Work<'a> {
             .map(|(key, block)| (block.id.clone(), (*key).clone()))
             .collect();
         self.result.doubles.extend(idle);
+        let world = self.world;
+        let in_use: Vec<Ipv4Addr> = world
+            .claimants
+            .iter()
+            .filter_map(|claimant| claimant.published)
+            .collect();
+        self.result.doubles.retain(|id, _| {
+            let block = world.block(id).map(|owned| &owned.block);
+            !block.is_some_and(|block| in_use.iter().any(|address| block.cidr.contains(address)))
+        });
         self.result
     }
 }

@@ -1,6 +1,7 @@
 mod account;
 mod calls;
 mod crashes;
+mod wishes;
 
 use std::sync::Mutex;
 use std::time::Duration;
