@@ -62,11 +62,6 @@ impl Claimant {
         [self.given, self.published]
     }
 
-    /// Whether nobody but who may write its status or this process has a part in its hold on an address.
-    fn is_well_founded(&self) -> bool {
-        self.rank() < 2
-    }
-
     /// What its user asks for, and we have not written.
     fn wish(&self) -> Option<Ipv4Addr> {
         let ours = [self.given, self.recorded];
@@ -158,16 +153,15 @@ pub(super) fn allot(world: &World<'_>) -> Allotment {
     let mut order: Vec<&Claimant> = world.claimants.iter().collect();
     order.sort_by(|a, b| (a.rank(), a.created, &a.key).cmp(&(b.rank(), b.created, &b.key)));
     let mut work = Work::new(world);
-    let (well_founded, others): (Vec<_>, Vec<_>) = order
-        .iter()
-        .partition(|claimant| claimant.is_well_founded());
-    for claimant in well_founded {
-        work.keep(claimant);
+    for claimant in &order {
+        if let Some(proven) = claimant.proven() {
+            work.keep_shared(claimant, proven);
+        }
     }
     for claimant in &order {
         work.hold(claimant);
     }
-    for claimant in others {
+    for claimant in &order {
         work.keep(claimant);
     }
     for claimant in &order {
@@ -260,16 +254,25 @@ impl<'a> Work<'a> {
     fn keep(&mut self, claimant: &'a Claimant) {
         let had = [claimant.given, claimant.recorded, claimant.published];
         for address in had.into_iter().flatten() {
-            let Some(block) = self.shared_with(address) else {
-                continue;
-            };
-            if !self.is_anothers(address, claimant) {
-                return self.take(claimant, block, address);
+            if self.result.shares.contains_key(&claimant.key) {
+                return;
             }
+            self.keep_shared(claimant, address);
         }
-        if let Some(block) = self.own.get(&claimant.key).copied() {
+        if !self.result.shares.contains_key(&claimant.key)
+            && let Some(block) = self.own.get(&claimant.key).copied()
+        {
             let share = of_own(claimant, block);
             self.set(claimant, share);
+        }
+    }
+
+    /// The same of an address of a shared block.
+    fn keep_shared(&mut self, claimant: &'a Claimant, address: Ipv4Addr) {
+        if let Some(block) = self.shared_with(address)
+            && !self.is_anothers(address, claimant)
+        {
+            self.take(claimant, block, address);
         }
     }
 
