@@ -113,10 +113,12 @@ impl Shared {
         let mut ours: Vec<Owned> = ours.collect();
         self.add_unlisted(memory, &mut ours, &cluster).await?;
         memory.listed(ours, begun);
-        if memory.unlisted.is_empty()
-            && let Some(ours) = memory.purchased.take()
-        {
-            self.purchases.settle(&*self.cluster, ours).await;
+        if let Some(sent) = memory.sent.take() {
+            if memory.shows(&sent) {
+                self.purchases.settle(&*self.cluster, sent.ours).await;
+            } else {
+                memory.sent = Some(sent);
+            }
         }
         Ok(())
     }

@@ -59,6 +59,7 @@ impl Prepared for Removal {
         }
         shared.untended.notify_one();
         memory.forget(&self.demand.service.uid);
+        shared.settle_unused(&mut memory, None).await;
         Ok(Progress::Removed)
     }
 }
