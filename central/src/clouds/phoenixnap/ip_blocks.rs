@@ -26,6 +26,7 @@ mod api;
 mod apply;
 mod bgp;
 mod buy;
+mod claimant;
 mod cloud;
 mod cluster;
 mod layout;

@@ -9,8 +9,9 @@ use mooring_common::names::annotations;
 use tokio::time::Instant;
 
 use super::super::setting::Mode;
-use super::allot::{Claimant, allot};
+use super::allot::allot;
 use super::apply::Taken;
+use super::claimant::Claimant;
 use super::memory::{APART, Absence, FRESH, Memory, POLL};
 use super::plan::{Next, next};
 use super::step::Step;

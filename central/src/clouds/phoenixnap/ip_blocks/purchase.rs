@@ -52,8 +52,8 @@ pub(super) enum Claimed {
 pub(super) struct Ours {
     claim: Claim,
     made: Instant,
-    /// Until when it is kept although nobody buys.
-    kept_until: Instant,
+    /// Until when it is kept for a later pass, which is to renew it. `None`: it is for this pass.
+    kept_until: Option<Instant>,
 }
 
 /// A purchase that was sent, until a listing shows what was bought.
@@ -72,17 +72,17 @@ pub(super) struct Sent {
 impl Ours {
     /// Whether a purchase may still be sent.
     pub(super) fn is_fresh(&self) -> bool {
-        self.made.elapsed() < FRESH
+        self.kept_until.is_none() && self.made.elapsed() < FRESH
     }
 
     /// The cloud wants to be left alone for so long, and is asked again then.
     pub(super) fn keep(&mut self, wait: Duration) {
-        self.kept_until = Instant::now() + wait + GRACE;
+        self.kept_until = Some(Instant::now() + wait + GRACE);
     }
 
     /// Whether nobody is about to come back to it.
     pub(super) fn is_idle(&self) -> bool {
-        Instant::now() >= self.kept_until
+        self.kept_until.is_none_or(|until| Instant::now() >= until)
     }
 }
 
@@ -213,7 +213,7 @@ impl Purchases {
         Ok(written.map(|claim| Ours {
             claim,
             made,
-            kept_until: made,
+            kept_until: None,
         }))
     }
 

@@ -69,6 +69,8 @@ async fn a_cloud_that_takes_two_requests_a_second_gives_all_services_their_addre
         assert_eq!(world.bought(), NAMES.len());
         assert!(calls + refused <= 20 * NAMES.len(), "{told}");
         assert!(refused <= 10, "{told}");
+        let swaps = world.cluster.0.lock().unwrap().version;
+        assert!(swaps <= 3 * NAMES.len() as u64, "{told}, {swaps} swaps");
         assert_eq!(world.claim(), None);
     }
 }
