@@ -9,7 +9,8 @@
 //! A [`Client`] sends a request once. Whatever is no complete and well-formed answer is a
 //! [`CloudError`], and when to try again is for the caller to decide, with
 //! [`CloudError::retry_after`] as the cloud's own word on it. No request waits here for longer than
-//! a few seconds, so that no worker is held up by a cloud that wants to be left alone.
+//! a few seconds for a cloud that wants to be left alone, so that no worker is held up by it; nor for
+//! longer than half a minute for its turn at a cloud that has turned out to take few requests.
 
 mod client;
 mod credentials;

@@ -294,6 +294,7 @@ impl Client {
         if let Some(body) = request.body() {
             builder = builder.body(body.to_string());
         }
+        let sent = tokio::time::Instant::now();
         let response = builder
             .send()
             .await
@@ -304,7 +305,8 @@ impl Client {
             self.limiter.pause(wait);
         }
         if !status.is_success() {
-            return Err(self.refused(request, status, &headers, &body.unwrap_or_default()));
+            let body = body.unwrap_or_default();
+            return Err(self.refused(request, sent, status, &headers, &body));
         }
         self.limiter.accepted();
         let body = body?;
@@ -352,6 +354,7 @@ impl Client {
     fn refused(
         &self,
         request: &Request,
+        sent: tokio::time::Instant,
         status: StatusCode,
         headers: &HeaderMap,
         body: &[u8],
@@ -359,7 +362,7 @@ impl Client {
         let refusal = self.dialect.refusal(status, headers, body);
         let asked = wait::retry_after(headers, SystemTime::now());
         let retry_after = match status {
-            StatusCode::TOO_MANY_REQUESTS => Some(self.limiter.refused(asked)),
+            StatusCode::TOO_MANY_REQUESTS => Some(self.limiter.refused(sent, asked)),
             StatusCode::SERVICE_UNAVAILABLE => asked.inspect(|wait| self.limiter.pause(*wait)),
             _ => asked.or(refusal.retry_after),
         };

@@ -39,7 +39,7 @@ fn durations() -> Histogram {
 }
 
 fn waits() -> Histogram {
-    Histogram::new([0.001, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0])
+    Histogram::new([0.001, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0])
 }
 
 impl Metrics {

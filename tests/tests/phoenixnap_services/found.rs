@@ -178,6 +178,28 @@ async fn a_block_deleted_by_hand_is_noticed_and_another_address_is_given() {
     stage.leave().await;
 }
 
+/// Whoever touches the Service does not wait for the next look at all of them, which is ten minutes away.
+#[tokio::test]
+async fn a_block_deleted_by_hand_is_replaced_soon_after_its_service_was_touched() {
+    let stage = Stage::enter().await;
+    let _central = stage.central_with(stage.unshared()).await;
+    let had = stage.provide("web").await;
+    let block = stage.living_block();
+    // What central has written on it has been looked at.
+    stage.marker().await;
+    stage.sim().take(Kind::Block, &block);
+    let touch = json!({ "metadata": { "annotations": { "example.com/touched": "once" } } });
+    stage.patch("web", &touch).await;
+    eventually("it has another address", AFTER_RETRIES, async || {
+        let service = stage.get("web").await;
+        let now = address(&service);
+        now.is_some() && now.as_ref() != Some(&had) && requested(&service) == now
+    })
+    .await;
+    assert_eq!(stage.purchases().len(), 3, "one for the marker");
+    stage.leave().await;
+}
+
 /// Somebody tags a block by hand: whose it is cannot be told any more, and it is left alone.
 #[tokio::test]
 async fn a_tag_delete_by_hand_takes_no_block_from_a_service() {

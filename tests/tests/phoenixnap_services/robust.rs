@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use http::StatusCode;
+use mooring_common::names::reasons;
 use mooring_tests::cloud_sim::phoenixnap::{Behaviour, TOKEN_PATH};
 use mooring_tests::cloud_sim::{Fault, When};
 use mooring_tests::wait::eventually;
@@ -105,6 +106,47 @@ async fn a_purchase_whose_answer_is_lost_is_not_made_twice() {
     lost.struck(1).await;
     stage.provided_within("web", AFTER_RETRIES).await;
     assert_eq!(stage.sim().purchases().len(), 1);
+    stage.leave().await;
+}
+
+/// It shows in the next listing: neither its Service nor the next purchase waits for what may take a cloud
+/// 90 s to show.
+#[tokio::test]
+async fn a_purchase_whose_answer_is_lost_is_found_within_seconds_and_holds_up_no_other() {
+    let stage = Stage::enter().await;
+    let lost = Fault::reset().executed();
+    let lost = stage.sim().faults().inject(purchase().times(1), lost);
+    let flags = stage.unshared().with("--creation-settle-time=90s");
+    let _central = stage.central_with(flags).await;
+    stage.create("web").await;
+    lost.struck(1).await;
+    let soon = Duration::from_secs(10);
+    stage.provided_within("web", soon).await;
+    stage.create("next").await;
+    stage.provided_within("next", soon).await;
+    assert_eq!(stage.sim().purchases().len(), 2);
+    stage.leave().await;
+}
+
+#[tokio::test]
+async fn a_purchase_that_is_answered_429_keeps_its_claim_until_it_is_made() {
+    let stage = Stage::enter().await;
+    let limited = Fault::status(StatusCode::TOO_MANY_REQUESTS).retry_after(Duration::from_secs(7));
+    let limited = stage.sim().faults().inject(purchase().times(1), limited);
+    let _central = stage.central_with(stage.unshared()).await;
+    stage.create("web").await;
+    limited.struck(1).await;
+    stage
+        .told("web", reasons::SYNC_LOAD_BALANCER_FAILED, "429")
+        .await;
+    assert!(stage.claim().await.is_some(), "nobody else may buy");
+    stage.provided("web").await;
+    assert_eq!(stage.purchases().len(), 2);
+    assert_eq!(stage.sim().purchases().len(), 1);
+    eventually("the next may buy", SOON, async || {
+        stage.claim().await.is_none()
+    })
+    .await;
     stage.leave().await;
 }
 

@@ -93,6 +93,14 @@ impl Stage {
         services.patch("kubernetes", &params, &patch).await.unwrap();
     }
 
+    /// Who says that it is buying.
+    pub(crate) async fn claim(&self) -> Option<String> {
+        let services = Api::<Service>::namespaced(self.admin.clone(), "default");
+        let bearer = services.get("kubernetes").await.unwrap();
+        let all = bearer.metadata.annotations?;
+        all.get(annotations::IP_BLOCK_CLAIM).cloned()
+    }
+
     /// Asserts that central was not refused anything by the API server, and that nothing was asked
     /// of the cloud that no good client asks.
     pub(crate) async fn leave(self) {

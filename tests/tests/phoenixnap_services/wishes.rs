@@ -2,6 +2,7 @@
 
 use mooring_common::names::{annotations, reasons};
 use mooring_tests::cloud_sim::phoenixnap::Kind;
+use mooring_tests::objects::unique;
 use mooring_tests::wait::eventually;
 use serde_json::json;
 
@@ -45,6 +46,32 @@ async fn an_address_of_a_block_that_we_hold_is_given_to_whoever_asks_for_it() {
         .told("too-late", reasons::SYNC_LOAD_BALANCER_FAILED, "asks")
         .await;
     assert_eq!(stage.purchases().len(), 1);
+    stage.leave().await;
+}
+
+/// Its status goes on showing it: traffic comes there.
+#[tokio::test]
+async fn the_address_of_a_service_that_asks_for_another_is_nobody_elses() {
+    let stage = Stage::enter().await;
+    let _central = stage.central().await;
+    let had = stage.provide("web").await;
+    for (wish, reason) in [
+        ("192.0.2.77", reasons::ADDRESS_NOT_OURS),
+        // The router's own.
+        ("203.0.113.17", reasons::SYNC_LOAD_BALANCER_FAILED),
+    ] {
+        let patch = json!({ "spec": { "loadBalancerIP": wish } });
+        stage.patch("web", &patch).await;
+        stage.told("web", reason, wish).await;
+        assert_ne!(stage.provide(&unique("new")).await, had);
+        let envious = unique("envious");
+        let service = stage.service(&envious).requested_address(&had);
+        service.create(&stage.admin).await.unwrap();
+        stage
+            .told(&envious, reasons::SYNC_LOAD_BALANCER_FAILED, "web")
+            .await;
+        assert_eq!(address(&stage.get("web").await), Some(had.clone()));
+    }
     stage.leave().await;
 }
 

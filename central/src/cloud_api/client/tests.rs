@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use futures::future::join_all;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
@@ -184,6 +185,18 @@ async fn a_refusal_for_want_of_budget_keeps_all_requests_back() {
         );
         assert!(began.elapsed() < Duration::from_secs(1));
         assert_eq!(cloud.lines(), ["GET /things?page=2"]);
+    }
+}
+
+/// Requests that are on their way together are refused together, and that is one refusal.
+#[tokio::test]
+async fn ten_requests_that_are_refused_together_hold_up_the_next_for_one_second() {
+    let cloud = Cloud::start(|_, _| Reply::json("{}").status(429)).await;
+    let (client, request) = (client(&cloud), things());
+    let answers = join_all((0..10).map(|_| client.call(&request))).await;
+    for answer in answers {
+        let error = answer.unwrap_err();
+        assert_eq!(error.retry_after, Some(Duration::from_secs(1)), "{error}");
     }
 }
 

@@ -2,6 +2,10 @@
 //!
 //! A Service keeps what it has; whoever has nothing gets a free address of a block that is there, and
 //! only if there is none, one is to be bought.
+//!
+//! **Guarantee.** An address that the status of a Service shows is in use: no other Service gets it, and
+//! its block stays, whatever the Service asks for and however that is answered. The status changes only
+//! after another address has been provided, or by the hand of whoever announces a foreign one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -10,65 +14,11 @@ use mooring_common::k8s::ObjectKey;
 use mooring_common::names::annotations;
 
 use super::super::model::{Block, BlockStatus, Holder, Network};
+use super::claimant::Claimant;
 use super::layout;
 use super::ownership::{Owned, Owner};
 use super::settings::Settings;
 use crate::clouds::load_balancers::TakeOver;
-
-/// A Service that is to have an address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Claimant {
-    pub(super) key: ObjectKey,
-    pub(super) uid: String,
-    /// In seconds since 1970.
-    pub(super) created: i64,
-    /// What this process has allotted to it.
-    pub(super) given: Option<Ipv4Addr>,
-    /// What the record on it says. Whoever may write the Service may have written it: alone it is worth
-    /// no more than a wish for an address of our blocks.
-    pub(super) recorded: Option<Ipv4Addr>,
-    /// What its status says.
-    pub(super) published: Option<Ipv4Addr>,
-    /// `spec.loadBalancerIP`.
-    pub(super) asked: Option<Ipv4Addr>,
-    /// The public network that its address was last published for, by our record.
-    pub(super) home: Option<String>,
-    /// Two complete listings have not had the block of its address.
-    pub(super) lost: bool,
-    /// Whether it may have an address of a block that bears no mark of this cluster, although only its
-    /// annotations say that it is its own.
-    pub(super) may_take_over: bool,
-}
-
-impl Claimant {
-    /// What it has by our own word.
-    fn ours(&self) -> Option<Ipv4Addr> {
-        self.given.or(self.recorded)
-    }
-
-    /// What is provably its own: this process has allotted it, or its status shows it as our record
-    /// does. Whoever may write a Service writes its annotations, and not its status.
-    pub(super) fn proven(&self) -> Option<Ipv4Addr> {
-        let confirmed = self.recorded.filter(|_| self.recorded == self.published);
-        self.given.or(confirmed)
-    }
-
-    /// What its user asks for, and we have not written.
-    fn wish(&self) -> Option<Ipv4Addr> {
-        let ours = [self.given, self.recorded];
-        self.asked.filter(|asked| !ours.contains(&Some(*asked)))
-    }
-
-    /// How well founded its hold on an address is; the lowest is the best.
-    fn rank(&self) -> u8 {
-        match (self.given, self.recorded, self.published) {
-            (Some(_), _, _) => 0,
-            (None, Some(recorded), Some(published)) if recorded == published => 1,
-            (None, None, None) => 3,
-            _ => 2,
-        }
-    }
-}
 
 /// All that is known.
 #[derive(Clone, Copy, Debug)]
@@ -145,6 +95,14 @@ pub(super) fn allot(world: &World<'_>) -> Allotment {
     order.sort_by(|a, b| (a.rank(), a.created, &a.key).cmp(&(b.rank(), b.created, &b.key)));
     let mut work = Work::new(world);
     for claimant in &order {
+        if let Some(proven) = claimant.proven() {
+            work.keep_shared(claimant, proven);
+        }
+    }
+    for claimant in &order {
+        work.hold(claimant);
+    }
+    for claimant in &order {
         work.keep(claimant);
     }
     for claimant in &order {
@@ -160,6 +118,7 @@ struct Work<'a> {
     world: &'a World<'a>,
     /// The one that each Service uses of those that bear its name.
     own: BTreeMap<&'a ObjectKey, &'a Block>,
+    /// Whose an address is: what each Service is to have, and what is in use.
     taken: BTreeMap<Ipv4Addr, &'a ObjectKey>,
     result: Allotment,
 }
@@ -236,17 +195,38 @@ impl<'a> Work<'a> {
     fn keep(&mut self, claimant: &'a Claimant) {
         let had = [claimant.given, claimant.recorded, claimant.published];
         for address in had.into_iter().flatten() {
-            let Some(block) = self.shared_with(address) else {
-                continue;
-            };
-            if !self.taken.contains_key(&address) {
-                return self.take(claimant, block, address);
+            if self.result.shares.contains_key(&claimant.key) {
+                return;
             }
+            self.keep_shared(claimant, address);
         }
-        if let Some(block) = self.own.get(&claimant.key).copied() {
+        if !self.result.shares.contains_key(&claimant.key)
+            && let Some(block) = self.own.get(&claimant.key).copied()
+        {
             let share = of_own(claimant, block);
             self.set(claimant, share);
         }
+    }
+
+    /// The same of an address of a shared block.
+    fn keep_shared(&mut self, claimant: &'a Claimant, address: Ipv4Addr) {
+        if let Some(block) = self.shared_with(address)
+            && !self.is_anothers(address, claimant)
+        {
+            self.take(claimant, block, address);
+        }
+    }
+
+    /// What is in use is nobody else's, even if its Service is to have another.
+    fn hold(&mut self, claimant: &'a Claimant) {
+        for address in claimant.in_use().into_iter().flatten() {
+            self.taken.entry(address).or_insert(&claimant.key);
+        }
+    }
+
+    fn is_anothers(&self, address: Ipv4Addr, claimant: &Claimant) -> bool {
+        let holder = self.taken.get(&address);
+        holder.is_some_and(|holder| **holder != claimant.key)
     }
 
     /// What its user asks for, if it can be had.
@@ -271,8 +251,11 @@ impl<'a> Work<'a> {
         let mut others = self.world.blocks.iter();
         let share = match others.find(|owned| owned.block.cidr.contains(&wish)) {
             None => {
-                // What it had here can be another's.
-                self.taken.retain(|_, holder| **holder != claimant.key);
+                // What it had here can be another's once its status does not show it any more.
+                let in_use = claimant.in_use();
+                self.taken.retain(|address, holder| {
+                    **holder != claimant.key || in_use.contains(&Some(*address))
+                });
                 Share::Foreign(wish)
             }
             Some(Owned { block, owner }) => Share::Refused(match owner {
@@ -299,7 +282,7 @@ impl<'a> Work<'a> {
 
     fn holds_shared(&self, claimant: &Claimant) -> bool {
         match self.result.shares.get(&claimant.key) {
-            Some(Share::Address { address, .. }) => self.taken.get(address) == Some(&&claimant.key),
+            Some(Share::Address { address, .. }) => self.shared_with(*address).is_some(),
             _ => false,
         }
     }
@@ -310,9 +293,10 @@ impl<'a> Work<'a> {
             return;
         }
         if let Some(address) = claimant.ours().filter(|_| !claimant.lost)
-            && !self.taken.contains_key(&address)
+            && !self.is_anothers(address, claimant)
             && let Some(share) = self.gone(address)
         {
+            self.taken.insert(address, &claimant.key);
             let share = match share {
                 Share::Untagged { block, .. }
                     if claimant.proven() != Some(address) && !claimant.may_take_over =>
@@ -382,12 +366,12 @@ impl<'a> Work<'a> {
                 _ => None,
             })
             .collect();
-        let holds = |block: &Block| {
+        let is_held = |block: &Block| {
             let mut taken = self.taken.keys();
             taken.any(|address| block.cidr.contains(address))
         };
         let unused = self.world.shared();
-        let unused = unused.filter(|block| !used.contains(&block.id) && !holds(block));
+        let unused = unused.filter(|block| !used.contains(&block.id) && !is_held(block));
         self.result.unused = unused.map(|block| block.id.clone()).collect();
         let idle = self
             .own
@@ -401,6 +385,16 @@ impl<'a> Work<'a> {
             .map(|(key, block)| (block.id.clone(), (*key).clone()))
             .collect();
         self.result.doubles.extend(idle);
+        let world = self.world;
+        let in_use: Vec<Ipv4Addr> = world
+            .claimants
+            .iter()
+            .filter_map(|claimant| claimant.published)
+            .collect();
+        self.result.doubles.retain(|id, _| {
+            let block = world.block(id).map(|owned| &owned.block);
+            !block.is_some_and(|block| in_use.iter().any(|address| block.cidr.contains(address)))
+        });
         self.result
     }
 }

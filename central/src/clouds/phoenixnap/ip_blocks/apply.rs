@@ -3,14 +3,11 @@
 use std::time::Duration;
 
 use mooring_common::names::phoenixnap_tags as names;
-use tokio::time::Instant;
 
 use super::super::model::{Block, BlockStatus};
 use super::Shared;
-use super::cloud::Order;
 use super::memory::{Memory, POLL};
 use super::ownership::{self, Owned};
-use super::purchase::{Claimed, Ours};
 use super::step::Step;
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::clouds::load_balancers::{Gate, Progress, Setback};
@@ -223,83 +220,5 @@ impl Shared {
         }
         memory.tags = Some(known);
         Ok(Taken::Done)
-    }
-
-    /// Buys, if the world is still without such a block once nobody else may buy.
-    async fn buy(
-        &self,
-        memory: &mut Memory,
-        step: &Step,
-        gate: &dyn Gate,
-    ) -> Result<Taken, Setback> {
-        let Step::Buy {
-            location,
-            prefix,
-            owner,
-        } = step
-        else {
-            return Ok(Taken::LookAgain);
-        };
-        let cluster = self.cluster.id().await?;
-        if memory.purchased.is_some() {
-            // What was bought last may be listed by now, and then the next may be.
-            self.list(memory, Instant::now()).await?;
-        }
-        let Some(ours) = memory.claim.take().filter(Ours::is_fresh) else {
-            gate.before_write()?;
-            gate.before_creation().await?;
-            return match self
-                .purchases
-                .claim(&*self.cluster, &step.to_string())
-                .await?
-            {
-                Claimed::Ours(ours) => {
-                    // What was bought before this claim shows in a listing that is begun now.
-                    memory.claim = Some(ours);
-                    memory.blocks = None;
-                    Ok(Taken::LookAgain)
-                }
-                Claimed::Others(who) => {
-                    tracing::info!(who, "another purchase is under way");
-                    memory.expires();
-                    let what = "another purchase is under way".to_owned();
-                    Ok(Taken::Later(POLL, what))
-                }
-            };
-        };
-        let order = Order {
-            location: location.clone(),
-            prefix: *prefix,
-            tags: ownership::of_new(&cluster, owner),
-        };
-        if let Err(stop) = gate.before_write() {
-            self.purchases.settle(&*self.cluster, ours).await;
-            return Err(stop.into());
-        }
-        match self.cloud.buy(&order).await {
-            Ok(block) => {
-                gate.written();
-                tracing::info!(id = block.id, cidr = %block.cidr, "bought an IP block");
-                if let Some(owned) = Owned::of(block, &cluster) {
-                    memory.bought(owned);
-                } else {
-                    memory.expires();
-                }
-                // Whoever leads next must not buy before a listing shows it.
-                memory.purchased = Some(ours);
-                Ok(Taken::Done)
-            }
-            Err(error) => {
-                memory.expires();
-                memory.doubts_tags(&error);
-                if !error.may_have_been_done() {
-                    self.purchases.settle(&*self.cluster, ours).await;
-                }
-                if error.kind == ErrorKind::Busy {
-                    return Ok(Taken::Later(POLL, "the cloud is busy".to_owned()));
-                }
-                Err(error.into())
-            }
-        }
     }
 }

@@ -11,7 +11,8 @@ use super::super::api::Tag;
 use super::super::model::{Block, BlockStatus, Holder, Network};
 use super::bgp::ToldNodes;
 use super::ownership::{Owned, Owner};
-use super::purchase::Ours;
+use super::purchase::{Ours, Sent};
+use super::seen::SeenServices;
 use crate::cloud_api::{CloudError, ErrorKind};
 
 /// How often the cloud is asked whether what it was told to do is done.
@@ -44,6 +45,8 @@ pub(super) struct Memory {
     pub(super) given: HashMap<String, Ipv4Addr>,
     /// What each Service had when it was last looked at, by its UID.
     pub(super) had: HashMap<String, Ipv4Addr>,
+    /// Each Service as it was when it was last looked at.
+    pub(super) seen: SeenServices,
     /// Services whose block is gone for good, by UID.
     pub(super) lost: HashSet<String>,
     /// Since when the block of this address is missing.
@@ -69,10 +72,10 @@ pub(super) struct Memory {
     pub(super) freed: u8,
     /// What was told, and when.
     told: HashMap<String, Instant>,
-    /// The right to buy, while this process has it.
+    /// The right to buy, while this process has it and has not used it.
     pub(super) claim: Option<Ours>,
-    /// The same, once used, until what was bought is listed.
-    pub(super) purchased: Option<Ours>,
+    /// The purchase that was sent last, until what was bought is listed.
+    pub(super) sent: Option<Sent>,
     /// What this process has bought and no listing has shown yet, and when.
     pub(super) unlisted: Vec<(Owned, Instant)>,
 }
@@ -96,6 +99,7 @@ impl Memory {
             is_seeded: false,
             given: HashMap::new(),
             had: HashMap::new(),
+            seen: SeenServices::default(),
             lost: HashSet::new(),
             missing: HashMap::new(),
             busy: HashMap::new(),
@@ -109,7 +113,7 @@ impl Memory {
             freed: 0,
             told: HashMap::new(),
             claim: None,
-            purchased: None,
+            sent: None,
             unlisted: Vec::new(),
         }
     }
@@ -117,6 +121,23 @@ impl Memory {
     /// What is known of the cloud is not good enough any more.
     pub(super) fn expires(&mut self) {
         self.fresh_since = Instant::now();
+    }
+
+    /// The same of what is older than passes that wait are apart: they share what is listed for one.
+    pub(super) fn expires_unless_recent(&mut self) {
+        let recent = Instant::now().checked_sub(POLL);
+        self.fresh_since = self.fresh_since.max(recent.unwrap_or(self.fresh_since));
+    }
+
+    /// Whether the last listing, begun after this purchase was sent, has what was bought.
+    pub(super) fn shows(&self, sent: &Sent) -> bool {
+        match sent.is_heard {
+            true => self.unlisted.is_empty(),
+            false => self
+                .blocks
+                .as_ref()
+                .is_some_and(|(blocks, begun)| *begun >= sent.at && sent.is_among(blocks)),
+        }
     }
 
     /// Somebody may have changed whatever is remembered.
@@ -149,6 +170,7 @@ impl Memory {
 
     /// A complete listing, begun then.
     pub(super) fn listed(&mut self, blocks: Vec<Owned>, begun: Instant) {
+        self.seen.listed(begun);
         let has = |id: &String| blocks.iter().any(|owned| owned.block.id == *id);
         self.failed.retain(|id, _| has(id));
         self.surplus.retain(|id, _| has(id));
@@ -332,6 +354,7 @@ impl Memory {
     pub(super) fn forget(&mut self, uid: &str) {
         self.given.remove(uid);
         self.had.remove(uid);
+        self.seen.forget(uid);
         self.lost.remove(uid);
     }
 }

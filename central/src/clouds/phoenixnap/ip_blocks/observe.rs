@@ -10,7 +10,8 @@ use super::super::may_not_exist;
 use super::super::model::Network;
 use super::super::setting::Setting;
 use super::Shared;
-use super::allot::{Claimant, World};
+use super::allot::World;
+use super::claimant::Claimant;
 use super::memory::Memory;
 use super::ownership::Owned;
 use crate::clouds::load_balancers::{InvalidField, Setback};
@@ -113,10 +114,12 @@ impl Shared {
         let mut ours: Vec<Owned> = ours.collect();
         self.add_unlisted(memory, &mut ours, &cluster).await?;
         memory.listed(ours, begun);
-        if memory.unlisted.is_empty()
-            && let Some(ours) = memory.purchased.take()
-        {
-            self.purchases.settle(&*self.cluster, ours).await;
+        if let Some(sent) = memory.sent.take() {
+            if memory.shows(&sent) {
+                self.purchases.settle(&*self.cluster, sent.ours).await;
+            } else {
+                memory.sent = Some(sent);
+            }
         }
         Ok(())
     }

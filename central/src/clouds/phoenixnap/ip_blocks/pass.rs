@@ -9,8 +9,9 @@ use mooring_common::names::annotations;
 use tokio::time::Instant;
 
 use super::super::setting::Mode;
-use super::allot::{Claimant, allot};
+use super::allot::allot;
 use super::apply::Taken;
+use super::claimant::Claimant;
 use super::memory::{APART, Absence, FRESH, Memory, POLL};
 use super::plan::{Next, next};
 use super::step::Step;
@@ -35,7 +36,13 @@ impl Ensurance {
             return Err(Setback::Invalid(faults));
         }
         let mut memory = shared.memory().await;
-        let looked = shared.look(&mut memory, demand).await?;
+        let looked = match shared.look(&mut memory, demand).await {
+            Ok(looked) => looked,
+            Err(setback) => {
+                shared.settle_unused(&mut memory, Some(&setback)).await;
+                return Err(setback);
+            }
+        };
         let faults = shared.misplaced(&memory, &demand.service);
         if !faults.is_empty() {
             return Err(Setback::Invalid(faults));
@@ -67,9 +74,8 @@ impl Prepared for Ensurance {
         let shared = &self.shared;
         let mut memory = shared.memory().await;
         let progress = shared.provide(&mut memory, &self.demand, gate).await;
-        if let Some(unused) = memory.claim.take() {
-            shared.purchases.settle(&*shared.cluster, unused).await;
-        }
+        let setback = progress.as_ref().err();
+        shared.settle_unused(&mut memory, setback).await;
         progress
     }
 }
@@ -87,23 +93,19 @@ impl Shared {
         let steady = memory.fresh_since;
         self.list(memory, steady).await?;
         self.look_at_network(memory, steady).await?;
-        let found = self.next(memory, demand);
-        let is_steady = match &found {
-            Next::Provide { address, .. } => is_published(&demand.service, *address),
-            Next::ProvideUntagged { .. } | Next::LeaveAlone(_) => true,
-            _ => false,
-        };
+        let mut found = self.next(memory, demand);
+        let is_written = is_written(&demand.service, &found);
+        memory.seen.looks_at(&demand.service, is_written);
+        if is_steady(&demand.service, &found) && memory.seen.is_touched(&demand.service.uid) {
+            found = self.look_at_touched(memory, demand).await?;
+        }
         // What is bought is looked for once more when it has been claimed.
         let is_claimed = memory.claim.is_some();
+        let is_steady = is_steady(&demand.service, &found);
         if is_steady || matches!(found, Next::Take(Step::Buy { .. })) && !is_claimed {
             return Ok(found);
         }
-        let since = |age| {
-            Instant::now()
-                .checked_sub(age)
-                .unwrap_or(steady)
-                .max(steady)
-        };
+        let since = |age| since(age, steady);
         let as_of = |memory: &Memory| memory.blocks.as_ref().map(|(_, begun)| *begun);
         let before = as_of(memory);
         self.list(memory, since(oldest(memory, &found))).await?;
@@ -119,6 +121,19 @@ impl Shared {
         } else if as_of(memory) == before {
             return Ok(found);
         }
+        Ok(self.next(memory, demand))
+    }
+
+    /// All seems as wanted, and somebody has touched the Service: the cloud is asked whether it is so. If
+    /// it was asked just before, it is asked again a little later ([`Provided::again`]).
+    async fn look_at_touched(&self, memory: &mut Memory, demand: &Demand) -> Result<Next, Setback> {
+        let recent = since(POLL, memory.fresh_since);
+        self.list(memory, recent).await?;
+        let found = self.next(memory, demand);
+        if matches!(found, Next::Provide { .. } | Next::LeaveAlone(_)) {
+            return Ok(found);
+        }
+        self.look_at_network(memory, recent).await?;
         Ok(self.next(memory, demand))
     }
 
@@ -215,11 +230,15 @@ impl Shared {
                     memory.had.insert(demand.service.uid.clone(), address);
                     memory.lost.remove(&demand.service.uid);
                     self.write_segment(memory, gate).await?;
-                    return Ok(Progress::Provided(self.provided(memory, address)));
+                    return Ok(Progress::Provided(Provided {
+                        again: again(memory, demand),
+                        ..self.provided(memory, address)
+                    }));
                 }
                 Next::LeaveAlone(_) => {
                     return Ok(Progress::Provided(Provided {
                         ingress: demand.service.ingress.clone(),
+                        again: again(memory, demand),
                         ..Provided::default()
                     }));
                 }
@@ -289,6 +308,37 @@ fn oldest(memory: &Memory, found: &Next) -> Duration {
         }
         _ => POLL,
     }
+}
+
+/// When to look again although all is as wanted, by a listing that is a little too old.
+fn again(memory: &Memory, demand: &Demand) -> Option<Duration> {
+    let is_touched = memory.seen.is_touched(&demand.service.uid);
+    is_touched.then_some(POLL)
+}
+
+/// So long ago, and not before that.
+fn since(age: Duration, least: Instant) -> Instant {
+    Instant::now().checked_sub(age).unwrap_or(least).max(least)
+}
+
+/// Whether there is nothing to do, and nothing to write.
+fn is_steady(service: &ServiceView, found: &Next) -> bool {
+    match found {
+        Next::Provide { address, .. } => is_published(service, *address),
+        Next::ProvideUntagged { .. } | Next::LeaveAlone(_) => true,
+        _ => false,
+    }
+}
+
+/// Whether the Service says all that it is to say: its status and our record are written together.
+fn is_written(service: &ServiceView, found: &Next) -> bool {
+    let address = match found {
+        Next::Provide { address, .. } | Next::ProvideUntagged { address, .. } => *address,
+        Next::LeaveAlone(_) => return true,
+        _ => return false,
+    };
+    is_published(service, address)
+        && service.allocated_addresses.as_deref() == Some(&*address.to_string())
 }
 
 /// Whether the Service says already that it has this address.

@@ -10,7 +10,8 @@ use std::net::Ipv4Addr;
 
 use super::super::model::{Block, BlockStatus, Holder, Network};
 use super::super::setting::Mode;
-use super::allot::{Allotment, Claimant, Share, World, allot};
+use super::allot::{Allotment, Share, World, allot};
+use super::claimant::Claimant;
 use super::layout;
 use super::ownership::{self, Owned, Owner};
 use super::step::Step;

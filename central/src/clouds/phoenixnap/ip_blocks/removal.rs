@@ -7,8 +7,8 @@ use ipnet::Ipv4Net;
 use mooring_common::names::annotations;
 use tokio::time::Instant;
 
-use super::allot::Claimant;
 use super::apply::Taken;
+use super::claimant::Claimant;
 use super::memory::{Memory, POLL};
 use super::ownership::Owner;
 use super::plan::removal;
@@ -59,6 +59,7 @@ impl Prepared for Removal {
         }
         shared.untended.notify_one();
         memory.forget(&self.demand.service.uid);
+        shared.settle_unused(&mut memory, None).await;
         Ok(Progress::Removed)
     }
 }

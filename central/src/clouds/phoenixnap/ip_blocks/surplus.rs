@@ -8,8 +8,9 @@ use jiff::Timestamp;
 use mooring_common::names::reasons;
 use tokio::time::Instant;
 
-use super::allot::{Claimant, World, allot};
+use super::allot::{World, allot};
 use super::apply::Taken;
+use super::claimant::Claimant;
 use super::memory::{Memory, POLL};
 use super::ownership::{Owned, Owner};
 use super::plan::mark;

@@ -39,7 +39,7 @@ impl Shared {
             due = if is_of_nodes { due.min(next) } else { next };
             is_of_nodes = tokio::select! {
                 biased;
-                () = attendant.ending() => return,
+                () = attendant.ending() => return self.give_up_claim().await,
                 () = sleep_until(due) => false,
                 () = self.untended.notified() => false,
                 () = self.nodes_changed.notified() => true,
@@ -118,6 +118,7 @@ impl Shared {
                 }
             }
         }
+        self.settle_unused(&mut memory, None).await;
         if let Some(again) = self.look_for_surplus(&mut memory, attendant).await? {
             pause = pause.min(again);
         }

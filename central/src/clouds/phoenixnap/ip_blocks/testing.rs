@@ -1,5 +1,7 @@
 //! A cloud and a cluster without servers, for tests.
 
+mod ration;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,6 +22,7 @@ use super::settings::Settings;
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::clouds::load_balancers::{Attendant, Demand, Gate, HealthTarget, Stop};
 use crate::service_view::ServiceView;
+pub(crate) use ration::Ration;
 
 pub(crate) const CLUSTER: &str = "cluster-uid";
 pub(crate) const NETWORK: &str = "net";
@@ -86,6 +89,9 @@ pub(crate) fn key(name: &str) -> ObjectKey {
     ObjectKey::new("default", name)
 }
 
+/// For how long the cloud wants to be left alone when it answers 429.
+pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(20);
+
 /// What goes wrong at a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mishap {
@@ -107,6 +113,8 @@ pub(crate) struct Account {
     pub(crate) calls: Vec<String>,
     /// What goes wrong, by the number of the call, counted from 0.
     pub(crate) mishaps: BTreeMap<usize, Mishap>,
+    /// What goes wrong at the next purchase.
+    pub(crate) spoiled_purchase: Option<Mishap>,
     /// How many listings a transition takes.
     pub(crate) slowness: usize,
     waits: BTreeMap<String, usize>,
@@ -118,8 +126,12 @@ pub(crate) struct Account {
     pub(crate) peers: Option<Peers>,
 }
 
+/// The account, and how much it takes if that is limited.
 #[derive(Clone, Default)]
-pub(crate) struct FakeCloud(pub(crate) Arc<Mutex<Account>>);
+pub(crate) struct FakeCloud(
+    pub(crate) Arc<Mutex<Account>>,
+    pub(crate) Option<Arc<Ration>>,
+);
 
 impl FakeCloud {
     pub(crate) fn new() -> Self {
@@ -135,17 +147,28 @@ impl FakeCloud {
         calls.into_iter().filter(is_write).collect()
     }
 
-    fn call<T>(
+    async fn call<T: Send>(
         &self,
         words: String,
-        act: impl FnOnce(&mut Account) -> Result<T, CloudError>,
+        act: impl FnOnce(&mut Account) -> Result<T, CloudError> + Send,
     ) -> Result<T, CloudError> {
+        if let Some(ration) = &self.1 {
+            ration.ask().await?;
+        }
         let mut account = self.0.lock().unwrap();
         let number = account.calls.len();
+        let spoiled = match words.starts_with("buy ") {
+            true => account.spoiled_purchase.take(),
+            false => None,
+        };
         account.calls.push(words);
-        match account.mishaps.remove(&number) {
+        match account.mishaps.remove(&number).or(spoiled) {
             None => act(&mut account),
-            Some(Mishap::Refused(kind)) => Err(CloudError::new("fake", kind, "refused")),
+            Some(Mishap::Refused(kind)) => {
+                let mut error = CloudError::new("fake", kind, "refused");
+                error.retry_after = (kind == ErrorKind::RateLimited).then_some(RETRY_AFTER);
+                Err(error)
+            }
             Some(Mishap::Unheard) => {
                 let _ = act(&mut account);
                 Err(CloudError::new("fake", ErrorKind::Timeout, "no answer"))
@@ -210,6 +233,7 @@ impl BlockCloud for FakeCloud {
             }
             Ok(account.blocks.values().cloned().collect())
         })
+        .await
     }
 
     async fn block(&self, id: &str) -> Result<Block, CloudError> {
@@ -223,6 +247,7 @@ impl BlockCloud for FakeCloud {
                 )),
             }
         })
+        .await
     }
 
     async fn network(&self, id: &str) -> Result<Network, CloudError> {
@@ -230,10 +255,12 @@ impl BlockCloud for FakeCloud {
             let network = account.network.clone().filter(|network| network.id == id);
             network.ok_or_else(|| CloudError::new("fake", ErrorKind::Forbidden, "no such network"))
         })
+        .await
     }
 
     async fn tag_names(&self) -> Result<BTreeSet<String>, CloudError> {
         self.call("list tags".to_owned(), |account| Ok(account.tags.clone()))
+            .await
     }
 
     async fn create_tag(&self, name: &str) -> Result<(), CloudError> {
@@ -242,6 +269,7 @@ impl BlockCloud for FakeCloud {
             account.taken.remove(name);
             Ok(())
         })
+        .await
     }
 
     async fn buy(&self, order: &Order) -> Result<Block, CloudError> {
@@ -261,6 +289,7 @@ impl BlockCloud for FakeCloud {
             account.blocks.insert(id, block.clone());
             Ok(block)
         })
+        .await
     }
 
     async fn attach(&self, network: &str, block: &str) -> Result<(), CloudError> {
@@ -284,6 +313,7 @@ impl BlockCloud for FakeCloud {
             }
             Ok(())
         })
+        .await
     }
 
     async fn detach(&self, network: &str, block: &str) -> Result<(), CloudError> {
@@ -300,6 +330,7 @@ impl BlockCloud for FakeCloud {
             }
             Ok(())
         })
+        .await
     }
 
     async fn set_tags(&self, block: &str, tags: &[Tag]) -> Result<(), CloudError> {
@@ -311,6 +342,7 @@ impl BlockCloud for FakeCloud {
             account.blocks.get_mut(block).unwrap().tags = tags.to_vec();
             Ok(())
         })
+        .await
     }
 
     async fn add_server(&self, network: &str, server: &str) -> Result<(), CloudError> {
@@ -326,10 +358,12 @@ impl BlockCloud for FakeCloud {
                 .push(server.to_owned());
             Ok(())
         })
+        .await
     }
 
     async fn peers(&self, _: Option<&str>, _: &str) -> Result<Option<Peers>, CloudError> {
         self.call("get peers".to_owned(), |account| Ok(account.peers.clone()))
+            .await
     }
 
     async fn release(&self, block: &str) -> Result<(), CloudError> {
@@ -347,6 +381,7 @@ impl BlockCloud for FakeCloud {
                 )),
             }
         })
+        .await
     }
 }
 

@@ -1,8 +1,12 @@
 mod account;
 mod calls;
 mod crashes;
+mod rate;
+mod touched;
+mod wishes;
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mooring_common::k8s::Slim as _;
@@ -21,6 +25,8 @@ struct World {
     cluster: FakeCluster,
     settings: Settings,
     services: Mutex<Vec<ServiceView>>,
+    /// How often a Service was written.
+    writes: AtomicUsize,
 }
 
 impl World {
@@ -30,6 +36,7 @@ impl World {
             cluster: FakeCluster::default(),
             settings: settings(sharing),
             services: Mutex::default(),
+            writes: AtomicUsize::new(0),
         }
     }
 
@@ -41,7 +48,9 @@ impl World {
         self
     }
 
-    fn put(&self, service: ServiceView) {
+    fn put(&self, mut service: ServiceView) {
+        let version = self.writes.fetch_add(1, Ordering::Relaxed);
+        service.resource_version = version.to_string();
         let mut services = self.services.lock().unwrap();
         services.retain(|other| other.uid != service.uid);
         services.push(service);
@@ -105,7 +114,9 @@ impl World {
             .load_balancer_ip
             .clone()
             .or(service.load_balancer_ip);
-        self.put(service);
+        if service != self.service(name) {
+            self.put(service);
+        }
     }
 
     /// Passes until it has its address.

@@ -1,3 +1,5 @@
+mod shown;
+
 use super::*;
 use crate::clouds::phoenixnap::ip_blocks::testing::{
     CLUSTER, NETWORK, block, in_network, key, network, settings,

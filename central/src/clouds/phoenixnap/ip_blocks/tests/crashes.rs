@@ -87,6 +87,7 @@ async fn a_mishap_at_any_call_costs_no_second_block_and_leaves_none() {
                 Mishap::Refused(ErrorKind::Server),
                 Mishap::Refused(ErrorKind::Busy),
                 Mishap::Refused(ErrorKind::Forbidden),
+                Mishap::Refused(ErrorKind::RateLimited),
             ] {
                 for dies in [false, true] {
                     let bought = live(sharing, call, mishap, dies).await;

@@ -142,6 +142,11 @@ impl Case {
         self.claimants.iter().map(next).collect()
     }
 
+    fn is_shared(&self, id: &str) -> bool {
+        let mut blocks = self.blocks.iter();
+        blocks.any(|owned| owned.block.id == id && matches!(owned.owner, Owner::Pool(_)))
+    }
+
     /// Whether shared blocks that can be brought to work have addresses for all, of which nobody
     /// uses or asks for any.
     fn has_room(&self) -> bool {
@@ -271,6 +276,33 @@ proptest! {
         turned.blocks.reverse();
         turned.claimants.reverse();
         prop_assert_eq!(allot(&case.world()), allot(&turned.world()));
+    }
+
+    #[test]
+    fn what_a_status_shows_is_nobody_elses_and_its_block_stays(
+        blocks in any_blocks(),
+        claimants in any_claimants(),
+        sharing in any::<bool>(),
+    ) {
+        let case = Case::of(blocks, claimants, sharing);
+        let allotment = allot(&case.world());
+        for claimant in &case.claimants {
+            let address = match &allotment.shares[&claimant.key] {
+                Share::Address { address, block } if case.is_shared(block) => *address,
+                Share::Untagged { address, .. } => *address,
+                _ => continue,
+            };
+            let mut others = case.claimants.iter().filter(|other| other.key != claimant.key);
+            let is_shown = others.any(|other| other.published == Some(address));
+            let has = [claimant.given, claimant.published].contains(&Some(address));
+            prop_assert!(!is_shown || has, "{claimant:?} gets {address}, which another shows");
+        }
+        let idle: Vec<&String> = allotment.unused.iter().chain(allotment.doubles.keys()).collect();
+        for owned in case.blocks.iter().filter(|owned| idle.contains(&&owned.block.id)) {
+            let mut shown = case.claimants.iter().filter_map(|claimant| claimant.published);
+            let is_shown = shown.any(|address| owned.block.cidr.contains(&address));
+            prop_assert!(!is_shown, "{owned:?} is to go");
+        }
     }
 
     #[test]

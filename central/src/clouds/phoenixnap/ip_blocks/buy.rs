@@ -1,0 +1,214 @@
+//! A block is bought.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Shared;
+use super::apply::Taken;
+use super::cloud::Order;
+use super::memory::{Memory, POLL};
+use super::ownership::{self, Owned, Owner};
+use super::purchase::{Claimed, Ours, Sent};
+use super::step::Step;
+use crate::cloud_api::{CloudError, ErrorKind};
+use crate::clouds::load_balancers::{Gate, Setback};
+
+impl Shared {
+    /// Buys, if the world is still without such a block once nobody else may buy.
+    pub(super) async fn buy(
+        &self,
+        memory: &mut Memory,
+        step: &Step,
+        gate: &dyn Gate,
+    ) -> Result<Taken, Setback> {
+        let Step::Buy {
+            location,
+            prefix,
+            owner,
+        } = step
+        else {
+            return Ok(Taken::LookAgain);
+        };
+        let purpose = step.to_string();
+        if let Some(sent) = memory.sent.take() {
+            return self.after_last(memory, sent, &purpose, gate).await;
+        }
+        let ours = match memory.claim.take() {
+            Some(ours) if ours.is_fresh() => ours,
+            Some(kept) => match self.renew(kept, &purpose, gate).await? {
+                Some(ours) => ours,
+                None => return Ok(lost(memory)),
+            },
+            None => return self.claim(memory, &purpose, gate).await,
+        };
+        if let Err(stop) = gate.before_write() {
+            self.purchases.settle(&*self.cluster, ours).await;
+            return Err(stop.into());
+        }
+        let cluster = self.cluster.id().await?;
+        let order = Order {
+            location: location.clone(),
+            prefix: *prefix,
+            tags: ownership::of_new(&cluster, owner),
+        };
+        self.send(memory, ours, owner, &order, gate).await
+    }
+
+    /// Nothing is bought before a listing has shown what was bought last. The claim goes on to the next
+    /// purchase then, and that listing was begun under it.
+    async fn after_last(
+        &self,
+        memory: &mut Memory,
+        sent: Sent,
+        purpose: &str,
+        gate: &dyn Gate,
+    ) -> Result<Taken, Setback> {
+        if self.purchases.is_over(&sent) {
+            return Ok(Taken::LookAgain);
+        }
+        let now = Instant::now();
+        let recent = now.checked_sub(POLL).unwrap_or(now).max(sent.at);
+        let listed = self.list(memory, recent).await;
+        if listed.is_err() || !memory.shows(&sent) {
+            memory.sent = Some(sent);
+            listed?;
+            let what = "the cloud does not show yet what was bought last".to_owned();
+            return Ok(Taken::Later(POLL, what));
+        }
+        match self.renew(sent.ours, purpose, gate).await? {
+            Some(ours) => memory.claim = Some(ours),
+            None => return Ok(lost(memory)),
+        }
+        Ok(Taken::LookAgain)
+    }
+
+    async fn renew(
+        &self,
+        ours: Ours,
+        purpose: &str,
+        gate: &dyn Gate,
+    ) -> Result<Option<Ours>, Setback> {
+        if let Err(stop) = before_creation(gate).await {
+            self.purchases.settle(&*self.cluster, ours).await;
+            return Err(stop);
+        }
+        let renewed = self.purchases.renew(&*self.cluster, ours, purpose).await;
+        Ok(renewed?)
+    }
+
+    async fn claim(
+        &self,
+        memory: &mut Memory,
+        purpose: &str,
+        gate: &dyn Gate,
+    ) -> Result<Taken, Setback> {
+        before_creation(gate).await?;
+        match self.purchases.claim(&*self.cluster, purpose).await? {
+            Claimed::Ours(ours) => {
+                // What was bought before this claim shows in a listing that is begun now.
+                memory.claim = Some(ours);
+                memory.blocks = None;
+                Ok(Taken::LookAgain)
+            }
+            Claimed::Others(who) => {
+                tracing::info!(who, "another purchase is under way");
+                Ok(lost(memory))
+            }
+        }
+    }
+
+    async fn send(
+        &self,
+        memory: &mut Memory,
+        ours: Ours,
+        owner: &Owner,
+        order: &Order,
+        gate: &dyn Gate,
+    ) -> Result<Taken, Setback> {
+        let cluster = self.cluster.id().await?;
+        let there = memory.blocks.as_ref().map_or(&[][..], |(blocks, _)| blocks);
+        // Noted before it is sent: this pass may be dropped at any time.
+        memory.sent = Some(Sent::now(ours.clone(), owner.clone(), there));
+        self.purchases.sends();
+        match self.cloud.buy(order).await {
+            Ok(block) => {
+                gate.written();
+                tracing::info!(id = block.id, cidr = %block.cidr, "bought an IP block");
+                // Whoever leads next must not buy before a listing shows it.
+                match (Owned::of(block, &cluster), &mut memory.sent) {
+                    (Some(owned), Some(sent)) => {
+                        sent.is_heard = true;
+                        memory.bought(owned);
+                    }
+                    _ => memory.expires(),
+                }
+                Ok(Taken::Done)
+            }
+            Err(mut error) => {
+                memory.doubts_tags(&error);
+                if error.may_have_been_done() {
+                    // It is looked for at once: whoever waits for it does not wait for long.
+                    memory.expires();
+                    error.retry_after.get_or_insert(POLL);
+                    return Err(error.into());
+                }
+                memory.sent = None;
+                if error.kind == ErrorKind::RateLimited {
+                    memory.claim = Some(ours);
+                    return Err(error.into());
+                }
+                memory.expires();
+                self.purchases.settle(&*self.cluster, ours).await;
+                if error.kind == ErrorKind::Busy {
+                    return Ok(Taken::Later(POLL, "the cloud is busy".to_owned()));
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// A claim under which nothing was bought goes; unless all that hinders the purchase is that the cloud
+    /// wants to be asked less.
+    pub(super) async fn settle_unused(&self, memory: &mut Memory, setback: Option<&Setback>) {
+        if let Some(wait) = setback.and_then(held_back)
+            && let Some(ours) = &mut memory.claim
+        {
+            return ours.keep(wait);
+        }
+        if let Some(unused) = memory.claim.take_if(|ours| ours.is_idle()) {
+            self.purchases.settle(&*self.cluster, unused).await;
+        }
+    }
+
+    /// This process ends: whoever leads next may buy at once.
+    pub(super) async fn give_up_claim(&self) {
+        if let Some(unused) = self.memory().await.claim.take() {
+            self.purchases.settle(&*self.cluster, unused).await;
+        }
+    }
+}
+
+/// Another process buys: what is known of the blocks will soon be out of date.
+fn lost(memory: &mut Memory) -> Taken {
+    memory.expires_unless_recent();
+    Taken::Later(POLL, "another purchase is under way".to_owned())
+}
+
+async fn before_creation(gate: &dyn Gate) -> Result<(), Setback> {
+    gate.before_write()?;
+    gate.before_creation().await?;
+    Ok(())
+}
+
+/// For how long the cloud wants to be left alone, if that is all that is wrong.
+fn held_back(setback: &Setback) -> Option<Duration> {
+    let is_limit = |error: &&CloudError| error.kind == ErrorKind::RateLimited;
+    match setback {
+        Setback::Cloud(error) => {
+            let limited = Some(error).filter(is_limit)?;
+            Some(limited.retry_after.unwrap_or(POLL))
+        }
+        _ => None,
+    }
+}

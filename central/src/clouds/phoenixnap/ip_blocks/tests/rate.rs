@@ -1,0 +1,173 @@
+//! A cloud that takes few requests, and purchases whose answer is a 429 or gets lost.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use tokio::time::{Instant, sleep};
+
+use super::super::testing::{Mishap, RETRY_AFTER, Ration, SETTLE};
+use super::*;
+use crate::cloud_api::ErrorKind;
+
+impl World {
+    /// The account takes so many requests each second.
+    fn taking(mut self, per_second: usize, retry_after: Option<Duration>) -> Self {
+        self.cloud.1 = Some(Arc::new(Ration::of(per_second, retry_after)));
+        self
+    }
+
+    /// Passes over one Service, as the queue asks for them, until it has its address.
+    async fn served(&self, blocks: &IpBlocks, name: &str) {
+        let mut failures = 0;
+        loop {
+            let wait = match self.pass(blocks, name).await {
+                Ok(Progress::Provided(_)) => return,
+                Ok(Progress::Wait { after, .. }) => after,
+                Err(Setback::Cloud(error)) => error.retry_after.unwrap_or_else(|| {
+                    failures += 1;
+                    mooring_common::work_queue::Backoff::SERVICES.after(failures)
+                }),
+                other => panic!("{other:?}"),
+            };
+            sleep(wait).await;
+        }
+    }
+
+    fn claim(&self) -> Option<String> {
+        self.cluster.0.lock().unwrap().claim.clone()
+    }
+
+    /// What goes wrong at the next purchase.
+    fn spoil_purchase(&self, mishap: Mishap) {
+        self.cloud.0.lock().unwrap().spoiled_purchase = Some(mishap);
+    }
+
+    fn listings(&self) -> usize {
+        let account = self.cloud.0.lock().unwrap();
+        let listings = account.calls.iter().filter(|call| *call == "list blocks");
+        listings.count()
+    }
+}
+
+const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
+
+#[tokio::test(start_paused = true)]
+async fn a_cloud_that_takes_two_requests_a_second_gives_all_services_their_addresses() {
+    for retry_after in [None, Some(1), Some(10)] {
+        let retry_after = retry_after.map(Duration::from_secs);
+        let world = World::new(false).with(&NAMES).taking(2, retry_after);
+        let blocks = world.start("one");
+        let served = join_all(NAMES.iter().map(|name| world.served(&blocks, name)));
+        let limit = Duration::from_secs(240);
+        let begun = Instant::now();
+        let done = tokio::time::timeout(limit, served).await;
+        let refused = world.cloud.1.as_ref().unwrap().refused();
+        let calls = world.cloud.0.lock().unwrap().calls.len();
+        let took = begun.elapsed();
+        let told = format!("{retry_after:?}: {took:?}, {calls} calls, {refused} refused");
+        assert!(done.is_ok(), "{told}");
+        assert_eq!(world.bought(), NAMES.len());
+        assert!(calls + refused <= 20 * NAMES.len(), "{told}");
+        assert!(refused <= 10, "{told}");
+        let swaps = world.cluster.0.lock().unwrap().version;
+        assert!(swaps <= 3 * NAMES.len() as u64, "{told}, {swaps} swaps");
+        assert_eq!(world.claim(), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_purchase_that_is_answered_429_keeps_its_claim_until_it_is_made() {
+    let world = World::new(false).with(&["a", "b"]);
+    let blocks = world.start("one");
+    world.spoil_purchase(Mishap::Refused(ErrorKind::RateLimited));
+    let refused = loop {
+        match world.pass(&blocks, "a").await {
+            Ok(Progress::Wait { after, .. }) => sleep(after).await,
+            other => break other,
+        }
+    };
+    assert!(matches!(refused, Err(Setback::Cloud(_))), "{refused:?}");
+    let claim = world.claim();
+    assert!(claim.is_some());
+    // Passes of others, while nothing may be asked, let it be.
+    world.put(ServiceView {
+        load_balancer_ip: Some("192.0.2.1".to_owned()),
+        ..service("other")
+    });
+    world.pass(&blocks, "other").await.unwrap();
+    assert_eq!(world.claim(), claim);
+    // Another replica that believes to lead does not buy meanwhile.
+    let two = world.start("two");
+    let waiting = world.pass(&two, "b").await.unwrap();
+    assert!(matches!(waiting, Progress::Wait { .. }), "{waiting:?}");
+    sleep(RETRY_AFTER).await;
+    world.served(&blocks, "a").await;
+    assert_eq!(world.bought(), 1);
+    world.served(&blocks, "b").await;
+    assert_eq!(world.claim(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_kept_for_a_service_that_is_gone_is_given_up() {
+    let world = World::new(false).with(&["a"]);
+    let blocks = world.start("one");
+    world.spoil_purchase(Mishap::Refused(ErrorKind::RateLimited));
+    while world.pass(&blocks, "a").await.is_ok() {
+        sleep(Duration::from_secs(2)).await;
+    }
+    assert!(world.claim().is_some());
+    world.removed(&blocks, "a").await;
+    sleep(RETRY_AFTER * 2).await;
+    let attendant = OpenGate::default();
+    blocks.shared.round(&attendant).await.unwrap();
+    assert_eq!(world.claim(), None);
+}
+
+/// A purchase whose answer was lost has been made.
+#[tokio::test(start_paused = true)]
+async fn a_purchase_whose_answer_was_lost_is_found_within_ten_seconds_and_the_next_is_made() {
+    for sharing in [false, true] {
+        let world = World::new(sharing).with(&["a", "b"]);
+        let blocks = world.start("one");
+        world.spoil_purchase(Mishap::Unheard);
+        let begun = Instant::now();
+        world.served(&blocks, "a").await;
+        assert!(
+            begun.elapsed() <= Duration::from_secs(10),
+            "{:?}",
+            begun.elapsed()
+        );
+        assert_eq!((world.bought(), world.claim()), (1, None));
+        world.served(&blocks, "b").await;
+        assert!(
+            begun.elapsed() <= Duration::from_secs(20),
+            "{:?}",
+            begun.elapsed()
+        );
+        assert_eq!(world.bought(), if sharing { 1 } else { 2 });
+        assert_eq!(world.claim(), None);
+    }
+}
+
+/// One that was not made, for all that is known, is not made again before it must have shown.
+#[tokio::test(start_paused = true)]
+async fn a_purchase_that_no_listing_shows_is_looked_for_by_all_together_and_made_again_late() {
+    let names = &NAMES[..4];
+    let world = World::new(false).with(names);
+    let blocks = world.start("one");
+    world.spoil_purchase(Mishap::Refused(ErrorKind::Server));
+    let begun = Instant::now();
+    let served = async {
+        join_all(names.iter().map(|name| world.served(&blocks, name))).await;
+    };
+    let looked = async {
+        sleep(SETTLE - Duration::from_secs(1)).await;
+        (world.bought(), world.listings())
+    };
+    let ((bought, listings), ()) = tokio::join!(looked, served);
+    assert_eq!(bought, 0);
+    assert!(listings <= 20, "{listings}");
+    let took = begun.elapsed();
+    assert!(took < SETTLE + Duration::from_secs(30), "{took:?}");
+    assert_eq!((world.bought(), world.claim()), (4, None));
+}

@@ -1,0 +1,133 @@
+//! Somebody touches a Service: the cloud is looked at before it is said that all is as wanted.
+
+use super::super::testing::in_network;
+use super::*;
+
+impl World {
+    /// Somebody changes something about a Service that nobody here reads.
+    fn touch(&self, name: &str) {
+        self.put(self.service(name));
+    }
+
+    /// Passes until no further one is asked for.
+    async fn settled(&self, blocks: &IpBlocks, name: &str) -> String {
+        loop {
+            let wait = match self.pass(blocks, name).await.unwrap() {
+                Progress::Provided(Provided {
+                    again: None,
+                    ingress,
+                    ..
+                }) => {
+                    return ingress[0].ip.clone().unwrap();
+                }
+                Progress::Provided(Provided {
+                    again: Some(wait), ..
+                }) => wait,
+                Progress::Wait { after, .. } => after,
+                Progress::Removed => panic!("removed"),
+            };
+            advance(wait).await;
+        }
+    }
+
+    fn calls_since(&self) -> Vec<String> {
+        std::mem::take(&mut self.cloud.0.lock().unwrap().calls)
+    }
+
+    /// Somebody gives all blocks back.
+    fn release_by_hand(&self) {
+        let mut account = self.cloud.0.lock().unwrap();
+        account.blocks.clear();
+        account.network.as_mut().unwrap().blocks.clear();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_whose_block_is_gone_gets_another_address_soon_after_it_was_touched() {
+    for sharing in [true, false] {
+        let world = World::new(sharing).with(&["web"]);
+        let blocks = world.start("one");
+        assert_eq!(world.provided(&blocks, "web").await, "203.0.113.10");
+        world.provided(&blocks, "web").await;
+        world.release_by_hand();
+        world.calls_since();
+        advance(LONG).await;
+        // Nobody has told anything.
+        world.provided(&blocks, "web").await;
+        assert!(world.calls_since().is_empty());
+        world.touch("web");
+        let begun = tokio::time::Instant::now();
+        assert_eq!(world.settled(&blocks, "web").await, "203.0.113.18");
+        let took = begun.elapsed();
+        assert!(took <= Duration::from_secs(20), "{took:?}");
+        assert_eq!(world.bought(), 2);
+    }
+}
+
+/// The last listing is recent, and older than what was done by hand.
+#[tokio::test(start_paused = true)]
+async fn a_listing_from_before_the_touch_is_not_the_last_word() {
+    let world = World::new(true).with(&["web"]);
+    let blocks = world.start("one");
+    world.provided(&blocks, "web").await;
+    world.provided(&blocks, "web").await;
+    advance(Duration::from_millis(100)).await;
+    world.release_by_hand();
+    world.touch("web");
+    assert_eq!(world.settled(&blocks, "web").await, "203.0.113.18");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_block_that_was_taken_off_by_hand_is_assigned_again_when_its_service_is_touched() {
+    let world = World::new(true).with(&["web"]);
+    let blocks = world.start("one");
+    world.provided(&blocks, "web").await;
+    world.provided(&blocks, "web").await;
+    {
+        let mut account = world.cloud.0.lock().unwrap();
+        let block = account.blocks.get_mut("b1").unwrap();
+        assert_eq!(block.holder, in_network(NETWORK));
+        (block.status, block.holder) = (BlockStatus::Unassigned, None);
+        account.network.as_mut().unwrap().blocks.clear();
+    }
+    world.cloud.writes();
+    advance(LONG).await;
+    world.touch("web");
+    world.provided(&blocks, "web").await;
+    assert_eq!(world.cloud.writes(), ["attach b1 to net"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn services_that_are_touched_together_share_one_listing_and_our_own_writes_cost_none() {
+    let names = ["a", "b", "c", "d", "e"];
+    let world = World::new(true).with(&names);
+    let blocks = world.start("one");
+    for name in names {
+        world.provided(&blocks, name).await;
+    }
+    advance(LONG).await;
+    world.calls_since();
+    for name in names {
+        world.provided(&blocks, name).await;
+    }
+    assert!(world.calls_since().is_empty(), "what was written is known");
+    for name in names {
+        world.touch(name);
+    }
+    for name in names {
+        world.provided(&blocks, name).await;
+        world.provided(&blocks, name).await;
+    }
+    assert_eq!(world.calls_since(), ["list blocks"]);
+    // One after the other within a second: the first has one at once, the others share one.
+    advance(LONG).await;
+    for name in names {
+        advance(Duration::from_millis(200)).await;
+        world.touch(name);
+        world.pass(&blocks, name).await.unwrap();
+    }
+    for name in names {
+        world.settled(&blocks, name).await;
+    }
+    assert_eq!(world.calls_since(), ["list blocks", "list blocks"]);
+}
