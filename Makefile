@@ -140,9 +140,10 @@ clippy: ## No warning is left
 docs: ## The documentation of the code builds without a warning
 	@RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked --document-private-items
 
+# The crate of the tests stands on all others: alone it is what `make programs` builds.
 .PHONY: check-crates
 check-crates: ## Each crate builds by itself, without what others switch on
-	@for crate in mooring-common mooring-central mooring-node mooring-tests; do \
+	@for crate in mooring-common mooring-node mooring-central; do \
 		echo "== $$crate"; cargo check --locked --package $$crate; done
 
 .PHONY: manifests
@@ -162,5 +163,9 @@ image: ## Builds both images and runs the programs in them (root; without a regi
 	@deploy/image.sh
 
 .PHONY: deny
-deny: ## Licences, sources and duplicates of dependencies (needs cargo-deny)
-	@cargo deny check
+deny: ## Licences, sources and duplicates of dependencies are as deny.toml permits; without the network
+	@cargo test --workspace --locked --test dependencies
+
+.PHONY: advisories
+advisories: ## No dependency has a known fault (needs cargo-deny and the network)
+	@cargo deny check advisories
