@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # All tests, as `make test` runs them: three lanes, side by side. What measures on the wire is first
 # in line for a processor, one suite after the other; the other lanes are nice.
+#
+# What has failed is in target/test-results/failed afterwards: for each test a line with the folder to
+# run it in, its program and its name; what failed otherwise has a line without the last two.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -19,21 +22,33 @@ mapfile -t servers_suites < <(
     done | grep -vxF "$(printf '%s\n' "${wire_suites[@]}" "${long_suites[@]}" "${late_suites[@]}")"
 )
 
-logs=$(mktemp -d)
-trap 'rm -rf "$logs"' EXIT
+results=${CARGO_TARGET_DIR:-$PWD/target}/test-results
+rm -rf "$results" && mkdir -p "$results"
 # What was started beside ends as well.
 trap 'trap - TERM; kill 0' INT TERM
 
 say() { printf '\n\033[1m== %s (after %d s)\033[0m\n' "$1" "$SECONDS"; }
-run() { cargo test --workspace --locked --no-fail-fast "$@" >>"$log" 2>&1 || touch "$logs/failed"; }
+# A lane's own folder, for what it prints and what comes of its tests.
+lane() {
+    export RESULTS=$results/$1
+    mkdir "$RESULTS" && touch "$RESULTS"/{log,times,failed}
+}
 suites() { printf -- '--test=%s\n' "$@"; }
+# Cargo calls a script for each program, which writes down what comes of its tests.
+runner="target.'cfg(all())'.runner = '$PWD/tests/run-program.sh'"
+run() {
+    local known
+    known=$(wc -l <"$RESULTS/failed")
+    cargo --config "$runner" test --workspace --locked --no-fail-fast "$@" >>"$RESULTS/log" 2>&1 ||
+        [ "$known" -lt "$(wc -l <"$RESULTS/failed")" ] || echo "cargo test $*" >>"$RESULTS/failed"
+}
 # What a lane has printed so far, and what it prints until it ends.
-follow() { tail --lines=+1 --follow --pid="$2" "$logs/$1.log"; }
+follow() { tail --lines=+1 --follow --pid="$2" "$results/$1/log"; }
 
 say "Building the tests"
 cargo test --workspace --locked --no-run
 
-log=$logs/wire.log && touch "$log"
+lane wire
 # shellcheck disable=SC2046
 {
     run $(suites "${wire_suites[@]}")
@@ -42,12 +57,12 @@ log=$logs/wire.log && touch "$log"
 } &
 wire=$!
 
-log=$logs/long.log && touch "$log"
+lane long
 # shellcheck disable=SC2046
 { renice --priority 19 "$BASHPID" >/dev/null && run $(suites "${long_suites[@]}"); } &
 long=$!
 
-log=$logs/servers.log && touch "$log"
+lane servers
 # shellcheck disable=SC2046
 {
     renice --priority 19 "$BASHPID" >/dev/null
@@ -66,8 +81,13 @@ follow servers "$servers"
 wait
 
 say "All of it"
-cat "$logs"/*.log >"$logs/all"
-grep -h '^FIGURE' "$logs/all" || true
+for what in log times failed; do
+    cat "$results"/{wire,long,servers}/$what >"$results/$what"
+done
+grep -h '^FIGURE' "$results/log" || true
+printf '\nThe ten slowest:\n'
+sort --reverse --general-numeric-sort "$results/times" | head -n 10 | sed 's/ / s  /'
+awk -F '\t' '{ print "failed: " ($3 ? $3 : $1) }' "$results/failed"
 awk '/^test result:/ { passed += $4; failed += $6 }
-    END { printf "\n%d passed, %d failed\n", passed, failed }' "$logs/all"
-[ ! -e "$logs/failed" ]
+    END { printf "\n%d passed, %d failed\n", passed, failed }' "$results/log"
+[ ! -s "$results/failed" ]
