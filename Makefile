@@ -54,11 +54,11 @@ vm: packages
 .PHONY: figures
 figures: programs ## Prints every figure that the docs speak of; memory is that of release builds
 	$(call say,Release builds: what is resident of them is measured)
-	@cargo build --workspace --locked --release --bins
+	@$(MAKE) shipped
 	$(call say,Figures)
 	@target/debug/demo | grep '^FIGURE'
-	@cargo test --locked -p mooring-tests --test figures --test announce --test livez --test rolling \
-		--test leadership --test services_alone 2>&1 | grep '^FIGURE'
+	@cargo test --workspace --locked --test wire --test long --test services -- \
+		announce:: figures:: leadership:: livez:: rolling:: services_alone:: 2>&1 | grep '^FIGURE'
 
 .PHONY: bench-nodes
 bench-nodes: packages control-plane ## Measures 5,000 Nodes beside the targets; a quarter of an hour. NODES=, DAEMONS=, PER_SECOND=, SECONDS_STEADY= change it
@@ -113,7 +113,7 @@ sweep-phoenixnap: control-plane ## Lets something go wrong at each single call t
 	$(call say,Building the programs)
 	@cargo build --workspace --locked
 	$(call say,The sweep: four API servers, and for each case a simulated cloud and a central)
-	@SWEEP=all cargo test --locked --test phoenixnap_services -- --nocapture sweep
+	@SWEEP=all cargo test --workspace --locked --test phoenixnap -- --nocapture phoenixnap_services::sweep
 
 .PHONY: sim
 sim: ## Drives the fail-over protocol through 200,000 schedules of faults. SCHEDULES=, FROM=, THREADS= change it; SEED= tells what happens in one
@@ -156,7 +156,7 @@ manifests-check: ## The checked-in manifests are what the chart gives
 
 .PHONY: references
 references: ## Writes the generated pages of docs/reference anew
-	@WRITE_REFERENCES=1 cargo test --locked -p mooring-tests --test references
+	@WRITE_REFERENCES=1 cargo test --workspace --locked --test parts references::
 
 .PHONY: image
 image: ## Builds both images and runs the programs in them (root; without a registry)
@@ -164,7 +164,7 @@ image: ## Builds both images and runs the programs in them (root; without a regi
 
 .PHONY: deny
 deny: ## Licences, sources and duplicates of dependencies are as deny.toml permits; without the network
-	@cargo test --workspace --locked --test dependencies
+	@cargo test --workspace --locked --test parts dependencies::
 
 .PHONY: advisories
 advisories: ## No dependency has a known fault (needs cargo-deny and the network)

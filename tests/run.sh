@@ -7,21 +7,6 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# What is asserted of the times at which frames and answers pass.
-wire_suites=(announce bench_failover bench_livez failover livez rig_failover rig_netlab rolling station)
-# What takes long one by one: benches and sweeps in small, a virtual machine in software emulation.
-long_suites=(bench_cloudscale bench_nodes bench_phoenixnap cloudscale_sweep fence metadata sim vlan)
-# What follows in the lane of the wire, so that all lanes end at about the same time.
-late_suites=(phoenixnap_services)
-# All others. Most of it is waiting for API servers of its own, so it has more threads than there are
-# cores.
-mapfile -t servers_suites < <(
-    for suite in */tests/*.rs */tests/*/main.rs; do
-        suite=${suite%/main.rs} suite=${suite##*/}
-        echo "${suite%.rs}"
-    done | grep -vxF "$(printf '%s\n' "${wire_suites[@]}" "${long_suites[@]}" "${late_suites[@]}")"
-)
-
 results=${CARGO_TARGET_DIR:-$PWD/target}/test-results
 rm -rf "$results" && mkdir -p "$results"
 # What was started beside ends as well.
@@ -33,7 +18,6 @@ lane() {
     export RESULTS=$results/$1
     mkdir "$RESULTS" && touch "$RESULTS"/{log,times,failed}
 }
-suites() { printf -- '--test=%s\n' "$@"; }
 # Cargo calls a script for each program, which writes down what comes of its tests.
 runner="target.'cfg(all())'.runner = '$PWD/tests/run-program.sh'"
 run() {
@@ -49,25 +33,27 @@ say "Building the tests"
 cargo test --workspace --locked --no-run
 
 lane wire
-# shellcheck disable=SC2046
 {
-    run $(suites "${wire_suites[@]}")
+    SUITE_BY_SUITE=1 run --test wire
+    # What follows in this lane does so that all lanes end at about the same time.
     renice --priority 19 "$BASHPID" >/dev/null
-    RUST_TEST_THREADS=4 run $(suites "${late_suites[@]}")
+    RUST_TEST_THREADS=4 run --test phoenixnap
 } &
 wire=$!
 
 lane long
-# shellcheck disable=SC2046
-{ renice --priority 19 "$BASHPID" >/dev/null && run $(suites "${long_suites[@]}"); } &
+{
+    renice --priority 19 "$BASHPID" >/dev/null
+    SUITE_BY_SUITE=1 run --test long
+} &
 long=$!
 
 lane servers
-# shellcheck disable=SC2046
 {
     renice --priority 19 "$BASHPID" >/dev/null
     run --lib --bins
-    RUST_TEST_THREADS=4 run $(suites "${servers_suites[@]}")
+    # Most of it is waiting for API servers, so there are more threads than processors.
+    RUST_TEST_THREADS=4 run --test nodes --test services --test parts
     run --doc
 } &
 servers=$!
