@@ -18,7 +18,7 @@ demo: programs ## Shows the main job, end to end: a cluster of namespaces, no cl
 .PHONY: demo-baremetal
 demo-baremetal: programs vm ## Shows addresses of PhoenixNAP, simulated: a block is bought, its VLAN comes, a server crashes, the block goes back
 	$(call say,Release build of the daemon: in emulation each instruction counts)
-	@cargo build --workspace --locked --release --bin mooring-node
+	@cargo build --locked --release --package mooring-node
 	$(call say,The demo: a simulated cloud that costs nothing, and a small VM; nothing of this machine is touched)
 	@target/debug/demo-baremetal
 
@@ -51,28 +51,35 @@ vm: packages
 	$(call say,The small VM of the tests: a kernel with VLANs in software emulation; unpacked once)
 	@tests/vm/build.sh
 
+# As they ship; what measures them has a profile of its own, which is soon built.
+.PHONY: shipped
+shipped:
+	@cargo build --locked --release --package mooring-central --package mooring-node
+
 .PHONY: figures
 figures: programs ## Prints every figure that the docs speak of; memory is that of release builds
 	$(call say,Release builds: what is resident of them is measured)
-	@cargo build --workspace --locked --release --bins
+	@$(MAKE) shipped
 	$(call say,Figures)
 	@target/debug/demo | grep '^FIGURE'
-	@cargo test --locked -p mooring-tests --test figures --test announce --test livez --test rolling \
-		--test leadership --test services_alone 2>&1 | grep '^FIGURE'
+	@cargo test --workspace --locked --test wire --test long --test services -- \
+		announce:: figures:: leadership:: livez:: rolling:: services_alone:: 2>&1 | grep '^FIGURE'
 
 .PHONY: bench-nodes
 bench-nodes: packages control-plane ## Measures 5,000 Nodes beside the targets; a quarter of an hour. NODES=, DAEMONS=, PER_SECOND=, SECONDS_STEADY= change it
 	$(call say,Release builds: memory and processor time are measured)
-	@cargo build --workspace --locked --release --bins
+	@$(MAKE) shipped
+	@cargo build --workspace --locked --profile tools --bin netlab-tool --bin bench-nodes
 	$(call say,The bench: its own small world of namespaces; nothing of this machine is touched)
-	@target/release/bench-nodes
+	@target/tools/bench-nodes
 
 .PHONY: bench-cloudscale
 bench-cloudscale: control-plane ## Measures load balancers of cloudscale.ch beside the Go controller. SERVICES=, NODES=, CROWD=, LATENCY_MS=, CHANGE_MS=, QPS= change it
 	$(call say,Release builds: memory is measured)
-	@cargo build --workspace --locked --release --bins
+	@$(MAKE) shipped
+	@cargo build --workspace --locked --profile tools --bin bench-cloudscale
 	$(call say,The bench: an API server and a simulated cloud)
-	@target/release/bench-cloudscale
+	@target/tools/bench-cloudscale
 
 .PHONY: bench-services
 bench-services: ## Counts what a Service costs when one of 5,000 Nodes changes, and what its address costs
@@ -81,25 +88,26 @@ bench-services: ## Counts what a Service costs when one of 5,000 Nodes changes, 
 .PHONY: bench-phoenixnap
 bench-phoenixnap: control-plane ## Measures addresses of Services at PhoenixNAP beside the Go controller; ten minutes. SERVICES=, NODES=, LATENCY_MS=, CHANGE_MS=, QPS= change it
 	$(call say,Release builds: memory is measured)
-	@cargo build --workspace --locked --release --bin mooring-central --bin bench-phoenixnap
+	@$(MAKE) shipped
+	@cargo build --workspace --locked --profile tools --bin bench-phoenixnap
 	$(call say,The bench: an API server and a simulated cloud)
-	@target/release/bench-phoenixnap
+	@target/tools/bench-phoenixnap
 
 .PHONY: bench-failover
 bench-failover: packages control-plane ## Measures what users notice of each kind of failure; three quarters of an hour. REPETITIONS=, NODES=, ONLY=, SEED= change it
 	$(call say,Release builds: memory and processor time are measured)
-	@cargo build --workspace --locked --release \
-		--bin mooring-central --bin mooring-node --bin netlab-tool --bin bench-failover
+	@$(MAKE) shipped
+	@cargo build --workspace --locked --profile tools --bin netlab-tool --bin bench-failover
 	$(call say,The bench: its own small world of namespaces; nothing of this machine is touched)
-	@target/release/bench-failover
+	@target/tools/bench-failover
 
 .PHONY: bench-livez
 bench-livez: packages control-plane ## Measures health checks beside kube-proxy's own; five minutes. REPETITIONS=, SERVICES=, CHANGES= change it
 	$(call say,Release builds: memory and processor time are measured)
-	@cargo build --workspace --locked --release \
-		--bin mooring-central --bin mooring-node --bin netlab-tool --bin bench-livez
+	@$(MAKE) shipped
+	@cargo build --workspace --locked --profile tools --bin netlab-tool --bin bench-livez
 	$(call say,The bench: its own small world of namespaces; nothing of this machine is touched)
-	@target/release/bench-livez
+	@target/tools/bench-livez
 
 .PHONY: sweep-cloudscale
 sweep-cloudscale: control-plane ## Lets something go wrong at each single call to cloudscale.ch; up to half an hour. CASE=, SEED=, AT_ONCE= change it
@@ -113,20 +121,20 @@ sweep-phoenixnap: control-plane ## Lets something go wrong at each single call t
 	$(call say,Building the programs)
 	@cargo build --workspace --locked
 	$(call say,The sweep: four API servers, and for each case a simulated cloud and a central)
-	@SWEEP=all cargo test --locked --test phoenixnap_services -- --nocapture sweep
+	@SWEEP=all cargo test --workspace --locked --test phoenixnap -- --nocapture phoenixnap_services::sweep
 
 .PHONY: sim
 sim: ## Drives the fail-over protocol through 200,000 schedules of faults. SCHEDULES=, FROM=, THREADS= change it; SEED= tells what happens in one
 	$(call say,Building the simulator)
-	@cargo build --workspace --locked --profile sim --bin sim
-	@target/sim/sim
+	@cargo build --workspace --locked --profile tools --bin sim
+	@target/tools/sim
 
 .PHONY: model
 model: export ROUNDS ?= 6
 model: ## Explores small worlds of the fail-over protocol to the end. ROUNDS= changes how long
 	$(call say,Building the simulator)
-	@cargo build --workspace --locked --profile sim --bin sim
-	@target/sim/sim
+	@cargo build --workspace --locked --profile tools --bin sim
+	@target/tools/sim
 
 .PHONY: fmt
 fmt: ## The format is rustfmt's
@@ -140,9 +148,10 @@ clippy: ## No warning is left
 docs: ## The documentation of the code builds without a warning
 	@RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked --document-private-items
 
+# The crate of the tests stands on all others: alone it is what `make programs` builds.
 .PHONY: check-crates
 check-crates: ## Each crate builds by itself, without what others switch on
-	@for crate in mooring-common mooring-central mooring-node mooring-tests; do \
+	@for crate in mooring-common mooring-node mooring-central; do \
 		echo "== $$crate"; cargo check --locked --package $$crate; done
 
 .PHONY: manifests
@@ -155,12 +164,16 @@ manifests-check: ## The checked-in manifests are what the chart gives
 
 .PHONY: references
 references: ## Writes the generated pages of docs/reference anew
-	@WRITE_REFERENCES=1 cargo test --locked -p mooring-tests --test references
+	@WRITE_REFERENCES=1 cargo test --workspace --locked --test parts references::
 
 .PHONY: image
 image: ## Builds both images and runs the programs in them (root; without a registry)
 	@deploy/image.sh
 
 .PHONY: deny
-deny: ## Licences, sources and duplicates of dependencies (needs cargo-deny)
-	@cargo deny check
+deny: ## Licences, sources and duplicates of dependencies are as deny.toml permits; without the network
+	@cargo test --workspace --locked --test parts dependencies::
+
+.PHONY: advisories
+advisories: ## No dependency has a known fault (needs cargo-deny and the network)
+	@cargo deny check advisories

@@ -1,58 +1,59 @@
 #!/usr/bin/env bash
 # All tests, as `make test` runs them: three lanes, side by side. What measures on the wire is first
 # in line for a processor, one suite after the other; the other lanes are nice.
+#
+# What has failed is in target/test-results/failed afterwards: for each test a line with the folder to
+# run it in, its program and its name; what failed otherwise has a line without the last two.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# What is asserted of the times at which frames and answers pass.
-wire_suites=(announce bench_failover bench_livez failover livez rig_failover rig_netlab rolling station)
-# What takes long one by one: benches and sweeps in small, a virtual machine in software emulation.
-long_suites=(bench_cloudscale bench_nodes bench_phoenixnap cloudscale_sweep fence metadata sim vlan)
-# What follows in the lane of the wire, so that all lanes end at about the same time.
-late_suites=(phoenixnap_services)
-# All others. Most of it is waiting for API servers of its own, so it has more threads than there are
-# cores.
-mapfile -t servers_suites < <(
-    for suite in */tests/*.rs */tests/*/main.rs; do
-        suite=${suite%/main.rs} suite=${suite##*/}
-        echo "${suite%.rs}"
-    done | grep -vxF "$(printf '%s\n' "${wire_suites[@]}" "${long_suites[@]}" "${late_suites[@]}")"
-)
-
-logs=$(mktemp -d)
-trap 'rm -rf "$logs"' EXIT
+results=${CARGO_TARGET_DIR:-$PWD/target}/test-results
+rm -rf "$results" && mkdir -p "$results"
 # What was started beside ends as well.
 trap 'trap - TERM; kill 0' INT TERM
 
 say() { printf '\n\033[1m== %s (after %d s)\033[0m\n' "$1" "$SECONDS"; }
-run() { cargo test --workspace --locked --no-fail-fast "$@" >>"$log" 2>&1 || touch "$logs/failed"; }
-suites() { printf -- '--test=%s\n' "$@"; }
+# A lane's own folder, for what it prints and what comes of its tests.
+lane() {
+    export RESULTS=$results/$1
+    mkdir "$RESULTS" && touch "$RESULTS"/{log,times,failed}
+}
+# Cargo calls a script for each program, which writes down what comes of its tests.
+runner="target.'cfg(all())'.runner = '$PWD/tests/run-program.sh'"
+run() {
+    local known
+    known=$(wc -l <"$RESULTS/failed")
+    cargo --config "$runner" test --workspace --locked --no-fail-fast "$@" >>"$RESULTS/log" 2>&1 ||
+        [ "$known" -lt "$(wc -l <"$RESULTS/failed")" ] || echo "cargo test $*" >>"$RESULTS/failed"
+}
 # What a lane has printed so far, and what it prints until it ends.
-follow() { tail --lines=+1 --follow --pid="$2" "$logs/$1.log"; }
+follow() { tail --lines=+1 --follow --pid="$2" "$results/$1/log"; }
 
 say "Building the tests"
 cargo test --workspace --locked --no-run
 
-log=$logs/wire.log && touch "$log"
-# shellcheck disable=SC2046
+lane wire
 {
-    run $(suites "${wire_suites[@]}")
+    SUITE_BY_SUITE=1 run --test wire
+    # What follows in this lane does so that all lanes end at about the same time.
     renice --priority 19 "$BASHPID" >/dev/null
-    RUST_TEST_THREADS=4 run $(suites "${late_suites[@]}")
+    RUST_TEST_THREADS=4 run --test phoenixnap
 } &
 wire=$!
 
-log=$logs/long.log && touch "$log"
-# shellcheck disable=SC2046
-{ renice --priority 19 "$BASHPID" >/dev/null && run $(suites "${long_suites[@]}"); } &
+lane long
+{
+    renice --priority 19 "$BASHPID" >/dev/null
+    SUITE_BY_SUITE=1 run --test long
+} &
 long=$!
 
-log=$logs/servers.log && touch "$log"
-# shellcheck disable=SC2046
+lane servers
 {
     renice --priority 19 "$BASHPID" >/dev/null
     run --lib --bins
-    RUST_TEST_THREADS=4 run $(suites "${servers_suites[@]}")
+    # Most of it is waiting for API servers, so there are more threads than processors.
+    RUST_TEST_THREADS=4 run --test nodes --test services --test parts
     run --doc
 } &
 servers=$!
@@ -66,8 +67,13 @@ follow servers "$servers"
 wait
 
 say "All of it"
-cat "$logs"/*.log >"$logs/all"
-grep -h '^FIGURE' "$logs/all" || true
+for what in log times failed; do
+    cat "$results"/{wire,long,servers}/$what >"$results/$what"
+done
+grep -h '^FIGURE' "$results/log" || true
+printf '\nThe ten slowest:\n'
+sort --reverse --general-numeric-sort "$results/times" | head -n 10 | sed 's/ / s  /'
+awk -F '\t' '{ print "failed: " ($3 ? $3 : $1) }' "$results/failed"
 awk '/^test result:/ { passed += $4; failed += $6 }
-    END { printf "\n%d passed, %d failed\n", passed, failed }' "$logs/all"
-[ ! -e "$logs/failed" ]
+    END { printf "\n%d passed, %d failed\n", passed, failed }' "$results/log"
+[ ! -s "$results/failed" ]

@@ -11,9 +11,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{LazyLock, Mutex, PoisonError, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 
@@ -21,6 +21,9 @@ use crate::wait::eventually;
 
 /// How many lines of a log are shown when a test fails.
 const TAIL_LINES: usize = 40;
+
+/// How long a program may take to stand still.
+const FREEZES: Duration = Duration::from_secs(10);
 
 type SpawnRequest = (Command, mpsc::Sender<io::Result<Child>>);
 
@@ -210,9 +213,30 @@ impl Process {
         self.signal(Signal::SIGTERM)
     }
 
-    /// Freezes the program (SIGSTOP), as a host under heavy load or a paused VM would.
+    /// Freezes the program (SIGSTOP), as a host under heavy load or a paused VM would. None of its
+    /// threads runs any more when this returns.
     pub fn freeze(&self) -> Result<()> {
-        self.signal(Signal::SIGSTOP)
+        self.signal(Signal::SIGSTOP)?;
+        let start = Instant::now();
+        while !self.is_frozen()? {
+            ensure!(start.elapsed() < FREEZES, "{} does not freeze", self.name);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    fn is_frozen(&self) -> Result<bool> {
+        let threads = format!("/proc/{}/task", self.pid);
+        for thread in fs::read_dir(&threads).with_context(|| format!("reading {threads}"))? {
+            // A thread that has just ended has none.
+            let stat = fs::read_to_string(thread?.path().join("stat")).unwrap_or_default();
+            // The state follows the name, which is in brackets.
+            let state = stat.rsplit(") ").next().unwrap_or_default();
+            if !state.starts_with('T') {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Lets a frozen program go on (SIGCONT).

@@ -7,6 +7,10 @@ use anyhow::{Context, Result, bail};
 
 use crate::process::{Process, Spec};
 
+/// The folders of two profiles: of what is shipped, and of what is soon built.
+const RELEASE: &str = "release";
+const TOOLS: &str = "tools";
+
 /// One of the programs that this workspace builds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
@@ -31,12 +35,17 @@ impl Program {
         }
     }
 
-    /// The file, in the folder of the build that this test program comes from.
+    /// The file, in the folder of the build that this test program comes from. A bench, which has a
+    /// profile of its own, measures what is shipped: release builds.
     pub fn path(self) -> Result<PathBuf> {
-        let path = profile_folder()?.join(self.file_name());
+        let mut folder = profile_folder()?;
+        if folder.ends_with(TOOLS) && matches!(self, Self::Central | Self::Node) {
+            folder.set_file_name(RELEASE);
+        }
+        let path = folder.join(self.file_name());
         if !path.is_file() {
             bail!(
-                "{} is missing: run `cargo build --workspace` first",
+                "{} is missing: run `cargo build --workspace` first, or the recipe of the bench",
                 path.display()
             );
         }
@@ -48,9 +57,9 @@ impl Program {
     pub fn release_or_own(self) -> Result<(&'static str, PathBuf)> {
         let own = self.path()?;
         let target = profile_folder()?;
-        let release = target.with_file_name("release").join(self.file_name());
+        let release = target.with_file_name(RELEASE).join(self.file_name());
         Ok(if release.is_file() {
-            ("release", release)
+            (RELEASE, release)
         } else {
             ("debug", own)
         })

@@ -62,8 +62,8 @@ impl Deref for Turn {
     }
 }
 
-/// One control plane for all tests of this test program, with the shipped manifests in force.
-pub async fn installed() -> (&'static ControlPlane, Shipped) {
+/// One control plane for all turns of this test program, with the shipped manifests in force.
+async fn installed() -> (&'static ControlPlane, Shipped) {
     static CONTROL_PLANE: OnceLock<ControlPlane> = OnceLock::new();
     static SHIPPED: OnceCell<Shipped> = OnceCell::const_new();
     let cp = CONTROL_PLANE.get_or_init(|| {

@@ -10,8 +10,8 @@ use mooring_tests::cloud_sim::world::Server;
 use mooring_tests::objects::{NodeBuilder, unique};
 use serde_json::json;
 
-use crate::CLOUD;
-use crate::stage::{Clock, Stage};
+use super::CLOUD;
+use super::stage::{Clock, Stage};
 
 #[tokio::test]
 async fn ad_01_a_changed_address_is_taken_over() {

@@ -8,8 +8,8 @@ use mooring_tests::arena::{addresses, label, provider_id};
 use mooring_tests::cloud_sim::world::Server;
 use mooring_tests::objects::{NodeBuilder, unique};
 
-use crate::CLOUD;
-use crate::stage::{Clock, Stage};
+use super::CLOUD;
+use super::stage::{Clock, Stage};
 
 /// A machine's type that is no label value is made one, the same each time.
 #[tokio::test]

@@ -10,8 +10,8 @@ use mooring_tests::objects::unique;
 use mooring_tests::wait::eventually;
 use serde_json::json;
 
-use crate::CLOUD;
-use crate::stage::{Gone, Stage};
+use super::CLOUD;
+use super::stage::{Gone, Stage};
 
 const NO_GUARD: &str = "--max-node-deletions-percent=100";
 

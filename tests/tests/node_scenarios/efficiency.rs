@@ -7,7 +7,7 @@ use mooring_tests::cloud_sim::world::Server;
 use mooring_tests::objects::unique;
 use mooring_tests::wait::eventually;
 
-use crate::stage::Stage;
+use super::stage::Stage;
 
 const NODES: usize = 50;
 const AT_LAST: Duration = Duration::from_secs(60);
@@ -20,7 +20,7 @@ fn names() -> Vec<String> {
 fn as_users_have_it(stage: &Stage) -> Launch<'_> {
     let central = stage.arena().central().flag("--node-monitor-period=5s");
     let central = central.flag("--node-status-update-frequency=5m");
-    let provider = format!("--cloud-provider={}", crate::CLOUD.name());
+    let provider = format!("--cloud-provider={}", super::CLOUD.name());
     central.and_cloud(&stage.world).flag(&provider)
 }
 

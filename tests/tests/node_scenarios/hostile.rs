@@ -10,7 +10,7 @@ use mooring_tests::objects::unique;
 use mooring_tests::wait::eventually;
 use serde_json::{Value, json};
 
-use crate::stage::Stage;
+use super::stage::Stage;
 
 const NO_GUARD: &str = "--max-node-deletions-percent=100";
 
@@ -200,7 +200,7 @@ async fn sc_06_unknown_and_missing_fields_do_not_matter() {
     stage.tainted(&name).await;
     let node = stage.initialized(&name).await;
     let found = mooring_tests::arena::addresses(&node);
-    assert_eq!(found, server.addresses(crate::CLOUD));
+    assert_eq!(found, server.addresses(super::CLOUD));
     assert!(central.is_running());
     stage.leave().await;
 }

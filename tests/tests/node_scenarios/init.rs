@@ -13,8 +13,8 @@ use mooring_tests::cloud_sim::world::Server;
 use mooring_tests::objects::{NodeBuilder, unique};
 use mooring_tests::wait::eventually;
 
-use crate::CLOUD;
-use crate::stage::Stage;
+use super::CLOUD;
+use super::stage::Stage;
 
 fn server(name: &str) -> Server {
     Server::named(name)

@@ -6,8 +6,8 @@ use mooring_tests::cloud_sim::world::Server;
 use mooring_tests::objects::unique;
 use serde_json::{Value, json};
 
-use crate::CLOUD;
-use crate::stage::Stage;
+use super::CLOUD;
+use super::stage::Stage;
 
 /// Spoils a label of an initialised Node, and waits until it is mended.
 async fn mended(key: &str, spoilt: Value) {

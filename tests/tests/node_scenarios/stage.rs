@@ -11,7 +11,7 @@ use mooring_tests::objects::{NodeBuilder, unique};
 use mooring_tests::wait::eventually;
 use serde_json::json;
 
-use crate::CLOUD;
+use super::CLOUD;
 
 /// One test's cluster and its cloud.
 pub(crate) struct Stage {

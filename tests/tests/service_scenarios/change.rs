@@ -7,8 +7,8 @@ use mooring_tests::objects::ServiceBuilder;
 use mooring_tests::wait::eventually;
 use serde_json::json;
 
-use crate::cloud;
-use crate::stage::{AFTER_RETRIES, SOON, Stage, assert_none, ingress, node_port, ports, uid};
+use super::cloud;
+use super::stage::{AFTER_RETRIES, SOON, Stage, assert_none, ingress, node_port, ports, uid};
 
 async fn with_two_ports(stage: &Stage) -> String {
     let service = ServiceBuilder::load_balancer(&stage.namespace, "web");
@@ -208,7 +208,7 @@ async fn a_service_that_becomes_another_type_is_cleaned_up_and_can_come_back() {
     stage.respecify("web", json!({ "type": "ClusterIP" })).await;
     stage
         .is("web", "is let go", |service| {
-            !crate::stage::has_finalizer(service) && ingress(service).is_empty()
+            !super::stage::has_finalizer(service) && ingress(service).is_empty()
         })
         .await;
     stage.nothing_is_left().await;

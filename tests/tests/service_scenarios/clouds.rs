@@ -10,8 +10,8 @@ use mooring_tests::objects::NodeBuilder;
 use mooring_tests::wait::eventually;
 use serde_json::{Value, json};
 
-use crate::cloud;
-use crate::stage::{AFTER_RETRIES, SOON, Stage, assert_none, has_finalizer};
+use super::cloud;
+use super::stage::{AFTER_RETRIES, SOON, Stage, assert_none, has_finalizer};
 
 /// Five minutes, shortened. All controllers are at work, and all Nodes silent.
 #[tokio::test]

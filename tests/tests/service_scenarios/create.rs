@@ -10,8 +10,8 @@ use mooring_tests::objects::{ServiceBuilder, create_namespace, unique};
 use mooring_tests::wait::eventually;
 use serde_json::json;
 
-use crate::cloud;
-use crate::stage::{SOON, Stage, assert_none, has_finalizer, ingress};
+use super::cloud;
+use super::stage::{SOON, Stage, assert_none, has_finalizer, ingress};
 
 fn is_about(gap: Duration, seconds: u64) -> bool {
     let wanted = Duration::from_secs(seconds);

@@ -6,8 +6,8 @@ use mooring_tests::cloud_sim::Fault;
 use mooring_tests::wait::eventually;
 use serde_json::json;
 
-use crate::cloud;
-use crate::stage::{AFTER_RETRIES, SOON, Stage, assert_none, has_finalizer, ingress};
+use super::cloud;
+use super::stage::{AFTER_RETRIES, SOON, Stage, assert_none, has_finalizer, ingress};
 
 #[tokio::test]
 async fn sd_01_deletion_takes_the_load_balancer_away_and_tells_so() {

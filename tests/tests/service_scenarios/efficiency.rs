@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use http::Method;
 use mooring_tests::wait::eventually;
 
-use crate::cloud;
-use crate::stage::{AFTER_RETRIES, SOON, Stage, assert_none, uid};
+use super::cloud;
+use super::stage::{AFTER_RETRIES, SOON, Stage, assert_none, uid};
 
 const SERVICES: usize = 20;
 

@@ -9,8 +9,8 @@ use mooring_tests::objects::NodeBuilder;
 use mooring_tests::wait::eventually;
 use serde_json::json;
 
-use crate::cloud;
-use crate::stage::{AFTER_RETRIES, Stage, assert_none};
+use super::cloud;
+use super::stage::{AFTER_RETRIES, Stage, assert_none};
 
 const EXCLUDED: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 const AUTOSCALER: &str = "ToBeDeletedByClusterAutoscaler";
@@ -285,7 +285,7 @@ async fn a_node_that_joins_during_a_deletion_brings_nothing_back() {
     stage.delete("web").await;
     let service = stage
         .is("web", "is let go", |service| {
-            !crate::stage::has_finalizer(service)
+            !super::stage::has_finalizer(service)
         })
         .await;
     stage.join(3).await;

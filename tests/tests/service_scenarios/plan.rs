@@ -5,8 +5,8 @@ use std::time::Instant;
 use mooring_tests::program::Program;
 use serde_json::{Value, json};
 
-use crate::cloud::{self, CLOUD};
-use crate::stage::{Stage, node_port, ports};
+use super::cloud::{self, CLOUD};
+use super::stage::{Stage, node_port, ports};
 
 /// What the command has said.
 #[derive(Debug)]

@@ -20,7 +20,7 @@ use mooring_tests::shipped::{CENTRAL_USER, Central, CentralFlags};
 use mooring_tests::wait::eventually;
 use serde_json::{Value, json};
 
-use crate::cloud::{self, CLOUD};
+use super::cloud::{self, CLOUD};
 pub(crate) use facts::{
     annotation, assert_none, has_finalizer, ingress, node_port, ports, uid, wanted,
 };

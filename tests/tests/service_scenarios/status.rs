@@ -3,7 +3,7 @@
 use mooring_common::names::reasons;
 use serde_json::json;
 
-use crate::stage::{Stage, ingress};
+use super::stage::{Stage, ingress};
 
 #[tokio::test]
 async fn st_07_somebody_elses_condition_survives() {

@@ -1,73 +1,8 @@
-//! Services of type LoadBalancer, as one `mooring-central` serves them on a real API server under
-//! the shipped permissions. What takes stopping and starting central is in `services_alone`.
+//! Services, and the process `mooring-central`, on real API servers.
 
-mod life;
-mod ownership;
-mod requests;
-
-use std::sync::OnceLock;
-
-use mooring_tests::control_plane::ControlPlane;
-use mooring_tests::objects::NodeBuilder;
-use mooring_tests::shipped::{Central, CentralFlags, Shipped};
-use mooring_tests::stage::{MARKER_LIMIT, Stage, is_served};
-use mooring_tests::turn::installed;
-use mooring_tests::wait::never;
-use tokio::sync::OnceCell;
-
-/// What all tests of this program share.
-#[derive(Clone, Copy)]
-struct Scene {
-    cp: &'static ControlPlane,
-    shipped: Shipped,
-}
-
-impl Scene {
-    /// One central, two Nodes. It has one worker, so that it works off Services in the order of
-    /// their creation: that makes a later Service a marker.
-    async fn enter() -> Self {
-        static CENTRAL: OnceCell<Central> = OnceCell::const_new();
-        let (cp, shipped) = installed().await;
-        CENTRAL
-            .get_or_init(async || {
-                for name in ["n1", "n2"] {
-                    let node = NodeBuilder::new(name).ready().create(&cp.admin()).await;
-                    node.expect("a Node");
-                }
-                let flags = CentralFlags::alone().with("--concurrent-service-syncs=1");
-                shipped.start_central(cp, flags).await.expect("central")
-            })
-            .await;
-        Self { cp, shipped }
-    }
-
-    /// A stage of one test, whose network has this many IPv4 addresses.
-    async fn stage(&self, addresses: u16) -> Stage {
-        let stage = Stage::new(self.cp.admin(), addresses).await;
-        stage.network_is(&stage.network, true).await;
-        stage
-    }
-
-    async fn leave(self) {
-        self.shipped.assert_no_forbidden(self.cp).await;
-    }
-}
-
-/// Asserts that something does not happen on a stage, until central has served a Service that was
-/// made later, on a stage of its own.
-async fn never_meanwhile(
-    what: &str,
-    scene: &Scene,
-    violation: impl AsyncFnMut() -> Option<String>,
-) {
-    static MARKERS: OnceLock<OnceCell<Stage>> = OnceLock::new();
-    let stages = MARKERS.get_or_init(OnceCell::new);
-    // The client belongs to this test's runtime, the network to all tests.
-    let shared = stages.get_or_init(|| scene.stage(200)).await;
-    let mut stage = shared.clone();
-    stage.client = scene.cp.admin();
-    let marker = mooring_tests::objects::unique("marker");
-    stage.create(&marker).await;
-    let reached = async || is_served(&stage.get(&marker).await).is_ok();
-    never(what, MARKER_LIMIT, reached, violation).await;
-}
+mod cloudscale_services;
+mod l2_networks;
+mod l2_services;
+mod leadership;
+mod services_alone;
+mod upstream_manifest;

@@ -1,0 +1,12 @@
+//! What takes long one by one: benches and sweeps in small, a virtual machine in software emulation.
+//! `tests/run.sh` runs these suites one after the other.
+
+mod cloudscale_bench;
+mod cloudscale_sweep;
+mod fence;
+mod figures;
+mod metadata;
+mod nodes_bench;
+mod phoenixnap_bench;
+mod sim;
+mod vlan;

@@ -1,0 +1,237 @@
+//! What the machines file says later, and what others write.
+
+use http::Method;
+use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Api, Patch, PatchParams};
+use mooring_common::names::reasons;
+use mooring_tests::api_proxy::ApiProxy;
+use mooring_tests::arena::{Arena, Initializer, addresses, logged};
+use mooring_tests::machines_file::{Machine, Machines};
+use mooring_tests::objects::{NodeBuilder, unique};
+use serde_json::json;
+
+use crate::node_addresses::{Marker, file, has};
+
+#[tokio::test]
+async fn ad_01_ad_02_a_changed_address_is_taken_over_and_the_nodes_own_host_name_kept() {
+    let arena = Arena::enter().await;
+    let name = unique("n");
+    let machine = || Machine::named(&name);
+    let machines = file([machine().internal("10.1.0.1")]);
+    let node = NodeBuilder::new(&name).tainted().ready();
+    let node = node.address("Hostname", "the-kubelets-name");
+    node.create(&arena.admin).await.unwrap();
+    let _central = arena.central().machines(&machines).start().await;
+    let node = arena.initialized(&name).await;
+    assert_eq!(
+        addresses(&node),
+        ["InternalIP 10.1.0.1", "Hostname the-kubelets-name"]
+    );
+
+    machines
+        .replace(&Machines::of([machine().internal("10.1.0.7")]))
+        .unwrap();
+    let expected = has(&["InternalIP 10.1.0.7", "Hostname the-kubelets-name"]);
+    arena.is(&name, "at its new address", expected).await;
+    arena.leave().await;
+}
+
+/// The daemon reads the same file, and follows it as well.
+#[tokio::test]
+async fn ad_01_a_changed_address_is_taken_over_by_the_daemon() {
+    let arena = Arena::enter().await;
+    let name = unique("n");
+    let machine = || Machine::named(&name);
+    let machines = file([machine().internal("10.1.0.1")]);
+    let _daemon = arena.daemon(&name).machines(&machines).start().await;
+    let node = NodeBuilder::new(&name).tainted().ready();
+    node.create(&arena.admin).await.unwrap();
+    arena.initialized(&name).await;
+    machines
+        .replace(&Machines::of([machine().internal("10.1.0.7")]))
+        .unwrap();
+    let expected = has(&["InternalIP 10.1.0.7"]);
+    arena.is(&name, "at its new address", expected).await;
+    arena.leave().await;
+}
+
+/// A kubelet writes its heartbeat just between the planning and the writing of the addresses.
+#[tokio::test]
+async fn ad_14_conditions_and_capacity_that_change_at_the_same_time_survive() {
+    let arena = Arena::enter().await;
+    let proxy = ApiProxy::start(arena.control_plane).await.unwrap();
+    let name = unique("n");
+    let machines = file([Machine::named(&name).internal("10.1.0.1")]);
+    let (client, node) = (arena.admin.clone(), name.clone());
+    proxy.first(
+        Method::PATCH,
+        &format!("/nodes/{name}/status"),
+        1,
+        move || {
+            let (client, node) = (client.clone(), node.clone());
+            async move {
+                NodeBuilder::set_condition(&client, &node, "DiskPressure", "True")
+                    .await
+                    .unwrap();
+                let capacity =
+                    json!({ "status": { "capacity": { "cpu": "64", "memory": "1Gi" } } });
+                Api::<Node>::all(client)
+                    .patch_status(&node, &PatchParams::default(), &Patch::Merge(capacity))
+                    .await
+                    .unwrap();
+            }
+        },
+    );
+    let central = arena.central().machines(&machines).by_way_of(&proxy);
+    let _central = central.start().await;
+    let node = NodeBuilder::new(&name).ready();
+    node.create(&arena.admin).await.unwrap();
+
+    let node = arena
+        .is(&name, "addressed", has(&["InternalIP 10.1.0.1"]))
+        .await;
+    let status = node.status.unwrap();
+    let capacity = status.capacity.unwrap();
+    assert_eq!(capacity["cpu"].0, "64");
+    let conditions = status.conditions.unwrap();
+    let kinds: Vec<_> = conditions
+        .iter()
+        .map(|c| (c.type_.as_str(), c.status.as_str()))
+        .collect();
+    assert!(kinds.contains(&("DiskPressure", "True")), "{kinds:?}");
+    assert!(kinds.contains(&("Ready", "True")), "{kinds:?}");
+    arena.leave().await;
+}
+
+mod ad_17_a_contest_is_told_once_and_fought_once_per_period {
+    use super::*;
+
+    #[tokio::test]
+    async fn by_central() {
+        contest(Initializer::Central).await;
+    }
+
+    #[tokio::test]
+    async fn by_daemon() {
+        contest(Initializer::Daemon).await;
+    }
+}
+
+/// Somebody writes other addresses whenever ours are there.
+async fn contest(by: Initializer) {
+    let arena = Arena::enter().await;
+    let name = unique("n");
+    let machines = file([Machine::named(&name).internal("10.1.0.1")]);
+    let _program = arena
+        .initializer(by, &name)
+        .machines(&machines)
+        .start()
+        .await;
+    let node = NodeBuilder::new(&name).tainted().ready();
+    node.create(&arena.admin).await.unwrap();
+    arena.initialized(&name).await;
+    let foreign = json!([{ "type": "InternalIP", "address": "10.6.6.6" }]);
+    for _ in 0..10 {
+        arena.set_addresses(&name, &foreign).await;
+        arena
+            .is(&name, "corrected", has(&["InternalIP 10.1.0.1"]))
+            .await;
+    }
+
+    let writes = arena.written_on(&name).await;
+    let writes = writes.filter(|write| write.subresource == "status");
+    assert_eq!(writes.len(), 11, "{}", writes.summary());
+    for pair in writes.windows(2).skip(1) {
+        let gap = pair[1].received.duration_since(pair[0].received);
+        let shortest = SignedDuration::from_millis(200);
+        assert!(
+            gap >= shortest,
+            "only {gap:?} between two writes, with a period of 300 ms"
+        );
+    }
+    assert_eq!(
+        arena
+            .events(&name, reasons::ADDRESSES_CONTESTED)
+            .await
+            .len(),
+        1
+    );
+    let events = arena.event_writes(&name).await;
+    assert_eq!(
+        events.len(),
+        2,
+        "Synced, and this one:\n{}",
+        events.summary()
+    );
+    arena.leave().await;
+}
+
+/// Which of two machines it is, nobody can say any more.
+#[tokio::test]
+async fn ad_05_a_node_whose_machine_is_in_doubt_keeps_its_addresses_while_others_are_updated() {
+    let arena = Arena::enter().await;
+    let (doubtful, other) = (unique("doubtful"), unique("other"));
+    let machines = file([
+        Machine::named(&doubtful).internal("10.1.0.1"),
+        Machine::named(&other).internal("10.1.0.2"),
+    ]);
+    let _central = arena.central().machines(&machines).start().await;
+    for name in [&doubtful, &other] {
+        NodeBuilder::new(name)
+            .ready()
+            .create(&arena.admin)
+            .await
+            .unwrap();
+    }
+    arena
+        .is(&doubtful, "addressed", has(&["InternalIP 10.1.0.1"]))
+        .await;
+    arena
+        .is(&other, "addressed", has(&["InternalIP 10.1.0.2"]))
+        .await;
+
+    let with_doubt = [
+        Machine::named(&doubtful).internal("10.1.0.3"),
+        Machine::matching("ip", "10.1.0.1")
+            .id(&unique("twin"))
+            .internal("10.1.0.4"),
+        Machine::named(&other).internal("10.1.0.5"),
+    ];
+    machines.replace(&Machines::of(with_doubt)).unwrap();
+    arena
+        .is(&other, "updated", has(&["InternalIP 10.1.0.5"]))
+        .await;
+    arena.set_addresses(&other, &json!(null)).await;
+    arena
+        .is(&other, "corrected", has(&["InternalIP 10.1.0.5"]))
+        .await;
+    let node = arena.node(&doubtful).await.unwrap();
+    assert_eq!(addresses(&node), ["InternalIP 10.1.0.1"]);
+    arena.leave().await;
+}
+
+#[tokio::test]
+async fn ad_05_while_the_file_is_unreadable_the_last_good_one_counts() {
+    let arena = Arena::enter().await;
+    let marker = Marker::new();
+    let machines = file([marker.machine()]);
+    let central = arena.central().machines(&machines).start().await;
+    marker.create(&arena).await;
+    machines
+        .replace_text("version: 1\nnodes: [{match: {name")
+        .unwrap();
+    logged(&central, "machines file not taken over").await;
+    marker.periods(&arena, 2).await;
+    machines.take_away().unwrap();
+    logged(&central, "cannot read the machines file").await;
+    marker.periods(&arena, 2).await;
+    machines
+        .replace(&Machines::of([
+            Machine::named(marker.name()).internal("10.9.9.1")
+        ]))
+        .unwrap();
+    let expected = has(&["InternalIP 10.9.9.1"]);
+    arena.is(marker.name(), "updated again", expected).await;
+    arena.leave().await;
+}

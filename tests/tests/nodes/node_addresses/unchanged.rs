@@ -1,0 +1,106 @@
+//! Periods that pass without a write.
+
+use mooring_common::names::reasons;
+use mooring_tests::arena::{Arena, addresses};
+use mooring_tests::machines_file::{Machine, Machines};
+use mooring_tests::objects::{NodeBuilder, unique};
+use serde_json::json;
+
+use crate::node_addresses::{Marker, file};
+
+/// A Node that has been initialised from this machine, beside a marker; then the change, three
+/// periods, and not one more write on it.
+async fn left_alone(
+    describe: impl Fn(Machine) -> Machine,
+    change: impl AsyncFnOnce(&Arena, &str),
+    changed: Option<&dyn Fn(Machine) -> Machine>,
+) {
+    let arena = Arena::enter().await;
+    let (name, marker) = (unique("n"), Marker::new());
+    let machines = file([describe(Machine::named(&name)), marker.machine()]);
+    let _central = arena.central().machines(&machines).start().await;
+    let node = NodeBuilder::new(&name).tainted().ready();
+    node.create(&arena.admin).await.unwrap();
+    let before = addresses(&arena.initialized(&name).await);
+    marker.create(&arena).await;
+
+    change(&arena, &name).await;
+    if let Some(changed) = changed {
+        // The marker's new address shows that the new file is in use.
+        let moved = Machine::named(marker.name()).internal("10.9.9.1");
+        let content = Machines::of([changed(Machine::named(&name)), moved]);
+        machines.replace(&content).unwrap();
+        let in_use = crate::node_addresses::has(&["InternalIP 10.9.9.1"]);
+        arena.is(marker.name(), "updated", in_use).await;
+        machines
+            .replace(&Machines::of([
+                changed(Machine::named(&name)),
+                marker.machine(),
+            ]))
+            .unwrap();
+        marker.corrected(&arena).await;
+    }
+    let written = arena.written_on(&name).await.len();
+    marker.periods(&arena, 3).await;
+    let writes = arena.written_on(&name).await;
+    assert_eq!((written, writes.len()), (2, 2), "{}", writes.summary());
+    assert_eq!(addresses(&arena.node(&name).await.unwrap()), before);
+    arena.leave().await;
+}
+
+async fn nothing(_: &Arena, _: &str) {}
+
+#[tokio::test]
+async fn ad_04_a_machine_without_addresses_leaves_the_old_ones() {
+    left_alone(
+        |machine| machine.internal("10.1.0.1"),
+        nothing,
+        Some(&|machine| machine),
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn ad_11_a_node_ip_that_becomes_wrong_changes_nothing() {
+    left_alone(
+        |machine| machine.internal("10.1.0.1"),
+        async |arena, name| {
+            let annotation = json!({ "alpha.kubernetes.io/provided-node-ip": "10.8.8.8" });
+            let patch = json!({ "metadata": { "annotations": annotation } });
+            arena.patch(name, &patch).await;
+            arena.told(name, reasons::INITIALIZATION_REFUSED).await;
+        },
+        None,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn ad_15_two_addresses_of_one_type_are_not_written_again() {
+    left_alone(
+        |machine| machine.internal("10.1.0.1").internal("fd00::1"),
+        nothing,
+        None,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn ad_16_the_same_addresses_in_another_order_are_not_written_again() {
+    left_alone(
+        |machine| {
+            machine
+                .internal("10.1.0.1")
+                .internal("10.1.0.2")
+                .address("ExternalIP", "192.0.2.1")
+        },
+        nothing,
+        Some(&|machine: Machine| {
+            machine
+                .address("ExternalIP", "192.0.2.1")
+                .internal("10.1.0.2")
+                .internal("10.1.0.1")
+        }),
+    )
+    .await;
+}

@@ -1,0 +1,39 @@
+//! Nodes on PhoenixNAP: the scenarios for every cloud, its own, and the program in the place of the Go
+//! controller.
+
+mod manifest;
+mod own;
+mod start;
+mod tokens;
+
+#[path = "../node_scenarios/address.rs"]
+mod address;
+#[path = "../node_scenarios/bad_input.rs"]
+mod bad_input;
+#[path = "../node_scenarios/doubt.rs"]
+mod doubt;
+#[path = "../node_scenarios/efficiency.rs"]
+mod efficiency;
+#[path = "../node_scenarios/hostile.rs"]
+mod hostile;
+#[path = "../node_scenarios/init.rs"]
+mod init;
+#[path = "../node_scenarios/labelling.rs"]
+mod labelling;
+#[path = "../node_scenarios/life.rs"]
+mod life;
+#[path = "../node_scenarios/stage.rs"]
+mod stage;
+
+use mooring_tests::cloud_sim::phoenixnap::Phoenixnap;
+use mooring_tests::cloud_sim::world::Cloud;
+
+use crate::phoenixnap_nodes::stage::Stage;
+
+/// The cloud that the scenarios are about.
+const CLOUD: Cloud = Cloud::Phoenixnap;
+
+fn phoenixnap(stage: &Stage) -> &Phoenixnap {
+    let cloud = stage.world.phoenixnap();
+    cloud.expect("this is the suite of PhoenixNAP")
+}

@@ -1,0 +1,9 @@
+//! What stands alone: clients of clouds, simulations, the control plane of the tests, the shipped manifests,
+//! generated pages and dependencies.
+
+mod cloud_clients;
+mod cloud_sims;
+mod control_plane_rig;
+mod dependencies;
+mod deploy_manifests;
+mod references;

@@ -1,0 +1,223 @@
+//! A cluster comes over from the Go controller: nothing is written, neither in the cloud nor on its
+//! Services, and no address changes.
+
+use std::time::Instant;
+
+use mooring_common::names::reasons;
+use mooring_tests::cloud_sim::cloudscale::{Kind, SUBNET};
+use mooring_tests::objects::ServiceBuilder;
+use mooring_tests::wait::eventually;
+use serde_json::json;
+
+use crate::cloudscale_services::migration_state::{Left, left_by_upstream, subnet};
+use crate::cloudscale_services::stage::{SOON, Stage, assert_none, ingress};
+use crate::cloudscale_services::{cloud, key};
+
+/// A Service as its user has written it, and what the Go controller has made of it.
+type Case = (&'static str, ServiceBuilder, Left);
+
+fn cases(stage: &Stage) -> Vec<Case> {
+    let service = |name: &str| ServiceBuilder::load_balancer(&stage.namespace, name);
+    let udp = service("udp")
+        .port_of("UDP", 5000, 5353)
+        .annotation(&key("health-monitor-type"), "udp-connect")
+        .annotation(&key("health-monitor-delay-s"), "3")
+        .annotation(&key("health-monitor-timeout-s"), "2");
+    let connect = json!({ "type": "udp-connect", "delay_s": 3, "timeout_s": 2 });
+    let vips = json!([{ "subnet": SUBNET }]).to_string();
+    let tuned = service("tuned")
+        .port(80, 8080)
+        .annotation(&key("pool-algorithm"), "source_ip")
+        .annotation(&key("pool-protocol"), "proxyv2")
+        .annotation(&key("ip-mode"), "VIP")
+        .annotation(&key("timeout-client-data-ms"), "10000")
+        .annotation(&key("listener-allowed-cidrs"), r#"["10.0.0.0/8"]"#);
+    let http = service("http")
+        .port(80, 8080)
+        .annotation(&key("health-monitor-type"), "http")
+        .annotation(
+            &key("health-monitor-http"),
+            r#"{"url_path": "/ready", "host": "shop.example"}"#,
+        );
+    let ready = json!({ "url_path": "/ready", "host": "shop.example" });
+    vec![
+        (
+            "public",
+            service("public").unnamed_port(80, 8080),
+            Left::default(),
+        ),
+        (
+            "two-ports",
+            service("two-ports").port(80, 8080).port(443, 8443),
+            Left::default(),
+        ),
+        (
+            "local",
+            service("local").unnamed_port(80, 8080).local(),
+            Left::default(),
+        ),
+        (
+            "udp",
+            udp,
+            Left {
+                monitor: connect,
+                ..Left::default()
+            },
+        ),
+        (
+            "both-protocols",
+            service("both-protocols")
+                .port(53, 5353)
+                .port_of("UDP", 53, 5353),
+            Left::default(),
+        ),
+        (
+            "private",
+            service("private")
+                .port(80, 8080)
+                .annotation(&key("vip-addresses"), &vips),
+            Left {
+                vips: json!([{ "version": 4, "address": "10.0.0.99", "subnet": subnet() }]),
+                ..Left::default()
+            },
+        ),
+        (
+            "tuned",
+            tuned,
+            Left {
+                algorithm: "source_ip",
+                protocol: "proxyv2",
+                ip_mode: "VIP",
+                listener: json!({
+                    "timeout_client_data_ms": 10000, "allowed_cidrs": ["10.0.0.0/8"],
+                }),
+                ..Left::default()
+            },
+        ),
+        (
+            "http",
+            http,
+            Left {
+                monitor: json!({ "type": "http", "http": ready }),
+                ..Left::default()
+            },
+        ),
+        (
+            "hostname",
+            service("hostname")
+                .port(80, 8080)
+                .annotation(&key("force-hostname"), "shop.example"),
+            Left {
+                hostname: Some("shop.example"),
+                ..Left::default()
+            },
+        ),
+        (
+            "floating",
+            service("floating")
+                .port(80, 8080)
+                .annotation(&key("floating-ips"), r#"["203.0.113.9/32"]"#),
+            Left::default(),
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn a_cluster_that_comes_over_sees_no_write_at_all() {
+    let stage = Stage::enter().await;
+    let (mut names, mut uuids, mut addresses) = (Vec::new(), Vec::new(), Vec::new());
+    for (name, service, left) in cases(&stage) {
+        let service = stage.make(service).await;
+        let uuid = left_by_upstream(&stage, &service, &left).await;
+        addresses.push(ingress(&stage.get(name).await));
+        names.push(name);
+        uuids.push(uuid);
+    }
+    let floating = uuids.last().expect("the one with a floating IP");
+    let ip = json!({ "network": "203.0.113.9/32", "load_balancer": floating });
+    stage.sim().put(Kind::FloatingIp, ip);
+    let pools = stage.sim().all(Kind::Pool).len();
+    let before = stage.sim().snapshot();
+    let start = stage.cp.now();
+
+    let _central = stage.central().await;
+    stage.marker().await;
+    eventually("all pools have been looked at", SOON, async || {
+        let read = cloud::parts_read(&stage.world.calls());
+        if read >= pools {
+            Ok(())
+        } else {
+            Err((read, pools))
+        }
+    })
+    .await;
+    stage.marker().await;
+    for (name, uuid) in names.iter().zip(&uuids) {
+        let writes = stage.writes_on(uuid);
+        assert!(writes.is_empty(), "{name}: {}", writes.summary());
+        let written = stage.written(name).await.since(start);
+        assert!(written.is_empty(), "{name}: {}", written.summary());
+        assert_none(&stage.sim().outages(uuid));
+        let told = stage.reasons(name).await;
+        assert!(
+            !told.contains(reasons::SYNC_LOAD_BALANCER_FAILED),
+            "{name}: {told:?}"
+        );
+    }
+    for (name, before) in names.iter().zip(&addresses) {
+        assert_eq!(&ingress(&stage.get(name).await), before, "{name}");
+    }
+    stage.delete_markers().await;
+    assert_none(&before.diff(&stage.sim().snapshot()));
+    stage.leave().await;
+}
+
+/// What follows is as careful: one member more, and its marks.
+#[tokio::test]
+async fn a_node_that_joins_after_the_move_costs_one_write_for_each_pool() {
+    let stage = Stage::enter().await;
+    let service = stage.make(stage.service("web").port(443, 8443)).await;
+    let uuid = left_by_upstream(&stage, &service, &Left::default()).await;
+    let _central = stage.central().await;
+    stage.marker().await;
+    let start = Instant::now();
+    stage.join(3).await;
+    stage.serves("web", &[1, 2, 3]).await;
+    let writes = stage.writes().since(start);
+    let to_web = stage.writes_on(&uuid).since(start);
+    let added = to_web.filter(cloud::is_addition);
+    assert_eq!(added.len(), 2, "{}", writes.summary());
+    // Now that something is written anyway, it gets its marks.
+    let tagged = to_web.filter(|call| !cloud::is_addition(call)).bodies();
+    assert!(tagged.len() <= 1, "{}", writes.summary());
+    assert!(
+        tagged.iter().all(|body| body["tags"].is_object()),
+        "{tagged:?}"
+    );
+    assert_none(&stage.sim().outages(&uuid));
+
+    // And it goes with its Service.
+    stage.delete("web").await;
+    stage.gone("web").await;
+    assert!(!cloud::has(&stage.world, &uuid));
+    stage.leave().await;
+}
+
+/// Whoever moved over and back again: the Go controller has made the load balancer anew meanwhile,
+/// and an old UUID stands on the Service.
+#[tokio::test]
+async fn a_uuid_that_is_out_of_date_does_not_hide_the_load_balancer_of_the_right_name() {
+    let stage = Stage::enter().await;
+    let service = stage.create("web").await;
+    let uuid = left_by_upstream(&stage, &service, &Left::default()).await;
+    let nobody = "00000000-0000-4000-8000-000000004711";
+    stage.annotate("web", &key("uuid"), Some(nobody)).await;
+    let _central = stage.central().await;
+    stage
+        .is("web", "has the right UUID", |service| {
+            crate::cloudscale_services::stage::annotation(service, &key("uuid")) == Some(&uuid)
+        })
+        .await;
+    assert_none(&stage.writes());
+    stage.leave().await;
+}

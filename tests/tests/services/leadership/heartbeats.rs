@@ -1,0 +1,109 @@
+//! The Secret that the node daemons sign their heartbeats with: made where it is missing, by the
+//! leader alone, and never changed.
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
+use mooring_common::names::NAMESPACE;
+use mooring_tests::shipped::{CENTRAL_USER, Central, CentralFlags};
+use mooring_tests::stage::SOON;
+use mooring_tests::turn::Turn;
+use mooring_tests::wait::eventually;
+use serde_json::json;
+
+use super::{TAKEOVER, new_holder};
+use crate::leadership::lease::assert_only_leaders_wrote;
+
+const NAME: &str = "mooring-heartbeat";
+
+fn secrets(turn: &Turn) -> Api<Secret> {
+    Api::namespaced(turn.admin(), NAMESPACE)
+}
+
+async fn replica(turn: &Turn) -> Central {
+    let flag = format!("--heartbeat-secret={NAMESPACE}/{NAME}");
+    turn.central(CentralFlags::replica().with(flag)).await
+}
+
+/// The Secret, once it is there, and its only key.
+async fn made(turn: &Turn) -> (Secret, String) {
+    let secrets = secrets(turn);
+    let limit = SOON * 4;
+    let secret = eventually("the Secret is made", limit, async || {
+        secrets.get_opt(NAME).await.expect("an answer")
+    })
+    .await;
+    let mut data = secret.data.clone().unwrap().into_iter();
+    let (name, ByteString(key)) = data.next().unwrap();
+    assert!(data.next().is_none(), "one key");
+    assert_eq!(name, "key-1");
+    let key = String::from_utf8(key).unwrap();
+    assert!(key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    (secret, key)
+}
+
+/// How often this replica has looked for the Secret.
+async fn looks(turn: &Turn, central: &Central) -> usize {
+    let log = turn.audit_settled().await;
+    let looks = log.with_credential(&central.credential).of("secrets");
+    looks.with_verb("get").len()
+}
+
+/// Waits until it has looked more often than so. It does so every 30 s.
+async fn looked(turn: &Turn, central: &Central, before: usize) {
+    eventually("it looks for the Secret", SOON * 6, async || {
+        looks(turn, central).await > before
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn pr_10_the_leader_makes_the_heartbeat_secret_once_and_never_changes_it() {
+    let turn = Turn::take().await;
+    let start = turn.now();
+    let first = replica(&turn).await;
+    let before = new_holder(&turn, None, SOON).await;
+    let (secret, key) = made(&turn).await;
+    let version = |secret: &Secret| secret.metadata.resource_version.clone();
+
+    // The next leader leaves it as it is.
+    let second = replica(&turn).await;
+    first.process.kill();
+    new_holder(&turn, Some(&before), TAKEOVER).await;
+    looked(&turn, &second, 0).await;
+    let kept = secrets(&turn).get(NAME).await.unwrap();
+    assert_eq!(version(&kept), version(&secret));
+
+    // Nor does it mend one that its user has changed.
+    let own =
+        json!({ "data": { "key-1": null }, "stringData": { "mine": "a secret of their own" } });
+    let (all, patch) = (secrets(&turn), Patch::Merge(&own));
+    let patched = all.patch(NAME, &PatchParams::default(), &patch).await;
+    let changed = patched.unwrap();
+    let before = looks(&turn, &second).await;
+    looked(&turn, &second, before).await;
+    let kept = secrets(&turn).get(NAME).await.unwrap();
+    assert_eq!(version(&kept), version(&changed));
+
+    // One that is deleted is made again, with another key.
+    let gone = DeleteParams::default();
+    secrets(&turn).delete(NAME, &gone).await.unwrap();
+    let (_, next) = made(&turn).await;
+    assert_ne!(next, key);
+
+    let log = turn.audit_settled().await.since(start);
+    let writes = log.writes_by(CENTRAL_USER).of("secrets");
+    assert_eq!(writes.len(), 2, "{}", writes.summary());
+    assert!(
+        writes
+            .iter()
+            .all(|record| record.verb == "create" && record.code == 201)
+    );
+    assert_only_leaders_wrote(&log);
+    for log in [first.process.log(), second.process.log()] {
+        assert!(!log.contains(&key) && !log.contains(&next));
+    }
+    drop(second);
+    secrets(&turn).delete(NAME, &gone).await.unwrap();
+    turn.leave().await;
+}

@@ -1,0 +1,60 @@
+//! What people are told.
+
+use std::time::Instant;
+
+use mooring_tests::cluster::Network;
+use mooring_tests::netlab::raw::ArpToSend;
+use mooring_tests::wait::eventually;
+
+use crate::announce::scene::{Addresses, SOON, Scene};
+
+/// The Service says where its addresses are.
+pub async fn announcement_is_told(scene: &Scene, speaker: &str) {
+    let event = scene
+        .told("Service", "web", "AddressAnnounced", speaker)
+        .await;
+    assert_eq!(
+        (event.kind.as_str(), event.reporter.as_str()),
+        ("Normal", "mooring-node")
+    );
+}
+
+/// A machine that is none of ours claims the address: the Service says so, and it is defended.
+pub async fn a_foreign_station_is_reported(scene: &Scene, web: Addresses, speaker: &str) {
+    let client = &scene.cluster.client;
+    let start = Instant::now();
+    let claim = ArpToSend::who_has(web.v4, web.v4, client.mac());
+    client.inject(&claim.bytes()).unwrap();
+    let event = scene
+        .told(
+            "Service",
+            "web",
+            "AddressConflict",
+            &client.mac().to_string(),
+        )
+        .await;
+    assert_eq!(event.kind, "Warning");
+    assert!(event.note.contains(&web.v4.to_string()), "{}", event.note);
+    let own = scene.cluster.node(speaker).mac();
+    eventually("the address is defended", SOON, async || {
+        scene
+            .claims(web.v4, start)
+            .iter()
+            .any(|claim| claim.unasked && claim.mac == own)
+    })
+    .await;
+    assert_eq!(scene.answered(web.v4).await, speaker);
+}
+
+/// The interface that the VLAN would be on is not there: the L2Network says so, and what to correct.
+pub async fn a_missing_parent_is_told(scene: &Scene) {
+    let network = Network::new("tagged", &["10.77.0.120-10.77.0.124"])
+        .vlan(100)
+        .parent("uplink");
+    network.create(&scene.cluster).await.unwrap();
+    let event = scene
+        .told("L2Network", "tagged", "SegmentUnavailable", "\"uplink\"")
+        .await;
+    assert_eq!(event.kind, "Warning");
+    assert!(event.note.contains("spec.parent"), "{}", event.note);
+}

@@ -1,0 +1,39 @@
+//! The nftables table in a network namespace of its own: the kernel is the judge.
+
+use mooring_node::vlan::MarkMask;
+use mooring_node::vlan::nft::{Firewall, NftRule, delete, observe, replace, rules};
+
+use super::world::in_a_world;
+
+#[test]
+fn a_table_is_told_from_none_though_it_has_no_rules() {
+    in_a_world("a_table_is_told_from_none_though_it_has_no_rules", || {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            assert_eq!(observe().await.unwrap(), Firewall::Absent);
+            replace(&[]).await.unwrap();
+            assert_eq!(observe().await.unwrap(), Firewall::Table(Vec::new()));
+            delete().await.unwrap();
+            assert_eq!(observe().await.unwrap(), Firewall::Absent);
+        });
+    });
+}
+
+#[test]
+fn rules_are_read_as_they_were_written() {
+    in_a_world("rules_are_read_as_they_were_written", || {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let subnet = "192.0.2.0/24".parse().unwrap();
+            let rules: Vec<_> = rules("moor5", subnet, 0x30, MarkMask::default()).collect();
+            replace(&rules).await.unwrap();
+            let mut comments: Vec<_> = rules.iter().map(NftRule::comment).collect();
+            let Firewall::Table(mut found) = observe().await.unwrap() else {
+                panic!("no table");
+            };
+            comments.sort();
+            found.sort();
+            assert_eq!(found, comments);
+        });
+    });
+}
