@@ -42,35 +42,14 @@
 //! A machine whose hypervisor stops it and lets it go on may send for an address for as long as its
 //! right had still to run.
 
-pub mod apply;
-pub mod clock;
-pub mod codec;
 pub mod entries;
-pub mod frames;
-pub mod groups;
-pub mod herald;
-pub mod inheritance;
-pub mod lease;
 pub mod leaving;
-pub mod links;
-pub mod mac;
-pub mod metrics;
-pub mod node_network;
-pub mod observe;
 pub mod permitted;
 pub mod plan;
-pub mod protocol;
-pub mod random;
-pub mod registry;
-pub mod secrets;
 pub mod segments;
-pub mod service_proxy;
-pub mod speaker;
 pub mod state_file;
-pub mod station;
-pub mod succession;
-pub mod watches;
-pub mod wire;
+pub mod supervisor;
+pub mod upgrade;
 pub mod witness;
 
 use std::collections::BTreeMap;
@@ -87,19 +66,21 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use self::apply::Conductor;
-use self::herald::Herald;
-use self::lease::Keeper;
-pub use self::metrics::Metrics;
-pub use self::observe::Snapshot;
-use self::registry::Registry;
-use self::secrets::Ring;
-use self::service_proxy::{Refused, ServiceProxy};
-use self::succession::Door;
-use self::watches::Watches;
+use self::supervisor::Conductor;
+use self::upgrade::Door;
+use crate::cluster::lease::{self, Keeper};
+use crate::cluster::service_proxy::{self, Refused, ServiceProxy};
+use crate::cluster::snapshot::Snapshot;
+use crate::cluster::state_dir;
+use crate::cluster::status_writer::Herald;
+use crate::cluster::voters::Registry;
+use crate::cluster::watches::Watches;
 use crate::fence::Gate;
 use crate::livez::recall;
+use crate::responder::metrics::Metrics;
 use crate::vlan;
+use crate::wire::keys::{self, Ring};
+use crate::wire::links;
 
 /// How long the last word about this Node may take, at the end.
 const LAST_WORD: Duration = Duration::from_millis(1500);
@@ -187,7 +168,7 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
     let (wish, wishes) = watch::channel(lease::Wish::None);
     let (entries, wanted_entries) = watch::channel(BTreeMap::new());
     let (state, states) = watch::channel(None);
-    let folder = state_file::folder(&settings.state_dir, &node_name);
+    let folder = state_dir::folder(&settings.state_dir, &node_name);
     let secrets = Arc::new(ArcSwap::from_pointee(secrets));
     let vlan_faults = vlan::Faults::default();
     let (vlan_segments, vlans) = watch::channel(None);
@@ -281,7 +262,7 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
 
 async fn follow_secrets(keys: Option<PathBuf>, secrets: Arc<ArcSwap<Ring>>) {
     match keys {
-        Some(keys) => secrets::follow(keys, secrets).await,
+        Some(keys) => keys::follow(keys, secrets).await,
         None => std::future::pending().await,
     }
 }

@@ -2,7 +2,7 @@
 //! of this node ask, to know whether to send it traffic, and the kubelet, to know how it does.
 //!
 //! ```text
-//!  Snapshot (see announce) ──► plan: path -> status and body ──► response ──┐
+//!  Snapshot (see cluster) ──► plan: path -> status and body ──► response ──┐
 //!                                                                           ▼
 //!  listen, ports ──► serve: a thread ──► room ──► connection: time ──► request
 //! ```
@@ -47,8 +47,9 @@ pub mod recall;
 mod request;
 mod response;
 mod serve;
+mod server;
 
 pub use self::listen::{Bound, ListenError, listen};
 pub use self::metrics::Metrics;
-pub use self::recall::Recalled;
-pub use self::serve::{DetailNetworks, Options, ServeError, Server};
+pub use self::serve::DetailNetworks;
+pub use self::server::{Options, ServeError, Server};

@@ -8,6 +8,7 @@
 //! whole is left to central, taint and all.
 
 mod apply;
+pub mod metadata;
 mod observe;
 mod plan;
 
@@ -26,7 +27,7 @@ use mooring_common::work_queue::{Backoff, WorkQueue, work};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::metadata::MetadataSource;
+use self::metadata::MetadataSource;
 
 /// The daemon's own Node, as the API server has it.
 pub struct OwnNode {

@@ -1,5 +1,9 @@
 //! Puts the daemon together, and takes it apart in the right order.
 
+mod events;
+pub mod flags;
+mod metrics;
+
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,14 +24,15 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::announce::secrets::{Ring, SecretsError};
-use crate::announce::{self, Announcer, Settings, Snapshot};
-use crate::events::QueuedEvents;
+use self::events::QueuedEvents;
+use self::flags::{Flags, ReportFlags, TABLE};
+use crate::announce::{self, Announcer, Settings};
+use crate::cluster::snapshot::Snapshot;
 use crate::fence::{self, Gate};
-use crate::flags::{Flags, ReportFlags, TABLE};
-use crate::metadata::{self, Selected};
+use crate::report::metadata::{self, Selected};
 use crate::report::{self, OwnNode, Reporter};
-use crate::{livez, metrics, vlan};
+use crate::wire::keys::{Ring, SecretsError};
+use crate::{livez, responder, vlan};
 
 /// How often the machines file is looked at for a change.
 const POLL: Duration = Duration::from_secs(2);
@@ -102,7 +107,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
             secrets: read_secrets(&announce)?,
             settings: announce,
             events,
-            metrics: announce::Metrics::register(&mut registry),
+            metrics: responder::metrics::Metrics::register(&mut registry),
             vlan_metrics: vlan::Metrics::register(&mut registry),
             snapshot,
             gate,

@@ -23,19 +23,19 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use mooring_node::announce::Metrics;
-use mooring_node::announce::clock;
-use mooring_node::announce::frames::{self, Claim, solicited_node};
-use mooring_node::announce::inheritance::Inheritance;
-use mooring_node::announce::mac::Mac;
-use mooring_node::announce::metrics::{PathLabels, SegmentLabels};
-use mooring_node::announce::protocol::{
+use mooring_node::protocol::mac::Mac;
+use mooring_node::protocol::{
     ApiAnswer, Candidates, Cause, Contact, Group, Key, Moment, NodeId, Parameters, Request,
     Transition, View, VoterSet, Wanted,
 };
-use mooring_node::announce::secrets::{Ring, Secret};
-use mooring_node::announce::station::{Attachment, Member, Orders, Report, Rights, Setup, Station};
-use mooring_node::announce::wire::Wire;
+use mooring_node::responder::handover_state::Inheritance;
+use mooring_node::responder::metrics::Metrics;
+use mooring_node::responder::metrics::{PathLabels, SegmentLabels};
+use mooring_node::responder::{Attachment, Member, Orders, Report, Rights, Setup, Station};
+use mooring_node::wire::clock;
+use mooring_node::wire::frames::{self, Claim, solicited_node};
+use mooring_node::wire::keys::{Ring, Secret};
+use mooring_node::wire::packet_socket::Wire;
 use tokio::sync::mpsc;
 
 use self::world::{build_segment, eventually, in_a_world, link_index, link_mac, neighbour, sh};
@@ -255,7 +255,7 @@ impl Node {
     }
 
     fn dropped(&self, reason: &'static str) -> u64 {
-        let labels = mooring_node::announce::metrics::DropLabels {
+        let labels = mooring_node::responder::metrics::DropLabels {
             segment: SEGMENT.to_owned(),
             reason,
         };

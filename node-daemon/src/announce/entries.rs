@@ -1,17 +1,17 @@
 //! What the L2Networks are to say of this Node, where they say something else: pure.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::IpAddr;
 
 use mooring_common::l2_network::{SegmentNode, SpokenFor};
 use mooring_common::names::{segment_notices, segment_reasons};
 
-use super::links::Link;
-use super::mac::Mac;
-use super::observe::Snapshot;
 use super::segments::{Footing, Role};
-use super::station::AllOrders;
+use crate::cluster::snapshot::Snapshot;
+use crate::cluster::status_writer::{Change, Entries};
+use crate::protocol::mac::Mac;
+use crate::responder::AllOrders;
+use crate::wire::links::Link;
 
 /// The longest message that the CRD takes, in characters.
 const LONGEST_MESSAGE: usize = 512;
@@ -22,27 +22,6 @@ const MOST_ADDRESSES: usize = 1000;
 pub const NO_KEY: &str = "the daemon has no key to sign heartbeats with, and is silent until it has \
      one; mooring-central makes the Secret mooring-heartbeat where it is missing: see the log of \
      mooring-central, or make the Secret that nodeDaemon.heartbeats.secret of the chart names";
-
-/// What is to be done about the entries of this Node, by L2Network.
-pub type Entries = BTreeMap<String, Change>;
-
-/// What is to be done about one entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// It is to be this.
-    Put(SegmentNode),
-    /// It is to go.
-    Take,
-}
-
-impl fmt::Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Put(_) => "wrote the entry of this Node",
-            Self::Take => "removed the entry of this Node",
-        })
-    }
-}
 
 /// How this Node does on one segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

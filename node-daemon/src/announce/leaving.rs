@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::station::{AllOrders, Orders};
+use crate::responder::{AllOrders, Orders};
 
 /// How long to hand over what is held, at the end of the daemon or of a segment.
 pub const FAREWELL: Duration = Duration::from_secs(5);

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use mooring_common::k8s::ObjectKey;
 use mooring_common::l2_network::{self, Segment};
 
-use super::observe::{NetworkView, ServiceView, Snapshot};
+use crate::cluster::snapshot::{NetworkView, ServiceView, Snapshot};
 
 /// Why an address is not announced.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,12 +11,13 @@ use mooring_common::names::labels;
 use mooring_common::node_addresses::AddressType;
 use sha2::{Digest, Sha256};
 
-use super::frames::solicited_node;
-use super::links::{Link, Vlan, choose, choose_parent};
-use super::observe::{NetworkView, Snapshot};
 use super::plan::Assignment;
-use super::protocol::{Contact, NodeId, View, VoterSet};
-use super::station::{AllOrders, Attachment, Orders, Place};
+use crate::cluster::snapshot::{NetworkView, Snapshot};
+use crate::cluster::voters::voter_set;
+use crate::protocol::{Contact, NodeId, View, VoterSet};
+use crate::responder::{AllOrders, Attachment, Orders, Place};
+use crate::wire::frames::solicited_node;
+use crate::wire::links::{Link, Vlan, choose, choose_parent};
 
 /// The part that this Node plays on a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -236,23 +237,13 @@ pub fn groups(addresses: impl Iterator<Item = IpAddr>) -> BTreeSet<std::net::Ipv
         .collect()
 }
 
-/// The voters, as the daemons speak of them. Without any, the generation is zero.
-#[must_use]
-pub fn voter_set(voters: Option<&Voters>) -> VoterSet {
-    voters.map_or_else(VoterSet::default, |voters| VoterSet {
-        generation: u64::try_from(voters.generation).unwrap_or_default(),
-        voters: voters.nodes.iter().map(|name| NodeId::of(name)).collect(),
-        primary: voters.primary.as_deref().map(NodeId::of),
-    })
-}
-
 fn approvals(network: &NetworkView) -> BTreeMap<NodeId, VoterSet> {
     let of = |(name, voters): (&String, &Voters)| (NodeId::of(name), voter_set(Some(voters)));
     network.approvals.iter().map(of).collect()
 }
 
 fn contacts(network: &NetworkView, port: u16) -> BTreeMap<NodeId, Contact> {
-    let of = |(name, other): (&String, &super::observe::Other)| {
+    let of = |(name, other): (&String, &crate::cluster::snapshot::Other)| {
         let contact = Contact {
             mac: other.mac.filter(|_| !other.witness),
             node_network: other.address.map(|address| SocketAddr::new(address, port)),

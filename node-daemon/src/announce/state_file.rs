@@ -4,19 +4,19 @@
 //! It lies on a file system in memory, and so does not outlive the machine's start.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Write as _};
+use std::io;
 use std::net::IpAddr;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use super::links::Link;
-use super::protocol::{Key, View};
 use super::segments::{Homes, attachment, groups};
-use super::station::{AllOrders, Orders};
+use crate::cluster::state_dir;
+use crate::protocol::{Key, View};
+use crate::responder::{AllOrders, Orders};
+use crate::wire::links::Link;
 
 /// The file's name in the folder of its Node.
 const NAME: &str = "segments.json";
@@ -140,27 +140,6 @@ impl State {
     }
 }
 
-/// Where a Node's daemon keeps what outlives it: several daemons may run on one machine, each in
-/// a network namespace of its own.
-#[must_use]
-pub fn folder(state_dir: &Path, node: &str) -> PathBuf {
-    let namespace = std::fs::metadata("/proc/self/ns/net").map_or(0, |meta| meta.ino());
-    // Names of Nodes are DNS names, so that they are names of files as well.
-    let node = node.replace('/', "_");
-    state_dir.join(format!("{node}.{namespace}"))
-}
-
-/// Makes the folder, which nobody else may look into.
-///
-/// # Errors
-/// If it cannot be made.
-fn make_folder(folder: &Path) -> io::Result<()> {
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
-}
-
 /// Reads what the process before left. `None`: nothing that can be gone by.
 #[must_use]
 pub fn read(folder: &Path, node: &str) -> Option<State> {
@@ -218,27 +197,14 @@ pub async fn keep(folder: PathBuf, mut states: watch::Receiver<Option<Arc<State>
 }
 
 fn write(folder: &Path, state: &State) -> io::Result<()> {
-    replace(folder, NAME, &serde_json::to_vec(state)?)
-}
-
-/// Replaces a file in the folder as a whole: a reader finds either the old or the new one.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn replace(folder: &Path, name: &str, content: &[u8]) -> io::Result<()> {
-    make_folder(folder)?;
-    let draft = folder.join(format!(".{name}"));
-    let mut file = std::fs::File::create(&draft)?;
-    file.write_all(content)?;
-    drop(file);
-    std::fs::rename(draft, folder.join(name))
+    state_dir::replace(folder, NAME, &serde_json::to_vec(state)?)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::mac::Mac;
-    use super::super::protocol::{Candidates, NodeId, VoterSet, Wanted};
     use super::*;
+    use crate::protocol::mac::Mac;
+    use crate::protocol::{Candidates, NodeId, VoterSet, Wanted};
 
     fn link(up: bool) -> Link {
         Link {
@@ -248,7 +214,7 @@ mod tests {
             up,
             addresses: Vec::new(),
             default_route: None,
-            stack: crate::announce::links::Stack::default(),
+            stack: crate::wire::links::Stack::default(),
         }
     }
 

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use mooring_common::names::labels;
 
-use super::observe::{NetworkView, Snapshot};
-use super::protocol::NodeId;
+use crate::cluster::snapshot::{NetworkView, Snapshot};
+use crate::protocol::NodeId;
 
 /// How many witnesses a segment has at most: one votes, and the others may take its place.
 const MOST: usize = 3;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::response::{Response, StatusCode};
-use crate::announce::Snapshot;
+use crate::cluster::snapshot::Snapshot;
 
 /// For how long an answer is repeated. What it says of health is never older than the snapshot; the times
 /// in it are as old as that.
@@ -54,8 +54,8 @@ impl Memo {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::{Now, answer};
     use super::*;
+    use crate::livez::plan::{Now, answer};
 
     #[test]
     fn an_answer_is_repeated_for_a_tenth_of_a_second_and_for_one_snapshot() {

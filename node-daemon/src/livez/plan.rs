@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use mooring_common::k8s::ObjectKey;
 use serde::Serialize;
 
-use super::recall::Recalled;
-use crate::announce::Snapshot;
+use crate::cluster::recalled::Recalled;
+use crate::cluster::snapshot::Snapshot;
 
 /// What the clocks say.
 #[derive(Clone, Copy, Debug)]

@@ -15,9 +15,8 @@ use tokio_util::task::TaskTracker;
 
 use super::listen::{Occupant, listen_everywhere, occupant};
 use super::serve::{Shared, Site, serve};
-use crate::announce::Snapshot;
-use crate::announce::observe::TrafficPolicy;
-use crate::announce::service_proxy::ServiceProxy;
+use crate::cluster::service_proxy::ServiceProxy;
+use crate::cluster::snapshot::{Snapshot, TrafficPolicy};
 
 /// For how long nobody must have answered for the service proxy.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -187,9 +186,9 @@ impl Keeper {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::tests::snapshot;
-    use super::super::recall::Recalled;
     use super::*;
+    use crate::livez::plan::tests::snapshot;
+    use crate::livez::recall::worth_keeping;
 
     #[test]
     fn ports_are_taken_after_a_minute_of_silence_only() {
@@ -214,7 +213,7 @@ mod tests {
         let wanted: Ports = [(31000, web.clone())].into();
         assert_eq!(ports(&known), wanted);
         assert_eq!(ports(&Snapshot::default()), Ports::new());
-        let recalled = Recalled::of("n1", &known).map(Arc::new);
+        let recalled = worth_keeping("n1", &known).map(Arc::new);
         let left = Snapshot {
             recalled,
             ..Snapshot::default()

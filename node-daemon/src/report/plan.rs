@@ -4,8 +4,8 @@ use mooring_common::engine::Plan;
 use mooring_common::names::annotations;
 use mooring_common::node_init::{self, NodeStep};
 
+use super::metadata::Completeness;
 use super::observe::Observed;
-use crate::metadata::Completeness;
 
 /// What a pass comes to.
 #[derive(Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::metadata::{MetadataError, SourceAnswer};
+    use crate::report::metadata::{MetadataError, SourceAnswer};
 
     fn observed(machine: Result<SourceAnswer, MetadataError>) -> Observed {
         let key = "node.cloudprovider.kubernetes.io/uninitialized";

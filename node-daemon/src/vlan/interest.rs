@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::LinkMessage;
 
-use super::kernel_address;
 use super::memory::Memory;
 use super::observe::{Observed, route, rule};
 use super::wanted::Wanted;
+use crate::wire::netlink;
 
 /// What to look out for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Interest {
         use RouteNetlinkMessage as Message;
         match message {
             // They come and go with the right to them, and are renewed twice a second.
-            message if kernel_address::is_told_of(message) => false,
+            message if netlink::is_told_of(message) => false,
             Message::NewLink(link) | Message::DelLink(link) => self.link(link),
             Message::NewAddress(address) | Message::DelAddress(address) => {
                 self.all_links || self.links.contains(&address.header.index)

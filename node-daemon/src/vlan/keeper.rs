@@ -17,10 +17,11 @@ use super::memory::Memory;
 use super::metrics::RepairLabels;
 use super::nft::Watch;
 use super::observe::{ObserveError, observe};
-use super::plan::{Planned, Step, Subject, plan};
+use super::plan::{Planned, plan};
+use super::step::{Step, Subject};
 use super::wanted::{Wanted, resolve};
 use super::{Faults, Metrics, Options};
-use crate::netlink::{self, Ended, Notifications};
+use crate::wire::netlink::{self, Ended, Notifications};
 
 /// How often everything is looked at even if nothing was told.
 const REREAD: Duration = Duration::from_secs(30);
@@ -303,7 +304,7 @@ fn settled(
             link.addresses.clear();
             link.stack.alias.clear();
             link.stack.mtu = 0;
-            link.stack.ipv4 = Some(crate::announce::links::Ipv4Settings::default());
+            link.stack.ipv4 = Some(crate::wire::links::Ipv4Settings::default());
         }
     }
     let planned = plan(wanted, &bare, memory, options.mask, now);

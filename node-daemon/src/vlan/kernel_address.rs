@@ -17,7 +17,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
 use futures::TryStreamExt;
-use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::{
     AddressAttribute, AddressFlags, AddressMessage, AddressProtocol, CacheInfo,
 };
@@ -28,6 +27,7 @@ use tokio::time::{sleep, timeout};
 
 use super::PROTOCOL;
 use super::observe::errno;
+use crate::wire::netlink::is_ours;
 
 /// How long an address lives without being renewed, in seconds: the kernel counts in these.
 const LIFETIME: u32 = 2;
@@ -79,24 +79,6 @@ impl KernelAddresses {
     /// Nothing is removed or renewed any more: another process goes on with what is there.
     pub fn leave(&self) {
         self.wish.send_replace(None);
-    }
-}
-
-/// Whether an address is one that Mooring has put on an interface.
-#[must_use]
-pub fn is_ours(message: &AddressMessage) -> bool {
-    let mark = AddressAttribute::Protocol(AddressProtocol::Other(PROTOCOL));
-    message.attributes.contains(&mark)
-}
-
-/// Whether the kernel's message is about such an address.
-#[must_use]
-pub fn is_told_of(message: &RouteNetlinkMessage) -> bool {
-    match message {
-        RouteNetlinkMessage::NewAddress(message) | RouteNetlinkMessage::DelAddress(message) => {
-            is_ours(message)
-        }
-        _ => false,
     }
 }
 

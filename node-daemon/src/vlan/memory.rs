@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::observe::Observed;
-use super::plan::Subject;
+use super::step::Subject;
 use super::wanted::Wanted;
 use super::{ALIAS, GROUP};
-use crate::announce::links::Link;
+use crate::wire::links::Link;
 
 /// How long an interface stays that nothing needs any more: an L2Network may be made anew.
 pub const GRACE: Duration = Duration::from_secs(60);

@@ -16,7 +16,7 @@ use rtnetlink::{Handle, new_connection};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-use crate::announce::mac::Mac;
+use crate::protocol::mac::Mac;
 
 /// How many may wait: they are told again soon.
 const WAITING: usize = 64;

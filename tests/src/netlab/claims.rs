@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use mooring_node::announce::codec::{self, SegmentId};
-use mooring_node::announce::protocol::Message;
-use mooring_node::announce::secrets::Ring;
+use mooring_node::protocol::Message;
+use mooring_node::wire::codec::{self, SegmentId};
+use mooring_node::wire::keys::Ring;
 
 use super::filters::{HEARTBEAT, HEARTBEAT_PORT};
 use super::frame::{Frame, Mac};

@@ -14,23 +14,21 @@ use mooring_common::l2_network::{AddressMode, QuorumLoss, Segment, Voters};
 use mooring_common::machines::Identity;
 use mooring_common::names::annotations;
 use mooring_common::node_view::{NodeView, Readiness};
-use mooring_node::announce::codec::{self, SegmentId};
-use mooring_node::announce::inheritance::Inheritance;
 use mooring_node::announce::leaving::Leaving;
-use mooring_node::announce::links::{Link, Stack};
-use mooring_node::announce::metrics::Metrics;
-use mooring_node::announce::observe::{
-    NetworkView, Other, ServiceView, SliceView, Snapshot, Synced, TrafficPolicy,
-};
 use mooring_node::announce::plan::assign;
-use mooring_node::announce::protocol::{
-    Decision, Destination, Moment, NodeId, Path, Transition, VoterSet,
-};
-use mooring_node::announce::secrets::Ring;
 use mooring_node::announce::segments::{self, Homes, Role, footing, homes, orders};
 use mooring_node::announce::state_file::State;
-use mooring_node::announce::station::{AllOrders, Prepared, Report, Rights, Setup, SteppedStation};
-use mooring_node::announce::succession;
+use mooring_node::announce::upgrade;
+use mooring_node::cluster::snapshot::{
+    NetworkView, Other, ServiceView, SliceView, Snapshot, Synced, TrafficPolicy,
+};
+use mooring_node::protocol::{Decision, Destination, Moment, NodeId, Path, Transition, VoterSet};
+use mooring_node::responder::handover_state::Inheritance;
+use mooring_node::responder::metrics::Metrics;
+use mooring_node::responder::{AllOrders, Prepared, Report, Rights, Setup, SteppedStation};
+use mooring_node::wire::codec::{self, SegmentId};
+use mooring_node::wire::keys::Ring;
+use mooring_node::wire::links::{Link, Stack};
 use tokio::sync::mpsc;
 
 use super::engine::{Birth, Engine, Here, Output};
@@ -168,8 +166,8 @@ impl Engine for Daemon {
     fn upgrade(mut self, now: Moment) -> Self {
         self.lines.lock().now = now;
         let inherited = self.station.take().and_then(|station| {
-            let bytes = succession::write(&station.export()).ok()?;
-            succession::read(&bytes).ok()
+            let bytes = upgrade::write(&station.export()).ok()?;
+            upgrade::read(&bytes).ok()
         });
         // Another process draws other numbers for its runs.
         let birth = Birth {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use mooring_node::announce::protocol::{
+use mooring_node::protocol::{
     Cause, Decision, Destination, Incarnation, Key, Local, Machine, Moment, NodeId, Parameters,
     Request,
 };

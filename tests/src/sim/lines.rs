@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mooring_node::announce::mac::Mac;
-use mooring_node::announce::node_network::NodeNetworkError;
-use mooring_node::announce::protocol::Moment;
-use mooring_node::announce::station::{Hear, HearFrame, NodeNetworkSocket, SegmentSockets, System};
-use mooring_node::announce::wire::WireError;
+use mooring_node::protocol::Moment;
+use mooring_node::protocol::mac::Mac;
+use mooring_node::responder::{Hear, HearFrame, NodeNetworkSocket, SegmentSockets, System};
+use mooring_node::wire::node_network::NodeNetworkError;
+use mooring_node::wire::packet_socket::WireError;
 
 /// The UDP port of heartbeats.
 pub const PORT: u16 = 10_268;

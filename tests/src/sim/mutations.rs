@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mooring_node::announce::protocol::{Parameters, Rules};
+use mooring_node::protocol::{Parameters, Rules};
 
 /// One way in which the protocol is wrong.
 #[derive(Clone, Copy, Debug)]

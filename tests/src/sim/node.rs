@@ -3,10 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use mooring_node::announce::mac::Mac;
-use mooring_node::announce::protocol::{
-    ApiAnswer, Contact, Key, Message, Moment, NodeId, Path, VoterSet,
-};
+use mooring_node::protocol::mac::Mac;
+use mooring_node::protocol::{ApiAnswer, Contact, Key, Message, Moment, NodeId, Path, VoterSet};
 
 use super::clock::{Clock, Instant, NEVER};
 use super::objects::Objects;

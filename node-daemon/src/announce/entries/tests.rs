@@ -4,9 +4,9 @@ use mooring_common::k8s::{ObjectKey, Slim};
 use mooring_common::node_view::NodeView;
 use serde_json::json;
 
-use super::super::observe::NetworkView;
-use super::super::station::Orders;
 use super::*;
+use crate::cluster::snapshot::NetworkView;
+use crate::responder::Orders;
 
 const MAC: Mac = Mac::new([2, 0, 0, 0, 0, 1]);
 
@@ -18,7 +18,7 @@ fn link(up: bool) -> Link {
         up,
         addresses: Vec::new(),
         default_route: None,
-        stack: crate::announce::links::Stack::default(),
+        stack: crate::wire::links::Stack::default(),
     }
 }
 

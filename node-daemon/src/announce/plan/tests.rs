@@ -4,8 +4,8 @@ use std::sync::Arc;
 use mooring_common::l2_network::{L2Network, L2NetworkSpec, Subnet};
 use proptest::prelude::*;
 
-use super::super::observe::{NetworkView, SliceView};
 use super::*;
+use crate::cluster::snapshot::{NetworkView, SliceView};
 
 /// A world that is built up step by step.
 #[derive(Clone, Default)]

@@ -5,11 +5,11 @@ use mooring_common::node_addresses::{AddressType, NodeAddress};
 use mooring_common::node_view::NodeView;
 use serde_json::json;
 
-use super::super::mac::Mac;
-use super::super::observe::{NetworkView, Other, ServiceView, SliceView};
-use super::super::plan::assign;
-use super::super::protocol::{Candidates, Group, Key, Wanted};
 use super::*;
+use crate::announce::plan::assign;
+use crate::cluster::snapshot::{NetworkView, Other, ServiceView, SliceView};
+use crate::protocol::mac::Mac;
+use crate::protocol::{Candidates, Group, Key, Wanted};
 
 fn mac(last: u8) -> Mac {
     Mac::new([2, 0, 0, 0, 0, last])
@@ -53,7 +53,7 @@ fn eth(up: bool) -> Vec<Link> {
         up,
         addresses: vec!["192.0.2.5/24".parse().unwrap()],
         default_route: None,
-        stack: crate::announce::links::Stack::default(),
+        stack: crate::wire::links::Stack::default(),
     }]
 }
 

@@ -3,10 +3,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::net::TcpStream;
 
-use super::super::plan::tests::snapshot;
-use super::super::request::{Parsed, parse};
-use super::super::response::Manner;
 use super::*;
+use crate::livez::listen::Bound;
+use crate::livez::plan::tests::snapshot;
+use crate::livez::request::{Parsed, parse};
+use crate::livez::response::Manner;
+use crate::livez::server::{self, Options};
 
 fn healthy() -> Arc<Shared> {
     let snapshot = snapshot(&[&["10.0.0.1"]]);
@@ -315,11 +317,11 @@ async fn the_next_process_takes_over_without_a_refusal_or_a_503() {
     let bind = || Bound::new(SocketAddr::from(([0; 16], address.port()))).unwrap();
     let (first, in_charge) = options(bind(), &known);
     in_charge.cancel();
-    let first = super::Server::start(first).unwrap();
+    let first = server::Server::start(first).unwrap();
     within(async { while status(address).await.is_none() {} }).await;
     let unsynced: Arc<ArcSwap<Snapshot>> = Arc::default();
     let (second, _not_in_charge) = options(bind(), &unsynced);
-    let second = super::Server::start(second).unwrap();
+    let second = server::Server::start(second).unwrap();
     let (count, mut counted) = tokio::sync::watch::channel(0);
     let asking = tokio::spawn(async move {
         loop {
@@ -350,7 +352,7 @@ async fn who_is_in_charge_answers_even_if_he_knows_nothing() {
     let bound = Bound::new("[::]:0".parse().unwrap()).unwrap();
     let address = loopback(bound.port());
     let (options, in_charge) = options(bound, &Arc::default());
-    let server = super::Server::start(options).unwrap();
+    let server = server::Server::start(options).unwrap();
     in_charge.cancel();
     let answer = within(async {
         loop {

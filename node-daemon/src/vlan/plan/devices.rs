@@ -5,14 +5,14 @@ use std::time::Instant;
 
 use mooring_common::engine::Plan;
 
-use super::super::memory::{GRACE, Memory, is_marked};
-use super::super::observe::Observed;
-use super::super::sysctl::Ipv6Settings;
-use super::super::wanted::{Wanted, WantedVlan};
-use super::super::{ALIAS, NAME_PREFIX};
-use super::{Device, IPV4, Step};
-use crate::announce::links::{Link, Vlan};
-use crate::announce::mac::Mac;
+use crate::protocol::mac::Mac;
+use crate::vlan::memory::{GRACE, Memory, is_marked};
+use crate::vlan::observe::Observed;
+use crate::vlan::step::{Device, IPV4, Step};
+use crate::vlan::sysctl::Ipv6Settings;
+use crate::vlan::wanted::{Wanted, WantedVlan};
+use crate::vlan::{ALIAS, NAME_PREFIX};
+use crate::wire::links::{Link, Vlan};
 
 pub(super) fn plan(
     wanted: &Wanted,

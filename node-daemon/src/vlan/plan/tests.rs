@@ -1,16 +1,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mooring_common::engine::Step as _;
+use mooring_common::engine::{Impact, Step as _};
 use mooring_common::l2_network::{L2Network, L2NetworkSpec, Segment, Subnet};
 
-use super::super::memory::GRACE;
-use super::super::nft::Firewall;
-use super::super::wanted::resolve;
-use super::super::{ALIAS, GROUP, ROUTE_TABLES};
 use super::*;
-use crate::announce::links::{Link, Stack};
-use crate::announce::mac::Mac;
+use crate::protocol::mac::Mac;
+use crate::vlan::memory::GRACE;
+use crate::vlan::nft::{Firewall, NftRule};
+use crate::vlan::step::{Device, IPV4};
+use crate::vlan::sysctl::Ipv6Settings;
+use crate::vlan::wanted::resolve;
+use crate::vlan::{ALIAS, GROUP, ROUTE_TABLES};
+use crate::wire::links::{Ipv4Settings, Link, Stack, Vlan};
 
 fn link(index: u32, name: &str, stack: Stack) -> Link {
     Link {

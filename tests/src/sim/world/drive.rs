@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use mooring_node::announce::frames;
-use mooring_node::announce::mac::Mac;
-use mooring_node::announce::protocol::{
+use mooring_node::protocol::mac::Mac;
+use mooring_node::protocol::{
     Body, Decision, Destination, Key, Message, Moment, NodeId, Path, Request, Transition, Voice,
 };
+use mooring_node::wire::frames;
 
 use super::{RECORDED, What, World};
 use crate::sim::clock::{MICROSECOND, MILLISECOND, NEVER, SECOND};

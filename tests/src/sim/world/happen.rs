@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mooring_node::announce::protocol::{Incarnation, Message, Moment, Path, VoterSet};
+use mooring_node::protocol::{Incarnation, Message, Moment, Path, VoterSet};
 
 use super::{What, World};
 use crate::sim::clock::{Instant, MILLISECOND, NEVER, SECOND};

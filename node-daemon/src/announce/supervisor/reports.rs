@@ -1,0 +1,89 @@
+//! What follows from what the segments' thread reports.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use super::{Work, event_reporter};
+use crate::announce::EventSink;
+use crate::protocol::{NodeId, Transition};
+use crate::responder::{Member, Report};
+
+impl<E: EventSink> Work<E> {
+    pub(super) fn heed(&mut self, segment: &str, report: Report) {
+        // What was said before a segment was closed is out of date.
+        if !self.running.contains_key(segment) {
+            return;
+        }
+        match report {
+            Report::OnAir(mac) => self.teller.on_air(segment, mac),
+            Report::Trouble(fault) => {
+                let snapshot = self.desk.snapshot.load();
+                self.teller.complain(&snapshot, segment, &fault);
+            }
+            Report::Began {
+                address,
+                cause,
+                former,
+                dark_for,
+            } => {
+                let change = event_reporter::Change {
+                    address,
+                    cause,
+                    former: former.map(|node| name_of(&self.names, node)),
+                    dark_for,
+                };
+                self.kernel.look();
+                self.teller.began(segment, change);
+            }
+            Report::Stopped { address, cause } => {
+                self.kernel.look();
+                self.teller.stopped(segment, address, cause);
+            }
+            Report::Conflict { address, mac } => {
+                let snapshot = self.desk.snapshot.load();
+                let claim = (address, mac);
+                self.teller
+                    .conflict(&snapshot, &self.assignment, segment, claim);
+            }
+            Report::Router { address, mac } => {
+                let orders = self.running.get(segment);
+                if let Some(link) = orders.and_then(|orders| orders.attachment.as_ref()) {
+                    self.neighbours.heard(link.index, address, mac);
+                }
+            }
+            Report::Ask(request, asked, uid) => self.ask(segment, uid, request, asked),
+            Report::Members(members) => self.heed_members(segment, &members),
+            Report::Noted(Transition::BegunAnew) => {
+                self.teller.begun_anew(segment, Instant::now());
+            }
+            // The station has counted it.
+            Report::Noted(transition) => tracing::debug!(segment, ?transition, "protocol"),
+            Report::NodeNetwork(fault) => self.teller.node_network(segment, fault.as_deref()),
+            Report::Ended => self.leaving.ended(segment),
+        }
+    }
+
+    /// The Leases of voters that have fallen silent are read at once: whether they have stood still
+    /// for a while can only be told by a second reading.
+    fn heed_members(&mut self, segment: &str, members: &[Member]) {
+        let silent: BTreeSet<NodeId> = members
+            .iter()
+            .filter(|member| member.voter && !member.alive && member.node != self.desk.node)
+            .map(|member| member.node)
+            .collect();
+        let known = self.asked_about.entry(segment.to_owned()).or_default();
+        let news: Vec<NodeId> = silent.difference(known).copied().collect();
+        *known = silent;
+        if !news.is_empty() {
+            let (registry, names) = (self.desk.registry.clone(), self.names.clone());
+            tokio::spawn(async move { registry.remember_leases(&news, &names).await });
+        }
+        self.teller.members(segment, members, self.desk.node);
+    }
+}
+
+/// A Node's name; its number as long as no L2Network speaks of it.
+fn name_of(names: &BTreeMap<NodeId, String>, node: NodeId) -> String {
+    let name = names.get(&node).cloned();
+    name.unwrap_or_else(|| format!("{:016x}", node.0))
+}

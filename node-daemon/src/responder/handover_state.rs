@@ -1,0 +1,30 @@
+//! What a daemon leaves to the process that takes its place on the same node: all that it needs in
+//! order to go on as the same member, so that nothing is handed over and nobody notices.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::{self, Key, NodeId};
+
+/// The state of all segments.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Inheritance {
+    /// Who it is.
+    pub node: NodeId,
+    /// By segment.
+    pub segments: BTreeMap<String, Estate>,
+}
+
+/// The state of one segment.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Estate {
+    /// `metadata.uid` of the L2Network: one that was made again under its name inherits nothing.
+    pub uid: String,
+    /// The protocol's: the successor goes on as the same run.
+    pub machine: protocol::Inheritance,
+    /// The keys that are spoken for quietly.
+    pub quiet: BTreeSet<Key>,
+    /// The keys of which not everybody has been told yet.
+    pub unfinished: BTreeSet<Key>,
+}

@@ -1,0 +1,71 @@
+//! How fast frames may leave.
+
+use std::time::Duration;
+
+use crate::protocol::Moment;
+
+/// Lets through so many frames a second, and a few more at once after a rest.
+///
+/// It keeps one point in time (the generic cell rate algorithm): when the frames let through so
+/// far would have been sent at an even rate.
+#[derive(Debug)]
+pub(super) struct Pace {
+    interval: Duration,
+    ahead: Duration,
+    even: Option<Moment>,
+}
+
+impl Pace {
+    /// `rate` frames per second, `at_once` of them without a gap.
+    pub(super) fn new(rate: u32, at_once: u32) -> Self {
+        let interval = Duration::from_secs(1) / rate.max(1);
+        Self {
+            interval,
+            ahead: interval * at_once.saturating_sub(1),
+            even: None,
+        }
+    }
+
+    /// When the next frame may leave: now, or later.
+    pub(super) fn next(&self, now: Moment) -> Moment {
+        match self.even {
+            Some(even) => now.max(even - self.ahead),
+            None => now,
+        }
+    }
+
+    /// Counts frames that leave now.
+    pub(super) fn sent(&mut self, frames: u32, now: Moment) {
+        let from = self.even.map_or(now, |even| even.max(now));
+        self.even = Some(from + self.interval * frames);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_lets_through_the_rate_and_what_was_saved_up() {
+        let start = Moment(1_000_000_000);
+        let mut pace = Pace::new(2000, 100);
+        let mut now = start;
+        let mut sent = 0;
+        while now < start + Duration::from_secs(1) {
+            assert!(pace.next(now) <= now);
+            pace.sent(1, now);
+            sent += 1;
+            now = pace.next(now);
+        }
+        assert_eq!(sent, 2099);
+        now = now + Duration::from_secs(10);
+        let at_once = (0..1000)
+            .take_while(|_| {
+                let free = pace.next(now) <= now;
+                pace.sent(u32::from(free), now);
+                free
+            })
+            .count();
+        assert_eq!(at_once, 100, "a rest saves up no more than that");
+    }
+}
