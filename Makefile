@@ -4,6 +4,10 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
+# The programs as they are shipped. Built together with the tests, the daemon would have what only the
+# simulator needs: cargo gives a crate all features that any crate of one build asks for.
+release_programs = cargo build --locked --release --package mooring-central --package mooring-node
+
 say = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
 .PHONY: help
@@ -18,7 +22,7 @@ demo: programs ## Shows the main job, end to end: a cluster of namespaces, no cl
 .PHONY: demo-baremetal
 demo-baremetal: programs vm ## Shows addresses of PhoenixNAP, simulated: a block is bought, its VLAN comes, a server crashes, the block goes back
 	$(call say,Release build of the daemon: in emulation each instruction counts)
-	@cargo build --workspace --locked --release --bin mooring-node
+	@cargo build --locked --release --package mooring-node
 	$(call say,The demo: a simulated cloud that costs nothing, and a small VM; nothing of this machine is touched)
 	@target/debug/demo-baremetal
 
@@ -54,7 +58,8 @@ vm: packages
 .PHONY: figures
 figures: programs ## Prints every figure that the docs speak of; memory is that of release builds
 	$(call say,Release builds: what is resident of them is measured)
-	@cargo build --workspace --locked --release --bins
+	@$(release_programs)
+	@cargo build --locked --release --package mooring-tests --bins
 	$(call say,Figures)
 	@target/debug/demo | grep '^FIGURE'
 	@cargo test --locked -p mooring-tests --test figures --test announce --test livez --test rolling \
@@ -88,16 +93,16 @@ bench-phoenixnap: control-plane ## Measures addresses of Services at PhoenixNAP 
 .PHONY: bench-failover
 bench-failover: packages control-plane ## Measures what users notice of each kind of failure; three quarters of an hour. REPETITIONS=, NODES=, ONLY=, SEED= change it
 	$(call say,Release builds: memory and processor time are measured)
-	@cargo build --workspace --locked --release \
-		--bin mooring-central --bin mooring-node --bin netlab-tool --bin bench-failover
+	@$(release_programs)
+	@cargo build --locked --release --package mooring-tests --bin netlab-tool --bin bench-failover
 	$(call say,The bench: its own small world of namespaces; nothing of this machine is touched)
 	@target/release/bench-failover
 
 .PHONY: bench-livez
 bench-livez: packages control-plane ## Measures health checks beside kube-proxy's own; five minutes. REPETITIONS=, SERVICES=, CHANGES= change it
 	$(call say,Release builds: memory and processor time are measured)
-	@cargo build --workspace --locked --release \
-		--bin mooring-central --bin mooring-node --bin netlab-tool --bin bench-livez
+	@$(release_programs)
+	@cargo build --locked --release --package mooring-tests --bin netlab-tool --bin bench-livez
 	$(call say,The bench: its own small world of namespaces; nothing of this machine is touched)
 	@target/release/bench-livez
 

@@ -16,6 +16,7 @@ pub mod machine;
 pub mod message;
 pub mod parameters;
 pub mod random;
+mod rules;
 pub mod time;
 pub mod view;
 
@@ -27,6 +28,8 @@ pub use self::message::{
     Answer, Body, Claim, Contact, Digest, Echo, Epoch, Flags, Grant, Heartbeat, Incarnation, Key,
     KeyId, Message, NodeId, Owned, VoterSet,
 };
-pub use self::parameters::{Parameters, Rules};
+pub use self::parameters::Parameters;
+#[cfg(feature = "simulator")]
+pub use self::rules::Rules;
 pub use self::time::Moment;
 pub use self::view::{ApiAnswer, Candidates, Group, Local, View, Wanted};

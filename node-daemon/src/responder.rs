@@ -14,7 +14,6 @@ mod roster;
 mod segment;
 mod shared;
 pub mod speaker;
-mod stepped;
 mod system;
 mod worker;
 
@@ -32,9 +31,10 @@ use tokio::sync::mpsc;
 use self::handover_state::Inheritance;
 use self::metrics::Metrics;
 pub use self::rights::{Place, Rights};
-pub use self::stepped::SteppedStation;
 use self::system::Kernel;
 pub use self::system::{Hear, HearFrame, NodeNetworkSocket, SegmentSockets, System};
+#[cfg(feature = "simulator")]
+pub use self::worker::SteppedStation;
 use self::worker::Worker;
 use crate::protocol::mac::Mac;
 use crate::protocol::{

@@ -6,6 +6,8 @@ mod confirmation;
 mod consent;
 mod estate;
 mod evening;
+#[cfg(feature = "simulator")]
+mod ghosts;
 mod handover;
 mod joining;
 mod mandate;
@@ -46,8 +48,9 @@ use self::voter::Voter;
 use self::voting::Waiting;
 use super::decision::{Cause, Decision, Path, Transition, Transmit, Voice};
 use super::message::{Body, Epoch, Incarnation, Key, Message, NodeId};
-use super::parameters::{Parameters, Rules};
+use super::parameters::Parameters;
 use super::random::{SplitMix, mix};
+use super::rules::Rules;
 use super::time::Moment;
 use super::view::{ApiAnswer, Local, View};
 
@@ -127,9 +130,8 @@ impl Machine {
         seed: u64,
         now: Moment,
     ) -> Self {
-        let Parameters { promise, rules, .. } = parameters;
-        let awake_at = if rules.fresh_voter_waits {
-            now + promise + WAKING
+        let awake_at = if parameters.rules().fresh_voter_waits() {
+            now + parameters.promise + WAKING
         } else {
             now
         };
@@ -147,7 +149,7 @@ impl Machine {
             peers: BTreeMap::new(),
             runs: BTreeMap::new(),
             owners: BTreeMap::new(),
-            voter: Voter::new(awake_at, promise, rules),
+            voter: Voter::new(awake_at, &parameters),
             waiting: Waiting::new(awake_at),
             mandate: Mandate::default(),
             estate: Estate::default(),
@@ -423,8 +425,8 @@ impl Machine {
         self.registry.current.generation
     }
 
-    fn rules(&self) -> Rules {
-        self.parameters.rules
+    const fn rules(&self) -> Rules {
+        self.parameters.rules()
     }
 
     fn decide(&mut self, decision: Decision) {
@@ -446,7 +448,7 @@ impl Machine {
     /// Goes on to `now`. What has run out by then is gone before anything else is looked at.
     fn advance(&mut self, now: Moment) {
         self.now = self.now.max(now);
-        if self.rules().lapse_is_latched {
+        if self.rules().lapse_is_latched() {
             self.check_lapse();
         }
     }
@@ -454,7 +456,7 @@ impl Machine {
     /// Draws the conclusions of whatever was taken in.
     fn settle(&mut self) {
         for _ in 0..4 {
-            if !self.rules().lapse_is_latched {
+            if !self.rules().lapse_is_latched() {
                 self.check_lapse();
             }
             self.try_join();
@@ -513,11 +515,8 @@ impl Machine {
             self.decide(Decision::Stop { key, cause });
         }
         self.quiet.forget(key);
-        let rules = self.rules();
-        let latched = cause != Cause::Lapsed || rules.lapse_is_latched;
-        if !rules.release_is_sticky || !latched {
-            self.estate.ghosts.insert(key, holding);
-        }
+        #[cfg(feature = "simulator")]
+        self.keep_ghost(key, holding, cause);
     }
 
     /// Holds a key from the next message on.

@@ -2,6 +2,8 @@
 
 mod air;
 mod deeds;
+#[cfg(feature = "simulator")]
+mod inspection;
 mod labels;
 mod link;
 mod routers;
@@ -23,8 +25,8 @@ use super::speaker::Speaker;
 use super::system::SegmentSockets;
 use super::{Member, Orders, Report};
 use crate::protocol::{
-    Answer, ApiAnswer, Body, Cause, Epoch, Heartbeat, Incarnation, Key, Local, Machine, Message,
-    Moment, NodeId, Parameters, Path, Voice,
+    Answer, ApiAnswer, Body, Cause, Heartbeat, Incarnation, Key, Local, Machine, Message, Moment,
+    NodeId, Parameters, Path, Voice,
 };
 use crate::wire::codec::{self, Decoded, Refusal, SegmentId};
 use crate::wire::frames::Claim;
@@ -403,21 +405,6 @@ impl Segment {
             let places = self.speaker.speaking().iter();
             places.map(move |address| ((index, *address), self.rights.right()))
         })
-    }
-
-    /// The addresses that a frame may leave for, each with until when.
-    pub(super) fn permits(&self) -> impl Iterator<Item = (IpAddr, Moment)> {
-        let addresses = self.orders.addresses.iter();
-        let addresses = addresses.filter(|_| self.air.is_some());
-        addresses.flat_map(|(key, group)| {
-            let until = self.machine.permitted_until(*key).into_iter();
-            until.flat_map(|until| group.keys().map(move |address| (*address, until)))
-        })
-    }
-
-    /// Under which epoch it speaks; zero while it has none.
-    pub(super) const fn epoch(&self) -> Epoch {
-        self.machine.epoch()
     }
 
     fn time_echoes(&mut self, heartbeat: &Heartbeat, shared: &Shared, now: Moment) {

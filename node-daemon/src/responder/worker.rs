@@ -5,9 +5,11 @@
 //! who was held up learns what it has lost; then ARP and neighbour discovery; and only then
 //! anything is answered.
 
+#[cfg(feature = "simulator")]
+mod stepped;
+
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, mpsc as channel};
@@ -19,6 +21,8 @@ use nix::sys::time::TimeSpec;
 
 use mooring_common::errors::with_causes;
 
+#[cfg(feature = "simulator")]
+pub use self::stepped::SteppedStation;
 use super::handover_state::{Estate, Inheritance};
 use super::rights::Rights;
 use super::segment::{Identity, Segment};
@@ -26,7 +30,7 @@ use super::shared::Shared;
 use super::system::{SegmentSockets, System};
 use super::{AllOrders, Answered, Report, Setup, Slot};
 use crate::protocol::random::SplitMix;
-use crate::protocol::{Epoch, Incarnation, Moment, NodeId, Parameters, Path};
+use crate::protocol::{Incarnation, Moment, NodeId, Parameters, Path};
 use crate::wire::codec::{self, SegmentId};
 use crate::wire::keys::Ring;
 
@@ -171,21 +175,6 @@ impl Worker {
             segments: estates,
         };
         (inheritance, wires)
-    }
-
-    /// The addresses that a frame may leave for, by segment, each with until when.
-    pub(super) fn permits(&self) -> impl Iterator<Item = (&str, IpAddr, Moment)> {
-        self.segments.values().flat_map(|(name, segment)| {
-            let permits = segment.permits();
-            permits.map(move |(address, until)| (name.as_str(), address, until))
-        })
-    }
-
-    /// Under which epoch it speaks on a segment; zero while it has none.
-    pub(super) fn epoch(&self, segment: &str) -> Epoch {
-        let mut segments = self.segments.values();
-        let found = segments.find(|(name, _)| name == segment);
-        found.map_or_else(Epoch::default, |(_, segment)| segment.epoch())
     }
 
     fn obey(&mut self, orders: &Arc<AllOrders>, now: Moment) {

@@ -94,7 +94,7 @@ impl Machine {
     /// Takes a grant in.
     pub(super) fn hear_grant(&mut self, message: &Message, grant: &Grant) {
         let counts = message.generation == self.registry.current.generation
-            || !self.rules().one_generation_at_a_time;
+            || !self.rules().one_generation_at_a_time();
         if grant.to == self.me && grant.incarnation == self.incarnation && counts {
             self.note_grant(message.from, grant);
         }

@@ -292,7 +292,7 @@ impl Machine {
             Some(target) if target != self.me => release.at + self.parameters.promise,
             Some(_) => release.at,
             None if release.lapsed
-                && self.rules().last_holder_is_preferred
+                && self.rules().last_holder_is_preferred()
                 && !self.standing.lost.contains_key(&key)
                 && self.would_take_back(key, release.by.0) =>
             {

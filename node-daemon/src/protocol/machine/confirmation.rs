@@ -58,26 +58,8 @@ impl Machine {
         {
             self.mandate.alone = None;
         }
+        #[cfg(feature = "simulator")]
         self.revive();
-    }
-
-    /// Where a rule is switched off that forbids it: takes back what was let go, if an echo of a
-    /// heartbeat comes in that listed it.
-    fn revive(&mut self) {
-        if self.estate.ghosts.is_empty() || self.mandate.end().is_none_or(|end| self.now >= end) {
-            return;
-        }
-        let seq = self.mandate.confirmed_seq();
-        let ghosts = std::mem::take(&mut self.estate.ghosts);
-        for (key, ghost) in ghosts {
-            if ghost.added <= seq && ghost.speaking {
-                let holding = Holding {
-                    speaking: false,
-                    ..ghost
-                };
-                self.estate.add(key, holding);
-            }
-        }
     }
 
     /// Whether all voters that live have the set as it is, or have refused it.

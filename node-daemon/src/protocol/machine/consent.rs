@@ -59,7 +59,7 @@ impl Machine {
         };
         let lowest = current.voters.iter().find(lives)?;
         let set = view.approvals.get(lowest).filter(|_| *lowest != self.me)?;
-        let unnamed = set.primary.is_none() || !self.rules().primary_by_itself;
+        let unnamed = set.primary.is_none() || !self.rules().primary_by_itself();
         let is_next = set.generation == current.generation + 1;
         let repeats = set.generation == current.generation + 2
             && view
@@ -76,7 +76,7 @@ impl Machine {
     fn is_step(&self, set: &VoterSet) -> bool {
         let current = &self.registry.current;
         let settled = self.settled() >= current.generation;
-        if !settled && self.rules().one_generation_at_a_time {
+        if !settled && self.rules().one_generation_at_a_time() {
             return false;
         }
         let mut joining = set.voters.difference(&current.voters);
@@ -84,7 +84,7 @@ impl Machine {
         match (joining.next(), leaving.next()) {
             (None, None) => current.primary.is_some(),
             (Some(node), None) => {
-                let alone = current.primary.is_some() && self.rules().primary_by_itself;
+                let alone = current.primary.is_some() && self.rules().primary_by_itself();
                 joining.next().is_none() && !alone && self.is_steady(*node)
             }
             (None, Some(node)) => {

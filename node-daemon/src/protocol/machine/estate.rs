@@ -50,7 +50,9 @@ pub(super) struct Estate {
     pub(super) acknowledged: BTreeSet<NodeId>,
     /// The voters that refuse it, for whom, and since when.
     pub(super) refusals: BTreeMap<NodeId, (NodeId, Moment)>,
-    /// Of the last epoch, and kept only where what was let go may come back (a broken rule).
+    /// Of the last epoch, kept where a rule is switched off that forbids them to come back.
+    #[cfg(feature = "simulator")]
+    #[serde(default)]
     pub(super) ghosts: BTreeMap<Key, Holding>,
 }
 

@@ -99,7 +99,7 @@ impl Machine {
                 Answer::Accepted { .. } | Answer::Refused { .. } | Answer::Unknown
             );
         let report = Report {
-            epoch: if self.rules().last_holder_is_preferred {
+            epoch: if self.rules().last_holder_is_preferred() {
                 echo.epoch
             } else {
                 Epoch(0)
@@ -163,7 +163,7 @@ impl Machine {
             .max()
             .unwrap_or_default()
             .max(self.standing.last_epoch);
-        if !self.rules().last_holder_is_preferred && self.standing.last_epoch > Epoch(0) {
+        if !self.rules().last_holder_is_preferred() && self.standing.last_epoch > Epoch(0) {
             // Nobody tells it which epoch is new.
             return;
         }
@@ -231,7 +231,7 @@ impl Machine {
             self.release(key, None, Cause::Lapsed);
         }
         self.estate.lapsed = true;
-        if self.rules().lapse_is_latched {
+        if self.rules().lapse_is_latched() {
             self.standing.released = true;
             self.leave_epoch();
         }

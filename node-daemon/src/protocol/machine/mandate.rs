@@ -150,6 +150,7 @@ impl Mandate {
     }
 
     /// When the newest heartbeat was sent that is confirmed.
+    #[cfg(feature = "simulator")]
     pub(super) fn confirmed_seq(&self) -> u64 {
         [self.confirmed, self.alone]
             .into_iter()

@@ -44,7 +44,7 @@ impl Machine {
         if heartbeat.is_some() {
             self.note_run(message);
         }
-        let must_name = self.rules().heartbeat_names_the_voter && self.votes();
+        let must_name = self.rules().heartbeat_names_the_voter() && self.votes();
         let named = match heartbeat {
             Some(heartbeat) if must_name => heartbeat
                 .incarnations
@@ -279,10 +279,10 @@ impl Machine {
     pub(super) fn exactness(&self) -> Exactness {
         let rules = self.rules();
         Exactness {
-            sequence: rules.echo_is_exact,
-            digest: rules.echo_names_the_set,
+            sequence: rules.echo_is_exact(),
+            digest: rules.echo_names_the_set(),
             generation: rules
-                .one_generation_at_a_time
+                .one_generation_at_a_time()
                 .then_some(self.registry.current.generation),
         }
     }

@@ -126,7 +126,7 @@ impl Machine {
             // Others may have gone on without this one: what it has counts no more.
             self.mandate.void();
         }
-        if self.rules().one_generation_at_a_time {
+        if self.rules().one_generation_at_a_time() {
             // Who is the only voter from now on has no other to fear.
             let is_only = voters.voters.iter().eq([&self.me]);
             self.mandate.change_voters(is_only);
@@ -177,7 +177,7 @@ impl Machine {
         if registry.current.voters.len() != 2 || registry.current.primary != Some(self.me) {
             return None;
         }
-        let begins = if self.rules().second_voter_waits {
+        let begins = if self.rules().second_voter_waits() {
             registry.adopted_at + SECOND
         } else {
             registry.adopted_at
@@ -274,7 +274,7 @@ impl Machine {
 
     /// Proposes other voters. Without the rule, of two one is the primary at once.
     fn propose(&mut self, voters: BTreeSet<NodeId>) {
-        let hasty = voters.len() == 2 && !self.rules().primary_by_itself;
+        let hasty = voters.len() == 2 && !self.rules().primary_by_itself();
         let primary = hasty.then_some(self.me);
         let current = &self.registry.current;
         let is_left = current.primary == Some(self.me) && voters.iter().eq([&self.me]);
@@ -288,7 +288,7 @@ impl Machine {
 
     /// The consent of most voters, who serve the present set to give it: without the rule nobody's.
     fn most(&self) -> Consent {
-        if !self.rules().one_generation_at_a_time {
+        if !self.rules().one_generation_at_a_time() {
             return Consent::Own;
         }
         Consent::Most(self.registry.current.voters.clone())
@@ -378,7 +378,7 @@ impl Machine {
         let mut settled = 0;
         for voter in &self.registry.current.voters {
             if *voter == self.me {
-                if self.settled() >= generation || !self.rules().one_generation_at_a_time {
+                if self.settled() >= generation || !self.rules().one_generation_at_a_time() {
                     settled += self.weight_of_vote(self.me);
                 }
                 continue;
@@ -389,7 +389,7 @@ impl Machine {
             if *voter < self.me {
                 return false;
             }
-            if peer.last.settled >= generation || !self.rules().one_generation_at_a_time {
+            if peer.last.settled >= generation || !self.rules().one_generation_at_a_time() {
                 settled += 1;
             }
         }
@@ -446,7 +446,7 @@ impl Machine {
             return;
         }
         let next = next.filter(|_| voters.len() < size || (swaps && voters.len() == size));
-        let two = voters.len() == 2 && self.rules().primary_by_itself;
+        let two = voters.len() == 2 && self.rules().primary_by_itself();
         let named = self.registry.current.primary.is_some();
         match next {
             // Others could be a majority without the primary, which may go on alone.

@@ -338,7 +338,7 @@ impl Machine {
                 peer.last_heard() >= oldest
                     || missing.contains(node)
                     || peer.stale_run(now).is_some()
-                    || !self.rules().echo_is_exact
+                    || !self.rules().echo_is_exact()
             })
             .filter(|(_, peer)| votes || !peer.is_known())
             .map(|(node, peer)| Echo {

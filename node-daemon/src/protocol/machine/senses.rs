@@ -135,7 +135,7 @@ impl Machine {
             .senses
             .link_up_since
             .is_some_and(|since| since + ON_SEGMENT <= now);
-        if !settled || !self.speaks_on_segment() || !self.rules().heard_on_the_segment {
+        if !settled || !self.speaks_on_segment() || !self.rules().heard_on_the_segment() {
             self.senses.doubt_since = None;
             return;
         }

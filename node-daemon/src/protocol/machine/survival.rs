@@ -73,7 +73,7 @@ impl Machine {
 
     pub(super) fn are_heard_on_segment(&self, silent: &BTreeSet<NodeId>) -> bool {
         let since = self.now - UNHEARD;
-        self.rules().survivors_listen_first
+        self.rules().survivors_listen_first()
             && silent.iter().any(|node| {
                 self.peers
                     .get(node)

@@ -63,7 +63,7 @@ impl Survivors {
 impl Machine {
     /// Goes on after a majority was lost for long: everything is asked about first.
     pub(super) fn ask_before_taking(&mut self) {
-        if !self.rules().survivors_listen_first || !self.speaks_on_segment() {
+        if !self.rules().survivors_listen_first() || !self.speaks_on_segment() {
             return;
         }
         let asked = Asked {

@@ -13,6 +13,8 @@ use super::claims::PREFERENCE;
 use super::mandate::low;
 use super::peers::Released;
 use crate::protocol::message::{Answer, Digest, Epoch, Incarnation, Key, NodeId};
+use crate::protocol::parameters::Parameters;
+use crate::protocol::rules::Rules;
 use crate::protocol::time::Moment;
 
 /// Who has a key.
@@ -108,39 +110,47 @@ pub(super) struct Voter {
     /// Before that it may have promised something that it does not know (rule B).
     pub(super) awake_at: Moment,
     promise: Duration,
-    /// Rule A.
-    strict: bool,
-    /// Rule C.
-    exact: bool,
-    /// Rule J.
-    preference: bool,
+    #[cfg(feature = "simulator")]
+    #[serde(default)]
+    rules: Rules,
     ballots: BTreeMap<NodeId, Ballot>,
     holds: BTreeMap<Key, Hold>,
 }
 
 impl Voter {
-    pub(super) const fn new(awake_at: Moment, promise: Duration, rules: super::Rules) -> Self {
+    pub(super) const fn new(awake_at: Moment, parameters: &Parameters) -> Self {
         Self {
             awake_at,
-            promise,
-            strict: rules.echo_names_the_set,
-            exact: rules.echo_is_exact,
-            preference: rules.last_holder_is_preferred,
+            promise: parameters.promise,
+            #[cfg(feature = "simulator")]
+            rules: parameters.rules,
             ballots: BTreeMap::new(),
             holds: BTreeMap::new(),
+        }
+    }
+
+    const fn rules(&self) -> Rules {
+        #[cfg(feature = "simulator")]
+        {
+            self.rules
+        }
+        #[cfg(not(feature = "simulator"))]
+        {
+            Rules
         }
     }
 
     /// Goes over to the run and epoch of a node. What was promised to an earlier one stays promised
     /// to the node until its time has run out.
     fn follow(&mut self, run: Run, now: Moment) {
+        let prefers = self.rules().last_holder_is_preferred();
         let ballot = self.ballots.entry(run.node).or_default();
         if (ballot.incarnation, ballot.epoch) == (run.incarnation, run.epoch) {
             return;
         }
         // The same run has given its former epoch up, and holds to that (rule D). Of another run
         // nobody knows.
-        let hold = if ballot.incarnation == run.incarnation && self.preference {
+        let hold = if ballot.incarnation == run.incarnation && prefers {
             Hold::Preferred(run.node, now + PREFERENCE)
         } else {
             Hold::Promised(run.node, ballot.promised)
@@ -163,6 +173,7 @@ impl Voter {
     /// Whether anything has become free.
     pub(super) fn accept(&mut self, run: Run, set: Statement<'_>, now: Moment) -> bool {
         self.follow(run, now);
+        let rules = self.rules();
         let Some(ballot) = self.ballots.get_mut(&run.node) else {
             return false;
         };
@@ -181,7 +192,7 @@ impl Voter {
                 .and_then(|(_, target)| *target);
             let next = match target {
                 Some(target) => Some(Hold::Reserved(target, 0, now + self.promise)),
-                None if set.lapsed && self.preference => {
+                None if set.lapsed && rules.last_holder_is_preferred() => {
                     Some(Hold::Preferred(run.node, now + PREFERENCE))
                 }
                 None => None,
@@ -197,7 +208,7 @@ impl Voter {
                 continue;
             }
             match self.blocker(*key, run.node, now) {
-                Some(holder) if self.strict => refused = Some(holder),
+                Some(holder) if rules.echo_names_the_set() => refused = Some(holder),
                 _ => self.give(*key, run.node),
             }
         }
@@ -277,7 +288,7 @@ impl Voter {
             .get(&run.node)
             .map_or(State::None, |ballot| ballot.answer);
         let fits = |voter: &Self| {
-            !voter.strict
+            !voter.rules().echo_names_the_set()
                 || voter
                     .ballots
                     .get(&run.node)
@@ -316,7 +327,9 @@ impl Voter {
             return Answer::None;
         };
         match ballot.answer {
-            State::Accepted { seq, digest, until } if now < until || !self.exact => {
+            State::Accepted { seq, digest, until }
+                if now < until || !self.rules().echo_is_exact() =>
+            {
                 Answer::Accepted {
                     seq: low(seq),
                     digest,
@@ -443,7 +456,7 @@ mod tests {
     fn what_a_voter_says_of_a_node_ends_with_the_promise_whatever_it_is() {
         let promise = Duration::from_millis(400);
         let start = Moment(1_000_000_000);
-        let mut voter = Voter::new(start, promise, crate::protocol::machine::Rules::default());
+        let mut voter = Voter::new(start, &Parameters::default());
         let run = |node| Run {
             node: NodeId(node),
             incarnation: Incarnation(1),

@@ -69,7 +69,7 @@ impl Machine {
     }
 
     pub(super) fn serves_same_generation(&self, generation: u64) -> bool {
-        generation == self.registry.current.generation || !self.rules().one_generation_at_a_time
+        generation == self.registry.current.generation || !self.rules().one_generation_at_a_time()
     }
 
     /// Votes on the newest heartbeat of a node, once more if its set has become known since.

@@ -6,13 +6,30 @@ use std::sync::{Arc, mpsc as channel};
 
 use arc_swap::ArcSwap;
 
-use super::handover_state::Inheritance;
-use super::system::System;
-use super::worker::Worker;
-use super::{AllOrders, Answered, Setup, Slot};
+use super::Worker;
 use crate::protocol::{ApiAnswer, Epoch, Moment};
+use crate::responder::handover_state::Inheritance;
+use crate::responder::system::System;
+use crate::responder::{AllOrders, Answered, Setup, Slot};
 
-/// What a [`super::Station`] is, without a thread of its own.
+impl Worker {
+    /// The addresses that a frame may leave for, by segment, each with until when.
+    fn permits(&self) -> impl Iterator<Item = (&str, IpAddr, Moment)> {
+        self.segments.values().flat_map(|(name, segment)| {
+            let permits = segment.permits();
+            permits.map(move |(address, until)| (name.as_str(), address, until))
+        })
+    }
+
+    /// Under which epoch it speaks on a segment; zero while it has none.
+    fn epoch(&self, segment: &str) -> Epoch {
+        let mut segments = self.segments.values();
+        let found = segments.find(|(name, _)| name == segment);
+        found.map_or_else(Epoch::default, |(_, segment)| segment.epoch())
+    }
+}
+
+/// What a [`crate::responder::Station`] is, without a thread of its own.
 pub struct SteppedStation {
     worker: Worker,
     slot: Arc<ArcSwap<Slot>>,
@@ -20,7 +37,7 @@ pub struct SteppedStation {
 }
 
 impl SteppedStation {
-    /// As [`super::Station::start`], with time and sockets from `system`.
+    /// As [`crate::responder::Station::start`], with time and sockets from `system`.
     ///
     /// # Errors
     /// If the operating system gives no socket pair.
@@ -36,12 +53,12 @@ impl SteppedStation {
         })
     }
 
-    /// As [`super::Station::order`].
+    /// As [`crate::responder::Station::order`].
     pub fn order(&self, orders: Arc<AllOrders>) {
         self.slot.store(Arc::new(Slot::of(orders)));
     }
 
-    /// As [`super::Station::answer`].
+    /// As [`crate::responder::Station::answer`].
     pub fn answer(&self, segment: &str, answer: ApiAnswer, asked: Moment) {
         // The receiver is in the worker.
         let _ = self.answers.send(Answered::new(segment, answer, asked));
@@ -69,7 +86,7 @@ impl SteppedStation {
         self.worker.epoch(segment)
     }
 
-    /// As [`super::Station::export`].
+    /// As [`crate::responder::Station::export`].
     #[must_use]
     pub fn export(self) -> Inheritance {
         self.worker.export().0
