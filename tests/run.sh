@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # What is asserted of the times at which frames and answers pass.
-wire_suites=(announce bench_failover bench_livez failover livez rig_failover rig_netlab rolling station)
+wire_suites=(announce bench_failover bench_livez failover livez responder rig_failover rig_netlab rolling)
 # What takes long one by one: benches and sweeps in small, a virtual machine in software emulation.
 long_suites=(bench_cloudscale bench_nodes bench_phoenixnap cloudscale_sweep fence metadata sim vlan)
 # What follows in the lane of the wire, so that all lanes end at about the same time.

@@ -66,24 +66,24 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use self::supervisor::Conductor;
-use self::upgrade::Door;
-use crate::cluster::lease::{self, Keeper};
-use crate::cluster::service_proxy::{self, Refused, ServiceProxy};
+use self::supervisor::Supervisor;
+use self::upgrade::UpgradeSocket;
+use crate::cluster::lease::{self, LeaseKeeper};
+use crate::cluster::service_proxy::{self, ServiceProxy, UnservedServices};
 use crate::cluster::snapshot::Snapshot;
 use crate::cluster::state_dir;
-use crate::cluster::status_writer::Herald;
-use crate::cluster::voters::Registry;
+use crate::cluster::status_writer::StatusWriter;
+use crate::cluster::voters::VoterStore;
 use crate::cluster::watches::Watches;
 use crate::fence::Gate;
-use crate::livez::recall;
+use crate::livez::health_file;
 use crate::responder::metrics::Metrics;
 use crate::vlan;
 use crate::wire::keys::{self, Ring};
 use crate::wire::links;
 
-/// How long the last word about this Node may take, at the end.
-const LAST_WORD: Duration = Duration::from_millis(1500);
+/// How long the last write of this Node's status may take, at the end.
+const LAST_WRITE_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// Takes Events. It must not wait: it is called between decisions.
 pub trait EventSink: Send + Sync + 'static {
@@ -165,14 +165,14 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
     let (proxy_sender, service_proxy) = watch::channel(ServiceProxy::default());
     let (refused_sender, refused) = watch::channel(None);
     let (confirmed_sender, confirmed) = watch::channel(service_proxy::Confirmed::default());
-    let (wish, wishes) = watch::channel(lease::Wish::None);
+    let (desired_lease, desired_leases) = watch::channel(lease::DesiredLease::None);
     let (entries, wanted_entries) = watch::channel(BTreeMap::new());
     let (state, states) = watch::channel(None);
     let folder = state_dir::folder(&settings.state_dir, &node_name);
     let secrets = Arc::new(ArcSwap::from_pointee(secrets));
     let vlan_faults = vlan::Faults::default();
     let (vlan_segments, vlans) = watch::channel(None);
-    let tell_vlans = follow_vlans(Arc::clone(&snapshot), publications.clone(), vlan_segments);
+    let select_vlans = follow_vlans(Arc::clone(&snapshot), publications.clone(), vlan_segments);
     let keep_vlans = vlan::keep(
         settings.vlan.clone(),
         vlans,
@@ -189,9 +189,9 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         service_proxy,
         refused,
         confirmed,
-        recalled: recall::read(&folder, &node_name).map(Arc::new),
+        saved_health: health_file::read(&folder, &node_name).map(Arc::new),
     };
-    let keep_health = recall::keep(
+    let keep_health = health_file::keep(
         folder.clone(),
         node_name.clone(),
         Arc::clone(&snapshot),
@@ -205,8 +205,8 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         confirmed_sender,
         metrics.service_proxy_late.clone(),
     );
-    let herald = Herald::new(client.clone(), &node_name);
-    let keeper = Keeper::new(
+    let status_writer = StatusWriter::new(client.clone(), &node_name);
+    let lease_keeper = LeaseKeeper::new(
         client.clone(),
         &settings.namespace,
         &node_name,
@@ -214,17 +214,17 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         settings.lease_duration,
         metrics.lease_renew_failures.clone(),
     );
-    let conductor = Conductor {
-        registry: Registry::new(client, &settings.namespace, &node_name),
+    let supervisor = Supervisor {
+        voter_store: VoterStore::new(client, &settings.namespace, &node_name),
         node_name,
         snapshot,
         published: publications,
         links,
-        wish,
+        desired_lease,
         entries,
         state,
         folder: folder.clone(),
-        door: Door::default(),
+        upgrade_socket: UpgradeSocket::default(),
         in_charge,
         heartbeat_port: settings.heartbeat_port,
         secrets: Arc::clone(&secrets),
@@ -234,15 +234,15 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
     };
     let work = async {
         tokio::join!(
-            keeper.keep(wishes, cancel.clone()),
-            conductor.run(cancel.clone()),
+            lease_keeper.keep(desired_leases, cancel.clone()),
+            supervisor.run(cancel.clone()),
         );
     };
-    let tell = herald.tell(wanted_entries);
-    tokio::pin!(tell);
-    let told = tokio::select! {
+    let write_status = status_writer.run(wanted_entries);
+    tokio::pin!(write_status);
+    let status_written = tokio::select! {
         () = work => false,
-        () = &mut tell => true,
+        () = &mut write_status => true,
         () = watches.follow() => false,
         () = links::follow(links_sender) => false,
         () = service_proxy::follow(settings.service_proxy, settings.health_check_node_ports, proxy_sender) => false,
@@ -251,12 +251,12 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         () = keep_health => false,
         () = state_file::keep(folder, states) => false,
         () = follow_secrets(settings.heartbeat_keys, secrets) => false,
-        () = tell_vlans => false,
+        () = select_vlans => false,
         () = keep_vlans => false,
     };
-    // Nobody wants anything of the herald any more; what it was told last it still says.
-    if !told && timeout(LAST_WORD, tell).await.is_err() {
-        tracing::debug!("the last word about this Node was not taken in time");
+    // Nothing else is wanted of the status writer; what was wanted last it still writes.
+    if !status_written && timeout(LAST_WRITE_TIMEOUT, write_status).await.is_err() {
+        tracing::debug!("the last status of this Node was not written in time");
     }
 }
 
@@ -271,7 +271,7 @@ async fn follow_secrets(keys: Option<PathBuf>, secrets: Arc<ArcSwap<Ring>>) {
 async fn follow_services(
     wanted: bool,
     snapshot: &Arc<ArcSwap<Snapshot>>,
-    refused: watch::Sender<Refused>,
+    refused: watch::Sender<UnservedServices>,
 ) {
     if wanted {
         service_proxy::follow_services(Arc::clone(snapshot), refused).await;

@@ -9,7 +9,7 @@
 //! ```
 
 pub mod lease;
-pub mod recalled;
+pub mod saved_health;
 pub mod service_proxy;
 pub mod snapshot;
 pub mod state_dir;

@@ -24,7 +24,7 @@
 //! # Guarantees
 //! * When the API server is away, the last answer stands: age alone never makes a 503.
 //!   `viewAgeSeconds` tells how long ago the API server was heard of. A daemon that is started
-//!   meanwhile answers as the one before did ([`recall`]).
+//!   meanwhile answers as the one before did ([`health_file`]).
 //! * In an update of the daemon, the next process listens beside the last one as soon as it can answer,
 //!   and the last one goes on until then: there is neither a refusal nor a 503.
 //! * Who is neither on this node nor in a network that was named learns of a Service its status alone.
@@ -38,14 +38,14 @@
 //! after an update.
 
 mod connection;
+pub mod health_file;
 mod listen;
-mod memo;
 mod metrics;
 pub mod plan;
 mod ports;
-pub mod recall;
 mod request;
 mod response;
+mod response_cache;
 mod serve;
 mod server;
 

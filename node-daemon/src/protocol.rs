@@ -21,9 +21,9 @@ pub mod time;
 pub mod view;
 
 pub use self::decision::{
-    Cause, Consent, Decision, Destination, Path, Request, Transition, Transmit, Voice,
+    AnnounceMode, Cause, Consent, Decision, Destination, Path, Request, Transition, Transmit,
 };
-pub use self::machine::{Inheritance, Machine};
+pub use self::machine::{Machine, MachineState};
 pub use self::message::{
     Answer, Body, Claim, Contact, Digest, Echo, Epoch, Flags, Grant, Heartbeat, Incarnation, Key,
     KeyId, Message, NodeId, Owned, VoterSet,

@@ -1,20 +1,20 @@
 //! The thread of all segments: for each the protocol's [`Machine`](crate::protocol::Machine), the
-//! [`Speaker`](self::speaker::Speaker), sockets, and one clock.
+//! [`AddressResponder`](self::speaker::Speaker), sockets, and one clock.
 //!
 //! It is an operating system's thread of its own, so that nothing that happens on the async
 //! runtime (a slow API server, a large list) can delay an answer or a heartbeat. It takes its orders
 //! from a slot that always holds the newest, so that there is nothing to queue and nothing to
 //! overflow, and is woken through a socket pair.
 
-pub mod handover_state;
+pub mod address_responder;
 pub mod metrics;
+mod peers;
 mod priority;
 mod rights;
-mod roster;
 mod segment;
 mod shared;
-pub mod speaker;
 mod system;
+pub mod upgrade_state;
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,13 +28,13 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tokio::sync::mpsc;
 
-use self::handover_state::Inheritance;
 use self::metrics::Metrics;
 pub use self::rights::{Place, Rights};
 use self::system::Kernel;
 pub use self::system::{Hear, HearFrame, NodeNetworkSocket, SegmentSockets, System};
+use self::upgrade_state::UpgradeState;
 #[cfg(feature = "simulator")]
-pub use self::worker::SteppedStation;
+pub use self::worker::SteppedResponder;
 use self::worker::Worker;
 use crate::protocol::mac::Mac;
 use crate::protocol::{
@@ -129,9 +129,9 @@ pub type AllOrders = BTreeMap<String, Arc<Orders>>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
     /// It can be heard and spoken on, from this MAC address; or not (any more).
-    OnAir(Option<Mac>),
+    Responding(Option<Mac>),
     /// It cannot, although the interface is up, and why.
-    Trouble(String),
+    Fault(String),
     /// This node speaks for an address from now on.
     Began {
         /// Which.
@@ -165,7 +165,7 @@ pub enum Report {
         mac: Mac,
     },
     /// The API server is to be asked about the L2Network of this UID; the answer goes to
-    /// [`Station::answer`] with this moment.
+    /// [`Responder::answer`] with this moment.
     Ask(Request, Moment, String),
     /// The members, this one included, after a change.
     Members(Arc<Vec<Member>>),
@@ -230,7 +230,7 @@ pub struct Setup {
     /// The times of the protocol.
     pub parameters: Parameters,
     /// What the process before this one left.
-    pub inherited: Option<Inheritance>,
+    pub inherited: Option<UpgradeState>,
     /// What was opened beforehand: it takes the kernel tens of milliseconds.
     pub prepared: Prepared,
     /// Where what may be spoken for is published, for who puts addresses on interfaces.
@@ -242,11 +242,11 @@ pub type Prepared = BTreeMap<(String, u32), Wire>;
 
 /// The running thread.
 #[derive(Debug)]
-pub struct Station {
+pub struct Responder {
     orders: Arc<ArcSwap<Slot>>,
     answers: channel::Sender<Answered>,
     waker: UnixStream,
-    left: channel::Receiver<Inheritance>,
+    left: channel::Receiver<UpgradeState>,
     thread: JoinHandle<()>,
 }
 
@@ -283,7 +283,7 @@ impl Answered {
     }
 }
 
-impl Station {
+impl Responder {
     /// Starts the thread.
     ///
     /// # Errors
@@ -347,7 +347,7 @@ impl Station {
     /// Ends it as [`Self::stop`] does, and tells what the process that takes the place of this one
     /// needs in order to go on as the same member. `None` if the thread had panicked.
     #[must_use]
-    pub fn export(self) -> Option<Inheritance> {
+    pub fn export(self) -> Option<UpgradeState> {
         self.put(Slot {
             orders: self.orders(),
             stop: true,

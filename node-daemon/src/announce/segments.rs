@@ -12,7 +12,7 @@ use mooring_common::node_addresses::AddressType;
 use sha2::{Digest, Sha256};
 
 use super::plan::Assignment;
-use crate::cluster::snapshot::{NetworkView, Snapshot};
+use crate::cluster::snapshot::{L2NetworkView, Snapshot};
 use crate::cluster::voters::voter_set;
 use crate::protocol::{Contact, NodeId, View, VoterSet};
 use crate::responder::{AllOrders, Attachment, Orders, Place};
@@ -35,23 +35,23 @@ pub enum Role<'a> {
 }
 
 /// The segments that this Node has a part in.
-pub type Footing<'a> = BTreeMap<String, Role<'a>>;
+pub type Roles<'a> = BTreeMap<String, Role<'a>>;
 
 /// The interfaces that segments were on, by the L2Network's name; `None` where there was none, or where
 /// the L2Network itself says which.
-pub type Homes = BTreeMap<String, Option<String>>;
+pub type LastInterfaces = BTreeMap<String, Option<String>>;
 
 /// The part that this Node plays on each segment, where it plays one. `witness_of` are the segments
 /// that it shall be a witness of, as far as it is not on them.
 ///
 /// An L2Network that cannot be read is left out: central says what is wrong with it.
 #[must_use]
-pub fn footing<'a>(
+pub fn roles<'a>(
     snapshot: &Snapshot,
     links: &'a [Link],
     witness_of: &BTreeSet<String>,
-    homes: &Homes,
-) -> Footing<'a> {
+    last_interfaces: &LastInterfaces,
+) -> Roles<'a> {
     let Some(node) = &snapshot.node else {
         return BTreeMap::new();
     };
@@ -62,8 +62,8 @@ pub fn footing<'a>(
         .filter_map(|(key, network)| {
             let segment = network.segment.as_ref().ok()?;
             let role = if segment.includes(&labels) {
-                let home = homes.get(&key.name).cloned().flatten();
-                interface(segment, links, snapshot, home.as_deref())
+                let last_interface = last_interfaces.get(&key.name).cloned().flatten();
+                interface(segment, links, snapshot, last_interface.as_deref())
             } else if witness_of.contains(&key.name) {
                 Role::Witness
             } else {
@@ -77,8 +77,8 @@ pub fn footing<'a>(
 /// The same for a daemon that has no key to sign heartbeats with, and must not go without: it takes
 /// part in no segment, and says so of those that it is on.
 #[must_use]
-pub fn without_key(footing: Footing<'_>) -> Footing<'_> {
-    let silent = footing.into_iter().filter_map(|(name, role)| match role {
+pub fn without_key(roles: Roles<'_>) -> Roles<'_> {
+    let silent = roles.into_iter().filter_map(|(name, role)| match role {
         Role::Witness => None,
         Role::Speaker(_) | Role::Hindered(_) | Role::Awaiting(_) | Role::Keyless => {
             Some((name, Role::Keyless))
@@ -90,8 +90,8 @@ pub fn without_key(footing: Footing<'_>) -> Footing<'_> {
 /// What is remembered of interfaces: of L2Networks that are there, as of before, or as the status of the
 /// L2Network says, which outlives the machine's start.
 #[must_use]
-pub fn homes(snapshot: &Snapshot, before: &Homes) -> Homes {
-    let home = |name: &String, network: &NetworkView| {
+pub fn last_interfaces(snapshot: &Snapshot, before: &LastInterfaces) -> LastInterfaces {
+    let last_interface = |name: &String, network: &L2NetworkView| {
         let segment = network.segment.as_ref().ok()?;
         if segment.vlan.is_some() || segment.parent.is_some() {
             return None;
@@ -101,7 +101,7 @@ pub fn homes(snapshot: &Snapshot, before: &Homes) -> Homes {
     };
     let networks = snapshot.networks.iter();
     networks
-        .map(|(key, network)| (key.name.clone(), home(&key.name, network)))
+        .map(|(key, network)| (key.name.clone(), last_interface(&key.name, network)))
         .collect()
 }
 
@@ -109,10 +109,10 @@ fn interface<'a>(
     segment: &Segment,
     links: &'a [Link],
     snapshot: &Snapshot,
-    home: Option<&str>,
+    last_interface: Option<&str>,
 ) -> Role<'a> {
     let Some(id) = segment.vlan else {
-        let chosen = choose(segment, links, home);
+        let chosen = choose(segment, links, last_interface);
         return chosen.map_or_else(|fault| Role::Hindered(fault.to_string()), Role::Speaker);
     };
     let parent = match choose_parent(segment, links) {
@@ -169,13 +169,13 @@ pub struct Here<'a> {
 #[must_use]
 pub fn orders(
     snapshot: &Snapshot,
-    footing: &Footing<'_>,
+    roles: &Roles<'_>,
     assignment: &Assignment,
     here: Here<'_>,
 ) -> AllOrders {
     let node_address = node_address(snapshot, here.links);
     let zone = zone(snapshot);
-    footing
+    roles
         .iter()
         .filter_map(|(name, role)| {
             let link = match role {
@@ -237,13 +237,13 @@ pub fn groups(addresses: impl Iterator<Item = IpAddr>) -> BTreeSet<std::net::Ipv
         .collect()
 }
 
-fn approvals(network: &NetworkView) -> BTreeMap<NodeId, VoterSet> {
+fn approvals(network: &L2NetworkView) -> BTreeMap<NodeId, VoterSet> {
     let of = |(name, voters): (&String, &Voters)| (NodeId::of(name), voter_set(Some(voters)));
     network.approvals.iter().map(of).collect()
 }
 
-fn contacts(network: &NetworkView, port: u16) -> BTreeMap<NodeId, Contact> {
-    let of = |(name, other): (&String, &crate::cluster::snapshot::Other)| {
+fn contacts(network: &L2NetworkView, port: u16) -> BTreeMap<NodeId, Contact> {
+    let of = |(name, other): (&String, &crate::cluster::snapshot::PeerNode)| {
         let contact = Contact {
             mac: other.mac.filter(|_| !other.witness),
             node_network: other.address.map(|address| SocketAddr::new(address, port)),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use super::segments::{Homes, attachment, groups};
+use super::segments::{LastInterfaces, attachment, groups};
 use crate::cluster::state_dir;
 use crate::protocol::{Key, View};
 use crate::responder::{AllOrders, Orders};
@@ -35,7 +35,8 @@ pub struct State {
     may_write: bool,
     segments: BTreeMap<String, Known>,
     /// The interfaces that segments were on.
-    homes: Homes,
+    #[serde(rename = "homes")]
+    last_interfaces: LastInterfaces,
 }
 
 /// What is known of one segment. What is found out without the API server is not kept.
@@ -67,7 +68,7 @@ impl State {
         node: &str,
         orders: &AllOrders,
         interfaces: &BTreeMap<String, String>,
-        homes: &Homes,
+        last_interfaces: &LastInterfaces,
     ) -> Self {
         let segments = orders.iter().filter_map(|(name, orders)| {
             let interface = interfaces.get(name).cloned();
@@ -96,14 +97,14 @@ impl State {
             node: node.to_owned(),
             may_write: true,
             segments: segments.collect(),
-            homes: homes.clone(),
+            last_interfaces: last_interfaces.clone(),
         }
     }
 
     /// The interfaces that segments were on.
     #[must_use]
-    pub fn homes(self) -> Homes {
-        self.homes
+    pub fn last_interfaces(self) -> LastInterfaces {
+        self.last_interfaces
     }
 
     /// The orders that follow from what was known, with the interfaces as they are now.
@@ -263,8 +264,8 @@ mod tests {
 
     fn state() -> State {
         let interfaces = [("lan".to_owned(), "eth0".to_owned())].into();
-        let homes = [("lan".to_owned(), Some("eth0".to_owned()))].into();
-        State::of("n1", &orders(), &interfaces, &homes)
+        let last_interfaces = [("lan".to_owned(), Some("eth0".to_owned()))].into();
+        State::of("n1", &orders(), &interfaces, &last_interfaces)
     }
 
     #[test]
@@ -275,8 +276,8 @@ mod tests {
         write(&folder, &state()).unwrap();
         let found = read(&folder, "n1").unwrap();
         assert_eq!(found.orders(&[link(true)], true, false), orders());
-        let home = found.homes().remove("lan").flatten();
-        assert_eq!(home.as_deref(), Some("eth0"));
+        let last_interface = found.last_interfaces().remove("lan").flatten();
+        assert_eq!(last_interface.as_deref(), Some("eth0"));
         assert_eq!(read(&folder, "n2"), None, "it is another Node's");
     }
 

@@ -18,26 +18,27 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use self::event_reporter::Teller;
+use self::event_reporter::EventReporter;
 use super::EventSink;
 use super::entries;
-use super::leaving::{FAREWELL, Leaving};
+use super::leaving::{Leaving, SHUTDOWN_GRACE};
 use super::permitted::refused;
 use super::plan::{Assignment, assign};
 use super::segments::{
-    Footing, Here, Homes, Role, closed, footing, homes, on_interfaces, orders, steps, without_key,
+    Here, LastInterfaces, Role, Roles, closed, last_interfaces, on_interfaces, orders, roles,
+    steps, without_key,
 };
 use super::state_file::{self, State};
-use super::upgrade::{Door, Predecessor, Successor};
-use super::witness::Offers;
-use crate::cluster::lease::Wish;
+use super::upgrade::{Predecessor, Successor, UpgradeSocket};
+use super::witness::WitnessCandidates;
+use crate::cluster::lease::DesiredLease;
 use crate::cluster::snapshot::Snapshot;
 use crate::cluster::status_writer::Entries;
-use crate::cluster::voters::Registry;
+use crate::cluster::voters::VoterStore;
 use crate::protocol::{ApiAnswer, Moment, NodeId, Parameters};
-use crate::responder::handover_state::Inheritance;
 use crate::responder::metrics::Metrics;
-use crate::responder::{AllOrders, Prepared, Report, Rights, Setup, Station};
+use crate::responder::upgrade_state::UpgradeState;
+use crate::responder::{AllOrders, Prepared, Report, Responder, Rights, Setup};
 use crate::vlan::kernel_address::{self, KernelAddresses};
 use crate::vlan::neighbours::Neighbours;
 use crate::wire::keys::Ring;
@@ -50,13 +51,13 @@ const REPORTS: usize = 4096;
 const QUESTIONS: usize = 32;
 /// How long to wait for the API server after the start, until what the process before has left is
 /// gone by.
-const PATIENCE: Duration = Duration::from_secs(1);
+const API_SERVER_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often to look even if nothing happens, for the age of the view and for what takes time to be
 /// believed.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// What the conductor works with.
-pub struct Conductor<E> {
+pub struct Supervisor<E> {
     /// The Node that this daemon runs on.
     pub node_name: String,
     /// What was observed.
@@ -66,7 +67,7 @@ pub struct Conductor<E> {
     /// The interfaces of this node.
     pub links: watch::Receiver<Arc<Vec<Link>>>,
     /// Where the Lease's keeper learns what it is to say.
-    pub wish: watch::Sender<Wish>,
+    pub desired_lease: watch::Sender<DesiredLease>,
     /// Where the herald learns what L2Networks are to say of this Node.
     pub entries: watch::Sender<Entries>,
     /// Where what is to be kept for the next process goes.
@@ -74,11 +75,11 @@ pub struct Conductor<E> {
     /// What outlives the process lies here.
     pub folder: PathBuf,
     /// Where a successor waits.
-    pub door: Door,
+    pub upgrade_socket: UpgradeSocket,
     /// Cancelled once this process is the Node's daemon: there was none before it, or that has ended.
     pub in_charge: CancellationToken,
     /// Asks the API server what the protocol wants to know.
-    pub registry: Registry,
+    pub voter_store: VoterStore,
     /// The UDP port of heartbeats on the node network.
     pub heartbeat_port: u16,
     /// The secrets that heartbeats are signed with.
@@ -91,7 +92,7 @@ pub struct Conductor<E> {
     pub metrics: Metrics,
 }
 
-impl<E: EventSink> Conductor<E> {
+impl<E: EventSink> Supervisor<E> {
     /// Conducts until `cancel` is cancelled. Then it passes everything on to the successor on this
     /// node if there is one, or hands it over to other nodes, and falls silent.
     pub async fn run(self, cancel: CancellationToken) {
@@ -103,17 +104,17 @@ impl<E: EventSink> Conductor<E> {
         });
         let (neighbours, tell_kernel) = Neighbours::new();
         let node_name = self.node_name.clone();
-        let mut work = Work {
-            teller: Teller::new(&self.node_name, self.events, self.metrics.clone()),
-            offers: Offers::new(&self.node_name),
-            desk: Desk {
+        let mut work = SupervisorState {
+            reporter: EventReporter::new(&self.node_name, self.events, self.metrics.clone()),
+            witness_candidates: WitnessCandidates::new(&self.node_name),
+            context: Context {
                 node: NodeId::of(&self.node_name),
                 node_name: self.node_name,
                 snapshot: self.snapshot,
-                wish: self.wish,
+                desired_lease: self.desired_lease,
                 entries: self.entries,
                 state: self.state,
-                registry: self.registry,
+                voter_store: self.voter_store,
                 heartbeat_port: self.heartbeat_port,
                 secrets: self.secrets,
                 allow_unsigned: self.allow_unsigned,
@@ -127,9 +128,10 @@ impl<E: EventSink> Conductor<E> {
             running: Arc::default(),
             leaving: Leaving::default(),
             interfaces: BTreeMap::new(),
-            homes: state_file::read(&self.folder, &node_name).map_or_else(Homes::new, State::homes),
+            last_interfaces: state_file::read(&self.folder, &node_name)
+                .map_or_else(LastInterfaces::new, State::last_interfaces),
             prepared: Prepared::new(),
-            station: None,
+            responder: None,
             rights: rights.clone(),
             kernel,
             neighbours,
@@ -148,19 +150,25 @@ impl<E: EventSink> Conductor<E> {
         if inherited.is_none() {
             kernel_address::sweep().await;
         }
-        let door = self.door.clone();
-        let conducting = async {
-            let (folder, door) = (&self.folder, &self.door);
+        let upgrade_socket = self.upgrade_socket.clone();
+        let supervising = async {
+            let (folder, upgrade_socket) = (&self.folder, &self.upgrade_socket);
             let successor = work
-                .conduct(inherited, (folder, door), published, &mut reports, cancel)
+                .supervise(
+                    inherited,
+                    (folder, upgrade_socket),
+                    published,
+                    &mut reports,
+                    cancel,
+                )
                 .await;
             work.end(successor).await;
             // What is still on an interface is removed.
             drop(work);
         };
         tokio::select! {
-            ((), (), ()) = async { tokio::join!(conducting, keep_addresses, tell_kernel) } => {}
-            () = door.keep(&node_name) => {}
+            ((), (), ()) = async { tokio::join!(supervising, keep_addresses, tell_kernel) } => {}
+            () = upgrade_socket.keep(&node_name) => {}
         }
     }
 }
@@ -175,14 +183,14 @@ fn node_addresses(snapshot: &Snapshot) -> Option<&[NodeAddress]> {
 type AssignedFrom = Arc<Snapshot>;
 
 /// What is the same all the time.
-struct Desk {
+struct Context {
     node: NodeId,
     node_name: String,
     snapshot: Arc<ArcSwap<Snapshot>>,
-    wish: watch::Sender<Wish>,
+    desired_lease: watch::Sender<DesiredLease>,
     entries: watch::Sender<Entries>,
     state: watch::Sender<Option<Arc<State>>>,
-    registry: Registry,
+    voter_store: VoterStore,
     heartbeat_port: u16,
     secrets: Arc<ArcSwap<Ring>>,
     allow_unsigned: bool,
@@ -190,25 +198,25 @@ struct Desk {
     sender: mpsc::Sender<(String, Report)>,
 }
 
-impl Desk {
+impl Context {
     /// Whether this daemon may take part in segments: it can sign, or need not.
     fn may_take_part(&self) -> bool {
         self.allow_unsigned || !self.secrets.load().is_empty()
     }
 
     /// The part that this Node plays on each segment.
-    fn footing<'a>(
+    fn roles<'a>(
         &self,
         snapshot: &Snapshot,
         links: &'a [Link],
         witness_of: &BTreeSet<String>,
-        homes: &Homes,
-    ) -> Footing<'a> {
-        let footing = footing(snapshot, links, witness_of, homes);
+        last_interfaces: &LastInterfaces,
+    ) -> Roles<'a> {
+        let roles = roles(snapshot, links, witness_of, last_interfaces);
         if self.may_take_part() {
-            footing
+            roles
         } else {
-            without_key(footing)
+            without_key(roles)
         }
     }
 }
@@ -216,10 +224,10 @@ impl Desk {
 /// A question that was answered: of which segment, what, and when it was asked.
 type Answered = (String, ApiAnswer, Moment);
 
-struct Work<E> {
-    teller: Teller<E>,
-    offers: Offers,
-    desk: Desk,
+struct SupervisorState<E> {
+    reporter: EventReporter<E>,
+    witness_candidates: WitnessCandidates,
+    context: Context,
     links: watch::Receiver<Arc<Vec<Link>>>,
     assigned_from: Option<AssignedFrom>,
     assignment: Assignment,
@@ -233,10 +241,10 @@ struct Work<E> {
     /// The interface of each segment.
     interfaces: BTreeMap<String, String>,
     /// The interfaces that segments were on.
-    homes: Homes,
+    last_interfaces: LastInterfaces,
     /// What was opened for the station while it waited.
     prepared: Prepared,
-    station: Option<Station>,
+    responder: Option<Responder>,
     /// What the station may speak for.
     rights: Rights,
     /// Puts addresses on interfaces.
@@ -250,15 +258,15 @@ struct Work<E> {
     asked_about: BTreeMap<String, BTreeSet<NodeId>>,
 }
 
-impl<E: EventSink> Work<E> {
+impl<E: EventSink> SupervisorState<E> {
     /// Waits for the end of the process before this one on the same node, if there is one.
     /// Meanwhile everything is made ready.
     async fn stand_by(
         &mut self,
         folder: &Path,
         published: &mut watch::Receiver<u64>,
-    ) -> Option<Inheritance> {
-        let predecessor = Predecessor::find(&self.desk.node_name)?;
+    ) -> Option<UpgradeState> {
+        let predecessor = Predecessor::find(&self.context.node_name)?;
         let ended = predecessor.ended();
         tokio::pin!(ended);
         loop {
@@ -277,7 +285,7 @@ impl<E: EventSink> Work<E> {
         let orders = match &self.wanted {
             Some(wanted) => Arc::clone(wanted),
             None => {
-                let Some(left) = state_file::read(folder, &self.desk.node_name) else {
+                let Some(left) = state_file::read(folder, &self.context.node_name) else {
                     return;
                 };
                 let links = Arc::clone(&self.links.borrow());
@@ -305,56 +313,56 @@ impl<E: EventSink> Work<E> {
         }
     }
 
-    async fn conduct(
+    async fn supervise(
         &mut self,
-        mut inherited: Option<Inheritance>,
-        (folder, door): (&Path, &Door),
+        mut inherited: Option<UpgradeState>,
+        (folder, upgrade_socket): (&Path, &UpgradeSocket),
         mut published: watch::Receiver<u64>,
         reports: &mut mpsc::Receiver<(String, Report)>,
         cancel: CancellationToken,
     ) -> Option<Successor> {
-        let patient_until = Instant::now() + PATIENCE;
+        let wait_until = Instant::now() + API_SERVER_TIMEOUT;
         let inherits = inherited.is_some();
         let decided = self.decided();
         let mut left = (!decided)
-            .then(|| state_file::read(folder, &self.desk.node_name))
+            .then(|| state_file::read(folder, &self.context.node_name))
             .flatten();
-        let mut farewell: Option<Instant> = None;
+        let mut ends_at: Option<Instant> = None;
         let mut again = None;
         loop {
             let now = Instant::now();
-            let ending = farewell.is_some();
+            let ending = ends_at.is_some();
             again = self.decide(now, ending).or(again.filter(|at| *at > now));
-            let heard = self.desk.snapshot.load().heard.is_some();
-            let away = !heard && now >= patient_until;
+            let heard = self.context.snapshot.load().heard.is_some();
+            let away = !heard && now >= wait_until;
             if self.decided() {
                 left = None;
             } else if let Some(state) = left.as_ref().filter(|_| inherits || away) {
                 self.go_by(state, ending, away);
             }
             self.apply(&mut inherited, ending).await;
-            self.teller
-                .tell(&self.desk.snapshot.load(), &self.assignment);
-            if farewell.is_some_and(|end| now >= end || self.has_ended()) {
+            self.reporter
+                .report_begun(&self.context.snapshot.load(), &self.assignment);
+            if ends_at.is_some_and(|end| now >= end || self.has_ended()) {
                 return None;
             }
-            let times = [again, farewell, Some(patient_until)].into_iter().flatten();
+            let times = [again, ends_at, Some(wait_until)].into_iter().flatten();
             let next = times.filter(|at| *at > now).fold(now + LOOK, Instant::min);
             tokio::select! {
-                () = cancel.cancelled(), if farewell.is_none() => {
-                    let successor = door.successor().await;
+                () = cancel.cancelled(), if ends_at.is_none() => {
+                    let successor = upgrade_socket.successor().await;
                     if successor.is_some() {
                         return successor;
                     }
-                    farewell = Some(Instant::now() + FAREWELL);
+                    ends_at = Some(Instant::now() + SHUTDOWN_GRACE);
                     self.leaving.end();
                 }
                 _ = published.changed() => {}
                 _ = self.links.changed() => {}
                 Some((segment, report)) = reports.recv() => {
-                    self.heed(&segment, report);
+                    self.handle(&segment, report);
                     while let Ok((segment, report)) = reports.try_recv() {
-                        self.heed(&segment, report);
+                        self.handle(&segment, report);
                     }
                 }
                 Some(answered) = self.questions.join_next() => self.pass_on(answered),
@@ -365,50 +373,55 @@ impl<E: EventSink> Work<E> {
 
     /// Whether the snapshot says what there is to announce.
     fn decided(&self) -> bool {
-        self.desk.snapshot.load().decides_speakers()
+        self.context.snapshot.load().decides_speakers()
     }
 
     /// Decides anew, if enough is known. Gives the time at which something else may follow from the
     /// same.
     fn decide(&mut self, now: Instant, ending: bool) -> Option<Instant> {
-        let snapshot = self.desk.snapshot.load_full();
-        self.teller.view_age(&snapshot);
+        let snapshot = self.context.snapshot.load_full();
+        self.reporter.view_age(&snapshot);
         let links = Arc::clone(&self.links.borrow_and_update());
         if !snapshot.decides_speakers() {
             return None;
         }
         self.assign(&snapshot);
-        let (witness_of, again) = self.offers.look(&snapshot, now);
-        self.homes = homes(&snapshot, &self.homes);
-        let footing = self
-            .desk
-            .footing(&snapshot, &links, &witness_of, &self.homes);
-        for (segment, role) in &footing {
+        let (witness_of, again) = self.witness_candidates.look(&snapshot, now);
+        self.last_interfaces = last_interfaces(&snapshot, &self.last_interfaces);
+        let roles = self
+            .context
+            .roles(&snapshot, &links, &witness_of, &self.last_interfaces);
+        for (segment, role) in &roles {
             match role {
-                Role::Hindered(fault) => self.teller.complain(&snapshot, segment, fault),
-                Role::Keyless => self.teller.complain(&snapshot, segment, entries::NO_KEY),
-                // What a station complains about it takes back itself, by going on air.
+                Role::Hindered(fault) => {
+                    self.reporter.report_fault(&snapshot, segment, fault);
+                }
+                Role::Keyless => {
+                    self.reporter
+                        .report_fault(&snapshot, segment, entries::NO_KEY);
+                }
+                // The responder takes back a fault that it has reported, as soon as it responds.
                 Role::Speaker(_) | Role::Witness if self.running.contains_key(segment) => {}
-                Role::Speaker(_) | Role::Witness => self.teller.mended(segment),
+                Role::Speaker(_) | Role::Witness => self.reporter.fault_cleared(segment),
                 Role::Awaiting(_) => {}
             }
         }
         let here = Here {
-            node_name: &self.desk.node_name,
+            node_name: &self.context.node_name,
             links: &links,
-            heartbeat_port: self.desk.heartbeat_port,
+            heartbeat_port: self.context.heartbeat_port,
             service_proxy_works: snapshot.service_proxy.may_work(),
             ending,
         };
-        let orders = orders(&snapshot, &footing, &self.assignment, here);
+        let orders = orders(&snapshot, &roles, &self.assignment, here);
         if self.wanted.as_deref() != Some(&orders) {
             self.wanted = Some(Arc::new(orders));
         }
-        self.interfaces = interfaces(&footing);
+        self.interfaces = interfaces(&roles);
         let chosen = self.interfaces.iter();
         let chosen = chosen.map(|(segment, name)| (segment.clone(), Some(name.clone())));
-        self.homes.extend(chosen);
-        self.names = names(&snapshot, &self.desk.node_name);
+        self.last_interfaces.extend(chosen);
+        self.names = names(&snapshot, &self.context.node_name);
         again
     }
 
@@ -422,7 +435,7 @@ impl<E: EventSink> Work<E> {
         });
         if !same {
             self.assignment = assign(snapshot);
-            self.teller.refused(snapshot, refused(snapshot));
+            self.reporter.refused(snapshot, refused(snapshot));
             self.assigned_from = Some(Arc::clone(snapshot));
         }
     }
@@ -430,12 +443,12 @@ impl<E: EventSink> Work<E> {
     /// Goes by what the process before has left: the API server has not answered yet, or is `away`.
     fn go_by(&mut self, left: &State, ending: bool, away: bool) {
         let links = Arc::clone(&self.links.borrow());
-        if links.is_empty() || !self.desk.may_take_part() {
+        if links.is_empty() || !self.context.may_take_part() {
             // Every node has interfaces; which, the kernel has not said yet. Without them all would
             // seem lost.
             return;
         }
-        let proxy_works = self.desk.snapshot.load().service_proxy.may_work();
+        let proxy_works = self.context.snapshot.load().service_proxy.may_work();
         let orders = left.orders(&links, proxy_works, ending);
         if self.wanted.is_none() {
             let segments: Vec<_> = orders.keys().map(String::as_str).collect();
@@ -454,19 +467,19 @@ impl<E: EventSink> Work<E> {
     }
 
     /// Does what differs from what is wanted, and tells of it.
-    async fn apply(&mut self, inherited: &mut Option<Inheritance>, ending: bool) {
+    async fn apply(&mut self, inherited: &mut Option<UpgradeState>, ending: bool) {
         let Some(wanted) = self.wanted.clone() else {
             return;
         };
-        self.bury_a_dead_station();
+        self.drop_dead_responder();
         let orders = self.leaving.orders(&self.running, &wanted, Instant::now());
         for step in steps(&self.running, &orders).steps() {
             tracing::info!(%step, impact = %step.impact(), "announcing");
         }
         let gone: Vec<String> = closed(&self.running, &orders).cloned().collect();
-        match &self.station {
-            Some(station) if *self.running != orders => {
-                station.order(Arc::new(orders.clone()));
+        match &self.responder {
+            Some(responder) if *self.running != orders => {
+                responder.order(Arc::new(orders.clone()));
                 self.running = Arc::new(orders);
             }
             Some(_) => {}
@@ -475,37 +488,42 @@ impl<E: EventSink> Work<E> {
         }
         self.kernel.set(on_interfaces(&self.running));
         for segment in gone {
-            self.teller.closed(&segment);
+            self.reporter.closed(&segment);
             self.asked_about.remove(&segment);
         }
         if self.decided() {
-            let state = State::of(&self.desk.node_name, &wanted, &self.interfaces, &self.homes);
+            let state = State::of(
+                &self.context.node_name,
+                &wanted,
+                &self.interfaces,
+                &self.last_interfaces,
+            );
             // What is handed over at the end is still what the next process needs to know.
             if !ending {
-                send_if_new(&self.desk.state, Some(Arc::new(state)));
+                send_if_new(&self.context.state, Some(Arc::new(state)));
             }
-            self.tell_the_api_server(ending);
+            self.write_to_api_server(ending);
         }
     }
 
-    fn start(&mut self, orders: AllOrders, inherited: Option<Inheritance>) {
+    fn start(&mut self, orders: AllOrders, inherited: Option<UpgradeState>) {
         let orders = Arc::new(orders);
         let setup = Setup {
-            node: self.desk.node,
+            node: self.context.node,
             orders: Arc::clone(&orders),
-            reports: self.desk.sender.clone(),
-            metrics: self.desk.metrics.clone(),
+            reports: self.context.sender.clone(),
+            metrics: self.context.metrics.clone(),
             seed: RandomState::new().build_hasher().finish(),
-            heartbeat_port: self.desk.heartbeat_port,
-            secrets: Arc::clone(&self.desk.secrets),
+            heartbeat_port: self.context.heartbeat_port,
+            secrets: Arc::clone(&self.context.secrets),
             parameters: Parameters::default(),
             inherited,
             prepared: std::mem::take(&mut self.prepared),
             rights: self.rights.clone(),
         };
-        match Station::start(setup) {
-            Ok(station) => {
-                self.station = Some(station);
+        match Responder::start(setup) {
+            Ok(responder) => {
+                self.responder = Some(responder);
                 self.running = orders;
             }
             Err(error) => tracing::error!(%error, "cannot start a thread"),
@@ -513,49 +531,49 @@ impl<E: EventSink> Work<E> {
     }
 
     /// A thread that ended by itself has panicked. Another one starts as after a crash.
-    fn bury_a_dead_station(&mut self) {
-        if self.station.as_ref().is_some_and(Station::has_died) {
+    fn drop_dead_responder(&mut self) {
+        if self.responder.as_ref().is_some_and(Responder::has_died) {
             tracing::error!("the thread of the segments has died, starting another");
-            self.station = None;
+            self.responder = None;
             for segment in std::mem::take(&mut self.running).keys() {
-                self.teller.closed(segment);
+                self.reporter.closed(segment);
             }
         }
     }
 
     fn has_ended(&self) -> bool {
-        self.station.is_none() || self.leaving.have_ended(&self.running)
+        self.responder.is_none() || self.leaving.have_ended(&self.running)
     }
 
     /// Falls silent, and passes everything on to the successor if there is one: otherwise what could
     /// be handed over has been.
     async fn end(&mut self, successor: Option<Successor>) {
-        let Some(station) = self.station.take() else {
+        let Some(responder) = self.responder.take() else {
             return;
         };
         if successor.is_some() {
             self.kernel.leave();
         }
         // It waits for the thread's last frame, which is a matter of microseconds.
-        let left = tokio::task::spawn_blocking(|| station.export()).await;
+        let left = tokio::task::spawn_blocking(|| responder.export()).await;
         match (left, successor) {
             (Ok(Some(inheritance)), Some(successor)) => successor.inherit(&inheritance).await,
-            (Ok(_), _) => self.say_farewell(),
+            (Ok(_), _) => self.write_stopped(),
             (Err(error), _) => tracing::error!(%error, "cannot end the segments' thread"),
         }
         let segments: Vec<String> = self.running.keys().cloned().collect();
         for segment in segments {
-            self.teller.closed(&segment);
+            self.reporter.closed(&segment);
         }
     }
 }
 
-fn interfaces(footing: &Footing<'_>) -> BTreeMap<String, String> {
+fn interfaces(roles: &Roles<'_>) -> BTreeMap<String, String> {
     let of = |(segment, role): (&String, &Role<'_>)| match role {
         Role::Speaker(link) => Some((segment.clone(), link.name.clone())),
         Role::Hindered(_) | Role::Awaiting(_) | Role::Witness | Role::Keyless => None,
     };
-    footing.iter().filter_map(of).collect()
+    roles.iter().filter_map(of).collect()
 }
 
 /// All Nodes that some L2Network speaks of.

@@ -18,18 +18,18 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::responder::handover_state::Inheritance;
+use crate::responder::upgrade_state::UpgradeState;
 
 /// How the socket's name begins; the Node's name follows.
 const NAME: &str = "mooring-node/";
 /// How long it may take to pass on what is known.
 const LIMIT: Duration = Duration::from_secs(1);
 /// How long a daemon that was told to end may keep the socket.
-const PARTING: Duration = Duration::from_secs(60);
+const SOCKET_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often to try for it until then.
 const AGAIN: Duration = Duration::from_millis(50);
 /// How long to look whether a successor is still there.
-const GLANCE: Duration = Duration::from_millis(10);
+const PROBE_TIMEOUT: Duration = Duration::from_millis(10);
 /// What is longer than this is no inheritance, in bytes.
 const LARGEST: u64 = 64 * 1024 * 1024;
 
@@ -46,7 +46,7 @@ impl Predecessor {
     }
 
     /// Waits for its end, and takes what it leaves; `None` if it died without a word.
-    pub async fn ended(self) -> Option<Inheritance> {
+    pub async fn ended(self) -> Option<UpgradeState> {
         let mut text = Vec::new();
         if let Err(error) = self.0.take(LARGEST).read_to_end(&mut text).await {
             tracing::warn!(%error, "the daemon before this one broke off");
@@ -76,15 +76,15 @@ impl Predecessor {
 ///
 /// # Errors
 /// If something of it has no JSON.
-pub fn write(inheritance: &Inheritance) -> serde_json::Result<Vec<u8>> {
+pub fn write(inheritance: &UpgradeState) -> serde_json::Result<Vec<u8>> {
     serde_json::to_vec(inheritance)
 }
 
 /// What was passed on.
 ///
 /// # Errors
-/// If the bytes are of no [`Inheritance`].
-pub fn read(bytes: &[u8]) -> serde_json::Result<Inheritance> {
+/// If the bytes are of no [`UpgradeState`].
+pub fn read(bytes: &[u8]) -> serde_json::Result<UpgradeState> {
     serde_json::from_slice(bytes)
 }
 
@@ -111,9 +111,9 @@ fn of_same_user(stream: UnixStream) -> io::Result<UnixStream> {
 
 /// Where a successor waits.
 #[derive(Clone, Debug, Default)]
-pub struct Door(Arc<Mutex<Option<UnixStream>>>);
+pub struct UpgradeSocket(Arc<Mutex<Option<UnixStream>>>);
 
-impl Door {
+impl UpgradeSocket {
     /// Lets a successor of this Node's daemon wait, for as long as the future is polled. Of several
     /// the last counts.
     pub async fn keep(self, node: &str) {
@@ -157,7 +157,7 @@ impl Door {
                 }
             }
         };
-        let waits = timeout(GLANCE, end).await.is_err();
+        let waits = timeout(PROBE_TIMEOUT, end).await.is_err();
         waits.then_some(Successor(stream))
     }
 }
@@ -167,7 +167,9 @@ async fn listen_soon(node: &str) -> io::Result<UnixListener> {
     let start = Instant::now();
     loop {
         match listen(node) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && start.elapsed() < PARTING => {
+            Err(error)
+                if error.kind() == io::ErrorKind::AddrInUse && start.elapsed() < SOCKET_TIMEOUT =>
+            {
                 sleep(AGAIN).await;
             }
             listening => return listening,
@@ -187,7 +189,7 @@ pub struct Successor(UnixStream);
 
 impl Successor {
     /// Passes on what is known.
-    pub async fn inherit(mut self, inheritance: &Inheritance) {
+    pub async fn inherit(mut self, inheritance: &UpgradeState) {
         let text = match write(inheritance) {
             Ok(text) => text,
             Err(error) => {
@@ -212,8 +214,8 @@ mod tests {
     use super::*;
     use crate::protocol::NodeId;
 
-    fn inheritance() -> Inheritance {
-        Inheritance {
+    fn inheritance() -> UpgradeState {
+        UpgradeState {
             node: NodeId::of("n1"),
             segments: Default::default(),
         }
@@ -224,11 +226,11 @@ mod tests {
         format!("{test}-{}", std::process::id())
     }
 
-    async fn opened(node: &str) -> Door {
-        let door = Door::default();
-        let (keeping, name) = (door.clone(), node.to_owned());
+    async fn opened(node: &str) -> UpgradeSocket {
+        let upgrade_socket = UpgradeSocket::default();
+        let (keeping, name) = (upgrade_socket.clone(), node.to_owned());
         tokio::spawn(async move { keeping.keep(&name).await });
-        door
+        upgrade_socket
     }
 
     async fn waiting(node: &str) -> Predecessor {
@@ -241,35 +243,38 @@ mod tests {
     }
 
     /// Waits until somebody has come in.
-    async fn successor(door: &Door) -> Option<Successor> {
-        while door.0.lock().unwrap().is_none() {
+    async fn successor(upgrade_socket: &UpgradeSocket) -> Option<Successor> {
+        while upgrade_socket.0.lock().unwrap().is_none() {
             tokio::task::yield_now().await;
         }
-        door.successor().await
+        upgrade_socket.successor().await
     }
 
     #[tokio::test]
     async fn a_successor_waits_and_gets_everything() {
         let node = a_node("gets-everything");
         assert!(Predecessor::find(&node).is_none());
-        let door = opened(&node).await;
+        let upgrade_socket = opened(&node).await;
         let waiting = waiting(&node).await;
-        successor(&door)
+        successor(&upgrade_socket)
             .await
             .unwrap()
             .inherit(&inheritance())
             .await;
         let inherited = waiting.ended().await.unwrap();
         assert_eq!(inherited.node, inheritance().node);
-        assert!(door.successor().await.is_none(), "it was the only one");
+        assert!(
+            upgrade_socket.successor().await.is_none(),
+            "it was the only one"
+        );
     }
 
     #[tokio::test]
     async fn a_predecessor_that_dies_leaves_nothing() {
         let node = a_node("leaves-nothing");
-        let door = opened(&node).await;
+        let upgrade_socket = opened(&node).await;
         let waiting = waiting(&node).await;
-        drop(successor(&door).await);
+        drop(successor(&upgrade_socket).await);
         assert!(waiting.ended().await.is_none());
     }
 
@@ -277,20 +282,20 @@ mod tests {
     async fn a_predecessor_that_takes_its_time_to_end_keeps_no_successor_out() {
         let node = a_node("takes-its-time");
         let last = listen(&node).unwrap();
-        let door = opened(&node).await;
+        let upgrade_socket = opened(&node).await;
         // Tasks take turns on the one thread of this test: it tries in vain now.
         tokio::task::yield_now().await;
         drop(last);
         let waiting = waiting(&node).await;
-        assert!(successor(&door).await.is_some());
+        assert!(successor(&upgrade_socket).await.is_some());
         drop(waiting);
     }
 
     #[tokio::test]
     async fn a_successor_that_has_gone_is_none() {
         let node = a_node("has-gone");
-        let door = opened(&node).await;
+        let upgrade_socket = opened(&node).await;
         drop(waiting(&node).await);
-        assert!(successor(&door).await.is_none());
+        assert!(successor(&upgrade_socket).await.is_none());
     }
 }

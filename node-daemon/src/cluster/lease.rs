@@ -36,7 +36,7 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// What is to become of the Lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Wish {
+pub enum DesiredLease {
     /// Nothing: it is nobody's, or not there. If this run holds it all the same, it lets it go.
     #[default]
     None,
@@ -67,7 +67,7 @@ pub enum LeaseError {
 }
 
 /// Keeps the Lease of this daemon.
-pub struct Keeper {
+pub struct LeaseKeeper {
     /// The daemons' Leases.
     api: Api<Lease>,
     node_name: String,
@@ -85,7 +85,7 @@ pub fn new_holder(node_name: &str) -> String {
     format!("{node_name}_{run:016x}")
 }
 
-impl Keeper {
+impl LeaseKeeper {
     /// Nothing is written yet. `duration` is how long the Lease holds without renewal.
     #[must_use]
     pub fn new(
@@ -109,29 +109,33 @@ impl Keeper {
 
     /// Keeps the Lease as wished, renewing it three times per duration. Returns after the release
     /// when `cancel` is cancelled.
-    pub async fn keep(mut self, mut wish: watch::Receiver<Wish>, cancel: CancellationToken) {
+    pub async fn keep(
+        mut self,
+        mut desired: watch::Receiver<DesiredLease>,
+        cancel: CancellationToken,
+    ) {
         let mut next = Instant::now();
         let mut last_write = None;
         loop {
             tokio::select! {
                 () = cancel.cancelled() => break,
-                changed = wish.changed() => if changed.is_err() { break },
+                changed = desired.changed() => if changed.is_err() { break },
                 () = sleep_until(next) => {}
             }
             if let Some(last) = last_write {
                 sleep_until(last + SHORTEST_GAP).await;
             }
-            let wished = wish.borrow_and_update().clone();
+            let wished = desired.borrow_and_update().clone();
             let result = match &wished {
-                Wish::Hold(content) => self.renew(content).await,
-                Wish::LetGo => self.let_go().await,
-                Wish::None if self.epoch.is_some() => self.let_go().await,
-                Wish::None => Ok(()),
+                DesiredLease::Hold(content) => self.renew(content).await,
+                DesiredLease::LetGo => self.let_go().await,
+                DesiredLease::None if self.epoch.is_some() => self.let_go().await,
+                DesiredLease::None => Ok(()),
             };
             last_write = Some(Instant::now());
             let wait = match result {
                 // Once is enough.
-                Ok(()) if wished == Wish::LetGo => A_LONG_TIME,
+                Ok(()) if wished == DesiredLease::LetGo => A_LONG_TIME,
                 Ok(()) => self.duration / 3,
                 Err(error) => {
                     self.failures.inc();
@@ -148,28 +152,28 @@ impl Keeper {
         }
     }
 
-    async fn renew(&mut self, wish: &Content) -> Result<(), LeaseError> {
-        let result = self.try_renew(wish).await;
+    async fn renew(&mut self, desired: &Content) -> Result<(), LeaseError> {
+        let result = self.try_renew(desired).await;
         match &result {
             // Somebody changed, deleted or created it meanwhile: once more from what is there.
             Err(LeaseError::Api(error))
                 if matches!(classify(error), ApiFailure::Conflict | ApiFailure::NotFound) =>
             {
                 self.last = None;
-                self.try_renew(wish).await
+                self.try_renew(desired).await
             }
             _ => result,
         }
     }
 
-    async fn try_renew(&mut self, wish: &Content) -> Result<(), LeaseError> {
+    async fn try_renew(&mut self, desired: &Content) -> Result<(), LeaseError> {
         let name = node_lease(&self.node_name);
         let found = match self.last.take() {
             Some(last) => Some(last),
             None => self.within(self.api.get_opt(&name)).await?,
         };
         let epoch = self.epoch_after(found.as_ref());
-        let lease = self.filled_in(found.clone().unwrap_or_default(), wish, epoch);
+        let lease = self.filled_in(found.clone().unwrap_or_default(), desired, epoch);
         let written = if found.is_some() {
             self.within(self.api.replace(&name, &PostParams::default(), &lease))
                 .await?
@@ -178,7 +182,7 @@ impl Keeper {
                 .await?
         };
         if self.epoch != Some(epoch) {
-            let segments: Vec<_> = wish.segments.keys().map(String::as_str).collect();
+            let segments: Vec<_> = desired.segments.keys().map(String::as_str).collect();
             tracing::info!(lease = %name, epoch, segments = segments.join(" "), "lease taken");
             self.epoch = Some(epoch);
         }
@@ -197,7 +201,7 @@ impl Keeper {
         }
     }
 
-    fn filled_in(&self, mut lease: Lease, wish: &Content, epoch: i32) -> Lease {
+    fn filled_in(&self, mut lease: Lease, desired: &Content, epoch: i32) -> Lease {
         let now = MicroTime(Timestamp::now());
         let spec = lease.spec.take().unwrap_or_default();
         let acquired = if self.epoch == Some(epoch) {
@@ -207,7 +211,7 @@ impl Keeper {
         };
         let mut annotations = lease.metadata.annotations.take().unwrap_or_default();
         // Strings to strings: there is nothing that could fail.
-        let segments = serde_json::to_string(&wish.segments).unwrap_or_default();
+        let segments = serde_json::to_string(&desired.segments).unwrap_or_default();
         annotations.insert(annotations::LEASE_SEGMENTS.to_owned(), segments);
         Lease {
             metadata: ObjectMeta {
@@ -221,7 +225,7 @@ impl Keeper {
                     api_version: "v1".to_owned(),
                     kind: "Node".to_owned(),
                     name: self.node_name.clone(),
-                    uid: wish.node_uid.clone(),
+                    uid: desired.node_uid.clone(),
                     ..OwnerReference::default()
                 }]),
                 ..ObjectMeta::default()

@@ -101,7 +101,7 @@ pub async fn follow(proxy: SocketAddr, has_its_ports: bool, known: watch::Sender
 
 /// The Services of which the service proxy does not say that they have an endpoint on this Node.
 /// `None` as long as it was not asked.
-pub type Refused = Option<Arc<BTreeSet<ObjectKey>>>;
+pub type UnservedServices = Option<Arc<BTreeSet<ObjectKey>>>;
 
 /// The Services of which the service proxy has said that they have an endpoint on this Node, or was
 /// waited for long enough.

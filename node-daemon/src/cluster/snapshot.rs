@@ -16,8 +16,8 @@ use mooring_common::names::{annotations as keys, labels, taints as taint_keys};
 use mooring_common::node_view::{NodeView, Readiness};
 use mooring_common::taints;
 
-use super::recalled::Recalled;
-use super::service_proxy::{Confirmed, Refused, ServiceProxy};
+use super::saved_health::SavedHealth;
+use super::service_proxy::{Confirmed, ServiceProxy, UnservedServices};
 use crate::protocol::mac::Mac;
 use crate::vlan;
 
@@ -34,7 +34,7 @@ pub struct Snapshot {
     /// The EndpointSlices of each Service, of whatever type.
     pub slices: Arc<BTreeMap<ObjectKey, Vec<Arc<SliceView>>>>,
     /// All L2Networks, by name.
-    pub networks: Arc<BTreeMap<ObjectKey, Arc<NetworkView>>>,
+    pub networks: Arc<BTreeMap<ObjectKey, Arc<L2NetworkView>>>,
     /// The Node that this daemon runs on; `None` if there is none.
     pub node: Option<Arc<NodeView>>,
     /// Which of these have been listed whole.
@@ -48,12 +48,12 @@ pub struct Snapshot {
     /// What this node's service proxy says of itself.
     pub service_proxy: ServiceProxy,
     /// What it says of single Services, where it is asked.
-    pub refused: Refused,
+    pub refused: UnservedServices,
     /// The Services of which it has confirmed that they have an endpoint here.
     pub confirmed: Confirmed,
     /// What the process before this one has answered health checks from, where it counts until all is
     /// known anew.
-    pub recalled: Option<Arc<Recalled>>,
+    pub saved_health: Option<Arc<SavedHealth>>,
 }
 
 /// Which kinds have been listed whole. Before that, an absence means nothing.
@@ -276,7 +276,7 @@ impl SliceView {
 
 /// An L2Network: read whole, or what is wrong with it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct NetworkView {
+pub struct L2NetworkView {
     /// `metadata.uid`.
     pub uid: String,
     /// The segment, if it could be read.
@@ -285,7 +285,7 @@ pub struct NetworkView {
     pub entry: Option<SegmentNode>,
     /// The other Nodes that its status speaks of, by name. Of them only that is kept which seldom
     /// changes: what they write of their addresses must not look like a change here.
-    pub others: BTreeMap<String, Other>,
+    pub others: BTreeMap<String, PeerNode>,
     /// Who votes.
     pub voters: Option<Voters>,
     /// The next voters that each Node's daemon approves, by its name.
@@ -294,7 +294,7 @@ pub struct NetworkView {
 
 /// Another Node on a segment, or a witness of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Other {
+pub struct PeerNode {
     /// Where it hears heartbeats over the node network.
     pub address: Option<IpAddr>,
     /// The MAC address that it speaks from.
@@ -303,7 +303,7 @@ pub struct Other {
     pub witness: bool,
 }
 
-impl NetworkView {
+impl L2NetworkView {
     /// How Events refer to it.
     #[must_use]
     pub fn reference(&self, name: &str) -> ObjectReference {
@@ -311,7 +311,7 @@ impl NetworkView {
     }
 }
 
-impl NetworkView {
+impl L2NetworkView {
     /// Takes what is needed.
     #[must_use]
     pub fn read(network: L2Network, own_node: &str) -> Self {
@@ -323,7 +323,7 @@ impl NetworkView {
             if node.name == own_node {
                 entry = Some(node);
             } else {
-                let other = Other {
+                let other = PeerNode {
                     address: node
                         .address
                         .and_then(|text| text.parse().ok())

@@ -64,7 +64,7 @@ impl fmt::Display for Change {
 }
 
 /// Writes the entries of one Node.
-pub struct Herald {
+pub struct StatusWriter {
     networks: Api<L2Network>,
     manager: String,
 }
@@ -76,7 +76,7 @@ enum Written {
     Failed(String),
 }
 
-impl Herald {
+impl StatusWriter {
     /// Writes for this Node.
     #[must_use]
     pub fn new(client: Client, node_name: &str) -> Self {
@@ -87,7 +87,7 @@ impl Herald {
     }
 
     /// Writes what is wanted until nobody wants anything any more.
-    pub async fn tell(self, mut wanted: watch::Receiver<Entries>) {
+    pub async fn run(self, mut wanted: watch::Receiver<Entries>) {
         let mut done = Entries::new();
         let mut faults: BTreeMap<String, String> = BTreeMap::new();
         let mut random = SplitMix::new(RandomState::new().build_hasher().finish());

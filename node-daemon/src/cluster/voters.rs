@@ -36,7 +36,7 @@ const STILL: Duration = Duration::from_secs(30);
 
 /// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
-pub enum RegistryError {
+pub enum VoterStoreError {
     /// The API server refused, or could not be reached.
     #[error("the API server did not take it")]
     Api(#[from] kube::Error),
@@ -59,7 +59,7 @@ pub enum RegistryError {
 
 /// Asks the API server. Clones remember together.
 #[derive(Clone)]
-pub struct Registry {
+pub struct VoterStore {
     networks: Api<L2Network>,
     leases: Api<Lease>,
     node_name: String,
@@ -88,7 +88,7 @@ struct Seen {
     since: Instant,
 }
 
-impl Registry {
+impl VoterStore {
     /// Asks as whoever `client` is. `namespace` is that of the daemons' Leases.
     #[must_use]
     pub fn new(client: Client, namespace: &str, node_name: &str) -> Self {
@@ -127,12 +127,12 @@ impl Registry {
         })
     }
 
-    async fn read(&self, about: About<'_>) -> Result<L2Network, RegistryError> {
+    async fn read(&self, about: About<'_>) -> Result<L2Network, VoterStoreError> {
         // Without a resourceVersion the API server answers as a majority of etcd's members have it.
         let network = within(self.networks.get(about.name)).await?;
         let uid = network.metadata.uid.as_deref().unwrap_or_default();
         if !about.uid.is_empty() && uid != about.uid {
-            return Err(RegistryError::Another(uid.to_owned()));
+            return Err(VoterStoreError::Another(uid.to_owned()));
         }
         self.learn(names_in(&network, &self.node_name));
         Ok(network)
@@ -143,7 +143,7 @@ impl Registry {
         known.extend(names);
     }
 
-    async fn read_voters(&self, about: About<'_>) -> Result<ApiAnswer, RegistryError> {
+    async fn read_voters(&self, about: About<'_>) -> Result<ApiAnswer, VoterStoreError> {
         let network = self.read(about).await?;
         Ok(ApiAnswer::Voters(voters_of(&network)))
     }
@@ -154,7 +154,7 @@ impl Registry {
         replacing: u64,
         wanted: &VoterSet,
         consent: &Consent,
-    ) -> Result<ApiAnswer, RegistryError> {
+    ) -> Result<ApiAnswer, VoterStoreError> {
         let segment = about.name;
         for _ in 0..TRIES {
             let network = self.read(about).await?;
@@ -181,9 +181,9 @@ impl Registry {
                     tracing::info!(segment, voters, "the segment has other voters");
                     return Ok(ApiAnswer::Written(wanted.clone()));
                 }
-                Err(RegistryError::Api(error)) if classify(&error) == ApiFailure::Conflict => {}
+                Err(VoterStoreError::Api(error)) if classify(&error) == ApiFailure::Conflict => {}
                 Err(error) => {
-                    if let RegistryError::Api(refusal) = &error
+                    if let VoterStoreError::Api(refusal) = &error
                         && classify(refusal) == ApiFailure::Refused
                     {
                         tracing::warn!(
@@ -196,20 +196,24 @@ impl Registry {
                 }
             }
         }
-        Err(RegistryError::Busy)
+        Err(VoterStoreError::Busy)
     }
 
     async fn approve(
         &self,
         about: About<'_>,
         wanted: &VoterSet,
-    ) -> Result<ApiAnswer, RegistryError> {
+    ) -> Result<ApiAnswer, VoterStoreError> {
         self.write_approval(about, &self.named(wanted)?).await?;
         Ok(ApiAnswer::Approved)
     }
 
     /// Says that this node approves these. Nobody else writes that, so that nothing is compared.
-    async fn write_approval(&self, about: About<'_>, voters: &Voters) -> Result<(), RegistryError> {
+    async fn write_approval(
+        &self,
+        about: About<'_>,
+        voters: &Voters,
+    ) -> Result<(), VoterStoreError> {
         let mut patch = json!({
             "status": { "approvals": { self.node_name.as_str(): as_patch(voters) } },
         });
@@ -225,7 +229,7 @@ impl Registry {
         Ok(())
     }
 
-    async fn write(&self, segment: &str, patch: serde_json::Value) -> Result<(), RegistryError> {
+    async fn write(&self, segment: &str, patch: serde_json::Value) -> Result<(), VoterStoreError> {
         let params = PatchParams {
             field_manager: Some(self.manager.clone()),
             ..PatchParams::default()
@@ -248,11 +252,11 @@ impl Registry {
     }
 
     /// The names of these voters, as far as they are known.
-    fn named(&self, wanted: &VoterSet) -> Result<Voters, RegistryError> {
+    fn named(&self, wanted: &VoterSet) -> Result<Voters, VoterStoreError> {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let name = |node: &NodeId| {
             let name = names.get(node).cloned();
-            name.ok_or(RegistryError::Nameless(node.0))
+            name.ok_or(VoterStoreError::Nameless(node.0))
         };
         Ok(Voters {
             generation: i64::try_from(wanted.generation).unwrap_or(i64::MAX),
@@ -281,13 +285,13 @@ impl Registry {
         &self,
         nodes: &[NodeId],
         names: &BTreeMap<NodeId, String>,
-    ) -> Result<ApiAnswer, RegistryError> {
+    ) -> Result<ApiAnswer, VoterStoreError> {
         let named = nodes
             .iter()
             .filter_map(|node| Some((*node, names.get(node)?)));
         let read = named.map(async |(node, name)| {
             let lease = within(self.leases.get_opt(&node_lease(name))).await?;
-            Ok::<_, RegistryError>((node, name, lease.and_then(|l| l.metadata.resource_version)))
+            Ok::<_, VoterStoreError>((node, name, lease.and_then(|l| l.metadata.resource_version)))
         });
         let now = Instant::now();
         let mut unchanged = BTreeSet::new();
@@ -321,10 +325,10 @@ impl Registry {
 
 async fn within<T>(
     request: impl Future<Output = Result<T, kube::Error>>,
-) -> Result<T, RegistryError> {
+) -> Result<T, VoterStoreError> {
     match timeout(LIMIT, request).await {
         Ok(result) => Ok(result?),
-        Err(_) => Err(RegistryError::Silent),
+        Err(_) => Err(VoterStoreError::Silent),
     }
 }
 

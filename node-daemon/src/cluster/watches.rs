@@ -21,9 +21,9 @@ use mooring_common::node_view::NodeView;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, watch};
 
-use super::recalled::Recalled;
-use super::service_proxy::{Confirmed, Refused, ServiceProxy};
-use super::snapshot::{NetworkView, ServiceView, SliceView, Snapshot, by_service};
+use super::saved_health::SavedHealth;
+use super::service_proxy::{Confirmed, ServiceProxy, UnservedServices};
+use super::snapshot::{L2NetworkView, ServiceView, SliceView, Snapshot, by_service};
 use crate::fence::Gate;
 use crate::vlan::Faults;
 
@@ -32,7 +32,7 @@ use crate::vlan::Faults;
 const GATHER: Duration = Duration::from_millis(5);
 /// How long to wait for the API server after the start, until health checks are answered from what the
 /// process before has left.
-const PATIENCE: Duration = Duration::from_secs(1);
+const API_SERVER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What to watch, and where the result goes.
 #[derive(Clone)]
@@ -52,11 +52,11 @@ pub struct Watches {
     /// What is known of the service proxy.
     pub service_proxy: watch::Receiver<ServiceProxy>,
     /// What it says of single Services.
-    pub refused: watch::Receiver<Refused>,
+    pub refused: watch::Receiver<UnservedServices>,
     /// Of which it has confirmed that they have an endpoint here.
     pub confirmed: watch::Receiver<Confirmed>,
     /// What the process before this one has left for health checks.
-    pub recalled: Option<Arc<Recalled>>,
+    pub saved_health: Option<Arc<SavedHealth>>,
 }
 
 /// What is gathered, and whether EndpointSlices are to be sorted anew.
@@ -69,12 +69,12 @@ struct Draft {
 
 /// The mutex is held only for moments, and never while waiting.
 #[derive(Default)]
-struct Desk {
+struct Shared {
     draft: Mutex<Draft>,
     changed: Notify,
 }
 
-impl Desk {
+impl Shared {
     /// The API server has told of something.
     fn change(&self, change: impl FnOnce(&mut Draft)) {
         self.edit(|draft| {
@@ -133,26 +133,26 @@ impl<V: PartialEq> News<V> {
 impl Watches {
     /// Watches for as long as the future is polled.
     pub async fn follow(self) {
-        let desk = Desk::default();
-        desk.edit(|draft| draft.snapshot.vlan_faults = self.vlan_faults.clone());
+        let shared = Shared::default();
+        shared.edit(|draft| draft.snapshot.vlan_faults = self.vlan_faults.clone());
         tokio::join!(
-            self.services(&desk),
-            self.slices(&desk),
-            self.networks(&desk),
-            self.node(&desk),
-            self.permission(&desk),
-            self.service_proxy(&desk),
-            self.refused(&desk),
-            self.confirmed(&desk),
-            self.recollect(&desk),
-            self.publish(&desk)
+            self.services(&shared),
+            self.slices(&shared),
+            self.networks(&shared),
+            self.node(&shared),
+            self.permission(&shared),
+            self.service_proxy(&shared),
+            self.refused(&shared),
+            self.confirmed(&shared),
+            self.recollect(&shared),
+            self.publish(&shared)
         );
     }
 
-    async fn services(&self, desk: &Desk) {
+    async fn services(&self, shared: &Shared) {
         let api = Api::<Service>::all(self.client.clone());
         follow(api, watcher::Config::default(), ServiceView::read, |news| {
-            desk.change(|draft| {
+            shared.change(|draft| {
                 draft.snapshot.synced.services = true;
                 news.enter(Arc::make_mut(&mut draft.snapshot.services));
             });
@@ -160,11 +160,11 @@ impl Watches {
         .await;
     }
 
-    async fn slices(&self, desk: &Desk) {
+    async fn slices(&self, shared: &Shared) {
         let api = Api::<EndpointSlice>::all(self.client.clone());
         let read = |slice| SliceView::read(slice, &self.node_name);
         follow(api, watcher::Config::default(), read, |news| {
-            desk.change(|draft| {
+            shared.change(|draft| {
                 draft.snapshot.synced.slices = true;
                 draft.slices_changed = true;
                 news.enter(&mut draft.slices);
@@ -173,11 +173,11 @@ impl Watches {
         .await;
     }
 
-    async fn networks(&self, desk: &Desk) {
+    async fn networks(&self, shared: &Shared) {
         let api = Api::<L2Network>::all(self.client.clone());
-        let read = |network| Some(NetworkView::read(network, &self.node_name));
+        let read = |network| Some(L2NetworkView::read(network, &self.node_name));
         follow(api, watcher::Config::default(), read, |news| {
-            desk.change(|draft| {
+            shared.change(|draft| {
                 draft.snapshot.synced.networks = true;
                 // What a daemon writes into a status is an event for all of them.
                 if news.differs_from(&draft.snapshot.networks) {
@@ -188,13 +188,13 @@ impl Watches {
         .await;
     }
 
-    async fn node(&self, desk: &Desk) {
+    async fn node(&self, shared: &Shared) {
         let api = Api::<Node>::all(self.client.clone());
         let config =
             watcher::Config::default().fields(&format!("metadata.name={}", self.node_name));
         let read = |node| Some(NodeView::slim(node));
         follow(api, config, read, |news| {
-            desk.change(|draft| {
+            shared.change(|draft| {
                 draft.snapshot.synced.node = true;
                 let node = draft.snapshot.node.take();
                 let key = ObjectKey::cluster_wide(self.node_name.as_str());
@@ -206,55 +206,55 @@ impl Watches {
         .await;
     }
 
-    async fn permission(&self, desk: &Desk) {
+    async fn permission(&self, shared: &Shared) {
         self.gate.clone().opened().await;
-        desk.edit(|draft| draft.snapshot.may_write = true);
+        shared.edit(|draft| draft.snapshot.may_write = true);
     }
 
-    async fn service_proxy(&self, desk: &Desk) {
+    async fn service_proxy(&self, shared: &Shared) {
         let mut states = self.service_proxy.clone();
         while states.changed().await.is_ok() {
             let now = *states.borrow_and_update();
-            desk.edit(|draft| draft.snapshot.service_proxy = now);
+            shared.edit(|draft| draft.snapshot.service_proxy = now);
         }
     }
 
-    async fn refused(&self, desk: &Desk) {
+    async fn refused(&self, shared: &Shared) {
         let mut states = self.refused.clone();
         while states.changed().await.is_ok() {
             let now = states.borrow_and_update().clone();
-            desk.edit(|draft| draft.snapshot.refused = now);
+            shared.edit(|draft| draft.snapshot.refused = now);
         }
     }
 
-    async fn confirmed(&self, desk: &Desk) {
+    async fn confirmed(&self, shared: &Shared) {
         let mut states = self.confirmed.clone();
         while states.changed().await.is_ok() {
             let now = states.borrow_and_update().clone();
-            desk.edit(|draft| draft.snapshot.confirmed = now);
+            shared.edit(|draft| draft.snapshot.confirmed = now);
         }
     }
 
-    async fn recollect(&self, desk: &Desk) {
-        if let Some(recalled) = &self.recalled {
-            tokio::time::sleep(PATIENCE).await;
-            desk.edit(|draft| {
+    async fn recollect(&self, shared: &Shared) {
+        if let Some(saved_health) = &self.saved_health {
+            tokio::time::sleep(API_SERVER_TIMEOUT).await;
+            shared.edit(|draft| {
                 if !draft.snapshot.answers_health() {
                     tracing::info!(
                         "health checks are answered as the daemon before this one did, until all is \
                          known anew"
                     );
-                    draft.snapshot.recalled = Some(Arc::clone(recalled));
+                    draft.snapshot.saved_health = Some(Arc::clone(saved_health));
                 }
             });
         }
     }
 
-    async fn publish(&self, desk: &Desk) {
+    async fn publish(&self, shared: &Shared) {
         loop {
-            desk.changed.notified().await;
+            shared.changed.notified().await;
             tokio::time::sleep(GATHER).await;
-            self.snapshot.store(Arc::new(desk.snapshot()));
+            self.snapshot.store(Arc::new(shared.snapshot()));
             self.published.send_modify(|count| *count += 1);
         }
     }

@@ -57,9 +57,9 @@ fn ports(snapshot: &Snapshot) -> Ports {
             .filter_map(|(key, service)| Some((service.health_check_node_port?, key.clone())))
             .collect()
     } else {
-        let recalled = snapshot.recalled.iter();
-        recalled
-            .flat_map(|recalled| recalled.services())
+        let saved_health = snapshot.saved_health.iter();
+        saved_health
+            .flat_map(|saved_health| saved_health.services())
             .filter_map(|(key, service)| Some((service.health_check_node_port?, key)))
             .collect()
     }
@@ -187,8 +187,8 @@ impl Keeper {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::livez::health_file::worth_keeping;
     use crate::livez::plan::tests::snapshot;
-    use crate::livez::recall::worth_keeping;
 
     #[test]
     fn ports_are_taken_after_a_minute_of_silence_only() {
@@ -213,9 +213,9 @@ mod tests {
         let wanted: Ports = [(31000, web.clone())].into();
         assert_eq!(ports(&known), wanted);
         assert_eq!(ports(&Snapshot::default()), Ports::new());
-        let recalled = worth_keeping("n1", &known).map(Arc::new);
+        let saved_health = worth_keeping("n1", &known).map(Arc::new);
         let left = Snapshot {
-            recalled,
+            saved_health,
             ..Snapshot::default()
         };
         assert_eq!(ports(&left), wanted);

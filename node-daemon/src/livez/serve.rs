@@ -16,11 +16,11 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::connection::{Respond, converse};
-use super::memo::Memo;
 use super::metrics::Metrics;
 use super::plan::{Now, answer, answer_service, is_about_service};
 use super::request::{Fault, Method, Request};
 use super::response::Response;
+use super::response_cache::ResponseCache;
 use crate::cluster::snapshot::Snapshot;
 
 /// How many connections there may be at one listener.
@@ -28,7 +28,7 @@ pub(super) const CONNECTIONS: usize = 256;
 /// How long to wait when no connection can be accepted, for want of descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// How long clients are given, at the end, to come back by another connection.
-const PARTING: Duration = Duration::from_secs(2);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 /// Networks whose clients are told all about a Service. Others get the status alone.
 #[derive(Clone, Debug, Default)]
@@ -80,48 +80,48 @@ pub(super) enum Site {
     Service(ObjectKey),
 }
 
-struct Responder {
+struct ListenerHandler {
     site: Site,
     shared: Arc<Shared>,
-    memo: Memo,
+    cache: ResponseCache,
     /// For those who are told the status alone.
-    bare: Memo,
+    bare: ResponseCache,
 }
 
-impl Responder {
+impl ListenerHandler {
     fn new(site: Site, shared: Arc<Shared>) -> Self {
         Self {
             site,
             shared,
-            memo: Memo::default(),
-            bare: Memo::default(),
+            cache: ResponseCache::default(),
+            bare: ResponseCache::default(),
         }
     }
 }
 
 /// Answers one client.
-struct ToClient<'a> {
-    responder: &'a Responder,
+struct ClientHandler<'a> {
+    handler: &'a ListenerHandler,
     is_told_all: bool,
 }
 
-impl Responder {
-    fn to(&self, client: IpAddr) -> ToClient<'_> {
-        ToClient {
-            responder: self,
+impl ListenerHandler {
+    fn to(&self, client: IpAddr) -> ClientHandler<'_> {
+        ClientHandler {
+            handler: self,
             is_told_all: self.shared.detail.contains(client),
         }
     }
 }
 
-impl Respond for ToClient<'_> {
+impl Respond for ClientHandler<'_> {
     fn respond(&self, request: &Request<'_>, now: tokio::time::Instant) -> Arc<Response> {
-        let Responder {
+        let ListenerHandler {
             site,
             shared,
-            memo,
+            cache,
             bare,
-        } = self.responder;
+        } = self.handler;
         let snapshot = shared.snapshot.load();
         let now = now.into_std();
         let clocks = || Now {
@@ -130,7 +130,7 @@ impl Respond for ToClient<'_> {
         };
         let response = match site {
             // As kube-proxy answers there, to everybody.
-            Site::Service(key) => memo.get("", &snapshot, now, || {
+            Site::Service(key) => cache.get("", &snapshot, now, || {
                 answer_service(key, &snapshot, clocks()).into()
             }),
             Site::Node if request.method == Method::Other => {
@@ -141,7 +141,7 @@ impl Respond for ToClient<'_> {
                     Response::bare(answer(request.path, &snapshot, clocks()).status)
                 })
             }
-            Site::Node => memo.get(request.path, &snapshot, now, || {
+            Site::Node => cache.get(request.path, &snapshot, now, || {
                 answer(request.path, &snapshot, clocks()).into()
             }),
         };
@@ -151,12 +151,12 @@ impl Respond for ToClient<'_> {
 
     fn refuse(&self, fault: Fault) -> Response {
         let response = Response::from(fault);
-        self.responder.shared.metrics.count(response.status);
+        self.handler.shared.metrics.count(response.status);
         response
     }
 
     fn closes(&self) -> bool {
-        self.responder.shared.closing.load(Ordering::Relaxed)
+        self.handler.shared.closing.load(Ordering::Relaxed)
     }
 }
 
@@ -168,12 +168,12 @@ pub(super) async fn serve(
     close: CancellationToken,
 ) {
     let (slots, mut connections) = (ConnectionSlots::new(CONNECTIONS), JoinSet::new());
-    let responder = Arc::new(Responder::new(site, shared));
+    let handler = Arc::new(ListenerHandler::new(site, shared));
     let admit = |connections: &mut JoinSet<()>, stream: TcpStream, client: IpAddr| {
-        let (slot, responder) = (slots.take(), Arc::clone(&responder));
+        let (slot, handler) = (slots.take(), Arc::clone(&handler));
         let number = slot.number();
         let task =
-            connections.spawn(async move { converse(stream, &slot, &responder.to(client)).await });
+            connections.spawn(async move { converse(stream, &slot, &handler.to(client)).await });
         slots.close_by(number, task);
     };
     loop {
@@ -199,8 +199,8 @@ pub(super) async fn serve(
             }
         }
     }
-    let parting = async { while connections.join_next().await.is_some() {} };
-    if timeout(PARTING, parting).await.is_err() {
+    let closing_connections = async { while connections.join_next().await.is_some() {} };
+    if timeout(SHUTDOWN_GRACE, closing_connections).await.is_err() {
         connections.shutdown().await;
     }
 }

@@ -38,11 +38,13 @@ pub enum Destination {
 
 /// How to begin to speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Voice {
-    /// Tell everybody.
-    Loud,
-    /// Answer only: the last speaker's node forwards on, and moving its flows would break them.
-    Quiet,
+pub enum AnnounceMode {
+    /// Announce the address to all neighbours.
+    #[serde(rename = "Loud")]
+    Unsolicited,
+    /// Only answer requests: the last speaker's node still forwards, and moving its flows would break them.
+    #[serde(rename = "Quiet")]
+    OnRequest,
 }
 
 /// Why an address is spoken for here, or no more.
@@ -76,7 +78,7 @@ pub enum Decision {
         /// What.
         key: Key,
         /// How.
-        voice: Voice,
+        mode: AnnounceMode,
         /// Why.
         cause: Cause,
         /// Who spoke before, as far as is known.

@@ -4,26 +4,26 @@ mod attempts;
 mod claims;
 mod confirmation;
 mod consent;
-mod estate;
-mod evening;
 #[cfg(feature = "simulator")]
 mod ghosts;
+mod grouping;
 mod handover;
+mod held_keys;
 mod joining;
-mod mandate;
+mod link_monitor;
 mod peers;
 mod placement;
 mod quiet;
+mod rebalance;
 mod receiving;
-mod registry;
 mod sending;
-mod senses;
+mod speaking_lease;
 mod survival;
 mod survivors;
 #[cfg(test)]
 mod tests;
-mod together;
 mod voter;
+mod voter_sets;
 mod voting;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -32,21 +32,21 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use self::claims::Claims;
-use self::estate::{Estate, Holding};
+use self::grouping::Grouping;
 use self::handover::HandOvers;
-use self::joining::Standing;
-use self::mandate::Mandate;
+use self::held_keys::{HeldKeys, Holding};
+use self::joining::Membership;
+use self::link_monitor::LinkMonitor;
 use self::peers::Peer;
 use self::quiet::Quiet;
 use self::receiving::Admission;
-use self::registry::Registry;
-use self::sending::Beat;
-use self::senses::Senses;
+use self::sending::HeartbeatTimer;
+use self::speaking_lease::SpeakingLease;
 use self::survivors::Survivors;
-use self::together::Together;
 use self::voter::Voter;
+use self::voter_sets::VoterSets;
 use self::voting::Waiting;
-use super::decision::{Cause, Decision, Path, Transition, Transmit, Voice};
+use super::decision::{AnnounceMode, Cause, Decision, Path, Transition, Transmit};
 use super::message::{Body, Epoch, Incarnation, Key, Message, NodeId};
 use super::parameters::Parameters;
 use super::random::{SplitMix, mix};
@@ -59,7 +59,7 @@ const WAKING: Duration = Duration::from_millis(50);
 
 /// The whole state of a machine, for the process that goes on in its place on the same node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Inheritance(Box<Machine>);
+pub struct MachineState(Box<Machine>);
 
 /// One node on one segment, as voter, deputy and holder. See the module above for what it
 /// guarantees.
@@ -94,7 +94,8 @@ pub struct Machine {
     view: Option<View>,
     /// The number of the last message that was sent.
     seq: u64,
-    standing: Standing,
+    #[serde(rename = "standing")]
+    membership: Membership,
     peers: BTreeMap<NodeId, Peer>,
     /// The newest run of each that was heard, whether or not it counts yet.
     runs: BTreeMap<NodeId, Incarnation>,
@@ -102,16 +103,22 @@ pub struct Machine {
     owners: BTreeMap<Key, NodeId>,
     voter: Voter,
     waiting: Waiting,
-    mandate: Mandate,
-    estate: Estate,
+    #[serde(rename = "mandate")]
+    speaking_lease: SpeakingLease,
+    #[serde(rename = "estate")]
+    held_keys: HeldKeys,
     claims: Claims,
     handovers: HandOvers,
-    together: Together,
-    registry: Registry,
+    #[serde(rename = "together")]
+    grouping: Grouping,
+    #[serde(rename = "registry")]
+    voter_sets: VoterSets,
     quiet: Quiet,
-    senses: Senses,
+    #[serde(rename = "senses")]
+    link_monitor: LinkMonitor,
     survivors: Survivors,
-    beat: Beat,
+    #[serde(rename = "beat")]
+    heartbeat_timer: HeartbeatTimer,
     /// When somebody may have been silent for too long.
     silence_check: Moment,
     #[serde(skip)]
@@ -145,22 +152,22 @@ impl Machine {
             local: Local::default(),
             view: None,
             seq: 0,
-            standing: Standing::new(now, parameters.heartbeat),
+            membership: Membership::new(now, parameters.heartbeat),
             peers: BTreeMap::new(),
             runs: BTreeMap::new(),
             owners: BTreeMap::new(),
             voter: Voter::new(awake_at, &parameters),
             waiting: Waiting::new(awake_at),
-            mandate: Mandate::default(),
-            estate: Estate::default(),
+            speaking_lease: SpeakingLease::default(),
+            held_keys: HeldKeys::default(),
             claims: Claims::default(),
             handovers: HandOvers::default(),
-            together: Together::default(),
-            registry: Registry::new(now),
+            grouping: Grouping::default(),
+            voter_sets: VoterSets::new(now),
             quiet: Quiet::new(),
-            senses: Senses::new(now),
+            link_monitor: LinkMonitor::new(now),
             survivors: Survivors::new(),
-            beat: Beat::new(now),
+            heartbeat_timer: HeartbeatTimer::new(now),
             silence_check: Moment::NEVER,
             transmits: VecDeque::new(),
             decisions: VecDeque::new(),
@@ -169,14 +176,14 @@ impl Machine {
 
     /// The whole state, moments included. The process that exports says nothing more.
     #[must_use]
-    pub fn export(&self) -> Inheritance {
-        Inheritance(Box::new(self.clone()))
+    pub fn export(&self) -> MachineState {
+        MachineState(Box::new(self.clone()))
     }
 
     /// Goes on where another process on this node has stopped, as the same member. What is held is
     /// reported again.
     #[must_use]
-    pub fn inherit(inheritance: Inheritance, now: Moment) -> Self {
+    pub fn inherit(inheritance: MachineState, now: Moment) -> Self {
         let mut machine = *inheritance.0;
         machine.transmits.clear();
         machine.decisions.clear();
@@ -185,13 +192,13 @@ impl Machine {
         for key in held {
             machine.decide(Decision::Begin {
                 key,
-                voice: Voice::Quiet,
+                mode: AnnounceMode::OnRequest,
                 cause: Cause::Inherited,
                 former: Some(machine.me),
                 silent_since: None,
             });
         }
-        machine.beat.hurry = true;
+        machine.heartbeat_timer.hurry = true;
         machine.settle();
         machine
     }
@@ -231,7 +238,7 @@ impl Machine {
             self.local = local;
             self.claims.replan = true;
             self.handovers.replan = true;
-            self.beat.hurry = true;
+            self.heartbeat_timer.hurry = true;
         }
         self.settle();
     }
@@ -294,7 +301,7 @@ impl Machine {
     /// The gateway has answered.
     pub fn gateway_answered(&mut self, now: Moment) {
         self.advance(now);
-        self.senses.gateway_answered = Some(self.now);
+        self.link_monitor.gateway_answered = Some(self.now);
         self.settle();
     }
 
@@ -317,12 +324,12 @@ impl Machine {
         if self.now >= self.silence_check {
             self.check_silence();
         }
-        self.tick_senses();
+        self.tick_link_monitor();
         self.tick_waiting();
         self.tick_claims();
         self.tick_handovers();
         self.tick_quiet();
-        self.tick_registry();
+        self.tick_voter_sets();
         self.tick_survivors();
         self.settle();
     }
@@ -335,23 +342,23 @@ impl Machine {
 
     /// When each part wants to be called.
     fn deadlines(&self) -> [Moment; 12] {
-        let lapse = if self.estate.speaks() {
-            self.mandate.end().unwrap_or(Moment::NEVER)
+        let lapse = if self.held_keys.speaks() {
+            self.speaking_lease.end().unwrap_or(Moment::NEVER)
         } else {
             Moment::NEVER
         };
         [
-            self.beat.due(),
-            self.estate.restate.map_or(Moment::NEVER, |(at, _)| at),
+            self.heartbeat_timer.due(),
+            self.held_keys.restate.map_or(Moment::NEVER, |(at, _)| at),
             lapse,
-            self.standing.due(self.now),
+            self.membership.due(self.now),
             self.silence_check,
             self.waiting.due,
             self.claims.due,
             self.handovers.due,
             self.quiet.due,
-            self.registry.due,
-            self.senses.due,
+            self.voter_sets.due,
+            self.link_monitor.due,
             self.survivors.due,
         ]
     }
@@ -370,22 +377,22 @@ impl Machine {
     /// frame.
     #[must_use]
     pub fn permitted_until(&self, key: Key) -> Option<Moment> {
-        let holding = self.estate.keys.get(&key)?;
-        self.mandate.until(holding.added)
+        let holding = self.held_keys.keys.get(&key)?;
+        self.speaking_lease.until(holding.added)
     }
 
     /// Each key that it may speak for, and until when.
     pub fn rights(&self) -> impl Iterator<Item = (Key, Moment)> {
-        let held = self.estate.keys.iter();
-        held.filter_map(|(key, holding)| Some((*key, self.mandate.until(holding.added)?)))
+        let held = self.held_keys.keys.iter();
+        held.filter_map(|(key, holding)| Some((*key, self.speaking_lease.until(holding.added)?)))
     }
 
     /// Until when all that it speaks for may be spoken for; the beginning of time if it may not.
     #[must_use]
     pub fn speech_ends(&self) -> Moment {
-        let speaking = self.estate.keys.values();
+        let speaking = self.held_keys.keys.values();
         let speaking = speaking.filter(|holding| holding.speaking);
-        let ends = speaking.map(|holding| self.mandate.until(holding.added));
+        let ends = speaking.map(|holding| self.speaking_lease.until(holding.added));
         ends.min().flatten().unwrap_or_default()
     }
 
@@ -404,7 +411,7 @@ impl Machine {
     /// The keys that it holds.
     #[must_use]
     pub fn held(&self) -> BTreeSet<Key> {
-        self.estate.keys.keys().copied().collect()
+        self.held_keys.keys.keys().copied().collect()
     }
 
     /// Who it is.
@@ -416,13 +423,13 @@ impl Machine {
     /// Under which epoch it speaks; zero while it has none.
     #[must_use]
     pub const fn epoch(&self) -> Epoch {
-        self.standing.epoch
+        self.membership.epoch
     }
 
     /// The generation of voters that it serves; zero while there is none.
     #[must_use]
     pub const fn generation(&self) -> u64 {
-        self.registry.current.generation
+        self.voter_sets.current.generation
     }
 
     const fn rules(&self) -> Rules {
@@ -438,7 +445,7 @@ impl Machine {
     }
 
     fn speaking(&self) -> impl Iterator<Item = Key> + '_ {
-        self.estate
+        self.held_keys
             .keys
             .iter()
             .filter(|(_, holding)| holding.speaking)
@@ -476,29 +483,29 @@ impl Machine {
 
     /// Begins to speak for what is confirmed.
     fn begin_confirmed(&mut self) {
-        if self.estate.unconfirmed.is_empty() {
+        if self.held_keys.unconfirmed.is_empty() {
             return;
         }
         let ready: Vec<Key> = self
-            .estate
+            .held_keys
             .unconfirmed
             .iter()
             .copied()
             .filter(|key| self.permits(*key, self.now))
             .collect();
         for key in ready {
-            self.estate.unconfirmed.remove(&key);
-            let Some(holding) = self.estate.keys.get(&key).cloned() else {
+            self.held_keys.unconfirmed.remove(&key);
+            let Some(holding) = self.held_keys.keys.get(&key).cloned() else {
                 continue;
             };
-            let voice = self.choose_voice(key, &holding);
-            if let Some(holding) = self.estate.keys.get_mut(&key) {
+            let mode = self.choose_mode(key, &holding);
+            if let Some(holding) = self.held_keys.keys.get_mut(&key) {
                 holding.speaking = true;
-                holding.voice = voice;
+                holding.mode = mode;
             }
             self.decide(Decision::Begin {
                 key,
-                voice,
+                mode,
                 cause: holding.cause,
                 former: holding.former,
                 silent_since: holding.silent_since,
@@ -508,7 +515,7 @@ impl Machine {
 
     /// Lets a key go. What is stated next says for whom.
     fn release(&mut self, key: Key, target: Option<NodeId>, cause: Cause) {
-        let Some(holding) = self.estate.remove(key, target, self.now) else {
+        let Some(holding) = self.held_keys.remove(key, target, self.now) else {
             return;
         };
         if holding.speaking {
@@ -520,7 +527,7 @@ impl Machine {
     }
 
     /// Holds a key from the next message on.
-    fn gain(&mut self, key: Key, cause: Cause, former: Option<NodeId>, voice: Voice) {
+    fn gain(&mut self, key: Key, cause: Cause, former: Option<NodeId>, mode: AnnounceMode) {
         let silent_since = former
             .and_then(|former| self.peers.get(&former))
             .filter(|_| cause == Cause::TakenOver)
@@ -530,18 +537,18 @@ impl Machine {
             since: self.now,
             cause,
             former,
-            voice,
+            mode,
             silent_since,
             speaking: false,
         };
-        self.estate.add(key, holding);
+        self.held_keys.add(key, holding);
         self.weigh_soon();
     }
 
     /// Lets go of what the view knows no more.
     fn drop_unwanted(&mut self, view: &View) {
         let unwanted: Vec<Key> = self
-            .estate
+            .held_keys
             .keys
             .keys()
             .copied()

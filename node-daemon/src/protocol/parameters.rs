@@ -16,7 +16,8 @@ pub struct Parameters {
     pub promise: Duration,
     /// How long an echoed heartbeat gives the right to speak, from sending it. Shorter than the
     /// promise by what two clocks may drift apart meanwhile.
-    pub mandate: Duration,
+    #[serde(rename = "mandate")]
+    pub speaking_lease: Duration,
     /// From when on a silent member is suspected.
     pub suspicion: Duration,
     /// How many echoes one heartbeat bears at most. A voter that hears more members says it in
@@ -40,7 +41,7 @@ impl Default for Parameters {
         Self {
             heartbeat: Duration::from_millis(100),
             promise: Duration::from_millis(400),
-            mandate: Duration::from_millis(395),
+            speaking_lease: Duration::from_millis(395),
             suspicion: Duration::from_millis(250),
             echoes: most_echoes(),
             survive_via_api: true,

@@ -1,6 +1,6 @@
 //! What is counted about announcing.
 
-mod station;
+mod segments;
 
 use std::net::IpAddr;
 use std::sync::atomic::AtomicU64;
@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-pub use self::station::{DropLabels, MemberLabels, PathLabels, StationMetrics, TransitionLabels};
+pub use self::segments::{DropLabels, MemberLabels, PathLabels, SegmentMetrics, TransitionLabels};
 
 /// One address on one segment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -110,7 +110,7 @@ pub struct Metrics {
     /// How late the thread of the segments woke up, in seconds, where that was 50 ms or more.
     pub stalls: Histogram,
     /// What the thread of the segments counts besides.
-    pub station: StationMetrics,
+    pub segments: SegmentMetrics,
     /// Renewals of the own Lease that failed.
     pub lease_renew_failures: Counter,
     /// 0 while the service proxy says that it does not work.
@@ -131,7 +131,7 @@ impl Default for Metrics {
             ndp: ProtocolMetrics::default(),
             send_errors: Family::default(),
             stalls: Histogram::new([0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0]),
-            station: StationMetrics::default(),
+            segments: SegmentMetrics::default(),
             lease_renew_failures: Counter::default(),
             service_proxy: Gauge::default(),
             service_proxy_late: Counter::default(),
@@ -178,7 +178,7 @@ impl Metrics {
             "How late the thread of the segments woke up, where that was 50 ms or more",
             metrics.stalls.clone(),
         );
-        metrics.station.register(registry);
+        metrics.segments.register(registry);
         registry.register(
             "l2_lease_renew_failures",
             "Renewals of this node's Lease that failed",

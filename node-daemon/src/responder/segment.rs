@@ -1,11 +1,11 @@
 //! One segment of the thread: the machine, the speaker, the sockets, and what goes between them.
 
-mod air;
-mod deeds;
+mod actions;
 #[cfg(feature = "simulator")]
 mod inspection;
 mod labels;
 mod link;
+mod open_link;
 mod routers;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,19 +14,19 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::air::Air;
 use self::labels::Labels;
+use self::open_link::OpenLink;
 use self::routers::Routers;
-use super::handover_state::Estate;
+use super::address_responder::AddressResponder;
+use super::peers::Peers;
 use super::rights::{Place, Right, SegmentRights};
-use super::roster::Roster;
 use super::shared::Shared;
-use super::speaker::Speaker;
 use super::system::SegmentSockets;
+use super::upgrade_state::SegmentState;
 use super::{Member, Orders, Report};
 use crate::protocol::{
-    Answer, ApiAnswer, Body, Cause, Heartbeat, Incarnation, Key, Local, Machine, Message, Moment,
-    NodeId, Parameters, Path, Voice,
+    AnnounceMode, Answer, ApiAnswer, Body, Cause, Heartbeat, Incarnation, Key, Local, Machine,
+    Message, Moment, NodeId, Parameters, Path,
 };
 use crate::wire::codec::{self, Decoded, Refusal, SegmentId};
 use crate::wire::frames::Claim;
@@ -59,13 +59,13 @@ pub(super) struct Segment {
     node: NodeId,
     interval: Duration,
     machine: Machine,
-    speaker: Speaker,
-    roster: Roster,
+    responder: AddressResponder,
+    peers: Peers,
     orders: Arc<Orders>,
     local: Option<Local>,
-    air: Option<Air>,
+    link: Option<OpenLink>,
     next_try: Moment,
-    in_trouble: bool,
+    has_fault: bool,
     /// What to sign with.
     secret: Option<Secret>,
     /// What was last said by a heartbeat of ours.
@@ -94,7 +94,7 @@ impl Segment {
     pub(super) fn new(
         name: &str,
         identity: &Identity,
-        estate: Option<Estate>,
+        state: Option<SegmentState>,
         orders: &Arc<Orders>,
         shared: &Shared,
         now: Moment,
@@ -114,13 +114,13 @@ impl Segment {
             node,
             interval: parameters.heartbeat,
             machine: fresh(),
-            speaker: Speaker::new(seed),
-            roster: Roster::default(),
+            responder: AddressResponder::new(seed),
+            peers: Peers::default(),
             orders: Arc::default(),
             local: None,
-            air: None,
+            link: None,
             next_try: now,
-            in_trouble: false,
+            has_fault: false,
             secret: None,
             said: None,
             beats: VecDeque::new(),
@@ -139,54 +139,56 @@ impl Segment {
         // The interface comes before what was inherited: without it everything would be let go.
         segment.orders = Arc::clone(orders);
         segment.attach(shared, now);
-        segment.speaker.set_kernel_answers(orders.kernel_answers);
-        segment.speaker.set_addresses(orders.addresses.clone(), now);
-        if let Some(estate) = estate {
-            segment.quiet = estate.quiet;
-            segment.unfinished = estate.unfinished;
-            segment.machine = Machine::inherit(estate.machine, now);
+        segment.responder.set_kernel_answers(orders.kernel_answers);
+        segment
+            .responder
+            .set_addresses(orders.addresses.clone(), now);
+        if let Some(state) = state {
+            segment.quiet = state.quiet;
+            segment.unfinished = state.unfinished;
+            segment.machine = Machine::inherit(state.machine, now);
         }
         segment.machine.set_survive_via_api(orders.survive_via_api);
         segment.machine.set_view(orders.view.clone(), now);
-        segment.tell_local(shared, now);
+        segment.update_local(shared, now);
         segment.settle(shared, now);
         segment
     }
 
     /// Takes in new orders.
-    pub(super) fn obey(&mut self, orders: &Arc<Orders>, shared: &Shared, now: Moment) {
+    pub(super) fn apply_orders(&mut self, orders: &Arc<Orders>, shared: &Shared, now: Moment) {
         if Arc::ptr_eq(orders, &self.orders) {
             return;
         }
         let before = std::mem::replace(&mut self.orders, Arc::clone(orders));
-        self.speaker.set_kernel_answers(orders.kernel_answers);
+        self.responder.set_kernel_answers(orders.kernel_answers);
         self.reattach(shared, now);
-        if let Some(air) = &mut self.air
+        if let Some(link) = &mut self.link
             && orders.groups != before.groups
         {
-            air.join(&orders.groups, now);
+            link.join(&orders.groups, now);
         }
         if orders.addresses != before.addresses {
-            self.speaker.set_addresses(orders.addresses.clone(), now);
+            self.responder.set_addresses(orders.addresses.clone(), now);
         }
         if orders.view != before.view {
             self.machine.set_view(orders.view.clone(), now);
         }
         self.machine.set_survive_via_api(orders.survive_via_api);
         self.has_ended &= orders.ending;
-        self.tell_local(shared, now);
+        self.update_local(shared, now);
         self.settle(shared, now);
     }
 
     /// Tries what has failed before.
     pub(super) fn retry(&mut self, shared: &Shared, now: Moment) {
-        if self.air.is_none() && self.orders.attachment.is_some() && now >= self.next_try {
+        if self.link.is_none() && self.orders.attachment.is_some() && now >= self.next_try {
             self.attach(shared, now);
-            self.tell_local(shared, now);
+            self.update_local(shared, now);
             self.settle(shared, now);
         }
-        if let Some(air) = &mut self.air {
-            air.rejoin_if_due(&self.orders.groups, now);
+        if let Some(link) = &mut self.link {
+            link.rejoin_if_due(&self.orders.groups, now);
         }
     }
 
@@ -215,8 +217,8 @@ impl Segment {
     /// Takes in what other members have said on the segment.
     pub(super) fn hear_messages(&mut self, shared: &Shared) {
         let mut heard = Vec::new();
-        if let Some(air) = &self.air {
-            air.wire.receive_messages(AT_ONCE, &mut |message| {
+        if let Some(link) = &self.link {
+            link.sockets.receive_messages(AT_ONCE, &mut |message| {
                 heard.push(codec::decode(self.id, message, &shared.ring));
             });
         }
@@ -233,7 +235,7 @@ impl Segment {
         shared: &Shared,
     ) {
         let now = shared.now();
-        let metrics = &shared.metrics.station;
+        let metrics = &shared.metrics.segments;
         let decoded = match decoded {
             Ok(decoded) => decoded,
             Err(Refusal::OtherSegment) => return,
@@ -243,7 +245,7 @@ impl Segment {
                 | Refusal::UnknownSecret(from)
                 | Refusal::Forged(from) = refusal
                 {
-                    self.roster.refused(from, &self.orders.view, now);
+                    self.peers.refused(from, &self.orders.view, now);
                 }
                 return;
             }
@@ -257,7 +259,7 @@ impl Segment {
         self.note_move(&message.body, now);
         self.labels.received(metrics, path);
         let lost = self
-            .roster
+            .peers
             .heard(&message, decoded.signed, path, self.interval, now);
         self.labels.lost(metrics, path, lost);
         if let Body::Heartbeat(heartbeat) = &message.body {
@@ -269,36 +271,36 @@ impl Segment {
 
     /// Takes in frames of ARP and neighbour discovery. Nothing is answered yet.
     pub(super) fn hear_frames(&mut self, shared: &Shared) {
-        let Some(air) = &self.air else {
+        let Some(link) = &self.link else {
             return;
         };
         let now = shared.now();
-        let (speaker, machine, labels) = (&mut self.speaker, &self.machine, &self.labels);
+        let (responder, machine, labels) = (&mut self.responder, &self.machine, &self.labels);
         let mut claims = Vec::new();
-        air.wire.receive(AT_ONCE, &mut |frame, came| {
-            let heard = speaker.frame_received(frame, came, machine, now);
+        link.sockets.receive(AT_ONCE, &mut |frame, came| {
+            let heard = responder.frame_received(frame, came, machine, now);
             if heard.asked {
                 labels.asked(&shared.metrics, frame);
             }
             claims.extend(heard.claim.map(|claim| (claim, heard.answers)));
         });
         for (claim, answers) in claims {
-            self.heed_claim(claim, answers, shared, now);
+            self.handle_claim(claim, answers, shared, now);
         }
         self.settle(shared, now);
     }
 
     /// Sends what is due, as long as that is right.
     pub(super) fn speak(&mut self, shared: &Shared) {
-        while let Some(transmit) = self.speaker.poll_transmit(&self.machine, shared.now()) {
-            let Some(air) = &self.air else {
+        while let Some(transmit) = self.responder.poll_transmit(&self.machine, shared.now()) {
+            let Some(link) = &self.link else {
                 continue;
             };
             // The last question before the frame is the kernel's.
             if !self.machine.permits(transmit.key, shared.now()) {
                 continue;
             }
-            match air.wire.send(&transmit.frame) {
+            match link.sockets.send(&transmit.frame) {
                 Ok(()) => {
                     // It may have taken a while: then others are told (rule D).
                     let now = shared.now();
@@ -317,16 +319,16 @@ impl Segment {
 
     /// When something is to be done even if nothing happens.
     pub(super) fn next_deadline(&self, now: Moment) -> Moment {
-        let speaker = self.speaker.next_deadline(now);
+        let responder = self.responder.next_deadline(now);
         let mut deadline = self
             .machine
             .next_deadline()
-            .min(speaker)
+            .min(responder)
             .min(self.next_look);
-        if self.air.is_none() && self.orders.attachment.is_some() {
+        if self.link.is_none() && self.orders.attachment.is_some() {
             deadline = deadline.min(self.next_try);
         }
-        if let Some(rejoin) = self.air.as_ref().and_then(Air::rejoin_at) {
+        if let Some(rejoin) = self.link.as_ref().and_then(OpenLink::rejoin_at) {
             deadline = deadline.min(rejoin);
         }
         deadline
@@ -351,46 +353,47 @@ impl Segment {
 
     /// What to wait on for ARP and neighbour discovery.
     pub(super) fn frames(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let frames = self.air.iter().filter_map(|air| air.wire.frames());
+        let frames = self.link.iter().filter_map(|link| link.sockets.frames());
         frames.flatten()
     }
 
     /// What to wait on for messages of other members.
     pub(super) fn messages(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.air.iter().filter_map(|air| air.wire.messages())
+        self.link.iter().filter_map(|link| link.sockets.messages())
     }
 
     /// The state of this node has changed: the secrets, or the port on the node network.
     pub(super) fn shared_changed(&mut self, shared: &Shared, now: Moment) {
         self.choose_secret(shared, now);
-        self.tell_local(shared, now);
+        self.update_local(shared, now);
         self.settle(shared, now);
     }
 
     /// Ends, and says so.
     pub(super) fn close(mut self, shared: &Shared) {
         self.rights.change();
-        let keys: Vec<_> = self.speaker.voices().keys().copied().collect();
+        let keys: Vec<_> = self.responder.modes().keys().copied().collect();
         for key in keys {
-            self.speaker.stop(key, Cause::Withdrawn);
+            self.responder.stop(key, Cause::Withdrawn);
         }
-        self.tell_notices(shared);
+        self.report_notices(shared);
         self.detach(shared, shared.now());
-        shared.metrics.station.forget(&self.name);
+        shared.metrics.segments.forget(&self.name);
     }
 
     /// Ends, and leaves everything to the next process, but for the sockets: to close them takes
     /// longer than all else.
-    pub(super) fn export(mut self) -> (String, Estate, Option<Box<dyn SegmentSockets>>) {
+    pub(super) fn export(mut self) -> (String, SegmentState, Option<Box<dyn SegmentSockets>>) {
         self.rights.change();
-        let quiet = |(key, voice): (&Key, &Voice)| (*voice == Voice::Quiet).then_some(*key);
-        let estate = Estate {
+        let quiet =
+            |(key, mode): (&Key, &AnnounceMode)| (*mode == AnnounceMode::OnRequest).then_some(*key);
+        let state = SegmentState {
             uid: self.orders.uid.clone(),
             machine: self.machine.export(),
-            quiet: self.speaker.voices().iter().filter_map(quiet).collect(),
-            unfinished: self.speaker.unfinished(),
+            quiet: self.responder.modes().iter().filter_map(quiet).collect(),
+            unfinished: self.responder.unfinished(),
         };
-        (self.name, estate, self.air.map(|air| air.wire))
+        (self.name, state, self.link.map(|link| link.sockets))
     }
 
     /// What it has the right to speak for, after a change.
@@ -400,9 +403,9 @@ impl Segment {
 
     /// What it has the right to speak for.
     pub(super) fn rights(&self) -> impl Iterator<Item = (Place, Right)> {
-        let index = self.air.iter().map(|air| air.attachment.index);
+        let index = self.link.iter().map(|link| link.attachment.index);
         index.flat_map(move |index| {
-            let places = self.speaker.speaking().iter();
+            let places = self.responder.speaking().iter();
             places.map(move |address| ((index, *address), self.rights.right()))
         })
     }
@@ -413,20 +416,20 @@ impl Segment {
                 && let Some((_, sent)) = self.beats.iter().find(|(low, _)| *low == seq)
             {
                 let rtt = now.since(*sent).as_secs_f64();
-                shared.metrics.station.heartbeat_rtt.observe(rtt);
+                shared.metrics.segments.heartbeat_rtt.observe(rtt);
             }
         }
     }
 
-    fn heed_claim(&mut self, claim: Claim, answers: bool, shared: &Shared, now: Moment) {
+    fn handle_claim(&mut self, claim: Claim, answers: bool, shared: &Shared, now: Moment) {
         if answers && let Some(node) = self.kernels.get(&claim.address).copied() {
-            let contact = self.roster.contact(node, &self.orders.view);
+            let contact = self.peers.contact(node, &self.orders.view);
             let mac = contact.and_then(|contact| contact.mac);
             if mac.is_none_or(|mac| mac == claim.mac) {
                 self.machine.kernel_answered(node, now);
             }
         }
-        if let Some(key) = self.speaker.key_of(claim.address)
+        if let Some(key) = self.responder.key_of(claim.address)
             && self.machine.address_answered(key, claim.mac, now)
         {
             tracing::debug!(segment = %self.name, address = %claim.address, mac = %claim.mac,
@@ -434,7 +437,7 @@ impl Segment {
         }
         if self.orders.gateways.contains(&claim.address) {
             self.gateway_asked = None;
-            self.labels.gateway(&shared.metrics.station, true);
+            self.labels.gateway(&shared.metrics.segments, true);
             self.machine.gateway_answered(now);
             if self.orders.tells_routers && self.routers.heard(claim, now) {
                 let Claim { address, mac } = claim;
@@ -446,26 +449,27 @@ impl Segment {
     /// Looks who is there.
     fn look(&mut self, shared: &Shared, now: Moment) {
         let orders = Arc::clone(&self.orders);
-        self.roster.forget(&orders.view, now);
-        self.speaker.set_members(self.roster.macs(&orders.view));
+        self.peers.forget(&orders.view, now);
+        self.responder.set_members(self.peers.macs(&orders.view));
         self.choose_secret(shared, now);
         let voters = self.said.as_ref().map(|(_, said)| &said.voters);
-        let mut members = self.roster.members(self.node, &orders.view, voters, now);
-        self.labels.members(&shared.metrics.station, &members);
+        let mut members = self.peers.members(self.node, &orders.view, voters, now);
+        self.labels.members(&shared.metrics.segments, &members);
         members.extend(self.own_member(shared));
         if *self.members != members {
             self.members = Arc::new(members);
             self.report(shared, Report::Members(Arc::clone(&self.members)));
         }
-        let until = self.speaker.voices().keys();
+        let until = self.responder.modes().keys();
         let until = until
             .filter_map(|key| self.machine.permitted_until(*key))
             .min();
-        self.labels.mandate(&shared.metrics.station, until, now);
-        if orders.tells_routers && self.air.is_some() {
+        self.labels
+            .speaking_lease(&shared.metrics.segments, until, now);
+        if orders.tells_routers && self.link.is_some() {
             for router in &orders.gateways {
-                if self.speaker.speaks_by(*router) && self.routers.is_due(*router, now) {
-                    self.speaker.prime(*router);
+                if self.responder.speaks_by(*router) && self.routers.is_due(*router, now) {
+                    self.responder.prime(*router);
                 }
             }
         }
@@ -477,7 +481,7 @@ impl Segment {
             node: self.node,
             epoch: message.epoch,
             alive: true,
-            on_segment: self.air.is_some(),
+            on_segment: self.link.is_some(),
             on_node_network: shared.node_network.is_some(),
             flags: said.flags,
             voter: said.voters.voters.contains(&self.node),

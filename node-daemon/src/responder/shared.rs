@@ -20,7 +20,7 @@ pub(super) struct Shared {
     pub(super) node_network: Option<Box<dyn NodeNetworkSocket>>,
     pub(super) node_network_port: Option<u16>,
     /// Why there is no socket on the node network.
-    pub(super) trouble: Option<String>,
+    pub(super) fault: Option<String>,
     /// What was opened beforehand, by interface.
     prepared: RefCell<Prepared>,
 }
@@ -41,7 +41,7 @@ impl Shared {
             system,
             node_network: None,
             node_network_port: None,
-            trouble: None,
+            fault: None,
             prepared: RefCell::new(prepared),
         }
     }

@@ -22,12 +22,12 @@ use nix::sys::time::TimeSpec;
 use mooring_common::errors::with_causes;
 
 #[cfg(feature = "simulator")]
-pub use self::stepped::SteppedStation;
-use super::handover_state::{Estate, Inheritance};
+pub use self::stepped::SteppedResponder;
 use super::rights::Rights;
 use super::segment::{Identity, Segment};
 use super::shared::Shared;
 use super::system::{SegmentSockets, System};
+use super::upgrade_state::{SegmentState, UpgradeState};
 use super::{AllOrders, Answered, Report, Setup, Slot};
 use crate::protocol::random::SplitMix;
 use crate::protocol::{Incarnation, Moment, NodeId, Parameters, Path};
@@ -56,7 +56,7 @@ pub(super) struct Worker {
     parameters: Parameters,
     random: SplitMix,
     /// What was inherited of segments that have not been ordered yet.
-    estates: BTreeMap<String, Estate>,
+    states: BTreeMap<String, SegmentState>,
     orders: Arc<AllOrders>,
     segments: BTreeMap<SegmentId, (String, Segment)>,
     port: u16,
@@ -75,7 +75,7 @@ impl Worker {
         answered: channel::Receiver<Answered>,
         woken: UnixStream,
     ) -> Self {
-        let estates = setup.inherited.map(|inherited| inherited.segments);
+        let states = setup.inherited.map(|inherited| inherited.segments);
         Self {
             slot,
             answered,
@@ -83,7 +83,7 @@ impl Worker {
             node: setup.node,
             parameters: setup.parameters,
             random: SplitMix::new(setup.seed),
-            estates: estates.unwrap_or_default(),
+            states: states.unwrap_or_default(),
             orders: Arc::default(),
             segments: BTreeMap::new(),
             port: setup.heartbeat_port,
@@ -102,7 +102,7 @@ impl Worker {
     }
 
     /// Works until it is told to stop. What it leaves goes to `left`, once no frame leaves any more.
-    pub(super) fn run(mut self, left: &channel::Sender<Inheritance>) {
+    pub(super) fn run(mut self, left: &channel::Sender<UpgradeState>) {
         let mut frames_wait = true;
         while let Some(heard) = self.turn(frames_wait) {
             frames_wait = self.wait(heard + GATHER);
@@ -128,7 +128,7 @@ impl Worker {
         self.open_node_network(now);
         self.look_at_secrets(now);
         if !Arc::ptr_eq(&slot.orders, &self.orders) {
-            self.obey(&slot.orders, now);
+            self.apply_orders(&slot.orders, now);
         }
         while let Ok(answered) = self.answered.try_recv() {
             self.take_answer(answered, now);
@@ -151,10 +151,10 @@ impl Worker {
     }
 
     /// Ends. What it leaves to the next process, and the sockets, from which no frame leaves any more.
-    pub(super) fn export(self) -> (Inheritance, Vec<Box<dyn SegmentSockets>>) {
+    pub(super) fn export(self) -> (UpgradeState, Vec<Box<dyn SegmentSockets>>) {
         let Self {
             node,
-            mut estates,
+            mut states,
             segments,
             mut shared,
             rights,
@@ -165,19 +165,19 @@ impl Worker {
         shared.node_network = None;
         let mut wires = Vec::new();
         for (name, segment) in segments.into_values() {
-            shared.report(&name, Report::OnAir(None));
-            let (name, estate, wire) = segment.export();
-            estates.insert(name, estate);
+            shared.report(&name, Report::Responding(None));
+            let (name, state, wire) = segment.export();
+            states.insert(name, state);
             wires.extend(wire);
         }
-        let inheritance = Inheritance {
+        let inheritance = UpgradeState {
             node,
-            segments: estates,
+            segments: states,
         };
         (inheritance, wires)
     }
 
-    fn obey(&mut self, orders: &Arc<AllOrders>, now: Moment) {
+    fn apply_orders(&mut self, orders: &Arc<AllOrders>, now: Moment) {
         self.orders = Arc::clone(orders);
         // One that was made again under its name is another.
         let gone = |(id, (name, _)): (&SegmentId, &(String, Segment))| {
@@ -193,10 +193,10 @@ impl Worker {
         for (name, orders) in orders.iter() {
             let id = SegmentId::of(&orders.uid);
             if let Some((_, segment)) = self.segments.get_mut(&id) {
-                segment.obey(orders, &self.shared, now);
+                segment.apply_orders(orders, &self.shared, now);
             } else {
-                let estate = self.estates.remove(name);
-                let estate = estate.filter(|estate| estate.uid == orders.uid);
+                let state = self.states.remove(name);
+                let state = state.filter(|state| state.uid == orders.uid);
                 let identity = Identity {
                     node: self.node,
                     incarnation: Incarnation(self.random.next()),
@@ -204,10 +204,10 @@ impl Worker {
                     seed: self.random.next(),
                 };
                 let shared = &self.shared;
-                let segment = Segment::new(name, &identity, estate, orders, shared, now);
-                if let Some(trouble) = &shared.trouble {
-                    let trouble = Some(trouble.clone());
-                    shared.report(name, Report::NodeNetwork(trouble));
+                let segment = Segment::new(name, &identity, state, orders, shared, now);
+                if let Some(fault) = &shared.fault {
+                    let fault = Some(fault.clone());
+                    shared.report(name, Report::NodeNetwork(fault));
                 }
                 self.segments.insert(id, (name.clone(), segment));
             }
@@ -256,20 +256,20 @@ impl Worker {
             Ok(network) => {
                 self.shared.node_network_port = network.port().ok();
                 self.shared.node_network = Some(network);
-                if self.shared.trouble.take().is_some() {
+                if self.shared.fault.take().is_some() {
                     tracing::info!(
                         port = self.port,
                         "heartbeats of other nodes can be heard now"
                     );
                     self.report_to_all(&Report::NodeNetwork(None));
                 }
-                self.tell_all(now);
+                self.update_all(now);
             }
             Err(error) => {
                 let text = with_causes(&error);
-                if self.shared.trouble.as_ref() != Some(&text) {
+                if self.shared.fault.as_ref() != Some(&text) {
                     tracing::warn!(error = %text, "heartbeats go over the segments alone");
-                    self.shared.trouble = Some(text.clone());
+                    self.shared.fault = Some(text.clone());
                     self.report_to_all(&Report::NodeNetwork(Some(text)));
                 }
             }
@@ -285,11 +285,11 @@ impl Worker {
         if !Arc::ptr_eq(&ring, &self.shared.ring) {
             self.shared.ring = Arc::clone(&ring);
             drop(ring);
-            self.tell_all(now);
+            self.update_all(now);
         }
     }
 
-    fn tell_all(&mut self, now: Moment) {
+    fn update_all(&mut self, now: Moment) {
         for (_, segment) in self.segments.values_mut() {
             segment.shared_changed(&self.shared, now);
         }

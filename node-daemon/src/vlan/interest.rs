@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::LinkMessage;
 
-use super::memory::Memory;
 use super::observe::{Observed, route, rule};
+use super::reconcile_state::ReconcileState;
 use super::wanted::Wanted;
 use crate::wire::netlink;
 
@@ -23,7 +23,7 @@ pub struct Interest {
 impl Interest {
     /// In what was wanted and is there.
     #[must_use]
-    pub fn new(wanted: &Wanted, observed: &Observed, memory: &Memory) -> Self {
+    pub fn new(wanted: &Wanted, observed: &Observed, reconcile_state: &ReconcileState) -> Self {
         let of_vlans = observed.links.iter().filter(|link| {
             let vlan = link.stack.vlan;
             vlan.is_some_and(|vlan| wanted.vlans.contains_key(&vlan))
@@ -32,7 +32,7 @@ impl Interest {
         let of_vlans = of_vlans.map(|link| link.index);
         let links: BTreeSet<u32> = of_vlans.chain(parents).collect();
         Self {
-            links: links.union(&memory.ours).copied().collect(),
+            links: links.union(&reconcile_state.ours).copied().collect(),
             all_links: !wanted.faults.is_empty(),
         }
     }

@@ -36,7 +36,7 @@ const RENEWAL: Duration = Duration::from_millis(500);
 /// How often the right to it is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long the kernel may take for one address.
-const PATIENCE: Duration = Duration::from_millis(500);
+const KERNEL_TIMEOUT: Duration = Duration::from_millis(500);
 /// After a failure.
 const RETRY: Duration = Duration::from_millis(500);
 
@@ -44,12 +44,12 @@ const RETRY: Duration = Duration::from_millis(500);
 pub type Placed = (u32, IpAddr);
 
 /// What is to be there while the right to it is held; `None`: everything is left as it is.
-type Wish = Option<BTreeSet<Placed>>;
+type DesiredAddresses = Option<BTreeSet<Placed>>;
 
 /// Says which addresses are to be there. When it is dropped, they are removed.
 #[derive(Debug)]
 pub struct KernelAddresses {
-    wish: watch::Sender<Wish>,
+    desired: watch::Sender<DesiredAddresses>,
 }
 
 impl KernelAddresses {
@@ -57,28 +57,28 @@ impl KernelAddresses {
     /// address is held at this moment; it is asked before each renewal and fifty times a second
     /// between, and must not wait.
     pub fn new(held: impl Fn(Placed) -> bool) -> (Self, impl Future<Output = ()>) {
-        let (wish, wishes) = watch::channel(Some(BTreeSet::new()));
-        (Self { wish }, keep(wishes, held))
+        let (desired, desired_changes) = watch::channel(Some(BTreeSet::new()));
+        (Self { desired }, keep(desired_changes, held))
     }
 
     /// Replaces the set. What is not in it any more is removed at once.
     pub fn set(&self, addresses: BTreeSet<Placed>) {
-        self.wish.send_if_modified(|known| {
-            let wish = Some(addresses);
-            let changed = *known != wish;
-            *known = wish;
+        self.desired.send_if_modified(|known| {
+            let desired = Some(addresses);
+            let changed = *known != desired;
+            *known = desired;
             changed
         });
     }
 
     /// Says that rights have changed: they are looked at now and not only soon.
     pub fn look(&self) {
-        self.wish.send_modify(|_| ());
+        self.desired.send_modify(|_| ());
     }
 
     /// Nothing is removed or renewed any more: another process goes on with what is there.
     pub fn leave(&self) {
-        self.wish.send_replace(None);
+        self.desired.send_replace(None);
     }
 }
 
@@ -112,7 +112,7 @@ pub async fn sweep() {
     };
     tokio::select! {
         () = connection => {}
-        done = timeout(PATIENCE, remove_all) => if let Ok(Err(error)) = done {
+        done = timeout(KERNEL_TIMEOUT, remove_all) => if let Ok(Err(error)) = done {
             tracing::debug!(%error, "cannot remove what a daemon before this one has left");
         },
     }
@@ -128,19 +128,23 @@ fn address_of(message: &AddressMessage) -> Option<IpAddr> {
         })
 }
 
-async fn keep(mut wishes: watch::Receiver<Wish>, held: impl Fn(Placed) -> bool) {
+async fn keep(
+    mut desired_changes: watch::Receiver<DesiredAddresses>,
+    held: impl Fn(Placed) -> bool,
+) {
     // When each was last renewed.
     let mut placed: BTreeMap<Placed, Instant> = BTreeMap::new();
     loop {
         // As long as nobody wants any there is no socket.
-        let any = wishes.wait_for(|wish| wish.as_ref().is_none_or(|wish| !wish.is_empty()));
+        let any = desired_changes
+            .wait_for(|desired| desired.as_ref().is_none_or(|desired| !desired.is_empty()));
         if any.await.is_err() {
             return;
         }
         match new_connection() {
             Ok((connection, handle, _messages)) => tokio::select! {
                 () = connection => {}
-                () = follow(&handle, &mut wishes, &held, &mut placed) => return,
+                () = follow(&handle, &mut desired_changes, &held, &mut placed) => return,
             },
             Err(error) => tracing::warn!(%error, "cannot open a netlink socket"),
         }
@@ -151,12 +155,12 @@ async fn keep(mut wishes: watch::Receiver<Wish>, held: impl Fn(Placed) -> bool) 
 /// Returns when there is nothing to be done any more.
 async fn follow(
     handle: &Handle,
-    wishes: &mut watch::Receiver<Wish>,
+    desired_changes: &mut watch::Receiver<DesiredAddresses>,
     held: &impl Fn(Placed) -> bool,
     placed: &mut BTreeMap<Placed, Instant>,
 ) {
     loop {
-        let Some(wanted) = wishes.borrow_and_update().clone() else {
+        let Some(wanted) = desired_changes.borrow_and_update().clone() else {
             return;
         };
         let rightful = |address: Placed| wanted.contains(&address) && held(address);
@@ -171,14 +175,14 @@ async fn follow(
             // Asked at the last moment: what comes before it in the list takes its time.
             if due && held(*address) && renew(handle, *address).await {
                 placed.insert(*address, Instant::now());
-                if !held(*address) && wishes.borrow().is_some() {
+                if !held(*address) && desired_changes.borrow().is_some() {
                     remove(handle, *address).await;
                     placed.remove(address);
                 }
             }
         }
         tokio::select! {
-            changed = wishes.changed() => if changed.is_err() {
+            changed = desired_changes.changed() => if changed.is_err() {
                 for address in std::mem::take(placed).into_keys() {
                     remove(handle, address).await;
                 }
@@ -196,7 +200,7 @@ async fn renew(handle: &Handle, address: Placed) -> bool {
         .add(address.0, address.1, host_bits(address.1))
         .replace();
     *request.message_mut() = message(address);
-    match timeout(PATIENCE, request.execute()).await {
+    match timeout(KERNEL_TIMEOUT, request.execute()).await {
         Ok(Ok(())) => true,
         Ok(Err(error)) => {
             tracing::warn!(address = %address.1, interface = address.0, %error, "cannot put a service address on its interface");
@@ -207,7 +211,11 @@ async fn renew(handle: &Handle, address: Placed) -> bool {
 }
 
 async fn remove(handle: &Handle, address: Placed) {
-    let removed = timeout(PATIENCE, handle.address().del(message(address)).execute()).await;
+    let removed = timeout(
+        KERNEL_TIMEOUT,
+        handle.address().del(message(address)).execute(),
+    )
+    .await;
     if let Ok(Err(error)) = removed
         && !matches!(
             errno(&error).map(Errno::from_raw),

@@ -8,8 +8,8 @@ use std::time::Instant;
 use mooring_common::engine::Plan;
 
 use super::MarkMask;
-use super::memory::Memory;
 use super::observe::Observed;
+use super::reconcile_state::ReconcileState;
 use super::step::Step;
 use super::wanted::Wanted;
 
@@ -24,17 +24,17 @@ pub struct Planned {
     pub without_mark: Vec<(String, ReturnPath)>,
 }
 
-/// Decides what to do. `memory` has noted what is wanted and observed.
+/// Decides what to do. `reconcile_state` has noted what is wanted and observed.
 #[must_use]
 pub fn plan(
     wanted: &Wanted,
     observed: &Observed,
-    memory: &Memory,
+    reconcile_state: &ReconcileState,
     mask: MarkMask,
     now: Instant,
 ) -> Planned {
     let mut planned = Planned::default();
-    devices::plan(wanted, observed, memory, now, &mut planned.plan);
+    devices::plan(wanted, observed, reconcile_state, now, &mut planned.plan);
     paths::plan(wanted, observed, mask, &mut planned);
     planned
 }

@@ -28,7 +28,7 @@ const REREAD: Duration = Duration::from_secs(10);
 /// The shortest time between two readings. The first change is looked at immediately.
 const SETTLE: Duration = Duration::from_millis(50);
 /// How long to wait for the kernel's answer, and after a failure.
-const PATIENCE: Duration = Duration::from_secs(1);
+const KERNEL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// One network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -235,7 +235,7 @@ pub enum LinksError {
     #[error("the kernel refused to list network interfaces")]
     Refused(#[from] rtnetlink::Error),
     /// The kernel does not answer.
-    #[error("the kernel did not list network interfaces within {PATIENCE:?}")]
+    #[error("the kernel did not list network interfaces within {KERNEL_TIMEOUT:?}")]
     Silent,
 }
 
@@ -250,7 +250,7 @@ pub async fn follow(links: watch::Sender<Arc<Vec<Link>>>) {
         } else {
             let error = with_causes(&error);
             tracing::warn!(error, "network interfaces unknown");
-            PATIENCE
+            KERNEL_TIMEOUT
         };
         sleep(pause).await;
     }
@@ -264,7 +264,7 @@ async fn follow_once(links: &watch::Sender<Arc<Vec<Link>>>) -> Result<Infallible
     ])?;
     let follow = async {
         loop {
-            let read = timeout(PATIENCE, read(&handle));
+            let read = timeout(KERNEL_TIMEOUT, read(&handle));
             let now = Arc::new(read.await.map_err(|_| LinksError::Silent)??);
             links.send_if_modified(|known| {
                 let changed = *known != now;

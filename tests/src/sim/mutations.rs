@@ -33,7 +33,7 @@ impl Mutation {
         Self {
             name: "mandate",
             change: |parameters| {
-                parameters.mandate = parameters.promise + Duration::from_millis(100);
+                parameters.speaking_lease = parameters.promise + Duration::from_millis(100);
             },
         },
         rule_off!("release", release_is_sticky),

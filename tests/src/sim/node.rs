@@ -27,7 +27,7 @@ pub enum Input {
     /// The API's objects are like this now.
     View(Arc<Objects>),
     /// They were like this when the process before this one saw them.
-    Recalled(Arc<Objects>),
+    SavedHealth(Arc<Objects>),
     /// The state of this node has changed.
     Local,
 }

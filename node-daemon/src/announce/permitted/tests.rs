@@ -40,7 +40,7 @@ fn snapshot(status: &[&str], record: &str) -> Snapshot {
     }))
     .unwrap();
     let view = ServiceView::read(service).unwrap();
-    let network = NetworkView::read(network, "me");
+    let network = L2NetworkView::read(network, "me");
     Snapshot {
         services: Arc::new([(ObjectKey::new("shop", "web"), Arc::new(view))].into()),
         networks: Arc::new([(ObjectKey::cluster_wide("lan"), Arc::new(network))].into()),

@@ -5,7 +5,7 @@ use mooring_common::l2_network::{L2Network, L2NetworkSpec, Subnet};
 use proptest::prelude::*;
 
 use super::*;
-use crate::cluster::snapshot::{NetworkView, SliceView};
+use crate::cluster::snapshot::{L2NetworkView, SliceView};
 
 /// A world that is built up step by step.
 #[derive(Clone, Default)]
@@ -33,7 +33,7 @@ impl World {
             },
         );
         let mut world = Self::default();
-        let view = NetworkView::read(network, "me");
+        let view = L2NetworkView::read(network, "me");
         view.segment.as_ref().unwrap();
         world.snapshot.networks =
             Arc::new([(ObjectKey::cluster_wide("public"), Arc::new(view))].into());

@@ -11,8 +11,8 @@ use mooring_common::l2_network::SpokenFor;
 use mooring_common::names::{reasons, segment_notices, speaking_reasons};
 
 use crate::announce::EventSink;
-use crate::announce::entries::Standing;
-use crate::announce::permitted::Refused;
+use crate::announce::entries::SegmentStatus;
+use crate::announce::permitted::RefusedAddresses;
 use crate::announce::plan::Assignment;
 use crate::cluster::snapshot::Snapshot;
 use crate::protocol::mac::Mac;
@@ -37,16 +37,16 @@ pub(super) struct Change {
 }
 
 /// Tells people what happens on the segments.
-pub(super) struct Teller<E> {
+pub(super) struct EventReporter<E> {
     node_name: String,
     events: E,
     metrics: Metrics,
-    standing: BTreeMap<String, Standing>,
+    status: BTreeMap<String, SegmentStatus>,
     members: BTreeMap<String, Members>,
     /// The changes that no Event has told of yet, by segment.
     begun: BTreeMap<String, Vec<Change>>,
     /// What Services claim and is not announced.
-    refused: Refused,
+    refused: RefusedAddresses,
 }
 
 /// The members of a segment.
@@ -59,7 +59,7 @@ struct Members {
     begun_anew: Option<Instant>,
 }
 
-impl<E: EventSink> Teller<E> {
+impl<E: EventSink> EventReporter<E> {
     pub(super) fn new(node_name: &str, events: E, metrics: Metrics) -> Self {
         // Until it says otherwise.
         metrics.service_proxy.set(1);
@@ -67,20 +67,20 @@ impl<E: EventSink> Teller<E> {
             node_name: node_name.to_owned(),
             events,
             metrics,
-            standing: BTreeMap::new(),
+            status: BTreeMap::new(),
             members: BTreeMap::new(),
             begun: BTreeMap::new(),
-            refused: Refused::new(),
+            refused: RefusedAddresses::new(),
         }
     }
 
     /// How this Node does on each segment.
-    pub(super) const fn standing(&self) -> &BTreeMap<String, Standing> {
-        &self.standing
+    pub(super) const fn status(&self) -> &BTreeMap<String, SegmentStatus> {
+        &self.status
     }
 
-    fn of(&mut self, segment: &str) -> &mut Standing {
-        self.standing.entry(segment.to_owned()).or_default()
+    fn of(&mut self, segment: &str) -> &mut SegmentStatus {
+        self.status.entry(segment.to_owned()).or_default()
     }
 
     /// How old the snapshot is.
@@ -91,15 +91,15 @@ impl<E: EventSink> Teller<E> {
     }
 
     /// The segment can be spoken on, or not any more.
-    pub(super) fn on_air(&mut self, segment: &str, mac: Option<Mac>) {
+    pub(super) fn responding_from(&mut self, segment: &str, mac: Option<Mac>) {
         match mac {
             Some(mac) => tracing::info!(segment, %mac, "segment can be spoken on"),
             None => tracing::info!(segment, "segment cannot be spoken on"),
         }
-        let standing = self.of(segment);
-        standing.on_air = mac;
+        let status = self.of(segment);
+        status.responding_from = mac;
         if mac.is_some() {
-            standing.complaint = None;
+            status.fault = None;
         }
     }
 
@@ -158,18 +158,18 @@ impl<E: EventSink> Teller<E> {
             .into_iter()
             .filter_map(|(is_so, notice)| is_so.then_some(notice))
             .collect();
-            let standing = self.standing.entry(segment.clone()).or_default();
-            for notice in notices.iter().filter(|n| !standing.notices.contains(n)) {
+            let status = self.status.entry(segment.clone()).or_default();
+            for notice in notices.iter().filter(|n| !status.notices.contains(n)) {
                 tracing::warn!(segment, notice, "to be known of this segment");
             }
-            for notice in standing.notices.iter().filter(|n| !notices.contains(n)) {
+            for notice in status.notices.iter().filter(|n| !notices.contains(n)) {
                 tracing::info!(segment, notice, "no longer so on this segment");
             }
-            standing.notices = notices;
+            status.notices = notices;
         }
     }
 
-    /// We speak for an address from now on. The Event waits for [`Self::tell`].
+    /// We speak for an address from now on. The Event waits for [`Self::report_begun`].
     pub(super) fn began(&mut self, segment: &str, change: Change) {
         let (address, reason) = (change.address, reason(change.cause));
         let epoch = self.epoch(segment);
@@ -221,7 +221,7 @@ impl<E: EventSink> Teller<E> {
         self.members.remove(segment);
         self.begun.remove(segment);
         for address in self
-            .standing
+            .status
             .remove(segment)
             .unwrap_or_default()
             .speaks_for
@@ -235,7 +235,7 @@ impl<E: EventSink> Teller<E> {
     }
 
     /// Tells each Service, once, of all its addresses that we have begun to announce.
-    pub(super) fn tell(&mut self, snapshot: &Snapshot, assignment: &Assignment) {
+    pub(super) fn report_begun(&mut self, snapshot: &Snapshot, assignment: &Assignment) {
         for (segment, changes) in std::mem::take(&mut self.begun) {
             let mut by_service: BTreeMap<&ObjectKey, Vec<&Change>> = BTreeMap::new();
             for change in &changes {
@@ -249,7 +249,7 @@ impl<E: EventSink> Teller<E> {
                 changes.dedup_by_key(|change| change.address);
                 let note = note(&self.node_name, &segment, &changes);
                 let reason = reasons::ADDRESS_ANNOUNCED;
-                self.tell_service(snapshot, key, EventKind::Normal, reason, note);
+                self.report_service(snapshot, key, EventKind::Normal, reason, note);
             }
         }
     }
@@ -275,13 +275,13 @@ impl<E: EventSink> Teller<E> {
                  {address} out of the ranges of the L2Network."
             );
             let reason = reasons::ADDRESS_CONFLICT;
-            self.tell_service(snapshot, key, EventKind::Warning, reason, note);
+            self.report_service(snapshot, key, EventKind::Warning, reason, note);
         }
     }
 
     /// What Services claim and is not announced. Each Service is told once, by the daemon of the voter
     /// that comes first by name.
-    pub(super) fn refused(&mut self, snapshot: &Snapshot, refused: Refused) {
+    pub(super) fn refused(&mut self, snapshot: &Snapshot, refused: RefusedAddresses) {
         for ((segment, key), addresses) in &refused {
             let known = self.refused.get(&(segment.clone(), key.clone()));
             if known == Some(addresses) {
@@ -308,14 +308,14 @@ impl<E: EventSink> Teller<E> {
                 told.join(" and ")
             );
             let reason = reasons::ADDRESS_REFUSED;
-            self.tell_service(snapshot, key, EventKind::Warning, reason, note);
+            self.report_service(snapshot, key, EventKind::Warning, reason, note);
         }
         self.refused = refused;
     }
 
     /// This node cannot speak on a segment, and why: told once for each reason.
-    pub(super) fn complain(&mut self, snapshot: &Snapshot, segment: &str, fault: &str) {
-        if self.of(segment).complaint.as_deref() == Some(fault) {
+    pub(super) fn report_fault(&mut self, snapshot: &Snapshot, segment: &str, fault: &str) {
+        if self.of(segment).fault.as_deref() == Some(fault) {
             return;
         }
         tracing::warn!(segment, %fault, "segment cannot be spoken on");
@@ -326,17 +326,17 @@ impl<E: EventSink> Teller<E> {
             let about = network.reference(segment);
             self.events.event(about, kind, reason, note);
         }
-        self.of(segment).complaint = Some(fault.to_owned());
+        self.of(segment).fault = Some(fault.to_owned());
     }
 
     /// What was complained about is mended.
-    pub(super) fn mended(&mut self, segment: &str) {
-        if let Some(standing) = self.standing.get_mut(segment) {
-            standing.complaint = None;
+    pub(super) fn fault_cleared(&mut self, segment: &str) {
+        if let Some(status) = self.status.get_mut(segment) {
+            status.fault = None;
         }
     }
 
-    fn tell_service(
+    fn report_service(
         &self,
         snapshot: &Snapshot,
         key: &ObjectKey,

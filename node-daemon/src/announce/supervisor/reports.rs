@@ -3,22 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use super::{Work, event_reporter};
+use super::{SupervisorState, event_reporter};
 use crate::announce::EventSink;
 use crate::protocol::{NodeId, Transition};
 use crate::responder::{Member, Report};
 
-impl<E: EventSink> Work<E> {
-    pub(super) fn heed(&mut self, segment: &str, report: Report) {
+impl<E: EventSink> SupervisorState<E> {
+    pub(super) fn handle(&mut self, segment: &str, report: Report) {
         // What was said before a segment was closed is out of date.
         if !self.running.contains_key(segment) {
             return;
         }
         match report {
-            Report::OnAir(mac) => self.teller.on_air(segment, mac),
-            Report::Trouble(fault) => {
-                let snapshot = self.desk.snapshot.load();
-                self.teller.complain(&snapshot, segment, &fault);
+            Report::Responding(mac) => self.reporter.responding_from(segment, mac),
+            Report::Fault(fault) => {
+                let snapshot = self.context.snapshot.load();
+                self.reporter.report_fault(&snapshot, segment, &fault);
             }
             Report::Began {
                 address,
@@ -33,16 +33,16 @@ impl<E: EventSink> Work<E> {
                     dark_for,
                 };
                 self.kernel.look();
-                self.teller.began(segment, change);
+                self.reporter.began(segment, change);
             }
             Report::Stopped { address, cause } => {
                 self.kernel.look();
-                self.teller.stopped(segment, address, cause);
+                self.reporter.stopped(segment, address, cause);
             }
             Report::Conflict { address, mac } => {
-                let snapshot = self.desk.snapshot.load();
+                let snapshot = self.context.snapshot.load();
                 let claim = (address, mac);
-                self.teller
+                self.reporter
                     .conflict(&snapshot, &self.assignment, segment, claim);
             }
             Report::Router { address, mac } => {
@@ -52,33 +52,35 @@ impl<E: EventSink> Work<E> {
                 }
             }
             Report::Ask(request, asked, uid) => self.ask(segment, uid, request, asked),
-            Report::Members(members) => self.heed_members(segment, &members),
+            Report::Members(members) => self.handle_members(segment, &members),
             Report::Noted(Transition::BegunAnew) => {
-                self.teller.begun_anew(segment, Instant::now());
+                self.reporter.begun_anew(segment, Instant::now());
             }
             // The station has counted it.
             Report::Noted(transition) => tracing::debug!(segment, ?transition, "protocol"),
-            Report::NodeNetwork(fault) => self.teller.node_network(segment, fault.as_deref()),
+            Report::NodeNetwork(fault) => {
+                self.reporter.node_network(segment, fault.as_deref());
+            }
             Report::Ended => self.leaving.ended(segment),
         }
     }
 
     /// The Leases of voters that have fallen silent are read at once: whether they have stood still
     /// for a while can only be told by a second reading.
-    fn heed_members(&mut self, segment: &str, members: &[Member]) {
+    fn handle_members(&mut self, segment: &str, members: &[Member]) {
         let silent: BTreeSet<NodeId> = members
             .iter()
-            .filter(|member| member.voter && !member.alive && member.node != self.desk.node)
+            .filter(|member| member.voter && !member.alive && member.node != self.context.node)
             .map(|member| member.node)
             .collect();
         let known = self.asked_about.entry(segment.to_owned()).or_default();
         let news: Vec<NodeId> = silent.difference(known).copied().collect();
         *known = silent;
         if !news.is_empty() {
-            let (registry, names) = (self.desk.registry.clone(), self.names.clone());
-            tokio::spawn(async move { registry.remember_leases(&news, &names).await });
+            let (voter_store, names) = (self.context.voter_store.clone(), self.names.clone());
+            tokio::spawn(async move { voter_store.remember_leases(&news, &names).await });
         }
-        self.teller.members(segment, members, self.desk.node);
+        self.reporter.members(segment, members, self.context.node);
     }
 }
 

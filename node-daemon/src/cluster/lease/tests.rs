@@ -107,26 +107,26 @@ fn failure(status: StatusCode) -> Response<Body> {
 
 /// A keeper at work.
 struct Bench {
-    wish: watch::Sender<Wish>,
+    desired: watch::Sender<DesiredLease>,
     cancel: CancellationToken,
     failures: Counter,
 }
 
 impl Bench {
     fn start(server: &ApiServer) -> Self {
-        let (wish, wishes) = watch::channel(Wish::None);
+        let (desired, desired_leases) = watch::channel(DesiredLease::None);
         let bench = Self {
-            wish,
+            desired,
             cancel: CancellationToken::new(),
             failures: Counter::default(),
         };
         let failures = bench.failures.clone();
-        let keeper = Keeper::new(server.client(), "ns", "a", "a_1", DURATION, failures);
-        tokio::spawn(keeper.keep(wishes, bench.cancel.clone()));
+        let keeper = LeaseKeeper::new(server.client(), "ns", "a", "a_1", DURATION, failures);
+        tokio::spawn(keeper.keep(desired_leases, bench.cancel.clone()));
         bench
     }
 
-    async fn wish(&self, segments: &[&str]) {
+    async fn desired(&self, segments: &[&str]) {
         self.hold(segments);
         pass(1).await;
     }
@@ -136,7 +136,7 @@ impl Bench {
             .iter()
             .map(|name| ((*name).to_owned(), Mac::new([2, 0, 0, 0, 0, 1])))
             .collect();
-        self.wish.send_replace(Wish::Hold(Content {
+        self.desired.send_replace(DesiredLease::Hold(Content {
             node_uid: "u-1".into(),
             segments,
         }));
@@ -154,7 +154,7 @@ async fn a_lease_is_made_renewed_three_times_per_duration_and_released() {
     pass(60).await;
     assert_eq!(server.log(), [""; 0], "without a wish nothing is asked");
 
-    bench.wish(&["public"]).await;
+    bench.desired(&["public"]).await;
     assert_eq!(server.log(), ["GET", r#"POST "a_1" 1"#]);
     let lease = server.lease();
     assert_eq!(lease["metadata"]["name"], "node-a");
@@ -188,9 +188,9 @@ async fn a_lease_is_made_renewed_three_times_per_duration_and_released() {
 async fn what_changes_is_written_at_once() {
     let server = ApiServer::default();
     let bench = Bench::start(&server);
-    bench.wish(&["public"]).await;
-    bench.wish(&["public", "storage"]).await;
-    bench.wish(&[]).await;
+    bench.desired(&["public"]).await;
+    bench.desired(&["public", "storage"]).await;
+    bench.desired(&[]).await;
     assert_eq!(server.log().len(), 4, "read, made, two changes");
     let lease = server.lease();
     assert_eq!(
@@ -203,7 +203,7 @@ async fn what_changes_is_written_at_once() {
 async fn changes_in_a_row_are_few_writes() {
     let server = ApiServer::default();
     let bench = Bench::start(&server);
-    bench.wish(&["public"]).await;
+    bench.desired(&["public"]).await;
     server.log();
     for turn in 0..100 {
         let segments = if turn % 2 == 0 {
@@ -230,7 +230,7 @@ async fn a_new_run_has_the_next_epoch() {
         state.version = 7;
     });
     let bench = Bench::start(&server);
-    bench.wish(&["public"]).await;
+    bench.desired(&["public"]).await;
     assert_eq!(server.log(), ["GET", r#"PUT "a_1" 5"#]);
     assert_eq!(server.lease()["metadata"]["labels"]["keep"], "me");
 }
@@ -239,7 +239,7 @@ async fn a_new_run_has_the_next_epoch() {
 async fn what_another_changed_is_read_first() {
     let server = ApiServer::default();
     let bench = Bench::start(&server);
-    bench.wish(&["public"]).await;
+    bench.desired(&["public"]).await;
     server.log();
     // Somebody edits the Lease, but leaves the holder.
     server.edit(|state| {
@@ -263,7 +263,7 @@ async fn what_another_changed_is_read_first() {
 async fn a_deleted_lease_is_made_again_in_the_same_epoch() {
     let server = ApiServer::default();
     let bench = Bench::start(&server);
-    bench.wish(&["public"]).await;
+    bench.desired(&["public"]).await;
     server.log();
     server.edit(|state| state.lease = None);
     pass(10).await;
@@ -275,7 +275,7 @@ async fn a_deleted_lease_is_made_again_in_the_same_epoch() {
 async fn failures_are_counted_and_tried_again_soon() {
     let server = ApiServer::default();
     let bench = Bench::start(&server);
-    bench.wish(&["public"]).await;
+    bench.desired(&["public"]).await;
     server.log();
     server.edit(|state| state.faults = vec![Some(StatusCode::INTERNAL_SERVER_ERROR), None]);
     // At 10 s it fails; at 11 s nothing answers for a third of the duration; at 22 s all is well.
@@ -291,7 +291,7 @@ async fn failures_are_counted_and_tried_again_soon() {
 async fn a_release_after_a_failed_renewal_reads_what_is_there() {
     let server = ApiServer::default();
     let bench = Bench::start(&server);
-    bench.wish(&["public"]).await;
+    bench.desired(&["public"]).await;
     server.edit(|state| state.faults = vec![Some(StatusCode::INTERNAL_SERVER_ERROR)]);
     tokio::time::sleep(Duration::from_millis(9500)).await;
     server.log();
@@ -304,7 +304,7 @@ async fn a_release_after_a_failed_renewal_reads_what_is_there() {
 async fn what_another_holds_is_not_released() {
     let server = ApiServer::default();
     let bench = Bench::start(&server);
-    bench.wish(&["public"]).await;
+    bench.desired(&["public"]).await;
     server.edit(|state| {
         let lease = state.lease.as_mut().unwrap();
         lease["metadata"]["resourceVersion"] = json!("100");
@@ -321,9 +321,9 @@ async fn what_another_holds_is_not_released() {
 async fn without_a_wish_the_lease_is_let_go() {
     let server = ApiServer::default();
     let bench = Bench::start(&server);
-    bench.wish(&["public"]).await;
+    bench.desired(&["public"]).await;
     server.log();
-    bench.wish.send_replace(Wish::None);
+    bench.desired.send_replace(DesiredLease::None);
     pass(60).await;
     assert_eq!(server.log(), ["GET", r#"PUT "" 1"#]);
     assert_eq!(
@@ -331,7 +331,7 @@ async fn without_a_wish_the_lease_is_let_go() {
         "{}",
         "nobody shall count on it"
     );
-    bench.wish(&["public"]).await;
+    bench.desired(&["public"]).await;
     assert_eq!(
         server.log(),
         ["GET", r#"PUT "a_1" 2"#],
@@ -356,7 +356,7 @@ async fn what_an_earlier_run_has_left_is_let_go_where_it_is_not_needed() {
     let bench = Bench::start(&server);
     pass(60).await;
     assert_eq!(server.log(), [""; 0]);
-    bench.wish.send_replace(Wish::LetGo);
+    bench.desired.send_replace(DesiredLease::LetGo);
     pass(1).await;
     assert_eq!(server.log(), ["GET", r#"PUT "" 4"#]);
     let lease = server.lease();
@@ -364,11 +364,11 @@ async fn what_an_earlier_run_has_left_is_let_go_where_it_is_not_needed() {
         lease["metadata"]["annotations"]["mooring.dev/segments"],
         "{}"
     );
-    bench.wish.send_replace(Wish::None);
+    bench.desired.send_replace(DesiredLease::None);
     pass(60).await;
     assert_eq!(server.log(), [""; 0], "once, and nothing after that");
     // Asked for what is done already, it looks and leaves it.
-    bench.wish.send_replace(Wish::LetGo);
+    bench.desired.send_replace(DesiredLease::LetGo);
     pass(1).await;
     assert_eq!(server.log(), ["GET"]);
 }

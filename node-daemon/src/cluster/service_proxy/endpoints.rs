@@ -54,19 +54,19 @@ pub async fn follow(
     confirmed: watch::Sender<Confirmed>,
     late: Counter,
 ) {
-    let mut book = Book::default();
+    let mut confirmations = Confirmations::default();
     loop {
         let known = snapshot.load_full();
         let mut waits = false;
         if known.answers_health() {
-            let questions = book.look(&known, Instant::now());
+            let questions = confirmations.look(&known, Instant::now());
             waits = !questions.is_empty();
             let well = ask_all(questions).await;
-            late.inc_by(book.learn(&well, Instant::now()));
+            late.inc_by(confirmations.learn(&well, Instant::now()));
             confirmed.send_if_modified(|known| {
-                let changed = **known != book.confirmed;
+                let changed = **known != confirmations.confirmed;
                 if changed {
-                    *known = Arc::new(book.confirmed.clone());
+                    *known = Arc::new(confirmations.confirmed.clone());
                 }
                 changed
             });
@@ -103,12 +103,12 @@ async fn ask_all(questions: Vec<(ObjectKey, SocketAddr)>) -> BTreeSet<ObjectKey>
 
 /// What was confirmed, and what is waited for since when.
 #[derive(Debug, Default)]
-struct Book {
+struct Confirmations {
     confirmed: BTreeSet<ObjectKey>,
     waiting: BTreeMap<ObjectKey, Instant>,
 }
 
-impl Book {
+impl Confirmations {
     /// What to ask, and where. What has no endpoint here any more is asked about anew when it has one
     /// again.
     fn look(&mut self, snapshot: &Snapshot, now: Instant) -> Vec<(ObjectKey, SocketAddr)> {
@@ -188,10 +188,10 @@ mod tests {
             let snapshot = snapshot(address.port(), &["10.0.0.1"]);
             let service = Arc::clone(&snapshot.services[&key()]);
             assert!(is_awaited(&snapshot, &key(), &service));
-            let mut book = Book::default();
-            let well = ask_all(book.look(&snapshot, Instant::now())).await;
-            assert_eq!(book.learn(&well, Instant::now()), 0);
-            let confirmed = Arc::new(book.confirmed);
+            let mut confirmations = Confirmations::default();
+            let well = ask_all(confirmations.look(&snapshot, Instant::now())).await;
+            assert_eq!(confirmations.learn(&well, Instant::now()), 0);
+            let confirmed = Arc::new(confirmations.confirmed);
             let snapshot = Snapshot {
                 confirmed,
                 ..snapshot
@@ -202,18 +202,30 @@ mod tests {
 
     #[test]
     fn it_is_waited_for_until_the_limit_and_then_anew_for_the_next_endpoint() {
-        let (mut book, start) = (Book::default(), Instant::now());
+        let (mut confirmations, start) = (Confirmations::default(), Instant::now());
         let (with, without) = (snapshot(30_000, &["10.0.0.1"]), snapshot(30_000, &[]));
         let none = BTreeSet::new();
-        assert_eq!(book.look(&without, start), []);
+        assert_eq!(confirmations.look(&without, start), []);
         for (later, late) in [(Duration::ZERO, 0), (LIMIT - PERIOD, 0), (LIMIT, 1)] {
-            assert_eq!(book.look(&with, start + later).len(), 1);
-            assert_eq!(book.learn(&none, start + later), late, "after {later:?}");
+            assert_eq!(confirmations.look(&with, start + later).len(), 1);
+            assert_eq!(
+                confirmations.learn(&none, start + later),
+                late,
+                "after {later:?}"
+            );
         }
-        assert_eq!(book.look(&with, start + LIMIT), [], "it was waited for");
-        assert_eq!(book.look(&without, start + LIMIT), []);
-        assert_eq!(book.look(&with, start + LIMIT).len(), 1, "another endpoint");
-        assert_eq!(book.learn(&none, start + LIMIT), 0);
+        assert_eq!(
+            confirmations.look(&with, start + LIMIT),
+            [],
+            "it was waited for"
+        );
+        assert_eq!(confirmations.look(&without, start + LIMIT), []);
+        assert_eq!(
+            confirmations.look(&with, start + LIMIT).len(),
+            1,
+            "another endpoint"
+        );
+        assert_eq!(confirmations.learn(&none, start + LIMIT), 0);
     }
 
     #[test]
@@ -221,8 +233,8 @@ mod tests {
         let mut silent = snapshot(30_000, &["10.0.0.1"]);
         let since = Instant::now();
         silent.service_proxy = ServiceProxy::Silent { since };
-        let mut book = Book::default();
-        assert_eq!(book.look(&silent, since), []);
-        assert!(book.confirmed.contains(&key()));
+        let mut confirmations = Confirmations::default();
+        assert_eq!(confirmations.look(&silent, since), []);
+        assert!(confirmations.confirmed.contains(&key()));
     }
 }

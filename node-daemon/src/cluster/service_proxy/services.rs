@@ -15,7 +15,7 @@ use mooring_common::node_addresses::AddressType;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::{Health, Refused, ask};
+use super::{Health, UnservedServices, ask};
 use crate::cluster::snapshot::{Snapshot, TrafficPolicy};
 
 /// How long to wait before all are asked again.
@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 const AT_ONCE: usize = 8;
 
 /// Keeps `refused` up to date, for as long as the future is polled.
-pub async fn follow(snapshot: Arc<ArcSwap<Snapshot>>, refused: watch::Sender<Refused>) {
+pub async fn follow(snapshot: Arc<ArcSwap<Snapshot>>, refused: watch::Sender<UnservedServices>) {
     loop {
         let known = snapshot.load_full();
         if known.answers_health() {

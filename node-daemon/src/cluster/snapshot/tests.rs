@@ -97,12 +97,12 @@ fn of_other_nodes_that_is_kept_by_which_they_are_reached() {
                 "voters": {"generation": 3, "nodes": ["a", "b", "w"]},
             },
         });
-        NetworkView::read(read(network), "a")
+        L2NetworkView::read(read(network), "a")
     };
     let view = network(json!([]));
     assert_eq!(view.entry.as_ref().unwrap().name, "a");
     assert_eq!(view.voters.as_ref().unwrap().generation, 3);
-    let b = Other {
+    let b = PeerNode {
         address: Some("10.0.0.2".parse().unwrap()),
         mac: Some(Mac::new([2, 0, 0, 0, 0, 2])),
         witness: false,
@@ -190,7 +190,7 @@ fn an_address_that_is_of_no_single_other_machine_is_not_taken() {
                 {"name": "other", "ready": true, "reason": "Ready", "address": text},
             ]},
         });
-        let view = NetworkView::read(serde_json::from_value(network).unwrap(), "me");
+        let view = L2NetworkView::read(serde_json::from_value(network).unwrap(), "me");
         view.others["other"].address
     };
     assert_eq!(address_of("192.0.2.7"), Some("192.0.2.7".parse().unwrap()));

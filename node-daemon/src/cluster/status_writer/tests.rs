@@ -64,7 +64,7 @@ impl ApiServer {
 
 fn start(server: &ApiServer) -> watch::Sender<Entries> {
     let (wanted, entries) = watch::channel(Entries::new());
-    tokio::spawn(Herald::new(server.client(), "n1").tell(entries));
+    tokio::spawn(StatusWriter::new(server.client(), "n1").run(entries));
     wanted
 }
 

@@ -30,13 +30,13 @@ impl ApiServer {
         server
     }
 
-    fn registry(&self) -> Registry {
+    fn registry(&self) -> VoterStore {
         let server = self.clone();
         let answer = move |request| {
             let server = server.clone();
             async move { Ok::<_, Infallible>(server.answer(request).await) }
         };
-        Registry::new(
+        VoterStore::new(
             Client::new(tower::service_fn(answer), "default"),
             "ns",
             "n1",
@@ -128,7 +128,7 @@ fn most(names: &[&str]) -> Consent {
     Consent::Most(ids(names))
 }
 
-async fn ask(registry: &Registry, request: Request) -> ApiAnswer {
+async fn ask(registry: &VoterStore, request: Request) -> ApiAnswer {
     registry.answer(LAN, request, &BTreeMap::new()).await
 }
 

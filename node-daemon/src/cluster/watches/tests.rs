@@ -86,7 +86,7 @@ impl Bench {
         Self::start_with(server, None)
     }
 
-    fn start_with(server: ApiServer, recalled: Option<Arc<Recalled>>) -> Self {
+    fn start_with(server: ApiServer, saved_health: Option<Arc<SavedHealth>>) -> Self {
         let service_proxy = watch::Sender::default();
         let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot::default()));
         let answering = server.clone();
@@ -117,7 +117,7 @@ impl Bench {
             service_proxy: service_proxy.subscribe(),
             refused: watch::Sender::default().subscribe(),
             confirmed: watch::Sender::default().subscribe(),
-            recalled,
+            saved_health,
         };
         tokio::spawn(watches.follow());
         Self {
@@ -326,11 +326,11 @@ async fn what_was_left_is_there_after_a_second_without_an_answer() {
         let server = ApiServer::default();
         server.0.lock().unwrap().is_away = !answers;
         let bench = Bench::start_with(server, Some(Arc::default()));
-        tokio::time::sleep(PATIENCE / 2).await;
+        tokio::time::sleep(API_SERVER_TIMEOUT / 2).await;
         let early = bench.snapshot.load_full();
-        assert!(early.recalled.is_none() && early.answers_health() == answers);
-        tokio::time::sleep(PATIENCE).await;
-        assert_eq!(bench.snapshot.load().recalled.is_none(), answers);
+        assert!(early.saved_health.is_none() && early.answers_health() == answers);
+        tokio::time::sleep(API_SERVER_TIMEOUT).await;
+        assert_eq!(bench.snapshot.load().saved_health.is_none(), answers);
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::cluster::service_proxy::ServiceProxy;
 use crate::cluster::snapshot::{ServiceView, SliceView, Synced, TrafficPolicy};
-use crate::livez::recall::worth_keeping;
+use crate::livez::health_file::worth_keeping;
 
 /// Always the same moment.
 fn now() -> Now {
@@ -245,7 +245,7 @@ fn until_all_is_known_answers_are_those_of_the_process_before() {
     let well = snapshot(&[&["10.0.0.1", "10.0.0.2"]]);
     for before in [&well, &draining] {
         let mut left = Snapshot {
-            recalled: worth_keeping("n1", before).map(Arc::new),
+            saved_health: worth_keeping("n1", before).map(Arc::new),
             ..Snapshot::default()
         };
         let paths = [

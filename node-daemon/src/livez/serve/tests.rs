@@ -7,7 +7,7 @@ use super::*;
 use crate::livez::listen::Bound;
 use crate::livez::plan::tests::snapshot;
 use crate::livez::request::{Parsed, parse};
-use crate::livez::response::Manner;
+use crate::livez::response::Framing;
 use crate::livez::server::{self, Options};
 
 fn healthy() -> Arc<Shared> {
@@ -371,9 +371,9 @@ fn conversation() -> DuplexStream {
     let (client, stream) = tokio::io::duplex(4096);
     let slots = ConnectionSlots::new(1);
     tokio::spawn(async move {
-        let responder = Responder::new(Site::Node, healthy());
+        let handler = ListenerHandler::new(Site::Node, healthy());
         let slot = slots.take();
-        converse(stream, &slot, &responder.to(Ipv4Addr::LOCALHOST.into())).await;
+        converse(stream, &slot, &handler.to(Ipv4Addr::LOCALHOST.into())).await;
     });
     client
 }
@@ -480,16 +480,16 @@ fn loopback_and_named_networks_are_told_all() {
 
 #[test]
 fn a_stranger_is_told_the_status_of_a_service_and_no_more() {
-    let responder = Responder::new(Site::Node, healthy());
+    let handler = ListenerHandler::new(Site::Node, healthy());
     let ask = |client: &str, path: &str| {
         let request = format!("GET {path} HTTP/1.1\r\n\r\n");
         let Parsed::Request(request) = parse(request.as_bytes()) else {
             panic!("{path} is a request");
         };
-        let client = responder.to(client.parse().unwrap());
+        let client = handler.to(client.parse().unwrap());
         let response = client.respond(&request, tokio::time::Instant::now());
         let mut out = Vec::new();
-        response.write(&mut out, Manner::default());
+        response.write(&mut out, Framing::default());
         String::from_utf8(out).unwrap()
     };
     for path in ["/services/shop/web", "/services/shop/none"] {

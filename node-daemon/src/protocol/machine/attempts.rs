@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Machine;
-use crate::protocol::decision::{Cause, Transition, Voice};
+use crate::protocol::decision::{AnnounceMode, Cause, Transition};
 use crate::protocol::message::{Body, Claim, Grant, Incarnation, Key, Message, NodeId};
 use crate::protocol::time::Moment;
 
@@ -17,7 +17,7 @@ const REPEATS: u32 = 60;
 /// give then may be lost.
 const REMIND: Duration = Duration::from_millis(50);
 /// A claim that has not been decided by then is given up.
-const PATIENCE: Duration = Duration::from_millis(700);
+const CLAIM_TIMEOUT: Duration = Duration::from_millis(700);
 
 /// A claim on its way.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -93,7 +93,7 @@ impl Machine {
 
     /// Takes a grant in.
     pub(super) fn hear_grant(&mut self, message: &Message, grant: &Grant) {
-        let counts = message.generation == self.registry.current.generation
+        let counts = message.generation == self.voter_sets.current.generation
             || !self.rules().one_generation_at_a_time();
         if grant.to == self.me && grant.incarnation == self.incarnation && counts {
             self.note_grant(message.from, grant);
@@ -102,7 +102,7 @@ impl Machine {
 
     /// Counts a grant.
     pub(super) fn note_grant(&mut self, voter: NodeId, grant: &Grant) {
-        if !self.registry.has_voter(voter) {
+        if !self.voter_sets.has_voter(voter) {
             return;
         }
         let Some(attempt) = self
@@ -131,7 +131,7 @@ impl Machine {
 
     /// Takes what enough voters have granted, and gives up what they cannot grant any more.
     fn count_grants(&mut self) {
-        let majority = self.registry.current.majority();
+        let majority = self.voter_sets.current.majority();
         let able: Vec<NodeId> = self.able_voters().collect();
         let mut won = Vec::new();
         let mut lost = Vec::new();
@@ -183,7 +183,7 @@ impl Machine {
         if !wanted || !self.may_hold() || self.owners.contains_key(&key) {
             return false;
         }
-        let was_mine = self.standing.lost.remove(&key).is_some();
+        let was_mine = self.membership.lost.remove(&key).is_some();
         let former = if was_mine {
             Some(self.me)
         } else {
@@ -194,7 +194,7 @@ impl Machine {
         } else {
             Cause::Unclaimed
         };
-        self.gain(key, cause, former, Voice::Loud);
+        self.gain(key, cause, former, AnnounceMode::Unsolicited);
         self.claims.was_taken(key);
         true
     }
@@ -224,7 +224,7 @@ impl Machine {
 
     /// The voters that can grant: those that live, and this node itself.
     pub(super) fn able_voters(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.registry
+        self.voter_sets
             .current
             .voters
             .iter()
@@ -266,7 +266,7 @@ impl Machine {
         let mut repeats = Vec::new();
         let mut late = Vec::new();
         for attempt in &mut self.claims.attempts {
-            if attempt.begun + PATIENCE <= now {
+            if attempt.begun + CLAIM_TIMEOUT <= now {
                 late.extend(attempt.keys.keys().copied());
                 continue;
             }
@@ -276,7 +276,7 @@ impl Machine {
             let answered = awaited.is_subset(&attempt.answered);
             if attempt.repeats >= REPEATS || attempt.is_decided_by(&awaited) {
                 attempt.over |= !answered;
-                attempt.next = attempt.begun + PATIENCE;
+                attempt.next = attempt.begun + CLAIM_TIMEOUT;
             } else {
                 attempt.repeats += 1;
                 attempt.next = now + if answered { REMIND } else { REPEAT };

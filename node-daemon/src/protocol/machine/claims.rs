@@ -124,7 +124,7 @@ impl Machine {
     pub(super) fn may_hold(&self) -> bool {
         let flags = self.flags();
         self.speaks_on_segment()
-            && self.registry.exists()
+            && self.voter_sets.exists()
             && !(flags.starting
                 || flags.released
                 || flags.draining
@@ -216,7 +216,7 @@ impl Machine {
             .iter()
             .flat_map(|view| &view.keys)
             .filter(|(key, wanted)| {
-                !self.estate.keys.contains_key(key)
+                !self.held_keys.keys.contains_key(key)
                     && !self.owners.contains_key(key)
                     && !claims.is_claimed(**key)
                     && !self.survivors.doubt(**key)
@@ -255,7 +255,7 @@ impl Machine {
             };
             free.insert(key, entry);
             let rank = match anchors.get(&wanted.group) {
-                _ if self.standing.lost.contains_key(&key) => 0,
+                _ if self.membership.lost.contains_key(&key) => 0,
                 Some(anchor) if *anchor == self.me => 0,
                 // It has something of the group. If it does not take this too, others do.
                 Some(_) => entry.rank + 1,
@@ -293,7 +293,7 @@ impl Machine {
             Some(_) => release.at,
             None if release.lapsed
                 && self.rules().last_holder_is_preferred()
-                && !self.standing.lost.contains_key(&key)
+                && !self.membership.lost.contains_key(&key)
                 && self.would_take_back(key, release.by.0) =>
             {
                 release.at + PREFERENCE

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Machine;
-use super::estate::Holding;
+use super::held_keys::Holding;
 use crate::protocol::decision::{Cause, Transition};
 use crate::protocol::message::{Answer, Key, NodeId};
 
@@ -19,22 +19,22 @@ const LAST_CHANCE: Duration = Duration::from_millis(195);
 impl Machine {
     /// Takes in what somebody says about the own set.
     pub(super) fn note_answer(&mut self, node: NodeId, answer: Answer, same_generation: bool) {
-        let votes = same_generation && self.registry.has_voter(node);
+        let votes = same_generation && self.voter_sets.has_voter(node);
         match answer {
             Answer::None | Answer::Stale => {}
             Answer::Unknown => self.tell_set_again(node),
             Answer::Refused { holder } if votes => {
                 let now = self.now;
-                self.estate.refusals.entry(node).or_insert((holder, now));
+                self.held_keys.refusals.entry(node).or_insert((holder, now));
             }
             Answer::Refused { .. } => {}
             Answer::Accepted { seq, digest } if votes => {
-                if digest == self.estate.digest && !self.estate.dirty {
-                    self.estate.acknowledged.insert(node);
-                    self.estate.refusals.remove(&node);
+                if digest == self.held_keys.digest && !self.held_keys.dirty {
+                    self.held_keys.acknowledged.insert(node);
+                    self.held_keys.refusals.remove(&node);
                 }
                 let exactness = self.exactness();
-                if self.mandate.note_echo(node, seq, digest, exactness) {
+                if self.speaking_lease.note_echo(node, seq, digest, exactness) {
                     self.count_echoes();
                 }
             }
@@ -44,19 +44,21 @@ impl Machine {
 
     /// Counts the echoes of the own heartbeats.
     pub(super) fn count_echoes(&mut self) {
-        let mandate = self.parameters.mandate;
-        self.mandate.count(&self.registry.current, mandate);
+        let speaking_lease = self.parameters.speaking_lease;
+        self.speaking_lease
+            .count(&self.voter_sets.current, speaking_lease);
         if let Some(limit) = self.alone_until() {
-            if self.mandate.alone.is_none() {
+            if self.speaking_lease.alone.is_none() {
                 self.note(Transition::PrimaryAlone);
             }
-            self.mandate.count_alone(self.me, limit, mandate);
+            self.speaking_lease
+                .count_alone(self.me, limit, speaking_lease);
         } else if self
-            .mandate
+            .speaking_lease
             .alone
             .is_some_and(|alone| alone.until <= self.now)
         {
-            self.mandate.alone = None;
+            self.speaking_lease.alone = None;
         }
         #[cfg(feature = "simulator")]
         self.revive();
@@ -64,21 +66,21 @@ impl Machine {
 
     /// Whether all voters that live have the set as it is, or have refused it.
     pub(super) fn is_known_to_voters(&self) -> bool {
-        self.registry.current.voters.iter().all(|voter| {
+        self.voter_sets.current.voters.iter().all(|voter| {
             *voter == self.me
-                || self.estate.acknowledged.contains(voter)
-                || self.estate.refusals.contains_key(voter)
+                || self.held_keys.acknowledged.contains(voter)
+                || self.held_keys.refusals.contains_key(voter)
                 || self.peers.get(voter).is_none_or(|peer| peer.suspected)
         })
     }
 
     /// Lets go of what was added, if the voters do not accept it.
     pub(super) fn drop_hopeless(&mut self) {
-        if self.estate.unconfirmed.is_empty() || self.estate.dirty {
+        if self.held_keys.unconfirmed.is_empty() || self.held_keys.dirty {
             return;
         }
         let now = self.now;
-        let refusals = &self.estate.refusals;
+        let refusals = &self.held_keys.refusals;
         let refuses = |voter: &NodeId| {
             refusals
                 .get(voter)
@@ -89,20 +91,20 @@ impl Machine {
             .filter(|voter| !refuses(voter))
             .map(|voter| self.weight_of_vote(voter))
             .sum();
-        let refused = !refusals.is_empty() && willing < self.registry.current.majority();
+        let refused = !refusals.is_empty() && willing < self.voter_sets.current.majority();
         let ends_soon = !refusals.is_empty()
-            && self.estate.speaks()
+            && self.held_keys.speaks()
             && self
-                .mandate
+                .speaking_lease
                 .end()
                 .is_some_and(|end| end <= now + LAST_CHANCE);
         let late = |holding: &Holding| holding.since + UNCONFIRMED <= now;
         let hopeless: Vec<Key> = self
-            .estate
+            .held_keys
             .unconfirmed
             .iter()
             .copied()
-            .filter(|key| refused || ends_soon || self.estate.keys.get(key).is_some_and(late))
+            .filter(|key| refused || ends_soon || self.held_keys.keys.get(key).is_some_and(late))
             .collect();
         if hopeless.is_empty() {
             return;

@@ -18,15 +18,15 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::Machine;
-use super::registry::{REPLACED, STEADY};
 use super::survival::SURVIVE;
+use super::voter_sets::{REPLACED, STEADY};
 use crate::protocol::decision::Request;
 use crate::protocol::message::{NodeId, VoterSet};
 
 /// Two members do not notice the same thing at the same time: so much sooner is soon enough.
 const SLACK: Duration = Duration::from_secs(5);
 /// So long after an approval that does not show up it is given once more, and a proposal made again.
-const PATIENCE: Duration = Duration::from_secs(2);
+const APPROVAL_TIMEOUT: Duration = Duration::from_secs(2);
 /// The API objects may show an older set for so long without having gone back.
 const LATE: Duration = Duration::from_secs(5);
 
@@ -39,21 +39,21 @@ impl Machine {
         let view = self.view.as_ref();
         let is_there = view.is_some_and(|view| view.approvals.get(&self.me) == Some(&set));
         let lately = self
-            .registry
+            .voter_sets
             .approved
             .as_ref()
-            .is_some_and(|(known, at)| *known == set && self.now < *at + PATIENCE);
+            .is_some_and(|(known, at)| *known == set && self.now < *at + APPROVAL_TIMEOUT);
         if is_there || lately {
             return;
         }
-        self.registry.approved = Some((set.clone(), self.now));
+        self.voter_sets.approved = Some((set.clone(), self.now));
         self.ask(Request::Approve(set));
     }
 
     /// What the lowest voter that lives proposes, if it is another and right.
     fn acceptable(&self) -> Option<VoterSet> {
         let view = self.view.as_ref()?;
-        let current = &self.registry.current;
+        let current = &self.voter_sets.current;
         let lives = |voter: &&NodeId| {
             **voter == self.me || self.peers.get(voter).is_some_and(|peer| !peer.suspected)
         };
@@ -74,7 +74,7 @@ impl Machine {
 
     /// Whether a set is one step on from the one that is served.
     fn is_step(&self, set: &VoterSet) -> bool {
-        let current = &self.registry.current;
+        let current = &self.voter_sets.current;
         let settled = self.settled() >= current.generation;
         if !settled && self.rules().one_generation_at_a_time() {
             return false;
@@ -103,7 +103,7 @@ impl Machine {
 
     /// Whether a voter has been silent for about as long as one has to be to be replaced.
     fn is_lost(&self, voter: NodeId) -> bool {
-        let oldest = self.registry.adopted_at.max(self.started);
+        let oldest = self.voter_sets.adopted_at.max(self.started);
         let heard = self
             .peers
             .get(&voter)
@@ -115,9 +115,9 @@ impl Machine {
     fn is_spare(&self, voter: NodeId) -> bool {
         let members = self.members(STEADY / 2);
         let is_witness = members.get(&voter).is_some_and(|(_, here)| !here);
-        let voters = &self.registry.current.voters;
+        let voters = &self.voter_sets.current.voters;
         is_witness
-            && (voters.len() > super::registry::ideal_size(&members)
+            && (voters.len() > super::voter_sets::ideal_size(&members)
                 || members
                     .iter()
                     .any(|(node, (_, here))| *here && !voters.contains(node)))
@@ -125,9 +125,9 @@ impl Machine {
 
     /// Whether a set is that of the survivors of a lost majority (rule G).
     fn are_survivors(&self, set: &VoterSet) -> bool {
-        let current = &self.registry.current;
+        let current = &self.voter_sets.current;
         let lost = self
-            .registry
+            .voter_sets
             .lost_since
             .is_some_and(|since| since + SURVIVE <= self.now + SLACK);
         let leaving: BTreeSet<NodeId> = current.voters.difference(&set.voters).copied().collect();
@@ -140,8 +140,8 @@ impl Machine {
 
     /// Whether there is nothing to do about a proposal but to wait until others approve it.
     pub(super) fn awaits(&self, set: &VoterSet) -> bool {
-        self.registry.awaited.as_ref().is_some_and(|(known, at)| {
-            known == set && self.now < *at + PATIENCE && !self.is_approved(set)
+        self.voter_sets.awaited.as_ref().is_some_and(|(known, at)| {
+            known == set && self.now < *at + APPROVAL_TIMEOUT && !self.is_approved(set)
         })
     }
 
@@ -158,32 +158,32 @@ impl Machine {
             of.is_empty() || of.iter().filter(approves).count() * 2 > of.len()
         };
         let all = set.voters.iter().all(|node| approves(&node));
-        let registry = &self.registry;
-        let stored = registry.stored.as_ref();
-        let by_most = most(&registry.current.voters)
+        let voter_sets = &self.voter_sets;
+        let stored = voter_sets.stored.as_ref();
+        let by_most = most(&voter_sets.current.voters)
             && (all || stored.is_none_or(|stored| most(&stored.voters)));
-        by_most || (all && registry.lost_since.is_some())
+        by_most || (all && voter_sets.lost_since.is_some())
     }
 
     /// The API objects show other approvals.
     pub(super) fn note_approvals(&mut self) {
-        self.registry.due = self.registry.due.min(self.now);
-        let awaited = self.registry.awaited.as_ref();
+        self.voter_sets.due = self.voter_sets.due.min(self.now);
+        let awaited = self.voter_sets.awaited.as_ref();
         if awaited.is_some_and(|(set, _)| self.is_approved(set)) {
-            self.registry.next_try = self.now;
+            self.voter_sets.next_try = self.now;
         }
     }
 
     /// Whether the API objects show an older set than the one that is served, and not only because
     /// they are late.
     pub(super) fn seems_gone_back(&self) -> bool {
-        let registry = &self.registry;
+        let voter_sets = &self.voter_sets;
         let shown = self.view.as_ref().and_then(|view| view.voters.as_ref());
-        let known = registry
+        let known = voter_sets
             .adopted_at
-            .max(registry.read_at.unwrap_or_default());
-        registry.stored.is_none()
+            .max(voter_sets.read_at.unwrap_or_default());
+        voter_sets.stored.is_none()
             && known + LATE <= self.now
-            && shown.is_some_and(|shown| shown.generation < registry.current.generation)
+            && shown.is_some_and(|shown| shown.generation < voter_sets.current.generation)
     }
 }

@@ -2,7 +2,7 @@
 //! forbid it, to show that it would notice.
 
 use super::Machine;
-use super::estate::Holding;
+use super::held_keys::Holding;
 use crate::protocol::decision::Cause;
 use crate::protocol::message::Key;
 
@@ -12,24 +12,26 @@ impl Machine {
         let rules = self.rules();
         let latched = cause != Cause::Lapsed || rules.lapse_is_latched();
         if !rules.release_is_sticky() || !latched {
-            self.estate.ghosts.insert(key, holding);
+            self.held_keys.ghosts.insert(key, holding);
         }
     }
 
     /// Takes back what was let go, if an echo of a heartbeat comes in that listed it.
     pub(super) fn revive(&mut self) {
-        if self.estate.ghosts.is_empty() || self.mandate.end().is_none_or(|end| self.now >= end) {
+        if self.held_keys.ghosts.is_empty()
+            || self.speaking_lease.end().is_none_or(|end| self.now >= end)
+        {
             return;
         }
-        let seq = self.mandate.confirmed_seq();
-        let ghosts = std::mem::take(&mut self.estate.ghosts);
+        let seq = self.speaking_lease.confirmed_seq();
+        let ghosts = std::mem::take(&mut self.held_keys.ghosts);
         for (key, ghost) in ghosts {
             if ghost.added <= seq && ghost.speaking {
                 let holding = Holding {
                     speaking: false,
                     ..ghost
                 };
-                self.estate.add(key, holding);
+                self.held_keys.add(key, holding);
             }
         }
     }

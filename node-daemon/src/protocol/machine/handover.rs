@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Machine;
 use super::peers::Released;
 use super::placement;
-use crate::protocol::decision::{Cause, Decision, Transition, Voice};
+use crate::protocol::decision::{AnnounceMode, Cause, Decision, Transition};
 use crate::protocol::message::{Body, Key, NodeId};
 use crate::protocol::time::Moment;
 use crate::protocol::view::{Group, Wanted};
@@ -105,12 +105,12 @@ impl Machine {
     /// Whether all was handed over that could be, after [`super::Local::ending`].
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        let told = self.is_known_to_voters() && !self.estate.dirty
+        let told = self.is_known_to_voters() && !self.held_keys.dirty
             || self
                 .handovers
                 .emptied_at
                 .is_some_and(|at| at + FAREWELL <= self.now);
-        self.local.ending && self.estate.keys.is_empty() && told
+        self.local.ending && self.held_keys.keys.is_empty() && told
     }
 
     /// Begins the hand-overs that are called for.
@@ -122,7 +122,7 @@ impl Machine {
         self.handovers
             .expected
             .retain(|_, expected| now < expected.until);
-        if self.estate.keys.is_empty() {
+        if self.held_keys.keys.is_empty() {
             if self.local.ending && self.handovers.emptied_at.is_none() {
                 self.handovers.emptied_at = Some(now);
             }
@@ -180,9 +180,9 @@ impl Machine {
             return;
         }
         let mut keys: BTreeSet<Key> = stuck.iter().copied().collect();
-        keys.extend(self.estate.unconfirmed.iter().copied());
+        keys.extend(self.held_keys.unconfirmed.iter().copied());
         if late {
-            keys.extend(self.estate.keys.keys().copied());
+            keys.extend(self.held_keys.keys.keys().copied());
             self.handovers.under_way.clear();
         }
         for key in keys {
@@ -341,7 +341,7 @@ impl Machine {
                 continue;
             }
             ready.push(*key);
-            if !self.estate.keys.contains_key(key) {
+            if !self.held_keys.keys.contains_key(key) {
                 let expected = Expected { from, loud, until };
                 self.handovers.expected.insert(*key, expected);
             }
@@ -368,7 +368,7 @@ impl Machine {
         let mut moved = 0;
         for key in &hand_over.keys {
             let holds = self
-                .estate
+                .held_keys
                 .keys
                 .get(key)
                 .is_some_and(|holding| holding.speaking);
@@ -394,7 +394,7 @@ impl Machine {
     pub(super) fn take_handed(&mut self, from: NodeId, released: &Released, gone: &BTreeSet<Key>) {
         for (key, target) in released {
             if *target != Some(self.me)
-                || self.estate.keys.contains_key(key)
+                || self.held_keys.keys.contains_key(key)
                 || self.owners.contains_key(key)
             {
                 continue;
@@ -422,8 +422,12 @@ impl Machine {
             } else {
                 Cause::GivenBack
             };
-            let voice = if loud { Voice::Loud } else { Voice::Quiet };
-            self.gain(*key, cause, Some(from), voice);
+            let mode = if loud {
+                AnnounceMode::Unsolicited
+            } else {
+                AnnounceMode::OnRequest
+            };
+            self.gain(*key, cause, Some(from), mode);
             self.claims.was_taken(*key);
         }
     }
@@ -433,7 +437,7 @@ impl Machine {
         let now = self.now;
         for key in keys {
             let speaks = self
-                .estate
+                .held_keys
                 .keys
                 .get(key)
                 .is_some_and(|holding| holding.speaking);

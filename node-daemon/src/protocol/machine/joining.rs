@@ -26,7 +26,7 @@ struct Report {
 
 /// Where this member stands.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Standing {
+pub(super) struct Membership {
     /// Zero while it has none.
     pub(super) epoch: Epoch,
     /// The highest that it has had.
@@ -50,7 +50,7 @@ pub(super) struct Standing {
     pub(super) lost: BTreeMap<Key, Moment>,
 }
 
-impl Standing {
+impl Membership {
     pub(super) fn new(now: Moment, heartbeat: Duration) -> Self {
         Self {
             epoch: Epoch(0),
@@ -107,10 +107,10 @@ impl Machine {
             at: self.now,
             accepted,
         };
-        self.standing.reports.insert(voter, report);
-        if self.standing.has_joined()
-            && report.epoch > self.standing.epoch
-            && self.estate.keys.is_empty()
+        self.membership.reports.insert(voter, report);
+        if self.membership.has_joined()
+            && report.epoch > self.membership.epoch
+            && self.held_keys.keys.is_empty()
         {
             // Somebody remembers a later run of this node: what is said under this epoch is void.
             self.leave_epoch();
@@ -119,12 +119,12 @@ impl Machine {
 
     /// How many voters hear this run of this node.
     fn reporting(&self, since: Moment) -> usize {
-        let oldest = (self.now - self.standing.report_lasts).max(since);
-        self.standing
+        let oldest = (self.now - self.membership.report_lasts).max(since);
+        self.membership
             .reports
             .iter()
             .filter(|(voter, report)| {
-                report.accepted && report.at >= oldest && self.registry.has_voter(**voter)
+                report.accepted && report.at >= oldest && self.voter_sets.has_voter(**voter)
             })
             .map(|(voter, _)| self.weight_of_vote(*voter))
             .sum()
@@ -132,8 +132,8 @@ impl Machine {
 
     /// Whether a voter hears this run of this node.
     pub(super) fn is_reporting(&self, voter: NodeId) -> bool {
-        let oldest = self.now - self.standing.report_lasts;
-        self.standing
+        let oldest = self.now - self.membership.report_lasts;
+        self.membership
             .reports
             .get(&voter)
             .is_some_and(|report| report.accepted && report.at >= oldest)
@@ -141,37 +141,37 @@ impl Machine {
 
     /// Whether it hears a majority of the voters, and they hear it.
     pub(super) fn hears_quorum(&self) -> bool {
-        self.registry.exists()
-            && self.reporting(Moment::default()) >= self.registry.current.majority()
+        self.voter_sets.exists()
+            && self.reporting(Moment::default()) >= self.voter_sets.current.majority()
     }
 
     /// Takes an epoch once enough voters have said which it had.
     pub(super) fn try_join(&mut self) {
-        if self.standing.has_joined()
-            || self.now < self.standing.listen_until
-            || !self.registry.exists()
-            || self.reporting(self.standing.since) < self.registry.current.majority()
+        if self.membership.has_joined()
+            || self.now < self.membership.listen_until
+            || !self.voter_sets.exists()
+            || self.reporting(self.membership.since) < self.voter_sets.current.majority()
         {
             return;
         }
         let highest = self
-            .standing
+            .membership
             .reports
             .iter()
-            .filter(|(voter, _)| self.registry.has_voter(**voter))
+            .filter(|(voter, _)| self.voter_sets.has_voter(**voter))
             .map(|(_, report)| report.epoch)
             .max()
             .unwrap_or_default()
-            .max(self.standing.last_epoch);
-        if !self.rules().last_holder_is_preferred() && self.standing.last_epoch > Epoch(0) {
+            .max(self.membership.last_epoch);
+        if !self.rules().last_holder_is_preferred() && self.membership.last_epoch > Epoch(0) {
             // Nobody tells it which epoch is new.
             return;
         }
-        self.standing.epoch = Epoch(highest.0.saturating_add(1));
-        self.standing.last_epoch = self.standing.epoch;
-        self.standing.released = false;
+        self.membership.epoch = Epoch(highest.0.saturating_add(1));
+        self.membership.last_epoch = self.membership.epoch;
+        self.membership.released = false;
         self.note(Transition::Joined);
-        self.beat.hurry = true;
+        self.heartbeat_timer.hurry = true;
         self.claims.replan = true;
     }
 
@@ -179,12 +179,12 @@ impl Machine {
     /// knows.
     fn is_refused(&self) -> bool {
         let now = self.now;
-        let Standing {
+        let Membership {
             refused_by,
             report_lasts,
             ..
-        } = &self.standing;
-        self.registry.current.voters.iter().any(|voter| {
+        } = &self.membership;
+        self.voter_sets.current.voters.iter().any(|voter| {
             let by = refused_by
                 .get(voter)
                 .is_some_and(|at| *at + *report_lasts > now);
@@ -196,11 +196,11 @@ impl Machine {
     /// Begins anew, as another run, if that alone brings it back: no majority hears it, and voters
     /// refuse what it says, or it what they say. As long as it may speak nothing is given up.
     pub(super) fn check_refusal(&mut self) {
-        if self.estate.speaks() || !self.is_refused() || self.hears_quorum() {
-            self.standing.refused_since = None;
+        if self.held_keys.speaks() || !self.is_refused() || self.hears_quorum() {
+            self.membership.refused_since = None;
             return;
         }
-        let since = *self.standing.refused_since.get_or_insert(self.now);
+        let since = *self.membership.refused_since.get_or_insert(self.now);
         if since + REFUSED <= self.now {
             self.begin_anew();
         }
@@ -210,29 +210,29 @@ impl Machine {
     fn leave_epoch(&mut self) {
         // What is said under no epoch does not count.
         self.abandon_claims();
-        self.standing.epoch = Epoch(0);
-        self.standing.since = self.now;
+        self.membership.epoch = Epoch(0);
+        self.membership.since = self.now;
         // It has been listening all the time.
-        self.standing.listen_until = self.now;
-        self.mandate.void();
+        self.membership.listen_until = self.now;
+        self.speaking_lease.void();
         self.handovers.abandon();
-        self.beat.hurry = true;
+        self.heartbeat_timer.hurry = true;
     }
 
     /// Latches a right that has run out: everything is let go, and the epoch is over.
     pub(super) fn check_lapse(&mut self) {
-        if !self.estate.speaks() || self.mandate.end().is_some_and(|end| self.now < end) {
+        if !self.held_keys.speaks() || self.speaking_lease.end().is_some_and(|end| self.now < end) {
             return;
         }
         self.note(Transition::Lapsed);
-        let held: Vec<Key> = self.estate.keys.keys().copied().collect();
-        self.standing.lost = held.iter().map(|key| (*key, self.now)).collect();
+        let held: Vec<Key> = self.held_keys.keys.keys().copied().collect();
+        self.membership.lost = held.iter().map(|key| (*key, self.now)).collect();
         for key in held {
             self.release(key, None, Cause::Lapsed);
         }
-        self.estate.lapsed = true;
+        self.held_keys.lapsed = true;
         if self.rules().lapse_is_latched() {
-            self.standing.released = true;
+            self.membership.released = true;
             self.leave_epoch();
         }
     }

@@ -10,9 +10,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Machine;
-use super::estate::Holding;
+use super::held_keys::Holding;
 use super::placement;
-use crate::protocol::decision::{Cause, Decision, Voice};
+use crate::protocol::decision::{AnnounceMode, Cause, Decision};
 use crate::protocol::message::{Key, NodeId};
 use crate::protocol::time::Moment;
 use crate::protocol::view::Wanted;
@@ -148,7 +148,7 @@ impl Machine {
                 let rivals = self.eligible_others().filter(|(other, _)| *other != node);
                 placement::rank(self.group_of(*key), me, rivals) == 0
             });
-        if may_take || self.quiet.is_former_of_held(node, &self.estate.keys) {
+        if may_take || self.quiet.is_former_of_held(node, &self.held_keys.keys) {
             let now = self.now;
             self.quiet.ask(node, now);
             self.tick_quiet();
@@ -156,50 +156,52 @@ impl Machine {
     }
 
     /// Whether to tell the neighbours that a key is here now.
-    pub(super) fn choose_voice(&mut self, key: Key, holding: &Holding) -> Voice {
+    pub(super) fn choose_mode(&mut self, key: Key, holding: &Holding) -> AnnounceMode {
         let now = self.now;
-        let voice = self.find_voice(holding);
-        match (voice, holding.former) {
-            (Voice::Quiet, Some(former)) if former != self.me => {
+        let mode = self.find_mode(holding);
+        match (mode, holding.former) {
+            (AnnounceMode::OnRequest, Some(former)) if former != self.me => {
                 self.quiet.has_spoken(key, former);
                 if holding.cause == Cause::GivenBack {
                     // It is this node that the neighbours know.
-                    return voice;
+                    return mode;
                 }
                 self.quiet.quietly.insert(key, (former, now));
                 self.quiet.ask(former, now);
             }
-            (Voice::Quiet, _) => {}
-            (Voice::Loud, _) => {
+            (AnnounceMode::OnRequest, _) => {}
+            (AnnounceMode::Unsolicited, _) => {
                 self.quiet.formers.remove(&key);
                 self.quiet.quietly.remove(&key);
             }
         }
-        voice
+        mode
     }
 
-    fn find_voice(&self, holding: &Holding) -> Voice {
+    fn find_mode(&self, holding: &Holding) -> AnnounceMode {
         let Some(former) = holding.former else {
-            return Voice::Loud;
+            return AnnounceMode::Unsolicited;
         };
         if holding.cause != Cause::TakenOver {
-            return holding.voice;
+            return holding.mode;
         }
         if former == self.me {
             // Nobody has spoken for it in between, and the MAC is the same.
-            return Voice::Quiet;
+            return AnnounceMode::OnRequest;
         }
         let Some(peer) = self.peers.get(&former) else {
-            return Voice::Loud;
+            return AnnounceMode::Unsolicited;
         };
         let flags = peer.last.flags;
         let hidden = peer.last.contact.own_addresses.is_empty();
         if flags.draining || flags.vlan_down || hidden {
-            return Voice::Loud;
+            return AnnounceMode::Unsolicited;
         }
         match self.quiet.probes.get(&former) {
-            Some(probe) if probe.dead.is_some() || probe.unanswered >= MISSES => Voice::Loud,
-            _ => Voice::Quiet,
+            Some(probe) if probe.dead.is_some() || probe.unanswered >= MISSES => {
+                AnnounceMode::Unsolicited
+            }
+            _ => AnnounceMode::OnRequest,
         }
     }
 
@@ -221,7 +223,7 @@ impl Machine {
                 .quietly
                 .values()
                 .any(|(former, _)| former == node)
-                || self.quiet.is_former_of_held(*node, &self.estate.keys);
+                || self.quiet.is_former_of_held(*node, &self.held_keys.keys);
             if !concerned && probe.since + KEPT <= now {
                 return false;
             }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Machine;
-use super::mandate::Exactness;
 use super::peers::{Peer, Released, Stated};
+use super::speaking_lease::Exactness;
 use crate::protocol::decision::{Path, Transition};
 use crate::protocol::message::{
     Answer, Body, Epoch, Heartbeat, Incarnation, Key, Message, NodeId, Owned, VoterSet,
@@ -36,7 +36,7 @@ impl Machine {
             _ => None,
         };
         if let Some(heartbeat) = heartbeat
-            && heartbeat.voters.generation > self.registry.current.generation
+            && heartbeat.voters.generation > self.voter_sets.current.generation
         {
             // True whoever says it and however old it is: of one generation there is one set.
             self.adopt(heartbeat.voters.clone());
@@ -111,7 +111,7 @@ impl Machine {
 
     /// Whether the voters hear this run of a node: `None` if they say nothing about it.
     fn vouch(&self, node: NodeId, run: Incarnation) -> Option<bool> {
-        self.registry
+        self.voter_sets
             .current
             .voters
             .iter()
@@ -138,7 +138,7 @@ impl Machine {
             None => message.incarnation,
         };
         if self.runs.insert(message.from, named) != Some(named) {
-            self.beat.hurry = true;
+            self.heartbeat_timer.hurry = true;
         }
     }
 
@@ -218,7 +218,7 @@ impl Machine {
             self.handovers.replan = true;
         }
         if is_first {
-            self.beat.hurry = true;
+            self.heartbeat_timer.hurry = true;
         }
         if let Some(keys) = let_go {
             self.disown(
@@ -262,11 +262,12 @@ impl Machine {
             return;
         };
         if echo.answer == Answer::Stale && echo.incarnation == self.incarnation {
-            self.standing.note_refused_by(voter, self.now);
+            self.membership.note_refused_by(voter, self.now);
         }
         let same_generation = self.serves_same_generation(message.generation);
-        if is_latest && same_generation && self.registry.has_voter(voter) {
-            self.senses.note_heard_by(voter, echo.on_segment, self.now);
+        if is_latest && same_generation && self.voter_sets.has_voter(voter) {
+            self.link_monitor
+                .note_heard_by(voter, echo.on_segment, self.now);
             self.note_report(voter, echo);
         }
         let counts = is_latest || matches!(echo.answer, Answer::Accepted { .. });
@@ -283,7 +284,7 @@ impl Machine {
             digest: rules.echo_names_the_set(),
             generation: rules
                 .one_generation_at_a_time()
-                .then_some(self.registry.current.generation),
+                .then_some(self.voter_sets.current.generation),
         }
     }
 
@@ -320,11 +321,11 @@ impl Machine {
         {
             self.quiet.has_spoken(key, former);
         }
-        if self.estate.keys.contains_key(&key) {
+        if self.held_keys.keys.contains_key(&key) {
             self.quiet.has_spoken(key, node);
         }
         // Whoever takes it next takes it over from that node: the neighbours may have been told.
-        self.standing.lost.remove(&key);
+        self.membership.lost.remove(&key);
         self.survivors.was_taken(key);
         self.claims.was_taken(key);
     }
@@ -432,7 +433,7 @@ impl Machine {
             self.note(Transition::Suspected(node));
             self.suspect(node);
         }
-        self.beat.hurry = true;
+        self.heartbeat_timer.hurry = true;
         self.claims.change_candidates();
         self.handovers.replan = true;
         self.count_suspicions();
@@ -440,8 +441,8 @@ impl Machine {
 
     /// Counts who is suspected here and by most voters: only those are gone.
     pub(super) fn count_suspicions(&mut self) {
-        let VoterSet { voters, .. } = &self.registry.current;
-        let majority = self.registry.current.majority();
+        let VoterSet { voters, .. } = &self.voter_sets.current;
+        let majority = self.voter_sets.current.majority();
         let mut gone = Vec::new();
         for (node, peer) in &self.peers {
             if !peer.suspected || peer.gone {

@@ -38,7 +38,7 @@ pub(super) const ON_SEGMENT: Duration = Duration::from_millis(300);
 
 /// When heartbeats leave.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Beat {
+pub(super) struct HeartbeatTimer {
     next: Moment,
     last: Option<Moment>,
     /// Somebody waits for one.
@@ -48,7 +48,7 @@ pub(super) struct Beat {
     turn: usize,
 }
 
-impl Beat {
+impl HeartbeatTimer {
     pub(super) const fn new(now: Moment) -> Self {
         Self {
             next: now,
@@ -72,15 +72,16 @@ impl Machine {
     pub(super) fn flush(&mut self) -> bool {
         let now = self.now;
         let mut sent = false;
-        if self.estate.dirty && (self.estate.revision == 0 || self.estate.stated_at + BREATH <= now)
+        if self.held_keys.dirty
+            && (self.held_keys.revision == 0 || self.held_keys.stated_at + BREATH <= now)
         {
             self.state_set(true);
             self.send_heartbeat();
             sent = true;
-        } else if self.estate.restate.is_some_and(|(at, _)| at <= now) {
+        } else if self.held_keys.restate.is_some_and(|(at, _)| at <= now) {
             sent = self.state_again();
         }
-        if self.beat.due() <= now {
+        if self.heartbeat_timer.due() <= now {
             self.send_heartbeat();
             sent = true;
         }
@@ -89,49 +90,49 @@ impl Machine {
 
     /// States the set again unless all voters that live have it by now.
     fn state_again(&mut self) -> bool {
-        let Some((_, pause)) = self.estate.restate.take() else {
+        let Some((_, pause)) = self.held_keys.restate.take() else {
             return false;
         };
-        if self.estate.dirty {
+        if self.held_keys.dirty {
             self.state_set(true);
             self.send_heartbeat();
             return true;
         }
-        if self.is_known_to_voters() && self.estate.askers.is_empty() {
+        if self.is_known_to_voters() && self.held_keys.askers.is_empty() {
             return false;
         }
         self.state_set(false);
         self.send_heartbeat();
         let pause = (pause * 2).min(RESTATE_MOST);
-        self.estate.restate = Some((self.now + pause, pause));
+        self.held_keys.restate = Some((self.now + pause, pause));
         true
     }
 
     /// Somebody does not know the set.
     pub(super) fn tell_set_again(&mut self, node: NodeId) {
-        self.estate.askers.insert(node);
-        if self.estate.restate.is_none() {
-            let at = (self.estate.stated_at + TELL_AGAIN).max(self.now);
-            self.estate.restate = Some((at, RESTATE_MOST));
+        self.held_keys.askers.insert(node);
+        if self.held_keys.restate.is_none() {
+            let at = (self.held_keys.stated_at + TELL_AGAIN).max(self.now);
+            self.held_keys.restate = Some((at, RESTATE_MOST));
         }
     }
 
     /// States the whole set, in parts.
     fn state_set(&mut self, changed: bool) {
         let now = self.now;
-        self.estate.dirty = false;
-        self.estate.stated_at = now;
-        self.estate.forget_releases(now);
+        self.held_keys.dirty = false;
+        self.held_keys.stated_at = now;
+        self.held_keys.forget_releases(now);
         if changed {
-            self.estate.revision = self.seq.saturating_add(1);
-            self.estate.acknowledged.clear();
-            self.estate.refusals.clear();
-            self.estate.restate = Some((now + RESTATE, RESTATE));
+            self.held_keys.revision = self.seq.saturating_add(1);
+            self.held_keys.acknowledged.clear();
+            self.held_keys.refusals.clear();
+            self.held_keys.restate = Some((now + RESTATE, RESTATE));
         }
-        let revision = self.estate.revision;
+        let revision = self.held_keys.revision;
         let mut parts = vec![Owned::default()];
         let mut room = PART;
-        for (key, target, _) in &self.estate.released {
+        for (key, target, _) in &self.held_keys.released {
             if room < 2 {
                 parts.push(Owned::default());
                 room = PART;
@@ -141,7 +142,7 @@ impl Machine {
                 part.released.push((*key, *target));
             }
         }
-        for key in self.estate.keys.keys() {
+        for key in self.held_keys.keys.keys() {
             if room < 1 {
                 parts.push(Owned::default());
                 room = PART;
@@ -154,18 +155,18 @@ impl Machine {
         let count = u16::try_from(parts.len()).unwrap_or(u16::MAX);
         let mut to = self.voters_elsewhere();
         to.extend(
-            self.estate
+            self.held_keys
                 .released
                 .iter()
                 .filter_map(|(_, target, _)| *target)
                 .filter(|target| *target != self.me),
         );
-        to.append(&mut self.estate.askers);
+        to.append(&mut self.held_keys.askers);
         for (part, mut owned) in (0_u16..).zip(parts) {
             owned.revision = revision;
             owned.part = part;
             owned.parts = count;
-            owned.lapsed = self.estate.lapsed;
+            owned.lapsed = self.held_keys.lapsed;
             self.send(Body::Owned(Arc::new(owned)), to.clone());
         }
         if changed {
@@ -176,14 +177,14 @@ impl Machine {
     /// Sends a heartbeat; of a voter that hears many, several on the segment, and on the node network
     /// to each member one of its own.
     fn send_heartbeat(&mut self) {
-        if self.estate.dirty {
+        if self.held_keys.dirty {
             self.state_set(true);
         }
         let now = self.now;
         let echoes = self.echoes();
         let heartbeat = self.compose();
-        let by_node_network = !self.speaks_on_segment() || self.senses.filtered;
-        let to = if self.votes() || by_node_network || !self.registry.exists() {
+        let by_node_network = !self.speaks_on_segment() || self.link_monitor.filtered;
+        let to = if self.votes() || by_node_network || !self.voter_sets.exists() {
             self.everybody_elsewhere()
         } else {
             // Whose set it does not know hears that also where it is not on the segment.
@@ -208,20 +209,20 @@ impl Machine {
                 ..heartbeat.clone()
             };
             self.send(Body::Heartbeat(Arc::new(heartbeat)), to_all.clone());
-            self.mandate.note_sent(
+            self.speaking_lease.note_sent(
                 self.seq,
-                self.estate.digest,
-                self.registry.current.generation,
+                self.held_keys.digest,
+                self.voter_sets.current.generation,
                 now,
-                self.parameters.mandate,
+                self.parameters.speaking_lease,
             );
         }
         self.tell_each(&heartbeat, &echoes, to_each);
         let interval = self.parameters.heartbeat;
         let early = self.random.up_to(interval / 10);
-        self.beat.next = now + interval + interval / 20 - early;
-        self.beat.last = Some(now);
-        self.beat.hurry = false;
+        self.heartbeat_timer.next = now + interval + interval / 20 - early;
+        self.heartbeat_timer.last = Some(now);
+        self.heartbeat_timer.hurry = false;
         self.vote_on_own_heartbeat(self.seq);
     }
 
@@ -229,7 +230,7 @@ impl Machine {
     /// bears the same number, so that it is a copy to whoever has heard it on the segment.
     fn tell_each(&mut self, heartbeat: &Heartbeat, echoes: &[Echo], nodes: BTreeSet<NodeId>) {
         let most = ECHOES_TO_ONE.min(self.parameters.echoes);
-        let turn = self.beat.turn;
+        let turn = self.heartbeat_timer.turn;
         let in_turn = || echoes.iter().cycle().skip(turn).take(echoes.len());
         for node in nodes {
             let own = echoes.iter().filter(|echo| echo.node == node);
@@ -244,17 +245,17 @@ impl Machine {
                 to: Destination::NodeNetwork(vec![node]),
             });
         }
-        self.beat.turn = (turn + most).checked_rem(echoes.len()).unwrap_or(0);
+        self.heartbeat_timer.turn = (turn + most).checked_rem(echoes.len()).unwrap_or(0);
     }
 
     pub(super) fn compose(&self) -> Heartbeat {
-        let voters = &self.registry.current.voters;
+        let voters = &self.voter_sets.current.voters;
         Heartbeat {
             flags: self.flags(),
             weight: self.local.weight,
-            digest: self.estate.digest,
-            count: u32::try_from(self.estate.keys.len()).unwrap_or(u32::MAX),
-            voters: self.registry.current.clone(),
+            digest: self.held_keys.digest,
+            count: u32::try_from(self.held_keys.keys.len()).unwrap_or(u32::MAX),
+            voters: self.voter_sets.current.clone(),
             settled: self.settled(),
             incarnations: voters
                 .iter()
@@ -287,7 +288,7 @@ impl Machine {
                 .values()
                 .filter(|peer| !peer.suspected)
                 .flat_map(|peer| &peer.last.suspects);
-            for node in self.registry.current.voters.iter().chain(named) {
+            for node in self.voter_sets.current.voters.iter().chain(named) {
                 if *node != self.me && !self.peers.contains_key(node) && !suspects.contains(node) {
                     suspects.push(*node);
                 }
@@ -300,20 +301,20 @@ impl Machine {
     /// What this member says of itself.
     pub(super) fn flags(&self) -> Flags {
         Flags {
-            starting: !self.standing.has_joined(),
-            released: self.standing.released,
+            starting: !self.membership.has_joined(),
+            released: self.membership.released,
             draining: self.local.draining || self.local.ending,
             vlan_down: !self.is_heard_on_segment(),
             unfit: !self.local.service_proxy_works || self.view.is_none(),
             hears_quorum: self.hears_quorum(),
-            segment_filtered: self.senses.filtered,
+            segment_filtered: self.link_monitor.filtered,
         }
     }
 
     /// Whether it would hear by now who is on the segment. Then it also says whom it does not hear
     /// although the API objects know them: who is mute can learn it from nobody else.
     fn would_hear(&self) -> bool {
-        let settled = self.senses.link_up_since;
+        let settled = self.link_monitor.link_up_since;
         self.is_awake()
             && self.is_heard_on_segment()
             && settled.is_some_and(|since| since + ON_SEGMENT <= self.now)
@@ -381,7 +382,7 @@ impl Machine {
     pub(super) fn echo_of_self(&self) -> Echo {
         Echo {
             node: self.me,
-            epoch: self.standing.epoch,
+            epoch: self.membership.epoch,
             incarnation: self.incarnation,
             on_segment: true,
             answer: self.voter.answer(self.me, self.now),
@@ -420,9 +421,9 @@ impl Machine {
         Message {
             from: self.me,
             incarnation: self.incarnation,
-            epoch: self.standing.epoch,
+            epoch: self.membership.epoch,
             seq: self.seq,
-            generation: self.registry.current.generation,
+            generation: self.voter_sets.current.generation,
             body,
         }
     }
@@ -439,7 +440,7 @@ impl Machine {
     }
 
     fn voters_elsewhere(&self) -> BTreeSet<NodeId> {
-        let mut voters = self.registry.current.voters.clone();
+        let mut voters = self.voter_sets.current.voters.clone();
         voters.remove(&self.me);
         voters
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::Machine;
-use super::registry::ANSWER;
+use super::voter_sets::ANSWER;
 use crate::protocol::decision::{Consent, Request};
 use crate::protocol::message::NodeId;
 
@@ -17,20 +17,20 @@ const UNHEARD: Duration = Duration::from_secs(10);
 impl Machine {
     pub(super) fn note_majority(&mut self) {
         if self.hears_quorum() {
-            self.registry.lost_since = None;
-        } else if self.registry.lost_since.is_none() {
-            self.registry.lost_since = Some(self.now);
+            self.voter_sets.lost_since = None;
+        } else if self.voter_sets.lost_since.is_none() {
+            self.voter_sets.lost_since = Some(self.now);
         }
     }
 
     pub(super) fn has_lost_majority_for_long(&self) -> bool {
-        let lost_since = self.registry.lost_since;
+        let lost_since = self.voter_sets.lost_since;
         lost_since.is_some_and(|since| since + SURVIVE <= self.now)
     }
 
     /// The voters that do not answer this member.
     pub(super) fn silent_voters(&self) -> BTreeSet<NodeId> {
-        self.registry
+        self.voter_sets
             .current
             .voters
             .iter()
@@ -51,14 +51,14 @@ impl Machine {
         }
         self.reaches_gateway();
         self.ask(Request::ReadLeases(silent.into_iter().collect()));
-        self.registry.next_try = self.now + ANSWER;
+        self.voter_sets.next_try = self.now + ANSWER;
     }
 
     /// Whether this member is the one that acts for the survivors: the lowest voter among them, or
     /// the lowest member if no voter is left.
     fn leads_survivors(&self, silent: &BTreeSet<NodeId>) -> bool {
         let alive = |node: &NodeId| self.peers.get(node).is_some_and(|peer| !peer.suspected);
-        let voters = &self.registry.current.voters;
+        let voters = &self.voter_sets.current.voters;
         let first_voter = voters
             .iter()
             .find(|voter| **voter == self.me || (!silent.contains(voter) && alive(voter)));
@@ -86,10 +86,10 @@ impl Machine {
         let silent = self.silent_voters();
         let reaches_gateway = !self.local.has_gateway
             || self
-                .senses
+                .link_monitor
                 .gateway_answered
                 .is_some_and(|at| at + ANSWER > self.now);
-        if self.registry.lost_since.is_none()
+        if self.voter_sets.lost_since.is_none()
             || !silent.is_subset(unchanged)
             || !reaches_gateway
             || self.are_heard_on_segment(&silent)
@@ -98,7 +98,7 @@ impl Machine {
         }
         // The admission policy permits no others at once; they join one by one.
         let mut voters: BTreeSet<NodeId> = self
-            .registry
+            .voter_sets
             .current
             .voters
             .difference(&silent)
@@ -108,6 +108,6 @@ impl Machine {
             voters.insert(self.me);
         }
         self.propose_with(voters, None, Consent::All);
-        self.registry.surviving = true;
+        self.voter_sets.surviving = true;
     }
 }

@@ -20,7 +20,7 @@ use crate::protocol::time::Moment;
 /// So many questions without an answer, and nobody speaks for the address.
 const QUESTIONS: u32 = 2;
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_millis(100);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(100);
 /// What was answered for is asked about again after that time.
 const ANSWERED: Duration = Duration::from_secs(5);
 /// How often questions are sent, and how many frames each time: 2,000 a second.
@@ -108,7 +108,7 @@ impl Machine {
         let mut questions = Vec::new();
         for (key, asked) in due {
             asked.times += 1;
-            asked.next = now + PATIENCE;
+            asked.next = now + ANSWER_TIMEOUT;
             questions.push(*key);
         }
         let next = self.survivors.open.values().map(|asked| asked.next).min();

@@ -3,10 +3,10 @@
 mod again;
 mod consent;
 mod failover;
+mod grouping;
 mod many;
 mod moves;
 mod quorum;
-mod together;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -523,7 +523,9 @@ impl World {
             .iter()
             .filter(|(_, by, _)| *by == node)
             .filter_map(|(_, _, decision)| match decision {
-                Decision::Begin { voice, cause, .. } => Some((*voice == Voice::Loud, *cause)),
+                Decision::Begin { mode, cause, .. } => {
+                    Some((*mode == AnnounceMode::Unsolicited, *cause))
+                }
                 _ => None,
             })
             .collect()

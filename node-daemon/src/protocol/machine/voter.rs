@@ -10,8 +10,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::claims::PREFERENCE;
-use super::mandate::low;
 use super::peers::Released;
+use super::speaking_lease::low;
 use crate::protocol::message::{Answer, Digest, Epoch, Incarnation, Key, NodeId};
 use crate::protocol::parameters::Parameters;
 use crate::protocol::rules::Rules;

@@ -47,7 +47,7 @@ impl Waiting {
 impl Machine {
     /// Whether this node is a voter of the generation that it serves.
     pub(super) fn votes(&self) -> bool {
-        self.registry.has_voter(self.me)
+        self.voter_sets.has_voter(self.me)
     }
 
     /// Whether it may echo and grant by now (rule B).
@@ -62,14 +62,14 @@ impl Machine {
             self.waiting.due = self.waiting.due.max(self.now);
             if self.votes() {
                 self.note(Transition::VoterAwake);
-                self.beat.hurry = true;
+                self.heartbeat_timer.hurry = true;
             }
             self.reschedule_waiting();
         }
     }
 
     pub(super) fn serves_same_generation(&self, generation: u64) -> bool {
-        generation == self.registry.current.generation || !self.rules().one_generation_at_a_time()
+        generation == self.voter_sets.current.generation || !self.rules().one_generation_at_a_time()
     }
 
     /// Votes on the newest heartbeat of a node, once more if its set has become known since.
@@ -103,7 +103,7 @@ impl Machine {
         }
         if changed {
             // Somebody waits for this.
-            self.beat.hurry = true;
+            self.heartbeat_timer.hurry = true;
             if self.voter.refuses(node) {
                 self.note(Transition::Refused);
             }
@@ -173,7 +173,7 @@ impl Machine {
         }
         let keys = self.held();
         let released: Released = self
-            .estate
+            .held_keys
             .released
             .iter()
             .map(|(key, target, _)| (*key, *target))
@@ -182,7 +182,7 @@ impl Machine {
             revision,
             keys: &keys,
             released: &released,
-            lapsed: self.estate.lapsed,
+            lapsed: self.held_keys.lapsed,
         };
         let run = self.own_run();
         if self.voter.accept(run, statement, self.now) {
@@ -194,7 +194,7 @@ impl Machine {
         Run {
             node: self.me,
             incarnation: self.incarnation,
-            epoch: self.standing.epoch,
+            epoch: self.membership.epoch,
         }
     }
 
@@ -210,10 +210,10 @@ impl Machine {
             revision: seq,
             keys: &keys,
             released: &none,
-            lapsed: self.estate.lapsed,
+            lapsed: self.held_keys.lapsed,
         };
         self.voter
-            .hear(run, seq, self.estate.digest, Some(statement), self.now);
+            .hear(run, seq, self.held_keys.digest, Some(statement), self.now);
         let echo = self.echo_of_self();
         self.note_report(self.me, &echo);
         self.note_answer(self.me, echo.answer, true);

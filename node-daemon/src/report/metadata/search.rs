@@ -23,7 +23,7 @@ use super::errors::MetadataError;
 use super::{MetadataSource, Probe, SourceAnswer};
 
 /// How long the services may be late.
-const PATIENCE: Duration = Duration::from_secs(15);
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long until they are asked again, as long as they may be late.
 const PAUSE: Duration = Duration::from_millis(250);
 /// How long until they are asked again, from then on.
@@ -91,7 +91,7 @@ impl Search {
         let start = Instant::now();
         loop {
             let round = self.round().await;
-            let late = start.elapsed() >= PATIENCE;
+            let late = start.elapsed() >= SEARCH_TIMEOUT;
             match round {
                 Round::Found(source) => {
                     tracing::info!(source = source.name(), "metadata source found");

@@ -2,11 +2,11 @@
 
 use crate::protocol::{Moment, Path, Transition};
 use crate::responder::Member;
+use crate::responder::address_responder::TransmitKind;
 use crate::responder::metrics::{
-    DropLabels, MemberLabels, Metrics, PathLabels, ProtocolMetrics, SegmentLabels, StationMetrics,
+    DropLabels, MemberLabels, Metrics, PathLabels, ProtocolMetrics, SegmentLabels, SegmentMetrics,
     TransitionLabels,
 };
-use crate::responder::speaker::TransmitKind;
 
 /// The labels of one segment.
 pub(super) struct Labels {
@@ -53,22 +53,22 @@ impl Labels {
         metrics.send_errors.get_or_create(&self.segment).inc();
     }
 
-    pub(super) fn said(&self, metrics: &StationMetrics, path: Path) {
+    pub(super) fn said(&self, metrics: &SegmentMetrics, path: Path) {
         metrics.sent.get_or_create(self.path(path)).inc();
     }
 
-    pub(super) fn received(&self, metrics: &StationMetrics, path: Path) {
+    pub(super) fn received(&self, metrics: &SegmentMetrics, path: Path) {
         metrics.received.get_or_create(self.path(path)).inc();
     }
 
-    pub(super) fn lost(&self, metrics: &StationMetrics, path: Path, count: u64) {
+    pub(super) fn lost(&self, metrics: &SegmentMetrics, path: Path, count: u64) {
         if count > 0 {
             let lost = metrics.heartbeats_lost.get_or_create(self.path(path));
             lost.inc_by(count);
         }
     }
 
-    pub(super) fn dropped(&self, metrics: &StationMetrics, reason: &'static str) {
+    pub(super) fn dropped(&self, metrics: &SegmentMetrics, reason: &'static str) {
         let labels = DropLabels {
             segment: self.segment.segment.clone(),
             reason,
@@ -76,25 +76,32 @@ impl Labels {
         metrics.dropped.get_or_create(&labels).inc();
     }
 
-    pub(super) fn gateway(&self, metrics: &StationMetrics, reachable: bool) {
+    pub(super) fn gateway(&self, metrics: &SegmentMetrics, reachable: bool) {
         let gauge = metrics.gateway_reachable.get_or_create(&self.segment);
         gauge.set(i64::from(reachable));
     }
 
-    pub(super) fn mandate(&self, metrics: &StationMetrics, until: Option<Moment>, now: Moment) {
+    pub(super) fn speaking_lease(
+        &self,
+        metrics: &SegmentMetrics,
+        until: Option<Moment>,
+        now: Moment,
+    ) {
         match until {
             Some(until) => {
                 let remaining = until.since(now).as_secs_f64();
-                let gauge = metrics.mandate_remaining.get_or_create(&self.segment);
+                let gauge = metrics
+                    .speaking_lease_remaining
+                    .get_or_create(&self.segment);
                 gauge.set(remaining);
             }
             None => {
-                metrics.mandate_remaining.remove(&self.segment);
+                metrics.speaking_lease_remaining.remove(&self.segment);
             }
         }
     }
 
-    pub(super) fn members(&self, metrics: &StationMetrics, others: &[Member]) {
+    pub(super) fn members(&self, metrics: &SegmentMetrics, others: &[Member]) {
         for (path, hears) in [
             (&self.on_segment, (|m| m.on_segment) as fn(&Member) -> bool),
             (&self.on_node_network, |m| m.on_node_network),
@@ -112,7 +119,7 @@ impl Labels {
         }
     }
 
-    pub(super) fn transition(&self, metrics: &StationMetrics, transition: Transition) {
+    pub(super) fn transition(&self, metrics: &SegmentMetrics, transition: Transition) {
         if transition == Transition::Lapsed {
             metrics.lapses.get_or_create(&self.segment).inc();
         }

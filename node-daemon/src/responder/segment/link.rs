@@ -6,7 +6,7 @@ use std::time::Duration;
 use mooring_common::errors::with_causes;
 
 use super::Segment;
-use super::air::Air;
+use super::open_link::OpenLink;
 use crate::protocol::{Contact, Local, Moment};
 use crate::responder::Report;
 use crate::responder::shared::Shared;
@@ -15,17 +15,17 @@ use crate::responder::shared::Shared;
 const RETRY: Duration = Duration::from_secs(1);
 
 impl Segment {
-    pub(super) fn tell_local(&mut self, shared: &Shared, now: Moment) {
+    pub(super) fn update_local(&mut self, shared: &Shared, now: Moment) {
         let orders = &self.orders;
         let socket = orders.node_address.zip(shared.node_network_port);
         let local = Local {
-            link_up: self.air.is_some(),
+            link_up: self.link.is_some(),
             draining: orders.draining,
             ending: orders.ending,
             service_proxy_works: orders.service_proxy_works,
             weight: orders.weight,
             contact: Contact {
-                mac: self.air.as_ref().map(|air| air.attachment.mac),
+                mac: self.link.as_ref().map(|link| link.attachment.mac),
                 own_addresses: orders.own_addresses.clone(),
                 node_network: socket.map(SocketAddr::from),
                 zone: orders.zone,
@@ -40,26 +40,26 @@ impl Segment {
     }
 
     pub(super) fn choose_secret(&mut self, shared: &Shared, now: Moment) {
-        self.secret = shared.ring.signing(self.roster.secrets(now)).cloned();
+        self.secret = shared.ring.signing(self.peers.secrets(now)).cloned();
     }
 
     /// Brings the sockets to the interface that is ordered.
     pub(super) fn reattach(&mut self, shared: &Shared, now: Moment) {
         let wanted = self.orders.attachment.clone();
-        if let (Some(air), Some(wanted)) = (&mut self.air, &wanted)
-            && air.attachment.index == wanted.index
+        if let (Some(link), Some(wanted)) = (&mut self.link, &wanted)
+            && link.attachment.index == wanted.index
         {
-            if air.attachment != *wanted {
-                air.attachment = wanted.clone();
-                self.speaker.set_link(Some(wanted.mac), now);
-                self.report(shared, Report::OnAir(Some(wanted.mac)));
+            if link.attachment != *wanted {
+                link.attachment = wanted.clone();
+                self.responder.set_link(Some(wanted.mac), now);
+                self.report(shared, Report::Responding(Some(wanted.mac)));
             }
             return;
         }
-        if self.air.is_some() {
+        if self.link.is_some() {
             self.detach(shared, now);
             // What was said there counts no more: it is let go before anything is said elsewhere.
-            self.tell_local(shared, now);
+            self.update_local(shared, now);
             self.settle(shared, now);
         }
         self.attach(shared, now);
@@ -73,28 +73,28 @@ impl Segment {
         let mac = attachment.mac;
         let prepared = shared.prepared(&attachment);
         let (groups, system) = (&self.orders.groups, shared.system.as_ref());
-        match Air::open(attachment, prepared, system, groups, now) {
-            Ok(air) => {
-                self.air = Some(air);
+        match OpenLink::open(attachment, prepared, system, groups, now) {
+            Ok(link) => {
+                self.link = Some(link);
                 self.rights.change();
-                self.in_trouble = false;
-                self.speaker.set_link(Some(mac), now);
-                self.report(shared, Report::OnAir(Some(mac)));
+                self.has_fault = false;
+                self.responder.set_link(Some(mac), now);
+                self.report(shared, Report::Responding(Some(mac)));
             }
             Err(error) => {
-                if !std::mem::replace(&mut self.in_trouble, true) {
-                    self.report(shared, Report::Trouble(with_causes(&error)));
+                if !std::mem::replace(&mut self.has_fault, true) {
+                    self.report(shared, Report::Fault(with_causes(&error)));
                 }
             }
         }
     }
 
     pub(super) fn detach(&mut self, shared: &Shared, now: Moment) {
-        if self.air.take().is_some() {
+        if self.link.take().is_some() {
             self.rights.change();
             self.routers.forget();
-            self.speaker.set_link(None, now);
-            self.report(shared, Report::OnAir(None));
+            self.responder.set_link(None, now);
+            self.report(shared, Report::Responding(None));
         }
     }
 }

@@ -8,8 +8,8 @@ use arc_swap::ArcSwap;
 
 use super::Worker;
 use crate::protocol::{ApiAnswer, Epoch, Moment};
-use crate::responder::handover_state::Inheritance;
 use crate::responder::system::System;
+use crate::responder::upgrade_state::UpgradeState;
 use crate::responder::{AllOrders, Answered, Setup, Slot};
 
 impl Worker {
@@ -29,15 +29,15 @@ impl Worker {
     }
 }
 
-/// What a [`crate::responder::Station`] is, without a thread of its own.
-pub struct SteppedStation {
+/// What a [`crate::responder::Responder`] is, without a thread of its own.
+pub struct SteppedResponder {
     worker: Worker,
     slot: Arc<ArcSwap<Slot>>,
     answers: channel::Sender<Answered>,
 }
 
-impl SteppedStation {
-    /// As [`crate::responder::Station::start`], with time and sockets from `system`.
+impl SteppedResponder {
+    /// As [`crate::responder::Responder::start`], with time and sockets from `system`.
     ///
     /// # Errors
     /// If the operating system gives no socket pair.
@@ -53,12 +53,12 @@ impl SteppedStation {
         })
     }
 
-    /// As [`crate::responder::Station::order`].
+    /// As [`crate::responder::Responder::order`].
     pub fn order(&self, orders: Arc<AllOrders>) {
         self.slot.store(Arc::new(Slot::of(orders)));
     }
 
-    /// As [`crate::responder::Station::answer`].
+    /// As [`crate::responder::Responder::answer`].
     pub fn answer(&self, segment: &str, answer: ApiAnswer, asked: Moment) {
         // The receiver is in the worker.
         let _ = self.answers.send(Answered::new(segment, answer, asked));
@@ -86,9 +86,9 @@ impl SteppedStation {
         self.worker.epoch(segment)
     }
 
-    /// As [`crate::responder::Station::export`].
+    /// As [`crate::responder::Responder::export`].
     #[must_use]
-    pub fn export(self) -> Inheritance {
+    pub fn export(self) -> UpgradeState {
         self.worker.export().0
     }
 }

@@ -6,8 +6,8 @@ use mooring_common::l2_network::{L2Network, L2NetworkSpec, Segment, Subnet};
 
 use super::*;
 use crate::protocol::mac::Mac;
-use crate::vlan::memory::GRACE;
 use crate::vlan::nft::{Firewall, NftRule};
+use crate::vlan::reconcile_state::GRACE;
 use crate::vlan::step::{Device, IPV4};
 use crate::vlan::sysctl::Ipv6Settings;
 use crate::vlan::wanted::resolve;
@@ -73,7 +73,7 @@ const SUBNETS: [(&str, Option<&str>); 2] = [
 /// A machine on which steps are taken as if they always succeeded.
 struct Machine {
     observed: Observed,
-    memory: Memory,
+    reconcile_state: ReconcileState,
     now: Instant,
 }
 
@@ -85,18 +85,18 @@ impl Machine {
         };
         Self {
             observed,
-            memory: Memory::default(),
+            reconcile_state: ReconcileState::default(),
             now: Instant::now(),
         }
     }
 
     fn plan(&mut self, segments: &[Segment]) -> Planned {
         let wanted = resolve(segments, &self.observed.links);
-        self.memory.note(&wanted, &self.observed, self.now);
+        self.reconcile_state.note(&wanted, &self.observed, self.now);
         plan(
             &wanted,
             &self.observed,
-            &self.memory,
+            &self.reconcile_state,
             MarkMask::default(),
             self.now,
         )
@@ -247,9 +247,13 @@ fn an_interface_is_deleted_once_nothing_has_needed_it_for_the_grace() {
     );
     machine.settle(&[a.clone(), b]);
     machine.settle(std::slice::from_ref(&a));
-    assert_eq!(machine.memory.next_deletion(), None, "one still needs it");
+    assert_eq!(
+        machine.reconcile_state.next_deletion(),
+        None,
+        "one still needs it"
+    );
     machine.settle(&[]);
-    let due = machine.memory.next_deletion().unwrap();
+    let due = machine.reconcile_state.next_deletion().unwrap();
     assert_eq!(due, machine.now + GRACE);
     machine.now = due - Duration::from_millis(1);
     assert!(machine.plan(&[]).plan.is_empty());
@@ -272,7 +276,7 @@ fn a_mark_that_somebody_wipes_is_put_back_but_a_stranger_does_not_get_one() {
     machine.observed.links[1].stack.alias.clear();
     assert_eq!(machine.told(&public), ["mark moor100 as Mooring's"]);
     // Wiped while no daemon ran: it is not provably ours any more.
-    machine.memory = Memory::default();
+    machine.reconcile_state = ReconcileState::default();
     assert!(machine.plan(&public).plan.is_empty());
 }
 
@@ -312,7 +316,7 @@ fn the_group_says_nothing_of_an_interface_that_has_a_name_or_is_no_vlans() {
     plain.stack.group = GROUP;
     let mut machine = Machine::new(vec![nic(2), plain]);
     machine.settle(&[]);
-    assert_eq!(machine.memory.next_deletion(), None);
+    assert_eq!(machine.reconcile_state.next_deletion(), None);
 }
 
 #[test]
@@ -374,7 +378,7 @@ fn paths_keep_their_numbers_when_others_come_and_go() {
     machine.settle(&[of(6), of(7)]);
     assert_eq!(marks(&machine), [(6, 2), (7, 1)].into());
     // The next daemon knows them from the table.
-    machine.memory = Memory::default();
+    machine.reconcile_state = ReconcileState::default();
     machine.settle(&[of(4), of(6), of(7)]);
     assert_eq!(marks(&machine), [(4, 3), (6, 2), (7, 1)].into());
     let many: Vec<_> = (1..=20).map(of).collect();
@@ -419,7 +423,7 @@ fn a_parent_that_is_down_or_missing_is_told_of() {
 #[test]
 fn where_the_settings_cannot_be_written_all_else_is_done() {
     let mut machine = Machine::new(vec![nic(2)]);
-    machine.memory.sysctl_refused = true;
+    machine.reconcile_state.sysctl_refused = true;
     let taken = machine.settle(&[segment("public", 100, None, &SUBNETS)]);
     assert!(!taken.iter().any(|step| matches!(step, Step::SetIpv6(..))));
     assert!(machine.observed.links[1].up);

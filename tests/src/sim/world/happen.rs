@@ -286,7 +286,7 @@ impl<E: Engine> World<E> {
         self.nodes[node].process = Some(Box::new(process));
         self.tell(node, Input::Local);
         if let Some(view) = self.nodes[node].memory.clone() {
-            self.tell(node, Input::Recalled(view));
+            self.tell(node, Input::SavedHealth(view));
         }
         let latency = self.chance.u64(20 * MILLISECOND..300 * MILLISECOND);
         self.push(self.now + latency, What::View { node });

@@ -209,7 +209,7 @@ async fn patience_ends_and_the_search_does_not() {
         let (found, after) = scene.first_answer().await;
         assert_eq!(found, expected);
         assert!(
-            after >= PATIENCE && after < PATIENCE + 2 * SECOND,
+            after >= SEARCH_TIMEOUT && after < SEARCH_TIMEOUT + 2 * SECOND,
             "{after:?}"
         );
         let mut changed = scene.changed.clone();

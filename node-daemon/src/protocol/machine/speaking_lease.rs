@@ -39,7 +39,7 @@ pub(super) struct Exactness {
 
 /// The own heartbeats of the current epoch, and who has echoed them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Mandate {
+pub(super) struct SpeakingLease {
     sent: VecDeque<Sent>,
     /// The newest own heartbeat that each voter has echoed.
     echoed: BTreeMap<NodeId, Sent>,
@@ -49,7 +49,7 @@ pub(super) struct Mandate {
     pub(super) alone: Option<Confirmed>,
 }
 
-impl Mandate {
+impl SpeakingLease {
     /// Notes a heartbeat that leaves now. Those that can no longer count are forgotten.
     pub(super) fn note_sent(
         &mut self,
@@ -57,12 +57,12 @@ impl Mandate {
         digest: Digest,
         generation: u64,
         now: Moment,
-        mandate: Duration,
+        speaking_lease: Duration,
     ) {
         while self
             .sent
             .front()
-            .is_some_and(|sent| sent.at + mandate <= now)
+            .is_some_and(|sent| sent.at + speaking_lease <= now)
         {
             self.sent.pop_front();
         }
@@ -100,7 +100,7 @@ impl Mandate {
 
     /// Counts the echoes of these voters anew. What once was confirmed stays so until its time has
     /// run out: the voters that echoed it keep their promises, whatever they serve by now.
-    pub(super) fn count(&mut self, voters: &VoterSet, mandate: Duration) {
+    pub(super) fn count(&mut self, voters: &VoterSet, speaking_lease: Duration) {
         let majority = voters.majority();
         let mut seqs = [(0_u64, Moment::default()); VoterSet::MOST];
         let mut count = 0;
@@ -122,16 +122,16 @@ impl Mandate {
         if self.confirmed.is_none_or(|confirmed| confirmed.seq < seq) {
             self.confirmed = Some(Confirmed {
                 seq,
-                until: at + mandate,
+                until: at + speaking_lease,
             });
         }
     }
 
     /// Counts the echo of this node alone, as the primary of two voters, until `limit`.
-    pub(super) fn count_alone(&mut self, me: NodeId, limit: Moment, mandate: Duration) {
+    pub(super) fn count_alone(&mut self, me: NodeId, limit: Moment, speaking_lease: Duration) {
         self.alone = self.echoed.get(&me).map(|sent| Confirmed {
             seq: sent.seq,
-            until: (sent.at + mandate).min(limit),
+            until: (sent.at + speaking_lease).min(limit),
         });
     }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::pace::Pace;
+use super::rate_limit::RateLimit;
 use crate::protocol::Moment;
 use crate::protocol::random::SplitMix;
 
@@ -62,7 +62,7 @@ enum Turn {
 
 /// Which rounds to go through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Occasion {
+pub(super) enum BurstKind {
     /// The address begins to be spoken for.
     Begin,
     /// Something happened to the segment.
@@ -72,7 +72,7 @@ pub(super) enum Occasion {
 }
 
 #[derive(Debug)]
-struct Course {
+struct Schedule {
     rounds: &'static [Duration],
     started: Moment,
     /// Index of the next round; past the last one, refreshes follow.
@@ -83,53 +83,53 @@ struct Course {
 
 /// When to announce which address.
 #[derive(Debug)]
-pub(super) struct Agenda {
-    courses: BTreeMap<IpAddr, Course>,
+pub(super) struct Timers {
+    schedules: BTreeMap<IpAddr, Schedule>,
     due: BTreeSet<(Moment, IpAddr)>,
     ready: BTreeSet<(Turn, IpAddr)>,
-    bursts: Pace,
-    refreshes: Pace,
+    bursts: RateLimit,
+    refreshes: RateLimit,
     jitter: SplitMix,
 }
 
-impl Agenda {
+impl Timers {
     pub(super) fn new(seed: u64) -> Self {
         Self {
-            courses: BTreeMap::new(),
+            schedules: BTreeMap::new(),
             due: BTreeSet::new(),
             ready: BTreeSet::new(),
-            bursts: Pace::new(BURST_PACE.0, BURST_PACE.1),
-            refreshes: Pace::new(REFRESH_PACE.0, REFRESH_PACE.1),
+            bursts: RateLimit::new(BURST_PACE.0, BURST_PACE.1),
+            refreshes: RateLimit::new(REFRESH_PACE.0, REFRESH_PACE.1),
             jitter: SplitMix::new(seed),
         }
     }
 
     /// Starts a burst, in place of whatever was going on for the address.
-    pub(super) fn start(&mut self, address: IpAddr, occasion: Occasion, now: Moment) {
+    pub(super) fn start(&mut self, address: IpAddr, kind: BurstKind, now: Moment) {
         self.stop(address);
-        let rounds = match occasion {
-            Occasion::Begin => BURST,
-            Occasion::Repeat => REPEAT,
-            Occasion::Known => &[],
+        let rounds = match kind {
+            BurstKind::Begin => BURST,
+            BurstKind::Repeat => REPEAT,
+            BurstKind::Known => &[],
         };
         let due = match rounds.first() {
             Some(offset) => now + *offset,
             None => now + REFRESH + self.jitter.up_to(REFRESH_JITTER),
         };
-        let course = Course {
+        let schedule = Schedule {
             rounds,
             started: now,
             next: 0,
             due,
         };
-        self.courses.insert(address, course);
+        self.schedules.insert(address, schedule);
         self.due.insert((due, address));
     }
 
     /// Forgets an address.
     pub(super) fn stop(&mut self, address: IpAddr) {
-        if let Some(course) = self.courses.remove(&address) {
-            self.due.remove(&(course.due, address));
+        if let Some(schedule) = self.schedules.remove(&address) {
+            self.due.remove(&(schedule.due, address));
         }
         for round in 0..BURST.len() {
             for task in [Task::Prime, Task::Announce] {
@@ -141,9 +141,9 @@ impl Agenda {
 
     /// Whether rounds of a burst are still to come.
     pub(super) fn in_burst(&self, address: IpAddr) -> bool {
-        self.courses
+        self.schedules
             .get(&address)
-            .is_some_and(|course| course.next < course.rounds.len())
+            .is_some_and(|schedule| schedule.next < schedule.rounds.len())
     }
 
     /// Adds one announcement to what is due now, apart from the rounds.
@@ -159,7 +159,7 @@ impl Agenda {
     ) -> Option<(Task, IpAddr)> {
         self.promote(now);
         let (turn, address) = *self.ready.first()?;
-        if self.pace(turn).next(now) > now {
+        if self.limit(turn).next(now) > now {
             return None;
         }
         self.ready.pop_first();
@@ -180,12 +180,12 @@ impl Agenda {
         let ready = self
             .ready
             .first()
-            .map(|(turn, _)| self.pace(*turn).next(now));
+            .map(|(turn, _)| self.limit(*turn).next(now));
         let due = self.due.first().map(|(at, _)| *at);
         ready.into_iter().chain(due).min()
     }
 
-    const fn pace(&self, turn: Turn) -> &Pace {
+    const fn limit(&self, turn: Turn) -> &RateLimit {
         match turn {
             Turn::Burst(..) => &self.bursts,
             Turn::Refresh => &self.refreshes,
@@ -196,28 +196,28 @@ impl Agenda {
     fn promote(&mut self, now: Moment) {
         while let Some((at, address)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
             self.due.pop_first();
-            let Some(course) = self.courses.get_mut(&address) else {
+            let Some(schedule) = self.schedules.get_mut(&address) else {
                 continue;
             };
-            match course.rounds.get(course.next) {
+            match schedule.rounds.get(schedule.next) {
                 Some(offset) => {
                     if PRIMED.contains(offset) {
                         self.ready
-                            .insert((Turn::Burst(course.next, Task::Prime), address));
+                            .insert((Turn::Burst(schedule.next, Task::Prime), address));
                     }
                     self.ready
-                        .insert((Turn::Burst(course.next, Task::Announce), address));
+                        .insert((Turn::Burst(schedule.next, Task::Announce), address));
                 }
                 None => {
                     self.ready.insert((Turn::Refresh, address));
                 }
             }
-            course.next = course.next.saturating_add(1);
-            course.due = match course.rounds.get(course.next) {
-                Some(offset) => course.started + *offset,
+            schedule.next = schedule.next.saturating_add(1);
+            schedule.due = match schedule.rounds.get(schedule.next) {
+                Some(offset) => schedule.started + *offset,
                 None => at + REFRESH + self.jitter.up_to(REFRESH_JITTER),
             };
-            self.due.insert((course.due, address));
+            self.due.insert((schedule.due, address));
         }
     }
 }

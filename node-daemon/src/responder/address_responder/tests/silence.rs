@@ -54,7 +54,7 @@ fn an_answer_that_waits_is_not_sent_after_the_right_has_run_out() {
 #[test]
 fn a_quiet_voice_answers_and_announces_nothing() {
     let mut bench = Bench::silent(&[(V4, Some("192.0.2.1"))]);
-    bench.begin(0, Voice::Quiet, Cause::TakenOver);
+    bench.begin(0, AnnounceMode::OnRequest, Cause::TakenOver);
     bench.run(Duration::from_secs(600));
     assert_eq!(bench.sent, []);
     assert!(bench.hear(&who_has(V4)).asked);
@@ -65,10 +65,10 @@ fn a_quiet_voice_answers_and_announces_nothing() {
 #[test]
 fn a_quiet_voice_becomes_loud_by_a_burst() {
     let mut bench = Bench::silent(&[(V4, Some("192.0.2.1"))]);
-    bench.begin(0, Voice::Quiet, Cause::TakenOver);
+    bench.begin(0, AnnounceMode::OnRequest, Cause::TakenOver);
     bench.run(ms(1000));
     bench.start = bench.now;
-    bench.speaker.burst(key(0), bench.now);
+    bench.responder.burst(key(0), bench.now);
     bench.run(Duration::from_secs(300));
     let times = bench.times(TransmitKind::Announcement);
     let burst = [0, 0, 50, 50, 200, 200, 600, 600, 1100, 1100, 2000, 2000];
@@ -80,7 +80,7 @@ fn a_quiet_voice_becomes_loud_by_a_burst() {
 #[test]
 fn a_burst_of_what_is_not_ours_is_none() {
     let mut bench = Bench::silent(&[(V4, None)]);
-    bench.speaker.burst(key(0), bench.now);
+    bench.responder.burst(key(0), bench.now);
     bench.run(ms(3000));
     assert_eq!(bench.sent, []);
 }
@@ -89,7 +89,7 @@ fn a_burst_of_what_is_not_ours_is_none() {
 #[test]
 fn what_the_process_before_spoke_for_is_only_refreshed() {
     let mut bench = Bench::silent(&[(V4, Some("192.0.2.1"))]);
-    bench.begin(0, Voice::Loud, Cause::Inherited);
+    bench.begin(0, AnnounceMode::Unsolicited, Cause::Inherited);
     assert!(bench.hear(&who_has(V4)).asked);
     bench.sent.clear();
     bench.run(ms(59_000));
@@ -102,11 +102,11 @@ fn what_the_process_before_spoke_for_is_only_refreshed() {
 #[test]
 fn what_is_left_of_a_burst_is_known() {
     let mut bench = Bench::new(&[(V4, None), (V6, None)]);
-    assert_eq!(bench.speaker.unfinished(), [key(0), key(1)].into());
+    assert_eq!(bench.responder.unfinished(), [key(0), key(1)].into());
     bench.stop(1, Cause::Withdrawn);
-    assert_eq!(bench.speaker.unfinished(), [key(0)].into());
+    assert_eq!(bench.responder.unfinished(), [key(0)].into());
     bench.run(ms(2001));
-    assert_eq!(bench.speaker.unfinished(), BTreeSet::new());
+    assert_eq!(bench.responder.unfinished(), BTreeSet::new());
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn the_claim_of_a_member_is_corrected_and_is_no_conflict() {
 #[test]
 fn a_quiet_voice_does_not_correct_a_member() {
     let mut bench = Bench::silent(&[(V4, None)]);
-    bench.begin(0, Voice::Quiet, Cause::TakenOver);
+    bench.begin(0, AnnounceMode::OnRequest, Cause::TakenOver);
     bench.announced_by(PEER, V4);
     bench.run(ms(1000));
     assert_eq!(bench.sent, []);
@@ -176,7 +176,7 @@ fn without_a_link_nothing_is_said() {
     let mut bench = Bench::new(&[(V4, Some("192.0.2.1"))]);
     bench.run(ms(3000));
     bench.sent.clear();
-    bench.speaker.set_link(None, bench.now);
+    bench.responder.set_link(None, bench.now);
     bench.hear(&who_has(V4));
     bench.run(Duration::from_secs(300));
     assert_eq!(bench.sent, []);
@@ -189,7 +189,7 @@ fn rounds_repeat_when_the_mac_address_changes() {
     bench.sent.clear();
     let moved = Mac::new([2, 0, 0, 0, 0, 0x77]);
     bench.start = bench.now;
-    bench.speaker.set_link(Some(moved), bench.now);
+    bench.responder.set_link(Some(moved), bench.now);
     bench.run(ms(3000));
     assert_eq!(
         bench.times(TransmitKind::Announcement),
@@ -237,7 +237,7 @@ fn a_key_that_stands_for_nothing_any_more_is_silent_and_its_end_is_told_once() {
 #[test]
 fn a_question_that_came_before_the_right_is_not_answered() {
     let mut bench = Bench::silent(&[(V4, None)]);
-    bench.begin(0, Voice::Quiet, Cause::GivenBack);
+    bench.begin(0, AnnounceMode::OnRequest, Cause::GivenBack);
     let begun = bench.now;
     bench.run(ms(5));
     let just_before = Moment(begun.0 - 1);
@@ -248,7 +248,7 @@ fn a_question_that_came_before_the_right_is_not_answered() {
     bench.collect();
     assert_eq!(bench.times(TransmitKind::Answer).len(), 1);
     bench.stop(0, Cause::Lapsed);
-    bench.begin(0, Voice::Quiet, Cause::TakenOver);
+    bench.begin(0, AnnounceMode::OnRequest, Cause::TakenOver);
     assert!(
         !bench.hear_late(&who_has(V4), begun).asked,
         "of before the lapse"

@@ -14,7 +14,7 @@ pub const GRACE: Duration = Duration::from_secs(60);
 
 /// What was known before this look.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct ReconcileState {
     /// Interfaces that have borne our mark in the life of this process, by number.
     pub ours: BTreeSet<u32>,
     /// Interfaces of ours that nothing needs, and since when.
@@ -34,7 +34,7 @@ pub fn is_marked(link: &Link) -> bool {
     stack.vlan.is_some() && (stack.alias == ALIAS || is_new)
 }
 
-impl Memory {
+impl ReconcileState {
     /// Notes which interfaces are ours, and which of them are not needed.
     pub fn note(&mut self, wanted: &Wanted, observed: &Observed, now: Instant) {
         let is_there = |index: u32| observed.links.iter().any(|link| link.index == index);

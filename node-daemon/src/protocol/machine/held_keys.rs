@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::decision::{Cause, Voice};
+use crate::protocol::decision::{AnnounceMode, Cause};
 use crate::protocol::message::{Digest, Key, NodeId};
 use crate::protocol::time::Moment;
 
@@ -20,7 +20,8 @@ pub(super) struct Holding {
     pub(super) since: Moment,
     pub(super) cause: Cause,
     pub(super) former: Option<NodeId>,
-    pub(super) voice: Voice,
+    #[serde(rename = "voice")]
+    pub(super) mode: AnnounceMode,
     pub(super) silent_since: Option<Moment>,
     /// It has been confirmed, and is spoken for.
     pub(super) speaking: bool,
@@ -28,7 +29,7 @@ pub(super) struct Holding {
 
 /// The keys that are held.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Estate {
+pub(super) struct HeldKeys {
     pub(super) keys: BTreeMap<Key, Holding>,
     pub(super) digest: Digest,
     /// Held, but not confirmed yet.
@@ -56,7 +57,7 @@ pub(super) struct Estate {
     pub(super) ghosts: BTreeMap<Key, Holding>,
 }
 
-impl Estate {
+impl HeldKeys {
     /// Adds a key.
     pub(super) fn add(&mut self, key: Key, holding: Holding) {
         if self.keys.contains_key(&key) {

@@ -52,7 +52,7 @@ impl Machine {
         }
         let step = self.find_misplaced(others);
         if let Some((group, _)) = step {
-            self.together.note_move(group, now);
+            self.grouping.note_move(group, now);
             self.note(Transition::Rebalanced);
         }
         let pause = match (step, self.handovers.imbalanced_since) {
@@ -99,7 +99,7 @@ impl Machine {
                 even.count(self.me, all.clone());
                 placement::best(wanted.group, all)
             });
-            let Some(holding) = self.estate.keys.get(key) else {
+            let Some(holding) = self.held_keys.keys.get(key) else {
                 continue;
             };
             held.insert(wanted.group);
@@ -108,7 +108,7 @@ impl Machine {
                 && misplaced.is_none()
                 && holding.speaking
                 && !self.handovers.concerns(*key)
-                && self.together.may_move(wanted.group, self.now)
+                && self.grouping.may_move(wanted.group, self.now)
             {
                 misplaced = Some((wanted.group, best));
             }

@@ -14,15 +14,15 @@ use crate::wire::packet_socket::WireError;
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The sockets on an interface.
-pub(super) struct Air {
+pub(super) struct OpenLink {
     pub(super) attachment: Attachment,
-    pub(super) wire: Box<dyn SegmentSockets>,
+    pub(super) sockets: Box<dyn SegmentSockets>,
     groups: Groups,
     /// When to try again to join groups: they could not be joined the last time.
     rejoin: Option<Moment>,
 }
 
-impl Air {
+impl OpenLink {
     /// Attaches, and joins the groups. `prepared` is what was opened for the interface beforehand.
     pub(super) fn open(
         attachment: Attachment,
@@ -31,22 +31,22 @@ impl Air {
         groups: &BTreeSet<Ipv6Addr>,
         now: Moment,
     ) -> Result<Self, WireError> {
-        let wire = match prepared {
-            Some(wire) => {
+        let sockets = match prepared {
+            Some(sockets) => {
                 // Questions of before are answered, and messages taken in.
-                wire.drain();
-                wire
+                sockets.drain();
+                sockets
             }
             None => system.open_wire(&attachment.name, attachment.index)?,
         };
-        let mut air = Self {
-            wire,
+        let mut link = Self {
+            sockets,
             groups: Groups::new(attachment.index),
             attachment,
             rejoin: None,
         };
-        air.join(groups, now);
-        Ok(air)
+        link.join(groups, now);
+        Ok(link)
     }
 
     /// Is in exactly these groups.

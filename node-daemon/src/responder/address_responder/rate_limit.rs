@@ -9,13 +9,13 @@ use crate::protocol::Moment;
 /// It keeps one point in time (the generic cell rate algorithm): when the frames let through so
 /// far would have been sent at an even rate.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct RateLimit {
     interval: Duration,
     ahead: Duration,
     even: Option<Moment>,
 }
 
-impl Pace {
+impl RateLimit {
     /// `rate` frames per second, `at_once` of them without a gap.
     pub(super) fn new(rate: u32, at_once: u32) -> Self {
         let interval = Duration::from_secs(1) / rate.max(1);
@@ -48,21 +48,21 @@ mod tests {
     #[test]
     fn a_second_lets_through_the_rate_and_what_was_saved_up() {
         let start = Moment(1_000_000_000);
-        let mut pace = Pace::new(2000, 100);
+        let mut limit = RateLimit::new(2000, 100);
         let mut now = start;
         let mut sent = 0;
         while now < start + Duration::from_secs(1) {
-            assert!(pace.next(now) <= now);
-            pace.sent(1, now);
+            assert!(limit.next(now) <= now);
+            limit.sent(1, now);
             sent += 1;
-            now = pace.next(now);
+            now = limit.next(now);
         }
         assert_eq!(sent, 2099);
         now = now + Duration::from_secs(10);
         let at_once = (0..1000)
             .take_while(|_| {
-                let free = pace.next(now) <= now;
-                pace.sent(u32::from(free), now);
+                let free = limit.next(now) <= now;
+                limit.sent(u32::from(free), now);
                 free
             })
             .count();

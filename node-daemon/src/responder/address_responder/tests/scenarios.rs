@@ -58,8 +58,8 @@ proptest! {
                 Happening::Pass(time) => bench.run(ms(time)),
                 Happening::Begin(n, quiet) => {
                     book[n] = Entry { begun: true, loud: !quiet, ..book[n] };
-                    let voice = if quiet { Voice::Quiet } else { Voice::Loud };
-                    bench.begin(n, voice, Cause::Unclaimed);
+                    let mode = if quiet { AnnounceMode::OnRequest } else { AnnounceMode::Unsolicited };
+                    bench.begin(n, mode, Cause::Unclaimed);
                 }
                 Happening::Stop(n) => {
                     book[n] = Entry { begun: false, contested: false, ..book[n] };
@@ -67,7 +67,7 @@ proptest! {
                 }
                 Happening::Burst(n) => {
                     book[n].loud |= book[n].begun;
-                    bench.speaker.burst(key(n), bench.now);
+                    bench.responder.burst(key(n), bench.now);
                 }
                 Happening::Right(n, time) => {
                     let until = time.map_or(Moment::NEVER, |time| bench.now + ms(time));
@@ -84,7 +84,7 @@ proptest! {
                 }
                 Happening::Link(up) => {
                     link = up;
-                    bench.speaker.set_link(up.then_some(OWN), bench.now);
+                    bench.responder.set_link(up.then_some(OWN), bench.now);
                 }
                 Happening::Claim(n, who) => {
                     let mac = [OWN, PEER, FOREIGN][who];

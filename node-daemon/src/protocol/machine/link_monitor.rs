@@ -34,7 +34,7 @@ const DAMPED: Duration = Duration::from_secs(60);
 
 /// What is known of the way through the segment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Senses {
+pub(super) struct LinkMonitor {
     pub(super) gateway_answered: Option<Moment>,
     gateway_asked: Option<Moment>,
     /// Whether each voter hears this node on the segment, and when it said so.
@@ -54,7 +54,7 @@ pub(super) struct Senses {
     pub(super) due: Moment,
 }
 
-impl Senses {
+impl LinkMonitor {
     pub(super) const fn new(now: Moment) -> Self {
         Self {
             gateway_answered: None,
@@ -81,7 +81,9 @@ impl Senses {
 impl Machine {
     /// Whether nothing speaks against this node on the segment.
     pub(super) fn is_heard_on_segment(&self) -> bool {
-        self.speaks_on_segment() && !self.senses.lost && self.senses.damped_until.is_none()
+        self.speaks_on_segment()
+            && !self.link_monitor.lost
+            && self.link_monitor.damped_until.is_none()
     }
 
     /// Takes in whether the link is up.
@@ -91,15 +93,17 @@ impl Machine {
         }
         let now = self.now;
         if up {
-            self.senses.link_up_since = Some(now);
+            self.link_monitor.link_up_since = Some(now);
             return;
         }
-        self.senses.link_up_since = None;
-        self.senses.link_downs.retain(|at| now < *at + FLAPS_WITHIN);
-        self.senses.link_downs.push(now);
-        if self.senses.link_downs.len() >= FLAPS {
-            self.senses.link_downs.clear();
-            self.senses.damped_until = Some(now + DAMPED);
+        self.link_monitor.link_up_since = None;
+        self.link_monitor
+            .link_downs
+            .retain(|at| now < *at + FLAPS_WITHIN);
+        self.link_monitor.link_downs.push(now);
+        if self.link_monitor.link_downs.len() >= FLAPS {
+            self.link_monitor.link_downs.clear();
+            self.link_monitor.damped_until = Some(now + DAMPED);
             self.note(Transition::Damped);
         }
         let held = self.held().into_iter().collect();
@@ -116,59 +120,68 @@ impl Machine {
         }
         self.abandon_claims();
         self.handovers.abandon();
-        self.beat.hurry = true;
+        self.heartbeat_timer.hurry = true;
     }
 
     /// Looks whether this node is heard.
-    pub(super) fn tick_senses(&mut self) {
+    pub(super) fn tick_link_monitor(&mut self) {
         let now = self.now;
-        if now < self.senses.due {
+        if now < self.link_monitor.due {
             return;
         }
-        self.senses.due = now + LOOK;
-        if self.senses.damped_until.is_some_and(|until| until <= now) {
-            self.senses.damped_until = None;
-            self.beat.hurry = true;
+        self.link_monitor.due = now + LOOK;
+        if self
+            .link_monitor
+            .damped_until
+            .is_some_and(|until| until <= now)
+        {
+            self.link_monitor.damped_until = None;
+            self.heartbeat_timer.hurry = true;
             self.claims.replan = true;
         }
         let settled = self
-            .senses
+            .link_monitor
             .link_up_since
             .is_some_and(|since| since + ON_SEGMENT <= now);
         if !settled || !self.speaks_on_segment() || !self.rules().heard_on_the_segment() {
-            self.senses.doubt_since = None;
+            self.link_monitor.doubt_since = None;
             return;
         }
         let unheard = self.is_unheard();
         let deaf = self.is_deaf(DOUBT);
         let parted = self.is_parted();
         if !unheard {
-            self.senses.unheard_since = None;
-        } else if self.senses.unheard_since.is_none() {
-            self.senses.unheard_since = Some(now);
+            self.link_monitor.unheard_since = None;
+        } else if self.link_monitor.unheard_since.is_none() {
+            self.link_monitor.unheard_since = Some(now);
         }
-        if !unheard && !deaf && !parted && (!self.senses.lost || self.has_proof()) {
+        if !unheard && !deaf && !parted && (!self.link_monitor.lost || self.has_proof()) {
             self.trust_segment();
             return;
         }
-        self.senses.due = now + LOOK_CLOSELY;
-        let since = *self.senses.doubt_since.get_or_insert(now);
+        self.link_monitor.due = now + LOOK_CLOSELY;
+        let since = *self.link_monitor.doubt_since.get_or_insert(now);
         let answered = self.reaches_gateway() && self.local.has_gateway;
         let had_time = !self.local.has_gateway || since + GATEWAY_ANSWERS <= now;
         if answered {
             if unheard && deaf && since + FILTERED <= now {
-                self.senses.filtered = true;
+                self.link_monitor.filtered = true;
             }
             self.regain_segment();
         } else if !self.has_heir(None) {
             // Nobody else could take what this one lets go.
-            if self.senses.lost {
-                self.senses.spared_until = Some(now + SPARED);
+            if self.link_monitor.lost {
+                self.link_monitor.spared_until = Some(now + SPARED);
             }
             self.regain_segment();
-        } else if had_time && self.senses.spared_until.is_none_or(|until| until <= now) {
+        } else if had_time
+            && self
+                .link_monitor
+                .spared_until
+                .is_none_or(|until| until <= now)
+        {
             let long = self
-                .senses
+                .link_monitor
                 .unheard_since
                 .is_some_and(|since| since + ONE_WAY <= now);
             let both = parted || (unheard && self.is_deaf(ON_SEGMENT));
@@ -235,14 +248,14 @@ impl Machine {
             return true;
         }
         let ask = self
-            .senses
+            .link_monitor
             .gateway_asked
             .is_none_or(|asked| asked + ASK_GATEWAY <= now);
         if ask {
-            self.senses.gateway_asked = Some(now);
+            self.link_monitor.gateway_asked = Some(now);
             self.decide(Decision::ProbeGateway);
         }
-        self.senses
+        self.link_monitor
             .gateway_answered
             .is_some_and(|at| at + ON_SEGMENT > now)
     }
@@ -250,18 +263,18 @@ impl Machine {
     /// Nothing shows that this node is on the segment.
     fn doubt_segment(&mut self, unheard: bool, deaf: bool) {
         let others = self.segment_works_for_others();
-        let gateway = self.local.has_gateway && !self.senses.filtered;
+        let gateway = self.local.has_gateway && !self.link_monitor.filtered;
         match (unheard, deaf) {
             (true, true) if !others && !gateway => {
                 // Nobody hears anybody, and nothing tells who is cut off.
-                self.senses.filtered = true;
+                self.link_monitor.filtered = true;
                 self.regain_segment();
             }
             (true, _) => self.lose_segment(),
             // The other may be mute: it notices, and says so.
             (false, true) if others || gateway => self.lose_segment(),
             // What was kept for want of an heir may have one by now.
-            _ if self.senses.lost => self.lose_segment(),
+            _ if self.link_monitor.lost => self.lose_segment(),
             _ => {}
         }
     }
@@ -279,7 +292,7 @@ impl Machine {
             return true;
         }
         let is_heard = self
-            .senses
+            .link_monitor
             .heard_by
             .values()
             .any(|(heard, at)| *heard && *at >= since);
@@ -289,23 +302,23 @@ impl Machine {
     fn lose_segment(&mut self) {
         let heirs = self.held().into_iter();
         let heirs: Vec<Key> = heirs.filter(|key| self.has_heir(Some(*key))).collect();
-        if !self.senses.lost || !heirs.is_empty() {
-            self.senses.lost = true;
-            self.senses.filtered = false;
+        if !self.link_monitor.lost || !heirs.is_empty() {
+            self.link_monitor.lost = true;
+            self.link_monitor.filtered = false;
             self.leave_segment(heirs);
         }
     }
 
     fn regain_segment(&mut self) {
-        if std::mem::take(&mut self.senses.lost) {
-            self.beat.hurry = true;
+        if std::mem::take(&mut self.link_monitor.lost) {
+            self.heartbeat_timer.hurry = true;
             self.claims.replan = true;
         }
     }
 
     fn trust_segment(&mut self) {
-        self.senses.doubt_since = None;
-        self.senses.filtered = false;
+        self.link_monitor.doubt_since = None;
+        self.link_monitor.filtered = false;
         self.regain_segment();
     }
 
@@ -323,12 +336,12 @@ impl Machine {
         let now = self.now;
         let mut any = false;
         for (node, peer, says_so) in self.neighbours() {
-            if !self.registry.has_voter(node) {
+            if !self.voter_sets.has_voter(node) {
                 continue;
             }
             // One whose link flapped says for a while that it is not there, and yet may be.
             let is_there = says_so || peer.heard_on_segment_since(now - ON_SEGMENT);
-            match self.senses.heard_by.get(&node) {
+            match self.link_monitor.heard_by.get(&node) {
                 Some((heard, at)) if now < *at + ON_SEGMENT => {
                     if *heard {
                         return false;

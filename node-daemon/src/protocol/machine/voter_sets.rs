@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Machine;
-use super::mandate::Confirmed;
+use super::speaking_lease::Confirmed;
 use crate::protocol::decision::{Consent, Decision, Request, Transition};
 use crate::protocol::message::{NodeId, VoterSet};
 use crate::protocol::time::Moment;
@@ -50,7 +50,7 @@ const FAILED_READ: Duration = Duration::from_millis(100);
 
 /// The voters, and what is under way to change them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Registry {
+pub(super) struct VoterSets {
     pub(super) current: VoterSet,
     pub(super) adopted_at: Moment,
     /// When something was last asked of the API server that is not answered yet.
@@ -77,7 +77,7 @@ pub(super) struct Registry {
     pub(super) due: Moment,
 }
 
-impl Registry {
+impl VoterSets {
     pub(super) fn new(now: Moment) -> Self {
         Self {
             current: VoterSet::default(),
@@ -119,36 +119,36 @@ impl Registry {
 impl Machine {
     /// Serves a newer generation of voters from now on.
     pub(super) fn adopt(&mut self, voters: VoterSet) {
-        if voters.generation <= self.registry.current.generation {
+        if voters.generation <= self.voter_sets.current.generation {
             return;
         }
-        if self.registry.exists() && !self.registry.overlaps(&voters) {
+        if self.voter_sets.exists() && !self.voter_sets.overlaps(&voters) {
             // Others may have gone on without this one: what it has counts no more.
-            self.mandate.void();
+            self.speaking_lease.void();
         }
         if self.rules().one_generation_at_a_time() {
             // Who is the only voter from now on has no other to fear.
             let is_only = voters.voters.iter().eq([&self.me]);
-            self.mandate.change_voters(is_only);
+            self.speaking_lease.change_voters(is_only);
         }
-        self.standing.change_voters();
+        self.membership.change_voters();
         if self.has_lost_majority_for_long() {
             self.ask_before_taking();
         }
-        let was_primary = self.registry.current.primary == Some(self.me);
-        self.registry.deposed = was_primary && voters.primary.is_some_and(|node| node != self.me);
-        self.registry.current = voters;
-        self.registry.adopted_at = self.now;
-        self.registry.read_at = None;
-        self.registry.lost_since = None;
-        self.registry.stored = None;
-        self.registry.awaited = None;
-        self.registry.approved = None;
-        self.registry.due = self.now + SOON;
-        self.estate.acknowledged.clear();
-        self.estate.refusals.clear();
+        let was_primary = self.voter_sets.current.primary == Some(self.me);
+        self.voter_sets.deposed = was_primary && voters.primary.is_some_and(|node| node != self.me);
+        self.voter_sets.current = voters;
+        self.voter_sets.adopted_at = self.now;
+        self.voter_sets.read_at = None;
+        self.voter_sets.lost_since = None;
+        self.voter_sets.stored = None;
+        self.voter_sets.awaited = None;
+        self.voter_sets.approved = None;
+        self.voter_sets.due = self.now + SOON;
+        self.held_keys.acknowledged.clear();
+        self.held_keys.refusals.clear();
         self.abandon_claims();
-        self.beat.hurry = true;
+        self.heartbeat_timer.hurry = true;
         self.note(Transition::GenerationAdopted);
         self.count_suspicions();
         self.check_lapse();
@@ -156,14 +156,14 @@ impl Machine {
 
     /// The newest generation that is served for long enough that nothing older can count.
     pub(super) fn settled(&self) -> u64 {
-        let generation = self.registry.current.generation;
-        let flipped = self.registry.current.primary.is_some();
+        let generation = self.voter_sets.current.generation;
+        let flipped = self.voter_sets.current.primary.is_some();
         let wait = if flipped {
             SECOND.max(self.parameters.promise) + SETTLING
         } else {
             self.parameters.promise + SETTLING
         };
-        if self.registry.adopted_at + wait <= self.now {
+        if self.voter_sets.adopted_at + wait <= self.now {
             generation
         } else {
             generation.saturating_sub(1)
@@ -173,16 +173,16 @@ impl Machine {
     /// Until when this node counts twice, as the primary of two voters that the API server has
     /// named lately (rule F).
     pub(super) fn alone_until(&self) -> Option<Moment> {
-        let registry = &self.registry;
-        if registry.current.voters.len() != 2 || registry.current.primary != Some(self.me) {
+        let voter_sets = &self.voter_sets;
+        if voter_sets.current.voters.len() != 2 || voter_sets.current.primary != Some(self.me) {
             return None;
         }
         let begins = if self.rules().second_voter_waits() {
-            registry.adopted_at + SECOND
+            voter_sets.adopted_at + SECOND
         } else {
-            registry.adopted_at
+            voter_sets.adopted_at
         };
-        let ends = registry.read_at? + ALONE;
+        let ends = voter_sets.read_at? + ALONE;
         (begins <= self.now && self.now < ends).then_some(ends)
     }
 
@@ -197,17 +197,17 @@ impl Machine {
 
     /// Takes in what the API server has answered.
     pub(super) fn note_api(&mut self, answer: ApiAnswer, asked: Moment) {
-        self.registry.asked = None;
-        let surviving = std::mem::take(&mut self.registry.surviving);
+        self.voter_sets.asked = None;
+        let surviving = std::mem::take(&mut self.voter_sets.surviving);
         match answer {
             ApiAnswer::Unreachable => {
-                let is_primary = self.registry.current.primary == Some(self.me);
+                let is_primary = self.voter_sets.current.primary == Some(self.me);
                 let pause = if is_primary { FAILED_READ } else { AGAIN };
-                self.registry.next_try = self.now + pause;
-                self.registry.approved = None;
+                self.voter_sets.next_try = self.now + pause;
+                self.voter_sets.approved = None;
             }
             ApiAnswer::Awaiting(voters) => {
-                self.registry.awaited = Some((voters, self.now));
+                self.voter_sets.awaited = Some((voters, self.now));
             }
             ApiAnswer::Approved => {}
             ApiAnswer::LeasesUnchanged(unchanged) => self.survive(&unchanged),
@@ -221,43 +221,43 @@ impl Machine {
                 self.note_voters(&voters, asked);
             }
         }
-        self.registry.due = self.now + SOON;
+        self.voter_sets.due = self.now + SOON;
     }
 
     fn note_voters(&mut self, voters: &VoterSet, asked: Moment) {
         self.adopt(voters.clone());
-        if *voters == self.registry.current {
-            self.registry.read_at = self.registry.read_at.max(Some(asked));
-            self.registry.stored = None;
+        if *voters == self.voter_sets.current {
+            self.voter_sets.read_at = self.voter_sets.read_at.max(Some(asked));
+            self.voter_sets.stored = None;
             self.count_echoes();
-        } else if self.registry.exists() && asked >= self.registry.adopted_at {
+        } else if self.voter_sets.exists() && asked >= self.voter_sets.adopted_at {
             // What is served was written before this reading began, and is not there any more.
-            self.registry.stored = Some(voters.clone());
+            self.voter_sets.stored = Some(voters.clone());
         }
     }
 
     /// Looks whether the voters have to change.
-    pub(super) fn tick_registry(&mut self) {
+    pub(super) fn tick_voter_sets(&mut self) {
         let now = self.now;
-        if now < self.registry.due {
+        if now < self.voter_sets.due {
             return;
         }
-        self.registry.due = now + LOOK;
+        self.voter_sets.due = now + LOOK;
         if self.view.is_none() {
             return;
         }
-        if self.registry.exists() {
+        if self.voter_sets.exists() {
             self.note_majority();
             self.watch_second();
         }
         let busy = self
-            .registry
+            .voter_sets
             .asked
             .is_some_and(|asked| now < asked + ANSWER);
-        if busy || now < self.registry.next_try {
+        if busy || now < self.voter_sets.next_try {
             return;
         }
-        if !self.registry.exists() {
+        if !self.voter_sets.exists() {
             self.bootstrap();
         } else if self.is_proposer() {
             self.reshape();
@@ -267,8 +267,8 @@ impl Machine {
     }
 
     pub(super) fn ask(&mut self, request: Request) {
-        self.registry.asked = Some(self.now);
-        self.registry.next_try = self.now + AGAIN;
+        self.voter_sets.asked = Some(self.now);
+        self.voter_sets.next_try = self.now + AGAIN;
         self.decide(Decision::Ask(request));
     }
 
@@ -276,7 +276,7 @@ impl Machine {
     fn propose(&mut self, voters: BTreeSet<NodeId>) {
         let hasty = voters.len() == 2 && !self.rules().primary_by_itself();
         let primary = hasty.then_some(self.me);
-        let current = &self.registry.current;
+        let current = &self.voter_sets.current;
         let is_left = current.primary == Some(self.me) && voters.iter().eq([&self.me]);
         let consent = if current.voters.len() == 2 && is_left {
             Consent::Own
@@ -291,7 +291,7 @@ impl Machine {
         if !self.rules().one_generation_at_a_time() {
             return Consent::Own;
         }
-        Consent::Most(self.registry.current.voters.clone())
+        Consent::Most(self.voter_sets.current.voters.clone())
     }
 
     pub(super) fn propose_with(
@@ -300,8 +300,8 @@ impl Machine {
         primary: Option<NodeId>,
         consent: Consent,
     ) {
-        let generation = self.registry.current.generation;
-        let (replacing, generation) = match &self.registry.stored {
+        let generation = self.voter_sets.current.generation;
+        let (replacing, generation) = match &self.voter_sets.stored {
             Some(stored) => (stored.generation, generation + 2),
             None => (generation, generation + 1),
         };
@@ -374,9 +374,9 @@ impl Machine {
         if !self.votes() || !self.hears_quorum() {
             return false;
         }
-        let generation = self.registry.current.generation;
+        let generation = self.voter_sets.current.generation;
         let mut settled = 0;
-        for voter in &self.registry.current.voters {
+        for voter in &self.voter_sets.current.voters {
             if *voter == self.me {
                 if self.settled() >= generation || !self.rules().one_generation_at_a_time() {
                     settled += self.weight_of_vote(self.me);
@@ -393,14 +393,14 @@ impl Machine {
                 settled += 1;
             }
         }
-        settled >= self.registry.current.majority()
+        settled >= self.voter_sets.current.majority()
     }
 
     /// Proposes one voter less or one more, or a primary of two.
     fn reshape(&mut self) {
         let now = self.now;
-        if self.registry.stored.is_some() {
-            let same = self.registry.current.voters.clone();
+        if self.voter_sets.stored.is_some() {
+            let same = self.voter_sets.current.voters.clone();
             let consent = self.most();
             self.propose_with(same, None, consent);
             return;
@@ -409,8 +409,8 @@ impl Machine {
             self.ask(Request::ReadVoters);
             return;
         }
-        let voters = &self.registry.current.voters;
-        let oldest = self.registry.adopted_at.max(self.started);
+        let voters = &self.voter_sets.current.voters;
+        let oldest = self.voter_sets.adopted_at.max(self.started);
         let dead = voters
             .iter()
             .filter(|voter| **voter != self.me)
@@ -447,7 +447,7 @@ impl Machine {
         }
         let next = next.filter(|_| voters.len() < size || (swaps && voters.len() == size));
         let two = voters.len() == 2 && self.rules().primary_by_itself();
-        let named = self.registry.current.primary.is_some();
+        let named = self.voter_sets.current.primary.is_some();
         match next {
             // Others could be a majority without the primary, which may go on alone.
             Some(_) if two && self.alone_until().is_some() => {}
@@ -472,7 +472,7 @@ impl Machine {
         let now = self.now;
         let VoterSet {
             voters, primary, ..
-        } = &self.registry.current;
+        } = &self.voter_sets.current;
         if voters.len() != 2 || !self.votes() {
             return;
         }
@@ -480,57 +480,60 @@ impl Machine {
             return;
         };
         if *primary == Some(self.me) {
-            let end = self.mandate.confirmed.map(|Confirmed { until, .. }| until);
-            let renewed = end.map(|end| end - self.parameters.mandate);
+            let end = self
+                .speaking_lease
+                .confirmed
+                .map(|Confirmed { until, .. }| until);
+            let renewed = end.map(|end| end - self.parameters.speaking_lease);
             let due = renewed.map_or(now, |renewed| renewed + UNECHOED);
             if due > now {
-                self.registry.due = self.registry.due.min(due);
+                self.voter_sets.due = self.voter_sets.due.min(due);
                 return;
             }
-            self.registry.due = now + LOOK / 4;
+            self.voter_sets.due = now + LOOK / 4;
             let lately = self
-                .registry
+                .voter_sets
                 .asked
-                .or(self.registry.read_at)
+                .or(self.voter_sets.read_at)
                 .is_some_and(|at| now < at + READ_AGAIN);
             // A set that the API server has lost does not come back by being read: once the other has been
             // silent for long, the survivors' turn comes.
-            let is_lost = self.registry.stored.is_some() && self.has_lost_majority_for_long();
-            if !lately && !is_lost && now >= self.registry.next_try {
+            let is_lost = self.voter_sets.stored.is_some() && self.has_lost_majority_for_long();
+            if !lately && !is_lost && now >= self.voter_sets.next_try {
                 self.ask(Request::ReadVoters);
-                self.registry.next_try = now + LOOK;
+                self.voter_sets.next_try = now + LOOK;
             }
             if self.alone_until().is_some() {
                 self.count_echoes();
             }
             return;
         }
-        self.registry.due = now + LOOK / 4;
+        self.voter_sets.due = now + LOOK / 4;
         // Two that do not hear each other would else depose each other without end: whoever was
         // deposed waits until it has heard the other, or for long.
-        let settled = self.registry.adopted_at + REPLACED <= now;
+        let settled = self.voter_sets.adopted_at + REPLACED <= now;
         let fallen_silent = match self.peers.get(&other) {
             Some(peer) => {
-                let heard = peer.last_heard() >= self.registry.adopted_at;
-                peer.suspected && (heard || !self.registry.deposed || settled)
+                let heard = peer.last_heard() >= self.voter_sets.adopted_at;
+                peer.suspected && (heard || !self.voter_sets.deposed || settled)
             }
-            None => self.started + BOOTSTRAP <= now && (!self.registry.deposed || settled),
+            None => self.started + BOOTSTRAP <= now && (!self.voter_sets.deposed || settled),
         };
         // While no primary is named, the other may still serve voters of before.
         let serves = self
             .peers
             .get(&other)
-            .is_some_and(|peer| peer.last.voters.voters == self.registry.current.voters);
-        let may = self.registry.current.primary.is_some() || serves;
+            .is_some_and(|peer| peer.last.voters.voters == self.voter_sets.current.voters);
+        let may = self.voter_sets.current.primary.is_some() || serves;
         if !may || !fallen_silent || !self.is_heard_on_segment() || !self.reaches_gateway() {
             // If it is this one that is cut off, the primary is not to be disturbed.
             return;
         }
-        let asked = self.registry.asked.is_some_and(|at| now < at + ANSWER);
+        let asked = self.voter_sets.asked.is_some_and(|at| now < at + ANSWER);
         // Where the API server has gone back, the set of the two comes first.
-        let has_gone_back = self.registry.stored.is_some();
-        if !asked && !has_gone_back && now >= self.registry.next_try {
-            let both = self.registry.current.voters.clone();
+        let has_gone_back = self.voter_sets.stored.is_some();
+        if !asked && !has_gone_back && now >= self.voter_sets.next_try {
+            let both = self.voter_sets.current.voters.clone();
             self.propose_with(both, Some(self.me), Consent::Own);
         }
     }

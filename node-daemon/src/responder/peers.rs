@@ -26,7 +26,7 @@ const ABSENCE: Duration = Duration::from_secs(5);
 
 /// The other members.
 #[derive(Debug, Default)]
-pub(super) struct Roster {
+pub(super) struct Peers {
     peers: BTreeMap<NodeId, Peer>,
 }
 
@@ -37,20 +37,20 @@ struct Peer {
     generation: u64,
     heartbeat: Option<Arc<Heartbeat>>,
     signed: Option<KeyId>,
-    segment: Ear,
-    node_network: Ear,
+    segment: Reception,
+    node_network: Reception,
     refused: Option<Moment>,
 }
 
 /// What has come by one way.
 #[derive(Debug, Default)]
-struct Ear {
+struct Reception {
     seq: u64,
     at: Option<Moment>,
     heartbeat_at: Option<Moment>,
 }
 
-impl Ear {
+impl Reception {
     fn heard_within(&self, time: Duration, now: Moment) -> bool {
         self.at.is_some_and(|at| now.since(at) < time)
     }
@@ -62,7 +62,7 @@ impl Peer {
     }
 }
 
-impl Roster {
+impl Peers {
     /// Takes in a message that may be believed. Says how many heartbeats have not come before it.
     pub(super) fn heard(
         &mut self,
@@ -84,18 +84,18 @@ impl Roster {
             };
         }
         let newest = peer.segment.seq.max(peer.node_network.seq);
-        let ear = match path {
+        let reception = match path {
             Path::Segment => &mut peer.segment,
             Path::NodeNetwork => &mut peer.node_network,
         };
-        if message.seq <= ear.seq {
+        if message.seq <= reception.seq {
             return 0;
         }
-        ear.seq = message.seq;
-        ear.at = Some(now);
+        reception.seq = message.seq;
+        reception.at = Some(now);
         let mut lost = 0;
         if let Body::Heartbeat(heartbeat) = &message.body {
-            lost = missed(ear.heartbeat_at.replace(now), interval, now);
+            lost = missed(reception.heartbeat_at.replace(now), interval, now);
             if message.seq > newest {
                 peer.heartbeat = Some(Arc::clone(heartbeat));
             }

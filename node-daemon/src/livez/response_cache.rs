@@ -15,7 +15,7 @@ const MOST: usize = 64;
 
 /// The answers of one listener.
 #[derive(Default)]
-pub(super) struct Memo(Mutex<Recent>);
+pub(super) struct ResponseCache(Mutex<Recent>);
 
 #[derive(Default)]
 struct Recent {
@@ -24,7 +24,7 @@ struct Recent {
     answers: HashMap<String, Arc<Response>>,
 }
 
-impl Memo {
+impl ResponseCache {
     /// The answer to a path: the last one as long as it is good, otherwise a new one.
     pub(super) fn get(
         &self,
@@ -59,12 +59,12 @@ mod tests {
 
     #[test]
     fn an_answer_is_repeated_for_a_tenth_of_a_second_and_for_one_snapshot() {
-        let (memo, start) = (Memo::default(), Instant::now());
+        let (cache, start) = (ResponseCache::default(), Instant::now());
         let snapshots = [(); 2].map(|()| Arc::new(Snapshot::default()));
         let ask = |path: &str, snapshot: &Arc<Snapshot>, after: u64| {
             let mut is_new = false;
             let now = start + Duration::from_millis(after);
-            memo.get(path, snapshot, now, || {
+            cache.get(path, snapshot, now, || {
                 is_new = true;
                 let clocks = Now {
                     monotonic: now,
@@ -84,6 +84,6 @@ mod tests {
         for number in 0..2 * MOST {
             ask(&format!("/services/a/{number}"), second, 100);
         }
-        assert_eq!(memo.0.lock().unwrap().answers.len(), MOST);
+        assert_eq!(cache.0.lock().unwrap().answers.len(), MOST);
     }
 }

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::plan::local_endpoints;
-use crate::cluster::recalled::{Recalled, RecalledService};
+use crate::cluster::saved_health::{SavedHealth, SavedService};
 use crate::cluster::snapshot::{Snapshot, TrafficPolicy};
 use crate::cluster::state_dir;
 
@@ -22,12 +22,12 @@ const GATHER: Duration = Duration::from_millis(500);
 
 /// What is worth keeping; `None` as long as that is not known whole.
 #[must_use]
-pub fn worth_keeping(node: &str, snapshot: &Snapshot) -> Option<Recalled> {
+pub fn worth_keeping(node: &str, snapshot: &Snapshot) -> Option<SavedHealth> {
     if !snapshot.answers_health() {
         return None;
     }
     let services = snapshot.services.iter().map(|(key, service)| {
-        let known = RecalledService {
+        let known = SavedService {
             endpoints: local_endpoints(snapshot, key),
             health_check_node_port: service
                 .health_check_node_port
@@ -36,12 +36,12 @@ pub fn worth_keeping(node: &str, snapshot: &Snapshot) -> Option<Recalled> {
         (key.clone(), known)
     });
     let (present, draining) = (snapshot.node.is_some(), snapshot.draining());
-    Some(Recalled::new(node, present, draining, services))
+    Some(SavedHealth::new(node, present, draining, services))
 }
 
 /// Reads what the process before left. `None`: nothing that can be gone by.
 #[must_use]
-pub fn read(folder: &Path, node: &str) -> Option<Recalled> {
+pub fn read(folder: &Path, node: &str) -> Option<SavedHealth> {
     let path = folder.join(NAME);
     let text = match std::fs::read(&path) {
         Ok(text) => text,
@@ -51,7 +51,7 @@ pub fn read(folder: &Path, node: &str) -> Option<Recalled> {
             return None;
         }
     };
-    match serde_json::from_slice::<Recalled>(&text) {
+    match serde_json::from_slice::<SavedHealth>(&text) {
         Ok(found) if found.is_of(node) => Some(found),
         Ok(_) => None,
         Err(error) => {
@@ -113,7 +113,7 @@ mod tests {
                 None => tokio::task::yield_now().await,
             }
         };
-        let service = |endpoints, port| RecalledService {
+        let service = |endpoints, port| SavedService {
             endpoints,
             health_check_node_port: port,
         };

@@ -11,7 +11,7 @@ const VERSION: u32 = 1;
 
 /// What there was to answer from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Recalled {
+pub struct SavedHealth {
     version: u32,
     node: String,
     /// Whether the Node was there.
@@ -26,28 +26,28 @@ struct Entry {
     namespace: String,
     name: String,
     #[serde(flatten)]
-    known: RecalledService,
+    known: SavedService,
 }
 
 /// What was known of a Service of type LoadBalancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RecalledService {
+pub struct SavedService {
     /// Its ready endpoints on this Node.
     pub endpoints: usize,
     /// Where load balancers ask about it, if it takes traffic only where its endpoints are.
     pub health_check_node_port: Option<u16>,
 }
 
-impl Recalled {
+impl SavedHealth {
     /// What is known of a Node and its Services, in the order of their keys.
     #[must_use]
     pub fn new(
         node: &str,
         present: bool,
         draining: bool,
-        services: impl Iterator<Item = (ObjectKey, RecalledService)>,
+        services: impl Iterator<Item = (ObjectKey, SavedService)>,
     ) -> Self {
-        let entry = |(key, known): (ObjectKey, RecalledService)| Entry {
+        let entry = |(key, known): (ObjectKey, SavedService)| Entry {
             namespace: key.namespace,
             name: key.name,
             known,
@@ -69,7 +69,7 @@ impl Recalled {
 
     /// What was known of a Service. They are in the order of their keys.
     #[must_use]
-    pub fn service(&self, key: &ObjectKey) -> Option<RecalledService> {
+    pub fn service(&self, key: &ObjectKey) -> Option<SavedService> {
         let wanted = (key.namespace.as_str(), key.name.as_str());
         let order = |entry: &Entry| (entry.namespace.as_str(), entry.name.as_str()).cmp(&wanted);
         let index = self.services.binary_search_by(order).ok()?;
@@ -78,7 +78,7 @@ impl Recalled {
 
     /// All Services.
     #[must_use]
-    pub fn services(&self) -> BTreeMap<ObjectKey, RecalledService> {
+    pub fn services(&self) -> BTreeMap<ObjectKey, SavedService> {
         let entries = self.services.iter();
         entries
             .map(|entry| {

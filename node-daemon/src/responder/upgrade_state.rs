@@ -9,20 +9,20 @@ use crate::protocol::{self, Key, NodeId};
 
 /// The state of all segments.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Inheritance {
+pub struct UpgradeState {
     /// Who it is.
     pub node: NodeId,
     /// By segment.
-    pub segments: BTreeMap<String, Estate>,
+    pub segments: BTreeMap<String, SegmentState>,
 }
 
 /// The state of one segment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Estate {
+pub struct SegmentState {
     /// `metadata.uid` of the L2Network: one that was made again under its name inherits nothing.
     pub uid: String,
     /// The protocol's: the successor goes on as the same run.
-    pub machine: protocol::Inheritance,
+    pub machine: protocol::MachineState,
     /// The keys that are spoken for quietly.
     pub quiet: BTreeSet<Key>,
     /// The keys of which not everybody has been told yet.

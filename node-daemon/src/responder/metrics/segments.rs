@@ -52,10 +52,10 @@ pub struct TransitionLabels {
 
 /// The metrics of the thread. Clones count together.
 #[derive(Clone, Debug)]
-pub struct StationMetrics {
+pub struct SegmentMetrics {
     /// For how long this node may still speak without being confirmed by voters, in seconds; gone
     /// while it speaks for nothing.
-    pub mandate_remaining: Family<SegmentLabels, Gauge<f64, AtomicU64>>,
+    pub speaking_lease_remaining: Family<SegmentLabels, Gauge<f64, AtomicU64>>,
     /// How often the right to speak ran out.
     pub lapses: Family<SegmentLabels, Counter>,
     /// For how long nobody could be heard for an address that was taken over, in seconds.
@@ -80,10 +80,10 @@ pub struct StationMetrics {
     pub transitions: Family<TransitionLabels, Counter>,
 }
 
-impl Default for StationMetrics {
+impl Default for SegmentMetrics {
     fn default() -> Self {
         Self {
-            mandate_remaining: Family::default(),
+            speaking_lease_remaining: Family::default(),
             lapses: Family::default(),
             takeover: Histogram::new([0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.0, 5.0, 30.0]),
             hand_over: Histogram::new([0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 1.0]),
@@ -99,13 +99,13 @@ impl Default for StationMetrics {
     }
 }
 
-impl StationMetrics {
+impl SegmentMetrics {
     /// Enters them into a registry.
     pub fn register(&self, registry: &mut Registry) {
         registry.register(
             "l2_mandate_remaining_seconds",
             "For how long this node may still speak without being confirmed by voters",
-            self.mandate_remaining.clone(),
+            self.speaking_lease_remaining.clone(),
         );
         registry.register(
             "l2_mandate_lapses",
@@ -167,7 +167,7 @@ impl StationMetrics {
     /// Forgets a segment.
     pub fn forget(&self, segment: &str) {
         let labels = SegmentLabels::new(segment);
-        self.mandate_remaining.remove(&labels);
+        self.speaking_lease_remaining.remove(&labels);
         self.gateway_reachable.remove(&labels);
         for path in ["segment", "node_network"] {
             for state in ["heard", "silent"] {

@@ -1,13 +1,13 @@
 //! The voice of this node on one segment: a state machine without I/O.
 //!
-//! It is told what to speak for ([`Speaker::begin`], [`Speaker::stop`]) and what is heard
-//! ([`Speaker::frame_received`]), is asked what to send ([`Speaker::poll_transmit`]) and what there
-//! is to report ([`Speaker::poll_notice`]), and says when it wants to be asked again
-//! ([`Speaker::next_deadline`]). The clock is an argument everywhere, so that a test or a simulator
+//! It is told what to speak for ([`AddressResponder::begin`], [`AddressResponder::stop`]) and what is heard
+//! ([`AddressResponder::frame_received`]), is asked what to send ([`AddressResponder::poll_transmit`]) and what there
+//! is to report ([`AddressResponder::poll_notice`]), and says when it wants to be asked again
+//! ([`AddressResponder::next_deadline`]). The clock is an argument everywhere, so that a test or a simulator
 //! can be the clock.
 //!
 //! # Guarantees
-//! * No frame leaves for an address without the [`Mandate`] for its key, which is asked for each
+//! * No frame leaves for an address without the [`SpeakingRight`] for its key, which is asked for each
 //!   frame.
 //! * A station that is none of ours and claims the address does not take it: the address is
 //!   defended, at most once in ten seconds (RFC 5227 section 2.4), and the conflict is reported.
@@ -15,28 +15,28 @@
 //!   other's frame has taught the neighbours is corrected, as rarely.
 //! * What is spoken for quietly is answered for, and never announced.
 
-mod agenda;
-mod pace;
+mod rate_limit;
+mod timers;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use self::agenda::{Agenda, Occasion, Task};
+use self::timers::{BurstKind, Task, Timers};
 use crate::protocol::mac::Mac;
-use crate::protocol::{Cause, Key, Machine, Moment, NodeId, Voice};
+use crate::protocol::{AnnounceMode, Cause, Key, Machine, Moment, NodeId};
 use crate::wire::frames::{self, Claim, Question};
 
 /// RFC 5227 section 1.1, DEFEND_INTERVAL.
 const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The right to speak. Asked before every single frame.
-pub trait Mandate {
+pub trait SpeakingRight {
     /// Whether a frame about `key` may leave at `now`.
     fn permits(&self, key: Key, now: Moment) -> bool;
 }
 
-impl Mandate for Machine {
+impl SpeakingRight for Machine {
     fn permits(&self, key: Key, now: Moment) -> bool {
         Self::permits(self, key, now)
     }
@@ -51,7 +51,7 @@ pub struct Beginning {
     /// Which.
     pub key: Key,
     /// How. [`Cause::Inherited`] is not announced either way: neighbours know it.
-    pub voice: Voice,
+    pub mode: AnnounceMode,
     /// Why.
     pub cause: Cause,
     /// Who spoke before, as far as is known.
@@ -117,7 +117,7 @@ pub struct Heard {
 
 /// The voice of this node on one segment.
 #[derive(Debug)]
-pub struct Speaker {
+pub struct AddressResponder {
     own: Option<Mac>,
     addresses: Addresses,
     keys: BTreeMap<IpAddr, Key>,
@@ -125,19 +125,19 @@ pub struct Speaker {
     /// Questions are answered by the kernel.
     kernel_answers: bool,
     /// The keys that are spoken for.
-    voices: BTreeMap<Key, Voice>,
+    modes: BTreeMap<Key, AnnounceMode>,
     /// Since when each of them is.
     since: BTreeMap<Key, Moment>,
     /// The addresses that we have said to speak for.
     speaking: BTreeSet<IpAddr>,
-    agenda: Agenda,
+    timers: Timers,
     answers: VecDeque<(Question, Mac)>,
     outbox: VecDeque<Transmit>,
     notices: VecDeque<Notice>,
     defended: BTreeMap<IpAddr, Moment>,
 }
 
-impl Speaker {
+impl AddressResponder {
     /// Silent, and without a link. `seed` sets the random part of the refreshes.
     #[must_use]
     pub fn new(seed: u64) -> Self {
@@ -147,10 +147,10 @@ impl Speaker {
             keys: BTreeMap::new(),
             members: BTreeSet::new(),
             kernel_answers: false,
-            voices: BTreeMap::new(),
+            modes: BTreeMap::new(),
             since: BTreeMap::new(),
             speaking: BTreeSet::new(),
-            agenda: Agenda::new(seed),
+            timers: Timers::new(seed),
             answers: VecDeque::new(),
             outbox: VecDeque::new(),
             notices: VecDeque::new(),
@@ -168,23 +168,23 @@ impl Speaker {
         self.addresses = addresses;
         let speaking = self.speaking.iter().copied();
         let gone: Vec<_> = speaking
-            .filter(|address| self.voice(*address).is_none())
+            .filter(|address| self.mode(*address).is_none())
             .collect();
         for address in gone {
             self.stop_address(address, Cause::Withdrawn);
         }
-        let voices: Vec<_> = self.voices.iter().map(|(k, v)| (*k, *v)).collect();
-        for (key, voice) in voices {
+        let modes: Vec<_> = self.modes.iter().map(|(k, v)| (*k, *v)).collect();
+        for (key, mode) in modes {
             let beginning = Beginning {
                 key,
-                voice,
+                mode,
                 cause: Cause::Unclaimed,
                 former: None,
                 silent_since: None,
             };
             for address in self.group(key) {
                 if !self.speaking.contains(&address) {
-                    self.begin_address(address, &beginning, Occasion::Begin, now);
+                    self.begin_address(address, &beginning, BurstKind::Begin, now);
                 }
             }
         }
@@ -214,9 +214,9 @@ impl Speaker {
         self.outbox.clear();
         let speaking: Vec<_> = self.speaking.iter().copied().collect();
         for address in speaking {
-            self.agenda.stop(address);
-            if own.is_some() && self.voice(address) == Some(Voice::Loud) {
-                self.agenda.start(address, Occasion::Repeat, now);
+            self.timers.stop(address);
+            if own.is_some() && self.mode(address) == Some(AnnounceMode::Unsolicited) {
+                self.timers.start(address, BurstKind::Repeat, now);
             }
         }
     }
@@ -224,26 +224,26 @@ impl Speaker {
     /// Begins to speak for a key.
     pub fn begin(&mut self, beginning: &Beginning, now: Moment) {
         let key = beginning.key;
-        let occasion = match beginning.cause {
-            Cause::Inherited => Occasion::Known,
-            _ => Occasion::Begin,
+        let kind = match beginning.cause {
+            Cause::Inherited => BurstKind::Known,
+            _ => BurstKind::Begin,
         };
-        self.voices.insert(key, beginning.voice);
+        self.modes.insert(key, beginning.mode);
         self.since.insert(key, now);
         for address in self.group(key) {
-            self.begin_address(address, beginning, occasion, now);
+            self.begin_address(address, beginning, kind, now);
         }
     }
 
     /// Tells everybody of a key that is spoken for, from now on as loudly as any other.
     pub fn burst(&mut self, key: Key, now: Moment) {
-        let Some(voice) = self.voices.get_mut(&key) else {
+        let Some(mode) = self.modes.get_mut(&key) else {
             return;
         };
-        *voice = Voice::Loud;
+        *mode = AnnounceMode::Unsolicited;
         for address in self.group(key) {
             if self.own.is_some() {
-                self.agenda.start(address, Occasion::Begin, now);
+                self.timers.start(address, BurstKind::Begin, now);
             }
         }
     }
@@ -265,7 +265,7 @@ impl Speaker {
     fn loud_behind(&self, of: IpAddr) -> Option<IpAddr> {
         let mut speaking = self.speaking.iter().copied();
         speaking.find(|address| {
-            let loud = self.voice(*address) == Some(Voice::Loud);
+            let loud = self.mode(*address) == Some(AnnounceMode::Unsolicited);
             loud && router(&self.addresses, &self.keys, *address) == Some(of)
         })
     }
@@ -273,7 +273,7 @@ impl Speaker {
     /// Says nothing more about a key.
     pub fn stop(&mut self, key: Key, cause: Cause) {
         self.since.remove(&key);
-        if self.voices.remove(&key).is_some() {
+        if self.modes.remove(&key).is_some() {
             for address in self.group(key) {
                 self.stop_address(address, cause);
             }
@@ -282,8 +282,8 @@ impl Speaker {
 
     /// The keys that are spoken for, and how.
     #[must_use]
-    pub const fn voices(&self) -> &BTreeMap<Key, Voice> {
-        &self.voices
+    pub const fn modes(&self) -> &BTreeMap<Key, AnnounceMode> {
+        &self.modes
     }
 
     /// The key that an address belongs to.
@@ -301,7 +301,7 @@ impl Speaker {
     /// The keys of which not everybody has been told yet.
     #[must_use]
     pub fn unfinished(&self) -> BTreeSet<Key> {
-        let unfinished = self.speaking.iter().filter(|a| self.agenda.in_burst(**a));
+        let unfinished = self.speaking.iter().filter(|a| self.timers.in_burst(**a));
         unfinished
             .filter_map(|address| self.keys.get(address).copied())
             .collect()
@@ -313,7 +313,7 @@ impl Speaker {
         &mut self,
         frame: &[u8],
         came: Moment,
-        mandate: &impl Mandate,
+        right: &impl SpeakingRight,
         now: Moment,
     ) -> Heard {
         let Some(own) = self.own else {
@@ -325,13 +325,13 @@ impl Speaker {
         let claim = heard.claim.filter(|claim| claim.mac != own);
         let answers = claim.is_some() && heard.question.is_none();
         if let Some(claim) = claim
-            && self.permits(claim.address, mandate, now)
+            && self.permits(claim.address, right, now)
         {
             self.contest(claim, now);
         }
         let question = heard.question.filter(|question| {
             question.asker_mac != own
-                && self.permits(question.target, mandate, now)
+                && self.permits(question.target, right, now)
                 && self.spoke_at(question.target, came)
         });
         if !self.kernel_answers {
@@ -346,7 +346,7 @@ impl Speaker {
     }
 
     /// The next frame to send now, if any. Answers go first.
-    pub fn poll_transmit(&mut self, mandate: &impl Mandate, now: Moment) -> Option<Transmit> {
+    pub fn poll_transmit(&mut self, right: &impl SpeakingRight, now: Moment) -> Option<Transmit> {
         let own = self.own?;
         loop {
             if let Some((question, own)) = self.answers.pop_front() {
@@ -354,14 +354,14 @@ impl Speaker {
                 self.post(question.target, TransmitKind::Answer, frame);
             } else if self.outbox.is_empty() {
                 let (addresses, keys) = (&self.addresses, &self.keys);
-                let (task, address) = self.agenda.take(now, |task, address| match task {
+                let (task, address) = self.timers.take(now, |task, address| match task {
                     Task::Prime => u32::from(router(addresses, keys, address).is_some()),
                     Task::Announce => 1 + u32::from(address.is_ipv4()),
                 })?;
                 self.post_task(task, address, own);
             }
             if let Some(transmit) = self.outbox.pop_front()
-                && mandate.permits(transmit.key, now)
+                && right.permits(transmit.key, now)
             {
                 return Some(transmit);
             }
@@ -379,7 +379,7 @@ impl Speaker {
         if self.own.is_none() {
             Moment::NEVER
         } else if self.answers.is_empty() && self.outbox.is_empty() {
-            self.agenda.next(now).unwrap_or(Moment::NEVER)
+            self.timers.next(now).unwrap_or(Moment::NEVER)
         } else {
             now
         }
@@ -390,13 +390,13 @@ impl Speaker {
         group.flat_map(BTreeMap::keys).copied().collect()
     }
 
-    fn voice(&self, address: IpAddr) -> Option<Voice> {
-        self.voices.get(self.keys.get(&address)?).copied()
+    fn mode(&self, address: IpAddr) -> Option<AnnounceMode> {
+        self.modes.get(self.keys.get(&address)?).copied()
     }
 
-    fn permits(&self, address: IpAddr, mandate: &impl Mandate, now: Moment) -> bool {
+    fn permits(&self, address: IpAddr, right: &impl SpeakingRight, now: Moment) -> bool {
         let key = self.keys.get(&address);
-        key.is_some_and(|key| self.voices.contains_key(key) && mandate.permits(*key, now))
+        key.is_some_and(|key| self.modes.contains_key(key) && right.permits(*key, now))
     }
 
     /// Whether the address was spoken for at that time. A right that has run out does not come back, so
@@ -411,12 +411,12 @@ impl Speaker {
         &mut self,
         address: IpAddr,
         beginning: &Beginning,
-        occasion: Occasion,
+        kind: BurstKind,
         now: Moment,
     ) {
-        self.agenda.stop(address);
-        if self.own.is_some() && beginning.voice == Voice::Loud {
-            self.agenda.start(address, occasion, now);
+        self.timers.stop(address);
+        if self.own.is_some() && beginning.mode == AnnounceMode::Unsolicited {
+            self.timers.start(address, kind, now);
         }
         if self.speaking.insert(address) {
             self.notices.push_back(Notice::Began {
@@ -429,7 +429,7 @@ impl Speaker {
     }
 
     fn stop_address(&mut self, address: IpAddr, cause: Cause) {
-        self.agenda.stop(address);
+        self.timers.stop(address);
         self.answers
             .retain(|(question, _)| question.target != address);
         self.outbox.retain(|transmit| transmit.address != address);
@@ -443,14 +443,14 @@ impl Speaker {
     fn contest(&mut self, claim: Claim, now: Moment) {
         let address = claim.address;
         let member = self.members.contains(&claim.mac);
-        if member && self.voice(address) == Some(Voice::Quiet) {
+        if member && self.mode(address) == Some(AnnounceMode::OnRequest) {
             // Its node still forwards: nobody is to be drawn away from it.
             return;
         }
         let defended = self.defended.get(&address);
         if defended.is_none_or(|last| now.since(*last) >= DEFEND_INTERVAL) {
             self.defended.insert(address, now);
-            self.agenda.announce_once(address);
+            self.timers.announce_once(address);
             if !member {
                 self.notices.push_back(Notice::Conflict(address, claim.mac));
             }

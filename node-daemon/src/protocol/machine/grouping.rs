@@ -32,13 +32,13 @@ struct Moved {
 
 /// What is known of groups.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Together {
+pub(super) struct Grouping {
     /// Since when a part is here, and would better be with the rest.
     apart: BTreeMap<Group, Moment>,
     moved: BTreeMap<Group, Moved>,
 }
 
-impl Together {
+impl Grouping {
     /// Whether a group may be moved although its holder lives and can serve it.
     pub(super) fn may_move(&self, group: Group, now: Moment) -> bool {
         self.moved
@@ -77,7 +77,7 @@ impl Machine {
             if !groups.contains(&wanted.group) {
                 continue;
             }
-            let holder = if self.estate.keys.contains_key(key) {
+            let holder = if self.held_keys.keys.contains_key(key) {
                 Some(self.me)
             } else {
                 self.owners.get(key).copied()
@@ -107,15 +107,15 @@ impl Machine {
         let view = self.view.as_ref()?;
         let of = |key: &Key| view.group_of(*key);
         let elsewhere: BTreeSet<Group> = self.owners.keys().map(of).collect();
-        let mut split: BTreeSet<Group> = self.estate.keys.keys().map(of).collect();
+        let mut split: BTreeSet<Group> = self.held_keys.keys.keys().map(of).collect();
         split.retain(|group| elsewhere.contains(group));
         let mut better = self.anchors(&split, members);
         better.retain(|_, anchor| *anchor != self.me);
-        let together = &mut self.together;
-        together.apart.retain(|group, _| better.contains_key(group));
+        let grouping = &mut self.grouping;
+        grouping.apart.retain(|group, _| better.contains_key(group));
         better.into_iter().find(|(group, _)| {
-            let since = *together.apart.entry(*group).or_insert(now);
-            since + APART_LASTS <= now && together.may_move(*group, now)
+            let since = *grouping.apart.entry(*group).or_insert(now);
+            since + APART_LASTS <= now && grouping.may_move(*group, now)
         })
     }
 }

@@ -7,16 +7,16 @@ use std::time::Duration;
 use super::Segment;
 use crate::protocol::mac::Mac;
 use crate::protocol::{
-    ApiAnswer, Body, Cause, Decision, Destination, Moment, Path, Transition, Transmit, Voice,
+    AnnounceMode, ApiAnswer, Body, Cause, Decision, Destination, Moment, Path, Transition, Transmit,
 };
 use crate::responder::Report;
+use crate::responder::address_responder::{Beginning, Notice};
 use crate::responder::shared::Shared;
-use crate::responder::speaker::{Beginning, Notice};
 use crate::wire::codec;
 use crate::wire::frames;
 
 /// From when on a gateway that has not answered counts as unreachable.
-const GATEWAY_PATIENCE: Duration = Duration::from_millis(300);
+const GATEWAY_TIMEOUT: Duration = Duration::from_millis(300);
 /// Heartbeats of which the echo is waited for.
 const BEATS: usize = 8;
 
@@ -30,7 +30,7 @@ impl Segment {
         while let Some(transmit) = self.machine.poll_transmit() {
             self.transmit(transmit, shared, now);
         }
-        self.tell_notices(shared);
+        self.report_notices(shared);
         if self.orders.ending && !self.has_ended && self.machine.has_ended() {
             self.has_ended = true;
             self.report(shared, Report::Ended);
@@ -41,33 +41,37 @@ impl Segment {
         match decision {
             Decision::Begin {
                 key,
-                voice,
+                mode,
                 cause,
                 former,
                 silent_since,
             } => {
                 let mut beginning = Beginning {
                     key,
-                    voice,
+                    mode,
                     cause,
                     former,
                     silent_since,
                 };
                 if cause == Cause::Inherited {
                     let quiet = self.quiet.contains(&key);
-                    beginning.voice = if quiet { Voice::Quiet } else { Voice::Loud };
+                    beginning.mode = if quiet {
+                        AnnounceMode::OnRequest
+                    } else {
+                        AnnounceMode::Unsolicited
+                    };
                 }
                 if let Some(since) = silent_since.filter(|_| cause == Cause::TakenOver) {
                     let dark = now.since(since);
-                    shared.metrics.station.takeover.observe(dark.as_secs_f64());
+                    shared.metrics.segments.takeover.observe(dark.as_secs_f64());
                 }
-                self.speaker.begin(&beginning, now);
+                self.responder.begin(&beginning, now);
                 if cause == Cause::Inherited && self.unfinished.contains(&key) {
-                    self.speaker.burst(key, now);
+                    self.responder.burst(key, now);
                 }
             }
-            Decision::Stop { key, cause } => self.speaker.stop(key, cause),
-            Decision::Burst { key } => self.speaker.burst(key, now),
+            Decision::Stop { key, cause } => self.responder.stop(key, cause),
+            Decision::Burst { key } => self.responder.burst(key, now),
             Decision::Ask(request) => {
                 let uid = self.orders.uid.clone();
                 if !self.report(shared, Report::Ask(request, now, uid)) {
@@ -75,7 +79,7 @@ impl Segment {
                 }
             }
             Decision::ProbeKernel { node, addresses } => {
-                let contact = self.roster.contact(node, &self.orders.view);
+                let contact = self.peers.contact(node, &self.orders.view);
                 let station = contact.and_then(|contact| contact.mac);
                 for address in addresses {
                     self.kernels.insert(address, node);
@@ -90,8 +94,8 @@ impl Segment {
             }
             Decision::ProbeGateway => {
                 let asked = *self.gateway_asked.get_or_insert(now);
-                if now.since(asked) >= GATEWAY_PATIENCE {
-                    self.labels.gateway(&shared.metrics.station, false);
+                if now.since(asked) >= GATEWAY_TIMEOUT {
+                    self.labels.gateway(&shared.metrics.segments, false);
                 }
                 let orders = Arc::clone(&self.orders);
                 for gateway in &orders.gateways {
@@ -104,7 +108,7 @@ impl Segment {
     }
 
     pub(super) fn note(&mut self, transition: Transition, shared: &Shared, now: Moment) {
-        let metrics = &shared.metrics.station;
+        let metrics = &shared.metrics.segments;
         match transition {
             Transition::MessageDropped => {
                 // As many as somebody likes to send: counted, and no more.
@@ -129,7 +133,7 @@ impl Segment {
     pub(super) fn transmit(&mut self, transmit: Transmit, shared: &Shared, now: Moment) {
         let Transmit { message, to } = transmit;
         self.note_move(&message.body, now);
-        let metrics = &shared.metrics.station;
+        let metrics = &shared.metrics.segments;
         let bytes = match codec::encode(self.id, &message, self.secret.as_ref()) {
             Ok(bytes) => bytes,
             Err(error) => {
@@ -140,8 +144,8 @@ impl Segment {
         };
         match to {
             Destination::Segment => {
-                if let Some(air) = &self.air {
-                    match air.wire.send_message(air.attachment.mac, &bytes) {
+                if let Some(link) = &self.link {
+                    match link.sockets.send_message(link.attachment.mac, &bytes) {
                         Ok(()) => self.labels.said(metrics, Path::Segment),
                         Err(error) => {
                             self.labels.send_error(&shared.metrics);
@@ -152,7 +156,7 @@ impl Segment {
             }
             Destination::NodeNetwork(nodes) => {
                 for node in nodes {
-                    let socket = self.roster.socket(node, &self.orders.view);
+                    let socket = self.peers.socket(node, &self.orders.view);
                     if let (Some(socket), Some(network)) = (socket, &shared.node_network) {
                         // Who cannot be reached is silent for us, and that is seen elsewhere.
                         if network.send(&bytes, socket).is_ok() {
@@ -180,9 +184,9 @@ impl Segment {
     }
 
     pub(super) fn probe(&self, source: Option<IpAddr>, target: IpAddr) {
-        if let Some(air) = &self.air
-            && let Some(frame) = frames::probe(air.attachment.mac, source, target)
-            && let Err(error) = air.wire.send(&frame)
+        if let Some(link) = &self.link
+            && let Some(frame) = frames::probe(link.attachment.mac, source, target)
+            && let Err(error) = link.sockets.send(&frame)
         {
             tracing::debug!(segment = %self.name, %error, "question not sent");
         }
@@ -190,22 +194,22 @@ impl Segment {
 
     /// Asks stations for an address, each by its own MAC address.
     fn probe_stations(&self, target: IpAddr, stations: impl IntoIterator<Item = Mac>) {
-        let Some(air) = &self.air else {
+        let Some(link) = &self.link else {
             return;
         };
-        let own = air.attachment.mac;
+        let own = link.attachment.mac;
         let source = self.own_address(|own| own.is_ipv6() && target.is_ipv6());
         for station in stations {
             if let Some(frame) = frames::probe_station(own, source, target, station)
-                && let Err(error) = air.wire.send(&frame)
+                && let Err(error) = link.sockets.send(&frame)
             {
                 tracing::debug!(segment = %self.name, %error, "question not sent");
             }
         }
     }
 
-    pub(super) fn tell_notices(&mut self, shared: &Shared) {
-        while let Some(notice) = self.speaker.poll_notice() {
+    pub(super) fn report_notices(&mut self, shared: &Shared) {
+        while let Some(notice) = self.responder.poll_notice() {
             if !matches!(notice, Notice::Conflict(..)) {
                 self.rights.change();
             }

@@ -1,5 +1,5 @@
+mod scenarios;
 mod silence;
-mod stories;
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn key(of: usize) -> Key {
 #[derive(Default)]
 struct Rights(BTreeMap<Key, Moment>);
 
-impl Mandate for Rights {
+impl SpeakingRight for Rights {
     fn permits(&self, key: Key, now: Moment) -> bool {
         self.0.get(&key).is_some_and(|until| now < *until)
     }
@@ -33,7 +33,7 @@ impl Mandate for Rights {
 
 /// A speaker and its clock; sends are recorded with their time since the start.
 struct Bench {
-    speaker: Speaker,
+    responder: AddressResponder,
     start: Moment,
     now: Moment,
     rights: Rights,
@@ -47,14 +47,14 @@ impl Bench {
     fn new(mine: &[(&str, Option<&str>)]) -> Self {
         let mut bench = Self::silent(mine);
         for n in 0..mine.len() {
-            bench.begin(n, Voice::Loud, Cause::Unclaimed);
+            bench.begin(n, AnnounceMode::Unsolicited, Cause::Unclaimed);
         }
         bench
     }
 
     fn silent(known: &[(&str, Option<&str>)]) -> Self {
         let mut bench = Self {
-            speaker: Speaker::new(1),
+            responder: AddressResponder::new(1),
             start: START,
             now: START,
             rights: Rights::default(),
@@ -66,33 +66,34 @@ impl Bench {
                 .map(|(n, (a, gw))| (key(n), [(ip(a), gw.map(ip))].into()))
                 .collect(),
         };
-        bench.speaker.set_link(Some(OWN), START);
-        bench.speaker.set_members([PEER].into());
+        bench.responder.set_link(Some(OWN), START);
+        bench.responder.set_members([PEER].into());
         bench.view();
         bench
     }
 
     fn view(&mut self) {
-        self.speaker.set_addresses(self.addresses.clone(), self.now);
+        self.responder
+            .set_addresses(self.addresses.clone(), self.now);
         self.collect();
     }
 
-    fn begin(&mut self, n: usize, voice: Voice, cause: Cause) {
+    fn begin(&mut self, n: usize, mode: AnnounceMode, cause: Cause) {
         self.rights.0.insert(key(n), Moment::NEVER);
         let beginning = Beginning {
             key: key(n),
-            voice,
+            mode,
             cause,
             former: None,
             silent_since: None,
         };
-        self.speaker.begin(&beginning, self.now);
+        self.responder.begin(&beginning, self.now);
         self.collect();
     }
 
     fn stop(&mut self, n: usize, cause: Cause) {
         self.rights.0.remove(&key(n));
-        self.speaker.stop(key(n), cause);
+        self.responder.stop(key(n), cause);
         self.collect();
     }
 
@@ -101,7 +102,7 @@ impl Bench {
         let end = self.now + time;
         loop {
             self.collect();
-            let next = self.speaker.next_deadline(self.now);
+            let next = self.responder.next_deadline(self.now);
             assert!(
                 next > self.now,
                 "a deadline that has passed would be a busy loop"
@@ -116,10 +117,10 @@ impl Bench {
     }
 
     fn collect(&mut self) {
-        while let Some(transmit) = self.speaker.poll_transmit(&self.rights, self.now) {
+        while let Some(transmit) = self.responder.poll_transmit(&self.rights, self.now) {
             self.sent.push((self.now.since(self.start), transmit));
         }
-        while let Some(notice) = self.speaker.poll_notice() {
+        while let Some(notice) = self.responder.poll_notice() {
             self.notices.push(notice);
         }
     }
@@ -133,7 +134,7 @@ impl Bench {
     /// Hears a frame that has waited since then; nothing is sent yet.
     fn hear_late(&mut self, frame: &[u8], came: Moment) -> Heard {
         let (rights, now) = (&self.rights, self.now);
-        self.speaker.frame_received(frame, came, rights, now)
+        self.responder.frame_received(frame, came, rights, now)
     }
 
     fn announced_by(&mut self, mac: Mac, address: &str) {
@@ -205,12 +206,12 @@ fn an_ipv6_burst_has_one_advertisement_a_round_and_no_prime_without_a_router() {
 fn a_router_is_asked_for_in_the_name_of_an_address_that_is_spoken_for_loudly() {
     let gateway = "192.0.2.1";
     let mut bench = Bench::silent(&[("192.0.2.9", Some(gateway)), (V4, Some(gateway))]);
-    bench.begin(0, Voice::Quiet, Cause::TakenOver);
-    assert!(!bench.speaker.speaks_by(ip(gateway)));
-    bench.begin(1, Voice::Loud, Cause::Inherited);
-    assert!(bench.speaker.speaks_by(ip(gateway)) && !bench.speaker.speaks_by(ip(V4)));
+    bench.begin(0, AnnounceMode::OnRequest, Cause::TakenOver);
+    assert!(!bench.responder.speaks_by(ip(gateway)));
+    bench.begin(1, AnnounceMode::Unsolicited, Cause::Inherited);
+    assert!(bench.responder.speaks_by(ip(gateway)) && !bench.responder.speaks_by(ip(V4)));
     assert_eq!(bench.sent, []);
-    bench.speaker.prime(ip(gateway));
+    bench.responder.prime(ip(gateway));
     bench.collect();
     let frames: Vec<_> = bench
         .sent
@@ -336,13 +337,13 @@ fn questions_for_our_addresses_are_answered_and_others_are_not() {
 #[test]
 fn questions_are_left_to_the_kernel_where_it_has_the_addresses() {
     let mut bench = Bench::new(&[(V4, None)]);
-    bench.speaker.set_kernel_answers(true);
+    bench.responder.set_kernel_answers(true);
     bench.run(ms(3000));
     assert!(!bench.times(TransmitKind::Announcement).is_empty());
     bench.sent.clear();
     assert!(bench.hear(&probe(FOREIGN, V4)).asked);
     assert_eq!(bench.sent, []);
-    bench.speaker.set_kernel_answers(false);
+    bench.responder.set_kernel_answers(false);
     bench.hear(&probe(FOREIGN, V4));
     assert_eq!(bench.times(TransmitKind::Answer).len(), 1);
 }
@@ -377,12 +378,12 @@ fn who_spoke_before_and_for_how_long_nobody_did_is_reported() {
     bench.run(ms(500));
     let beginning = Beginning {
         key: key(0),
-        voice: Voice::Loud,
+        mode: AnnounceMode::Unsolicited,
         cause: Cause::TakenOver,
         former: Some(NodeId(7)),
         silent_since: Some(START + ms(100)),
     };
-    bench.speaker.begin(&beginning, bench.now);
+    bench.responder.begin(&beginning, bench.now);
     bench.collect();
     let expected = Notice::Began {
         address: ip(V4),

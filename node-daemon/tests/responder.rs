@@ -28,10 +28,10 @@ use mooring_node::protocol::{
     ApiAnswer, Candidates, Cause, Contact, Group, Key, Moment, NodeId, Parameters, Request,
     Transition, View, VoterSet, Wanted,
 };
-use mooring_node::responder::handover_state::Inheritance;
 use mooring_node::responder::metrics::Metrics;
 use mooring_node::responder::metrics::{PathLabels, SegmentLabels};
-use mooring_node::responder::{Attachment, Member, Orders, Report, Rights, Setup, Station};
+use mooring_node::responder::upgrade_state::UpgradeState;
+use mooring_node::responder::{Attachment, Member, Orders, Report, Responder, Rights, Setup};
 use mooring_node::wire::clock;
 use mooring_node::wire::frames::{self, Claim, solicited_node};
 use mooring_node::wire::keys::{Ring, Secret};
@@ -56,7 +56,7 @@ type Api = Arc<Mutex<VoterSet>>;
 /// A daemon: its thread, and somebody who reads what it reports and answers what it asks.
 struct Node {
     name: String,
-    station: Arc<Mutex<Option<Station>>>,
+    responder: Arc<Mutex<Option<Responder>>>,
     metrics: Metrics,
     told: Arc<Mutex<Vec<Report>>>,
     orders: Arc<Orders>,
@@ -68,7 +68,7 @@ struct Start<'a> {
     uid: &'a str,
     api: &'a Api,
     secrets: Ring,
-    inherited: Option<Inheritance>,
+    inherited: Option<UpgradeState>,
     witness: bool,
 }
 
@@ -92,7 +92,7 @@ impl<'a> Start<'a> {
             ..orders(self.name, self.witness)
         });
         let rights = Rights::default();
-        let station = Station::start(Setup {
+        let responder = Responder::start(Setup {
             node: NodeId::of(self.name),
             orders: Arc::new([(SEGMENT.to_owned(), Arc::clone(&orders))].into()),
             reports: sender,
@@ -107,21 +107,21 @@ impl<'a> Start<'a> {
         });
         let node = Node {
             name: self.name.to_owned(),
-            station: Arc::new(Mutex::new(Some(station.unwrap()))),
+            responder: Arc::new(Mutex::new(Some(responder.unwrap()))),
             metrics,
             told: Arc::default(),
             orders,
             rights,
         };
-        let (api, station) = (Arc::clone(self.api), Arc::clone(&node.station));
+        let (api, responder) = (Arc::clone(self.api), Arc::clone(&node.responder));
         let told = Arc::clone(&node.told);
         std::thread::spawn(move || {
             while let Some((segment, report)) = reports.blocking_recv() {
                 assert_eq!(segment, SEGMENT);
                 if let Report::Ask(request, asked, _) = report {
                     let answer = answer(&api, request);
-                    if let Some(station) = &*station.lock().unwrap() {
-                        station.answer(&segment, answer, asked);
+                    if let Some(responder) = &*responder.lock().unwrap() {
+                        responder.answer(&segment, answer, asked);
                     }
                 } else {
                     told.lock().unwrap().push(report);
@@ -192,14 +192,14 @@ impl Node {
         let mut orders = (*self.orders).clone();
         change(&mut orders);
         let all = [(SEGMENT.to_owned(), Arc::new(orders))].into();
-        let station = self.station.lock().unwrap();
-        station.as_ref().unwrap().order(Arc::new(all));
+        let responder = self.responder.lock().unwrap();
+        responder.as_ref().unwrap().order(Arc::new(all));
     }
 
     /// Closes the segment, as where the Node or its L2Network is gone.
     fn close(&self) {
-        let station = self.station.lock().unwrap();
-        station.as_ref().unwrap().order(Arc::default());
+        let responder = self.responder.lock().unwrap();
+        responder.as_ref().unwrap().order(Arc::default());
     }
 
     /// What this node knows of another member.
@@ -217,13 +217,13 @@ impl Node {
 
     /// As if it were killed: nothing more is said.
     fn kill(&self) {
-        let station = self.station.lock().unwrap().take();
-        station.unwrap().stop();
+        let responder = self.responder.lock().unwrap().take();
+        responder.unwrap().stop();
     }
 
-    fn export(&self) -> Inheritance {
-        let station = self.station.lock().unwrap().take();
-        station.unwrap().export().unwrap()
+    fn export(&self) -> UpgradeState {
+        let responder = self.responder.lock().unwrap().take();
+        responder.unwrap().export().unwrap()
     }
 
     fn told<T>(&self, pick: impl Fn(&Report) -> Option<T>) -> Vec<T> {
@@ -251,7 +251,7 @@ impl Node {
             segment: SEGMENT.to_owned(),
             path,
         };
-        self.metrics.station.received.get_or_create(&labels).get()
+        self.metrics.segments.received.get_or_create(&labels).get()
     }
 
     fn dropped(&self, reason: &'static str) -> u64 {
@@ -259,7 +259,7 @@ impl Node {
             segment: SEGMENT.to_owned(),
             reason,
         };
-        self.metrics.station.dropped.get_or_create(&labels).get()
+        self.metrics.segments.dropped.get_or_create(&labels).get()
     }
 }
 
@@ -557,7 +557,7 @@ fn two_clusters_on_one_wire_do_not_hear_each_other() {
             segment: SEGMENT.to_owned(),
             path: "segment",
         };
-        let sent = || there.metrics.station.sent.get_or_create(&sent).get();
+        let sent = || there.metrics.segments.sent.get_or_create(&sent).get();
         eventually("the other one was there to be heard", || {
             (sent() > 50).then_some(())
         });
@@ -736,7 +736,7 @@ fn who_is_cut_off_from_the_segment_lets_go_though_its_link_is_up() {
                 (neighbour(V4, true) == Some(second.mac())).then_some(())
             });
             let labels = SegmentLabels::new(SEGMENT);
-            let reachable = &first.metrics.station.gateway_reachable;
+            let reachable = &first.metrics.segments.gateway_reachable;
             assert_eq!(reachable.get_or_create(&labels).get(), 0);
         },
     );
