@@ -1,42 +1,36 @@
-//! Announcing: on each layer-2 segment one node answers, for every service address, the question
-//! which station it is at.
+//! Announcing: on each layer-2 segment one node answers ARP and neighbour discovery for each service
+//! address.
 //!
 //! ```text
-//!  Services  EndpointSlices  L2Networks  own Node            netlink    service proxy
-//!      └───────────┴──────┬──────┴──────────┘                   │             │
-//!                      watches ◄────────────────────────────── │ ───── service_proxy
-//!                         ▼                                  links
-//!                     Snapshot ──► plan ───────────► segments ◄─┘
-//!                         │   (what there is,    (what to do here)
-//!                         ▼     who may have it)        ▼
-//!                       livez                         apply ──► lease, herald, Events, metrics,
-//!                                                       ▲            state_file
-//!                               orders, answers         │ reports, questions ──► registry
-//!                                                       ▼
-//!                            one thread for all segments: station
-//!               machine (protocol) ◄──► speaker ◄──► wire (AF_PACKET), UDP to the other daemons
+//!   cluster::Snapshot ──► plan, permitted ──► segments, witness ◄── wire::links
+//!      (the API objects)  (what there is,          │ (what to do here)
+//!                          who may have it)        ▼
+//!   cluster: Lease, status ◄── entries ◄────── supervisor ──► Events, metrics, state_file
+//!   cluster::voters ◄────────── questions ─────────┤
+//!                                 orders, answers  ▼  reports
+//!                                              responder, one thread for all segments
 //! ```
 //!
-//! No address is put on an interface: a responder in this process answers ARP and neighbour
-//! discovery, so that an address is gone with the process that announced it, and nothing has to be
-//! cleaned up. Traffic that comes in is the service proxy's. Only where an L2Network asks for it is an
-//! address given to the kernel, for two seconds at a time: see [`crate::vlan::kernel_address`].
+//! No address is put on an interface: the [`crate::responder`] answers in user space. An address is gone
+//! with the process that announced it, and nothing has to be cleaned up. The service proxy takes the
+//! traffic. Only where an L2Network asks for it does the kernel get an address, for two seconds at a time:
+//! see [`crate::vlan::kernel_address`].
 //!
 //! # Who speaks
-//! The daemons of a segment settle it among themselves, by messages on the segment and on the node
-//! network ([`protocol`]). From the API objects each takes what there is to speak for and who may;
-//! they are needed for a change of that, never for a fail-over.
+//! The daemons of a segment agree among themselves, by messages on the segment and on the node network
+//! ([`crate::protocol`]). Each takes from the API objects what there is to speak for and who may. A change
+//! of that needs the API server; a fail-over does not.
 //!
 //! # Guarantees
-//! * At one instant at most one node has the right to speak for an address; the right ends by itself
-//!   where its daemon is not heard by a majority of the voters.
-//! * While the API server is away nothing moves that need not, and what must still does. A daemon that
-//!   is started meanwhile goes by what the one before knew ([`state_file`]).
-//! * A daemon that ends hands over first; one that is replaced on the same node by another process
-//!   passes everything on to that ([`succession`]).
+//! * At one instant at most one node has the right to speak for an address. The right ends by itself
+//!   where a majority of the voters does not hear the daemon.
+//! * While the API server is away, addresses stay where they are, unless their node fails. A daemon that
+//!   starts meanwhile uses what the last one knew ([`state_file`]).
+//! * A daemon that ends hands over first. A daemon that another process on the node replaces passes its
+//!   state on ([`upgrade`]).
 //! * Nothing is written or announced before [`crate::fence`] permits it.
-//! * A daemon without a key to sign heartbeats with takes no part in a segment, and says so in the
-//!   L2Network's status, unless it is told that it may.
+//! * A daemon without a key to sign heartbeats with takes no part in a segment, unless it is told that it
+//!   may. The status of the L2Network says so.
 //!
 //! # Caveats
 //! A machine whose hypervisor stops it and lets it go on may send for an address for as long as its
@@ -79,7 +73,7 @@ use crate::fence::Gate;
 use crate::livez::health_file;
 use crate::responder::metrics::Metrics;
 use crate::vlan;
-use crate::wire::keys::{self, Ring};
+use crate::wire::keys::{self, KeyRing};
 use crate::wire::links;
 
 /// How long the last write of this Node's status may take, at the end.
@@ -125,7 +119,7 @@ pub struct Announcer<E> {
     /// How it announces.
     pub settings: Settings,
     /// The secrets that heartbeats are signed with, as they were read at the start.
-    pub secrets: Ring,
+    pub secrets: KeyRing,
     /// Where Events go.
     pub events: E,
     /// Where to count.
@@ -260,7 +254,7 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
     }
 }
 
-async fn follow_secrets(keys: Option<PathBuf>, secrets: Arc<ArcSwap<Ring>>) {
+async fn follow_secrets(keys: Option<PathBuf>, secrets: Arc<ArcSwap<KeyRing>>) {
     match keys {
         Some(keys) => keys::follow(keys, secrets).await,
         None => std::future::pending().await,

@@ -1,5 +1,5 @@
 //! The thread of all segments: for each the protocol's [`Machine`](crate::protocol::Machine), the
-//! [`AddressResponder`](self::speaker::Speaker), sockets, and one clock.
+//! [`AddressResponder`](self::address_responder::AddressResponder), sockets, and one clock.
 //!
 //! It is an operating system's thread of its own, so that nothing that happens on the async
 //! runtime (a slow API server, a large list) can delay an answer or a heartbeat. It takes its orders
@@ -29,9 +29,9 @@ use arc_swap::ArcSwap;
 use tokio::sync::mpsc;
 
 use self::metrics::Metrics;
-pub use self::rights::{Place, Rights};
+pub use self::rights::{InterfaceAddress, Rights};
 use self::system::Kernel;
-pub use self::system::{Hear, HearFrame, NodeNetworkSocket, SegmentSockets, System};
+pub use self::system::{NodeNetworkSocket, OnFrame, OnMessage, SegmentSockets, System};
 use self::upgrade_state::UpgradeState;
 #[cfg(feature = "simulator")]
 pub use self::worker::SteppedResponder;
@@ -41,8 +41,8 @@ use crate::protocol::{
     ApiAnswer, Cause, Contact, Epoch, Flags, Key, KeyId, Moment, NodeId, Parameters, Request,
     Transition, View,
 };
-use crate::wire::keys::Ring;
-use crate::wire::packet_socket::Wire;
+use crate::wire::keys::KeyRing;
+use crate::wire::packet_socket::PacketSocket;
 
 /// An interface that is up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -226,19 +226,19 @@ pub struct Setup {
     /// The UDP port for messages on the node network.
     pub heartbeat_port: u16,
     /// The secrets that are held. They may change at any time.
-    pub secrets: Arc<ArcSwap<Ring>>,
+    pub secrets: Arc<ArcSwap<KeyRing>>,
     /// The times of the protocol.
     pub parameters: Parameters,
     /// What the process before this one left.
     pub inherited: Option<UpgradeState>,
     /// What was opened beforehand: it takes the kernel tens of milliseconds.
-    pub prepared: Prepared,
+    pub prepared: OpenedSockets,
     /// Where what may be spoken for is published, for who puts addresses on interfaces.
     pub rights: Rights,
 }
 
 /// Sockets on interfaces, by the name and the kernel's number of each.
-pub type Prepared = BTreeMap<(String, u32), Wire>;
+pub type OpenedSockets = BTreeMap<(String, u32), PacketSocket>;
 
 /// The running thread.
 #[derive(Debug)]

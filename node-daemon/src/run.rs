@@ -31,7 +31,7 @@ use crate::cluster::snapshot::Snapshot;
 use crate::fence::{self, Gate};
 use crate::report::metadata::{self, Selected};
 use crate::report::{self, OwnNode, Reporter};
-use crate::wire::keys::{Ring, SecretsError};
+use crate::wire::keys::{KeyRing, KeysError};
 use crate::{livez, responder, vlan};
 
 /// How often the machines file is looked at for a change.
@@ -148,7 +148,7 @@ async fn clean_up() -> anyhow::Result<()> {
 
 /// Reads the secrets of heartbeats. Where there are none yet, they are waited for; where there are some
 /// that cannot be used, that is a mistake.
-fn read_secrets(settings: &Settings) -> anyhow::Result<Ring> {
+fn read_secrets(settings: &Settings) -> anyhow::Result<KeyRing> {
     let until = if settings.allow_unsigned {
         "heartbeats are not signed, so that any machine on a segment can have a say in who speaks there"
     } else {
@@ -156,14 +156,14 @@ fn read_secrets(settings: &Settings) -> anyhow::Result<Ring> {
     };
     let Some(path) = &settings.heartbeat_keys else {
         tracing::warn!("{until}; name one with --heartbeat-key-file");
-        return Ok(Ring::default());
+        return Ok(KeyRing::default());
     };
-    match Ring::read(path) {
+    match KeyRing::read(path) {
         Ok(ring) => Ok(ring),
-        Err(error @ (SecretsError::Unreadable { .. } | SecretsError::Empty { .. })) => {
+        Err(error @ (KeysError::Unreadable { .. } | KeysError::Empty { .. })) => {
             let error = with_causes(&error);
             tracing::warn!(error, "{until}");
-            Ok(Ring::default())
+            Ok(KeyRing::default())
         }
         Err(error) => Err(error.into()),
     }

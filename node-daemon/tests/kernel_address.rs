@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use mooring_node::vlan::PROTOCOL;
-use mooring_node::vlan::kernel_address::{KernelAddresses, Placed, sweep};
+use mooring_node::vlan::kernel_address::{InterfaceAddress, KernelAddresses, sweep};
 use netlink_packet_route::address::{AddressAttribute, AddressProtocol};
 use nix::ifaddrs::getifaddrs;
 use tokio::task::JoinHandle;
@@ -46,7 +46,7 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-fn both(index: u32) -> [Placed; 2] {
+fn both(index: u32) -> [InterfaceAddress; 2] {
     [(index, ip(V4)), (index, ip(V6))]
 }
 

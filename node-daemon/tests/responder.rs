@@ -34,8 +34,8 @@ use mooring_node::responder::upgrade_state::UpgradeState;
 use mooring_node::responder::{Attachment, Member, Orders, Report, Responder, Rights, Setup};
 use mooring_node::wire::clock;
 use mooring_node::wire::frames::{self, Claim, solicited_node};
-use mooring_node::wire::keys::{Ring, Secret};
-use mooring_node::wire::packet_socket::Wire;
+use mooring_node::wire::keys::{KeyRing, Secret};
+use mooring_node::wire::packet_socket::PacketSocket;
 use tokio::sync::mpsc;
 
 use self::world::{build_segment, eventually, in_a_world, link_index, link_mac, neighbour, sh};
@@ -67,7 +67,7 @@ struct Start<'a> {
     name: &'a str,
     uid: &'a str,
     api: &'a Api,
-    secrets: Ring,
+    secrets: KeyRing,
     inherited: Option<UpgradeState>,
     witness: bool,
 }
@@ -78,7 +78,7 @@ impl<'a> Start<'a> {
             name,
             uid: "3f1a",
             api,
-            secrets: Ring::default(),
+            secrets: KeyRing::default(),
             inherited: None,
             witness: false,
         }
@@ -265,7 +265,7 @@ impl Node {
 
 /// Listens at `tap` from now on, and collects who claims the service addresses when.
 fn listen() -> Arc<Mutex<Vec<(Moment, IpAddr, Mac)>>> {
-    let wire = Wire::open("tap", link_index("tap")).unwrap();
+    let wire = PacketSocket::open("tap", link_index("tap")).unwrap();
     let heard = Arc::new(Mutex::new(Vec::new()));
     let claims = Arc::clone(&heard);
     std::thread::spawn(move || {
@@ -315,7 +315,7 @@ fn three_that_vote() -> (Api, Vec<Node>, Node) {
 /// Answers, as some fabrics do, what is asked of all stations about this address for the station that
 /// they have seen there, dead or not.
 fn answer_broadcasts(address: IpAddr, station: Mac) {
-    let wire = Wire::open("tap", link_index("tap")).unwrap();
+    let wire = PacketSocket::open("tap", link_index("tap")).unwrap();
     std::thread::spawn(move || {
         loop {
             let mut answers = Vec::new();
@@ -754,7 +754,7 @@ fn who_does_not_hold_the_secret_is_not_heard() {
         );
         let start = |name, secrets: Vec<Secret>| {
             let start = Start {
-                secrets: Ring::new(secrets),
+                secrets: KeyRing::new(secrets),
                 ..Start::new(name, &api)
             };
             start.run()
@@ -790,7 +790,7 @@ fn the_kernel_tells_how_long_a_frame_has_waited() {
         build_segment(1);
         // The kernel says something of its own on a new interface.
         let opened = clock::now();
-        let wire = Wire::open("tap", link_index("tap")).unwrap();
+        let wire = PacketSocket::open("tap", link_index("tap")).unwrap();
         for address in [V4, V6] {
             assert_eq!(neighbour(address, true), None);
         }

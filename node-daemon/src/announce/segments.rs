@@ -15,7 +15,7 @@ use super::plan::Assignment;
 use crate::cluster::snapshot::{L2NetworkView, Snapshot};
 use crate::cluster::voters::voter_set;
 use crate::protocol::{Contact, NodeId, View, VoterSet};
-use crate::responder::{AllOrders, Attachment, Orders, Place};
+use crate::responder::{AllOrders, Attachment, InterfaceAddress, Orders};
 use crate::wire::frames::solicited_node;
 use crate::wire::links::{Link, Vlan, choose, choose_parent};
 
@@ -322,7 +322,7 @@ fn global_address(link: &Link) -> Option<IpAddr> {
 
 /// The addresses that are to be on an interface while they may be spoken for, with its number.
 #[must_use]
-pub fn on_interfaces(orders: &AllOrders) -> BTreeSet<Place> {
+pub fn on_interfaces(orders: &AllOrders) -> BTreeSet<InterfaceAddress> {
     let of = |orders: &Arc<Orders>| {
         let attachment = orders.attachment.as_ref();
         let index = attachment.filter(|_| orders.kernel_answers)?.index;

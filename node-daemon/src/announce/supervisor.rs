@@ -1,5 +1,5 @@
-//! Brings the segments' thread to do what was decided, and tells the world about it: the Lease,
-//! entries, Events, metrics, the log.
+//! Gives the responder what was decided, and reports what happens: the Lease, entries of L2Networks, Events,
+//! metrics, the log.
 
 mod api_server;
 mod event_reporter;
@@ -38,12 +38,12 @@ use crate::cluster::voters::VoterStore;
 use crate::protocol::{ApiAnswer, Moment, NodeId, Parameters};
 use crate::responder::metrics::Metrics;
 use crate::responder::upgrade_state::UpgradeState;
-use crate::responder::{AllOrders, Prepared, Report, Responder, Rights, Setup};
+use crate::responder::{AllOrders, OpenedSockets, Report, Responder, Rights, Setup};
 use crate::vlan::kernel_address::{self, KernelAddresses};
 use crate::vlan::neighbours::Neighbours;
-use crate::wire::keys::Ring;
+use crate::wire::keys::KeyRing;
 use crate::wire::links::Link;
-use crate::wire::packet_socket::Wire;
+use crate::wire::packet_socket::PacketSocket;
 
 /// How many reports may wait: a burst of them about a thousand addresses, several times.
 const REPORTS: usize = 4096;
@@ -56,7 +56,7 @@ const API_SERVER_TIMEOUT: Duration = Duration::from_secs(1);
 /// believed.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What the conductor works with.
+/// What the supervisor works with.
 pub struct Supervisor<E> {
     /// The Node that this daemon runs on.
     pub node_name: String,
@@ -66,9 +66,9 @@ pub struct Supervisor<E> {
     pub published: watch::Receiver<u64>,
     /// The interfaces of this node.
     pub links: watch::Receiver<Arc<Vec<Link>>>,
-    /// Where the Lease's keeper learns what it is to say.
+    /// Where the lease keeper learns what the Lease is to say.
     pub desired_lease: watch::Sender<DesiredLease>,
-    /// Where the herald learns what L2Networks are to say of this Node.
+    /// Where the status writer learns what L2Networks are to say of this Node.
     pub entries: watch::Sender<Entries>,
     /// Where what is to be kept for the next process goes.
     pub state: watch::Sender<Option<Arc<State>>>,
@@ -83,7 +83,7 @@ pub struct Supervisor<E> {
     /// The UDP port of heartbeats on the node network.
     pub heartbeat_port: u16,
     /// The secrets that heartbeats are signed with.
-    pub secrets: Arc<ArcSwap<Ring>>,
+    pub secrets: Arc<ArcSwap<KeyRing>>,
     /// Whether to take part in segments without any.
     pub allow_unsigned: bool,
     /// Where Events go.
@@ -93,7 +93,7 @@ pub struct Supervisor<E> {
 }
 
 impl<E: EventSink> Supervisor<E> {
-    /// Conducts until `cancel` is cancelled. Then it passes everything on to the successor on this
+    /// Runs until `cancel` is cancelled. Then it passes everything on to the successor on this
     /// node if there is one, or hands it over to other nodes, and falls silent.
     pub async fn run(self, cancel: CancellationToken) {
         let (sender, mut reports) = mpsc::channel(REPORTS);
@@ -130,7 +130,7 @@ impl<E: EventSink> Supervisor<E> {
             interfaces: BTreeMap::new(),
             last_interfaces: state_file::read(&self.folder, &node_name)
                 .map_or_else(LastInterfaces::new, State::last_interfaces),
-            prepared: Prepared::new(),
+            prepared: OpenedSockets::new(),
             responder: None,
             rights: rights.clone(),
             kernel,
@@ -192,7 +192,7 @@ struct Context {
     state: watch::Sender<Option<Arc<State>>>,
     voter_store: VoterStore,
     heartbeat_port: u16,
-    secrets: Arc<ArcSwap<Ring>>,
+    secrets: Arc<ArcSwap<KeyRing>>,
     allow_unsigned: bool,
     metrics: Metrics,
     sender: mpsc::Sender<(String, Report)>,
@@ -242,10 +242,10 @@ struct SupervisorState<E> {
     interfaces: BTreeMap<String, String>,
     /// The interfaces that segments were on.
     last_interfaces: LastInterfaces,
-    /// What was opened for the station while it waited.
-    prepared: Prepared,
+    /// What was opened for the responder while it waited.
+    prepared: OpenedSockets,
     responder: Option<Responder>,
-    /// What the station may speak for.
+    /// What the responder may speak for.
     rights: Rights,
     /// Puts addresses on interfaces.
     kernel: KernelAddresses,
@@ -280,7 +280,7 @@ impl<E: EventSink> SupervisorState<E> {
         }
     }
 
-    /// Opens the sockets on the interfaces that the station is going to need.
+    /// Opens the sockets on the interfaces that the responder is going to need.
     async fn prepare(&mut self, folder: &Path) {
         let orders = match &self.wanted {
             Some(wanted) => Arc::clone(wanted),
@@ -301,7 +301,8 @@ impl<E: EventSink> SupervisorState<E> {
                 continue;
             }
             let (name, index) = interface.clone();
-            let opened = tokio::task::spawn_blocking(move || Wire::open(&name, index)).await;
+            let opened =
+                tokio::task::spawn_blocking(move || PacketSocket::open(&name, index)).await;
             match opened {
                 Ok(Ok(wire)) => {
                     self.prepared.insert(interface, wire);
@@ -557,7 +558,7 @@ impl<E: EventSink> SupervisorState<E> {
         // It waits for the thread's last frame, which is a matter of microseconds.
         let left = tokio::task::spawn_blocking(|| responder.export()).await;
         match (left, successor) {
-            (Ok(Some(inheritance)), Some(successor)) => successor.inherit(&inheritance).await,
+            (Ok(Some(state)), Some(successor)) => successor.inherit(&state).await,
             (Ok(_), _) => self.write_stopped(),
             (Err(error), _) => tracing::error!(%error, "cannot end the segments' thread"),
         }

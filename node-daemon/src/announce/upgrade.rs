@@ -30,7 +30,7 @@ const SOCKET_TIMEOUT: Duration = Duration::from_secs(60);
 const AGAIN: Duration = Duration::from_millis(50);
 /// How long to look whether a successor is still there.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(10);
-/// What is longer than this is no inheritance, in bytes.
+/// The longest state that is read, in bytes.
 const LARGEST: u64 = 64 * 1024 * 1024;
 
 /// A process that is there before this one.
@@ -57,12 +57,12 @@ impl Predecessor {
             return None;
         }
         match read(&text) {
-            Ok(inheritance) => {
+            Ok(state) => {
                 tracing::info!(
                     bytes = text.len(),
                     "going on for the daemon before this one"
                 );
-                Some(inheritance)
+                Some(state)
             }
             Err(error) => {
                 tracing::warn!(%error, "what the daemon before this one has left makes no sense");
@@ -76,8 +76,8 @@ impl Predecessor {
 ///
 /// # Errors
 /// If something of it has no JSON.
-pub fn write(inheritance: &UpgradeState) -> serde_json::Result<Vec<u8>> {
-    serde_json::to_vec(inheritance)
+pub fn write(state: &UpgradeState) -> serde_json::Result<Vec<u8>> {
+    serde_json::to_vec(state)
 }
 
 /// What was passed on.
@@ -189,8 +189,8 @@ pub struct Successor(UnixStream);
 
 impl Successor {
     /// Passes on what is known.
-    pub async fn inherit(mut self, inheritance: &UpgradeState) {
-        let text = match write(inheritance) {
+    pub async fn inherit(mut self, state: &UpgradeState) {
+        let text = match write(state) {
             Ok(text) => text,
             Err(error) => {
                 tracing::error!(%error, "nothing can be passed on");
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
     use crate::protocol::NodeId;
 
-    fn inheritance() -> UpgradeState {
+    fn state() -> UpgradeState {
         UpgradeState {
             node: NodeId::of("n1"),
             segments: Default::default(),
@@ -259,10 +259,10 @@ mod tests {
         successor(&upgrade_socket)
             .await
             .unwrap()
-            .inherit(&inheritance())
+            .inherit(&state())
             .await;
         let inherited = waiting.ended().await.unwrap();
-        assert_eq!(inherited.node, inheritance().node);
+        assert_eq!(inherited.node, state().node);
         assert!(
             upgrade_socket.successor().await.is_none(),
             "it was the only one"

@@ -107,7 +107,7 @@ impl LeaseKeeper {
         }
     }
 
-    /// Keeps the Lease as wished, renewing it three times per duration. Returns after the release
+    /// Keeps the Lease as desired, renewing it three times per duration. Returns after the release
     /// when `cancel` is cancelled.
     pub async fn keep(
         mut self,
@@ -125,8 +125,8 @@ impl LeaseKeeper {
             if let Some(last) = last_write {
                 sleep_until(last + SHORTEST_GAP).await;
             }
-            let wished = desired.borrow_and_update().clone();
-            let result = match &wished {
+            let wanted = desired.borrow_and_update().clone();
+            let result = match &wanted {
                 DesiredLease::Hold(content) => self.renew(content).await,
                 DesiredLease::LetGo => self.let_go().await,
                 DesiredLease::None if self.epoch.is_some() => self.let_go().await,
@@ -135,7 +135,7 @@ impl LeaseKeeper {
             last_write = Some(Instant::now());
             let wait = match result {
                 // Once is enough.
-                Ok(()) if wished == DesiredLease::LetGo => A_LONG_TIME,
+                Ok(()) if wanted == DesiredLease::LetGo => A_LONG_TIME,
                 Ok(()) => self.duration / 3,
                 Err(error) => {
                     self.failures.inc();

@@ -150,7 +150,7 @@ async fn pass(seconds: u64) {
 async fn where_everything_is_refused_the_gate_opens_at_once() {
     let bench = Bench::start(&[Mood::Fenced]);
     bench.gate.clone().opened().await;
-    assert!(bench.is(State::Standing));
+    assert!(bench.is(State::Enforced));
     let asked = bench.server.asked();
     assert_eq!(
         asked,
@@ -185,7 +185,7 @@ async fn once_there_is_a_fence_the_gate_opens() {
     pass(2).await;
     assert!(!bench.is_open());
     pass(6).await;
-    assert!(bench.is_open() && bench.is(State::Standing));
+    assert!(bench.is_open() && bench.is(State::Enforced));
     assert_eq!(bench.written(), [""; 0], "too soon for an Event");
 }
 

@@ -183,8 +183,8 @@ impl Machine {
     /// Goes on where another process on this node has stopped, as the same member. What is held is
     /// reported again.
     #[must_use]
-    pub fn inherit(inheritance: MachineState, now: Moment) -> Self {
-        let mut machine = *inheritance.0;
+    pub fn inherit(state: MachineState, now: Moment) -> Self {
+        let mut machine = *state.0;
         machine.transmits.clear();
         machine.decisions.clear();
         machine.advance(now);

@@ -1,4 +1,4 @@
-//! The voice of this node on one segment: a state machine without I/O.
+//! Answers and announces the addresses of one segment: a state machine without I/O.
 //!
 //! It is told what to speak for ([`AddressResponder::begin`], [`AddressResponder::stop`]) and what is heard
 //! ([`AddressResponder::frame_received`]), is asked what to send ([`AddressResponder::poll_transmit`]) and what there
@@ -7,7 +7,7 @@
 //! can be the clock.
 //!
 //! # Guarantees
-//! * No frame leaves for an address without the [`SpeakingRight`] for its key, which is asked for each
+//! * No frame leaves for an address without the [`SpeakingRight`] to its key, which is asked for each
 //!   frame.
 //! * A station that is none of ours and claims the address does not take it: the address is
 //!   defended, at most once in ten seconds (RFC 5227 section 2.4), and the conflict is reported.
@@ -115,7 +115,7 @@ pub struct Heard {
     pub answers: bool,
 }
 
-/// The voice of this node on one segment.
+/// Answers and announces the addresses of one segment.
 #[derive(Debug)]
 pub struct AddressResponder {
     own: Option<Mac>,

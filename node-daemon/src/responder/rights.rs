@@ -12,27 +12,27 @@ use crate::protocol::Moment;
 use crate::wire::clock;
 
 /// An interface's number, and an address for it.
-pub type Place = (u32, IpAddr);
+pub type InterfaceAddress = (u32, IpAddr);
 
 /// The rights of all segments. Clones are one.
 #[derive(Clone, Debug, Default)]
-pub struct Rights(Arc<ArcSwap<BTreeMap<Place, Right>>>);
+pub struct Rights(Arc<ArcSwap<BTreeMap<InterfaceAddress, Right>>>);
 
 impl Rights {
     /// Whether the address may be spoken for on the interface at this moment. It never waits.
     #[must_use]
-    pub fn held(&self, place: Place) -> bool {
+    pub fn held(&self, place: InterfaceAddress) -> bool {
         self.held_at(place, clock::now())
     }
 
-    fn held_at(&self, place: Place, now: Moment) -> bool {
+    fn held_at(&self, place: InterfaceAddress, now: Moment) -> bool {
         self.0.load().get(&place).is_some_and(|right| {
             let until = Moment(right.0.load(Ordering::Acquire));
             now < until
         })
     }
 
-    pub(super) fn publish(&self, rights: BTreeMap<Place, Right>) {
+    pub(super) fn publish(&self, rights: BTreeMap<InterfaceAddress, Right>) {
         self.0.store(Arc::new(rights));
     }
 }

@@ -1,4 +1,4 @@
-//! One segment of the thread: the machine, the speaker, the sockets, and what goes between them.
+//! One segment of the thread: the machine, the address responder, the sockets, and what goes between them.
 
 mod actions;
 #[cfg(feature = "simulator")]
@@ -19,7 +19,7 @@ use self::open_link::OpenLink;
 use self::routers::Routers;
 use super::address_responder::AddressResponder;
 use super::peers::Peers;
-use super::rights::{Place, Right, SegmentRights};
+use super::rights::{InterfaceAddress, Right, SegmentRights};
 use super::shared::Shared;
 use super::system::SegmentSockets;
 use super::upgrade_state::SegmentState;
@@ -33,7 +33,7 @@ use crate::wire::frames::Claim;
 use crate::wire::keys::Secret;
 
 /// Frames and messages looked at before anything is sent, of each kind. Claims among them are
-/// heeded before questions are answered, and rounds are not held up by a flood.
+/// looked at before questions are answered, and rounds are not held up by a flood.
 const AT_ONCE: usize = 256;
 /// For so long something is taken to move after it was spoken of.
 const MOVES: Duration = Duration::from_millis(100);
@@ -402,7 +402,7 @@ impl Segment {
     }
 
     /// What it has the right to speak for.
-    pub(super) fn rights(&self) -> impl Iterator<Item = (Place, Right)> {
+    pub(super) fn rights(&self) -> impl Iterator<Item = (InterfaceAddress, Right)> {
         let index = self.link.iter().map(|link| link.attachment.index);
         index.flat_map(move |index| {
             let places = self.responder.speaking().iter();

@@ -7,22 +7,22 @@ use tokio::sync::mpsc;
 
 use super::metrics::Metrics;
 use super::system::{NodeNetworkSocket, SegmentSockets, System};
-use super::{Attachment, Prepared, Report};
+use super::{Attachment, OpenedSockets, Report};
 use crate::protocol::Moment;
-use crate::wire::keys::Ring;
+use crate::wire::keys::KeyRing;
 
 /// What all segments use.
 pub(super) struct Shared {
     reports: mpsc::Sender<(String, Report)>,
     pub(super) metrics: Metrics,
-    pub(super) ring: Arc<Ring>,
+    pub(super) ring: Arc<KeyRing>,
     pub(super) system: Box<dyn System>,
     pub(super) node_network: Option<Box<dyn NodeNetworkSocket>>,
     pub(super) node_network_port: Option<u16>,
     /// Why there is no socket on the node network.
     pub(super) fault: Option<String>,
     /// What was opened beforehand, by interface.
-    prepared: RefCell<Prepared>,
+    prepared: RefCell<OpenedSockets>,
 }
 
 impl Shared {
@@ -30,9 +30,9 @@ impl Shared {
     pub(super) fn new(
         reports: mpsc::Sender<(String, Report)>,
         metrics: Metrics,
-        ring: Arc<Ring>,
+        ring: Arc<KeyRing>,
         system: Box<dyn System>,
-        prepared: Prepared,
+        prepared: OpenedSockets,
     ) -> Self {
         Self {
             reports,

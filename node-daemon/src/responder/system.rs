@@ -8,7 +8,7 @@ use crate::protocol::Moment;
 use crate::protocol::mac::Mac;
 use crate::wire::clock;
 use crate::wire::node_network::{NodeNetwork, NodeNetworkError};
-use crate::wire::packet_socket::{Wire, WireError};
+use crate::wire::packet_socket::{PacketSocket, PacketSocketError};
 
 /// Where the time and the sockets come from.
 pub trait System: Send {
@@ -18,8 +18,12 @@ pub trait System: Send {
     /// Opens the sockets on an interface.
     ///
     /// # Errors
-    /// [`WireError`] if they cannot be opened.
-    fn open_wire(&self, name: &str, index: u32) -> Result<Box<dyn SegmentSockets>, WireError>;
+    /// [`PacketSocketError`] if they cannot be opened.
+    fn open_segment(
+        &self,
+        name: &str,
+        index: u32,
+    ) -> Result<Box<dyn SegmentSockets>, PacketSocketError>;
 
     /// Opens the socket on the node network.
     ///
@@ -29,12 +33,12 @@ pub trait System: Send {
 }
 
 /// What takes in messages.
-pub type Hear<'a> = &'a mut dyn FnMut(&[u8]);
+pub type OnMessage<'a> = &'a mut dyn FnMut(&[u8]);
 
 /// What takes in frames, each with when it came.
-pub type HearFrame<'a> = &'a mut dyn FnMut(&[u8], Moment);
+pub type OnFrame<'a> = &'a mut dyn FnMut(&[u8], Moment);
 
-/// The sockets on an interface: see [`Wire`].
+/// The sockets on an interface: see [`PacketSocket`].
 pub trait SegmentSockets: Send {
     /// Forgets what has arrived.
     fn drain(&self);
@@ -46,7 +50,7 @@ pub trait SegmentSockets: Send {
     fn send_message(&self, own: Mac, message: &[u8]) -> io::Result<()>;
 
     /// Takes in at most so many messages of members.
-    fn receive_messages(&self, most: usize, hear: Hear<'_>);
+    fn receive_messages(&self, most: usize, hear: OnMessage<'_>);
 
     /// Sends a frame of ARP or neighbour discovery.
     ///
@@ -55,7 +59,7 @@ pub trait SegmentSockets: Send {
     fn send(&self, frame: &[u8]) -> io::Result<()>;
 
     /// Takes in at most so many frames of each kind.
-    fn receive(&self, most: usize, hear: HearFrame<'_>);
+    fn receive(&self, most: usize, hear: OnFrame<'_>);
 
     /// What to wait on for frames, if they are the kernel's to announce.
     fn frames(&self) -> Option<[BorrowedFd<'_>; 2]>;
@@ -79,7 +83,7 @@ pub trait NodeNetworkSocket: Send {
     fn send(&self, message: &[u8], to: SocketAddr) -> io::Result<()>;
 
     /// Takes in at most so many messages.
-    fn receive(&self, most: usize, hear: Hear<'_>);
+    fn receive(&self, most: usize, hear: OnMessage<'_>);
 
     /// What to wait on, if messages are the kernel's to announce.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
@@ -93,8 +97,12 @@ impl System for Kernel {
         clock::now()
     }
 
-    fn open_wire(&self, name: &str, index: u32) -> Result<Box<dyn SegmentSockets>, WireError> {
-        Ok(Box::new(Wire::open(name, index)?))
+    fn open_segment(
+        &self,
+        name: &str,
+        index: u32,
+    ) -> Result<Box<dyn SegmentSockets>, PacketSocketError> {
+        Ok(Box::new(PacketSocket::open(name, index)?))
     }
 
     fn open_node_network(&self, port: u16) -> Result<Box<dyn NodeNetworkSocket>, NodeNetworkError> {
@@ -102,7 +110,7 @@ impl System for Kernel {
     }
 }
 
-impl SegmentSockets for Wire {
+impl SegmentSockets for PacketSocket {
     fn drain(&self) {
         Self::drain(self);
     }
@@ -111,7 +119,7 @@ impl SegmentSockets for Wire {
         Self::send_message(self, own, message)
     }
 
-    fn receive_messages(&self, most: usize, hear: Hear<'_>) {
+    fn receive_messages(&self, most: usize, hear: OnMessage<'_>) {
         Self::receive_messages(self, most, hear);
     }
 
@@ -119,7 +127,7 @@ impl SegmentSockets for Wire {
         Self::send(self, frame)
     }
 
-    fn receive(&self, most: usize, hear: HearFrame<'_>) {
+    fn receive(&self, most: usize, hear: OnFrame<'_>) {
         Self::receive(self, most, hear);
     }
 
@@ -141,7 +149,7 @@ impl NodeNetworkSocket for NodeNetwork {
         Self::send(self, message, to)
     }
 
-    fn receive(&self, most: usize, hear: Hear<'_>) {
+    fn receive(&self, most: usize, hear: OnMessage<'_>) {
         Self::receive(self, most, hear);
     }
 

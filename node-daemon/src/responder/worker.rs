@@ -32,7 +32,7 @@ use super::{AllOrders, Answered, Report, Setup, Slot};
 use crate::protocol::random::SplitMix;
 use crate::protocol::{Incarnation, Moment, NodeId, Parameters, Path};
 use crate::wire::codec::{self, SegmentId};
-use crate::wire::keys::Ring;
+use crate::wire::keys::KeyRing;
 
 /// Messages over the node network looked at before anything else is done.
 const MESSAGES_AT_ONCE: usize = 1024;
@@ -60,7 +60,7 @@ pub(super) struct Worker {
     orders: Arc<AllOrders>,
     segments: BTreeMap<SegmentId, (String, Segment)>,
     port: u16,
-    secrets: Arc<ArcSwap<Ring>>,
+    secrets: Arc<ArcSwap<KeyRing>>,
     next_try: Moment,
     next_look: Moment,
     rights: Rights,
@@ -107,9 +107,9 @@ impl Worker {
         while let Some(heard) = self.turn(frames_wait) {
             frames_wait = self.wait(heard + GATHER);
         }
-        let (inheritance, wires) = self.export();
+        let (state, wires) = self.export();
         // Whoever waits for it may be gone; then it is nobody's.
-        let _ = left.send(inheritance);
+        let _ = left.send(state);
         // The kernel takes tens of milliseconds to close a packet socket.
         drop(wires);
     }
@@ -170,11 +170,11 @@ impl Worker {
             states.insert(name, state);
             wires.extend(wire);
         }
-        let inheritance = UpgradeState {
+        let state = UpgradeState {
             node,
             segments: states,
         };
-        (inheritance, wires)
+        (state, wires)
     }
 
     fn apply_orders(&mut self, orders: &Arc<AllOrders>, now: Moment) {

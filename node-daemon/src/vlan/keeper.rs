@@ -202,7 +202,7 @@ impl Keeper {
             self.options.mask,
             now,
         );
-        self.complain_of_marks(&planned);
+        self.report_missing_marks(&planned);
         let next = self.take(handle, &wanted, &planned).await?;
         if next == Next::Rest {
             self.reconcile_state.settled =
@@ -273,7 +273,7 @@ impl Keeper {
         }
     }
 
-    fn complain_of_marks(&mut self, planned: &Planned) {
+    fn report_missing_marks(&mut self, planned: &Planned) {
         for (segments, path) in &planned.without_mark {
             self.say_once(&format!(
                 "no mark is left for {} on {} ({segments}): answers leave by the default route; widen \

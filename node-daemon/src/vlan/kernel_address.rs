@@ -41,10 +41,10 @@ const KERNEL_TIMEOUT: Duration = Duration::from_millis(500);
 const RETRY: Duration = Duration::from_millis(500);
 
 /// An interface's number, and an address for it.
-pub type Placed = (u32, IpAddr);
+pub type InterfaceAddress = (u32, IpAddr);
 
 /// What is to be there while the right to it is held; `None`: everything is left as it is.
-type DesiredAddresses = Option<BTreeSet<Placed>>;
+type DesiredAddresses = Option<BTreeSet<InterfaceAddress>>;
 
 /// Says which addresses are to be there. When it is dropped, they are removed.
 #[derive(Debug)]
@@ -56,13 +56,13 @@ impl KernelAddresses {
     /// What keeps the addresses, for as long as it is polled. `held` says whether the right to an
     /// address is held at this moment; it is asked before each renewal and fifty times a second
     /// between, and must not wait.
-    pub fn new(held: impl Fn(Placed) -> bool) -> (Self, impl Future<Output = ()>) {
+    pub fn new(held: impl Fn(InterfaceAddress) -> bool) -> (Self, impl Future<Output = ()>) {
         let (desired, desired_changes) = watch::channel(Some(BTreeSet::new()));
         (Self { desired }, keep(desired_changes, held))
     }
 
     /// Replaces the set. What is not in it any more is removed at once.
-    pub fn set(&self, addresses: BTreeSet<Placed>) {
+    pub fn set(&self, addresses: BTreeSet<InterfaceAddress>) {
         self.desired.send_if_modified(|known| {
             let desired = Some(addresses);
             let changed = *known != desired;
@@ -130,10 +130,10 @@ fn address_of(message: &AddressMessage) -> Option<IpAddr> {
 
 async fn keep(
     mut desired_changes: watch::Receiver<DesiredAddresses>,
-    held: impl Fn(Placed) -> bool,
+    held: impl Fn(InterfaceAddress) -> bool,
 ) {
     // When each was last renewed.
-    let mut placed: BTreeMap<Placed, Instant> = BTreeMap::new();
+    let mut placed: BTreeMap<InterfaceAddress, Instant> = BTreeMap::new();
     loop {
         // As long as nobody wants any there is no socket.
         let any = desired_changes
@@ -156,14 +156,14 @@ async fn keep(
 async fn follow(
     handle: &Handle,
     desired_changes: &mut watch::Receiver<DesiredAddresses>,
-    held: &impl Fn(Placed) -> bool,
-    placed: &mut BTreeMap<Placed, Instant>,
+    held: &impl Fn(InterfaceAddress) -> bool,
+    placed: &mut BTreeMap<InterfaceAddress, Instant>,
 ) {
     loop {
         let Some(wanted) = desired_changes.borrow_and_update().clone() else {
             return;
         };
-        let rightful = |address: Placed| wanted.contains(&address) && held(address);
+        let rightful = |address: InterfaceAddress| wanted.contains(&address) && held(address);
         let over: Vec<_> = placed.keys().copied().filter(|a| !rightful(*a)).collect();
         for address in over {
             remove(handle, address).await;
@@ -194,7 +194,7 @@ async fn follow(
 }
 
 /// Puts an address on its interface, or prolongs its life. Says whether it is there.
-async fn renew(handle: &Handle, address: Placed) -> bool {
+async fn renew(handle: &Handle, address: InterfaceAddress) -> bool {
     let mut request = handle
         .address()
         .add(address.0, address.1, host_bits(address.1))
@@ -210,7 +210,7 @@ async fn renew(handle: &Handle, address: Placed) -> bool {
     }
 }
 
-async fn remove(handle: &Handle, address: Placed) {
+async fn remove(handle: &Handle, address: InterfaceAddress) {
     let removed = timeout(
         KERNEL_TIMEOUT,
         handle.address().del(message(address)).execute(),
@@ -234,7 +234,7 @@ const fn host_bits(address: IpAddr) -> u8 {
     }
 }
 
-fn message((index, address): Placed) -> AddressMessage {
+fn message((index, address): InterfaceAddress) -> AddressMessage {
     let mut flags = AddressFlags::Noprefixroute;
     let mut message = match address {
         IpAddr::V4(address) => AddressMessageBuilder::<Ipv4Addr>::new()

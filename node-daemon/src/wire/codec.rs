@@ -24,7 +24,7 @@ use sha2::{Digest as _, Sha256};
 
 use self::read::Reader;
 use self::write::Writer;
-use super::keys::{Ring, Secret, TAG_LENGTH};
+use super::keys::{KeyRing, Secret, TAG_LENGTH};
 use crate::protocol::{Epoch, Incarnation, KeyId, Message, NodeId};
 
 /// The longest message. It leaves room for Ethernet, IPv6 and UDP, and for tunnels below.
@@ -181,7 +181,7 @@ pub fn encode(
 ///
 /// # Errors
 /// [`Refusal`]: it is not to be looked at.
-pub fn decode(segment: SegmentId, bytes: &[u8], ring: &Ring) -> Result<Decoded, Refusal> {
+pub fn decode(segment: SegmentId, bytes: &[u8], ring: &KeyRing) -> Result<Decoded, Refusal> {
     let mut header = Reader::new(bytes);
     let version = header.u8("version")?;
     if version != VERSION {

@@ -34,7 +34,7 @@ pub const TAG_LENGTH: usize = 16;
 
 /// Why secrets cannot be read. No secret is ever named in it.
 #[derive(Debug, thiserror::Error)]
-pub enum SecretsError {
+pub enum KeysError {
     /// The file or folder cannot be read.
     #[error("--heartbeat-key-file: cannot read {}; it must be a file or a folder that this process may read", path.display())]
     Unreadable {
@@ -155,9 +155,9 @@ impl Secret {
 /// The secrets that are held, newest first. Without any, messages are neither signed nor verified, and
 /// a daemon takes part in segments only if it is told that it may.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ring(Vec<Secret>);
+pub struct KeyRing(Vec<Secret>);
 
-impl Ring {
+impl KeyRing {
     /// These secrets, newest first.
     #[must_use]
     pub fn new(secrets: impl IntoIterator<Item = Secret>) -> Self {
@@ -168,17 +168,17 @@ impl Ring {
     /// last by name comes first. What begins with a dot in a folder is left out.
     ///
     /// # Errors
-    /// [`SecretsError`]: it cannot be read, or a secret is short, or there is none.
-    pub fn read(path: &Path) -> Result<Self, SecretsError> {
+    /// [`KeysError`]: it cannot be read, or a secret is short, or there is none.
+    pub fn read(path: &Path) -> Result<Self, KeysError> {
         let unreadable = |path: &Path| {
             let path = path.to_owned();
-            move |source| SecretsError::Unreadable { path, source }
+            move |source| KeysError::Unreadable { path, source }
         };
         let mut secrets: Vec<Secret> = Vec::new();
         for file in files(path).map_err(unreadable(path))? {
             let size = std::fs::metadata(&file).map_err(unreadable(&file))?.len();
             if size > LARGEST_FILE {
-                return Err(SecretsError::TooLarge { path: file });
+                return Err(KeysError::TooLarge { path: file });
             }
             let content = std::fs::read(&file).map_err(unreadable(&file))?;
             for (line, secret) in content.split(|byte| *byte == b'\n').enumerate() {
@@ -187,7 +187,7 @@ impl Ring {
                     continue;
                 }
                 if secret.len() < SHORTEST {
-                    return Err(SecretsError::Short {
+                    return Err(KeysError::Short {
                         path: file,
                         line: line + 1,
                         length: secret.len(),
@@ -200,10 +200,10 @@ impl Ring {
             }
         }
         match secrets.len() {
-            0 => Err(SecretsError::Empty {
+            0 => Err(KeysError::Empty {
                 path: path.to_owned(),
             }),
-            count if count > Heartbeat::MOST_SECRETS => Err(SecretsError::TooMany {
+            count if count > Heartbeat::MOST_SECRETS => Err(KeysError::TooMany {
                 path: path.to_owned(),
                 count,
             }),
@@ -275,14 +275,14 @@ fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
 /// Keeps `ring` as the file has it, for as long as the future is polled. What cannot be read is
 /// logged, and the last secrets stand. So do, for `REPLACED_COUNT`, secrets of which the file has
 /// none any more: other daemons see the change up to two minutes earlier or later.
-pub async fn follow(path: PathBuf, ring: Arc<ArcSwap<Ring>>) {
+pub async fn follow(path: PathBuf, ring: Arc<ArcSwap<KeyRing>>) {
     let mut fault = None;
-    let mut in_file = Ring::clone(&ring.load());
-    let mut replaced: Option<(Ring, Instant)> = None;
+    let mut in_file = KeyRing::clone(&ring.load());
+    let mut replaced: Option<(KeyRing, Instant)> = None;
     loop {
         tokio::time::sleep(POLL).await;
         let from = path.clone();
-        let read = tokio::task::spawn_blocking(move || Ring::read(&from)).await;
+        let read = tokio::task::spawn_blocking(move || KeyRing::read(&from)).await;
         match read {
             Ok(Ok(now)) => {
                 fault = None;

@@ -20,14 +20,14 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// The groups that were joined on one interface. They are left when this is dropped.
 #[derive(Debug)]
-pub struct Groups {
+pub struct MulticastGroups {
     index: u32,
     sockets: Vec<Socket>,
     joined: BTreeMap<Ipv6Addr, usize>,
     next_try: Option<Instant>,
 }
 
-impl Groups {
+impl MulticastGroups {
     /// No groups yet, on the interface of this index.
     #[must_use]
     pub const fn new(index: u32) -> Self {
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn what_could_not_be_joined_is_tried_again_until_it_can_be_or_is_not_wanted() {
-        let mut groups = Groups::new(NOWHERE);
+        let mut groups = MulticastGroups::new(NOWHERE);
         assert_eq!(groups.next_try(), None);
         let mut now = Instant::now();
         let wanted = BTreeSet::from(["ff02::1:ff00:10".parse().unwrap()]);

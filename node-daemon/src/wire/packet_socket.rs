@@ -44,7 +44,7 @@ const LONGEST_FRAME: usize = 2048;
 
 /// Why a segment cannot be heard.
 #[derive(Debug, thiserror::Error)]
-pub enum WireError {
+pub enum PacketSocketError {
     /// No packet socket.
     #[error("cannot open a packet socket; the daemon needs the capability NET_RAW")]
     Open(#[source] io::Error),
@@ -71,7 +71,7 @@ pub enum WireError {
 
 /// The sockets of one interface.
 #[derive(Debug)]
-pub struct Wire {
+pub struct PacketSocket {
     arp: Socket,
     ndp: Socket,
     messages: Socket,
@@ -79,12 +79,12 @@ pub struct Wire {
     _member: Option<Socket>,
 }
 
-impl Wire {
+impl PacketSocket {
     /// Attaches to an interface.
     ///
     /// # Errors
-    /// [`WireError`]: without NET_RAW, or if the interface is not there (any more).
-    pub fn open(name: &str, index: u32) -> Result<Self, WireError> {
+    /// [`PacketSocketError`]: without NET_RAW, or if the interface is not there (any more).
+    pub fn open(name: &str, index: u32) -> Result<Self, PacketSocketError> {
         let link = link_address(name, index)?;
         Ok(Self {
             arp: open(name, &link, ETHERTYPE_ARP, &ethertype_filter(ETHERTYPE_ARP))?,
@@ -208,12 +208,12 @@ fn member(name: &str, index: u32) -> Option<Socket> {
 }
 
 /// The kernel's own form of "this interface", as a packet socket is bound to it.
-fn link_address(name: &str, index: u32) -> Result<LinkAddr, WireError> {
-    let gone = || WireError::Gone {
+fn link_address(name: &str, index: u32) -> Result<LinkAddr, PacketSocketError> {
+    let gone = || PacketSocketError::Gone {
         name: name.to_owned(),
         index,
     };
-    let mut interfaces = getifaddrs().map_err(|error| WireError::Open(error.into()))?;
+    let mut interfaces = getifaddrs().map_err(|error| PacketSocketError::Open(error.into()))?;
     interfaces
         .find_map(|interface| {
             let address = *interface.address?.as_link_addr()?;
@@ -229,22 +229,27 @@ fn open(
     link: &LinkAddr,
     ethertype: u16,
     filter: &[SockFilter],
-) -> Result<Socket, WireError> {
+) -> Result<Socket, PacketSocketError> {
     let protocol = Protocol::from(i32::from(ethertype.to_be()));
-    let socket = Socket::new(Domain::PACKET, Type::RAW, Some(protocol)).map_err(WireError::Open)?;
-    socket.set_nonblocking(true).map_err(WireError::Open)?;
+    let socket =
+        Socket::new(Domain::PACKET, Type::RAW, Some(protocol)).map_err(PacketSocketError::Open)?;
+    socket
+        .set_nonblocking(true)
+        .map_err(PacketSocketError::Open)?;
     // Until it is bound the socket hears every interface: it is deafened first, and emptied.
     socket
         .attach_filter(&[SockFilter::new(RETURN, 0, 0, 0)])
-        .map_err(WireError::Filter)?;
-    bind(socket.as_raw_fd(), link).map_err(|error| WireError::Attach {
+        .map_err(PacketSocketError::Filter)?;
+    bind(socket.as_raw_fd(), link).map_err(|error| PacketSocketError::Attach {
         name: name.to_owned(),
         source: error.into(),
     })?;
     let mut leftover = [0; 1];
     let mut reader = &socket;
     while reader.read(&mut leftover).is_ok() {}
-    socket.attach_filter(filter).map_err(WireError::Filter)?;
+    socket
+        .attach_filter(filter)
+        .map_err(PacketSocketError::Filter)?;
     // Without it a frame counts as having come when it is read.
     if let Err(error) = setsockopt(&socket, sockopt::ReceiveTimestampns, &true) {
         tracing::debug!(%error, "the kernel does not say when frames come");

@@ -27,9 +27,9 @@ use mooring_node::cluster::snapshot::{
 use mooring_node::protocol::{Decision, Destination, Moment, NodeId, Path, Transition, VoterSet};
 use mooring_node::responder::metrics::Metrics;
 use mooring_node::responder::upgrade_state::UpgradeState;
-use mooring_node::responder::{AllOrders, Prepared, Report, Rights, Setup, SteppedResponder};
+use mooring_node::responder::{AllOrders, OpenedSockets, Report, Rights, Setup, SteppedResponder};
 use mooring_node::wire::codec::{self, SegmentId};
-use mooring_node::wire::keys::Ring;
+use mooring_node::wire::keys::KeyRing;
 use mooring_node::wire::links::{Link, Stack};
 use tokio::sync::mpsc;
 
@@ -253,7 +253,7 @@ impl Daemon {
             secrets: Arc::default(),
             parameters: self.birth.parameters,
             inherited: self.inherited.take(),
-            prepared: Prepared::new(),
+            prepared: OpenedSockets::new(),
             rights: Rights::default(),
         };
         match SteppedResponder::new(setup, Box::new(self.lines.clone())) {
@@ -553,7 +553,7 @@ fn links(here: &Here) -> Vec<Link> {
 /// A message with its bytes; `None` if it is of no segment.
 fn packet(bytes: Vec<u8>) -> Option<Packet> {
     let id = SegmentId::in_message(&bytes)?;
-    let decoded = codec::decode(id, &bytes, &Ring::default());
+    let decoded = codec::decode(id, &bytes, &KeyRing::default());
     let message = decoded.map(|decoded| Arc::new(decoded.message));
     Some(Packet {
         message: message.unwrap_or_else(|error| panic!("its own message: {error}")),

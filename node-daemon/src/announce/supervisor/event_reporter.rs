@@ -1,4 +1,4 @@
-//! Tells people: Events, metrics, the log. And keeps what is to be told of each segment.
+//! Reports to people: Events, metrics, the log. And keeps the status of each segment.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -36,7 +36,7 @@ pub(super) struct Change {
     pub(super) dark_for: Option<Duration>,
 }
 
-/// Tells people what happens on the segments.
+/// Reports what happens on the segments.
 pub(super) struct EventReporter<E> {
     node_name: String,
     events: E,
@@ -329,7 +329,7 @@ impl<E: EventSink> EventReporter<E> {
         self.of(segment).fault = Some(fault.to_owned());
     }
 
-    /// What was complained about is mended.
+    /// A fault that was reported is gone.
     pub(super) fn fault_cleared(&mut self, segment: &str) {
         if let Some(status) = self.status.get_mut(segment) {
             status.fault = None;

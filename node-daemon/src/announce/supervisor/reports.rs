@@ -56,7 +56,7 @@ impl<E: EventSink> SupervisorState<E> {
             Report::Noted(Transition::BegunAnew) => {
                 self.reporter.begun_anew(segment, Instant::now());
             }
-            // The station has counted it.
+            // The responder has counted it.
             Report::Noted(transition) => tracing::debug!(segment, ?transition, "protocol"),
             Report::NodeNetwork(fault) => {
                 self.reporter.node_network(segment, fault.as_deref());

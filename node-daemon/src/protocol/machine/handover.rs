@@ -27,7 +27,7 @@ const UNFIT: Duration = Duration::from_secs(3);
 /// A daemon that ends waits no longer for others to take what it holds.
 const ENDING: Duration = Duration::from_secs(2);
 /// And no longer for the voters to hear that it holds nothing any more.
-const FAREWELL: Duration = Duration::from_millis(300);
+const LAST_STATEMENT_TIMEOUT: Duration = Duration::from_millis(300);
 /// How long a member that is to take a key expects it.
 const EXPECTED: Duration = Duration::from_secs(2);
 /// Loads are compared that often.
@@ -109,7 +109,7 @@ impl Machine {
             || self
                 .handovers
                 .emptied_at
-                .is_some_and(|at| at + FAREWELL <= self.now);
+                .is_some_and(|at| at + LAST_STATEMENT_TIMEOUT <= self.now);
         self.local.ending && self.held_keys.keys.is_empty() && told
     }
 
@@ -127,7 +127,7 @@ impl Machine {
                 self.handovers.emptied_at = Some(now);
             }
             if self.local.ending {
-                self.wake_handovers(FAREWELL);
+                self.wake_handovers(LAST_STATEMENT_TIMEOUT);
             }
             self.handovers.imbalanced_since = None;
             self.handovers.reschedule();
@@ -188,7 +188,7 @@ impl Machine {
         for key in keys {
             self.release(key, None, Cause::Ended);
         }
-        self.wake_handovers(FAREWELL);
+        self.wake_handovers(LAST_STATEMENT_TIMEOUT);
     }
 
     /// Something was gained: loads are compared, also if nothing else happens.

@@ -1,4 +1,5 @@
-//! Loud or quiet (rule L): flows of a node that still forwards are not to be moved.
+//! Whether to announce an address or only to answer for it (rule L): flows of a node that still forwards are
+//! not to be moved.
 //!
 //! Neighbours that have learnt the MAC of a former speaker go on sending there. As long as that
 //! node's kernel answers for its own address, that works, and telling them of another MAC would
@@ -23,7 +24,7 @@ const SLOW: Duration = Duration::from_millis(100);
 const FAST_LASTS: Duration = Duration::from_secs(1);
 /// So many questions without an answer, and it is dead.
 const MISSES: u32 = 3;
-/// A quiet voice becomes loud after that time at the latest.
+/// An address that is only answered for is announced after that time at the latest.
 const QUIET_LASTS: Duration = Duration::from_secs(60);
 /// What was found out is kept for so long.
 const KEPT: Duration = Duration::from_secs(5);

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use crate::protocol::Moment;
 use crate::responder::Attachment;
 use crate::responder::system::{SegmentSockets, System};
-use crate::wire::multicast_groups::Groups;
-use crate::wire::packet_socket::WireError;
+use crate::wire::multicast_groups::MulticastGroups;
+use crate::wire::packet_socket::PacketSocketError;
 
 /// How soon to try again to join groups.
 const RETRY: Duration = Duration::from_secs(1);
@@ -17,7 +17,7 @@ const RETRY: Duration = Duration::from_secs(1);
 pub(super) struct OpenLink {
     pub(super) attachment: Attachment,
     pub(super) sockets: Box<dyn SegmentSockets>,
-    groups: Groups,
+    groups: MulticastGroups,
     /// When to try again to join groups: they could not be joined the last time.
     rejoin: Option<Moment>,
 }
@@ -30,18 +30,18 @@ impl OpenLink {
         system: &dyn System,
         groups: &BTreeSet<Ipv6Addr>,
         now: Moment,
-    ) -> Result<Self, WireError> {
+    ) -> Result<Self, PacketSocketError> {
         let sockets = match prepared {
             Some(sockets) => {
                 // Questions of before are answered, and messages taken in.
                 sockets.drain();
                 sockets
             }
-            None => system.open_wire(&attachment.name, attachment.index)?,
+            None => system.open_segment(&attachment.name, attachment.index)?,
         };
         let mut link = Self {
             sockets,
-            groups: Groups::new(attachment.index),
+            groups: MulticastGroups::new(attachment.index),
             attachment,
             rejoin: None,
         };

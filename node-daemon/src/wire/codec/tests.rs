@@ -204,17 +204,17 @@ proptest! {
         prop_assert_eq!(SegmentId::in_message(&bytes), Some(segment));
         prop_assert!(bytes.len() <= MOST_BYTES && bytes.len() >= 46, "{}", bytes.len());
         bytes.resize(bytes.len() + padding, 0);
-        let ring = Ring::new(signed.then_some(secret.clone()));
+        let ring = KeyRing::new(signed.then_some(secret.clone()));
         let decoded = decode(segment, &bytes, &ring).unwrap();
         prop_assert_eq!(&decoded.message, &message);
         prop_assert_eq!(decoded.signed, signed.then_some(secret.id()));
         // Who holds no secret takes it without looking at the signature.
-        prop_assert_eq!(decode(segment, &bytes, &Ring::default()).unwrap().message, message);
+        prop_assert_eq!(decode(segment, &bytes, &KeyRing::default()).unwrap().message, message);
     }
 
     #[test]
     fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        let _ = decode(SegmentId::of(HERE), &bytes, &Ring::default());
+        let _ = decode(SegmentId::of(HERE), &bytes, &KeyRing::default());
         let _ = SegmentId::in_message(&bytes);
     }
 
@@ -235,9 +235,9 @@ proptest! {
         if cut {
             bytes.truncate(length);
         }
-        prop_assert!(decode(segment, &bytes, &Ring::new([secret])).is_err());
+        prop_assert!(decode(segment, &bytes, &KeyRing::new([secret])).is_err());
         // Without the signature the fields themselves are read.
-        let _ = decode(segment, &bytes, &Ring::default());
+        let _ = decode(segment, &bytes, &KeyRing::default());
     }
 }
 
@@ -278,7 +278,7 @@ fn who_holds_secrets_takes_only_what_is_signed_with_one_of_them() {
         secret("the new secret, of new"),
         secret("a secret of another cluster"),
     );
-    let ring = Ring::new([new.clone(), old.clone()]);
+    let ring = KeyRing::new([new.clone(), old.clone()]);
     let taken = |secret: Option<&Secret>| {
         let bytes = encode(segment, &message, secret).unwrap();
         decode(segment, &bytes, &ring).map(|decoded| decoded.signed)
@@ -300,7 +300,7 @@ fn who_holds_secrets_takes_only_what_is_signed_with_one_of_them() {
 #[test]
 fn a_message_does_not_count_on_another_segment() {
     let secret = secret("a secret of both segments");
-    let ring = Ring::new([secret.clone()]);
+    let ring = KeyRing::new([secret.clone()]);
     let mut bytes = encode(SegmentId::of(HERE), &late(1), Some(&secret)).unwrap();
     let there = SegmentId::of("internal");
     assert_eq!(decode(there, &bytes, &ring), Err(Refusal::OtherSegment));
@@ -315,7 +315,7 @@ fn a_message_does_not_count_on_another_segment() {
 fn another_version_is_refused_as_such() {
     let mut bytes = encode(SegmentId::of(HERE), &late(1), None).unwrap();
     bytes[0] = 1;
-    let refused = decode(SegmentId::of(HERE), &bytes, &Ring::default());
+    let refused = decode(SegmentId::of(HERE), &bytes, &KeyRing::default());
     assert_eq!(refused, Err(Refusal::Version(1)));
 }
 
@@ -340,7 +340,7 @@ fn the_fullest_parts_of_a_set_and_grants_fit() {
     let fits = |body| {
         let message = Message { body, ..late(0) };
         let bytes = encode(SegmentId::of(HERE), &message, Some(&secret)).unwrap();
-        let read = decode(SegmentId::of(HERE), &bytes, &Ring::default()).unwrap();
+        let read = decode(SegmentId::of(HERE), &bytes, &KeyRing::default()).unwrap();
         assert_eq!(read.message, message);
     };
     for owned in [

@@ -14,7 +14,7 @@ fn a_file_has_one_secret_a_line_newest_first() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("secrets");
     std::fs::write(&file, format!("{NEW}\n\n  {OLD}\r\n{NEW}\n")).unwrap();
-    assert_eq!(Ring::read(&file).unwrap().ids(), ids(&[NEW, OLD]));
+    assert_eq!(KeyRing::read(&file).unwrap().ids(), ids(&[NEW, OLD]));
 }
 
 #[test]
@@ -27,22 +27,25 @@ fn of_a_folder_the_last_file_by_name_is_the_newest() {
         std::fs::write(data.join(name), secret).unwrap();
         std::os::unix::fs::symlink(data.join(name), folder.path().join(name)).unwrap();
     }
-    assert_eq!(Ring::read(folder.path()).unwrap().ids(), ids(&[NEW, OLD]));
+    assert_eq!(
+        KeyRing::read(folder.path()).unwrap().ids(),
+        ids(&[NEW, OLD])
+    );
 }
 
 #[test]
 fn what_is_wrong_is_told_without_the_secret() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("secrets");
-    let read = || Ring::read(&file).unwrap_err();
-    assert!(matches!(read(), SecretsError::Unreadable { .. }));
+    let read = || KeyRing::read(&file).unwrap_err();
+    assert!(matches!(read(), KeysError::Unreadable { .. }));
     std::fs::write(&file, "\n").unwrap();
-    assert!(matches!(read(), SecretsError::Empty { .. }));
+    assert!(matches!(read(), KeysError::Empty { .. }));
     std::fs::write(&file, format!("{NEW}\ntooshort\n")).unwrap();
     let error = read();
     assert!(matches!(
         error,
-        SecretsError::Short {
+        KeysError::Short {
             line: 2,
             length: 8,
             ..
@@ -51,14 +54,14 @@ fn what_is_wrong_is_told_without_the_secret() {
     assert!(!format!("{error} {error:?}").contains("tooshort"));
     let many: Vec<String> = (0..9).map(|i| format!("{NEW}-{i}\n")).collect();
     std::fs::write(&file, many.concat()).unwrap();
-    assert!(matches!(read(), SecretsError::TooMany { count: 9, .. }));
+    assert!(matches!(read(), KeysError::TooMany { count: 9, .. }));
     std::fs::write(&file, vec![b'a'; 100_000]).unwrap();
-    assert!(matches!(read(), SecretsError::TooLarge { .. }));
+    assert!(matches!(read(), KeysError::TooLarge { .. }));
 }
 
 #[test]
 fn a_secret_is_not_shown() {
-    let ring = Ring::new([Secret::new(NEW.as_bytes())]);
+    let ring = KeyRing::new([Secret::new(NEW.as_bytes())]);
     assert!(!format!("{ring:?}").contains("0123456789"));
 }
 
@@ -89,7 +92,7 @@ fn the_tag_is_hmac_sha_256() {
 
 #[test]
 fn a_new_secret_is_signed_with_once_all_have_it() {
-    let ring = Ring::new([NEW, OLD].map(|s| Secret::new(s.as_bytes())));
+    let ring = KeyRing::new([NEW, OLD].map(|s| Secret::new(s.as_bytes())));
     let signing = |others: &[&[&str]]| {
         let others: Vec<_> = others.iter().map(|other| ids(other)).collect();
         let chosen = ring.signing(others.iter().map(Vec::as_slice));
@@ -101,15 +104,15 @@ fn a_new_secret_is_signed_with_once_all_have_it() {
     assert_eq!(signing(&[&[NEW, OLD], &[NEW, OLD]]), new);
     assert_eq!(signing(&[&[NEW], &[NEW, OLD]]), new);
     assert_eq!(signing(&[&["another, of another cluster"]]), new);
-    assert_eq!(Ring::default().signing([]), None);
+    assert_eq!(KeyRing::default().signing([]), None);
 }
 
 /// A file with these secrets, in a folder that goes with it, and what it is followed into.
-fn followed(secrets: &str) -> (TempDir, PathBuf, Arc<ArcSwap<Ring>>) {
+fn followed(secrets: &str) -> (TempDir, PathBuf, Arc<ArcSwap<KeyRing>>) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("secrets");
     std::fs::write(&file, secrets).unwrap();
-    let ring = Arc::new(ArcSwap::from_pointee(Ring::read(&file).unwrap()));
+    let ring = Arc::new(ArcSwap::from_pointee(KeyRing::read(&file).unwrap()));
     tokio::spawn(follow(file.clone(), Arc::clone(&ring)));
     (folder, file, ring)
 }

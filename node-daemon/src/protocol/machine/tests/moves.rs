@@ -81,13 +81,13 @@ fn a_quiet_voice_becomes_loud_after_a_minute() {
 fn an_upgraded_daemon_changes_nothing() {
     let mut world = World::settled(9);
     let before = world.speakers();
-    let inheritance = world.hosts[&1].machine.export();
-    let text = serde_json::to_string(&inheritance).unwrap();
-    let inheritance = serde_json::from_str(&text).unwrap();
+    let state = world.hosts[&1].machine.export();
+    let text = serde_json::to_string(&state).unwrap();
+    let state = serde_json::from_str(&text).unwrap();
     world.run(Duration::ZERO);
     let host = world.hosts.get_mut(&1).unwrap();
     host.spoken.clear();
-    host.machine = Machine::inherit(inheritance, world.now);
+    host.machine = Machine::inherit(state, world.now);
     world.drain(1);
     assert_eq!(world.begun(1), BTreeSet::from([(false, Cause::Inherited)]));
     world.run(ms(3000));
