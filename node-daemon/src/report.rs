@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_is_asked_often_at_first_and_for_ever() {
+    fn retry_delay_grows_to_five_seconds() {
         let millis = |seconds| retry_delay(Duration::from_secs(seconds)).as_millis();
         assert_eq!(
             [0, 2, 8, 40, 86_400].map(millis),

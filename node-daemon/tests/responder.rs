@@ -334,8 +334,8 @@ fn answer_broadcasts(address: IpAddr, station: Mac) {
 }
 
 #[test]
-fn a_dead_kernel_is_seen_to_be_dead_although_the_fabric_answers_for_it() {
-    let name = "a_dead_kernel_is_seen_to_be_dead_although_the_fabric_answers_for_it";
+fn detects_dead_kernel_despite_fabric_answers() {
+    let name = "detects_dead_kernel_despite_fabric_answers";
     in_a_world(name, || {
         let (_, mut nodes, first) = three_that_vote();
         let own = ip("192.0.2.5");
@@ -360,52 +360,49 @@ fn a_dead_kernel_is_seen_to_be_dead_although_the_fabric_answers_for_it() {
 }
 
 #[test]
-fn one_station_speaks_and_another_takes_over_when_it_is_gone() {
-    in_a_world(
-        "one_station_speaks_and_another_takes_over_when_it_is_gone",
-        || {
-            build_segment(3);
-            let claims = listen();
-            let api = Api::default();
-            let mut nodes: Vec<_> = ["n1", "n2", "n3"]
-                .map(|name| Start::new(name, &api).run())
-                .into();
-            let first = speaker(&mut nodes);
-            let first_mac = first.mac();
-            let rights = first.rights.clone();
-            let place = (link_index(&first.name), ip(V4));
-            eventually("the right is told", || rights.held(place).then_some(()));
-            assert!(!rights.held((place.0, ip("192.0.2.18"))));
-            for address in [V4, V6] {
-                let told = || (neighbour(address, true) == Some(first_mac)).then_some(());
-                eventually("an answer", told);
-            }
-            all_vote(&api);
+fn another_node_takes_over() {
+    in_a_world("another_node_takes_over", || {
+        build_segment(3);
+        let claims = listen();
+        let api = Api::default();
+        let mut nodes: Vec<_> = ["n1", "n2", "n3"]
+            .map(|name| Start::new(name, &api).run())
+            .into();
+        let first = speaker(&mut nodes);
+        let first_mac = first.mac();
+        let rights = first.rights.clone();
+        let place = (link_index(&first.name), ip(V4));
+        eventually("the right is told", || rights.held(place).then_some(()));
+        assert!(!rights.held((place.0, ip("192.0.2.18"))));
+        for address in [V4, V6] {
+            let told = || (neighbour(address, true) == Some(first_mac)).then_some(());
+            eventually("an answer", told);
+        }
+        all_vote(&api);
 
-            let killed = Instant::now();
-            first.kill();
-            assert!(!rights.held(place));
-            let second = speaker(&mut nodes);
-            println!("taken over after {:?}", killed.elapsed());
-            assert_eq!(second.beginnings(V4), [Cause::TakenOver]);
-            for address in [V4, V6] {
-                let told = || (neighbour(address, false) == Some(second.mac())).then_some(());
-                eventually("the client is told of the new node", told);
-            }
-            assert_eq!(nodes[0].beginnings(V4), []);
-            let claims = claims.lock().unwrap();
-            let speakers: Vec<_> = claims.iter().map(|(_, _, mac)| *mac).collect();
-            let changes = speakers.windows(2).filter(|pair| pair[0] != pair[1]);
-            assert_eq!(changes.count(), 1, "{claims:?}");
-        },
-    );
+        let killed = Instant::now();
+        first.kill();
+        assert!(!rights.held(place));
+        let second = speaker(&mut nodes);
+        println!("taken over after {:?}", killed.elapsed());
+        assert_eq!(second.beginnings(V4), [Cause::TakenOver]);
+        for address in [V4, V6] {
+            let told = || (neighbour(address, false) == Some(second.mac())).then_some(());
+            eventually("the client is told of the new node", told);
+        }
+        assert_eq!(nodes[0].beginnings(V4), []);
+        let claims = claims.lock().unwrap();
+        let speakers: Vec<_> = claims.iter().map(|(_, _, mac)| *mac).collect();
+        let changes = speakers.windows(2).filter(|pair| pair[0] != pair[1]);
+        assert_eq!(changes.count(), 1, "{claims:?}");
+    });
 }
 
 /// The client is the router of a VLAN here: it is asked for until it answers, and again before the kernel may
 /// forget it.
 #[test]
-fn the_router_of_a_vlan_is_asked_for_again_and_again_and_told_of() {
-    let name = "the_router_of_a_vlan_is_asked_for_again_and_again_and_told_of";
+fn keeps_asking_for_vlan_router() {
+    let name = "keeps_asking_for_vlan_router";
     in_a_world(name, || {
         build_segment(1);
         sh("ip -n client link set c address 02:00:00:00:00:99");
@@ -434,37 +431,34 @@ fn the_router_of_a_vlan_is_asked_for_again_and_again_and_told_of() {
 }
 
 #[test]
-fn a_node_that_drains_hands_over_and_nobody_speaks_between() {
-    in_a_world(
-        "a_node_that_drains_hands_over_and_nobody_speaks_between",
-        || {
-            let (_, mut nodes, first) = three_that_vote();
-            first.order(|orders| orders.draining = true);
-            let second = speaker(&mut nodes);
-            assert_eq!(second.beginnings(V4), [Cause::HandedOver]);
-            let told = || (neighbour(V4, true) == Some(second.mac())).then_some(());
-            eventually("the client is told of the new node", told);
-            let stopped = first.told(|report| match report {
-                Report::Stopped { address, cause } => Some((*address, *cause)),
-                _ => None,
-            });
-            assert!(
-                stopped.contains(&(ip(V4), Cause::HandedOver)),
-                "{stopped:?}"
-            );
-            second.order(|orders| orders.ending = true);
-            eventually("it has ended", || {
-                let ended = second.told(|report| (*report == Report::Ended).then_some(()));
-                (ended.len() == 1).then_some(())
-            });
-            assert_eq!(speaker(&mut nodes).beginnings(V4), [Cause::HandedOver]);
-        },
-    );
+fn draining_node_hands_over_without_overlap() {
+    in_a_world("draining_node_hands_over_without_overlap", || {
+        let (_, mut nodes, first) = three_that_vote();
+        first.order(|orders| orders.draining = true);
+        let second = speaker(&mut nodes);
+        assert_eq!(second.beginnings(V4), [Cause::HandedOver]);
+        let told = || (neighbour(V4, true) == Some(second.mac())).then_some(());
+        eventually("the client is told of the new node", told);
+        let stopped = first.told(|report| match report {
+            Report::Stopped { address, cause } => Some((*address, *cause)),
+            _ => None,
+        });
+        assert!(
+            stopped.contains(&(ip(V4), Cause::HandedOver)),
+            "{stopped:?}"
+        );
+        second.order(|orders| orders.ending = true);
+        eventually("it has ended", || {
+            let ended = second.told(|report| (*report == Report::Ended).then_some(()));
+            (ended.len() == 1).then_some(())
+        });
+        assert_eq!(speaker(&mut nodes).beginnings(V4), [Cause::HandedOver]);
+    });
 }
 
 #[test]
-fn a_cable_that_is_pulled_is_let_go_of_at_once() {
-    in_a_world("a_cable_that_is_pulled_is_let_go_of_at_once", || {
+fn pulled_cable_releases_at_once() {
+    in_a_world("pulled_cable_releases_at_once", || {
         let (_, mut nodes, first) = three_that_vote();
         sh(&format!("ip link set {} down", first.name));
         first.order(|orders| orders.attachment = None);
@@ -486,8 +480,8 @@ fn a_cable_that_is_pulled_is_let_go_of_at_once() {
 /// The others have heard thousands of messages of each: a run that counted from one again would be mute
 /// until it had said as many.
 #[test]
-fn a_segment_that_is_closed_and_opened_again_is_heard_at_once() {
-    let name = "a_segment_that_is_closed_and_opened_again_is_heard_at_once";
+fn reopened_segment_is_heard_at_once() {
+    let name = "reopened_segment_is_heard_at_once";
     in_a_world(name, || {
         build_segment(3);
         let api = Api::default();
@@ -529,8 +523,8 @@ fn a_segment_that_is_closed_and_opened_again_is_heard_at_once() {
 
 /// Their L2Networks have one name, and their heartbeats are not signed.
 #[test]
-fn two_clusters_on_one_wire_do_not_hear_each_other() {
-    let name = "two_clusters_on_one_wire_do_not_hear_each_other";
+fn clusters_on_one_wire_ignore_each_other() {
+    let name = "clusters_on_one_wire_ignore_each_other";
     in_a_world(name, || {
         build_segment(3);
         let (api, other_api) = (Api::default(), Api::default());
@@ -581,8 +575,8 @@ fn two_clusters_on_one_wire_do_not_hear_each_other() {
 
 /// It was made again under its name before the next process had its orders.
 #[test]
-fn a_segment_that_was_made_again_inherits_nothing() {
-    in_a_world("a_segment_that_was_made_again_inherits_nothing", || {
+fn recreated_segment_inherits_nothing() {
+    in_a_world("recreated_segment_inherits_nothing", || {
         build_segment(1);
         let api = Api::default();
         let first = Start::new("n1", &api).run();
@@ -599,61 +593,58 @@ fn a_segment_that_was_made_again_inherits_nothing() {
 }
 
 #[test]
-fn a_successor_goes_on_as_the_same_member_and_nobody_notices() {
-    in_a_world(
-        "a_successor_goes_on_as_the_same_member_and_nobody_notices",
-        || {
-            build_segment(2);
-            let api = Api::default();
-            let mut nodes: Vec<_> = ["n1", "n2"].map(|name| Start::new(name, &api).run()).into();
-            let first = speaker(&mut nodes);
-            let last = |node: &Node| {
-                node.members()
-                    .iter()
-                    .find(|m| m.node == NodeId::of(&first.name))
-                    .cloned()
-            };
-            let before = eventually("it is known", || last(&nodes[0]).filter(|m| m.epoch.0 > 0));
-            eventually("both vote", || {
-                (api.lock().unwrap().voters.len() == 2).then_some(())
-            });
-            let labels = SegmentLabels::new(SEGMENT);
-            let rounds = || first.metrics.ndp.unsolicited.get_or_create(&labels).get();
-            eventually("the burst is over", || (rounds() == 6).then_some(()));
-            let claims = listen();
-            let bytes = serde_json::to_vec(&first.export()).unwrap();
-            let start = Start {
-                inherited: Some(serde_json::from_slice(&bytes).unwrap()),
-                ..Start::new(&first.name, &api)
-            };
-            let second = start.run();
-            let causes = eventually("it goes on", || {
-                Some(second.beginnings(V4)).filter(|b| !b.is_empty())
-            });
-            assert_eq!(causes, [Cause::Inherited]);
-            assert_eq!(neighbour(V4, true), Some(second.mac()));
-            // For much longer than it takes to take over.
-            let heard = nodes[0].received("segment");
-            eventually("it is heard for a while", || {
-                (nodes[0].received("segment") > heard + 15).then_some(())
-            });
-            assert_eq!(nodes[0].beginnings(V4), [], "nobody else has begun");
-            let after = last(&nodes[0]).unwrap();
-            assert_eq!(after.epoch, before.epoch);
-            let told = second.told(|report| matches!(report, Report::Stopped { .. }).then_some(()));
-            assert_eq!(told, []);
-            let claims = claims.lock().unwrap();
-            // What it is asked it answers, to the client alone.
-            assert!(claims.is_empty(), "{claims:?}");
-        },
-    );
+fn successor_continues_as_same_member() {
+    in_a_world("successor_continues_as_same_member", || {
+        build_segment(2);
+        let api = Api::default();
+        let mut nodes: Vec<_> = ["n1", "n2"].map(|name| Start::new(name, &api).run()).into();
+        let first = speaker(&mut nodes);
+        let last = |node: &Node| {
+            node.members()
+                .iter()
+                .find(|m| m.node == NodeId::of(&first.name))
+                .cloned()
+        };
+        let before = eventually("it is known", || last(&nodes[0]).filter(|m| m.epoch.0 > 0));
+        eventually("both vote", || {
+            (api.lock().unwrap().voters.len() == 2).then_some(())
+        });
+        let labels = SegmentLabels::new(SEGMENT);
+        let rounds = || first.metrics.ndp.unsolicited.get_or_create(&labels).get();
+        eventually("the burst is over", || (rounds() == 6).then_some(()));
+        let claims = listen();
+        let bytes = serde_json::to_vec(&first.export()).unwrap();
+        let start = Start {
+            inherited: Some(serde_json::from_slice(&bytes).unwrap()),
+            ..Start::new(&first.name, &api)
+        };
+        let second = start.run();
+        let causes = eventually("it goes on", || {
+            Some(second.beginnings(V4)).filter(|b| !b.is_empty())
+        });
+        assert_eq!(causes, [Cause::Inherited]);
+        assert_eq!(neighbour(V4, true), Some(second.mac()));
+        // For much longer than it takes to take over.
+        let heard = nodes[0].received("segment");
+        eventually("it is heard for a while", || {
+            (nodes[0].received("segment") > heard + 15).then_some(())
+        });
+        assert_eq!(nodes[0].beginnings(V4), [], "nobody else has begun");
+        let after = last(&nodes[0]).unwrap();
+        assert_eq!(after.epoch, before.epoch);
+        let told = second.told(|report| matches!(report, Report::Stopped { .. }).then_some(()));
+        assert_eq!(told, []);
+        let claims = claims.lock().unwrap();
+        // What it is asked it answers, to the client alone.
+        assert!(claims.is_empty(), "{claims:?}");
+    });
 }
 
 /// It still forwards for those that know it, and its connections would break.
 #[test]
-fn nobody_is_told_of_a_new_speaker_while_the_old_ones_kernel_lives() {
+fn new_speaker_announces_nothing_while_old_kernel_answers() {
     in_a_world(
-        "nobody_is_told_of_a_new_speaker_while_the_old_ones_kernel_lives",
+        "new_speaker_announces_nothing_while_old_kernel_answers",
         || {
             build_segment(3);
             let api = Api::default();
@@ -708,43 +699,40 @@ fn nobody_is_told_of_a_new_speaker_while_the_old_ones_kernel_lives() {
 
 /// What is seen of it is only that nobody hears it on the segment any more.
 #[test]
-fn who_is_cut_off_from_the_segment_lets_go_though_its_link_is_up() {
-    in_a_world(
-        "who_is_cut_off_from_the_segment_lets_go_though_its_link_is_up",
-        || {
-            build_segment(3);
-            let api = Api::default();
-            let names = ["n1", "n2", "n3"];
-            let mut nodes: Vec<_> = names.map(|name| Start::new(name, &api).run()).into();
-            for node in &nodes {
-                node.order(|orders| orders.gateways = [ip("192.0.2.200")].into());
-            }
-            let first = speaker(&mut nodes);
-            all_vote(&api);
-            // The switch stops to forward for it, and tells nobody.
-            sh(&format!("ip link set {}-b nomaster", first.name));
-            let second = speaker(&mut nodes);
-            let stopped = eventually("it has let go", || {
-                let stopped = first.told(|report| match report {
-                    Report::Stopped { address, cause } if *address == ip(V4) => Some(*cause),
-                    _ => None,
-                });
-                stopped.first().copied()
+fn isolated_node_releases_although_link_is_up() {
+    in_a_world("isolated_node_releases_although_link_is_up", || {
+        build_segment(3);
+        let api = Api::default();
+        let names = ["n1", "n2", "n3"];
+        let mut nodes: Vec<_> = names.map(|name| Start::new(name, &api).run()).into();
+        for node in &nodes {
+            node.order(|orders| orders.gateways = [ip("192.0.2.200")].into());
+        }
+        let first = speaker(&mut nodes);
+        all_vote(&api);
+        // The switch stops to forward for it, and tells nobody.
+        sh(&format!("ip link set {}-b nomaster", first.name));
+        let second = speaker(&mut nodes);
+        let stopped = eventually("it has let go", || {
+            let stopped = first.told(|report| match report {
+                Report::Stopped { address, cause } if *address == ip(V4) => Some(*cause),
+                _ => None,
             });
-            assert_eq!(stopped, Cause::SegmentLost);
-            eventually("the client is told of the new node", || {
-                (neighbour(V4, true) == Some(second.mac())).then_some(())
-            });
-            let labels = SegmentLabels::new(SEGMENT);
-            let reachable = &first.metrics.segments.gateway_reachable;
-            assert_eq!(reachable.get_or_create(&labels).get(), 0);
-        },
-    );
+            stopped.first().copied()
+        });
+        assert_eq!(stopped, Cause::SegmentLost);
+        eventually("the client is told of the new node", || {
+            (neighbour(V4, true) == Some(second.mac())).then_some(())
+        });
+        let labels = SegmentLabels::new(SEGMENT);
+        let reachable = &first.metrics.segments.gateway_reachable;
+        assert_eq!(reachable.get_or_create(&labels).get(), 0);
+    });
 }
 
 #[test]
-fn who_does_not_hold_the_secret_is_not_heard() {
-    in_a_world("who_does_not_hold_the_secret_is_not_heard", || {
+fn ignores_node_without_key() {
+    in_a_world("ignores_node_without_key", || {
         build_segment(3);
         let api = Api::default();
         let secret = |text: &str| Secret::new(text.as_bytes());
@@ -785,8 +773,8 @@ fn who_does_not_hold_the_secret_is_not_heard() {
 }
 
 #[test]
-fn the_kernel_tells_how_long_a_frame_has_waited() {
-    in_a_world("the_kernel_tells_how_long_a_frame_has_waited", || {
+fn kernel_reports_frame_age() {
+    in_a_world("kernel_reports_frame_age", || {
         build_segment(1);
         // The kernel says something of its own on a new interface.
         let opened = clock::now();
@@ -810,8 +798,8 @@ fn the_kernel_tells_how_long_a_frame_has_waited() {
 }
 
 #[test]
-fn a_witness_is_heard_over_the_node_network() {
-    in_a_world("a_witness_is_heard_over_the_node_network", || {
+fn hears_witness_over_node_network() {
+    in_a_world("hears_witness_over_node_network", || {
         build_segment(1);
         let api = Api::default();
         let member = Start::new("n1", &api).run();

@@ -131,7 +131,7 @@ fn imports() -> BTreeMap<Module, BTreeSet<Module>> {
 }
 
 #[test]
-fn rooms_import_only_rooms_further_down() {
+fn rooms_import_only_lower_rooms() {
     let library = include_str!("../src/lib.rs");
     let picture = library.split("```").nth(1).unwrap();
     let rooms: Vec<&str> = picture
@@ -157,7 +157,7 @@ fn rooms_import_only_rooms_further_down() {
 }
 
 #[test]
-fn files_import_each_other_in_no_circle() {
+fn no_import_circles() {
     let mut left = imports();
     for (from, targets) in &mut left {
         targets.retain(|to| !from.starts_with(to) && !to.starts_with(from));

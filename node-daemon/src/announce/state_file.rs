@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_what_is_read() {
+    fn reads_back_what_it_writes() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("n1");
         assert_eq!(read(&folder, "n1"), None);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_are_looked_up_anew() {
+    fn looks_interfaces_up_by_name() {
         let down = state().orders(&[link(false)], true, false);
         assert_eq!(down["lan"].attachment, None);
         assert!(!down["lan"].witness && down["far"].witness);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_makes_no_sense_is_no_file() {
+    fn ignores_corrupt_file() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join(NAME), "{\"version\":").unwrap();
         assert_eq!(read(folder.path(), "n1"), None);

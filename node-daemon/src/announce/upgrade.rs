@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_successor_waits_and_gets_everything() {
+    async fn successor_receives_whole_state() {
         let node = a_node("gets-everything");
         assert!(Predecessor::find(&node).is_none());
         let upgrade_socket = opened(&node).await;
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_predecessor_that_dies_leaves_nothing() {
+    async fn dead_predecessor_leaves_no_state() {
         let node = a_node("leaves-nothing");
         let upgrade_socket = opened(&node).await;
         let waiting = waiting(&node).await;
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_predecessor_that_takes_its_time_to_end_keeps_no_successor_out() {
+    async fn slow_predecessor_does_not_block_socket() {
         let node = a_node("takes-its-time");
         let last = listen(&node).unwrap();
         let upgrade_socket = opened(&node).await;
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_successor_that_has_gone_is_none() {
+    async fn successor_that_left_is_ignored() {
         let node = a_node("has-gone");
         let upgrade_socket = opened(&node).await;
         drop(waiting(&node).await);

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_of_two_gets_witnesses_from_the_control_plane_at_once() {
+    fn control_plane_offers_witness_for_two_at_once() {
         let pair = [member("a"), member("b")];
         assert!(witness_candidates(&snapshot(true, &pair), Duration::ZERO));
         assert!(!witness_candidates(
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn other_nodes_wait_whether_somebody_else_offers() {
+    fn worker_waits_before_offering_witness() {
         let pair = [member("a"), member("b")];
         assert!(!witness_candidates(
             &snapshot(false, &pair),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_witnesses_those_with_the_first_names_stay() {
+    fn surplus_witnesses_with_last_names_leave() {
         let with = |names: &[&str]| {
             let mut nodes = vec![member("a"), member("b")];
             nodes.extend(names.iter().map(|name| witness(name)));

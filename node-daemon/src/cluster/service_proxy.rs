@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn its_own_life_counts_and_not_the_nodes() {
+    async fn prefers_livez_over_healthz() {
         let table: [(&'static [(&str, &str)], _); 5] = [
             (&[(" /livez ", WELL), (" /healthz ", SICK)], Health::Well),
             (&[(" /livez ", SICK), (" /healthz ", WELL)], Health::Sick),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_silent_since_nobody_was_found_first() {
+    fn silent_since_first_failed_probe() {
         let start = Instant::now();
         let later = start + PERIOD;
         let silent = ServiceProxy::Silent { since: start };
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_may_work_until_it_says_otherwise() {
+    async fn works_until_it_reports_failure() {
         let sick = proxy(&[("", SICK)]).await;
         let (sender, mut known) = watch::channel(ServiceProxy::default());
         assert!(known.borrow().may_work());

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_stands_only_if_everything_was_refused() {
+    fn enforced_only_if_all_probes_are_refused() {
         let allowed = || Answer::Allowed("a".into());
         let unknown = || Answer::Unknown("u".into());
         let table = [

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_written_is_what_is_read() {
+    async fn reads_back_what_it_writes() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("n1");
         assert_eq!(read(&folder, "n1"), None);

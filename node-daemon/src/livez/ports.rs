@@ -191,7 +191,7 @@ mod tests {
     use crate::livez::plan::tests::snapshot;
 
     #[test]
-    fn ports_are_taken_after_a_minute_of_silence_only() {
+    fn takes_ports_after_a_minute_of_silence() {
         let since = Instant::now();
         let silent = ServiceProxy::Silent { since };
         let almost = since + Duration::from_secs(59);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn services_that_take_traffic_where_their_endpoints_are_have_ports() {
+    fn only_local_services_have_ports() {
         let known = snapshot(&[&["10.0.0.1"]]);
         let web = ObjectKey::new("shop", "web");
         let wanted: Ports = [(31000, web.clone())].into();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_open_follows_what_is_wanted() {
+    fn open_ports_follow_services() {
         let [web, shop] = ["web", "shop"].map(|name| ObjectKey::new("shop", name));
         let open = |port: u16, service: &ObjectKey| Step::Open {
             port,

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_has_its_length_and_to_head_no_body() {
+    fn response_has_length_and_head_no_body() {
         let response = Response::new(StatusCode::Ok, "{}\n".into(), Some(7));
         let write = |manner| {
             let mut out = b"before".to_vec();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn each_status_says_its_number() {
+    fn status_line_has_number() {
         for status in [
             StatusCode::Ok,
             StatusCode::BadRequest,

@@ -58,7 +58,7 @@ mod tests {
     use crate::livez::plan::{Now, answer};
 
     #[test]
-    fn an_answer_is_repeated_for_a_tenth_of_a_second_and_for_one_snapshot() {
+    fn caches_answer_for_100_ms_per_snapshot() {
         let (cache, start) = (ResponseCache::default(), Instant::now());
         let snapshots = [(); 2].map(|()| Arc::new(Snapshot::default()));
         let ask = |path: &str, snapshot: &Arc<Snapshot>, after: u64| {

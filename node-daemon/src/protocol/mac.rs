@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn round_trips() {
         let mac: Mac = "02:00:00:00:0A:0a".parse().unwrap();
         assert_eq!(mac, Mac::new([2, 0, 0, 0, 10, 10]));
         assert_eq!(mac.to_string(), "02:00:00:00:0a:0a");
@@ -117,13 +117,13 @@ mod tests {
     }
 
     #[test]
-    fn groups_and_nothing_are_no_stations() {
+    fn rejects_multicast_and_zero_mac() {
         assert!(!Mac::BROADCAST.is_station() && !Mac::UNKNOWN.is_station());
         assert!(!"33:33:00:00:00:01".parse::<Mac>().unwrap().is_station());
     }
 
     #[test]
-    fn other_texts_are_refused() {
+    fn rejects_malformed_mac() {
         for text in [
             "",
             "02:00:00:00:0a",

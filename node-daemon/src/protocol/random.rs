@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_seed_gives_the_published_numbers() {
+    fn matches_published_numbers() {
         let mut random = SplitMix::new(1_234_567);
         let numbers = [random.next(), random.next(), random.next()];
         assert_eq!(
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_no_more_than_the_whole() {
+    fn part_is_at_most_whole() {
         let mut random = SplitMix::new(7);
         let limit = Duration::from_millis(50);
         let parts: Vec<_> = (0..100).map(|_| random.up_to(limit)).collect();

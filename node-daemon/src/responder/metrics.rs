@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn series_of_an_address_go_with_it() {
+    fn drops_series_with_address() {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         let labels = AddressLabels::new("public", IpAddr::from([192, 0, 2, 10]));

@@ -35,7 +35,7 @@ mod tests {
         ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::RoundRobin);
 
     #[test]
-    fn the_thread_has_precedence_where_that_is_permitted() {
+    fn raises_thread_priority_if_permitted() {
         let permitted = thread::spawn(|| {
             let this = thread_native_id();
             set_thread_priority_and_policy(this, ThreadPriority::Min, PRECEDENCE).is_ok()

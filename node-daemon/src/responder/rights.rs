@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_published_is_held_until_it_runs_out_or_changes() {
+    fn right_holds_until_expiry_or_change() {
         let rights = Rights::default();
         let place = (3, IpAddr::from([192, 0, 2, 17]));
         let held = |at| rights.held_at(place, Moment(at));

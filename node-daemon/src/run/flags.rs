@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_and_a_kubeconfig_are_enough() {
+    fn node_name_and_kubeconfig_are_enough() {
         let flags = read("--node-name=n1 --kubeconfig=/k").unwrap();
         assert!(flags.report.is_some() && flags.announce.is_some());
         assert_eq!(flags.livez.unwrap().address.port(), 10266);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn the_metadata_source_is_found_unless_it_is_named() {
+    fn searches_metadata_source_unless_named() {
         let metadata = |line: &str| {
             let line = format!("--node-name=n1 --kubeconfig=/k {line}");
             read(&line).unwrap().report.unwrap().metadata
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn all_faults_are_told_at_once() {
+    fn reports_all_faults_at_once() {
         let error = read(
             "--livez-bind-address=here --lease-duration=1ms --metadata-source=guess \
              --node-status-update-frequency=often --v=loud --metadata-endpoint=metadata \

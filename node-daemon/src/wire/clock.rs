@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_wall_clock_says_is_told_by_this_one() {
+    fn converts_wall_clock_time() {
         let wall = clock_gettime(ClockId::CLOCK_REALTIME).unwrap();
         let second = TimeSpec::new(1, 0);
         let came = |stamp| now().since(super::came(stamp));
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_forward() {
+    fn clock_goes_forward() {
         let start = now();
         let end = start + Duration::from_millis(2);
         assert!(start > Moment(0));

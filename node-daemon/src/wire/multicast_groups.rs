@@ -106,7 +106,7 @@ mod tests {
     const NOWHERE: u32 = 0x7fff_fff0;
 
     #[test]
-    fn what_could_not_be_joined_is_tried_again_until_it_can_be_or_is_not_wanted() {
+    fn retries_failed_join_until_unwanted() {
         let mut groups = MulticastGroups::new(NOWHERE);
         assert_eq!(groups.next_try(), None);
         let mut now = Instant::now();

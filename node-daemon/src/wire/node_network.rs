@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_arrive_over_both_families() {
+    fn messages_arrive_over_ipv4_and_ipv6() {
         let (here, there) = (NodeNetwork::open(0).unwrap(), NodeNetwork::open(0).unwrap());
         let port = there.port().unwrap();
         let mut expected = vec![b"by IPv4".to_vec()];
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_is_taken_is_named() {
+    fn taken_port_is_named() {
         let first = NodeNetwork::open(0).unwrap();
         let port = first.port().unwrap();
         let error = NodeNetwork::open(port).unwrap_err();

@@ -76,7 +76,7 @@ fn look_at(snapshot: &Snapshot, role: Role<'_>, status: SegmentStatus) -> Option
 }
 
 #[test]
-fn each_state_has_its_reason() {
+fn each_role_has_its_reason() {
     let nothing = world(None);
     let ready = look(&nothing, Ok(&link(true)), true, None).unwrap();
     assert_eq!(
@@ -125,7 +125,7 @@ fn each_state_has_its_reason() {
 }
 
 #[test]
-fn what_is_said_already_is_not_said_again() {
+fn writes_only_changed_entries() {
     let ready = look(&world(None), Ok(&link(true)), true, None);
     assert_eq!(
         look(&world(ready.clone()), Ok(&link(true)), true, None),
@@ -135,12 +135,12 @@ fn what_is_said_already_is_not_said_again() {
 }
 
 #[test]
-fn nothing_is_said_while_the_segment_is_being_opened() {
+fn entry_stays_while_segment_opens() {
     assert_eq!(look(&world(None), Ok(&link(true)), false, None), None);
 }
 
 #[test]
-fn the_entry_goes_when_the_segment_does() {
+fn removes_entry_with_segment() {
     let of = |snapshot: &Snapshot| {
         changes(
             snapshot,
@@ -156,7 +156,7 @@ fn the_entry_goes_when_the_segment_does() {
 }
 
 #[test]
-fn it_says_what_it_speaks_for_and_what_is_to_be_known() {
+fn entry_lists_addresses_and_notices() {
     let address: IpAddr = "192.0.2.17".parse().unwrap();
     let told = SpokenFor {
         address: address.to_string(),
@@ -190,7 +190,7 @@ fn a_witness_only_votes() {
 }
 
 #[test]
-fn at_the_end_it_speaks_for_nothing() {
+fn stopped_entry_lists_no_address() {
     let eth0 = link(true);
     let ready = look(&world(None), Ok(&eth0), true, None);
     let roles = [("lan".to_owned(), Role::Speaker(&eth0))].into();
@@ -209,7 +209,7 @@ fn at_the_end_it_speaks_for_nothing() {
 }
 
 #[test]
-fn long_messages_are_cut() {
+fn truncates_long_message() {
     let long = "ä".repeat(2000);
     let entry = look(&world(None), Ok(&link(true)), false, Some(&long)).unwrap();
     assert_eq!(entry.message.chars().count(), LONGEST_MESSAGE);
@@ -224,7 +224,7 @@ fn a_daemon_without_a_key_says_so() {
 }
 
 #[test]
-fn nobody_is_ready_who_hears_no_majority() {
+fn not_ready_without_majority() {
     let lost = || SegmentStatus {
         responding_from: Some(MAC),
         notices: vec![segment_notices::QUORUM_LOST],

@@ -58,7 +58,7 @@ fn eth(up: bool) -> Vec<Link> {
 }
 
 #[test]
-fn a_segment_is_where_the_selector_says_and_the_interface_is() {
+fn role_follows_selector_and_interface() {
     let links = eth(true);
     let nowhere = BTreeSet::new();
     let roles = |snapshot: &Snapshot| {
@@ -100,7 +100,7 @@ fn a_segment_is_where_the_selector_says_and_the_interface_is() {
 }
 
 #[test]
-fn a_segment_with_a_vlan_is_on_its_interface_once_that_is_there() {
+fn vlan_segment_waits_for_its_interface() {
     let mut links = eth(true);
     let snapshot = snapshot(network(|spec| spec.vlan = Some(100)));
     let told = |links: &[Link]| match &roles(
@@ -136,7 +136,7 @@ fn a_segment_with_a_vlan_is_on_its_interface_once_that_is_there() {
 }
 
 #[test]
-fn vlans_are_made_for_the_segments_of_this_node_once_all_is_known() {
+fn selects_own_vlans_once_all_is_synced() {
     let mut snapshot = snapshot(network(|spec| spec.vlan = Some(100)));
     assert_eq!(with_vlan(&snapshot), None);
     snapshot.may_write = true;
@@ -154,7 +154,7 @@ fn vlans_are_made_for_the_segments_of_this_node_once_all_is_known() {
 }
 
 #[test]
-fn a_network_that_cannot_be_read_is_left_to_central() {
+fn skips_invalid_network() {
     let broken = network(|spec| spec.ranges = vec!["nonsense".into()]);
     let none = BTreeSet::new();
     assert!(roles(&snapshot(broken), &eth(true), &none, &LastInterfaces::new()).is_empty());
@@ -198,7 +198,7 @@ fn edit_network(snapshot: &mut Snapshot, edit: impl FnOnce(&mut L2NetworkView)) 
 }
 
 #[test]
-fn orders_say_what_there_is_and_who_may_have_it() {
+fn orders_carry_addresses_and_candidates() {
     let orders = orders_with(|_| (), &eth(true));
     let address = |text: &str| text.parse::<IpAddr>().unwrap();
     let (four, six) = (address("192.0.2.17"), address("2001:db8::117"));
@@ -227,7 +227,7 @@ fn orders_say_what_there_is_and_who_may_have_it() {
 }
 
 #[test]
-fn a_segment_whose_vlan_is_being_made_is_not_left() {
+fn stays_on_segment_while_vlan_is_made() {
     let vlan = |snapshot: &mut Snapshot| {
         edit_network(snapshot, |network| {
             network.segment.as_mut().unwrap().vlan = Some(100);
@@ -239,7 +239,7 @@ fn a_segment_whose_vlan_is_being_made_is_not_left() {
 }
 
 #[test]
-fn orders_say_who_else_is_there_and_who_votes() {
+fn orders_carry_peers_and_voters() {
     let orders = orders_with(
         |snapshot| {
             edit_network(snapshot, |network| {
@@ -271,7 +271,7 @@ fn orders_say_who_else_is_there_and_who_votes() {
 }
 
 #[test]
-fn addresses_are_put_on_interfaces_where_the_network_says_so() {
+fn kernel_mode_puts_addresses_on_interface() {
     let places = |mode: Option<AddressMode>, links: &[Link]| {
         let edit = |snapshot: &mut Snapshot| {
             edit_network(snapshot, |network| {
@@ -289,7 +289,7 @@ fn addresses_are_put_on_interfaces_where_the_network_says_so() {
 }
 
 #[test]
-fn a_service_address_on_the_interface_is_none_of_the_nodes_own() {
+fn service_address_is_not_own_address() {
     let mut links = eth(true);
     let service = "192.0.2.17/24".parse().unwrap();
     links[0].addresses.insert(0, service);
@@ -301,7 +301,7 @@ fn a_service_address_on_the_interface_is_none_of_the_nodes_own() {
 }
 
 #[test]
-fn the_node_network_is_reached_by_an_address_of_the_node() {
+fn node_network_uses_node_address() {
     let address = |internal: &[&str], links: &[Link]| {
         let edit = |snapshot: &mut Snapshot| {
             let node = Arc::make_mut(snapshot.node.as_mut().unwrap());
@@ -330,12 +330,12 @@ fn the_node_network_is_reached_by_an_address_of_the_node() {
 }
 
 #[test]
-fn a_link_that_is_down_is_no_attachment() {
+fn link_that_is_down_is_not_attached() {
     assert_eq!(orders_with(|_| (), &eth(false)).attachment, None);
 }
 
 #[test]
-fn steps_lead_from_what_is_to_what_should_be() {
+fn steps_lead_to_desired_orders() {
     let speaking = |addresses: &[&str], weight| {
         let addresses = addresses.iter().map(|a| (a.parse().unwrap(), None));
         Arc::new(Orders {
@@ -377,7 +377,7 @@ fn steps_lead_from_what_is_to_what_should_be() {
 }
 
 #[test]
-fn without_a_key_a_daemon_takes_no_part_and_votes_nowhere() {
+fn daemon_without_key_takes_no_role() {
     let links = eth(true);
     let public = BTreeSet::from(["public".to_owned()]);
     let selecting = |rack: &str| {
@@ -416,7 +416,7 @@ fn without_a_key_a_daemon_takes_no_part_and_votes_nowhere() {
 }
 
 #[test]
-fn the_interface_that_a_segment_was_on_is_remembered_until_its_l2network_says_another() {
+fn remembers_interface_until_l2network_names_another() {
     let entry = |interface: &str| {
         let entry = json!({"name": "me", "ready": true, "reason": "Ready", "interface": interface});
         Some(serde_json::from_value(entry).unwrap())

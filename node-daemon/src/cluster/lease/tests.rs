@@ -148,7 +148,7 @@ async fn pass(seconds: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_is_made_renewed_three_times_per_duration_and_released() {
+async fn creates_renews_and_releases_lease() {
     let server = ApiServer::default();
     let bench = Bench::start(&server);
     pass(60).await;
@@ -185,7 +185,7 @@ async fn a_lease_is_made_renewed_three_times_per_duration_and_released() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changes_is_written_at_once() {
+async fn writes_change_at_once() {
     let server = ApiServer::default();
     let bench = Bench::start(&server);
     bench.desired(&["public"]).await;
@@ -200,7 +200,7 @@ async fn what_changes_is_written_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_in_a_row_are_few_writes() {
+async fn batches_rapid_changes() {
     let server = ApiServer::default();
     let bench = Bench::start(&server);
     bench.desired(&["public"]).await;
@@ -219,7 +219,7 @@ async fn changes_in_a_row_are_few_writes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_run_has_the_next_epoch() {
+async fn new_run_increments_transitions() {
     let server = ApiServer::default();
     server.edit(|state| {
         state.lease = Some(json!({
@@ -236,7 +236,7 @@ async fn a_new_run_has_the_next_epoch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_another_changed_is_read_first() {
+async fn rereads_after_conflict() {
     let server = ApiServer::default();
     let bench = Bench::start(&server);
     bench.desired(&["public"]).await;
@@ -260,7 +260,7 @@ async fn what_another_changed_is_read_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_lease_is_made_again_in_the_same_epoch() {
+async fn recreates_deleted_lease_in_same_epoch() {
     let server = ApiServer::default();
     let bench = Bench::start(&server);
     bench.desired(&["public"]).await;
@@ -272,7 +272,7 @@ async fn a_deleted_lease_is_made_again_in_the_same_epoch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_are_counted_and_tried_again_soon() {
+async fn counts_and_retries_failures() {
     let server = ApiServer::default();
     let bench = Bench::start(&server);
     bench.desired(&["public"]).await;
@@ -288,7 +288,7 @@ async fn failures_are_counted_and_tried_again_soon() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_after_a_failed_renewal_reads_what_is_there() {
+async fn release_after_failed_renewal_rereads() {
     let server = ApiServer::default();
     let bench = Bench::start(&server);
     bench.desired(&["public"]).await;
@@ -301,7 +301,7 @@ async fn a_release_after_a_failed_renewal_reads_what_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_another_holds_is_not_released() {
+async fn never_releases_foreign_lease() {
     let server = ApiServer::default();
     let bench = Bench::start(&server);
     bench.desired(&["public"]).await;
@@ -318,7 +318,7 @@ async fn what_another_holds_is_not_released() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_wish_the_lease_is_let_go() {
+async fn releases_undesired_lease() {
     let server = ApiServer::default();
     let bench = Bench::start(&server);
     bench.desired(&["public"]).await;
@@ -340,7 +340,7 @@ async fn without_a_wish_the_lease_is_let_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_earlier_run_has_left_is_let_go_where_it_is_not_needed() {
+async fn releases_lease_of_earlier_run() {
     let server = ApiServer::default();
     server.edit(|state| {
         state.lease = Some(json!({
@@ -374,7 +374,7 @@ async fn what_an_earlier_run_has_left_is_let_go_where_it_is_not_needed() {
 }
 
 #[test]
-fn no_two_runs_have_one_identity() {
+fn holder_identity_is_unique() {
     assert_ne!(new_holder("a"), new_holder("a"));
     assert!(new_holder("a").starts_with("a_"));
 }

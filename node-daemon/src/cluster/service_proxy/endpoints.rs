@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_that_it_has_an_endpoint_confirms_one() {
+    async fn only_healthy_answer_confirms() {
         for (answers, confirms) in [([("", WELL)], true), ([("", SICK)], false)] {
             let address = proxy(Box::leak(Box::new(answers))).await;
             let snapshot = snapshot(address.port(), &["10.0.0.1"]);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_waited_for_until_the_limit_and_then_anew_for_the_next_endpoint() {
+    fn waits_until_limit_for_each_endpoint() {
         let (mut confirmations, start) = (Confirmations::default(), Instant::now());
         let (with, without) = (snapshot(30_000, &["10.0.0.1"]), snapshot(30_000, &[]));
         let none = BTreeSet::new();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_can_be_asked_nothing_is_waited_for() {
+    fn silent_proxy_is_not_awaited() {
         let mut silent = snapshot(30_000, &["10.0.0.1"]);
         let since = Instant::now();
         silent.service_proxy = ServiceProxy::Silent { since };

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_has_no_endpoint_or_is_refused_by_the_proxy_is_refused() {
+    async fn refuses_services_without_confirmed_endpoint() {
         let ready = ["10.0.0.1"];
         assert!(refused(&[("", SICK)], &ready).await);
         assert!(refused(&[], &[]).await, "nobody has to be asked");

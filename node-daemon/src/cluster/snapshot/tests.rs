@@ -12,7 +12,7 @@ fn slice(value: Value) -> SliceView {
 }
 
 #[test]
-fn a_service_is_reduced_to_what_announcing_needs() {
+fn reads_service() {
     let view = ServiceView::read(read(json!({
         "metadata": {
             "name": "web", "namespace": "shop", "uid": "u-1",
@@ -37,7 +37,7 @@ fn a_service_is_reduced_to_what_announcing_needs() {
 }
 
 #[test]
-fn a_service_of_another_class_is_on_no_network_of_ours() {
+fn service_of_other_class_has_no_network() {
     let view = ServiceView::read(read(json!({
         "metadata": {"annotations": {"mooring.dev/allocated-l2-network": "public"}},
         "spec": {"type": "LoadBalancer", "loadBalancerClass": "example.com/lb"},
@@ -48,7 +48,7 @@ fn a_service_of_another_class_is_on_no_network_of_ours() {
 }
 
 #[test]
-fn endpoints_are_sorted_by_what_they_can_do() {
+fn sorts_endpoints_by_condition() {
     let view = slice(json!({
         "metadata": {"name": "web-x", "labels": {"kubernetes.io/service-name": "web"}},
         "addressType": "IPv4",
@@ -71,7 +71,7 @@ fn endpoints_are_sorted_by_what_they_can_do() {
 }
 
 #[test]
-fn an_endpoint_off_the_nodes_is_an_endpoint_all_the_same() {
+fn counts_endpoint_without_node() {
     let view = slice(json!({
         "metadata": {"name": "web-x", "labels": {"kubernetes.io/service-name": "web"}},
         "addressType": "IPv4",
@@ -81,7 +81,7 @@ fn an_endpoint_off_the_nodes_is_an_endpoint_all_the_same() {
 }
 
 #[test]
-fn of_other_nodes_that_is_kept_by_which_they_are_reached() {
+fn keeps_addresses_of_peers() {
     let network = |addresses: Value| {
         let network = json!({
             "apiVersion": "mooring.dev/v1alpha1", "kind": "L2Network", "metadata": {"name": "lan"},
@@ -120,7 +120,7 @@ fn of_other_nodes_that_is_kept_by_which_they_are_reached() {
 }
 
 #[test]
-fn a_node_that_is_not_ready_gets_less() {
+fn unready_node_has_less_weight() {
     let weight = |status: &str| {
         let conditions = json!([{"type": "Ready", "status": status}]);
         let node = json!({"metadata": {"name": "n"}, "status": {"conditions": conditions}});
@@ -136,7 +136,7 @@ fn a_node_that_is_not_ready_gets_less() {
 }
 
 #[test]
-fn only_the_slices_of_the_service_are_its_own() {
+fn groups_slices_by_service() {
     let of = |service: &str| {
         Arc::new(SliceView {
             service: service.to_owned(),
@@ -159,7 +159,7 @@ fn only_the_slices_of_the_service_are_its_own() {
 }
 
 #[test]
-fn a_node_drains_for_five_reasons() {
+fn node_drains_for_five_reasons() {
     let snapshot = |value: Value| Snapshot {
         node: Some(Arc::new(NodeView::slim(read(value)))),
         ..Snapshot::default()
@@ -181,7 +181,7 @@ fn a_node_drains_for_five_reasons() {
 
 /// Whoever can write an entry can write any text into it.
 #[test]
-fn an_address_that_is_of_no_single_other_machine_is_not_taken() {
+fn ignores_special_peer_addresses() {
     let address_of = |text: &str| {
         let network = serde_json::json!({
             "apiVersion": "mooring.dev/v1alpha1", "kind": "L2Network", "metadata": {"name": "lan"},

@@ -87,7 +87,7 @@ async fn pass(seconds: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_is_written_once() {
+async fn writes_change_once() {
     let server = ApiServer::default();
     let wanted = start(&server);
     pass(60).await;
@@ -105,7 +105,7 @@ async fn a_change_is_written_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_in_a_row_are_few_writes() {
+async fn batches_rapid_changes() {
     let server = ApiServer::default();
     let wanted = start(&server);
     for turn in 0..100 {
@@ -117,7 +117,7 @@ async fn changes_in_a_row_are_few_writes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_to_wait_makes_room_for_others() {
+async fn slow_write_delays_next_round() {
     let server = ApiServer {
         takes: Duration::from_secs(2),
         ..ApiServer::default()
@@ -133,7 +133,7 @@ async fn who_has_to_wait_makes_room_for_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_not_served_in_time_comes_back_ever_later() {
+async fn timeouts_back_off_exponentially() {
     let server = ApiServer {
         takes: Duration::from_secs(60),
         ..ApiServer::default()
@@ -148,7 +148,7 @@ async fn who_is_not_served_in_time_comes_back_ever_later() {
 
 /// The status would say for half a minute that a cable is out which is in.
 #[tokio::test(start_paused = true)]
-async fn whose_own_cable_was_out_waits_for_nobody() {
+async fn own_link_failure_skips_backoff() {
     let server = ApiServer {
         takes: Duration::from_secs(60),
         ..ApiServer::default()
@@ -170,7 +170,7 @@ async fn whose_own_cable_was_out_waits_for_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_are_tried_again_soon_and_refusals_slowly() {
+async fn retries_failures_soon_and_refusals_slowly() {
     let server = ApiServer::default();
     let wanted = start(&server);
     server.faults.lock().unwrap().extend([500, 409]);
@@ -186,7 +186,7 @@ async fn failures_are_tried_again_soon_and_refusals_slowly() {
 }
 
 #[test]
-fn a_managers_name_is_never_too_long() {
+fn truncates_field_manager() {
     assert_eq!(manager("n1"), "mooring-node-n1");
     let [a, b] = ["a", "b"].map(|end| manager(&format!("{}{end}", "n".repeat(252))));
     assert_eq!((a.len(), b.len()), (LONGEST_MANAGER, LONGEST_MANAGER));

@@ -133,7 +133,7 @@ async fn ask(registry: &VoterStore, request: Request) -> ApiAnswer {
 }
 
 #[tokio::test]
-async fn voters_are_read_by_a_quorum_read() {
+async fn reads_voters_by_quorum_read() {
     let voters = json!({"generation": 3, "nodes": ["n1", "n2"], "primary": "n2"});
     let server = ApiServer::with(json!({ "voters": voters }));
     let answer = ask(&server.registry(), Request::ReadVoters).await;
@@ -146,7 +146,7 @@ async fn voters_are_read_by_a_quorum_read() {
 }
 
 #[tokio::test]
-async fn the_first_voters_are_written_by_name() {
+async fn writes_first_voters_by_name() {
     let server = ApiServer::with(json!({ "nodes": nodes(&["n2", "n1"]) }));
     let voters = set(1, &["n1", "n2"], Some("n1"));
     let propose = Request::Propose {
@@ -168,7 +168,7 @@ async fn the_first_voters_are_written_by_name() {
 }
 
 #[tokio::test]
-async fn whoever_was_faster_wins() {
+async fn faster_writer_wins() {
     let there = json!({"generation": 4, "nodes": ["n2"]});
     let server = ApiServer::with(json!({ "nodes": nodes(&["n1", "n2"]), "voters": there }));
     let propose = Request::Propose {
@@ -182,7 +182,7 @@ async fn whoever_was_faster_wins() {
 }
 
 #[tokio::test]
-async fn what_others_write_elsewhere_in_the_status_is_no_conflict() {
+async fn unrelated_status_writes_are_no_conflict() {
     let there = json!({"generation": 1, "nodes": ["n1", "n2"], "primary": "n1"});
     let next = json!({"generation": 2, "nodes": ["n1", "n2", "n3"]});
     let server = ApiServer::with(json!({
@@ -212,7 +212,7 @@ async fn what_others_write_elsewhere_in_the_status_is_no_conflict() {
 }
 
 #[tokio::test]
-async fn a_voter_that_cannot_be_named_is_not_written() {
+async fn writes_no_unnamed_voter() {
     let server = ApiServer::with(json!({ "nodes": nodes(&["n1"]) }));
     let propose = Request::Propose {
         replacing: 0,
@@ -227,7 +227,7 @@ async fn a_voter_that_cannot_be_named_is_not_written() {
 }
 
 #[tokio::test]
-async fn other_voters_wait_until_most_approve_them_and_that_this_node_does_is_told() {
+async fn proposal_waits_for_majority_of_approvals() {
     let there = json!({"generation": 4, "nodes": ["n1", "n2", "n3"]});
     let earlier = json!({"generation": 4, "nodes": ["n1", "n2"]});
     let server = ApiServer::with(json!({
@@ -258,7 +258,7 @@ async fn other_voters_wait_until_most_approve_them_and_that_this_node_does_is_to
 
 /// A backup has been restored: most of those that are served approve, and of those that are stored.
 #[test]
-fn where_the_api_server_has_gone_back_most_of_both_sets_must_approve() {
+fn restored_api_server_needs_majorities_of_both_sets() {
     let wanted = set(9, &["n3", "n4", "n5"], None);
     let stored = set(3, &["n1", "n2", "n3"], None);
     let enough = |approving: &[&str]| {
@@ -278,7 +278,7 @@ fn where_the_api_server_has_gone_back_most_of_both_sets_must_approve() {
 }
 
 #[tokio::test]
-async fn of_another_l2_network_of_the_same_name_nothing_is_told_or_written() {
+async fn recreated_l2network_is_another_one() {
     let there = json!({"generation": 3, "nodes": ["n1"]});
     let server = ApiServer::with(json!({ "nodes": nodes(&["n1", "n2"]), "voters": there }));
     let registry = server.registry();
@@ -296,7 +296,7 @@ async fn of_another_l2_network_of_the_same_name_nothing_is_told_or_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_api_server_that_hangs_is_away() {
+async fn hanging_api_server_is_unreachable() {
     let server = ApiServer::with(json!({}));
     server.0.lock().unwrap().hangs = true;
     let start = tokio::time::Instant::now();
@@ -306,7 +306,7 @@ async fn an_api_server_that_hangs_is_away() {
 }
 
 #[test]
-fn a_lease_stands_still_after_thirty_seconds_by_the_own_clock() {
+fn lease_is_stale_after_30_seconds_of_own_clock() {
     let registry = ApiServer::default();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
@@ -331,7 +331,7 @@ fn a_lease_stands_still_after_thirty_seconds_by_the_own_clock() {
 }
 
 #[tokio::test]
-async fn leases_are_read_by_the_names_of_their_nodes() {
+async fn reads_leases_by_node_name() {
     let server = ApiServer::default();
     let leases = [("node-n2".to_owned(), 7), ("node-n3".to_owned(), 9)];
     server.0.lock().unwrap().leases = leases.into();

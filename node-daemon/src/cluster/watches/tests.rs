@@ -172,7 +172,7 @@ fn names<V>(objects: &BTreeMap<ObjectKey, V>) -> Vec<&str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_snapshot_follows_the_api_server() {
+async fn snapshot_follows_api_server() {
     let server = ApiServer::default();
     server.list(
         "services",
@@ -212,7 +212,7 @@ async fn the_snapshot_follows_the_api_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_vanished_during_an_interruption_is_gone_and_the_rest_stands_meanwhile() {
+async fn relist_removes_vanished_objects() {
     let server = ApiServer::default();
     server.list(
         "services",
@@ -246,7 +246,7 @@ async fn what_vanished_during_an_interruption_is_gone_and_the_rest_stands_meanwh
 
 /// Every daemon of a segment says something in its status, which is an event for all of them.
 #[tokio::test(start_paused = true)]
-async fn what_other_nodes_say_of_a_network_is_no_change_of_it() {
+async fn peer_status_is_no_change() {
     let network = |nodes: Value| {
         json!({
             "apiVersion": "mooring.dev/v1alpha1", "kind": "L2Network",
@@ -281,7 +281,7 @@ async fn what_other_nodes_say_of_a_network_is_no_change_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_may_be_written_before_the_gate_is_open() {
+async fn may_not_write_before_gate_opens() {
     let bench = Bench::start(ApiServer::default());
     bench.until("all listed", Snapshot::answers_health).await;
     bench
@@ -293,7 +293,7 @@ async fn nothing_may_be_written_before_the_gate_is_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_the_own_node_is_asked_for_and_no_leases() {
+async fn watches_only_own_node_and_no_leases() {
     let bench = Bench::start(ApiServer::default());
     bench.opener.send_replace(true);
     bench.until("all listed", Snapshot::decides_speakers).await;
@@ -309,7 +309,7 @@ async fn only_the_own_node_is_asked_for_and_no_leases() {
 }
 
 #[tokio::test]
-async fn the_service_proxy_is_in_the_snapshot() {
+async fn snapshot_has_service_proxy() {
     let bench = Bench::start(ApiServer::default());
     for state in [ServiceProxy::Broken, ServiceProxy::Works] {
         bench.service_proxy.send_replace(state);
@@ -321,7 +321,7 @@ async fn the_service_proxy_is_in_the_snapshot() {
 
 /// What was left counts only if the API server needs longer than a second.
 #[tokio::test(start_paused = true)]
-async fn what_was_left_is_there_after_a_second_without_an_answer() {
+async fn uses_saved_health_after_a_second() {
     for answers in [true, false] {
         let server = ApiServer::default();
         server.0.lock().unwrap().is_away = !answers;
@@ -337,7 +337,7 @@ async fn what_was_left_is_there_after_a_second_without_an_answer() {
 /// Its etcd may have been restored from a backup. A watch would go on from a version that is not there
 /// yet, and be told nothing.
 #[tokio::test(start_paused = true)]
-async fn everything_is_read_anew_once_the_api_server_was_down() {
+async fn relists_after_outage() {
     let server = ApiServer::default();
     server.list("services", vec![service("web", "LoadBalancer")]);
     server.list("nodes", vec![node()]);

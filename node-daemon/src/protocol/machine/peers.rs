@@ -404,7 +404,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_lets_nothing_through_twice() {
+    fn window_drops_duplicates() {
         let mut window = Window::default();
         assert!(window.mark(1));
         assert!(window.mark(3));
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_recording_on_the_other_path_does_not_show_that_its_sender_lives() {
+    fn replay_on_other_path_is_no_sign_of_life() {
         let mut peer = Peer::new(Incarnation(1), Moment(1));
         for seq in 1..=40 {
             assert_eq!(peer.mark(Path::NodeNetwork, seq, Moment(seq)), Some(true));
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_counts_no_more_once_its_sender_has_let_keys_go() {
+    fn release_voids_earlier_claim() {
         let mut peer = Peer::new(Incarnation(1), Moment(1));
         assert!(peer.mark_claim(1, 10));
         assert!(peer.mark_claim(1, 12));

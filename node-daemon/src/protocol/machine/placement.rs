@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_logarithm_is_right_to_nine_digits() {
+    fn logarithm_is_right_to_nine_digits() {
         for n in [0, 1, 2, 1000, u64::MAX / 3, u64::MAX / 2, u64::MAX - 1] {
             let expected = 64.0 - ((n as f64) + 1.0).log2();
             let found = negative_log2(n) as f64 / f64::from(u32::MAX);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answers_never_change() {
+    fn placement_is_stable_across_versions() {
         // Two releases side by side must agree, so these may not be edited.
         let picks: Vec<_> = (0..12)
             .map(|key| pick(key, &[(1, 100), (2, 100), (3, 50)]))
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_shared_by_weight() {
+    fn keys_spread_by_weight() {
         let mut shares: BTreeMap<u64, u32> = BTreeMap::new();
         for key in 0..4000 {
             *shares
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_leaving_node_had_moves() {
+    fn only_keys_of_leaving_node_move() {
         for key in 0..1000 {
             let before = pick(key, &[(1, 100), (2, 100), (3, 100)]);
             if before != 3 {

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_was_dead_is_asked_anew_at_once() {
+    fn probes_dead_kernel_again_at_once() {
         let mut quiet = dead();
         quiet.ask(FORMER, NOW + FAST);
         let probe = quiet.probes[&FORMER];
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_back_is_asked_on_while_something_is_held_quietly_in_its_place() {
+    fn keeps_probing_returned_node_while_holding_its_keys() {
         let mut quiet = dead();
         quiet.is_back(FORMER, NOW);
         assert!(quiet.probes.is_empty());

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_even_split_is_rounded_up() {
+    fn even_split_rounds_up() {
         let members = [1, 2, 3].map(|node| (NodeId(node), 100));
         for (groups, share) in [(0, 0), (1, 1), (3, 1), (4, 2), (6, 2), (100, 34)] {
             let mut split = Split::default();

@@ -453,7 +453,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_voter_says_of_a_node_ends_with_the_promise_whatever_it_is() {
+    fn voter_answer_expires_with_promise() {
         let promise = Duration::from_millis(400);
         let start = Moment(1_000_000_000);
         let mut voter = Voter::new(start, &Parameters::default());

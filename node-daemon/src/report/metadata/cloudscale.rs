@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn it_tells_identity_and_place_and_lacks_the_rest() {
+    fn reports_identity_and_zone_only() {
         let document = json!({
             "uuid": "00000000-1111-2222-3333-444444444444",
             "name": "renamed", "hostname": "n1", "unheard_of": {"a": [1]},
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_not_made_up() {
+    fn missing_values_stay_missing() {
         let answer = answer(&json!({"uuid": UUID, "name": "n1"})).unwrap();
         assert_eq!(answer.facts, NodeFacts::default());
         let missing = NEEDED.into();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uuid_that_is_none_is_named() {
+    fn names_invalid_uuid() {
         for wrong in [
             "server-1",
             "00000000-0000-0000-0000-000000000000",
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_region_is_the_zone_without_its_number() {
+    fn region_is_zone_without_number() {
         for (zone, region) in [
             ("rma1", "rma"),
             ("lpg12", "lpg"),

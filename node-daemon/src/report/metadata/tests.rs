@@ -107,7 +107,7 @@ fn node(name: &str) -> Identity {
 }
 
 #[tokio::test]
-async fn a_server_shows_what_identifies_it() {
+async fn server_shows_identity() {
     let expected = LocalMachine {
         identity: Identity {
             system_uuid: Some(UUID.parse().unwrap()),
@@ -125,7 +125,7 @@ async fn a_server_shows_what_identifies_it() {
 }
 
 #[tokio::test]
-async fn cards_are_listed_in_the_same_order_every_time() {
+async fn lists_cards_in_stable_order() {
     let mut host = Host::new();
     let all = ["6", "2", "5", "1", "4", "3"].map(|n| format!("08:00:27:00:00:0{n}"));
     for (i, mac) in all.iter().enumerate() {
@@ -147,7 +147,7 @@ async fn cards_are_listed_in_the_same_order_every_time() {
 }
 
 #[tokio::test]
-async fn placeholders_are_as_good_as_nothing() {
+async fn ignores_placeholders() {
     let host = Host::new()
         .file(
             "sys/class/dmi/id/product_uuid",
@@ -169,7 +169,7 @@ async fn placeholders_are_as_good_as_nothing() {
 }
 
 #[tokio::test]
-async fn a_board_without_dmi_has_its_device_tree() {
+async fn reads_device_tree_without_dmi() {
     let host = Host::new()
         .file(
             "proc/device-tree/model",
@@ -189,7 +189,7 @@ async fn a_board_without_dmi_has_its_device_tree() {
 }
 
 #[tokio::test]
-async fn without_the_hosts_files_nothing_is_claimed() {
+async fn claims_nothing_without_host_files() {
     let dir = TempDir::new().unwrap();
     let nowhere = dir.path().join("absent");
     let paths = HostPaths {
@@ -205,7 +205,7 @@ async fn without_the_hosts_files_nothing_is_claimed() {
 }
 
 #[test]
-fn what_may_not_be_read_is_not_known() {
+fn unreadable_is_unknown() {
     let host = Host::server();
     let forbid = |path: &str, mode| {
         fs::set_permissions(host.path(path), fs::Permissions::from_mode(mode)).unwrap();
@@ -229,7 +229,7 @@ fn what_may_not_be_read_is_not_known() {
 }
 
 #[tokio::test]
-async fn a_file_that_fails_is_worth_another_try() {
+async fn retries_file_that_fails() {
     let host = Host::server();
     fs::remove_file(host.path("etc/machine-id")).unwrap();
     fs::create_dir(host.path("etc/machine-id")).unwrap();
@@ -241,7 +241,7 @@ async fn a_file_that_fails_is_worth_another_try() {
 }
 
 #[tokio::test]
-async fn firmware_alone_is_never_enough() {
+async fn firmware_alone_is_not_enough() {
     let host = Host::server();
     let source = DmiSource::new(host.paths());
     let answer = source.facts(&node("n")).await.unwrap();
@@ -258,7 +258,7 @@ async fn firmware_alone_is_never_enough() {
 }
 
 #[tokio::test]
-async fn the_file_is_asked_with_what_the_machine_shows() {
+async fn looks_machine_up_in_file() {
     let host = Host::server();
     for key in [
         format!("systemUUID: {UUID}"),
@@ -280,7 +280,7 @@ async fn the_file_is_asked_with_what_the_machine_shows() {
 }
 
 #[tokio::test]
-async fn without_an_address_the_answer_is_partial() {
+async fn answer_without_address_is_partial() {
     let mut bare = node("n");
     bare.addresses = vec![NodeAddress::new(AddressType::Hostname, "n")];
     let answer = Host::new()
@@ -292,7 +292,7 @@ async fn without_an_address_the_answer_is_partial() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_resolved_says_why() {
+async fn unresolved_machine_says_why() {
     let host = Host::server();
     let error = host
         .ask("  - {match: {name: other}}\n", &node("n"))
@@ -317,7 +317,7 @@ async fn what_cannot_be_resolved_says_why() {
 }
 
 #[tokio::test]
-async fn a_machine_that_should_not_exist_is_not_initialised_but_one_switched_off_is() {
+async fn initialises_stopped_but_not_terminated_machine() {
     let host = Host::server();
     let error = host
         .ask("  - {match: {name: n}, state: terminated}\n", &node("n"))
@@ -334,7 +334,7 @@ async fn a_machine_that_should_not_exist_is_not_initialised_but_one_switched_off
 }
 
 #[tokio::test]
-async fn the_source_is_chosen() {
+async fn selects_source() {
     let machines = || async { MachinesFile::open(None).await.unwrap() };
     let of = |choice| Options {
         choice,

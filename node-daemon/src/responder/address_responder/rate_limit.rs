@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_lets_through_the_rate_and_what_was_saved_up() {
+    fn passes_rate_plus_saved_burst() {
         let start = Moment(1_000_000_000);
         let mut limit = RateLimit::new(2000, 100);
         let mut now = start;

@@ -170,7 +170,7 @@ const V4: &str = "192.0.2.10";
 const V6: &str = "2001:db8::10";
 
 #[test]
-fn a_burst_has_six_rounds_of_both_arp_forms_and_three_primes() {
+fn ipv4_burst_has_six_rounds_and_three_router_requests() {
     let mut bench = Bench::new(&[(V4, Some("192.0.2.1"))]);
     bench.run(ms(3000));
     assert_eq!(
@@ -192,7 +192,7 @@ fn a_burst_has_six_rounds_of_both_arp_forms_and_three_primes() {
 }
 
 #[test]
-fn an_ipv6_burst_has_one_advertisement_a_round_and_no_prime_without_a_router() {
+fn ipv6_burst_has_one_advertisement_per_round() {
     let mut bench = Bench::new(&[(V6, None)]);
     bench.run(ms(3000));
     assert_eq!(
@@ -203,7 +203,7 @@ fn an_ipv6_burst_has_one_advertisement_a_round_and_no_prime_without_a_router() {
 }
 
 #[test]
-fn a_router_is_asked_for_in_the_name_of_an_address_that_is_spoken_for_loudly() {
+fn asks_for_router_only_from_announced_address() {
     let gateway = "192.0.2.1";
     let mut bench = Bench::silent(&[("192.0.2.9", Some(gateway)), (V4, Some(gateway))]);
     bench.begin(0, AnnounceMode::OnRequest, Cause::TakenOver);
@@ -222,7 +222,7 @@ fn a_router_is_asked_for_in_the_name_of_an_address_that_is_spoken_for_loudly() {
 }
 
 #[test]
-fn refreshes_follow_every_one_to_two_minutes() {
+fn refreshes_every_one_to_two_minutes() {
     let mut bench = Bench::new(&[(V6, Some("2001:db8::1"))]);
     bench.run(Duration::from_secs(3600));
     let times = bench.times(TransmitKind::Announcement);
@@ -245,7 +245,7 @@ fn refreshes_follow_every_one_to_two_minutes() {
 }
 
 #[test]
-fn a_thousand_addresses_all_have_their_first_frame_within_a_second() {
+fn thousand_addresses_start_within_a_second() {
     let many: Vec<String> = (0..1000)
         .map(|i| format!("10.0.{}.{}", i / 250, i % 250))
         .collect();
@@ -283,7 +283,7 @@ fn a_thousand_addresses_all_have_their_first_frame_within_a_second() {
 }
 
 #[test]
-fn refreshes_stay_below_the_cap_however_many_addresses_there_are() {
+fn refreshes_stay_below_rate_limit() {
     // At one refresh a minute and a half these would be about 90 frames a second.
     let many: Vec<String> = (0..4000)
         .map(|i| format!("10.0.{}.{}", i / 250, i % 250))
@@ -302,7 +302,7 @@ fn refreshes_stay_below_the_cap_however_many_addresses_there_are() {
 }
 
 #[test]
-fn questions_for_our_addresses_are_answered_and_others_are_not() {
+fn answers_only_for_own_addresses() {
     let mut bench = Bench::new(&[(V4, None), (V6, None)]);
     bench.run(ms(3000));
     bench.sent.clear();
@@ -335,7 +335,7 @@ fn questions_for_our_addresses_are_answered_and_others_are_not() {
 }
 
 #[test]
-fn questions_are_left_to_the_kernel_where_it_has_the_addresses() {
+fn kernel_mode_answers_nothing() {
     let mut bench = Bench::new(&[(V4, None)]);
     bench.responder.set_kernel_answers(true);
     bench.run(ms(3000));
@@ -349,7 +349,7 @@ fn questions_are_left_to_the_kernel_where_it_has_the_addresses() {
 }
 
 #[test]
-fn what_was_heard_of_others_is_told_whatever_it_is_about() {
+fn returns_every_foreign_claim() {
     let mut bench = Bench::new(&[(V4, None)]);
     let frames = frames::announcement(FOREIGN, ip("192.0.2.1"));
     let claim = Claim {
@@ -362,7 +362,7 @@ fn what_was_heard_of_others_is_told_whatever_it_is_about() {
 }
 
 #[test]
-fn who_asks_says_where_it_is_but_is_no_proof_that_it_hears() {
+fn request_is_claim_but_no_answer() {
     let mut bench = Bench::new(&[(V4, None)]);
     let question = frames::prime(FOREIGN, ip("192.0.2.1"), ip("192.0.2.2")).unwrap();
     let heard = bench.hear(&question);
@@ -373,7 +373,7 @@ fn who_asks_says_where_it_is_but_is_no_proof_that_it_hears() {
 }
 
 #[test]
-fn who_spoke_before_and_for_how_long_nobody_did_is_reported() {
+fn reports_former_speaker_and_gap() {
     let mut bench = Bench::silent(&[(V4, None)]);
     bench.run(ms(500));
     let beginning = Beginning {

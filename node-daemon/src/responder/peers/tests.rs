@@ -38,7 +38,7 @@ fn only(peers: &Peers, view: &View, now: Moment) -> Member {
 }
 
 #[test]
-fn each_way_is_heard_for_a_second() {
+fn each_path_is_alive_for_a_second() {
     let (mut peers, view) = (Peers::default(), View::default());
     hear(&mut peers, &beat(1, 1), Path::Segment, START);
     hear(&mut peers, &beat(1, 2), Path::NodeNetwork, START + ms(500));
@@ -58,7 +58,7 @@ fn each_way_is_heard_for_a_second() {
 }
 
 #[test]
-fn a_recording_makes_nobody_alive() {
+fn replay_is_no_sign_of_life() {
     let (mut peers, view) = (Peers::default(), View::default());
     hear(&mut peers, &beat(1, 5), Path::Segment, START);
     // Of the same run, and of an earlier one.
@@ -74,7 +74,7 @@ fn a_recording_makes_nobody_alive() {
 }
 
 #[test]
-fn heartbeats_that_have_not_come_are_counted_and_an_absence_is_not() {
+fn counts_lost_heartbeats_but_no_absence() {
     let mut peers = Peers::default();
     let mut now = START;
     let mut lost = Vec::new();
@@ -86,7 +86,7 @@ fn heartbeats_that_have_not_come_are_counted_and_an_absence_is_not() {
 }
 
 #[test]
-fn members_of_the_view_are_there_before_they_are_heard_and_stay() {
+fn lists_members_of_view_before_they_are_heard() {
     let mut peers = Peers::default();
     let contact = |host| Contact {
         mac: Some(Mac::new([2, 0, 0, 0, 0, 2])),
@@ -122,7 +122,7 @@ fn members_of_the_view_are_there_before_they_are_heard_and_stay() {
 }
 
 #[test]
-fn refused_messages_are_told_of_members_only() {
+fn reports_refused_messages_of_members_only() {
     let mut peers = Peers::default();
     peers.refused(HER, &View::default(), START);
     assert_eq!(peers.members(NodeId(1), &View::default(), None, START), []);
@@ -137,7 +137,7 @@ fn refused_messages_are_told_of_members_only() {
 }
 
 #[test]
-fn the_secrets_of_who_is_gone_for_long_do_not_count() {
+fn ignores_keys_of_absent_member() {
     let mut peers = Peers::default();
     hear(&mut peers, &beat(1, 1), Path::NodeNetwork, START);
     let count = |at| peers.secrets(START + ms(at)).count();

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_router_is_asked_for_before_the_kernel_forgets_it_and_until_it_answers() {
+    fn asks_for_router_before_kernel_forgets_it() {
         let mut routers = Routers::default();
         let address = claim(1).address;
         let at = |milliseconds| START + Duration::from_millis(milliseconds);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_heard_of_a_router_is_told_when_it_is_news_and_never_in_a_flood() {
+    fn reports_router_changes_at_limited_rate() {
         let mut routers = Routers::default();
         let at = |milliseconds| START + Duration::from_millis(milliseconds);
         assert!(routers.heard(claim(1), at(0)));

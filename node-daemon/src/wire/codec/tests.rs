@@ -193,7 +193,7 @@ fn message() -> impl Strategy<Value = Message> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back(
+    fn round_trips(
         message in message(),
         signed in any::<bool>(),
         padding in 0..60_usize,
@@ -213,13 +213,13 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = decode(SegmentId::of(HERE), &bytes, &KeyRing::default());
         let _ = SegmentId::in_message(&bytes);
     }
 
     #[test]
-    fn no_damage_makes_the_reader_panic_or_passes_the_signature(
+    fn damaged_message_never_verifies(
         message in message(),
         at in 0..1400_usize,
         flip in 1..=255_u8,
@@ -255,7 +255,7 @@ fn late(keys: usize) -> Message {
 }
 
 #[test]
-fn the_layout_is_this_one() {
+fn layout_is_stable() {
     let bytes = encode(SegmentId(0x0102_0304_0506_0708), &late(1), None).unwrap();
     let expected: &[u8] = &[
         2, 7, 0, 0, 0, 65, 0, 0, 0, 0, 0, 0, // version, kind, flags, length, secret
@@ -271,7 +271,7 @@ fn the_layout_is_this_one() {
 }
 
 #[test]
-fn who_holds_secrets_takes_only_what_is_signed_with_one_of_them() {
+fn accepts_only_known_signatures() {
     let (segment, message) = (SegmentId::of(HERE), late(1));
     let (old, new, foreign) = (
         secret("the old secret, of old"),
@@ -298,7 +298,7 @@ fn who_holds_secrets_takes_only_what_is_signed_with_one_of_them() {
 }
 
 #[test]
-fn a_message_does_not_count_on_another_segment() {
+fn rejects_message_of_other_segment() {
     let secret = secret("a secret of both segments");
     let ring = KeyRing::new([secret.clone()]);
     let mut bytes = encode(SegmentId::of(HERE), &late(1), Some(&secret)).unwrap();
@@ -312,7 +312,7 @@ fn a_message_does_not_count_on_another_segment() {
 }
 
 #[test]
-fn another_version_is_refused_as_such() {
+fn rejects_other_version() {
     let mut bytes = encode(SegmentId::of(HERE), &late(1), None).unwrap();
     bytes[0] = 1;
     let refused = decode(SegmentId::of(HERE), &bytes, &KeyRing::default());
@@ -320,7 +320,7 @@ fn another_version_is_refused_as_such() {
 }
 
 #[test]
-fn what_does_not_fit_is_not_written() {
+fn refuses_to_write_oversized_message() {
     let error = encode(SegmentId::of(HERE), &late(129), None).unwrap_err();
     assert_eq!(
         error,
@@ -333,7 +333,7 @@ fn what_does_not_fit_is_not_written() {
 }
 
 #[test]
-fn the_fullest_parts_of_a_set_and_grants_fit() {
+fn largest_set_parts_and_grants_fit() {
     let released = vec![(Key(1), Some(NodeId(1))); Owned::MOST_BYTES / 17];
     let keys = vec![Key(1); Owned::MOST_BYTES / 8];
     let secret = secret("a secret of twenty bytes");
@@ -366,7 +366,7 @@ fn the_fullest_parts_of_a_set_and_grants_fit() {
 }
 
 #[test]
-fn the_fullest_heartbeat_fits() {
+fn largest_heartbeat_fits() {
     let ids = |count: u64| (0..count).map(NodeId);
     let fullest = Heartbeat {
         voters: VoterSet {

@@ -48,7 +48,7 @@ const NS_DAD: &str = "33 33 ff 00 00 10 02 00 00 00 0a 0a 86 dd 60 00 00 00 00 1
     87 00 4c cf 00 00 00 00 20 01 0d b8 00 00 00 00 00 00 00 00 00 00 00 10";
 
 #[test]
-fn arp_frames_are_as_specified_to_the_byte() {
+fn arp_frames_match_specification() {
     let address = ip("192.0.2.10");
     assert_eq!(
         announcement(OWN, address),
@@ -66,7 +66,7 @@ fn arp_frames_are_as_specified_to_the_byte() {
 }
 
 #[test]
-fn neighbour_discovery_frames_are_as_specified_to_the_byte() {
+fn ndp_frames_match_specification() {
     let address = v6("2001:db8::10");
     assert_eq!(
         advertise_unsolicited(OWN, address, v6("fe80::ff:fe00:a0a")),
@@ -80,7 +80,7 @@ fn neighbour_discovery_frames_are_as_specified_to_the_byte() {
 }
 
 #[test]
-fn a_solicited_advertisement_does_not_override() {
+fn solicited_advertisement_does_not_override() {
     let question = Question {
         target: ip("2001:db8::10"),
         asker: ip("fe80::1"),
@@ -94,7 +94,7 @@ fn a_solicited_advertisement_does_not_override() {
 }
 
 #[test]
-fn who_asks_from_no_address_is_answered_through_all_nodes() {
+fn answers_unspecified_source_via_all_nodes() {
     let question = parse(&bytes(NS_DAD), ROUTER).unwrap().question.unwrap();
     assert_eq!(question.target, ip("2001:db8::10"));
     assert!(question.asker.is_unspecified());
@@ -113,7 +113,7 @@ fn who_asks_from_no_address_is_answered_through_all_nodes() {
 }
 
 #[test]
-fn a_request_is_a_claim_of_its_sender_and_a_question() {
+fn request_is_claim_and_question() {
     let heard = parse(&bytes(ARP_PRIME), ROUTER).unwrap();
     assert_eq!(
         heard.claim,
@@ -142,7 +142,7 @@ fn a_request_is_a_claim_of_its_sender_and_a_question() {
 }
 
 #[test]
-fn announcements_are_claims_and_no_questions() {
+fn announcement_is_claim_only() {
     for frame in [ARP_REQUEST_FORM, ARP_REPLY_FORM] {
         let heard = parse(&bytes(frame), ROUTER).unwrap();
         assert_eq!(
@@ -168,7 +168,7 @@ fn announcements_are_claims_and_no_questions() {
 }
 
 #[test]
-fn a_question_to_one_station_is_heard_by_no_other() {
+fn unicast_question_reaches_one_station() {
     let station = Mac::new([2, 0, 0, 0, 0, 0x77]);
     for (source, target) in [
         (None, ip("192.0.2.17")),
@@ -184,7 +184,7 @@ fn a_question_to_one_station_is_heard_by_no_other() {
 }
 
 #[test]
-fn a_probe_is_a_question_and_no_claim() {
+fn probe_is_question_only() {
     let heard = parse(&bytes(ARP_PROBE), ROUTER).unwrap();
     assert_eq!(heard.claim, None);
     let question = heard.question.unwrap();
@@ -193,7 +193,7 @@ fn a_probe_is_a_question_and_no_claim() {
 }
 
 #[test]
-fn who_asks_without_an_address_claims_none() {
+fn question_without_address_claims_nothing() {
     let target = ip("192.0.2.10");
     assert_eq!(probe(OWN, None, target).unwrap(), bytes(ARP_PROBE));
     let asked = probe(OWN, Some(ip("192.0.2.1")), target).unwrap();
@@ -204,7 +204,7 @@ fn who_asks_without_an_address_claims_none() {
 }
 
 #[test]
-fn unicast_questions_are_read_if_they_are_for_this_station() {
+fn reads_unicast_question_for_this_station() {
     let mut frame = bytes(ARP_PRIME);
     frame[..6].copy_from_slice(&bytes("02 00 00 00 00 fe"));
     assert!(parse(&frame, ROUTER).unwrap().question.is_some());
@@ -212,7 +212,7 @@ fn unicast_questions_are_read_if_they_are_for_this_station() {
 }
 
 #[test]
-fn what_is_not_valid_is_not_read() {
+fn ignores_invalid_frames() {
     let damaged: [(&str, usize, u8); 9] = [
         (NS_PRIME, 21, 254),  // crossed a router
         (NS_PRIME, 56, 0x13), // checksum
@@ -233,7 +233,7 @@ fn what_is_not_valid_is_not_read() {
 }
 
 #[test]
-fn padding_is_not_read() {
+fn ignores_padding() {
     for hex in [ARP_PRIME, NS_PRIME, NS_DAD] {
         let mut frame = bytes(hex);
         let plain = parse(&frame, ROUTER);
@@ -243,7 +243,7 @@ fn padding_is_not_read() {
 }
 
 #[test]
-fn a_solicited_node_group_is_made_of_the_last_three_bytes() {
+fn solicited_node_group_has_last_three_bytes() {
     assert_eq!(
         solicited_node(v6("2001:db8::12:3456:789a")),
         v6("ff02::1:ff56:789a")
@@ -252,12 +252,12 @@ fn a_solicited_node_group_is_made_of_the_last_three_bytes() {
 
 proptest! {
     #[test]
-    fn no_bytes_make_the_parser_panic(frame in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_frames_never_panic(frame in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = parse(&frame, OWN);
     }
 
     #[test]
-    fn no_damage_makes_the_parser_panic(
+    fn damaged_frames_never_panic(
         which in 0..6_usize,
         edits in prop::collection::vec((0..120_usize, any::<u8>()), 0..6),
         length in 0..120_usize,
@@ -274,7 +274,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_announced_is_heard_as_such(octets in any::<[u8; 16]>(), four in any::<bool>()) {
+    fn parses_own_announcements(octets in any::<[u8; 16]>(), four in any::<bool>()) {
         let v6 = Ipv6Addr::from(octets);
         let [a, b, c, d, ..] = octets;
         let address = if four { IpAddr::from([a, b, c, d]) } else { v6.into() };

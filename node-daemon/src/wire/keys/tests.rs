@@ -10,7 +10,7 @@ fn ids(of: &[&str]) -> Vec<KeyId> {
 }
 
 #[test]
-fn a_file_has_one_secret_a_line_newest_first() {
+fn file_has_one_key_per_line_newest_first() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("secrets");
     std::fs::write(&file, format!("{NEW}\n\n  {OLD}\r\n{NEW}\n")).unwrap();
@@ -18,7 +18,7 @@ fn a_file_has_one_secret_a_line_newest_first() {
 }
 
 #[test]
-fn of_a_folder_the_last_file_by_name_is_the_newest() {
+fn last_file_name_in_folder_is_newest() {
     let folder = tempfile::tempdir().unwrap();
     // As a Secret is mounted: a hidden folder with the files, and links to them.
     let data = folder.path().join("..data");
@@ -34,7 +34,7 @@ fn of_a_folder_the_last_file_by_name_is_the_newest() {
 }
 
 #[test]
-fn what_is_wrong_is_told_without_the_secret() {
+fn error_does_not_show_key() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("secrets");
     let read = || KeyRing::read(&file).unwrap_err();
@@ -60,13 +60,13 @@ fn what_is_wrong_is_told_without_the_secret() {
 }
 
 #[test]
-fn a_secret_is_not_shown() {
+fn debug_does_not_show_key() {
     let ring = KeyRing::new([Secret::new(NEW.as_bytes())]);
     assert!(!format!("{ring:?}").contains("0123456789"));
 }
 
 #[test]
-fn only_the_secret_that_signed_verifies() {
+fn only_signing_key_verifies() {
     let (old, new) = (Secret::new(OLD.as_bytes()), Secret::new(NEW.as_bytes()));
     let tag = new.sign(b"message");
     assert!(new.verifies(b"message", &tag));
@@ -79,7 +79,7 @@ fn only_the_secret_that_signed_verifies() {
 
 /// RFC 4231, test case 2, cut to 16 bytes.
 #[test]
-fn the_tag_is_hmac_sha_256() {
+fn tag_is_hmac_sha_256() {
     let tag = Secret::new(b"Jefe").sign(b"what do ya want for nothing?");
     assert_eq!(
         tag,
@@ -91,7 +91,7 @@ fn the_tag_is_hmac_sha_256() {
 }
 
 #[test]
-fn a_new_secret_is_signed_with_once_all_have_it() {
+fn signs_with_new_key_once_all_have_it() {
     let ring = KeyRing::new([NEW, OLD].map(|s| Secret::new(s.as_bytes())));
     let signing = |others: &[&[&str]]| {
         let others: Vec<_> = others.iter().map(|other| ids(other)).collect();
@@ -118,7 +118,7 @@ fn followed(secrets: &str) -> (TempDir, PathBuf, Arc<ArcSwap<KeyRing>>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_that_changes_is_read_again_and_one_that_is_broken_is_not_taken() {
+async fn rereads_changed_file_unless_broken() {
     let (_folder, file, ring) = followed(OLD);
     let becomes = async |expected: Vec<KeyId>| {
         for _ in 0..1000 {
@@ -140,7 +140,7 @@ async fn a_file_that_changes_is_read_again_and_one_that_is_broken_is_not_taken()
 /// The Secret was deleted and made again: daemons see that one after the other, and must hear each
 /// other meanwhile.
 #[tokio::test(start_paused = true)]
-async fn secrets_that_are_replaced_at_once_still_count_for_a_while() {
+async fn accepts_replaced_keys_for_a_while() {
     let (_folder, file, ring) = followed(OLD);
     let becomes = async |expected: Vec<KeyId>| {
         let start = Instant::now();
@@ -171,7 +171,7 @@ async fn secrets_that_are_replaced_at_once_still_count_for_a_while() {
 
 /// To take one of two away is a person's decision, and holds at once.
 #[tokio::test(start_paused = true)]
-async fn a_secret_that_is_taken_away_beside_another_counts_no_more() {
+async fn rejects_removed_key() {
     let (_folder, file, ring) = followed(&format!("{NEW}\n{OLD}"));
     std::fs::write(&file, NEW).unwrap();
     let start = Instant::now();

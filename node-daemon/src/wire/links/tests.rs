@@ -36,7 +36,7 @@ fn chosen_from(parent: Option<&str>, links: &[Link], home: Option<&str>) -> Resu
 }
 
 #[test]
-fn what_the_user_names_comes_first_then_the_subnet_then_the_default_route() {
+fn prefers_named_parent_then_subnet_then_default_route() {
     let links = [
         link(1, &["198.51.100.1/24"], Some(100)),
         link(2, &["192.0.2.5/24"], None),
@@ -49,7 +49,7 @@ fn what_the_user_names_comes_first_then_the_subnet_then_the_default_route() {
 }
 
 #[test]
-fn a_service_address_on_another_interface_misleads_nobody() {
+fn ignores_service_address_on_other_interface() {
     let links = [
         link(1, &["192.0.2.17/32"], None),
         link(2, &["192.0.2.5/24"], None),
@@ -58,13 +58,13 @@ fn a_service_address_on_another_interface_misleads_nobody() {
 }
 
 #[test]
-fn the_best_default_route_is_taken() {
+fn takes_best_default_route() {
     let links = [link(1, &[], Some(200)), link(2, &[], Some(100))];
     assert_eq!(chosen(None, &links), Ok(2));
 }
 
 #[test]
-fn interfaces_without_arp_are_left_alone() {
+fn skips_interfaces_without_arp() {
     let mut ipvs = link(1, &["192.0.2.5/24"], None);
     ipvs.mac = None;
     assert_eq!(
@@ -80,7 +80,7 @@ fn interfaces_without_arp_are_left_alone() {
 }
 
 #[tokio::test]
-async fn the_kernel_lists_the_loopback_interface() {
+async fn kernel_lists_loopback() {
     let sender = watch::Sender::new(Arc::new(Vec::new()));
     let mut links = sender.subscribe();
     let known = tokio::select! {
@@ -94,7 +94,7 @@ async fn the_kernel_lists_the_loopback_interface() {
 }
 
 #[test]
-fn a_vlans_parent_is_bare_and_whole() {
+fn vlan_parent_is_untagged_and_whole() {
     let vlan_of = |index, parent, id, default_route| {
         let mut vlan = link(index, &[], default_route);
         vlan.stack.vlan = Some(Vlan { parent, id });
@@ -132,7 +132,7 @@ fn a_vlans_parent_is_bare_and_whole() {
 }
 
 #[test]
-fn a_segment_stays_on_its_interface_as_long_as_that_is_there() {
+fn segment_stays_on_existing_interface() {
     let links = [
         link(1, &["198.51.100.1/24"], Some(100)),
         link(2, &[], None),
@@ -159,7 +159,7 @@ fn a_segment_stays_on_its_interface_as_long_as_that_is_there() {
 }
 
 #[test]
-fn a_vlan_stays_on_its_parent_when_the_default_route_moves() {
+fn vlan_keeps_parent_when_default_route_moves() {
     let of_vlan = |index, parent| {
         let mut vlan = link(index, &[], None);
         vlan.stack.vlan = Some(Vlan { parent, id: 7 });

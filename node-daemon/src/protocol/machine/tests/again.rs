@@ -31,7 +31,7 @@ fn record(world: &mut World) -> Rc<RefCell<Vec<Message>>> {
 }
 
 #[test]
-fn who_counts_from_one_again_is_refused_and_begins_anew_within_a_second() {
+fn refused_run_restarts_within_a_second() {
     let mut world = World::settled(9);
     world.run(ms(20_000));
     world.forget_gaps();
@@ -52,7 +52,7 @@ fn who_counts_from_one_again_is_refused_and_begins_anew_within_a_second() {
 }
 
 #[test]
-fn two_that_count_from_one_again_one_after_the_other_leave_nothing_dark() {
+fn two_refused_runs_leave_no_gap() {
     let mut world = World::settled(9);
     world.run(ms(20_000));
     for node in [1, 2] {
@@ -66,7 +66,7 @@ fn two_that_count_from_one_again_one_after_the_other_leave_nothing_dark() {
 
 /// As a voter it may have promised something in its earlier run.
 #[test]
-fn who_begins_anew_promises_nothing_until_its_earlier_promises_have_run_out() {
+fn new_run_waits_out_earlier_promises() {
     let mut world = World::settled(9);
     world.run(ms(20_000));
     start_as_before(&mut world, 1);
@@ -79,7 +79,7 @@ fn who_begins_anew_promises_nothing_until_its_earlier_promises_have_run_out() {
 }
 
 #[test]
-fn recordings_make_nobody_begin_anew_whom_a_majority_hears() {
+fn replayed_messages_restart_nobody_with_majority() {
     let mut world = World::settled(9);
     let recorded = record(&mut world);
     world.run(ms(10_000));
@@ -100,7 +100,7 @@ fn recordings_make_nobody_begin_anew_whom_a_majority_hears() {
 }
 
 #[test]
-fn recordings_of_a_dead_voter_do_not_disturb_the_primary_that_speaks_alone() {
+fn replayed_messages_do_not_disturb_lone_primary() {
     let mut world = World::new(&[1, 2], 3);
     world.run(ms(8000));
     let primary = world.api_voters.primary.unwrap().0;

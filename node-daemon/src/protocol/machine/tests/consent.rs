@@ -14,7 +14,7 @@ fn set(generation: u64, voters: &[u64]) -> VoterSet {
 
 /// Whoever has the token of the lowest voter can propose what it likes.
 #[test]
-fn nobody_approves_what_it_does_not_see_itself() {
+fn approves_only_what_it_observes_itself() {
     for wrong in [
         set(2, &[1]),
         set(2, &[1, 2]),
@@ -34,7 +34,7 @@ fn nobody_approves_what_it_does_not_see_itself() {
 }
 
 #[test]
-fn only_what_the_lowest_voter_proposes_is_looked_at() {
+fn considers_only_proposal_of_lowest_voter() {
     let mut world = World::new(&[1, 2, 3, 4], 3);
     world.run(ms(4000));
     world.crash(3);
@@ -52,7 +52,7 @@ fn only_what_the_lowest_voter_proposes_is_looked_at() {
 }
 
 #[test]
-fn survivors_go_on_together_once_each_of_them_approves() {
+fn survivors_go_on_once_all_approve() {
     let mut world = World::new(&[1, 2, 3, 4, 5], 9);
     world.run(ms(4000));
     assert_eq!(voters(&world).len(), 5);
@@ -69,7 +69,7 @@ fn survivors_go_on_together_once_each_of_them_approves() {
 }
 
 #[test]
-fn a_restored_backup_costs_nothing_and_dead_voters_are_replaced_after_it() {
+fn restored_backup_costs_nothing() {
     let mut world = World::new(&[1, 2, 3, 4], 9);
     world.run(ms(4000));
     let backup = world.api_voters.clone();
@@ -95,7 +95,7 @@ fn a_restored_backup_costs_nothing_and_dead_voters_are_replaced_after_it() {
 
 /// What was written last before the backup was restored, one daemon alone has seen.
 #[test]
-fn a_set_that_was_lost_with_the_backup_is_no_second_one_of_its_generation() {
+fn restored_backup_never_forks_generation() {
     let mut world = World::settled(9);
     let backup = world.api_voters.clone();
     let lost = set(backup.generation + 1, &[1, 2]);
@@ -118,7 +118,7 @@ fn a_set_that_was_lost_with_the_backup_is_no_second_one_of_its_generation() {
 
 /// Most of those that the backup names are gone: the survivors' way remains.
 #[test]
-fn voters_that_the_backup_does_not_name_go_on_if_all_of_them_approve() {
+fn voters_missing_in_backup_go_on_if_all_approve() {
     let mut world = World::settled(9);
     let served = world.api_voters.generation;
     world.restore(VoterSet {
@@ -140,7 +140,7 @@ fn voters_that_the_backup_does_not_name_go_on_if_all_of_them_approve() {
 
 /// The API server does not name the primary any more, which therefore has no right of its own.
 #[test]
-fn of_two_voters_none_goes_on_alone_after_a_backup_is_restored_until_both_agree() {
+fn no_primary_goes_on_alone_after_restored_backup() {
     let mut world = World::new(&[1], 6);
     world.run(ms(3000));
     world.start(2);

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::*;
 
 #[test]
-fn three_nodes_share_what_there_is() {
+fn three_nodes_share_keys() {
     let world = World::settled(9);
     let shares: BTreeSet<u64> = world.speakers().into_values().collect();
     assert_eq!(shares.len(), 3, "{:?}", world.speakers());
@@ -14,7 +14,7 @@ fn three_nodes_share_what_there_is() {
 }
 
 #[test]
-fn a_crashed_node_is_replaced_in_half_a_second() {
+fn replaces_crashed_node_in_half_a_second() {
     let mut world = World::settled(9);
     let lost = world.keys_of(1);
     assert!(!lost.is_empty());
@@ -33,7 +33,7 @@ fn a_crashed_node_is_replaced_in_half_a_second() {
 }
 
 #[test]
-fn a_grant_that_is_lost_is_given_again() {
+fn repeats_lost_grant() {
     let mut world = World::settled(9);
     // Of each voter the first that grants anything.
     let mut lost: BTreeMap<NodeId, u64> = BTreeMap::new();
@@ -50,7 +50,7 @@ fn a_grant_that_is_lost_is_given_again() {
 }
 
 #[test]
-fn of_a_claim_that_one_key_is_refused_of_the_others_are_won_at_once() {
+fn refused_key_does_not_delay_rest_of_claim() {
     let mut world = World::settled(30);
     let sent: Rc<RefCell<Option<Claim>>> = Rc::default();
     let seen = Rc::clone(&sent);
@@ -95,7 +95,7 @@ fn of_a_claim_that_one_key_is_refused_of_the_others_are_won_at_once() {
 }
 
 #[test]
-fn an_isolated_holder_falls_silent_before_another_speaks() {
+fn isolated_holder_stops_before_another_speaks() {
     let mut world = World::settled(9);
     world.dead_kernels.insert(NodeId(1));
     world.cut = Box::new(|from, to, _| from == 1 || to == 1);
@@ -113,7 +113,7 @@ fn an_isolated_holder_falls_silent_before_another_speaks() {
 }
 
 #[test]
-fn a_deaf_holder_gives_way() {
+fn deaf_holder_releases_keys() {
     let mut world = World::settled(9);
     world.cut = Box::new(|_, to, _| to == 1);
     world.gateway_down.insert(1);
@@ -124,7 +124,7 @@ fn a_deaf_holder_gives_way() {
 }
 
 #[test]
-fn a_mute_holder_gives_way() {
+fn mute_holder_releases_keys() {
     let mut world = World::settled(9);
     world.cut = Box::new(|from, _, _| from == 1);
     world.gateway_down.insert(1);
@@ -135,7 +135,7 @@ fn a_mute_holder_gives_way() {
 }
 
 #[test]
-fn a_mute_holder_gives_way_once_the_only_other_is_drained_no_more() {
+fn mute_holder_releases_keys_once_other_stops_draining() {
     let mut world = World::settled(9);
     let key = *world.keys_of(3).first().unwrap();
     world.keys.insert(key, wanted(key, &[2, 3]));
@@ -155,7 +155,7 @@ fn a_mute_holder_gives_way_once_the_only_other_is_drained_no_more() {
 }
 
 #[test]
-fn a_mute_holder_gives_way_although_one_voter_has_not_heard_it_for_long() {
+fn mute_holder_releases_keys_despite_deaf_voter() {
     let mut world = World::settled(9);
     let deaf_to_it = |from: u64, to: u64| (from, to) == (3, 2);
     world.cut = Box::new(move |from, to, _| deaf_to_it(from, to));
@@ -178,7 +178,7 @@ fn a_mute_holder_gives_way_although_one_voter_has_not_heard_it_for_long() {
 }
 
 #[test]
-fn what_was_claimed_by_a_node_that_is_then_cut_off_is_free_at_once() {
+fn isolated_claimant_frees_its_claims() {
     // Nodes 3 and 4 are in a part of the segment of their own. When 3 dies, 4 claims, and then
     // notices that it hears nobody.
     let mut world = World::new(&[1, 2, 3, 4, 5], 12);
@@ -206,7 +206,7 @@ fn what_was_claimed_by_a_node_that_is_then_cut_off_is_free_at_once() {
 }
 
 #[test]
-fn nothing_moves_while_only_two_do_not_hear_each_other() {
+fn one_broken_link_moves_nothing() {
     let mut world = World::settled(9);
     let before = world.speakers();
     world.cut = Box::new(|from, to, _| from + to == 3);
@@ -218,7 +218,7 @@ fn nothing_moves_while_only_two_do_not_hear_each_other() {
 }
 
 #[test]
-fn whoever_was_stopped_says_nothing_when_it_goes_on() {
+fn paused_node_sends_nothing_when_resumed() {
     let mut world = World::settled(9);
     world.stop(1);
     world.run(ms(10_000));
@@ -241,7 +241,7 @@ impl World {
 }
 
 #[test]
-fn a_voter_that_was_restarted_does_not_grant_what_it_has_promised() {
+fn restarted_voter_keeps_earlier_promises() {
     // Node 3 does not hear node 1, and would take its keys; node 2, which does, is restarted just
     // when node 1 is cut off.
     for phase in 0..20 {
@@ -260,7 +260,7 @@ fn a_voter_that_was_restarted_does_not_grant_what_it_has_promised() {
 }
 
 #[test]
-fn a_vlan_that_is_lost_is_left_at_once() {
+fn leaves_lost_vlan_at_once() {
     let mut world = World::settled(9);
     world.dead_kernels.insert(NodeId(1));
     world.cut = Box::new(|from, to, path| path == Path::Segment && (from == 1 || to == 1));
@@ -274,7 +274,7 @@ fn a_vlan_that_is_lost_is_left_at_once() {
 }
 
 #[test]
-fn a_link_that_goes_down_is_left_at_once() {
+fn leaves_link_that_is_down_at_once() {
     let mut world = World::settled(9);
     world.dead_kernels.insert(NodeId(1));
     world.cut = Box::new(|from, to, path| path == Path::Segment && (from == 1 || to == 1));
@@ -286,7 +286,7 @@ fn a_link_that_goes_down_is_left_at_once() {
 }
 
 #[test]
-fn a_link_that_flaps_is_left_alone_for_a_minute() {
+fn avoids_flapping_link_for_a_minute() {
     let mut world = World::settled(9);
     for _ in 0..3 {
         world.change_local(1, |local| local.link_up = false);
@@ -302,7 +302,7 @@ fn a_link_that_flaps_is_left_alone_for_a_minute() {
 }
 
 #[test]
-fn heartbeats_that_the_segment_filters_are_done_without() {
+fn works_while_segment_filters_heartbeats() {
     let mut world = World::settled(9);
     world.cut = Box::new(|_, _, path| path == Path::Segment);
     world.run(ms(3000));
@@ -314,7 +314,7 @@ fn heartbeats_that_the_segment_filters_are_done_without() {
 }
 
 #[test]
-fn all_restarted_at_once_speak_again_within_two_seconds() {
+fn all_restarted_speak_within_two_seconds() {
     let mut world = World::settled(9);
     for node in [1, 2, 3] {
         world.kill(node);
@@ -327,7 +327,7 @@ fn all_restarted_at_once_speak_again_within_two_seconds() {
 }
 
 #[test]
-fn a_thousand_keys_of_a_crashed_node_are_taken() {
+fn takes_over_a_thousand_keys() {
     let mut world = World::new(&[1, 2, 3], 1000);
     world.run(ms(4000));
     world.expect_all_spoken();

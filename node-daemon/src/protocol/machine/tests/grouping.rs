@@ -46,7 +46,7 @@ impl World {
 }
 
 #[test]
-fn keys_of_a_group_go_together_at_a_start_a_death_a_drain_and_a_return() {
+fn group_stays_together_through_failures() {
     let mut world = World::pairs(&[1, 2, 3], 10);
     world.expect_together(10);
     world.crash(1);
@@ -63,7 +63,7 @@ fn keys_of_a_group_go_together_at_a_start_a_death_a_drain_and_a_return() {
 }
 
 #[test]
-fn a_key_that_joins_a_group_goes_where_the_rest_is() {
+fn new_key_joins_its_group() {
     for name in 0..6 {
         let mut world = World::new(&[1, 2, 3], 0);
         world.group(0, &[0]);
@@ -80,7 +80,7 @@ fn a_key_that_joins_a_group_goes_where_the_rest_is() {
 /// The owner is cut off from the API server. The Service gets another first address: for the others it
 /// is another pair.
 #[test]
-fn of_members_whose_views_differ_one_speaks_for_each_address() {
+fn one_speaker_while_views_differ() {
     for owner_is_blind in [true, false] {
         let mut world = World::pairs(&[1, 2, 3], 1);
         let owner = world.holder(0);
@@ -111,7 +111,7 @@ fn of_members_whose_views_differ_one_speaks_for_each_address() {
 }
 
 #[test]
-fn a_group_that_is_apart_is_brought_together_after_a_minute() {
+fn split_group_reunites_after_a_minute() {
     let mut world = World::pairs(&[1, 2, 3], 1);
     let owner = world.holder(0);
     world.blind = BTreeSet::from([owner]);
@@ -145,7 +145,7 @@ fn a_group_that_is_apart_is_brought_together_after_a_minute() {
 
 /// Each of two sees the key in a group with what the other holds.
 #[test]
-fn views_that_stay_different_do_not_send_a_key_back_and_forth_for_ever() {
+fn differing_views_do_not_make_key_flap() {
     let both = [1, 2].map(|node| (NodeId(node), 100));
     let suits = |node: u64, nth: usize| {
         let mut groups = (0..).map(Group);

@@ -36,7 +36,7 @@ fn rates(world: &World, path: Path, seconds: usize) -> [(usize, usize); 2] {
 }
 
 #[test]
-fn with_fifty_members_nobody_is_sent_more_than_its_own_echo_and_a_few_others() {
+fn fifty_members_get_own_echo_and_a_few_others() {
     let mut world = crowd();
     world.run(ms(1000));
     assert_eq!(world.gap(), Duration::ZERO);
@@ -54,7 +54,7 @@ fn with_fifty_members_nobody_is_sent_more_than_its_own_echo_and_a_few_others() {
 }
 
 #[test]
-fn with_fifty_members_either_path_suffices_and_a_node_without_the_segment_gives_way() {
+fn fifty_members_need_one_path() {
     let mut world = crowd();
     let before = world.speakers();
     for dead in [Path::Segment, Path::NodeNetwork] {
@@ -98,7 +98,7 @@ fn two_heartbeats(world: &mut World, overtaken: bool) -> (Message, Message) {
 }
 
 #[test]
-fn an_echo_counts_in_a_copy_and_in_a_heartbeat_that_was_overtaken() {
+fn counts_echo_in_copy_and_in_overtaken_heartbeat() {
     for overtaken in [false, true] {
         let mut world = World::settled(9);
         let key = *world.keys_of(1).first().unwrap();
@@ -115,7 +115,7 @@ fn an_echo_counts_in_a_copy_and_in_a_heartbeat_that_was_overtaken() {
 }
 
 #[test]
-fn who_is_heard_learns_it_from_a_heartbeat_that_was_overtaken_too() {
+fn counts_being_heard_in_overtaken_heartbeat() {
     for overtaken in [false, true] {
         let mut world = World::settled(9);
         world.cut = Box::new(|_, to, _| to == 1);

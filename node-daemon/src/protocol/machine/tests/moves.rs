@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_drained_node_hands_over_without_a_gap() {
+fn drained_node_hands_over_without_gap() {
     let mut world = World::settled(9);
     world.change_local(1, |local| local.draining = true);
     world.run(ms(1000));
@@ -20,7 +20,7 @@ fn a_drained_node_hands_over_without_a_gap() {
 }
 
 #[test]
-fn a_daemon_that_ends_hands_over_quietly_and_gets_back() {
+fn ending_daemon_hands_over_unannounced_and_gets_keys_back() {
     let mut world = World::settled(9);
     let before = world.keys_of(1);
     world.change_local(1, |local| local.ending = true);
@@ -47,7 +47,7 @@ fn a_daemon_that_ends_hands_over_quietly_and_gets_back() {
 }
 
 #[test]
-fn what_a_killed_daemon_had_is_spoken_for_quietly_until_its_node_dies() {
+fn successor_only_answers_until_killed_daemons_node_dies() {
     let mut world = World::settled(9);
     let lost = world.keys_of(1).len();
     world.kill(1);
@@ -67,7 +67,7 @@ fn what_a_killed_daemon_had_is_spoken_for_quietly_until_its_node_dies() {
 }
 
 #[test]
-fn a_quiet_voice_becomes_loud_after_a_minute() {
+fn announces_after_a_minute_of_answering() {
     let mut world = World::settled(9);
     let lost = world.keys_of(1).len();
     world.kill(1);
@@ -78,7 +78,7 @@ fn a_quiet_voice_becomes_loud_after_a_minute() {
 }
 
 #[test]
-fn an_upgraded_daemon_changes_nothing() {
+fn upgrade_changes_nothing() {
     let mut world = World::settled(9);
     let before = world.speakers();
     let state = world.hosts[&1].machine.export();
@@ -101,7 +101,7 @@ fn an_upgraded_daemon_changes_nothing() {
 }
 
 #[test]
-fn a_key_moves_to_where_it_can_be_served() {
+fn key_moves_to_node_that_serves_it() {
     let mut world = World::settled(3);
     let key = *world.keys.keys().next().unwrap();
     let speaker = world.speaker(key).unwrap();
@@ -114,7 +114,7 @@ fn a_key_moves_to_where_it_can_be_served() {
 }
 
 #[test]
-fn a_key_moves_only_once_the_next_node_is_ready_for_it() {
+fn key_moves_only_to_ready_node() {
     let mut world = World::settled(3);
     let key = *world.keys.keys().next().unwrap();
     let speaker = world.speaker(key).unwrap();
@@ -143,7 +143,7 @@ fn a_key_moves_only_once_the_next_node_is_ready_for_it() {
 }
 
 #[test]
-fn a_free_key_is_not_claimed_before_the_node_is_ready_for_it() {
+fn node_claims_no_key_before_it_is_ready() {
     let mut world = World::settled(3);
     let key = Key(mix(77));
     world.keys.insert(key, wanted(key, &[1]));
@@ -158,7 +158,7 @@ fn a_free_key_is_not_claimed_before_the_node_is_ready_for_it() {
 }
 
 #[test]
-fn what_is_no_more_wanted_is_let_go() {
+fn releases_unwanted_key() {
     let mut world = World::settled(3);
     let key = *world.keys.keys().next().unwrap();
     let speaker = world.speaker(key).unwrap();
@@ -174,7 +174,7 @@ fn what_is_no_more_wanted_is_let_go() {
 }
 
 #[test]
-fn loads_are_evened_out_slowly() {
+fn rebalances_slowly() {
     let mut world = World::new(&[1], 12);
     world.run(ms(4000));
     assert_eq!(world.keys_of(1).len(), 12);
@@ -194,7 +194,7 @@ fn loads_are_evened_out_slowly() {
 
 /// That would break connections and leave the members as uneven as they were.
 #[test]
-fn the_only_key_is_not_moved_to_even_out() {
+fn never_rebalances_only_key() {
     let mut world = World::new(&[1], 1);
     world.run(ms(4000));
     let key = *world.keys.keys().next().unwrap();
@@ -206,7 +206,7 @@ fn the_only_key_is_not_moved_to_even_out() {
 }
 
 #[test]
-fn a_new_key_is_spoken_for_at_once() {
+fn speaks_for_new_key_at_once() {
     let mut world = World::settled(3);
     let key = Key(mix(77));
     world.keys.insert(key, Wanted::alone(key, Candidates::All));

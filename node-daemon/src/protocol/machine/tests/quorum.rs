@@ -9,7 +9,7 @@ pub(super) fn voters(world: &World) -> Vec<u64> {
 }
 
 #[test]
-fn a_node_that_is_alone_speaks() {
+fn lone_node_speaks() {
     let mut world = World::new(&[1], 3);
     world.run(ms(2000));
     world.expect_all_spoken();
@@ -17,7 +17,7 @@ fn a_node_that_is_alone_speaks() {
 }
 
 #[test]
-fn the_voters_grow_with_the_segment() {
+fn voter_set_grows_with_segment() {
     let mut world = World::new(&[1], 3);
     world.run(ms(3000));
     world.forget_gaps();
@@ -41,7 +41,7 @@ fn the_voters_grow_with_the_segment() {
 }
 
 #[test]
-fn a_voter_that_stays_away_is_removed() {
+fn removes_silent_voter() {
     let mut world = World::new(&[1, 2, 3, 4], 9);
     world.run(ms(4000));
     assert_eq!(voters(&world), [1, 2, 3]);
@@ -55,7 +55,7 @@ fn a_voter_that_stays_away_is_removed() {
 }
 
 #[test]
-fn the_primary_of_two_goes_on_alone() {
+fn primary_of_two_goes_on_alone() {
     let mut world = World::new(&[1, 2], 6);
     world.run(ms(5000));
     assert_eq!(voters(&world), [1, 2]);
@@ -81,7 +81,7 @@ fn the_primary_of_two_goes_on_alone() {
 }
 
 #[test]
-fn a_primary_of_two_is_named_once_both_serve_them_and_no_more_before_a_third_votes() {
+fn primary_needs_generation_before_and_after() {
     let mut world = World::new(&[1], 3);
     world.run(ms(3000));
     world.start(2);
@@ -114,7 +114,7 @@ fn a_primary_of_two_is_named_once_both_serve_them_and_no_more_before_a_third_vot
 }
 
 #[test]
-fn the_second_of_two_takes_over_through_the_api_server() {
+fn second_of_two_takes_over_via_api_server() {
     let mut world = World::new(&[1, 2], 6);
     world.run(ms(5000));
     let primary = world.api_voters.primary.unwrap().0;
@@ -127,7 +127,7 @@ fn the_second_of_two_takes_over_through_the_api_server() {
 }
 
 #[test]
-fn two_that_do_not_hear_each_other_never_both_speak() {
+fn partitioned_pair_never_both_speak() {
     let mut world = World::new(&[1, 2], 6);
     world.run(ms(5000));
     world.forget_gaps();
@@ -143,7 +143,7 @@ fn two_that_do_not_hear_each_other_never_both_speak() {
 }
 
 #[test]
-fn two_without_the_api_server_are_silent_when_one_dies() {
+fn pair_without_api_server_is_silent_after_death() {
     let mut world = World::new(&[1, 2], 6);
     world.run(ms(5000));
     world.api_up = false;
@@ -153,7 +153,7 @@ fn two_without_the_api_server_are_silent_when_one_dies() {
 }
 
 #[test]
-fn an_api_server_that_is_down_moves_nothing() {
+fn api_server_outage_moves_nothing() {
     let mut world = World::settled(9);
     let before = world.speakers();
     world.api_up = false;
@@ -166,7 +166,7 @@ fn an_api_server_that_is_down_moves_nothing() {
 }
 
 #[test]
-fn both_halves_of_a_cut_of_four_voters_are_silent() {
+fn halves_of_four_voters_are_silent() {
     let mut world = World::new(&[], 8);
     world.api_voters = VoterSet {
         generation: 1,
@@ -188,7 +188,7 @@ fn both_halves_of_a_cut_of_four_voters_are_silent() {
 }
 
 #[test]
-fn survivors_go_on_after_half_a_minute() {
+fn survivors_go_on_after_30_seconds() {
     let mut world = World::settled(9);
     world.crash(2);
     world.crash(3);
@@ -201,7 +201,7 @@ fn survivors_go_on_after_half_a_minute() {
 }
 
 #[test]
-fn survivors_do_not_go_on_while_the_others_renew_their_leases() {
+fn survivors_wait_while_leases_are_renewed() {
     let mut world = World::settled(9);
     world.crash(2);
     world.crash(3);
@@ -216,7 +216,7 @@ fn survivors_do_not_go_on_while_the_others_renew_their_leases() {
 /// Heartbeats are filtered on the segment and the node network is cut; the two that are a majority cannot
 /// reach the API server either, but clients reach them.
 #[test]
-fn survivors_leave_alone_what_somebody_answers_for_on_the_wire() {
+fn survivors_skip_addresses_that_somebody_answers_for() {
     let mut world = World::settled(9);
     world.cut = Box::new(|from, to, _| (from == 1) != (to == 1));
     world.no_api = BTreeSet::from([2, 3]);
@@ -234,7 +234,7 @@ fn survivors_leave_alone_what_somebody_answers_for_on_the_wire() {
 }
 
 #[test]
-fn deputies_that_do_not_hear_each_other_do_not_both_speak() {
+fn partitioned_claimants_never_both_speak() {
     let mut world = World::new(&[1, 2, 3, 4, 5], 9);
     world.run(ms(4000));
     world.expect_all_spoken();
@@ -252,7 +252,7 @@ fn deputies_that_do_not_hear_each_other_do_not_both_speak() {
 }
 
 #[test]
-fn a_witness_votes_and_holds_nothing() {
+fn witness_votes_and_holds_nothing() {
     let mut world = World::new(&[1, 2, 3], 6);
     world.cut = Box::new(|from, to, path| path == Path::Segment && (from == 3 || to == 3));
     world.change_local(3, |local| {
@@ -271,7 +271,7 @@ fn a_witness_votes_and_holds_nothing() {
 }
 
 #[test]
-fn a_claim_that_comes_in_after_its_withdrawal_reserves_nothing() {
+fn withdrawn_claim_reserves_nothing() {
     let mut world = World::settled(3);
     let claimant = world.hosts[&1].machine.clone();
     let claim = |nonce, keys: &[Key], later| Message {
@@ -307,7 +307,7 @@ fn a_claim_that_comes_in_after_its_withdrawal_reserves_nothing() {
 }
 
 #[test]
-fn a_member_of_the_segment_votes_in_the_place_of_a_witness_and_tells_a_holder_that_it_is_mute() {
+fn segment_member_replaces_witness_as_voter() {
     let mut world = World::new(&[1, 2, 3], 6);
     world.cut = Box::new(|from, to, path| {
         path == Path::Segment && [from, to].iter().any(|node| [2, 3].contains(node))

@@ -28,7 +28,7 @@ async fn ask(values: [&'static str; 4]) -> Result<SourceAnswer, MetadataError> {
 }
 
 #[tokio::test]
-async fn it_tells_what_and_where_and_lacks_the_addresses() {
+async fn reports_type_and_zone_but_no_addresses() {
     let answer = ask(["srv-sz59x\n", "srv-sz59x", "gb1-a\n", "1gb.ssd"])
         .await
         .unwrap();
@@ -45,7 +45,7 @@ async fn it_tells_what_and_where_and_lacks_the_addresses() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_not_made_up() {
+async fn missing_values_stay_missing() {
     let answer = ask(["srv-sz59x", "srv-sz59x", "", ""]).await.unwrap();
     assert_eq!(
         (
@@ -60,7 +60,7 @@ async fn what_is_not_there_is_not_made_up() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_right_is_named() {
+async fn names_invalid_value() {
     for (values, key) in [
         (["i-0123456789", "i-0123456789", "gb1-a", "1gb.ssd"], ID_KEY),
         (["srv-sz59x", "srv-other", "gb1-a", "1gb.ssd"], ID_KEY),
@@ -88,7 +88,7 @@ async fn what_cannot_be_right_is_named() {
 }
 
 #[tokio::test]
-async fn only_its_own_servers_are_recognised() {
+async fn recognises_only_own_servers() {
     for (reply, expected) in [
         (ok("srv-sz59"), Some(true)),
         (ok("i-0123456789"), Some(false)),
@@ -106,7 +106,7 @@ async fn only_its_own_servers_are_recognised() {
 
 proptest! {
     #[test]
-    fn any_text_is_a_server_or_an_error(text in ".*") {
+    fn any_text_parses_or_fails(text in ".*") {
         let answer = Answer {
             url: "x".to_owned(),
             status: http::StatusCode::OK,

@@ -34,7 +34,7 @@ fn facts(of: &Value) -> (Option<String>, NodeFacts) {
 }
 
 #[test]
-fn the_provider_id_is_known_where_the_cloud_is() {
+fn known_cloud_gives_provider_id() {
     let linode = json!({
         "v1": v1("akamai", "12345", "", ""),
         "ds": {"meta_data": {"id": 12345, "region": "us-east", "type": "g6-standard-2"}},
@@ -64,7 +64,7 @@ fn the_provider_id_is_known_where_the_cloud_is() {
 }
 
 #[test]
-fn elsewhere_it_is_not_guessed() {
+fn unknown_cloud_gives_no_provider_id() {
     for (cloud, id) in [
         ("openstack", UUID),
         ("nocloud", "srv-sz59x"),
@@ -81,7 +81,7 @@ fn elsewhere_it_is_not_guessed() {
 }
 
 #[test]
-fn what_cannot_be_right_is_named() {
+fn names_invalid_value() {
     let ds = json!({"meta_data": {"meta": {"cloudscale_uuid": UUID}}});
     let server = json!({"meta_data": {"meta": {"cloudscale_uuid": "no"}}});
     for (document, key) in [
@@ -111,7 +111,7 @@ fn what_cannot_be_right_is_named() {
 }
 
 #[tokio::test]
-async fn the_file_is_read_where_the_hosts_run_is_mounted() {
+async fn reads_file_below_host_run() {
     let run = TempDir::new().unwrap();
     let source = CloudInitSource::new(run.path());
     assert!(!source.recognises().await.unwrap());
@@ -144,7 +144,7 @@ async fn the_file_is_read_where_the_hosts_run_is_mounted() {
 
 proptest! {
     #[test]
-    fn arbitrary_bytes_are_an_error_or_partial(bytes: Vec<u8>) {
+    fn arbitrary_bytes_fail_or_are_partial(bytes: Vec<u8>) {
         if let Ok(document) = Document::read("x", &bytes)
             && let Ok(answer) = describe(&document)
         {
@@ -153,7 +153,7 @@ proptest! {
     }
 
     #[test]
-    fn a_truncated_document_is_an_error(cut in any::<prop::sample::Index>()) {
+    fn truncated_document_is_error(cut in any::<prop::sample::Index>()) {
         let mut text = json!({"v1": v1("akamai", "1", "z", "r")}).to_string();
         text.truncate(cut.index(text.len()));
         prop_assert!(Document::read("x", text.as_bytes()).is_err());

@@ -20,7 +20,7 @@ async fn problem(reply: &str) -> Problem {
 }
 
 #[test]
-fn endpoints_are_addresses() {
+fn endpoint_must_be_address() {
     for (text, address, written) in [
         (
             "http://169.254.169.254",
@@ -68,7 +68,7 @@ fn endpoints_are_addresses() {
 }
 
 #[tokio::test]
-async fn the_request_is_what_was_asked_for() {
+async fn sends_requested_path_and_headers() {
     let service = Scripted::start(|_, _| ok("hello")).await;
     let headers = [(
         HeaderName::from_static("x-a"),
@@ -91,7 +91,7 @@ async fn the_request_is_what_was_asked_for() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_an_answer_and_all_else_is_none() {
+async fn only_clear_refusal_is_answer() {
     for line in [
         "404 Not Found",
         "401 Unauthorized",
@@ -121,7 +121,7 @@ async fn a_refusal_is_an_answer_and_all_else_is_none() {
 }
 
 #[tokio::test]
-async fn what_is_cut_off_or_too_long_or_no_http_is_told_apart() {
+async fn distinguishes_truncated_oversized_and_malformed() {
     let cut = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf";
     assert!(matches!(problem(cut).await, Problem::CutOff));
     let chunk_missing = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n";
@@ -146,7 +146,7 @@ async fn what_is_cut_off_or_too_long_or_no_http_is_told_apart() {
 }
 
 #[tokio::test]
-async fn nobody_there_and_nobody_answering_are_told_apart() {
+async fn distinguishes_refused_from_timeout() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let silent: Endpoint = format!("http://{}", listener.local_addr().unwrap())
         .parse()

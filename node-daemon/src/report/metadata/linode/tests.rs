@@ -67,7 +67,7 @@ fn lacks(answer: &SourceAnswer) -> Vec<&'static str> {
 }
 
 #[test]
-fn the_facts_are_those_of_the_go_controller() {
+fn facts_match_go_controller() {
     let answer = answer(&instance(), &network()).unwrap();
     let of = |kind, address: &str| NodeAddress::new(kind, address);
     let one = |key: &str, value: &str| (key.to_owned(), value.to_owned());
@@ -104,7 +104,7 @@ fn the_facts_are_those_of_the_go_controller() {
 }
 
 #[test]
-fn what_the_user_calls_external_is_external() {
+fn user_decides_external_networks() {
     let external = Some("192.168.128.0/17".parse().unwrap());
     let answer = facts::describe(
         &document(&instance()),
@@ -120,7 +120,7 @@ fn what_the_user_calls_external_is_external() {
 }
 
 #[test]
-fn nothing_that_the_go_controller_gave_may_lack() {
+fn requires_what_go_controller_reports() {
     for (pointer, what) in [
         ("/id", missing::PROVIDER_ID),
         ("/type", missing::INSTANCE_TYPE),
@@ -155,7 +155,7 @@ fn nothing_that_the_go_controller_gave_may_lack() {
 }
 
 #[test]
-fn what_the_go_controller_could_do_without_may_lack() {
+fn tolerates_what_go_controller_tolerates() {
     for pointer in [
         "/ipv4/shared",
         "/ipv6/link_local",
@@ -177,14 +177,14 @@ fn what_the_go_controller_could_do_without_may_lack() {
 }
 
 #[test]
-fn a_name_that_the_fence_forbids_is_left_to_central() {
+fn leaves_forbidden_name_to_central() {
     let answer = answer(&with(instance(), "/label", json!("web")), &network()).unwrap();
     assert_eq!(lacks(&answer), [missing::OTHER_NAME]);
     assert_eq!(answer.facts.addresses, []);
 }
 
 #[test]
-fn addresses_in_a_vpc_are_for_central_to_find() {
+fn leaves_vpc_addresses_to_central() {
     for (purpose, whole) in [
         ("public", true),
         ("vlan", true),
@@ -207,7 +207,7 @@ fn addresses_in_a_vpc_are_for_central_to_find() {
 }
 
 #[test]
-fn types_that_are_no_label_values_are_made_ones() {
+fn converts_type_to_label_value() {
     let odd = with(instance(), "/type", json!("g6 standard/2 (new)"));
     let answer = answer(&odd, &network()).unwrap();
     assert_eq!(
@@ -217,7 +217,7 @@ fn types_that_are_no_label_values_are_made_ones() {
 }
 
 #[test]
-fn what_cannot_be_right_is_named() {
+fn names_invalid_value() {
     let instances = [
         ("/id", json!(0), "id"),
         ("/id", json!(-5), "id"),
@@ -292,7 +292,7 @@ const PASS: [&str; 3] = [
 const PUT: &str = "PUT /m1/v1/token HTTP/1.1";
 
 #[tokio::test]
-async fn one_token_serves_until_it_is_refused() {
+async fn reuses_token_until_refused() {
     let refused = Arc::new(AtomicU32::new(0));
     let so_far = refused.clone();
     let service = service(move |head| {
@@ -316,7 +316,7 @@ async fn one_token_serves_until_it_is_refused() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_refused_at_once_is_replaced_only_once() {
+async fn replaces_refused_token_once() {
     let service = service(|_| false).await;
     let source = LinodeSource::new(service.endpoint.clone(), None);
     let error = source.facts(&Identity::default()).await.unwrap_err();
@@ -328,7 +328,7 @@ async fn a_token_that_is_refused_at_once_is_replaced_only_once() {
 }
 
 #[tokio::test]
-async fn only_a_token_is_a_sign_of_linode() {
+async fn only_token_proves_linode() {
     for (reply, expected) in [
         (ok(r#"["abc"]"#), Some(true)),
         (status("404 Not Found"), Some(false)),
@@ -349,7 +349,7 @@ async fn only_a_token_is_a_sign_of_linode() {
 }
 
 #[tokio::test]
-async fn another_machine_in_the_middle_is_noticed() {
+async fn detects_other_machine_midway() {
     let service = Scripted::start(|head, before| match head.split(' ').nth(1).unwrap() {
         "/m1/v1/token" => ok(r#"["abc"]"#),
         "/m1/v1/network" => ok(&network().to_string()),
@@ -370,7 +370,7 @@ async fn another_machine_in_the_middle_is_noticed() {
 
 proptest! {
     #[test]
-    fn arbitrary_bytes_are_an_error(bytes: Vec<u8>) {
+    fn arbitrary_bytes_are_error(bytes: Vec<u8>) {
         if let Ok(document) = Document::read("x", &bytes) {
             let described = facts::describe(&document, &document, None, NAME_OF_NODE);
             prop_assert!(!matches!(described, Ok(answer) if answer.completeness == Completeness::Whole));
@@ -378,7 +378,7 @@ proptest! {
     }
 
     #[test]
-    fn a_truncated_document_is_never_whole(cut in any::<prop::sample::Index>(), which: bool) {
+    fn truncated_document_is_never_whole(cut in any::<prop::sample::Index>(), which: bool) {
         let texts = [instance().to_string(), network().to_string()];
         let mut halves = texts.clone();
         let half = &mut halves[usize::from(which)];

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_a_list_of_one_text() {
+    fn token_is_list_of_one_string() {
         let now = Instant::now();
         assert!(Token::read(r#"["abc"]"#, now).is_some());
         for none in [
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_replaced_before_it_expires() {
+    fn replaces_token_before_expiry() {
         let now = Instant::now();
         let token = Token::read(r#"["abc"]"#, now + Duration::from_secs(100)).unwrap();
         assert!(token.usable(now).is_some());
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_never_printed() {
+    fn never_prints_token() {
         let token = Token::read(r#"["s3cr3t"]"#, Instant::now()).unwrap();
         assert!(!format!("{token:?}").contains("s3cr3t"));
     }

@@ -129,7 +129,7 @@ impl Scene {
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn the_first_that_knows_the_machine_is_kept() {
+async fn keeps_first_source_that_knows_machine() {
     for (services, written, expected, asked) in [
         (
             [&[Says::Yes][..], &[Says::Yes]],
@@ -167,7 +167,7 @@ async fn the_first_that_knows_the_machine_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_may_be_late() {
+async fn waits_for_late_service() {
     let late = [Says::Unreachable, Says::Unreachable, Says::Hangs, Says::Yes];
     let scene = Scene::start([&late, &[Says::No]], &[Says::Yes]);
     let (found, after) = scene.first_answer().await;
@@ -182,7 +182,7 @@ async fn a_service_may_be_late() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_clear_refusals_are_believed_at_once_and_looked_at_again_later() {
+async fn clear_refusals_end_search_until_recheck() {
     let scene = Scene::start([&[Says::No, Says::No, Says::Yes], &[Says::No]], &[Says::No]);
     let (found, after) = scene.first_answer().await;
     assert_eq!((found, after), ("last", Duration::ZERO));
@@ -197,7 +197,7 @@ async fn all_clear_refusals_are_believed_at_once_and_looked_at_again_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn patience_ends_and_the_search_does_not() {
+async fn search_goes_on_after_timeout() {
     for (written, expected) in [
         (Says::No, "last"),
         (Says::Hangs, "last"),
@@ -227,7 +227,7 @@ async fn patience_ends_and_the_search_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_the_search_is_no_answer() {
+async fn aborted_search_is_no_answer() {
     let never: &[Says] = &[Says::Hangs];
     let scene = Scene::start([never, never], never);
     scene._search.abort();

@@ -48,7 +48,7 @@ proptest! {
     /// Whatever happens, no frame leaves for an address without a right that has not run out, that
     /// was not begun, or without a link; and none unasked for what is quiet.
     #[test]
-    fn no_frame_leaves_without_a_mandate(story in prop::collection::vec(happening(), 1..60)) {
+    fn no_frame_leaves_without_lease(story in prop::collection::vec(happening(), 1..60)) {
         let known: Vec<_> = ALL.iter().map(|address| (*address, None)).collect();
         let mut bench = Bench::silent(&known);
         let mut link = true;

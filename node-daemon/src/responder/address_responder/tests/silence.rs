@@ -8,7 +8,7 @@ fn who_has(address: &str) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_stopped_falls_silent_at_once() {
+fn stop_silences_at_once() {
     let mut bench = Bench::new(&[(V4, None)]);
     bench.run(ms(100));
     bench.sent.clear();
@@ -28,7 +28,7 @@ fn what_is_stopped_falls_silent_at_once() {
 }
 
 #[test]
-fn nothing_leaves_once_the_right_has_run_out_though_nobody_has_said_stop() {
+fn expired_lease_sends_nothing() {
     let mut bench = Bench::new(&[(V4, Some("192.0.2.1")), (V6, None)]);
     bench.rights.0.insert(key(0), START + ms(600));
     bench.run(ms(599));
@@ -41,7 +41,7 @@ fn nothing_leaves_once_the_right_has_run_out_though_nobody_has_said_stop() {
 }
 
 #[test]
-fn an_answer_that_waits_is_not_sent_after_the_right_has_run_out() {
+fn expired_lease_drops_queued_answer() {
     let mut bench = Bench::new(&[(V4, None)]);
     bench.run(ms(3000));
     bench.sent.clear();
@@ -52,7 +52,7 @@ fn an_answer_that_waits_is_not_sent_after_the_right_has_run_out() {
 }
 
 #[test]
-fn a_quiet_voice_answers_and_announces_nothing() {
+fn on_request_mode_announces_nothing() {
     let mut bench = Bench::silent(&[(V4, Some("192.0.2.1"))]);
     bench.begin(0, AnnounceMode::OnRequest, Cause::TakenOver);
     bench.run(Duration::from_secs(600));
@@ -63,7 +63,7 @@ fn a_quiet_voice_answers_and_announces_nothing() {
 }
 
 #[test]
-fn a_quiet_voice_becomes_loud_by_a_burst() {
+fn burst_ends_on_request_mode() {
     let mut bench = Bench::silent(&[(V4, Some("192.0.2.1"))]);
     bench.begin(0, AnnounceMode::OnRequest, Cause::TakenOver);
     bench.run(ms(1000));
@@ -78,7 +78,7 @@ fn a_quiet_voice_becomes_loud_by_a_burst() {
 }
 
 #[test]
-fn a_burst_of_what_is_not_ours_is_none() {
+fn no_burst_without_key() {
     let mut bench = Bench::silent(&[(V4, None)]);
     bench.responder.burst(key(0), bench.now);
     bench.run(ms(3000));
@@ -87,7 +87,7 @@ fn a_burst_of_what_is_not_ours_is_none() {
 
 /// Nothing has changed for neighbours, but switches forget.
 #[test]
-fn what_the_process_before_spoke_for_is_only_refreshed() {
+fn inherited_key_is_only_refreshed() {
     let mut bench = Bench::silent(&[(V4, Some("192.0.2.1"))]);
     bench.begin(0, AnnounceMode::Unsolicited, Cause::Inherited);
     assert!(bench.hear(&who_has(V4)).asked);
@@ -100,7 +100,7 @@ fn what_the_process_before_spoke_for_is_only_refreshed() {
 }
 
 #[test]
-fn what_is_left_of_a_burst_is_known() {
+fn knows_unfinished_bursts() {
     let mut bench = Bench::new(&[(V4, None), (V6, None)]);
     assert_eq!(bench.responder.unfinished(), [key(0), key(1)].into());
     bench.stop(1, Cause::Withdrawn);
@@ -110,7 +110,7 @@ fn what_is_left_of_a_burst_is_known() {
 }
 
 #[test]
-fn a_foreign_claim_is_defended_once_in_ten_seconds() {
+fn defends_once_in_ten_seconds() {
     let mut bench = Bench::new(&[(V4, None)]);
     bench.run(ms(3000));
     bench.sent.clear();
@@ -127,7 +127,7 @@ fn a_foreign_claim_is_defended_once_in_ten_seconds() {
 }
 
 #[test]
-fn the_claim_of_a_member_is_corrected_and_is_no_conflict() {
+fn corrects_member_without_conflict() {
     let mut bench = Bench::new(&[(V4, None)]);
     bench.run(ms(3000));
     bench.sent.clear();
@@ -143,7 +143,7 @@ fn the_claim_of_a_member_is_corrected_and_is_no_conflict() {
 
 /// The former speaker's node forwards on: its frames are right for those who have them.
 #[test]
-fn a_quiet_voice_does_not_correct_a_member() {
+fn on_request_mode_corrects_no_member() {
     let mut bench = Bench::silent(&[(V4, None)]);
     bench.begin(0, AnnounceMode::OnRequest, Cause::TakenOver);
     bench.announced_by(PEER, V4);
@@ -158,7 +158,7 @@ fn a_quiet_voice_does_not_correct_a_member() {
 }
 
 #[test]
-fn claims_of_ours_or_about_others_are_no_conflict() {
+fn own_and_unrelated_claims_are_no_conflict() {
     let mut bench = Bench::new(&[(V4, None), (V6, None)]);
     bench.run(ms(3000));
     bench.notices.clear();
@@ -172,7 +172,7 @@ fn claims_of_ours_or_about_others_are_no_conflict() {
 }
 
 #[test]
-fn without_a_link_nothing_is_said() {
+fn sends_nothing_without_link() {
     let mut bench = Bench::new(&[(V4, Some("192.0.2.1"))]);
     bench.run(ms(3000));
     bench.sent.clear();
@@ -183,7 +183,7 @@ fn without_a_link_nothing_is_said() {
 }
 
 #[test]
-fn rounds_repeat_when_the_mac_address_changes() {
+fn repeats_rounds_on_new_mac() {
     let mut bench = Bench::new(&[(V4, Some("192.0.2.1"))]);
     bench.run(ms(3000));
     bench.sent.clear();
@@ -201,7 +201,7 @@ fn rounds_repeat_when_the_mac_address_changes() {
 }
 
 #[test]
-fn addresses_come_to_and_leave_a_key_that_is_spoken_for() {
+fn held_key_gains_and_loses_addresses() {
     let mut bench = Bench::new(&[(V4, None)]);
     bench.run(ms(3000));
     bench.sent.clear();
@@ -221,7 +221,7 @@ fn addresses_come_to_and_leave_a_key_that_is_spoken_for() {
 }
 
 #[test]
-fn a_key_that_stands_for_nothing_any_more_is_silent_and_its_end_is_told_once() {
+fn key_without_addresses_stops_once() {
     let mut bench = Bench::new(&[(V4, None)]);
     bench.addresses.clear();
     bench.view();
@@ -235,7 +235,7 @@ fn a_key_that_stands_for_nothing_any_more_is_silent_and_its_end_is_told_once() {
 
 /// It has waited in the socket while this process stood still. Who spoke then has answered.
 #[test]
-fn a_question_that_came_before_the_right_is_not_answered() {
+fn ignores_request_from_before_the_lease() {
     let mut bench = Bench::silent(&[(V4, None)]);
     bench.begin(0, AnnounceMode::OnRequest, Cause::GivenBack);
     let begun = bench.now;
