@@ -348,7 +348,7 @@ fn zone(snapshot: &Snapshot) -> u32 {
     })
 }
 
-/// One change of what is to be done on a segment, to be told.
+/// One change of what is to be done on a segment, for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Take part in it.

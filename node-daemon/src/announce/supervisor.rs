@@ -2,32 +2,26 @@
 //! metrics, the log.
 
 mod api_server;
+mod apply;
+mod decide;
 mod event_reporter;
 mod reports;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use mooring_common::engine::Step as _;
-use mooring_common::node_addresses::NodeAddress;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use self::event_reporter::EventReporter;
 use super::EventSink;
-use super::entries;
 use super::leaving::{Leaving, SHUTDOWN_GRACE};
-use super::permitted::refused;
-use super::plan::{Assignment, assign};
-use super::segments::{
-    Here, LastInterfaces, Role, Roles, closed, last_interfaces, on_interfaces, orders, roles,
-    steps, without_key,
-};
+use super::plan::Assignment;
+use super::segments::{LastInterfaces, Roles, roles, without_key};
 use super::state_file::{self, State};
 use super::upgrade::{Predecessor, Successor, UpgradeSocket};
 use super::witness::WitnessCandidates;
@@ -35,10 +29,10 @@ use crate::cluster::lease::DesiredLease;
 use crate::cluster::snapshot::Snapshot;
 use crate::cluster::status_writer::Entries;
 use crate::cluster::voters::VoterStore;
-use crate::protocol::{ApiAnswer, Moment, NodeId, Parameters};
+use crate::protocol::{ApiAnswer, Moment, NodeId};
 use crate::responder::metrics::Metrics;
 use crate::responder::upgrade_state::UpgradeState;
-use crate::responder::{AllOrders, OpenedSockets, Report, Responder, Rights, Setup};
+use crate::responder::{AllOrders, OpenedSockets, Report, Responder, Rights};
 use crate::vlan::kernel_address::{self, KernelAddresses};
 use crate::vlan::neighbours::Neighbours;
 use crate::wire::keys::KeyRing;
@@ -173,13 +167,7 @@ impl<E: EventSink> Supervisor<E> {
     }
 }
 
-/// The addresses of this Node, which are no Service's.
-fn node_addresses(snapshot: &Snapshot) -> Option<&[NodeAddress]> {
-    let node = snapshot.node.as_ref();
-    node.map(|node| node.addresses.as_slice())
-}
-
-/// What the last assignment was made from: if nothing of it changed, neither does the assignment.
+/// What the last assignment was made from. If nothing of it has changed, the assignment has not either.
 type AssignedFrom = Arc<Snapshot>;
 
 /// What is the same all the time.
@@ -307,7 +295,7 @@ impl<E: EventSink> SupervisorState<E> {
                 Ok(Ok(wire)) => {
                     self.prepared.insert(interface, wire);
                 }
-                // It is tried again when it is needed, and then told.
+                // The responder tries again when it needs the socket, and reports the failure.
                 Ok(Err(error)) => tracing::debug!(%error, "cannot attach yet"),
                 Err(error) => tracing::error!(%error, "cannot attach"),
             }
@@ -339,7 +327,7 @@ impl<E: EventSink> SupervisorState<E> {
             if self.decided() {
                 left = None;
             } else if let Some(state) = left.as_ref().filter(|_| inherits || away) {
-                self.go_by(state, ending, away);
+                self.use_saved_state(state, ending, away);
             }
             self.apply(&mut inherited, ending).await;
             self.reporter
@@ -371,225 +359,6 @@ impl<E: EventSink> SupervisorState<E> {
             }
         }
     }
-
-    /// Whether the snapshot says what there is to announce.
-    fn decided(&self) -> bool {
-        self.context.snapshot.load().decides_speakers()
-    }
-
-    /// Decides anew, if enough is known. Gives the time at which something else may follow from the
-    /// same.
-    fn decide(&mut self, now: Instant, ending: bool) -> Option<Instant> {
-        let snapshot = self.context.snapshot.load_full();
-        self.reporter.view_age(&snapshot);
-        let links = Arc::clone(&self.links.borrow_and_update());
-        if !snapshot.decides_speakers() {
-            return None;
-        }
-        self.assign(&snapshot);
-        let (witness_of, again) = self.witness_candidates.look(&snapshot, now);
-        self.last_interfaces = last_interfaces(&snapshot, &self.last_interfaces);
-        let roles = self
-            .context
-            .roles(&snapshot, &links, &witness_of, &self.last_interfaces);
-        for (segment, role) in &roles {
-            match role {
-                Role::Hindered(fault) => {
-                    self.reporter.report_fault(&snapshot, segment, fault);
-                }
-                Role::Keyless => {
-                    self.reporter
-                        .report_fault(&snapshot, segment, entries::NO_KEY);
-                }
-                // The responder takes back a fault that it has reported, as soon as it responds.
-                Role::Speaker(_) | Role::Witness if self.running.contains_key(segment) => {}
-                Role::Speaker(_) | Role::Witness => self.reporter.fault_cleared(segment),
-                Role::Awaiting(_) => {}
-            }
-        }
-        let here = Here {
-            node_name: &self.context.node_name,
-            links: &links,
-            heartbeat_port: self.context.heartbeat_port,
-            service_proxy_works: snapshot.service_proxy.may_work(),
-            ending,
-        };
-        let orders = orders(&snapshot, &roles, &self.assignment, here);
-        if self.wanted.as_deref() != Some(&orders) {
-            self.wanted = Some(Arc::new(orders));
-        }
-        self.interfaces = interfaces(&roles);
-        let chosen = self.interfaces.iter();
-        let chosen = chosen.map(|(segment, name)| (segment.clone(), Some(name.clone())));
-        self.last_interfaces.extend(chosen);
-        self.names = names(&snapshot, &self.context.node_name);
-        again
-    }
-
-    fn assign(&mut self, snapshot: &Arc<Snapshot>) {
-        let same = self.assigned_from.as_ref().is_some_and(|old| {
-            Arc::ptr_eq(&old.services, &snapshot.services)
-                && Arc::ptr_eq(&old.slices, &snapshot.slices)
-                && Arc::ptr_eq(&old.networks, &snapshot.networks)
-                && node_addresses(old) == node_addresses(snapshot)
-                && Arc::ptr_eq(&old.confirmed, &snapshot.confirmed)
-        });
-        if !same {
-            self.assignment = assign(snapshot);
-            self.reporter.refused(snapshot, refused(snapshot));
-            self.assigned_from = Some(Arc::clone(snapshot));
-        }
-    }
-
-    /// Goes by what the process before has left: the API server has not answered yet, or is `away`.
-    fn go_by(&mut self, left: &State, ending: bool, away: bool) {
-        let links = Arc::clone(&self.links.borrow());
-        if links.is_empty() || !self.context.may_take_part() {
-            // Every node has interfaces; which, the kernel has not said yet. Without them all would
-            // seem lost.
-            return;
-        }
-        let proxy_works = self.context.snapshot.load().service_proxy.may_work();
-        let orders = left.orders(&links, proxy_works, ending);
-        if self.wanted.is_none() {
-            let segments: Vec<_> = orders.keys().map(String::as_str).collect();
-            let segments = segments.join(" ");
-            if away {
-                tracing::warn!(
-                    segments,
-                    "the API server does not answer: going by what the daemon before this one knew \
-                     of the segments"
-                );
-            } else {
-                tracing::info!(segments, "going by what the daemon before this one knew");
-            }
-        }
-        self.wanted = Some(Arc::new(orders));
-    }
-
-    /// Does what differs from what is wanted, and tells of it.
-    async fn apply(&mut self, inherited: &mut Option<UpgradeState>, ending: bool) {
-        let Some(wanted) = self.wanted.clone() else {
-            return;
-        };
-        self.drop_dead_responder();
-        let orders = self.leaving.orders(&self.running, &wanted, Instant::now());
-        for step in steps(&self.running, &orders).steps() {
-            tracing::info!(%step, impact = %step.impact(), "announcing");
-        }
-        let gone: Vec<String> = closed(&self.running, &orders).cloned().collect();
-        match &self.responder {
-            Some(responder) if *self.running != orders => {
-                responder.order(Arc::new(orders.clone()));
-                self.running = Arc::new(orders);
-            }
-            Some(_) => {}
-            None if orders.is_empty() && inherited.is_none() => {}
-            None => self.start(orders, inherited.take()),
-        }
-        self.kernel.set(on_interfaces(&self.running));
-        for segment in gone {
-            self.reporter.closed(&segment);
-            self.asked_about.remove(&segment);
-        }
-        if self.decided() {
-            let state = State::of(
-                &self.context.node_name,
-                &wanted,
-                &self.interfaces,
-                &self.last_interfaces,
-            );
-            // What is handed over at the end is still what the next process needs to know.
-            if !ending {
-                send_if_new(&self.context.state, Some(Arc::new(state)));
-            }
-            self.write_to_api_server(ending);
-        }
-    }
-
-    fn start(&mut self, orders: AllOrders, inherited: Option<UpgradeState>) {
-        let orders = Arc::new(orders);
-        let setup = Setup {
-            node: self.context.node,
-            orders: Arc::clone(&orders),
-            reports: self.context.sender.clone(),
-            metrics: self.context.metrics.clone(),
-            seed: RandomState::new().build_hasher().finish(),
-            heartbeat_port: self.context.heartbeat_port,
-            secrets: Arc::clone(&self.context.secrets),
-            parameters: Parameters::default(),
-            inherited,
-            prepared: std::mem::take(&mut self.prepared),
-            rights: self.rights.clone(),
-        };
-        match Responder::start(setup) {
-            Ok(responder) => {
-                self.responder = Some(responder);
-                self.running = orders;
-            }
-            Err(error) => tracing::error!(%error, "cannot start a thread"),
-        }
-    }
-
-    /// A thread that ended by itself has panicked. Another one starts as after a crash.
-    fn drop_dead_responder(&mut self) {
-        if self.responder.as_ref().is_some_and(Responder::has_died) {
-            tracing::error!("the thread of the segments has died, starting another");
-            self.responder = None;
-            for segment in std::mem::take(&mut self.running).keys() {
-                self.reporter.closed(segment);
-            }
-        }
-    }
-
-    fn has_ended(&self) -> bool {
-        self.responder.is_none() || self.leaving.have_ended(&self.running)
-    }
-
-    /// Falls silent, and passes everything on to the successor if there is one: otherwise what could
-    /// be handed over has been.
-    async fn end(&mut self, successor: Option<Successor>) {
-        let Some(responder) = self.responder.take() else {
-            return;
-        };
-        if successor.is_some() {
-            self.kernel.leave();
-        }
-        // It waits for the thread's last frame, which is a matter of microseconds.
-        let left = tokio::task::spawn_blocking(|| responder.export()).await;
-        match (left, successor) {
-            (Ok(Some(state)), Some(successor)) => successor.inherit(&state).await,
-            (Ok(_), _) => self.write_stopped(),
-            (Err(error), _) => tracing::error!(%error, "cannot end the segments' thread"),
-        }
-        let segments: Vec<String> = self.running.keys().cloned().collect();
-        for segment in segments {
-            self.reporter.closed(&segment);
-        }
-    }
-}
-
-fn interfaces(roles: &Roles<'_>) -> BTreeMap<String, String> {
-    let of = |(segment, role): (&String, &Role<'_>)| match role {
-        Role::Speaker(link) => Some((segment.clone(), link.name.clone())),
-        Role::Hindered(_) | Role::Awaiting(_) | Role::Witness | Role::Keyless => None,
-    };
-    roles.iter().filter_map(of).collect()
-}
-
-/// All Nodes that some L2Network speaks of.
-fn names(snapshot: &Snapshot, own: &str) -> BTreeMap<NodeId, String> {
-    let networks = || snapshot.networks.values();
-    let entries = networks().flat_map(|network| network.others.keys());
-    let voters = networks().flat_map(|network| &network.voters);
-    let approved = networks().flat_map(|network| network.approvals.values());
-    let voters = voters.chain(approved).flat_map(|voters| &voters.nodes);
-    entries
-        .chain(voters)
-        .map(String::as_str)
-        .chain([own])
-        .map(|name| (NodeId::of(name), name.to_owned()))
-        .collect()
 }
 
 fn send_if_new<T: PartialEq>(to: &watch::Sender<T>, value: T) {

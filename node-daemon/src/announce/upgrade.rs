@@ -1,7 +1,7 @@
 //! From one process to the next on the same node.
 //!
 //! In a rolling update the new daemon starts while the old one still runs. It finds the old one by a
-//! socket whose name is the Node's in their network namespace, and waits. When the old one is told to end, it falls silent and passes on what it knows, and
+//! socket whose name is the Node's in their network namespace, and waits. When the old one is told to end, it stops speaking and passes its state on, and
 //! the new one goes on as the same member of each segment: nothing moves, and no neighbour notices.
 //! Where the old one dies without a word, the new one starts as any other.
 //!

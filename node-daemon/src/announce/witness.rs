@@ -1,6 +1,6 @@
 //! Which segments this Node is a witness of, although it is not on them.
 //!
-//! Two daemons cannot tell by themselves which of them is cut off. So Nodes that are not on a segment
+//! Two daemons cannot find out by themselves which of them is cut off. So Nodes that are not on a segment
 //! of two offer to vote there, over the node network: those of the control plane at once, others if
 //! nobody has after a while.
 

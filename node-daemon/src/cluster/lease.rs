@@ -1,4 +1,4 @@
-//! The Lease by which this daemon tells that it lives, and on which segments it speaks.
+//! The Lease that shows that this daemon lives, and on which segments it speaks.
 //!
 //! Nobody watches it. It is looked at where half of a segment's voters or more are lost at once, to
 //! tell dead ones from such as only cannot be heard; and by people.

@@ -97,7 +97,7 @@ impl Snapshot {
     }
 
     /// How much of all addresses this Node should get: less where its kubelet is not well, which
-    /// may be the kubelet's trouble alone.
+    /// may be a fault of the kubelet alone.
     #[must_use]
     pub fn weight(&self) -> u16 {
         match self.node.as_ref().map(|node| node.readiness) {

@@ -75,7 +75,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// The API server has told of something.
+    /// The API server has sent something.
     fn change(&self, change: impl FnOnce(&mut Draft)) {
         self.edit(|draft| {
             draft.snapshot.heard = Some(Instant::now());

@@ -1,6 +1,6 @@
 //! Answers and announces the addresses of one segment: a state machine without I/O.
 //!
-//! It is told what to speak for ([`AddressResponder::begin`], [`AddressResponder::stop`]) and what is heard
+//! It takes in what to speak for ([`AddressResponder::begin`], [`AddressResponder::stop`]) and what is heard
 //! ([`AddressResponder::frame_received`]), is asked what to send ([`AddressResponder::poll_transmit`]) and what there
 //! is to report ([`AddressResponder::poll_notice`]), and says when it wants to be asked again
 //! ([`AddressResponder::next_deadline`]). The clock is an argument everywhere, so that a test or a simulator
@@ -13,7 +13,7 @@
 //!   defended, at most once in ten seconds (RFC 5227 section 2.4), and the conflict is reported.
 //! * The claim of another member takes nothing either: who speaks is the protocol's to say. What the
 //!   other's frame has taught the neighbours is corrected, as rarely.
-//! * What is spoken for quietly is answered for, and never announced.
+//! * What is held with [`AnnounceMode::OnRequest`] is answered for, and never announced.
 
 mod rate_limit;
 mod timers;
@@ -204,7 +204,7 @@ impl AddressResponder {
     }
 
     /// The link came up with this MAC address, or changed it, or (`None`) went down. What is spoken
-    /// for is told once more from another MAC address.
+    /// for is announced once more from another MAC address.
     pub fn set_link(&mut self, own: Option<Mac>, now: Moment) {
         if self.own == own {
             return;
@@ -235,7 +235,7 @@ impl AddressResponder {
         }
     }
 
-    /// Tells everybody of a key that is spoken for, from now on as loudly as any other.
+    /// Announces a key that is spoken for; from now on it is announced like any other.
     pub fn burst(&mut self, key: Key, now: Moment) {
         let Some(mode) = self.modes.get_mut(&key) else {
             return;
@@ -248,25 +248,25 @@ impl AddressResponder {
         }
     }
 
-    /// Whether an address is spoken for loudly whose router this is.
+    /// Whether an address is announced whose router this is.
     #[must_use]
     pub fn speaks_by(&self, router: IpAddr) -> bool {
-        self.loud_behind(router).is_some()
+        self.announced_behind(router).is_some()
     }
 
-    /// Asks for a router in the name of an address that is spoken for loudly, if there is one.
+    /// Asks for a router in the name of an address that is announced, if there is one.
     pub fn prime(&mut self, router: IpAddr) {
-        if let (Some(own), Some(address)) = (self.own, self.loud_behind(router)) {
+        if let (Some(own), Some(address)) = (self.own, self.announced_behind(router)) {
             let frame = frames::prime(own, address, router);
             self.post(address, TransmitKind::Prime, frame);
         }
     }
 
-    fn loud_behind(&self, of: IpAddr) -> Option<IpAddr> {
+    fn announced_behind(&self, of: IpAddr) -> Option<IpAddr> {
         let mut speaking = self.speaking.iter().copied();
         speaking.find(|address| {
-            let loud = self.mode(*address) == Some(AnnounceMode::Unsolicited);
-            loud && router(&self.addresses, &self.keys, *address) == Some(of)
+            let announced = self.mode(*address) == Some(AnnounceMode::Unsolicited);
+            announced && router(&self.addresses, &self.keys, *address) == Some(of)
         })
     }
 
@@ -298,7 +298,7 @@ impl AddressResponder {
         &self.speaking
     }
 
-    /// The keys of which not everybody has been told yet.
+    /// The keys whose burst of announcements is not over.
     #[must_use]
     pub fn unfinished(&self) -> BTreeSet<Key> {
         let unfinished = self.speaking.iter().filter(|a| self.timers.in_burst(**a));

@@ -13,11 +13,11 @@ use crate::protocol::{
     VoterSet,
 };
 
-/// Who has not been heard for so long is told to be silent.
+/// A member that was not heard for so long is reported as silent.
 const ALIVE: Duration = Duration::from_secs(1);
 /// For how long the secrets of a member count that has fallen silent.
 const SECRETS_COUNT: Duration = Duration::from_secs(30);
-/// For how long a refused message is told of.
+/// For how long a refused message is reported.
 const REFUSED: Duration = Duration::from_secs(60);
 /// When who is in no view is forgotten.
 const FORGET: Duration = Duration::from_secs(600);

@@ -23,8 +23,8 @@ pub struct SegmentState {
     pub uid: String,
     /// The protocol's: the successor goes on as the same run.
     pub machine: protocol::MachineState,
-    /// The keys that are spoken for quietly.
+    /// The keys that are only answered for.
     pub quiet: BTreeSet<Key>,
-    /// The keys of which not everybody has been told yet.
+    /// The keys whose burst of announcements is not over.
     pub unfinished: BTreeSet<Key>,
 }

@@ -1,4 +1,4 @@
-//! The network interfaces of this node, as the kernel tells them.
+//! The network interfaces of this node, as the kernel reports them.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

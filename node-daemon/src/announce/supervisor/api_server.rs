@@ -1,4 +1,4 @@
-//! What the API server is told, and what it is asked for segments.
+//! What is written to the API server, and what it is asked for segments.
 
 use std::collections::BTreeMap;
 use std::time::Instant;

@@ -20,10 +20,10 @@ use crate::protocol::{Cause, NodeId};
 use crate::responder::Member;
 use crate::responder::metrics::{AddressLabels, CauseLabels, Metrics};
 
-/// For how long a majority must be lost until it is told: a daemon that starts has not heard it yet.
-const BELIEVED: Duration = Duration::from_secs(3);
-/// For how long it is told that this Node has begun anew.
-const TOLD: Duration = Duration::from_secs(60);
+/// How long a majority must be lost before that is reported: a daemon that starts has not heard it yet.
+const QUORUM_LOST_AFTER: Duration = Duration::from_secs(3);
+/// How long the notice stays that this Node has started another run.
+const BEGUN_ANEW_LASTS: Duration = Duration::from_secs(60);
 
 /// A change of the speaker of an address, to this node.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ pub(super) struct EventReporter<E> {
     metrics: Metrics,
     status: BTreeMap<String, SegmentStatus>,
     members: BTreeMap<String, Members>,
-    /// The changes that no Event has told of yet, by segment.
+    /// The changes that no Event reports yet, by segment.
     begun: BTreeMap<String, Vec<Change>>,
     /// What Services claim and is not announced.
     refused: RefusedAddresses,
@@ -131,7 +131,7 @@ impl<E: EventSink> EventReporter<E> {
         known.begun_anew = Some(now);
     }
 
-    /// Looks at what takes time to be believed, and at what is the same on all segments.
+    /// Updates the notices of all segments.
     pub(super) fn look(&mut self, unsigned: bool, service_proxy_works: bool, now: Instant) {
         self.metrics
             .service_proxy
@@ -139,11 +139,11 @@ impl<E: EventSink> EventReporter<E> {
         for (segment, members) in &self.members {
             let own = members.own.as_ref();
             let silent = members.no_quorum_since;
-            let lost = silent.is_some_and(|since| now.duration_since(since) >= BELIEVED);
+            let lost = silent.is_some_and(|since| now.duration_since(since) >= QUORUM_LOST_AFTER);
             let filtered = own.is_some_and(|own| own.flags.segment_filtered);
             let refused = self.refused.keys().any(|(of, _)| of == segment);
             let begun_anew = members.begun_anew;
-            let lately = begun_anew.is_some_and(|at| now.duration_since(at) < TOLD);
+            let lately = begun_anew.is_some_and(|at| now.duration_since(at) < BEGUN_ANEW_LASTS);
             let notices: Vec<&'static str> = [
                 (refused, segment_notices::ADDRESS_REFUSED),
                 (unsigned, segment_notices::HEARTBEATS_UNSIGNED),
@@ -169,7 +169,7 @@ impl<E: EventSink> EventReporter<E> {
         }
     }
 
-    /// We speak for an address from now on. The Event waits for [`Self::report_begun`].
+    /// This node speaks for an address from now on. The Event waits for [`Self::report_begun`].
     pub(super) fn began(&mut self, segment: &str, change: Change) {
         let (address, reason) = (change.address, reason(change.cause));
         let epoch = self.epoch(segment);
@@ -206,7 +206,7 @@ impl<E: EventSink> EventReporter<E> {
         Some(own.epoch.0)
     }
 
-    /// We do not speak for an address any more.
+    /// This node does not speak for an address any more.
     pub(super) fn stopped(&mut self, segment: &str, address: IpAddr, cause: Cause) {
         let (reason, epoch) = (reason(cause), self.epoch(segment));
         tracing::info!(segment, %address, reason, epoch, "not announcing an address any more");
@@ -234,7 +234,7 @@ impl<E: EventSink> EventReporter<E> {
         }
     }
 
-    /// Tells each Service, once, of all its addresses that we have begun to announce.
+    /// One Event for each Service, with all its addresses that this node has begun to announce.
     pub(super) fn report_begun(&mut self, snapshot: &Snapshot, assignment: &Assignment) {
         for (segment, changes) in std::mem::take(&mut self.begun) {
             let mut by_service: BTreeMap<&ObjectKey, Vec<&Change>> = BTreeMap::new();
@@ -254,7 +254,7 @@ impl<E: EventSink> EventReporter<E> {
         }
     }
 
-    /// A station that is none of ours claims an address: tells every Service that has it.
+    /// A station that is no daemon's claims an address: an Event for each Service that has it.
     pub(super) fn conflict(
         &self,
         snapshot: &Snapshot,
@@ -279,7 +279,7 @@ impl<E: EventSink> EventReporter<E> {
         }
     }
 
-    /// What Services claim and is not announced. Each Service is told once, by the daemon of the voter
+    /// What Services claim and is not announced. Each Service gets one Event, from the daemon of the voter
     /// that comes first by name.
     pub(super) fn refused(&mut self, snapshot: &Snapshot, refused: RefusedAddresses) {
         for ((segment, key), addresses) in &refused {
@@ -298,14 +298,14 @@ impl<E: EventSink> EventReporter<E> {
             if first.is_some_and(|first| *first != self.node_name) {
                 continue;
             }
-            let told: Vec<String> = addresses
+            let refused: Vec<String> = addresses
                 .iter()
                 .map(|(address, why)| format!("{address} ({why})"))
                 .collect();
             let note = format!(
                 "No Node announces {} on L2Network {segment} for this Service. Correct the ranges of \
                  the L2Network, or find out who has written this address into the status.",
-                told.join(" and ")
+                refused.join(" and ")
             );
             let reason = reasons::ADDRESS_REFUSED;
             self.report_service(snapshot, key, EventKind::Warning, reason, note);
@@ -313,7 +313,7 @@ impl<E: EventSink> EventReporter<E> {
         self.refused = refused;
     }
 
-    /// This node cannot speak on a segment, and why: told once for each reason.
+    /// This node cannot speak on a segment, and why: reported once for each reason.
     pub(super) fn report_fault(&mut self, snapshot: &Snapshot, segment: &str, fault: &str) {
         if self.of(segment).fault.as_deref() == Some(fault) {
             return;

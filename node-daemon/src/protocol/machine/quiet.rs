@@ -3,7 +3,7 @@
 //!
 //! Neighbours that have learnt the MAC of a former speaker go on sending there. As long as that
 //! node's kernel answers for its own address, that works, and telling them of another MAC would
-//! break their connections. Once it does not, they must be told at once.
+//! break their connections. Once it does not, the address must be announced at once.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -48,8 +48,8 @@ struct Probe {
 pub(super) struct Quiet {
     /// Who has spoken for a key since this member started, the last one last.
     formers: BTreeMap<Key, Vec<NodeId>>,
-    /// What is held without having told the neighbours, from whom, and since when.
-    quietly: BTreeMap<Key, (NodeId, Moment)>,
+    /// What is held without an announcement, from whom, and since when.
+    unannounced: BTreeMap<Key, (NodeId, Moment)>,
     probes: BTreeMap<NodeId, Probe>,
     pub(super) due: Moment,
 }
@@ -58,7 +58,7 @@ impl Quiet {
     pub(super) const fn new() -> Self {
         Self {
             formers: BTreeMap::new(),
-            quietly: BTreeMap::new(),
+            unannounced: BTreeMap::new(),
             probes: BTreeMap::new(),
             due: Moment::NEVER,
         }
@@ -82,9 +82,9 @@ impl Quiet {
         self.formers.get(&key)?.last().copied()
     }
 
-    /// Forgets that a key is held quietly.
+    /// Forgets that a key is held without an announcement.
     pub(super) fn forget(&mut self, key: Key) {
-        self.quietly.remove(&key);
+        self.unannounced.remove(&key);
     }
 
     /// Forgets keys that are no more.
@@ -92,9 +92,9 @@ impl Quiet {
         self.formers.retain(|key, _| keys.contains_key(key));
     }
 
-    /// To whom a key belongs that is held quietly.
+    /// To whom a key belongs that is held without an announcement.
     pub(super) fn give_back(&self, key: Key) -> Option<NodeId> {
-        self.quietly.get(&key).map(|(former, _)| *former)
+        self.unannounced.get(&key).map(|(former, _)| *former)
     }
 
     /// A kernel has answered.
@@ -106,10 +106,10 @@ impl Quiet {
         }
     }
 
-    /// The daemon of a node is heard again. What is held quietly in its place is not given back yet.
+    /// The daemon of a node is heard again. What is held in its place is not given back yet.
     pub(super) fn is_back(&mut self, node: NodeId, now: Moment) {
         self.probes.remove(&node);
-        if self.quietly.values().any(|(former, _)| *former == node) {
+        if self.unannounced.values().any(|(former, _)| *former == node) {
             self.ask(node, now);
         }
     }
@@ -156,7 +156,7 @@ impl Machine {
         }
     }
 
-    /// Whether to tell the neighbours that a key is here now.
+    /// Whether to announce that a key is here now.
     pub(super) fn choose_mode(&mut self, key: Key, holding: &Holding) -> AnnounceMode {
         let now = self.now;
         let mode = self.find_mode(holding);
@@ -167,13 +167,13 @@ impl Machine {
                     // It is this node that the neighbours know.
                     return mode;
                 }
-                self.quiet.quietly.insert(key, (former, now));
+                self.quiet.unannounced.insert(key, (former, now));
                 self.quiet.ask(former, now);
             }
             (AnnounceMode::OnRequest, _) => {}
             (AnnounceMode::Unsolicited, _) => {
                 self.quiet.formers.remove(&key);
-                self.quiet.quietly.remove(&key);
+                self.quiet.unannounced.remove(&key);
             }
         }
         mode
@@ -206,7 +206,7 @@ impl Machine {
         }
     }
 
-    /// Asks kernels, and tells the neighbours where one does not answer any more.
+    /// Asks kernels, and announces the keys of one that does not answer any more.
     pub(super) fn tick_quiet(&mut self) {
         let now = self.now;
         if now < self.quiet.due {
@@ -221,7 +221,7 @@ impl Machine {
             }
             let concerned = self
                 .quiet
-                .quietly
+                .unannounced
                 .values()
                 .any(|(former, _)| former == node)
                 || self.quiet.is_former_of_held(*node, &self.held_keys.keys);
@@ -270,7 +270,7 @@ impl Machine {
         }
     }
 
-    /// A former speaker's node forwards no more: whoever still sends there is told.
+    /// A former speaker's node forwards no more: its keys are announced.
     fn burst_for(&mut self, node: NodeId) {
         let keys: Vec<Key> = self.speaking().collect();
         for key in keys {
@@ -280,15 +280,15 @@ impl Machine {
                 formers.retain(|former| *former != node);
                 formers.len() < before
             });
-            let quietly = self
+            let unannounced = self
                 .quiet
-                .quietly
+                .unannounced
                 .get(&key)
                 .is_some_and(|(former, _)| *former == node);
-            if quietly {
-                self.quiet.quietly.remove(&key);
+            if unannounced {
+                self.quiet.unannounced.remove(&key);
             }
-            if spoke || quietly {
+            if spoke || unannounced {
                 self.decide(Decision::Burst { key });
             }
         }
@@ -325,7 +325,7 @@ mod tests {
         let mut quiet = dead();
         quiet.is_back(FORMER, NOW);
         assert!(quiet.probes.is_empty());
-        quiet.quietly.insert(Key(1), (FORMER, NOW));
+        quiet.unannounced.insert(Key(1), (FORMER, NOW));
         quiet.is_back(FORMER, NOW);
         assert!(quiet.probes.contains_key(&FORMER));
     }

@@ -517,7 +517,7 @@ impl World {
             .count()
     }
 
-    /// The voices with which a node began, with the causes.
+    /// How a node began to speak, with the causes.
     fn begun(&self, node: u64) -> BTreeSet<(bool, Cause)> {
         self.log
             .iter()

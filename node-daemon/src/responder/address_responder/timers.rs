@@ -2,7 +2,7 @@
 //!
 //! An address that begins to be spoken for is announced in a burst of rounds, after that every
 //! one to two minutes. Rounds that are due wait for their turn: the first rounds of all addresses
-//! go before the second rounds of any, and routers are told before everybody else.
+//! go before the second rounds of any, and routers are asked before anything is announced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -28,7 +28,7 @@ const REPEAT: &[Duration] = &[
     Duration::from_millis(200),
     Duration::from_millis(1100),
 ];
-/// The rounds, by their time after the start, in which the router is told directly.
+/// The rounds, by their time after the start, in which the router is asked directly.
 const PRIMED: [Duration; 3] = [
     Duration::ZERO,
     Duration::from_millis(200),

@@ -1,4 +1,4 @@
-//! Where the routers of the segment are. On a VLAN the kernel has to be told, and may forget it after a
+//! Where the routers of the segment are. On a VLAN the daemon tells the kernel, which may forget it after a
 //! quarter of a minute: so it is asked for again and again while something is spoken for.
 
 use std::collections::BTreeMap;
@@ -14,9 +14,9 @@ use crate::wire::frames::Claim;
 const FRESH: Duration = Duration::from_secs(8);
 /// How often one that does not answer is asked for.
 const AGAIN: Duration = Duration::from_secs(1);
-/// What is told again although it is the same.
+/// How soon the same is reported again.
 const SAME: Duration = Duration::from_secs(2);
-/// What is told again if it is something else each time.
+/// How soon something else is reported.
 const OTHER: Duration = Duration::from_millis(100);
 
 /// What is known of one router.
@@ -32,7 +32,7 @@ struct Router {
 pub(super) struct Routers(BTreeMap<IpAddr, Router>);
 
 impl Routers {
-    /// Takes in where a router says that it is. Says whether that is to be told.
+    /// Takes in where a router says that it is. Says whether that is to be reported.
     pub(super) fn heard(&mut self, claim: Claim, now: Moment) -> bool {
         let router = self.0.entry(claim.address).or_default();
         router.heard = Some(now);

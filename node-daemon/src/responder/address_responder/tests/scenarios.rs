@@ -39,7 +39,7 @@ fn happening() -> impl Strategy<Value = Happening> {
 struct Entry {
     begun: bool,
     known: bool,
-    loud: bool,
+    announced: bool,
     /// A foreign station has claimed it since it began.
     contested: bool,
 }
@@ -57,7 +57,7 @@ proptest! {
             match happening {
                 Happening::Pass(time) => bench.run(ms(time)),
                 Happening::Begin(n, quiet) => {
-                    book[n] = Entry { begun: true, loud: !quiet, ..book[n] };
+                    book[n] = Entry { begun: true, announced: !quiet, ..book[n] };
                     let mode = if quiet { AnnounceMode::OnRequest } else { AnnounceMode::Unsolicited };
                     bench.begin(n, mode, Cause::Unclaimed);
                 }
@@ -66,7 +66,7 @@ proptest! {
                     bench.stop(n, Cause::Lapsed);
                 }
                 Happening::Burst(n) => {
-                    book[n].loud |= book[n].begun;
+                    book[n].announced |= book[n].begun;
                     bench.responder.burst(key(n), bench.now);
                 }
                 Happening::Right(n, time) => {
@@ -101,12 +101,12 @@ proptest! {
             for (at, transmit) in std::mem::take(&mut bench.sent) {
                 // What was sent while time passed was sent under the same circumstances.
                 let n = ALL.iter().position(|a| ip(a) == transmit.address).unwrap();
-                let Entry { begun, known, loud, contested } = book[n];
+                let Entry { begun, known, announced, contested } = book[n];
                 prop_assert!(link, "without a link: {transmit:?}");
                 prop_assert!(begun && known, "not ours: {transmit:?}");
                 prop_assert!(bench.rights.permits(key(n), START + at), "no right: {transmit:?}");
                 let unasked = transmit.kind != TransmitKind::Answer;
-                prop_assert!(loud || contested || !unasked, "not quiet: {transmit:?}");
+                prop_assert!(announced || contested || !unasked, "not quiet: {transmit:?}");
             }
         }
     }
