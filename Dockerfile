@@ -14,7 +14,8 @@ ARG BASE=scratch
 FROM ${BUILD_BASE} AS build
 WORKDIR /src
 COPY . .
-# Crates and what has been compiled stay on the building machine between builds.
+# Crates and what has been compiled stay on the building machine between builds. Only the two programs are
+# built: together with the tests, the daemon would have their feature `simulator`.
 RUN --mount=type=cache,id=mooring-crates,target=/usr/local/cargo/registry \
     --mount=type=cache,id=mooring-target,target=/src/target \
     cargo build --release --locked --package mooring-central --package mooring-node \

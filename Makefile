@@ -52,6 +52,8 @@ vm: packages
 	@tests/vm/build.sh
 
 # As they ship; what measures them has a profile of its own, which is soon built.
+# The programs as they are shipped. Built together with the tests, the daemon would have what only the
+# simulator needs: cargo gives a crate all features that any crate of one build asks for.
 .PHONY: shipped
 shipped:
 	@cargo build --locked --release --package mooring-central --package mooring-node

@@ -1,76 +1,49 @@
-//! Announcing: on each layer-2 segment one node answers, for every service address, the question
-//! which station it is at.
+//! Announcing: on each layer-2 segment one node answers ARP and neighbour discovery for each service
+//! address.
 //!
 //! ```text
-//!  Services  EndpointSlices  L2Networks  own Node            netlink    service proxy
-//!      └───────────┴──────┬──────┴──────────┘                   │             │
-//!                      watches ◄────────────────────────────── │ ───── service_proxy
-//!                         ▼                                  links
-//!                     Snapshot ──► plan ───────────► segments ◄─┘
-//!                         │   (what there is,    (what to do here)
-//!                         ▼     who may have it)        ▼
-//!                       livez                         apply ──► lease, herald, Events, metrics,
-//!                                                       ▲            state_file
-//!                               orders, answers         │ reports, questions ──► registry
-//!                                                       ▼
-//!                            one thread for all segments: station
-//!               machine (protocol) ◄──► speaker ◄──► wire (AF_PACKET), UDP to the other daemons
+//!   cluster::Snapshot ──► plan, permitted ──► segments, witness ◄── wire::links
+//!      (the API objects)  (what there is,          │ (what to do here)
+//!                          who may have it)        ▼
+//!   cluster: Lease, status ◄── entries ◄────── supervisor ──► Events, metrics, state_file
+//!   cluster::voters ◄────────── questions ─────────┤
+//!                                 orders, answers  ▼  reports
+//!                                              responder, one thread for all segments
 //! ```
 //!
-//! No address is put on an interface: a responder in this process answers ARP and neighbour
-//! discovery, so that an address is gone with the process that announced it, and nothing has to be
-//! cleaned up. Traffic that comes in is the service proxy's. Only where an L2Network asks for it is an
-//! address given to the kernel, for two seconds at a time: see [`crate::vlan::kernel_address`].
+//! No address is put on an interface: the [`crate::responder`] answers in user space. An address is gone
+//! with the process that announced it, and nothing has to be cleaned up. The service proxy takes the
+//! traffic. Only where an L2Network asks for it does the kernel get an address, for two seconds at a time:
+//! see [`crate::vlan::kernel_address`].
 //!
 //! # Who speaks
-//! The daemons of a segment settle it among themselves, by messages on the segment and on the node
-//! network ([`protocol`]). From the API objects each takes what there is to speak for and who may;
-//! they are needed for a change of that, never for a fail-over.
+//! The daemons of a segment agree among themselves, by messages on the segment and on the node network
+//! ([`crate::protocol`]). Each takes from the API objects what there is to speak for and who may. A change
+//! of that needs the API server; a fail-over does not.
 //!
 //! # Guarantees
-//! * At one instant at most one node has the right to speak for an address; the right ends by itself
-//!   where its daemon is not heard by a majority of the voters.
-//! * While the API server is away nothing moves that need not, and what must still does. A daemon that
-//!   is started meanwhile goes by what the one before knew ([`state_file`]).
-//! * A daemon that ends hands over first; one that is replaced on the same node by another process
-//!   passes everything on to that ([`succession`]).
+//! * At one instant at most one node has the right to speak for an address. The right ends by itself
+//!   where a majority of the voters does not hear the daemon.
+//! * While the API server is away, addresses stay where they are, unless their node fails. A daemon that
+//!   starts meanwhile uses what the last one knew ([`state_file`]).
+//! * A daemon that ends hands over first. A daemon that another process on the node replaces passes its
+//!   state on ([`upgrade`]).
 //! * Nothing is written or announced before [`crate::fence`] permits it.
-//! * A daemon without a key to sign heartbeats with takes no part in a segment, and says so in the
-//!   L2Network's status, unless it is told that it may.
+//! * A daemon without a key to sign heartbeats with takes no part in a segment, unless it is told that it
+//!   may. The status of the L2Network says so.
 //!
 //! # Caveats
 //! A machine whose hypervisor stops it and lets it go on may send for an address for as long as its
 //! right had still to run.
 
-pub mod apply;
-pub mod clock;
-pub mod codec;
 pub mod entries;
-pub mod frames;
-pub mod groups;
-pub mod herald;
-pub mod inheritance;
-pub mod lease;
 pub mod leaving;
-pub mod links;
-pub mod mac;
-pub mod metrics;
-pub mod node_network;
-pub mod observe;
 pub mod permitted;
 pub mod plan;
-pub mod protocol;
-pub mod random;
-pub mod registry;
-pub mod secrets;
 pub mod segments;
-pub mod service_proxy;
-pub mod speaker;
 pub mod state_file;
-pub mod station;
-pub mod succession;
-pub mod watches;
-pub mod wire;
+pub mod supervisor;
+pub mod upgrade;
 pub mod witness;
 
 use std::collections::BTreeMap;
@@ -87,22 +60,24 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use self::apply::Conductor;
-use self::herald::Herald;
-use self::lease::Keeper;
-pub use self::metrics::Metrics;
-pub use self::observe::Snapshot;
-use self::registry::Registry;
-use self::secrets::Ring;
-use self::service_proxy::{Refused, ServiceProxy};
-use self::succession::Door;
-use self::watches::Watches;
+use self::supervisor::Supervisor;
+use self::upgrade::UpgradeSocket;
+use crate::cluster::lease::{self, LeaseKeeper};
+use crate::cluster::service_proxy::{self, ServiceProxy, UnservedServices};
+use crate::cluster::snapshot::Snapshot;
+use crate::cluster::state_dir;
+use crate::cluster::status_writer::StatusWriter;
+use crate::cluster::voters::VoterStore;
+use crate::cluster::watches::Watches;
 use crate::fence::Gate;
-use crate::livez::recall;
+use crate::livez::health_file;
+use crate::responder::metrics::Metrics;
 use crate::vlan;
+use crate::wire::keys::{self, KeyRing};
+use crate::wire::links;
 
-/// How long the last word about this Node may take, at the end.
-const LAST_WORD: Duration = Duration::from_millis(1500);
+/// How long the last write of this Node's status may take, at the end.
+const LAST_WRITE_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// Takes Events. It must not wait: it is called between decisions.
 pub trait EventSink: Send + Sync + 'static {
@@ -144,7 +119,7 @@ pub struct Announcer<E> {
     /// How it announces.
     pub settings: Settings,
     /// The secrets that heartbeats are signed with, as they were read at the start.
-    pub secrets: Ring,
+    pub secrets: KeyRing,
     /// Where Events go.
     pub events: E,
     /// Where to count.
@@ -184,14 +159,14 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
     let (proxy_sender, service_proxy) = watch::channel(ServiceProxy::default());
     let (refused_sender, refused) = watch::channel(None);
     let (confirmed_sender, confirmed) = watch::channel(service_proxy::Confirmed::default());
-    let (wish, wishes) = watch::channel(lease::Wish::None);
+    let (desired_lease, desired_leases) = watch::channel(lease::DesiredLease::None);
     let (entries, wanted_entries) = watch::channel(BTreeMap::new());
     let (state, states) = watch::channel(None);
-    let folder = state_file::folder(&settings.state_dir, &node_name);
+    let folder = state_dir::folder(&settings.state_dir, &node_name);
     let secrets = Arc::new(ArcSwap::from_pointee(secrets));
     let vlan_faults = vlan::Faults::default();
     let (vlan_segments, vlans) = watch::channel(None);
-    let tell_vlans = follow_vlans(Arc::clone(&snapshot), publications.clone(), vlan_segments);
+    let select_vlans = follow_vlans(Arc::clone(&snapshot), publications.clone(), vlan_segments);
     let keep_vlans = vlan::keep(
         settings.vlan.clone(),
         vlans,
@@ -208,9 +183,9 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         service_proxy,
         refused,
         confirmed,
-        recalled: recall::read(&folder, &node_name).map(Arc::new),
+        saved_health: health_file::read(&folder, &node_name).map(Arc::new),
     };
-    let keep_health = recall::keep(
+    let keep_health = health_file::keep(
         folder.clone(),
         node_name.clone(),
         Arc::clone(&snapshot),
@@ -224,8 +199,8 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         confirmed_sender,
         metrics.service_proxy_late.clone(),
     );
-    let herald = Herald::new(client.clone(), &node_name);
-    let keeper = Keeper::new(
+    let status_writer = StatusWriter::new(client.clone(), &node_name);
+    let lease_keeper = LeaseKeeper::new(
         client.clone(),
         &settings.namespace,
         &node_name,
@@ -233,17 +208,17 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         settings.lease_duration,
         metrics.lease_renew_failures.clone(),
     );
-    let conductor = Conductor {
-        registry: Registry::new(client, &settings.namespace, &node_name),
+    let supervisor = Supervisor {
+        voter_store: VoterStore::new(client, &settings.namespace, &node_name),
         node_name,
         snapshot,
         published: publications,
         links,
-        wish,
+        desired_lease,
         entries,
         state,
         folder: folder.clone(),
-        door: Door::default(),
+        upgrade_socket: UpgradeSocket::default(),
         in_charge,
         heartbeat_port: settings.heartbeat_port,
         secrets: Arc::clone(&secrets),
@@ -253,15 +228,15 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
     };
     let work = async {
         tokio::join!(
-            keeper.keep(wishes, cancel.clone()),
-            conductor.run(cancel.clone()),
+            lease_keeper.keep(desired_leases, cancel.clone()),
+            supervisor.run(cancel.clone()),
         );
     };
-    let tell = herald.tell(wanted_entries);
-    tokio::pin!(tell);
-    let told = tokio::select! {
+    let write_status = status_writer.run(wanted_entries);
+    tokio::pin!(write_status);
+    let status_written = tokio::select! {
         () = work => false,
-        () = &mut tell => true,
+        () = &mut write_status => true,
         () = watches.follow() => false,
         () = links::follow(links_sender) => false,
         () = service_proxy::follow(settings.service_proxy, settings.health_check_node_ports, proxy_sender) => false,
@@ -270,18 +245,18 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         () = keep_health => false,
         () = state_file::keep(folder, states) => false,
         () = follow_secrets(settings.heartbeat_keys, secrets) => false,
-        () = tell_vlans => false,
+        () = select_vlans => false,
         () = keep_vlans => false,
     };
-    // Nobody wants anything of the herald any more; what it was told last it still says.
-    if !told && timeout(LAST_WORD, tell).await.is_err() {
-        tracing::debug!("the last word about this Node was not taken in time");
+    // Nothing else is wanted of the status writer; what was wanted last it still writes.
+    if !status_written && timeout(LAST_WRITE_TIMEOUT, write_status).await.is_err() {
+        tracing::debug!("the last status of this Node was not written in time");
     }
 }
 
-async fn follow_secrets(keys: Option<PathBuf>, secrets: Arc<ArcSwap<Ring>>) {
+async fn follow_secrets(keys: Option<PathBuf>, secrets: Arc<ArcSwap<KeyRing>>) {
     match keys {
-        Some(keys) => secrets::follow(keys, secrets).await,
+        Some(keys) => keys::follow(keys, secrets).await,
         None => std::future::pending().await,
     }
 }
@@ -290,7 +265,7 @@ async fn follow_secrets(keys: Option<PathBuf>, secrets: Arc<ArcSwap<Ring>>) {
 async fn follow_services(
     wanted: bool,
     snapshot: &Arc<ArcSwap<Snapshot>>,
-    refused: watch::Sender<Refused>,
+    refused: watch::Sender<UnservedServices>,
 ) {
     if wanted {
         service_proxy::follow_services(Arc::clone(snapshot), refused).await;

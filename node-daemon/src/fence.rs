@@ -76,7 +76,7 @@ pub enum State {
     /// Nothing yet.
     Unknown,
     /// It stands.
-    Standing,
+    Enforced,
     /// It is missing: nothing is written.
     Missing,
     /// It is not asked for (`--allow-unfenced`).
@@ -84,12 +84,12 @@ pub enum State {
 }
 
 impl State {
-    const ALL: [Self; 4] = [Self::Unknown, Self::Standing, Self::Missing, Self::Waived];
+    const ALL: [Self; 4] = [Self::Unknown, Self::Enforced, Self::Missing, Self::Waived];
 
     const fn label(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
-            Self::Standing => "standing",
+            Self::Enforced => "standing",
             Self::Missing => "missing",
             Self::Waived => "waived",
         }
@@ -172,11 +172,11 @@ impl Test {
             let verdict = judge(&prober.all().await);
             let is_news = known.as_ref() != Some(&verdict);
             let longest = match &verdict {
-                Verdict::Standing => {
+                Verdict::Enforced => {
                     tracing::info!(
                         "the fence stands: admission policies keep this daemon to its own Node"
                     );
-                    self.metrics.set(State::Standing);
+                    self.metrics.set(State::Enforced);
                     opener.send_replace(true);
                     return;
                 }

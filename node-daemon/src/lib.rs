@@ -1,23 +1,28 @@
-//! `mooring-node`: all that is local to one machine.
+//! `mooring-node`: all that is local to one machine. It holds no cloud credentials.
 //!
 //! ```text
-//!   metadata ──► report ──► own Node            netlink, AF_PACKET ◄──► announce ──► own Lease
-//!                                                                          │
-//!                          health checks ──► livez ◄────────────── one snapshot
+//!  run         starts and stops the others: flags, the queue of Events, /metrics
+//!  ├ report    describes this machine on its own Node; `metadata` finds out what the machine is
+//!  └ announce  decides what to announce on each segment, and reports what happens there
+//!    ├ livez       answers health checks
+//!    ├ cluster     the API server: the Snapshot, the Lease, the status of L2Networks
+//!    │ └ fence       finds out whether this daemon may write
+//!    ├ vlan        VLAN interfaces, return paths, addresses on an interface
+//!    └ responder   the thread that joins the next two: heartbeats, ARP, neighbour discovery
+//!      ├ wire        frames, messages, sockets, netlink
+//!      └ protocol    pure: who may speak for which address
 //! ```
 //!
-//! `fence` finds out whether admission policies keep the daemon to what is its own; before that, and
-//! where they do not, nothing is written. `report` describes the daemon's own Node; `announce` answers for service addresses on the
-//! segments that the node is on. Neither holds cloud credentials.
+//! A room imports only rooms further down, and no two files import each other in a circle: see
+//! `tests/rooms.rs`.
 
 pub mod announce;
-pub mod events;
+pub mod cluster;
 pub mod fence;
-pub mod flags;
 pub mod livez;
-pub mod metadata;
-pub mod metrics;
-pub mod netlink;
+pub mod protocol;
 pub mod report;
+pub mod responder;
 pub mod run;
 pub mod vlan;
+pub mod wire;

@@ -2,7 +2,7 @@
 //! of this node ask, to know whether to send it traffic, and the kubelet, to know how it does.
 //!
 //! ```text
-//!  Snapshot (see announce) ──► plan: path -> status and body ──► response ──┐
+//!  Snapshot (see cluster) ──► plan: path -> status and body ──► response ──┐
 //!                                                                           ▼
 //!  listen, ports ──► serve: a thread ──► room ──► connection: time ──► request
 //! ```
@@ -24,7 +24,7 @@
 //! # Guarantees
 //! * When the API server is away, the last answer stands: age alone never makes a 503.
 //!   `viewAgeSeconds` tells how long ago the API server was heard of. A daemon that is started
-//!   meanwhile answers as the one before did ([`recall`]).
+//!   meanwhile answers as the one before did ([`health_file`]).
 //! * In an update of the daemon, the next process listens beside the last one as soon as it can answer,
 //!   and the last one goes on until then: there is neither a refusal nor a 503.
 //! * Who is neither on this node nor in a network that was named learns of a Service its status alone.
@@ -38,17 +38,18 @@
 //! after an update.
 
 mod connection;
+pub mod health_file;
 mod listen;
-mod memo;
 mod metrics;
 pub mod plan;
 mod ports;
-pub mod recall;
 mod request;
 mod response;
+mod response_cache;
 mod serve;
+mod server;
 
 pub use self::listen::{Bound, ListenError, listen};
 pub use self::metrics::Metrics;
-pub use self::recall::Recalled;
-pub use self::serve::{DetailNetworks, Options, ServeError, Server};
+pub use self::serve::DetailNetworks;
+pub use self::server::{Options, ServeError, Server};

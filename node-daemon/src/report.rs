@@ -8,6 +8,7 @@
 //! whole is left to central, taint and all.
 
 mod apply;
+pub mod metadata;
 mod observe;
 mod plan;
 
@@ -26,7 +27,7 @@ use mooring_common::work_queue::{Backoff, WorkQueue, work};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::metadata::MetadataSource;
+use self::metadata::MetadataSource;
 
 /// The daemon's own Node, as the API server has it.
 pub struct OwnNode {
@@ -136,14 +137,14 @@ impl Reporter {
                 if self.writer.memories().is_news(&node.name, &node.uid, &note) {
                     tracing::warn!(note, "the metadata source cannot be read, will ask again");
                 }
-                Outcome::RetryAfter(self.patience(node))
+                Outcome::RetryAfter(self.retry_delay(node))
             }
             plan::Decision::Refuse { reason, note } => {
                 let node = &observed.node;
                 self.writer.refuse(node, reason, &note).await;
                 // A service that is about to start may refuse what it will answer in a moment.
                 Outcome::RetryAfter(if node.is_uninitialized() {
-                    self.patience(node).min(self.period)
+                    self.retry_delay(node).min(self.period)
                 } else {
                     self.period
                 })
@@ -153,15 +154,15 @@ impl Reporter {
     }
 
     /// How long until a source that said nothing useful is asked again.
-    fn patience(&self, node: &NodeView) -> Duration {
+    fn retry_delay(&self, node: &NodeView) -> Duration {
         let memories = self.writer.memories();
-        patience(memories.first_seen(&node.name, &node.uid).elapsed())
+        retry_delay(memories.first_seen(&node.name, &node.uid).elapsed())
     }
 }
 
 /// For a Node that was first seen so long ago: a machine that has just started waits for the source
 /// in order to be used at all.
-fn patience(seen_for: Duration) -> Duration {
+fn retry_delay(seen_for: Duration) -> Duration {
     (seen_for / 8).clamp(Duration::from_millis(250), Duration::from_secs(5))
 }
 
@@ -170,8 +171,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_is_asked_often_at_first_and_for_ever() {
-        let millis = |seconds| patience(Duration::from_secs(seconds)).as_millis();
+    fn retry_delay_grows_to_five_seconds() {
+        let millis = |seconds| retry_delay(Duration::from_secs(seconds)).as_millis();
         assert_eq!(
             [0, 2, 8, 40, 86_400].map(millis),
             [250, 250, 1000, 5000, 5000]

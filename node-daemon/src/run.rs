@@ -1,5 +1,9 @@
 //! Puts the daemon together, and takes it apart in the right order.
 
+mod events;
+pub mod flags;
+mod metrics;
+
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,14 +24,15 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::announce::secrets::{Ring, SecretsError};
-use crate::announce::{self, Announcer, Settings, Snapshot};
-use crate::events::QueuedEvents;
+use self::events::QueuedEvents;
+use self::flags::{Flags, ReportFlags, TABLE};
+use crate::announce::{self, Announcer, Settings};
+use crate::cluster::snapshot::Snapshot;
 use crate::fence::{self, Gate};
-use crate::flags::{Flags, ReportFlags, TABLE};
-use crate::metadata::{self, Selected};
+use crate::report::metadata::{self, Selected};
 use crate::report::{self, OwnNode, Reporter};
-use crate::{livez, metrics, vlan};
+use crate::wire::keys::{KeyRing, KeysError};
+use crate::{livez, responder, vlan};
 
 /// How often the machines file is looked at for a change.
 const POLL: Duration = Duration::from_secs(2);
@@ -102,7 +107,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
             secrets: read_secrets(&announce)?,
             settings: announce,
             events,
-            metrics: announce::Metrics::register(&mut registry),
+            metrics: responder::metrics::Metrics::register(&mut registry),
             vlan_metrics: vlan::Metrics::register(&mut registry),
             snapshot,
             gate,
@@ -143,7 +148,7 @@ async fn clean_up() -> anyhow::Result<()> {
 
 /// Reads the secrets of heartbeats. Where there are none yet, they are waited for; where there are some
 /// that cannot be used, that is a mistake.
-fn read_secrets(settings: &Settings) -> anyhow::Result<Ring> {
+fn read_secrets(settings: &Settings) -> anyhow::Result<KeyRing> {
     let until = if settings.allow_unsigned {
         "heartbeats are not signed, so that any machine on a segment can have a say in who speaks there"
     } else {
@@ -151,14 +156,14 @@ fn read_secrets(settings: &Settings) -> anyhow::Result<Ring> {
     };
     let Some(path) = &settings.heartbeat_keys else {
         tracing::warn!("{until}; name one with --heartbeat-key-file");
-        return Ok(Ring::default());
+        return Ok(KeyRing::default());
     };
-    match Ring::read(path) {
+    match KeyRing::read(path) {
         Ok(ring) => Ok(ring),
-        Err(error @ (SecretsError::Unreadable { .. } | SecretsError::Empty { .. })) => {
+        Err(error @ (KeysError::Unreadable { .. } | KeysError::Empty { .. })) => {
             let error = with_causes(&error);
             tracing::warn!(error, "{until}");
-            Ok(Ring::default())
+            Ok(KeyRing::default())
         }
         Err(error) => Err(error.into()),
     }

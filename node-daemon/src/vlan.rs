@@ -37,12 +37,13 @@ pub mod interest;
 pub mod keeper;
 pub mod kernel_address;
 pub mod marks;
-pub mod memory;
 pub mod metrics;
 pub mod neighbours;
 pub mod nft;
 pub mod observe;
 pub mod plan;
+pub mod reconcile_state;
+pub mod step;
 pub mod sysctl;
 pub mod wanted;
 
@@ -55,6 +56,7 @@ use arc_swap::ArcSwap;
 pub use self::keeper::keep;
 pub use self::marks::MarkMask;
 pub use self::metrics::Metrics;
+pub use crate::wire::netlink::PROTOCOL;
 
 /// `IFLA_IFALIAS` of the interfaces that Mooring has made: only these does it change and delete.
 pub const ALIAS: &str = "made by mooring.dev";
@@ -69,9 +71,6 @@ pub const NAME_PREFIX: &str = "moor";
 
 /// The nftables table, of the family `inet`.
 pub const TABLE: &str = "mooring";
-
-/// The protocol of routes and rules: no other program's in `/etc/iproute2/rt_protos`.
-pub const PROTOCOL: u8 = 77;
 
 /// Routing tables are this number and those that follow it, one for each subnet.
 pub const ROUTE_TABLES: u32 = 5_210_000;

@@ -16,7 +16,7 @@
 //!
 //! Docs: `docs/explanation/fail-over-simulated.md`.
 //!
-//! [`Machine`]: mooring_node::announce::protocol::Machine
+//! [`Machine`]: mooring_node::protocol::Machine
 
 pub mod api;
 pub mod clock;
@@ -46,7 +46,7 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use mooring_node::announce::protocol::Parameters;
+use mooring_node::protocol::Parameters;
 
 use model::Small;
 use report::Report;

@@ -1,17 +1,17 @@
 //! What the L2Networks are to say of this Node, where they say something else: pure.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::IpAddr;
 
 use mooring_common::l2_network::{SegmentNode, SpokenFor};
 use mooring_common::names::{segment_notices, segment_reasons};
 
-use super::links::Link;
-use super::mac::Mac;
-use super::observe::Snapshot;
-use super::segments::{Footing, Role};
-use super::station::AllOrders;
+use super::segments::{Role, Roles};
+use crate::cluster::snapshot::Snapshot;
+use crate::cluster::status_writer::{Change, Entries};
+use crate::protocol::mac::Mac;
+use crate::responder::AllOrders;
+use crate::wire::links::Link;
 
 /// The longest message that the CRD takes, in characters.
 const LONGEST_MESSAGE: usize = 512;
@@ -23,72 +23,51 @@ pub const NO_KEY: &str = "the daemon has no key to sign heartbeats with, and is 
      one; mooring-central makes the Secret mooring-heartbeat where it is missing: see the log of \
      mooring-central, or make the Secret that nodeDaemon.heartbeats.secret of the chart names";
 
-/// What is to be done about the entries of this Node, by L2Network.
-pub type Entries = BTreeMap<String, Change>;
-
-/// What is to be done about one entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// It is to be this.
-    Put(SegmentNode),
-    /// It is to go.
-    Take,
-}
-
-impl fmt::Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Put(_) => "wrote the entry of this Node",
-            Self::Take => "removed the entry of this Node",
-        })
-    }
-}
-
 /// How this Node does on one segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct SegmentStatus {
     /// The MAC address that it can speak from; `None` as long as it cannot.
-    pub on_air: Option<Mac>,
+    pub responding_from: Option<Mac>,
     /// Why it cannot, as far as that is known.
-    pub complaint: Option<String>,
+    pub fault: Option<String>,
     /// What it speaks for.
     pub speaks_for: BTreeMap<IpAddr, SpokenFor>,
     /// What else is to be known of it, sorted.
     pub notices: Vec<&'static str>,
 }
 
-impl Standing {
+impl SegmentStatus {
     fn has_lost_quorum(&self) -> bool {
         self.notices.contains(&segment_notices::QUORUM_LOST)
     }
 }
 
-/// The entries that are not as they should be. `footing` are the segments that this Node has a part
-/// in; `orders` what was ordered there; `standing` how it does.
+/// The entries that are not as they should be. `roles` are the segments that this Node has a part
+/// in; `orders` what was ordered there; `status` how it does.
 ///
 /// While a segment is being opened its entry stays as it is: one write for each start is enough.
 #[must_use]
 pub fn changes(
     snapshot: &Snapshot,
     own_node: &str,
-    footing: &Footing<'_>,
+    roles: &Roles<'_>,
     orders: &AllOrders,
-    standing: &BTreeMap<String, Standing>,
+    status: &BTreeMap<String, SegmentStatus>,
 ) -> Entries {
-    let nothing = Standing::default();
+    let nothing = SegmentStatus::default();
     let mut changes = Entries::new();
     for (key, network) in snapshot.networks.iter() {
         let name = &key.name;
-        let change = match footing.get(name) {
+        let change = match roles.get(name) {
             None => network.entry.is_some().then_some(Change::Take),
             Some(role) => {
-                let standing = standing.get(name).unwrap_or(&nothing);
+                let status = status.get(name).unwrap_or(&nothing);
                 let address = orders.get(name).and_then(|orders| orders.node_address);
-                entry(role, standing, snapshot.draining())
+                entry(role, status, snapshot.draining())
                     .map(|entry| SegmentNode {
                         name: own_node.to_owned(),
                         address: address.map(|address| address.to_string()),
-                        notices: notices(role, standing),
+                        notices: notices(role, status),
                         // Where it is gone: it is not to be replaced by any other after a start.
                         interface: entry.interface.or_else(|| {
                             let last = network.entry.as_ref()?.interface.clone();
@@ -105,20 +84,20 @@ pub fn changes(
     changes
 }
 
-fn notices(role: &Role<'_>, standing: &Standing) -> Vec<String> {
+fn notices(role: &Role<'_>, status: &SegmentStatus) -> Vec<String> {
     match role {
         // It is on no segment, and so has nothing else to say of one.
         Role::Keyless => vec![segment_notices::HEARTBEATS_UNSIGNED.to_owned()],
-        _ => standing.notices.iter().map(ToString::to_string).collect(),
+        _ => status.notices.iter().map(ToString::to_string).collect(),
     }
 }
 
 /// What is said of a Node whose daemon has ended, where something else was said.
 #[must_use]
-pub fn farewell(snapshot: &Snapshot, footing: &Footing<'_>) -> Entries {
+pub fn stopped(snapshot: &Snapshot, roles: &Roles<'_>) -> Entries {
     let mut changes = Entries::new();
     for (key, network) in snapshot.networks.iter() {
-        let change = match (&network.entry, footing.contains_key(&key.name)) {
+        let change = match (&network.entry, roles.contains_key(&key.name)) {
             (Some(entry), true) => Change::Put(SegmentNode {
                 name: entry.name.clone(),
                 interface: entry.interface.clone(),
@@ -135,13 +114,13 @@ pub fn farewell(snapshot: &Snapshot, footing: &Footing<'_>) -> Entries {
 }
 
 /// What is to be said; `None` as long as nothing is known.
-fn entry(role: &Role<'_>, standing: &Standing, draining: bool) -> Option<SegmentNode> {
+fn entry(role: &Role<'_>, status: &SegmentStatus, draining: bool) -> Option<SegmentNode> {
     match role {
         Role::Hindered(fault) | Role::Awaiting(fault) => {
             Some(not_ready(segment_reasons::NO_INTERFACE, fault))
         }
         Role::Witness => {
-            let entry = if standing.has_lost_quorum() {
+            let entry = if status.has_lost_quorum() {
                 without_quorum()
             } else {
                 ready(segment_reasons::WITNESS)
@@ -152,11 +131,11 @@ fn entry(role: &Role<'_>, standing: &Standing, draining: bool) -> Option<Segment
             })
         }
         Role::Keyless => Some(not_ready(segment_reasons::NO_HEARTBEAT_KEY, NO_KEY)),
-        Role::Speaker(link) => speaker(link, standing, draining),
+        Role::Speaker(link) => speaker(link, status, draining),
     }
 }
 
-fn speaker(link: &Link, standing: &Standing, draining: bool) -> Option<SegmentNode> {
+fn speaker(link: &Link, status: &SegmentStatus, draining: bool) -> Option<SegmentNode> {
     let entry = if !link.up || link.mac.is_none() {
         let fault = format!(
             "interface {} is down, has no carrier or no Ethernet address; set it up, or name \
@@ -164,11 +143,11 @@ fn speaker(link: &Link, standing: &Standing, draining: bool) -> Option<SegmentNo
             link.name
         );
         not_ready(segment_reasons::INTERFACE_DOWN, &fault)
-    } else if let Some(mac) = standing.on_air {
+    } else if let Some(mac) = status.responding_from {
         let entry = if draining {
             let fault = "the Node is being deleted, excluded from load balancers, or drained";
             not_ready(segment_reasons::DRAINING, fault)
-        } else if standing.has_lost_quorum() {
+        } else if status.has_lost_quorum() {
             without_quorum()
         } else {
             ready(segment_reasons::READY)
@@ -178,9 +157,9 @@ fn speaker(link: &Link, standing: &Standing, draining: bool) -> Option<SegmentNo
             ..entry
         }
     } else {
-        not_ready(segment_reasons::CANNOT_SPEAK, standing.complaint.as_ref()?)
+        not_ready(segment_reasons::CANNOT_SPEAK, status.fault.as_ref()?)
     };
-    let spoken_for = standing.speaks_for.values();
+    let spoken_for = status.speaks_for.values();
     Some(SegmentNode {
         interface: Some(link.name.clone()),
         addresses: spoken_for.take(MOST_ADDRESSES).cloned().collect(),

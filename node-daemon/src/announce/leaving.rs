@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::station::{AllOrders, Orders};
+use crate::responder::{AllOrders, Orders};
 
 /// How long to hand over what is held, at the end of the daemon or of a segment.
-pub const FAREWELL: Duration = Duration::from_secs(5);
+pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
 /// The segments that are being left.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +30,7 @@ impl Leaving {
                     ..Orders::clone(orders)
                 };
                 self.ended.remove(segment);
-                let entry = (Arc::new(leaving), now + FAREWELL);
+                let entry = (Arc::new(leaving), now + SHUTDOWN_GRACE);
                 self.segments.insert(segment.clone(), entry);
             }
         }

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use mooring_common::k8s::ObjectKey;
 use mooring_common::l2_network::{self, Segment};
 
-use super::observe::{NetworkView, ServiceView, Snapshot};
+use crate::cluster::snapshot::{L2NetworkView, ServiceView, Snapshot};
 
 /// Why an address is not announced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct Check<'a> {
 impl<'a> Check<'a> {
     /// What is known of a segment. The addresses of this daemon's own Node are known; of each other Node
     /// on the segment, where its daemon hears heartbeats.
-    pub fn new(snapshot: &'a Snapshot, network: &'a NetworkView, segment: &'a Segment) -> Self {
+    pub fn new(snapshot: &'a Snapshot, network: &'a L2NetworkView, segment: &'a Segment) -> Self {
         let node = snapshot.node.as_deref();
         let addresses = node.into_iter().flat_map(|node| &node.addresses);
         let others = network.others.iter();
@@ -92,12 +92,12 @@ impl<'a> Check<'a> {
 }
 
 /// The addresses that are not announced, by segment and Service.
-pub type Refused = BTreeMap<(String, ObjectKey), BTreeMap<IpAddr, Refusal>>;
+pub type RefusedAddresses = BTreeMap<(String, ObjectKey), BTreeMap<IpAddr, Refusal>>;
 
 /// What is refused of what Services claim.
 #[must_use]
-pub fn refused(snapshot: &Snapshot) -> Refused {
-    let mut refused = Refused::new();
+pub fn refused(snapshot: &Snapshot) -> RefusedAddresses {
+    let mut refused = RefusedAddresses::new();
     for (name, network) in snapshot.networks.iter() {
         let Ok(segment) = &network.segment else {
             continue;

@@ -1,7 +1,7 @@
 //! What there is to announce, and who may: a pure function from what was observed.
 //!
 //! Who does announce it is for the daemons of a segment to settle among themselves
-//! ([`super::protocol`]). Each makes the same [`Assignment`] of the same objects; where their views
+//! ([`crate::protocol`]). Each makes the same [`Assignment`] of the same objects; where their views
 //! differ for a moment, the protocol still keeps two from speaking.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,10 +10,10 @@ use std::net::IpAddr;
 use mooring_common::k8s::ObjectKey;
 use mooring_common::l2_network::Segment;
 
-use super::observe::{ServiceView, Snapshot, TrafficPolicy};
 use super::permitted::Check;
-use super::protocol::{Candidates, Group, Key, NodeId, Wanted};
-use super::service_proxy::is_awaited;
+use crate::cluster::service_proxy::is_awaited;
+use crate::cluster::snapshot::{ServiceView, Snapshot, TrafficPolicy};
+use crate::protocol::{Candidates, Group, Key, NodeId, Wanted};
 
 /// All that should be announced, by L2Network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

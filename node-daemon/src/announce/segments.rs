@@ -11,12 +11,13 @@ use mooring_common::names::labels;
 use mooring_common::node_addresses::AddressType;
 use sha2::{Digest, Sha256};
 
-use super::frames::solicited_node;
-use super::links::{Link, Vlan, choose, choose_parent};
-use super::observe::{NetworkView, Snapshot};
 use super::plan::Assignment;
-use super::protocol::{Contact, NodeId, View, VoterSet};
-use super::station::{AllOrders, Attachment, Orders, Place};
+use crate::cluster::snapshot::{L2NetworkView, Snapshot};
+use crate::cluster::voters::voter_set;
+use crate::protocol::{Contact, NodeId, View, VoterSet};
+use crate::responder::{AllOrders, Attachment, InterfaceAddress, Orders};
+use crate::wire::frames::solicited_node;
+use crate::wire::links::{Link, Vlan, choose, choose_parent};
 
 /// The part that this Node plays on a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,23 +35,23 @@ pub enum Role<'a> {
 }
 
 /// The segments that this Node has a part in.
-pub type Footing<'a> = BTreeMap<String, Role<'a>>;
+pub type Roles<'a> = BTreeMap<String, Role<'a>>;
 
 /// The interfaces that segments were on, by the L2Network's name; `None` where there was none, or where
 /// the L2Network itself says which.
-pub type Homes = BTreeMap<String, Option<String>>;
+pub type LastInterfaces = BTreeMap<String, Option<String>>;
 
 /// The part that this Node plays on each segment, where it plays one. `witness_of` are the segments
 /// that it shall be a witness of, as far as it is not on them.
 ///
 /// An L2Network that cannot be read is left out: central says what is wrong with it.
 #[must_use]
-pub fn footing<'a>(
+pub fn roles<'a>(
     snapshot: &Snapshot,
     links: &'a [Link],
     witness_of: &BTreeSet<String>,
-    homes: &Homes,
-) -> Footing<'a> {
+    last_interfaces: &LastInterfaces,
+) -> Roles<'a> {
     let Some(node) = &snapshot.node else {
         return BTreeMap::new();
     };
@@ -61,8 +62,8 @@ pub fn footing<'a>(
         .filter_map(|(key, network)| {
             let segment = network.segment.as_ref().ok()?;
             let role = if segment.includes(&labels) {
-                let home = homes.get(&key.name).cloned().flatten();
-                interface(segment, links, snapshot, home.as_deref())
+                let last_interface = last_interfaces.get(&key.name).cloned().flatten();
+                interface(segment, links, snapshot, last_interface.as_deref())
             } else if witness_of.contains(&key.name) {
                 Role::Witness
             } else {
@@ -76,8 +77,8 @@ pub fn footing<'a>(
 /// The same for a daemon that has no key to sign heartbeats with, and must not go without: it takes
 /// part in no segment, and says so of those that it is on.
 #[must_use]
-pub fn without_key(footing: Footing<'_>) -> Footing<'_> {
-    let silent = footing.into_iter().filter_map(|(name, role)| match role {
+pub fn without_key(roles: Roles<'_>) -> Roles<'_> {
+    let silent = roles.into_iter().filter_map(|(name, role)| match role {
         Role::Witness => None,
         Role::Speaker(_) | Role::Hindered(_) | Role::Awaiting(_) | Role::Keyless => {
             Some((name, Role::Keyless))
@@ -89,8 +90,8 @@ pub fn without_key(footing: Footing<'_>) -> Footing<'_> {
 /// What is remembered of interfaces: of L2Networks that are there, as of before, or as the status of the
 /// L2Network says, which outlives the machine's start.
 #[must_use]
-pub fn homes(snapshot: &Snapshot, before: &Homes) -> Homes {
-    let home = |name: &String, network: &NetworkView| {
+pub fn last_interfaces(snapshot: &Snapshot, before: &LastInterfaces) -> LastInterfaces {
+    let last_interface = |name: &String, network: &L2NetworkView| {
         let segment = network.segment.as_ref().ok()?;
         if segment.vlan.is_some() || segment.parent.is_some() {
             return None;
@@ -100,7 +101,7 @@ pub fn homes(snapshot: &Snapshot, before: &Homes) -> Homes {
     };
     let networks = snapshot.networks.iter();
     networks
-        .map(|(key, network)| (key.name.clone(), home(&key.name, network)))
+        .map(|(key, network)| (key.name.clone(), last_interface(&key.name, network)))
         .collect()
 }
 
@@ -108,10 +109,10 @@ fn interface<'a>(
     segment: &Segment,
     links: &'a [Link],
     snapshot: &Snapshot,
-    home: Option<&str>,
+    last_interface: Option<&str>,
 ) -> Role<'a> {
     let Some(id) = segment.vlan else {
-        let chosen = choose(segment, links, home);
+        let chosen = choose(segment, links, last_interface);
         return chosen.map_or_else(|fault| Role::Hindered(fault.to_string()), Role::Speaker);
     };
     let parent = match choose_parent(segment, links) {
@@ -168,13 +169,13 @@ pub struct Here<'a> {
 #[must_use]
 pub fn orders(
     snapshot: &Snapshot,
-    footing: &Footing<'_>,
+    roles: &Roles<'_>,
     assignment: &Assignment,
     here: Here<'_>,
 ) -> AllOrders {
     let node_address = node_address(snapshot, here.links);
     let zone = zone(snapshot);
-    footing
+    roles
         .iter()
         .filter_map(|(name, role)| {
             let link = match role {
@@ -236,23 +237,13 @@ pub fn groups(addresses: impl Iterator<Item = IpAddr>) -> BTreeSet<std::net::Ipv
         .collect()
 }
 
-/// The voters, as the daemons speak of them. Without any, the generation is zero.
-#[must_use]
-pub fn voter_set(voters: Option<&Voters>) -> VoterSet {
-    voters.map_or_else(VoterSet::default, |voters| VoterSet {
-        generation: u64::try_from(voters.generation).unwrap_or_default(),
-        voters: voters.nodes.iter().map(|name| NodeId::of(name)).collect(),
-        primary: voters.primary.as_deref().map(NodeId::of),
-    })
-}
-
-fn approvals(network: &NetworkView) -> BTreeMap<NodeId, VoterSet> {
+fn approvals(network: &L2NetworkView) -> BTreeMap<NodeId, VoterSet> {
     let of = |(name, voters): (&String, &Voters)| (NodeId::of(name), voter_set(Some(voters)));
     network.approvals.iter().map(of).collect()
 }
 
-fn contacts(network: &NetworkView, port: u16) -> BTreeMap<NodeId, Contact> {
-    let of = |(name, other): (&String, &super::observe::Other)| {
+fn contacts(network: &L2NetworkView, port: u16) -> BTreeMap<NodeId, Contact> {
+    let of = |(name, other): (&String, &crate::cluster::snapshot::PeerNode)| {
         let contact = Contact {
             mac: other.mac.filter(|_| !other.witness),
             node_network: other.address.map(|address| SocketAddr::new(address, port)),
@@ -331,7 +322,7 @@ fn global_address(link: &Link) -> Option<IpAddr> {
 
 /// The addresses that are to be on an interface while they may be spoken for, with its number.
 #[must_use]
-pub fn on_interfaces(orders: &AllOrders) -> BTreeSet<Place> {
+pub fn on_interfaces(orders: &AllOrders) -> BTreeSet<InterfaceAddress> {
     let of = |orders: &Arc<Orders>| {
         let attachment = orders.attachment.as_ref();
         let index = attachment.filter(|_| orders.kernel_answers)?.index;
@@ -357,7 +348,7 @@ fn zone(snapshot: &Snapshot) -> u32 {
     })
 }
 
-/// One change of what is to be done on a segment, to be told.
+/// One change of what is to be done on a segment, for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Take part in it.

@@ -4,19 +4,19 @@
 //! It lies on a file system in memory, and so does not outlive the machine's start.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Write as _};
+use std::io;
 use std::net::IpAddr;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use super::links::Link;
-use super::protocol::{Key, View};
-use super::segments::{Homes, attachment, groups};
-use super::station::{AllOrders, Orders};
+use super::segments::{LastInterfaces, attachment, groups};
+use crate::cluster::state_dir;
+use crate::protocol::{Key, View};
+use crate::responder::{AllOrders, Orders};
+use crate::wire::links::Link;
 
 /// The file's name in the folder of its Node.
 const NAME: &str = "segments.json";
@@ -35,7 +35,8 @@ pub struct State {
     may_write: bool,
     segments: BTreeMap<String, Known>,
     /// The interfaces that segments were on.
-    homes: Homes,
+    #[serde(rename = "homes")]
+    last_interfaces: LastInterfaces,
 }
 
 /// What is known of one segment. What is found out without the API server is not kept.
@@ -67,7 +68,7 @@ impl State {
         node: &str,
         orders: &AllOrders,
         interfaces: &BTreeMap<String, String>,
-        homes: &Homes,
+        last_interfaces: &LastInterfaces,
     ) -> Self {
         let segments = orders.iter().filter_map(|(name, orders)| {
             let interface = interfaces.get(name).cloned();
@@ -96,14 +97,14 @@ impl State {
             node: node.to_owned(),
             may_write: true,
             segments: segments.collect(),
-            homes: homes.clone(),
+            last_interfaces: last_interfaces.clone(),
         }
     }
 
     /// The interfaces that segments were on.
     #[must_use]
-    pub fn homes(self) -> Homes {
-        self.homes
+    pub fn last_interfaces(self) -> LastInterfaces {
+        self.last_interfaces
     }
 
     /// The orders that follow from what was known, with the interfaces as they are now.
@@ -138,27 +139,6 @@ impl State {
             .map(|(name, known)| (name.clone(), Arc::new(orders(known))))
             .collect()
     }
-}
-
-/// Where a Node's daemon keeps what outlives it: several daemons may run on one machine, each in
-/// a network namespace of its own.
-#[must_use]
-pub fn folder(state_dir: &Path, node: &str) -> PathBuf {
-    let namespace = std::fs::metadata("/proc/self/ns/net").map_or(0, |meta| meta.ino());
-    // Names of Nodes are DNS names, so that they are names of files as well.
-    let node = node.replace('/', "_");
-    state_dir.join(format!("{node}.{namespace}"))
-}
-
-/// Makes the folder, which nobody else may look into.
-///
-/// # Errors
-/// If it cannot be made.
-fn make_folder(folder: &Path) -> io::Result<()> {
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
 }
 
 /// Reads what the process before left. `None`: nothing that can be gone by.
@@ -218,27 +198,14 @@ pub async fn keep(folder: PathBuf, mut states: watch::Receiver<Option<Arc<State>
 }
 
 fn write(folder: &Path, state: &State) -> io::Result<()> {
-    replace(folder, NAME, &serde_json::to_vec(state)?)
-}
-
-/// Replaces a file in the folder as a whole: a reader finds either the old or the new one.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn replace(folder: &Path, name: &str, content: &[u8]) -> io::Result<()> {
-    make_folder(folder)?;
-    let draft = folder.join(format!(".{name}"));
-    let mut file = std::fs::File::create(&draft)?;
-    file.write_all(content)?;
-    drop(file);
-    std::fs::rename(draft, folder.join(name))
+    state_dir::replace(folder, NAME, &serde_json::to_vec(state)?)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::mac::Mac;
-    use super::super::protocol::{Candidates, NodeId, VoterSet, Wanted};
     use super::*;
+    use crate::protocol::mac::Mac;
+    use crate::protocol::{Candidates, NodeId, VoterSet, Wanted};
 
     fn link(up: bool) -> Link {
         Link {
@@ -248,7 +215,7 @@ mod tests {
             up,
             addresses: Vec::new(),
             default_route: None,
-            stack: crate::announce::links::Stack::default(),
+            stack: crate::wire::links::Stack::default(),
         }
     }
 
@@ -297,25 +264,25 @@ mod tests {
 
     fn state() -> State {
         let interfaces = [("lan".to_owned(), "eth0".to_owned())].into();
-        let homes = [("lan".to_owned(), Some("eth0".to_owned()))].into();
-        State::of("n1", &orders(), &interfaces, &homes)
+        let last_interfaces = [("lan".to_owned(), Some("eth0".to_owned()))].into();
+        State::of("n1", &orders(), &interfaces, &last_interfaces)
     }
 
     #[test]
-    fn what_is_written_is_what_is_read() {
+    fn reads_back_what_it_writes() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("n1");
         assert_eq!(read(&folder, "n1"), None);
         write(&folder, &state()).unwrap();
         let found = read(&folder, "n1").unwrap();
         assert_eq!(found.orders(&[link(true)], true, false), orders());
-        let home = found.homes().remove("lan").flatten();
-        assert_eq!(home.as_deref(), Some("eth0"));
+        let last_interface = found.last_interfaces().remove("lan").flatten();
+        assert_eq!(last_interface.as_deref(), Some("eth0"));
         assert_eq!(read(&folder, "n2"), None, "it is another Node's");
     }
 
     #[test]
-    fn interfaces_are_looked_up_anew() {
+    fn looks_interfaces_up_by_name() {
         let down = state().orders(&[link(false)], true, false);
         assert_eq!(down["lan"].attachment, None);
         assert!(!down["lan"].witness && down["far"].witness);
@@ -323,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_makes_no_sense_is_no_file() {
+    fn ignores_corrupt_file() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join(NAME), "{\"version\":").unwrap();
         assert_eq!(read(folder.path(), "n1"), None);

@@ -1,6 +1,6 @@
 //! Which segments this Node is a witness of, although it is not on them.
 //!
-//! Two daemons cannot tell by themselves which of them is cut off. So Nodes that are not on a segment
+//! Two daemons cannot find out by themselves which of them is cut off. So Nodes that are not on a segment
 //! of two offer to vote there, over the node network: those of the control plane at once, others if
 //! nobody has after a while.
 
@@ -9,27 +9,27 @@ use std::time::{Duration, Instant};
 
 use mooring_common::names::labels;
 
-use super::observe::{NetworkView, Snapshot};
-use super::protocol::NodeId;
+use crate::cluster::snapshot::{L2NetworkView, Snapshot};
+use crate::protocol::NodeId;
 
 /// How many witnesses a segment has at most: one votes, and the others may take its place.
 const MOST: usize = 3;
 /// With how many Nodes of its own a segment needs witnesses.
 const IN_NEED: usize = 2;
 /// How long a Node that is not of the control plane waits, at least, for others to offer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CONTROL_PLANE_FIRST: Duration = Duration::from_secs(10);
 /// Over how long those Nodes are spread, by their names, so that not all of them offer at once.
 const SPREAD: u64 = 60_000;
 
 /// Decides which segments this Node offers to vote on.
 #[derive(Debug)]
-pub struct Offers {
+pub struct WitnessCandidates {
     node: NodeId,
     node_name: String,
     in_need_since: BTreeMap<String, Instant>,
 }
 
-impl Offers {
+impl WitnessCandidates {
     /// Nothing is offered yet.
     #[must_use]
     pub fn new(node_name: &str) -> Self {
@@ -79,7 +79,7 @@ impl Offers {
 
     /// Whether there is room for this Node among the witnesses. Of too many, those with the first
     /// names stay.
-    fn needs_one_more(&self, network: &NetworkView) -> bool {
+    fn needs_one_more(&self, network: &L2NetworkView) -> bool {
         let others = network.others.values();
         let members = others.filter(|other| !other.witness).count();
         let witnesses = network.others.iter().filter(|(_, other)| other.witness);
@@ -97,7 +97,7 @@ impl Offers {
         if of_control_plane {
             Duration::ZERO
         } else {
-            PATIENCE + Duration::from_millis(self.node.0 % SPREAD)
+            CONTROL_PLANE_FIRST + Duration::from_millis(self.node.0 % SPREAD)
         }
     }
 }
@@ -122,7 +122,7 @@ mod tests {
             },
             "status": {"nodes": nodes},
         });
-        let view = NetworkView::read(serde_json::from_value(network).unwrap(), "me");
+        let view = L2NetworkView::read(serde_json::from_value(network).unwrap(), "me");
         let mut node = json!({"metadata": {"name": "me", "labels": {}}});
         if control_plane {
             node["metadata"]["labels"][labels::CONTROL_PLANE] = json!("");
@@ -144,47 +144,59 @@ mod tests {
         json!({"name": name, "ready": true, "reason": "Witness", "witness": true})
     }
 
-    fn offers(snapshot: &Snapshot, after: Duration) -> bool {
+    fn witness_candidates(snapshot: &Snapshot, after: Duration) -> bool {
         let start = Instant::now();
-        let mut offers = Offers::new("me");
-        offers.look(snapshot, start);
-        !offers.look(snapshot, start + after).0.is_empty()
+        let mut witness_candidates = WitnessCandidates::new("me");
+        witness_candidates.look(snapshot, start);
+        !witness_candidates
+            .look(snapshot, start + after)
+            .0
+            .is_empty()
     }
 
     #[test]
-    fn a_segment_of_two_gets_witnesses_from_the_control_plane_at_once() {
+    fn control_plane_offers_witness_for_two_at_once() {
         let pair = [member("a"), member("b")];
-        assert!(offers(&snapshot(true, &pair), Duration::ZERO));
-        assert!(!offers(&snapshot(true, &pair[..1]), Duration::ZERO));
+        assert!(witness_candidates(&snapshot(true, &pair), Duration::ZERO));
+        assert!(!witness_candidates(
+            &snapshot(true, &pair[..1]),
+            Duration::ZERO
+        ));
         let three = [member("a"), member("b"), member("c")];
-        assert!(!offers(&snapshot(true, &three), Duration::ZERO));
+        assert!(!witness_candidates(&snapshot(true, &three), Duration::ZERO));
     }
 
     #[test]
-    fn other_nodes_wait_whether_somebody_else_offers() {
+    fn worker_waits_before_offering_witness() {
         let pair = [member("a"), member("b")];
-        assert!(!offers(
+        assert!(!witness_candidates(
             &snapshot(false, &pair),
-            PATIENCE - Duration::from_secs(1)
+            CONTROL_PLANE_FIRST - Duration::from_secs(1)
         ));
-        assert!(offers(
+        assert!(witness_candidates(
             &snapshot(false, &pair),
-            PATIENCE + Duration::from_secs(60)
+            CONTROL_PLANE_FIRST + Duration::from_secs(60)
         ));
     }
 
     #[test]
-    fn of_too_many_witnesses_those_with_the_first_names_stay() {
+    fn surplus_witnesses_with_last_names_leave() {
         let with = |names: &[&str]| {
             let mut nodes = vec![member("a"), member("b")];
             nodes.extend(names.iter().map(|name| witness(name)));
             snapshot(true, &nodes)
         };
         assert!(
-            !offers(&with(&["x", "y", "z"]), Duration::ZERO),
+            !witness_candidates(&with(&["x", "y", "z"]), Duration::ZERO),
             "there are enough"
         );
-        assert!(offers(&with(&["me", "x", "y", "z"]), Duration::ZERO));
-        assert!(!offers(&with(&["c", "d", "e", "me"]), Duration::ZERO));
+        assert!(witness_candidates(
+            &with(&["me", "x", "y", "z"]),
+            Duration::ZERO
+        ));
+        assert!(!witness_candidates(
+            &with(&["c", "d", "e", "me"]),
+            Duration::ZERO
+        ));
     }
 }

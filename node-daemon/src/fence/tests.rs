@@ -147,10 +147,10 @@ async fn pass(seconds: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_everything_is_refused_the_gate_opens_at_once() {
+async fn gate_opens_once_all_probes_are_refused() {
     let bench = Bench::start(&[Mood::Fenced]);
     bench.gate.clone().opened().await;
-    assert!(bench.is(State::Standing));
+    assert!(bench.is(State::Enforced));
     let asked = bench.server.asked();
     assert_eq!(
         asked,
@@ -164,7 +164,7 @@ async fn where_everything_is_refused_the_gate_opens_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_fence_it_is_told_once_and_looked_for_slowly() {
+async fn missing_fence_is_reported_once_and_rechecked_slowly() {
     let bench = Bench::start(&[Mood::Open]);
     pass(5).await;
     assert!(bench.is(State::Missing));
@@ -180,17 +180,17 @@ async fn without_a_fence_it_is_told_once_and_looked_for_slowly() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn once_there_is_a_fence_the_gate_opens() {
+async fn gate_opens_when_fence_appears() {
     let bench = Bench::start(&[Mood::Open, Mood::Open, Mood::Open, Mood::Fenced]);
     pass(2).await;
     assert!(!bench.is_open());
     pass(6).await;
-    assert!(bench.is_open() && bench.is(State::Standing));
+    assert!(bench.is_open() && bench.is(State::Enforced));
     assert_eq!(bench.written(), [""; 0], "too soon for an Event");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_answer_of_the_policy_opens_nothing() {
+async fn unrelated_errors_keep_gate_closed() {
     for (code, message) in [
         (
             403,
@@ -214,7 +214,7 @@ async fn what_is_no_answer_of_the_policy_opens_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_policy_of_two_is_no_fence() {
+async fn one_of_two_policies_is_not_enough() {
     let message = format!("forbidden: {}", refusal_of(policies::OWN_NODE));
     let bench = Bench::start(&[Mood::Fails(403, message)]);
     pass(300).await;
@@ -222,7 +222,7 @@ async fn one_policy_of_two_is_no_fence() {
 }
 
 #[test]
-fn waived_is_open() {
+fn waiving_opens_gate() {
     let metrics = Metrics::register(&mut Registry::default());
     let (opener, gate) = Gate::closed();
     waive(&metrics, &opener);

@@ -15,7 +15,7 @@ pub enum Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Everything was refused.
-    Standing,
+    Enforced,
     /// These acts were allowed.
     Missing(Vec<String>),
     /// Nothing was allowed, but not everything was refused, for these reasons.
@@ -48,7 +48,7 @@ pub fn judge(answers: &[Answer]) -> Verdict {
     } else if !unknown.is_empty() || answers.is_empty() {
         Verdict::Unknown(unknown)
     } else {
-        Verdict::Standing
+        Verdict::Enforced
     }
 }
 
@@ -57,11 +57,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_stands_only_if_everything_was_refused() {
+    fn enforced_only_if_all_probes_are_refused() {
         let allowed = || Answer::Allowed("a".into());
         let unknown = || Answer::Unknown("u".into());
         let table = [
-            (vec![Answer::Refused, Answer::Refused], Verdict::Standing),
+            (vec![Answer::Refused, Answer::Refused], Verdict::Enforced),
             (
                 vec![Answer::Refused, allowed()],
                 Verdict::Missing(vec!["a".into()]),

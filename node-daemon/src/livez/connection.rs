@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::request::{Body, Fault, Method, Parsed, Request, parse};
-use super::response::{Manner, Response};
+use super::response::{Framing, Response};
 
 /// How long a request may take to arrive, from its first byte; and an answer, to be taken.
 const REQUEST: Duration = Duration::from_secs(5);
@@ -41,7 +41,7 @@ pub(super) trait Respond {
 }
 
 /// Answers one client until it ends, or has been too slow.
-pub(super) async fn converse<S>(stream: S, slot: &Slot, responder: &impl Respond)
+pub(super) async fn converse<S>(stream: S, slot: &Slot, handler: &impl Respond)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -53,7 +53,7 @@ where
         reading: false,
         out: Vec::new(),
     };
-    if let Err(error) = conversation.run(responder).await {
+    if let Err(error) = conversation.run(handler).await {
         tracing::trace!(%error, "a health check broke off");
     }
 }
@@ -89,10 +89,10 @@ enum End {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<'_, S> {
-    async fn run(&mut self, responder: &impl Respond) -> io::Result<()> {
+    async fn run(&mut self, handler: &impl Respond) -> io::Result<()> {
         loop {
             let now = Instant::now();
-            match self.next(responder, now) {
+            match self.next(handler, now) {
                 Next::Wait => {
                     if !self.read().await? {
                         return Ok(());
@@ -116,7 +116,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<'_, S> {
     }
 
     /// Looks at what has come, and writes the answer to `out` if it is a request.
-    fn next(&mut self, responder: &impl Respond, now: Instant) -> Next {
+    fn next(&mut self, handler: &impl Respond, now: Instant) -> Next {
         self.out.clear();
         if self.came.is_empty() {
             return Next::Wait;
@@ -124,31 +124,29 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<'_, S> {
         match parse(&self.came) {
             Parsed::Incomplete => Next::Wait,
             Parsed::Fault(fault) => {
-                let manner = Manner {
+                let manner = Framing {
                     last: true,
-                    ..Manner::default()
+                    ..Framing::default()
                 };
-                responder.refuse(fault).write(&mut self.out, manner);
+                handler.refuse(fault).write(&mut self.out, manner);
                 Next::Answer {
                     skip: 0,
                     end: End::AfterReading,
                 }
             }
             Parsed::Request(request) => {
-                let last = request.last || responder.closes();
+                let last = request.last || handler.closes();
                 let (skip, end) = match request.body {
                     Body::Length(0) if last => (0, End::Yes),
                     Body::Length(length) if !last && length <= LONGEST_BODY => (length, End::No),
                     Body::Length(_) | Body::Unknown => (0, End::AfterReading),
                 };
-                let manner = Manner {
+                let manner = Framing {
                     is_old: request.is_old,
                     head_only: request.method == Method::Head,
                     last: end != End::No,
                 };
-                responder
-                    .respond(&request, now)
-                    .write(&mut self.out, manner);
+                handler.respond(&request, now).write(&mut self.out, manner);
                 let length = request.length;
                 self.came.drain(..length);
                 Next::Answer { skip, end }

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_taken_port_is_named_with_the_remedy() {
+    async fn taken_port_error_names_remedy() {
         let somebody_else = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = somebody_else.local_addr().unwrap();
         let error = Bound::new(address).unwrap_err().to_string();
@@ -158,7 +158,7 @@ mod tests {
 
     /// In an update of the daemon, the next one waits until it can answer.
     #[tokio::test]
-    async fn who_is_bound_only_gets_no_client() {
+    async fn bound_socket_accepts_nothing() {
         let listener = Bound::new("[::]:0".parse().unwrap())
             .unwrap()
             .listen()
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_is_seen_who_has_a_port() {
+    async fn detects_owner_of_port() {
         let ours = Bound::new("[::]:0".parse().unwrap())
             .unwrap()
             .listen()

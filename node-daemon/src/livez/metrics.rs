@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_status_is_counted() {
+    fn counts_each_status() {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         for status in [StatusCode::Ok, StatusCode::Ok, StatusCode::NotFound] {

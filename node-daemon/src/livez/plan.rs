@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use mooring_common::k8s::ObjectKey;
 use serde::Serialize;
 
-use super::recall::Recalled;
-use crate::announce::Snapshot;
+use crate::cluster::saved_health::SavedHealth;
+use crate::cluster::snapshot::Snapshot;
 
 /// What the clocks say.
 #[derive(Clone, Copy, Debug)]
@@ -153,15 +153,15 @@ struct NodeState {
 /// Health checks are answered from what is known now, or from what the process before knew.
 enum Known<'a> {
     Now(&'a Snapshot),
-    Recalled(&'a Recalled),
+    SavedHealth(&'a SavedHealth),
     Nothing,
 }
 
 impl<'a> Known<'a> {
     fn of(snapshot: &'a Snapshot) -> Self {
-        match &snapshot.recalled {
+        match &snapshot.saved_health {
             _ if snapshot.answers_health() => Self::Now(snapshot),
-            Some(recalled) => Self::Recalled(recalled),
+            Some(saved_health) => Self::SavedHealth(saved_health),
             None => Self::Nothing,
         }
     }
@@ -176,9 +176,9 @@ impl<'a> Known<'a> {
                 present: snapshot.node.is_some(),
                 draining: snapshot.draining(),
             },
-            Self::Recalled(recalled) => NodeState {
-                present: recalled.present,
-                draining: recalled.draining,
+            Self::SavedHealth(saved_health) => NodeState {
+                present: saved_health.present,
+                draining: saved_health.draining,
             },
             Self::Nothing => NodeState {
                 present: false,
@@ -194,7 +194,7 @@ impl<'a> Known<'a> {
                 let known = snapshot.services.contains_key(key);
                 known.then(|| local_endpoints(snapshot, key))
             }
-            Self::Recalled(recalled) => Some(recalled.service(key)?.endpoints),
+            Self::SavedHealth(saved_health) => Some(saved_health.service(key)?.endpoints),
             Self::Nothing => None,
         }
     }

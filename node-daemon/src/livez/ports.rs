@@ -15,9 +15,8 @@ use tokio_util::task::TaskTracker;
 
 use super::listen::{Occupant, listen_everywhere, occupant};
 use super::serve::{Shared, Site, serve};
-use crate::announce::Snapshot;
-use crate::announce::observe::TrafficPolicy;
-use crate::announce::service_proxy::ServiceProxy;
+use crate::cluster::service_proxy::ServiceProxy;
+use crate::cluster::snapshot::{Snapshot, TrafficPolicy};
 
 /// For how long nobody must have answered for the service proxy.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -58,9 +57,9 @@ fn ports(snapshot: &Snapshot) -> Ports {
             .filter_map(|(key, service)| Some((service.health_check_node_port?, key.clone())))
             .collect()
     } else {
-        let recalled = snapshot.recalled.iter();
-        recalled
-            .flat_map(|recalled| recalled.services())
+        let saved_health = snapshot.saved_health.iter();
+        saved_health
+            .flat_map(|saved_health| saved_health.services())
             .filter_map(|(key, service)| Some((service.health_check_node_port?, key)))
             .collect()
     }
@@ -187,12 +186,12 @@ impl Keeper {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::tests::snapshot;
-    use super::super::recall::Recalled;
     use super::*;
+    use crate::livez::health_file::worth_keeping;
+    use crate::livez::plan::tests::snapshot;
 
     #[test]
-    fn ports_are_taken_after_a_minute_of_silence_only() {
+    fn takes_ports_after_a_minute_of_silence() {
         let since = Instant::now();
         let silent = ServiceProxy::Silent { since };
         let almost = since + Duration::from_secs(59);
@@ -208,22 +207,22 @@ mod tests {
     }
 
     #[test]
-    fn services_that_take_traffic_where_their_endpoints_are_have_ports() {
+    fn only_local_services_have_ports() {
         let known = snapshot(&[&["10.0.0.1"]]);
         let web = ObjectKey::new("shop", "web");
         let wanted: Ports = [(31000, web.clone())].into();
         assert_eq!(ports(&known), wanted);
         assert_eq!(ports(&Snapshot::default()), Ports::new());
-        let recalled = Recalled::of("n1", &known).map(Arc::new);
+        let saved_health = worth_keeping("n1", &known).map(Arc::new);
         let left = Snapshot {
-            recalled,
+            saved_health,
             ..Snapshot::default()
         };
         assert_eq!(ports(&left), wanted);
     }
 
     #[test]
-    fn what_is_open_follows_what_is_wanted() {
+    fn open_ports_follow_services() {
         let [web, shop] = ["web", "shop"].map(|name| ObjectKey::new("shop", name));
         let open = |port: u16, service: &ObjectKey| Step::Open {
             port,

@@ -19,7 +19,7 @@ pub(super) struct Response {
 
 /// How a client is answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Manner {
+pub(super) struct Framing {
     /// In HTTP/1.0.
     pub(super) is_old: bool,
     /// Without the body.
@@ -135,7 +135,7 @@ impl Response {
     }
 
     /// Writes it at the end of `out`.
-    pub(super) fn write(&self, out: &mut Vec<u8>, manner: Manner) {
+    pub(super) fn write(&self, out: &mut Vec<u8>, manner: Framing) {
         out.extend_from_slice(if manner.is_old {
             b"HTTP/1.0"
         } else {
@@ -157,21 +157,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_has_its_length_and_to_head_no_body() {
+    fn response_has_length_and_head_no_body() {
         let response = Response::new(StatusCode::Ok, "{}\n".into(), Some(7));
         let write = |manner| {
             let mut out = b"before".to_vec();
             response.write(&mut out, manner);
             String::from_utf8(out).unwrap()
         };
-        let whole = write(Manner::default());
+        let whole = write(Framing::default());
         assert!(whole.starts_with("beforeHTTP/1.1 200 OK\r\n"), "{whole}");
         assert!(whole.ends_with("\r\n\r\n{}\n"), "{whole}");
         for line in ["Content-Length: 3", "X-Load-Balancing-Endpoint-Weight: 7"] {
             assert!(whole.contains(&format!("\r\n{line}\r\n")), "{whole}");
         }
         assert!(!whole.contains("Connection"), "{whole}");
-        let head = write(Manner {
+        let head = write(Framing {
             is_old: true,
             head_only: true,
             last: true,
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn each_status_says_its_number() {
+    fn status_line_has_number() {
         for status in [
             StatusCode::Ok,
             StatusCode::BadRequest,

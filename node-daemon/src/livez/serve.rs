@@ -1,7 +1,5 @@
-//! The HTTP server, on a thread of its own: what holds up the rest of the daemon holds up no health
-//! check, and no flood of health checks holds up the rest.
+//! What one listener answers to its clients.
 
-use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,109 +11,24 @@ use jiff::Timestamp;
 use mooring_common::connection_slots::ConnectionSlots;
 use mooring_common::k8s::ObjectKey;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::Builder;
-use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::connection::{Respond, converse};
-use super::listen::{Bound, ListenError};
-use super::memo::Memo;
 use super::metrics::Metrics;
 use super::plan::{Now, answer, answer_service, is_about_service};
-use super::ports;
 use super::request::{Fault, Method, Request};
 use super::response::Response;
-use crate::announce::Snapshot;
+use super::response_cache::ResponseCache;
+use crate::cluster::snapshot::Snapshot;
 
 /// How many connections there may be at one listener.
 pub(super) const CONNECTIONS: usize = 256;
 /// How long to wait when no connection can be accepted, for want of descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-/// How long to go on at the end, so that the next process listens already.
-const OVERLAP: Duration = Duration::from_millis(500);
 /// How long clients are given, at the end, to come back by another connection.
-const PARTING: Duration = Duration::from_secs(2);
-/// How often a daemon that is to take over looks whether it can answer.
-const LOOK: Duration = Duration::from_millis(10);
-
-/// What to serve.
-#[derive(Debug)]
-pub struct Options {
-    /// Where load balancers ask.
-    pub bound: Bound,
-    /// Where the kubelet asks, besides.
-    pub probes: Option<Bound>,
-    /// Whose clients are told all about a Service.
-    pub detail: DetailNetworks,
-    /// Whether `healthCheckNodePort`s are served where no service proxy does.
-    pub health_check_node_ports: bool,
-    /// What answers are made from.
-    pub snapshot: Arc<ArcSwap<Snapshot>>,
-    /// Cancelled once no other process of this Node's daemon goes on.
-    pub in_charge: CancellationToken,
-    /// Where to count.
-    pub metrics: Metrics,
-}
-
-/// The thread.
-#[derive(Debug)]
-pub struct Server {
-    stop: CancellationToken,
-    ended: oneshot::Receiver<Result<(), ListenError>>,
-}
-
-/// Why health checks are answered no more.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// The thread could not be started.
-    #[error("cannot start a thread for health checks")]
-    Thread(#[source] io::Error),
-    /// There is no listener.
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    /// It is a mistake in this program.
-    #[error("the thread of health checks has died")]
-    Died,
-}
-
-impl Server {
-    /// Starts to serve, once this daemon can answer or is the only one.
-    ///
-    /// # Errors
-    /// [`ServeError::Thread`].
-    pub fn start(options: Options) -> Result<Self, ServeError> {
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(ServeError::Thread)?;
-        let stop = CancellationToken::new();
-        let (tell_end, ended) = oneshot::channel();
-        let stopped = stop.clone();
-        let thread = std::thread::Builder::new().name("livez".to_owned());
-        let work = move || {
-            // If nobody wants to know any more, the daemon has ended.
-            let _ = tell_end.send(runtime.block_on(run(options, stopped)));
-        };
-        thread.spawn(work).map_err(ServeError::Thread)?;
-        Ok(Self { stop, ended })
-    }
-
-    /// Waits until it fails.
-    pub async fn failed(&mut self) -> ServeError {
-        match (&mut self.ended).await {
-            Ok(Err(error)) => error.into(),
-            Ok(Ok(())) | Err(_) => ServeError::Died,
-        }
-    }
-
-    /// Ends: the next process on this node, if there is one, is given time to listen, and clients to
-    /// come to it.
-    pub async fn finish(self) {
-        self.stop.cancel();
-        let _ = self.ended.await;
-    }
-}
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 /// Networks whose clients are told all about a Service. Others get the status alone.
 #[derive(Clone, Debug, Default)]
@@ -140,7 +53,7 @@ pub(super) struct Shared {
     pub(super) snapshot: Arc<ArcSwap<Snapshot>>,
     metrics: Metrics,
     detail: DetailNetworks,
-    closing: AtomicBool,
+    pub(super) closing: AtomicBool,
 }
 
 impl Shared {
@@ -158,49 +71,6 @@ impl Shared {
     }
 }
 
-async fn run(options: Options, stop: CancellationToken) -> Result<(), ListenError> {
-    let Options {
-        bound,
-        probes,
-        detail,
-        health_check_node_ports,
-        snapshot,
-        in_charge,
-        metrics,
-    } = options;
-    tokio::select! {
-        () = our_turn(&snapshot, &in_charge) => {}
-        () = stop.cancelled() => return Ok(()),
-    }
-    let shared = Shared::new(snapshot, metrics, detail);
-    // Apart from `stop`: listeners go on for a while.
-    let (close, tracker) = (CancellationToken::new(), TaskTracker::new());
-    // Each listener has connections of its own: nobody who asks at one takes those of another.
-    for bound in [Some(bound), probes].into_iter().flatten() {
-        let listener = bound.listen()?;
-        let serving = serve(listener, Site::Node, Arc::clone(&shared), close.clone());
-        tracker.spawn(serving);
-    }
-    if health_check_node_ports {
-        let keeping = ports::keep(Arc::clone(&shared), tracker.clone(), close.clone());
-        tracker.spawn(keeping);
-    }
-    stop.cancelled().await;
-    shared.closing.store(true, Ordering::Relaxed);
-    sleep(OVERLAP).await;
-    close.cancel();
-    tracker.close();
-    tracker.wait().await;
-    Ok(())
-}
-
-/// Who cannot answer yet leaves health checks to the process before it, as long as that goes on.
-async fn our_turn(snapshot: &ArcSwap<Snapshot>, in_charge: &CancellationToken) {
-    while !snapshot.load().answers_health() && !in_charge.is_cancelled() {
-        sleep(LOOK).await;
-    }
-}
-
 /// What a listener is for.
 #[derive(Clone, Debug)]
 pub(super) enum Site {
@@ -210,48 +80,48 @@ pub(super) enum Site {
     Service(ObjectKey),
 }
 
-struct Responder {
+struct ListenerHandler {
     site: Site,
     shared: Arc<Shared>,
-    memo: Memo,
+    cache: ResponseCache,
     /// For those who are told the status alone.
-    bare: Memo,
+    bare: ResponseCache,
 }
 
-impl Responder {
+impl ListenerHandler {
     fn new(site: Site, shared: Arc<Shared>) -> Self {
         Self {
             site,
             shared,
-            memo: Memo::default(),
-            bare: Memo::default(),
+            cache: ResponseCache::default(),
+            bare: ResponseCache::default(),
         }
     }
 }
 
 /// Answers one client.
-struct ToClient<'a> {
-    responder: &'a Responder,
+struct ClientHandler<'a> {
+    handler: &'a ListenerHandler,
     is_told_all: bool,
 }
 
-impl Responder {
-    fn to(&self, client: IpAddr) -> ToClient<'_> {
-        ToClient {
-            responder: self,
+impl ListenerHandler {
+    fn to(&self, client: IpAddr) -> ClientHandler<'_> {
+        ClientHandler {
+            handler: self,
             is_told_all: self.shared.detail.contains(client),
         }
     }
 }
 
-impl Respond for ToClient<'_> {
+impl Respond for ClientHandler<'_> {
     fn respond(&self, request: &Request<'_>, now: tokio::time::Instant) -> Arc<Response> {
-        let Responder {
+        let ListenerHandler {
             site,
             shared,
-            memo,
+            cache,
             bare,
-        } = self.responder;
+        } = self.handler;
         let snapshot = shared.snapshot.load();
         let now = now.into_std();
         let clocks = || Now {
@@ -260,7 +130,7 @@ impl Respond for ToClient<'_> {
         };
         let response = match site {
             // As kube-proxy answers there, to everybody.
-            Site::Service(key) => memo.get("", &snapshot, now, || {
+            Site::Service(key) => cache.get("", &snapshot, now, || {
                 answer_service(key, &snapshot, clocks()).into()
             }),
             Site::Node if request.method == Method::Other => {
@@ -271,7 +141,7 @@ impl Respond for ToClient<'_> {
                     Response::bare(answer(request.path, &snapshot, clocks()).status)
                 })
             }
-            Site::Node => memo.get(request.path, &snapshot, now, || {
+            Site::Node => cache.get(request.path, &snapshot, now, || {
                 answer(request.path, &snapshot, clocks()).into()
             }),
         };
@@ -281,12 +151,12 @@ impl Respond for ToClient<'_> {
 
     fn refuse(&self, fault: Fault) -> Response {
         let response = Response::from(fault);
-        self.responder.shared.metrics.count(response.status);
+        self.handler.shared.metrics.count(response.status);
         response
     }
 
     fn closes(&self) -> bool {
-        self.responder.shared.closing.load(Ordering::Relaxed)
+        self.handler.shared.closing.load(Ordering::Relaxed)
     }
 }
 
@@ -298,12 +168,12 @@ pub(super) async fn serve(
     close: CancellationToken,
 ) {
     let (slots, mut connections) = (ConnectionSlots::new(CONNECTIONS), JoinSet::new());
-    let responder = Arc::new(Responder::new(site, shared));
+    let handler = Arc::new(ListenerHandler::new(site, shared));
     let admit = |connections: &mut JoinSet<()>, stream: TcpStream, client: IpAddr| {
-        let (slot, responder) = (slots.take(), Arc::clone(&responder));
+        let (slot, handler) = (slots.take(), Arc::clone(&handler));
         let number = slot.number();
         let task =
-            connections.spawn(async move { converse(stream, &slot, &responder.to(client)).await });
+            connections.spawn(async move { converse(stream, &slot, &handler.to(client)).await });
         slots.close_by(number, task);
     };
     loop {
@@ -329,8 +199,8 @@ pub(super) async fn serve(
             }
         }
     }
-    let parting = async { while connections.join_next().await.is_some() {} };
-    if timeout(PARTING, parting).await.is_err() {
+    let closing_connections = async { while connections.join_next().await.is_some() {} };
+    if timeout(SHUTDOWN_GRACE, closing_connections).await.is_err() {
         connections.shutdown().await;
     }
 }

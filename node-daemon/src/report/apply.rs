@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_overtaken_pass_is_followed_by_another_soon() {
+    fn conflicting_pass_is_retried_soon() {
         let period = Duration::from_secs(300);
         let soon = next_pass(Ok(CarriedOut::Overtaken), period);
         assert!(matches!(soon, Outcome::RetryAfter(OVERTAKEN)), "{soon:?}");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mooring_common::node_view::NodeView;
 
 use super::OwnNode;
-use crate::metadata::{MetadataError, MetadataSource, SourceAnswer};
+use super::metadata::{MetadataError, MetadataSource, SourceAnswer};
 
 /// What a pass goes by.
 #[derive(Clone, Debug)]

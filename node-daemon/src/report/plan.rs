@@ -4,8 +4,8 @@ use mooring_common::engine::Plan;
 use mooring_common::names::annotations;
 use mooring_common::node_init::{self, NodeStep};
 
+use super::metadata::Completeness;
 use super::observe::Observed;
-use crate::metadata::Completeness;
 
 /// What a pass comes to.
 #[derive(Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::metadata::{MetadataError, SourceAnswer};
+    use crate::report::metadata::{MetadataError, SourceAnswer};
 
     fn observed(machine: Result<SourceAnswer, MetadataError>) -> Observed {
         let key = "node.cloudprovider.kubernetes.io/uninitialized";
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_facts_initialise_and_partial_ones_are_left_to_central() {
+    fn partial_facts_are_left_to_central() {
         let whole = plan(&observed(Ok(SourceAnswer::of(facts()))));
         assert!(matches!(whole, Decision::Act(plan) if plan.steps().len() == 2));
         for partial in [
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_central_has_corrected_is_left_to_it() {
+    fn leaves_corrections_of_central_alone() {
         let mut corrected = observed(Ok(SourceAnswer::of(facts())));
         let key = annotations::CORRECTED_BY_CENTRAL.to_owned();
         corrected.node.annotations = Some([(key, "addresses".to_owned())].into());
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_never_write() {
+    fn error_writes_nothing() {
         let missing = Err(MetadataError::NoMachinesFile);
         assert!(matches!(plan(&observed(missing)), Decision::Refuse { .. }));
         let unreadable = Err(MetadataError::Read {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_node_that_is_being_deleted_is_not_looked_at_again() {
+    fn stops_only_for_node_being_deleted() {
         let mut initialised = observed(Err(MetadataError::NoMachinesFile));
         initialised.node.taints.clear();
         let decision = plan(&initialised);

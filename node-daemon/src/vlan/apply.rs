@@ -15,9 +15,9 @@ use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVlan, RouteMessageBu
 
 use super::nft::{self, NftError};
 use super::observe::{Route, Rule, errno};
-use super::plan::{IPV4, Step};
+use super::step::{IPV4, Step};
 use super::{ALIAS, GROUP, PROTOCOL, sysctl};
-use crate::announce::links::Vlan;
+use crate::wire::links::Vlan;
 
 /// Why a step failed.
 #[derive(Debug, thiserror::Error)]

@@ -7,10 +7,10 @@ use mooring_common::engine::Plan;
 use rtnetlink::new_connection;
 
 use super::apply::{ApplyError, apply};
-use super::memory::is_marked;
 use super::nft::Firewall;
 use super::observe::{ObserveError, Observed, observe};
-use super::plan::{Device, Step};
+use super::reconcile_state::is_marked;
+use super::step::{Device, Step};
 
 /// Why something is left.
 #[derive(Debug, thiserror::Error)]

@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::LinkMessage;
 
-use super::kernel_address;
-use super::memory::Memory;
 use super::observe::{Observed, route, rule};
+use super::reconcile_state::ReconcileState;
 use super::wanted::Wanted;
+use crate::wire::netlink;
 
 /// What to look out for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Interest {
 impl Interest {
     /// In what was wanted and is there.
     #[must_use]
-    pub fn new(wanted: &Wanted, observed: &Observed, memory: &Memory) -> Self {
+    pub fn new(wanted: &Wanted, observed: &Observed, reconcile_state: &ReconcileState) -> Self {
         let of_vlans = observed.links.iter().filter(|link| {
             let vlan = link.stack.vlan;
             vlan.is_some_and(|vlan| wanted.vlans.contains_key(&vlan))
@@ -32,7 +32,7 @@ impl Interest {
         let of_vlans = of_vlans.map(|link| link.index);
         let links: BTreeSet<u32> = of_vlans.chain(parents).collect();
         Self {
-            links: links.union(&memory.ours).copied().collect(),
+            links: links.union(&reconcile_state.ours).copied().collect(),
             all_links: !wanted.faults.is_empty(),
         }
     }
@@ -43,7 +43,7 @@ impl Interest {
         use RouteNetlinkMessage as Message;
         match message {
             // They come and go with the right to them, and are renewed twice a second.
-            message if kernel_address::is_told_of(message) => false,
+            message if netlink::is_told_of(message) => false,
             Message::NewLink(link) | Message::DelLink(link) => self.link(link),
             Message::NewAddress(address) | Message::DelAddress(address) => {
                 self.all_links || self.links.contains(&address.header.index)

@@ -13,14 +13,15 @@ use tokio::time::{sleep, sleep_until, timeout};
 
 use super::apply::{ApplyError, apply};
 use super::interest::Interest;
-use super::memory::Memory;
 use super::metrics::RepairLabels;
 use super::nft::Watch;
 use super::observe::{ObserveError, observe};
-use super::plan::{Planned, Step, Subject, plan};
+use super::plan::{Planned, plan};
+use super::reconcile_state::ReconcileState;
+use super::step::{Step, Subject};
 use super::wanted::{Wanted, resolve};
 use super::{Faults, Metrics, Options};
-use crate::netlink::{self, Ended, Notifications};
+use crate::wire::netlink::{self, Ended, Notifications};
 
 /// How often everything is looked at even if nothing was told.
 const REREAD: Duration = Duration::from_secs(30);
@@ -29,7 +30,7 @@ const SETTLE: Duration = Duration::from_millis(20);
 /// After a failure.
 const RETRY: Duration = Duration::from_secs(1);
 /// How long a look may take, and a step.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PASS_TIMEOUT: Duration = Duration::from_secs(5);
 /// How many looks follow each other at once while there is something to do: somebody may undo all
 /// that is done here.
 const LOOKS_AT_ONCE: u32 = 8;
@@ -46,7 +47,7 @@ enum FollowError {
     Ended(#[from] Ended),
     #[error(transparent)]
     Observe(#[from] ObserveError),
-    #[error("the kernel did not answer within {PATIENCE:?}")]
+    #[error("the kernel did not answer within {PASS_TIMEOUT:?}")]
     Silent,
 }
 
@@ -63,7 +64,7 @@ pub async fn keep(
         segments,
         faults,
         metrics,
-        memory: Memory::default(),
+        reconcile_state: ReconcileState::default(),
         interest: Interest::default(),
         said: BTreeSet::new(),
     };
@@ -87,7 +88,7 @@ struct Keeper {
     segments: watch::Receiver<Segments>,
     faults: Faults,
     metrics: Metrics,
-    memory: Memory,
+    reconcile_state: ReconcileState,
     interest: Interest,
     /// What was said, so that it is said once.
     said: BTreeSet<String>,
@@ -143,7 +144,7 @@ impl Keeper {
                 Next::Rest => REREAD,
                 Next::Look | Next::Retry => RETRY,
             };
-            let again = self.memory.next_deletion().into_iter();
+            let again = self.reconcile_state.next_deletion().into_iter();
             let again = again.fold(looked + rest, Instant::min);
             self.wait(again, &mut notifications, &mut firewall).await?;
             sleep_until((looked + SETTLE).into()).await;
@@ -182,23 +183,30 @@ impl Keeper {
             return Ok(Next::Rest);
         };
         let looking = observe(handle, &self.options.proc_sys_net);
-        let observed = timeout(PATIENCE, looking).await;
+        let observed = timeout(PASS_TIMEOUT, looking).await;
         let observed = observed.map_err(|_| FollowError::Silent)??;
         let wanted = resolve(&segments, &observed.links);
         let now = Instant::now();
-        self.memory.note(&wanted, &observed, now);
-        self.interest = Interest::new(&wanted, &observed, &self.memory);
+        self.reconcile_state.note(&wanted, &observed, now);
+        self.interest = Interest::new(&wanted, &observed, &self.reconcile_state);
         if observed.firewall == super::nft::Firewall::Unsupported && !wanted.vlans.is_empty() {
             self.say_once(
                 "the kernel has no nftables (nf_tables): answers to what comes in by a VLAN leave by \
                  the default route",
             );
         }
-        let planned = plan(&wanted, &observed, &self.memory, self.options.mask, now);
-        self.complain_of_marks(&planned);
+        let planned = plan(
+            &wanted,
+            &observed,
+            &self.reconcile_state,
+            self.options.mask,
+            now,
+        );
+        self.report_missing_marks(&planned);
         let next = self.take(handle, &wanted, &planned).await?;
         if next == Next::Rest {
-            self.memory.settled = settled(&wanted, &observed, &self.memory, &self.options);
+            self.reconcile_state.settled =
+                settled(&wanted, &observed, &self.reconcile_state, &self.options);
         }
         Ok(next)
     }
@@ -213,7 +221,7 @@ impl Keeper {
         let mut next = Next::Rest;
         for step in planned.plan.steps() {
             let applying = apply(handle, &self.options.proc_sys_net, step);
-            let done = timeout(PATIENCE, applying).await;
+            let done = timeout(PASS_TIMEOUT, applying).await;
             match done.map_err(|_| FollowError::Silent)? {
                 Ok(()) => {
                     tracing::info!(%step, impact = %step.impact(), "VLANs");
@@ -230,7 +238,7 @@ impl Keeper {
                 }
                 Err(error @ ApplyError::Sysctl { .. }) => {
                     // It works without, where the defaults are right.
-                    self.memory.sysctl_refused = true;
+                    self.reconcile_state.sysctl_refused = true;
                     self.say_once(&error.to_string());
                 }
                 Err(error) => {
@@ -249,7 +257,7 @@ impl Keeper {
         let Some(subject) = step.subject() else {
             return;
         };
-        if self.memory.settled.remove(&subject) {
+        if self.reconcile_state.settled.remove(&subject) {
             let what = subject.what;
             self.metrics
                 .repairs
@@ -259,13 +267,13 @@ impl Keeper {
         }
         if let Step::Create { vlan, .. } = step {
             // What goes with the interface is not missed for itself.
-            self.memory
+            self.reconcile_state
                 .settled
                 .retain(|other| other.vlan != Some(*vlan));
         }
     }
 
-    fn complain_of_marks(&mut self, planned: &Planned) {
+    fn report_missing_marks(&mut self, planned: &Planned) {
         for (segments, path) in &planned.without_mark {
             self.say_once(&format!(
                 "no mark is left for {} on {} ({segments}): answers leave by the default route; widen \
@@ -287,7 +295,7 @@ impl Keeper {
 fn settled(
     wanted: &Wanted,
     observed: &super::observe::Observed,
-    memory: &Memory,
+    reconcile_state: &ReconcileState,
     options: &Options,
 ) -> BTreeSet<Subject> {
     let mut subjects = BTreeSet::new();
@@ -299,14 +307,14 @@ fn settled(
         bare.firewall = super::nft::Firewall::Absent;
     }
     for link in &mut bare.links {
-        if memory.ours.contains(&link.index) {
+        if reconcile_state.ours.contains(&link.index) {
             link.addresses.clear();
             link.stack.alias.clear();
             link.stack.mtu = 0;
-            link.stack.ipv4 = Some(crate::announce::links::Ipv4Settings::default());
+            link.stack.ipv4 = Some(crate::wire::links::Ipv4Settings::default());
         }
     }
-    let planned = plan(wanted, &bare, memory, options.mask, now);
+    let planned = plan(wanted, &bare, reconcile_state, options.mask, now);
     subjects.extend(planned.plan.steps().iter().filter_map(Step::subject));
     for vlan in wanted.vlans.keys() {
         for what in ["device", "state"] {

@@ -17,7 +17,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
 use futures::TryStreamExt;
-use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::{
     AddressAttribute, AddressFlags, AddressMessage, AddressProtocol, CacheInfo,
 };
@@ -28,6 +27,7 @@ use tokio::time::{sleep, timeout};
 
 use super::PROTOCOL;
 use super::observe::errno;
+use crate::wire::netlink::is_ours;
 
 /// How long an address lives without being renewed, in seconds: the kernel counts in these.
 const LIFETIME: u32 = 2;
@@ -36,67 +36,49 @@ const RENEWAL: Duration = Duration::from_millis(500);
 /// How often the right to it is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long the kernel may take for one address.
-const PATIENCE: Duration = Duration::from_millis(500);
+const KERNEL_TIMEOUT: Duration = Duration::from_millis(500);
 /// After a failure.
 const RETRY: Duration = Duration::from_millis(500);
 
 /// An interface's number, and an address for it.
-pub type Placed = (u32, IpAddr);
+pub type InterfaceAddress = (u32, IpAddr);
 
 /// What is to be there while the right to it is held; `None`: everything is left as it is.
-type Wish = Option<BTreeSet<Placed>>;
+type DesiredAddresses = Option<BTreeSet<InterfaceAddress>>;
 
 /// Says which addresses are to be there. When it is dropped, they are removed.
 #[derive(Debug)]
 pub struct KernelAddresses {
-    wish: watch::Sender<Wish>,
+    desired: watch::Sender<DesiredAddresses>,
 }
 
 impl KernelAddresses {
     /// What keeps the addresses, for as long as it is polled. `held` says whether the right to an
     /// address is held at this moment; it is asked before each renewal and fifty times a second
     /// between, and must not wait.
-    pub fn new(held: impl Fn(Placed) -> bool) -> (Self, impl Future<Output = ()>) {
-        let (wish, wishes) = watch::channel(Some(BTreeSet::new()));
-        (Self { wish }, keep(wishes, held))
+    pub fn new(held: impl Fn(InterfaceAddress) -> bool) -> (Self, impl Future<Output = ()>) {
+        let (desired, desired_changes) = watch::channel(Some(BTreeSet::new()));
+        (Self { desired }, keep(desired_changes, held))
     }
 
     /// Replaces the set. What is not in it any more is removed at once.
-    pub fn set(&self, addresses: BTreeSet<Placed>) {
-        self.wish.send_if_modified(|known| {
-            let wish = Some(addresses);
-            let changed = *known != wish;
-            *known = wish;
+    pub fn set(&self, addresses: BTreeSet<InterfaceAddress>) {
+        self.desired.send_if_modified(|known| {
+            let desired = Some(addresses);
+            let changed = *known != desired;
+            *known = desired;
             changed
         });
     }
 
     /// Says that rights have changed: they are looked at now and not only soon.
     pub fn look(&self) {
-        self.wish.send_modify(|_| ());
+        self.desired.send_modify(|_| ());
     }
 
     /// Nothing is removed or renewed any more: another process goes on with what is there.
     pub fn leave(&self) {
-        self.wish.send_replace(None);
-    }
-}
-
-/// Whether an address is one that Mooring has put on an interface.
-#[must_use]
-pub fn is_ours(message: &AddressMessage) -> bool {
-    let mark = AddressAttribute::Protocol(AddressProtocol::Other(PROTOCOL));
-    message.attributes.contains(&mark)
-}
-
-/// Whether the kernel's message is about such an address.
-#[must_use]
-pub fn is_told_of(message: &RouteNetlinkMessage) -> bool {
-    match message {
-        RouteNetlinkMessage::NewAddress(message) | RouteNetlinkMessage::DelAddress(message) => {
-            is_ours(message)
-        }
-        _ => false,
+        self.desired.send_replace(None);
     }
 }
 
@@ -130,7 +112,7 @@ pub async fn sweep() {
     };
     tokio::select! {
         () = connection => {}
-        done = timeout(PATIENCE, remove_all) => if let Ok(Err(error)) = done {
+        done = timeout(KERNEL_TIMEOUT, remove_all) => if let Ok(Err(error)) = done {
             tracing::debug!(%error, "cannot remove what a daemon before this one has left");
         },
     }
@@ -146,19 +128,23 @@ fn address_of(message: &AddressMessage) -> Option<IpAddr> {
         })
 }
 
-async fn keep(mut wishes: watch::Receiver<Wish>, held: impl Fn(Placed) -> bool) {
+async fn keep(
+    mut desired_changes: watch::Receiver<DesiredAddresses>,
+    held: impl Fn(InterfaceAddress) -> bool,
+) {
     // When each was last renewed.
-    let mut placed: BTreeMap<Placed, Instant> = BTreeMap::new();
+    let mut placed: BTreeMap<InterfaceAddress, Instant> = BTreeMap::new();
     loop {
         // As long as nobody wants any there is no socket.
-        let any = wishes.wait_for(|wish| wish.as_ref().is_none_or(|wish| !wish.is_empty()));
+        let any = desired_changes
+            .wait_for(|desired| desired.as_ref().is_none_or(|desired| !desired.is_empty()));
         if any.await.is_err() {
             return;
         }
         match new_connection() {
             Ok((connection, handle, _messages)) => tokio::select! {
                 () = connection => {}
-                () = follow(&handle, &mut wishes, &held, &mut placed) => return,
+                () = follow(&handle, &mut desired_changes, &held, &mut placed) => return,
             },
             Err(error) => tracing::warn!(%error, "cannot open a netlink socket"),
         }
@@ -169,15 +155,15 @@ async fn keep(mut wishes: watch::Receiver<Wish>, held: impl Fn(Placed) -> bool) 
 /// Returns when there is nothing to be done any more.
 async fn follow(
     handle: &Handle,
-    wishes: &mut watch::Receiver<Wish>,
-    held: &impl Fn(Placed) -> bool,
-    placed: &mut BTreeMap<Placed, Instant>,
+    desired_changes: &mut watch::Receiver<DesiredAddresses>,
+    held: &impl Fn(InterfaceAddress) -> bool,
+    placed: &mut BTreeMap<InterfaceAddress, Instant>,
 ) {
     loop {
-        let Some(wanted) = wishes.borrow_and_update().clone() else {
+        let Some(wanted) = desired_changes.borrow_and_update().clone() else {
             return;
         };
-        let rightful = |address: Placed| wanted.contains(&address) && held(address);
+        let rightful = |address: InterfaceAddress| wanted.contains(&address) && held(address);
         let over: Vec<_> = placed.keys().copied().filter(|a| !rightful(*a)).collect();
         for address in over {
             remove(handle, address).await;
@@ -189,14 +175,14 @@ async fn follow(
             // Asked at the last moment: what comes before it in the list takes its time.
             if due && held(*address) && renew(handle, *address).await {
                 placed.insert(*address, Instant::now());
-                if !held(*address) && wishes.borrow().is_some() {
+                if !held(*address) && desired_changes.borrow().is_some() {
                     remove(handle, *address).await;
                     placed.remove(address);
                 }
             }
         }
         tokio::select! {
-            changed = wishes.changed() => if changed.is_err() {
+            changed = desired_changes.changed() => if changed.is_err() {
                 for address in std::mem::take(placed).into_keys() {
                     remove(handle, address).await;
                 }
@@ -208,13 +194,13 @@ async fn follow(
 }
 
 /// Puts an address on its interface, or prolongs its life. Says whether it is there.
-async fn renew(handle: &Handle, address: Placed) -> bool {
+async fn renew(handle: &Handle, address: InterfaceAddress) -> bool {
     let mut request = handle
         .address()
         .add(address.0, address.1, host_bits(address.1))
         .replace();
     *request.message_mut() = message(address);
-    match timeout(PATIENCE, request.execute()).await {
+    match timeout(KERNEL_TIMEOUT, request.execute()).await {
         Ok(Ok(())) => true,
         Ok(Err(error)) => {
             tracing::warn!(address = %address.1, interface = address.0, %error, "cannot put a service address on its interface");
@@ -224,8 +210,12 @@ async fn renew(handle: &Handle, address: Placed) -> bool {
     }
 }
 
-async fn remove(handle: &Handle, address: Placed) {
-    let removed = timeout(PATIENCE, handle.address().del(message(address)).execute()).await;
+async fn remove(handle: &Handle, address: InterfaceAddress) {
+    let removed = timeout(
+        KERNEL_TIMEOUT,
+        handle.address().del(message(address)).execute(),
+    )
+    .await;
     if let Ok(Err(error)) = removed
         && !matches!(
             errno(&error).map(Errno::from_raw),
@@ -244,7 +234,7 @@ const fn host_bits(address: IpAddr) -> u8 {
     }
 }
 
-fn message((index, address): Placed) -> AddressMessage {
+fn message((index, address): InterfaceAddress) -> AddressMessage {
     let mut flags = AddressFlags::Noprefixroute;
     let mut message = match address {
         IpAddr::V4(address) => AddressMessageBuilder::<Ipv4Addr>::new()

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mask_has_adjacent_bits() {
+    fn mask_bits_are_adjacent() {
         let mask: MarkMask = "0xf0".parse().unwrap();
         assert_eq!(mask, MarkMask::default());
         assert_eq!(
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_keeps_off_the_marks_of_others() {
+    fn default_mask_avoids_well_known_marks() {
         let others = 0xc000 | 0x2000 | 0x0f00 | 0xffff_0000;
         assert_eq!(MarkMask::default().bits() & others, 0);
     }

@@ -16,12 +16,12 @@ use rtnetlink::{Handle, new_connection};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-use crate::announce::mac::Mac;
+use crate::protocol::mac::Mac;
 
 /// How many may wait: they are told again soon.
 const WAITING: usize = 64;
 /// How long the kernel may take.
-const PATIENCE: Duration = Duration::from_millis(500);
+const KERNEL_TIMEOUT: Duration = Duration::from_millis(500);
 /// After a failure.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -83,7 +83,7 @@ async fn tell(handle: &Handle, index: u32, router: IpAddr, mac: Mac) {
         .state(NeighbourState::Reachable)
         .flags(flags)
         .replace();
-    match timeout(PATIENCE, request.execute()).await {
+    match timeout(KERNEL_TIMEOUT, request.execute()).await {
         Ok(Ok(())) => {}
         // The interface may have gone meanwhile; and the kernel may know the router all the same.
         Ok(Err(error)) => {

@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_from_comments_again() {
+    fn reads_numbers_back_from_comments() {
         let mask = MarkMask::default();
         let subnet: IpNet = "192.0.2.0/24".parse().unwrap();
         let comments: Vec<_> = rules("moor5", subnet, 0x30, mask)

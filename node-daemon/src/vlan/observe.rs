@@ -14,7 +14,7 @@ use rtnetlink::{Handle, IpVersion, RouteMessageBuilder};
 use super::PROTOCOL;
 use super::nft::{self, Firewall};
 use super::sysctl::{self, Ipv6Settings};
-use crate::announce::links::{self, Link};
+use crate::wire::links::{self, Link};
 
 /// Everything that is looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

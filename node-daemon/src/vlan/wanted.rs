@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use mooring_common::l2_network::Segment;
 
-use crate::announce::links::{Link, Vlan, choose_parent};
+use crate::wire::links::{Link, Vlan, choose_parent};
 
 /// One VLAN interface that is to be there, for one L2Network or several.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use mooring_node::announce::codec::{self, SegmentId};
-use mooring_node::announce::protocol::Message;
-use mooring_node::announce::secrets::Ring;
+use mooring_node::protocol::Message;
+use mooring_node::wire::codec::{self, SegmentId};
+use mooring_node::wire::keys::KeyRing;
 
 use super::filters::{HEARTBEAT, HEARTBEAT_PORT};
 use super::frame::{Frame, Mac};
@@ -113,7 +113,7 @@ pub fn segment_message(frame: &Frame) -> Option<Message> {
     let heartbeat = is_segment_heartbeat(frame).then_some(frame)?;
     let bytes = heartbeat.bytes.get(14..)?;
     let segment = SegmentId::in_message(bytes)?;
-    let decoded = codec::decode(segment, bytes, &Ring::default());
+    let decoded = codec::decode(segment, bytes, &KeyRing::default());
     decoded.ok().map(|decoded| decoded.message)
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mooring_node::announce::protocol::{ApiAnswer, Consent, NodeId, Request, VoterSet};
+use mooring_node::protocol::{ApiAnswer, Consent, NodeId, Request, VoterSet};
 
 use super::clock::{Instant, SECOND};
 use super::network::{MOST_NODES, Nodes};

@@ -1,6 +1,6 @@
 //! True time, which nobody in the simulated world knows, and the clocks of its nodes.
 
-use mooring_node::announce::protocol::Moment;
+use mooring_node::protocol::Moment;
 
 /// A moment of true time: nanoseconds since the world began.
 pub type Instant = u64;

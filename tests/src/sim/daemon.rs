@@ -14,23 +14,23 @@ use mooring_common::l2_network::{AddressMode, QuorumLoss, Segment, Voters};
 use mooring_common::machines::Identity;
 use mooring_common::names::annotations;
 use mooring_common::node_view::{NodeView, Readiness};
-use mooring_node::announce::codec::{self, SegmentId};
-use mooring_node::announce::inheritance::Inheritance;
 use mooring_node::announce::leaving::Leaving;
-use mooring_node::announce::links::{Link, Stack};
-use mooring_node::announce::metrics::Metrics;
-use mooring_node::announce::observe::{
-    NetworkView, Other, ServiceView, SliceView, Snapshot, Synced, TrafficPolicy,
-};
 use mooring_node::announce::plan::assign;
-use mooring_node::announce::protocol::{
-    Decision, Destination, Moment, NodeId, Path, Transition, VoterSet,
+use mooring_node::announce::segments::{
+    self, LastInterfaces, Role, last_interfaces, orders, roles,
 };
-use mooring_node::announce::secrets::Ring;
-use mooring_node::announce::segments::{self, Homes, Role, footing, homes, orders};
 use mooring_node::announce::state_file::State;
-use mooring_node::announce::station::{AllOrders, Prepared, Report, Rights, Setup, SteppedStation};
-use mooring_node::announce::succession;
+use mooring_node::announce::upgrade;
+use mooring_node::cluster::snapshot::{
+    L2NetworkView, PeerNode, ServiceView, SliceView, Snapshot, Synced, TrafficPolicy,
+};
+use mooring_node::protocol::{Decision, Destination, Moment, NodeId, Path, Transition, VoterSet};
+use mooring_node::responder::metrics::Metrics;
+use mooring_node::responder::upgrade_state::UpgradeState;
+use mooring_node::responder::{AllOrders, OpenedSockets, Report, Rights, Setup, SteppedResponder};
+use mooring_node::wire::codec::{self, SegmentId};
+use mooring_node::wire::keys::KeyRing;
+use mooring_node::wire::links::{Link, Stack};
 use tokio::sync::mpsc;
 
 use super::engine::{Birth, Engine, Here, Output};
@@ -54,16 +54,16 @@ thread_local! {
 pub struct Daemon {
     birth: Birth,
     lines: Shared,
-    station: Option<SteppedStation>,
+    station: Option<SteppedResponder>,
     sender: mpsc::Sender<(String, Report)>,
     reports: mpsc::Receiver<(String, Report)>,
     objects: Option<Arc<Objects>>,
-    recalled: Option<Arc<Objects>>,
+    saved_health: Option<Arc<Objects>>,
     here: Option<Here>,
-    inherited: Option<Inheritance>,
+    inherited: Option<UpgradeState>,
     running: Arc<AllOrders>,
     leaving: Leaving,
-    homes: Homes,
+    last_interfaces: LastInterfaces,
     ending: bool,
     /// An instant of the process' own, and what its clock showed then.
     epoch: (Instant, Moment),
@@ -109,10 +109,10 @@ impl Engine for Daemon {
                 self.objects = Some(objects);
                 decides = true;
             }
-            Input::Recalled(objects) => {
-                self.recalled = Some(objects);
+            Input::SavedHealth(objects) => {
+                self.saved_health = Some(objects);
                 if !self.birth.witness {
-                    self.homes = at_home();
+                    self.last_interfaces = at_home();
                 }
                 decides = true;
             }
@@ -142,7 +142,7 @@ impl Engine for Daemon {
 
     fn next_deadline(&self) -> Moment {
         let station = self.station.as_ref();
-        station.map_or(Moment::NEVER, SteppedStation::next_deadline)
+        station.map_or(Moment::NEVER, SteppedResponder::next_deadline)
     }
 
     fn poll(&mut self) -> Option<Output> {
@@ -152,7 +152,7 @@ impl Engine for Daemon {
     fn permits(&self, permits: &mut [Option<Moment>]) {
         permits.fill(None);
         let station = self.station.iter();
-        for (_, address, until) in station.flat_map(SteppedStation::permits) {
+        for (_, address, until) in station.flat_map(SteppedResponder::permits) {
             if let Some(permit) = spot_of(address).and_then(|spot| permits.get_mut(spot)) {
                 *permit = Some(until);
             }
@@ -168,8 +168,8 @@ impl Engine for Daemon {
     fn upgrade(mut self, now: Moment) -> Self {
         self.lines.lock().now = now;
         let inherited = self.station.take().and_then(|station| {
-            let bytes = succession::write(&station.export()).ok()?;
-            succession::read(&bytes).ok()
+            let bytes = upgrade::write(&station.export()).ok()?;
+            upgrade::read(&bytes).ok()
         });
         // Another process draws other numbers for its runs.
         let birth = Birth {
@@ -177,9 +177,9 @@ impl Engine for Daemon {
             ..self.birth
         };
         let mut next = Self::new(birth, inherited, now);
-        next.homes = self.homes;
+        next.last_interfaces = self.last_interfaces;
         next.objects = self.objects;
-        next.recalled = self.recalled;
+        next.saved_health = self.saved_health;
         next.here = self.here;
         next.outputs = self.outputs;
         next.decide(now);
@@ -189,7 +189,7 @@ impl Engine for Daemon {
 }
 
 impl Daemon {
-    fn new(birth: Birth, inherited: Option<Inheritance>, now: Moment) -> Self {
+    fn new(birth: Birth, inherited: Option<UpgradeState>, now: Moment) -> Self {
         let (sender, reports) = mpsc::channel(REPORTS);
         Self {
             birth,
@@ -198,12 +198,12 @@ impl Daemon {
             sender,
             reports,
             objects: None,
-            recalled: None,
+            saved_health: None,
             here: None,
             inherited,
             running: Arc::default(),
             leaving: Leaving::default(),
-            homes: Homes::new(),
+            last_interfaces: LastInterfaces::new(),
             ending: false,
             epoch: (Instant::now(), now),
             outputs: VecDeque::new(),
@@ -220,7 +220,7 @@ impl Daemon {
         let Some(here) = self.here.clone() else {
             return;
         };
-        let wanted = match (self.objects.clone(), self.recalled.clone()) {
+        let wanted = match (self.objects.clone(), self.saved_health.clone()) {
             (Some(objects), _) => self.wanted(&objects, &here),
             (None, Some(objects)) => {
                 let before = self.wanted(&objects, &here);
@@ -253,10 +253,10 @@ impl Daemon {
             secrets: Arc::default(),
             parameters: self.birth.parameters,
             inherited: self.inherited.take(),
-            prepared: Prepared::new(),
+            prepared: OpenedSockets::new(),
             rights: Rights::default(),
         };
-        match SteppedStation::new(setup, Box::new(self.lines.clone())) {
+        match SteppedResponder::new(setup, Box::new(self.lines.clone())) {
             Ok(station) => self.station = Some(station),
             Err(error) => panic!("no socket pair: {error}"),
         }
@@ -271,12 +271,12 @@ impl Daemon {
         } else {
             BTreeSet::new()
         };
-        self.homes = homes(&snapshot, &self.homes);
-        let footing = footing(&snapshot, &links, &witness_of, &self.homes);
-        for (segment, role) in &footing {
+        self.last_interfaces = last_interfaces(&snapshot, &self.last_interfaces);
+        let roles = roles(&snapshot, &links, &witness_of, &self.last_interfaces);
+        for (segment, role) in &roles {
             if let Role::Speaker(link) = role {
                 let home = Some(link.name.clone());
-                self.homes.insert(segment.clone(), home);
+                self.last_interfaces.insert(segment.clone(), home);
             }
         }
         let here = segments::Here {
@@ -286,7 +286,7 @@ impl Daemon {
             service_proxy_works: here.local.service_proxy_works,
             ending: self.ending,
         };
-        orders(&snapshot, &footing, &assign(&snapshot), here)
+        orders(&snapshot, &roles, &assign(&snapshot), here)
     }
 
     /// What is left of these orders in the file that outlives a process.
@@ -296,7 +296,7 @@ impl Daemon {
         } else {
             BTreeMap::from([(NETWORK.to_owned(), INTERFACE.to_owned())])
         };
-        let state = State::of(&self.birth.name, before, &interfaces, &self.homes);
+        let state = State::of(&self.birth.name, before, &interfaces, &self.last_interfaces);
         let bytes = serde_json::to_vec(&state).unwrap_or_default();
         let state: State = serde_json::from_slice(&bytes).unwrap_or_default();
         let works = here.local.service_proxy_works;
@@ -368,7 +368,7 @@ impl Daemon {
             let to = match to {
                 None => Destination::Segment,
                 Some(socket) => {
-                    let objects = self.objects.as_ref().or(self.recalled.as_ref());
+                    let objects = self.objects.as_ref().or(self.saved_health.as_ref());
                     let to = objects.and_then(|objects| reached_at(objects, socket));
                     Destination::NodeNetwork(to.into_iter().collect())
                 }
@@ -432,14 +432,14 @@ impl Daemon {
         self.birth.names.get(place).cloned()
     }
 
-    fn network(&self, objects: &Objects, uid: u64, here: &Here) -> NetworkView {
+    fn network(&self, objects: &Objects, uid: u64, here: &Here) -> L2NetworkView {
         let gateway = here.local.has_gateway.then(gateway);
         let others = objects
             .known
             .iter()
             .filter(|(node, _)| **node != self.birth.node);
         let others = others.filter_map(|(node, contact)| {
-            let other = Other {
+            let other = PeerNode {
                 address: contact.node_network.map(|socket| socket.ip()),
                 mac: contact.mac,
                 witness: contact.mac.is_none(),
@@ -459,7 +459,7 @@ impl Daemon {
         let approvals = objects.approvals.iter();
         let approvals =
             approvals.filter_map(|(node, set)| Some((self.name_of(objects, *node)?, voters(set))));
-        NetworkView {
+        L2NetworkView {
             uid: format!("{uid:x}"),
             segment: Ok(Segment {
                 name: NETWORK.to_owned(),
@@ -511,8 +511,8 @@ impl Daemon {
 }
 
 /// Where a daemon that has run before found the segment.
-fn at_home() -> Homes {
-    Homes::from([(NETWORK.to_owned(), Some(INTERFACE.to_owned()))])
+fn at_home() -> LastInterfaces {
+    LastInterfaces::from([(NETWORK.to_owned(), Some(INTERFACE.to_owned()))])
 }
 
 /// The gateway's address.
@@ -553,7 +553,7 @@ fn links(here: &Here) -> Vec<Link> {
 /// A message with its bytes; `None` if it is of no segment.
 fn packet(bytes: Vec<u8>) -> Option<Packet> {
     let id = SegmentId::in_message(&bytes)?;
-    let decoded = codec::decode(id, &bytes, &Ring::default());
+    let decoded = codec::decode(id, &bytes, &KeyRing::default());
     let message = decoded.map(|decoded| Arc::new(decoded.message));
     Some(Packet {
         message: message.unwrap_or_else(|error| panic!("its own message: {error}")),

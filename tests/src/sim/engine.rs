@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use mooring_node::announce::protocol::{
+use mooring_node::protocol::{
     Cause, Decision, Destination, Incarnation, Key, Local, Machine, Moment, NodeId, Parameters,
     Request,
 };
@@ -133,7 +133,7 @@ impl Engine for Alone {
                 machine.address_answered(key, station, now);
             }
             Input::Gateway => machine.gateway_answered(now),
-            Input::View(objects) | Input::Recalled(objects) => {
+            Input::View(objects) | Input::SavedHealth(objects) => {
                 machine.set_view(objects.view(&self.keys), now);
             }
             Input::Local => {

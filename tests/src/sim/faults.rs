@@ -3,7 +3,7 @@
 use std::fmt;
 
 use fastrand::Rng;
-use mooring_node::announce::protocol::Path;
+use mooring_node::protocol::Path;
 
 use super::clock::{Instant, MILLISECOND, SECOND};
 use super::network::{Nodes, each};

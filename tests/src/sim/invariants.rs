@@ -13,7 +13,7 @@
 
 use std::fmt;
 
-use mooring_node::announce::protocol::Cause;
+use mooring_node::protocol::Cause;
 
 use super::clock::{Instant, MILLISECOND, SECOND};
 use super::network::{MOST_NODES, Nodes, each, has};

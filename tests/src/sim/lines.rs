@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mooring_node::announce::mac::Mac;
-use mooring_node::announce::node_network::NodeNetworkError;
-use mooring_node::announce::protocol::Moment;
-use mooring_node::announce::station::{Hear, HearFrame, NodeNetworkSocket, SegmentSockets, System};
-use mooring_node::announce::wire::WireError;
+use mooring_node::protocol::Moment;
+use mooring_node::protocol::mac::Mac;
+use mooring_node::responder::{NodeNetworkSocket, OnFrame, OnMessage, SegmentSockets, System};
+use mooring_node::wire::node_network::NodeNetworkError;
+use mooring_node::wire::packet_socket::PacketSocketError;
 
 /// The UDP port of heartbeats.
 pub const PORT: u16 = 10_268;
@@ -45,7 +45,7 @@ impl Shared {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn receive(&self, kind: usize, most: usize, hear: Hear<'_>) {
+    fn receive(&self, kind: usize, most: usize, hear: OnMessage<'_>) {
         for _ in 0..most {
             let Some(bytes) = self.lock().waits[kind].pop_front() else {
                 break;
@@ -60,7 +60,11 @@ impl System for Shared {
         self.lock().now
     }
 
-    fn open_wire(&self, _name: &str, _index: u32) -> Result<Box<dyn SegmentSockets>, WireError> {
+    fn open_segment(
+        &self,
+        _name: &str,
+        _index: u32,
+    ) -> Result<Box<dyn SegmentSockets>, PacketSocketError> {
         Ok(Box::new(self.clone()))
     }
 
@@ -84,7 +88,7 @@ impl SegmentSockets for Shared {
         Ok(())
     }
 
-    fn receive_messages(&self, most: usize, hear: Hear<'_>) {
+    fn receive_messages(&self, most: usize, hear: OnMessage<'_>) {
         self.receive(SEGMENT, most, hear);
     }
 
@@ -93,7 +97,7 @@ impl SegmentSockets for Shared {
         Ok(())
     }
 
-    fn receive(&self, most: usize, hear: HearFrame<'_>) {
+    fn receive(&self, most: usize, hear: OnFrame<'_>) {
         for _ in 0..most {
             let Some((frame, came)) = self.lock().frames.pop_front() else {
                 break;
@@ -121,7 +125,7 @@ impl NodeNetworkSocket for Shared {
         Ok(())
     }
 
-    fn receive(&self, most: usize, hear: Hear<'_>) {
+    fn receive(&self, most: usize, hear: OnMessage<'_>) {
         Self::receive(self, NODE_NETWORK, most, hear);
     }
 

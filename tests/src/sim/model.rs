@@ -10,7 +10,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use mooring_node::announce::protocol::{Parameters, Path};
+use mooring_node::protocol::{Parameters, Path};
 use stateright::{Checker as _, Model, Property};
 
 use super::clock::{Instant, MILLISECOND, SECOND};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mooring_node::announce::protocol::{Parameters, Rules};
+use mooring_node::protocol::{Parameters, Rules};
 
 /// One way in which the protocol is wrong.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,7 @@ impl Mutation {
         Self {
             name: "mandate",
             change: |parameters| {
-                parameters.mandate = parameters.promise + Duration::from_millis(100);
+                parameters.speaking_lease = parameters.promise + Duration::from_millis(100);
             },
         },
         rule_off!("release", release_is_sticky),

@@ -1,7 +1,7 @@
 //! The two paths between the nodes of the world: who reaches whom, how fast, and how surely.
 
 use fastrand::Rng;
-use mooring_node::announce::protocol::{Body, Path};
+use mooring_node::protocol::{Body, Path};
 
 use super::clock::{Instant, MICROSECOND, MILLISECOND};
 use super::steps::Kind;

@@ -3,10 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use mooring_node::announce::mac::Mac;
-use mooring_node::announce::protocol::{
-    ApiAnswer, Contact, Key, Message, Moment, NodeId, Path, VoterSet,
-};
+use mooring_node::protocol::mac::Mac;
+use mooring_node::protocol::{ApiAnswer, Contact, Key, Message, Moment, NodeId, Path, VoterSet};
 
 use super::clock::{Clock, Instant, NEVER};
 use super::objects::Objects;
@@ -29,7 +27,7 @@ pub enum Input {
     /// The API's objects are like this now.
     View(Arc<Objects>),
     /// They were like this when the process before this one saw them.
-    Recalled(Arc<Objects>),
+    SavedHealth(Arc<Objects>),
     /// The state of this node has changed.
     Local,
 }

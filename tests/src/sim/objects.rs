@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
-use mooring_node::announce::protocol::{Candidates, Contact, Key, NodeId, View, VoterSet, Wanted};
+use mooring_node::protocol::{Candidates, Contact, Key, NodeId, View, VoterSet, Wanted};
 
 use super::api::KeyState;
 use super::network::{MOST_NODES, Nodes, has};

@@ -2,7 +2,7 @@
 //! a seed.
 
 use fastrand::Rng;
-use mooring_node::announce::protocol::Parameters;
+use mooring_node::protocol::Parameters;
 
 use super::clock::{Instant, MICROSECOND, MILLISECOND, SECOND};
 use super::faults::{Fault, FaultKind, Steps};

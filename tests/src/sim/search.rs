@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mooring_node::announce::protocol::Parameters;
+use mooring_node::protocol::Parameters;
 
 use super::invariants::Violation;
 use super::schedule::Schedule;

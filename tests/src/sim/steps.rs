@@ -1,6 +1,6 @@
 //! What happens to the world from outside, one thing at one instant.
 
-use mooring_node::announce::protocol::{Body, Path};
+use mooring_node::protocol::{Body, Path};
 
 use super::clock::Instant;
 use super::network::Nodes;

@@ -3,7 +3,7 @@
 //! A story is a few schedules that differ in when things happen to one another: in none of them may
 //! anything go wrong, and without the rule something must in at least one.
 
-use mooring_node::announce::protocol::{Parameters, Path};
+use mooring_node::protocol::{Parameters, Path};
 
 use super::clock::{Instant, MILLISECOND, SECOND};
 use super::faults::Steps;

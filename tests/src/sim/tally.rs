@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mooring_node::announce::protocol::{Cause, NodeId, Transition};
+use mooring_node::protocol::{Cause, NodeId, Transition};
 
 use super::clock::{Instant, MICROSECOND, MILLISECOND, SECOND};
 use super::faults::FaultKind;

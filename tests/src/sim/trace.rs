@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use mooring_node::announce::protocol::{Body, Key, Message, NodeId};
+use mooring_node::protocol::{Body, Key, Message, NodeId};
 
 use super::clock::{Instant, MICROSECOND, SECOND};
 

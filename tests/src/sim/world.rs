@@ -18,7 +18,7 @@ use std::hash::{DefaultHasher, Hasher as _};
 use std::sync::Arc;
 
 use fastrand::Rng;
-use mooring_node::announce::protocol::{Key, Local, Moment, NodeId, Request, VoterSet};
+use mooring_node::protocol::{Key, Local, Moment, NodeId, Request, VoterSet};
 
 use super::api::Api;
 use super::clock::{Clock, Instant, SECOND};
@@ -457,14 +457,14 @@ impl<E: Engine> World<E> {
                 self.recheck = true;
                 let network = &self.network;
                 self.watch.judge_late_frames(self.now, |one, other| {
-                    network.is_good(one, other, mooring_node::announce::protocol::Path::Segment)
+                    network.is_good(one, other, mooring_node::protocol::Path::Segment)
                 });
             }
             What::Again { node, packet } => {
                 let path = if self.chance.bool() {
-                    mooring_node::announce::protocol::Path::Segment
+                    mooring_node::protocol::Path::Segment
                 } else {
-                    mooring_node::announce::protocol::Path::NodeNetwork
+                    mooring_node::protocol::Path::NodeNetwork
                 };
                 self.tell(node, Input::Message(packet, path));
             }

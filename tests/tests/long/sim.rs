@@ -1,7 +1,7 @@
 //! The fail-over protocol in a simulated world, as far as `make test` has time for it; `make sim`
 //! does it at length.
 
-use mooring_node::announce::protocol::Parameters;
+use mooring_node::protocol::Parameters;
 use mooring_tests::sim::daemon_stories;
 use mooring_tests::sim::invariants::Violation;
 use mooring_tests::sim::model::Small;

@@ -7,3 +7,4 @@ mod control_plane_rig;
 mod dependencies;
 mod deploy_manifests;
 mod references;
+mod rooms;

@@ -30,6 +30,6 @@ fn flags_of_central() {
 fn flags_of_the_node_daemon() {
     check(
         "flags-mooring-node.md",
-        &mooring_node::flags::TABLE.reference(),
+        &mooring_node::run::flags::TABLE.reference(),
     );
 }

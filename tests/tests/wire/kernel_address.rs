@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use mooring_node::vlan::PROTOCOL;
-use mooring_node::vlan::kernel_address::{KernelAddresses, Placed, sweep};
+use mooring_node::vlan::kernel_address::{InterfaceAddress, KernelAddresses, sweep};
 use netlink_packet_route::address::{AddressAttribute, AddressProtocol};
 use nix::ifaddrs::getifaddrs;
 use tokio::task::JoinHandle;
@@ -32,7 +32,7 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-fn both(index: u32) -> [Placed; 2] {
+fn both(index: u32) -> [InterfaceAddress; 2] {
     [(index, ip(V4)), (index, ip(V6))]
 }
 
@@ -83,8 +83,8 @@ impl Kept {
 }
 
 #[test]
-fn an_address_lives_only_as_long_as_somebody_has_the_right_to_it() {
-    let name = "an_address_lives_only_as_long_as_somebody_has_the_right_to_it";
+fn address_lives_as_long_as_right() {
+    let name = "address_lives_as_long_as_right";
     on_an_interface(name, async |index| {
         let kept = Kept::start(index).await;
         let shown = sh("ip address show dev eth0");
@@ -119,8 +119,8 @@ fn an_address_lives_only_as_long_as_somebody_has_the_right_to_it() {
 }
 
 #[test]
-fn a_keeper_that_ends_removes_its_addresses_unless_it_is_to_leave_them() {
-    let name = "a_keeper_that_ends_removes_its_addresses_unless_it_is_to_leave_them";
+fn dropping_removes_addresses_unless_left() {
+    let name = "dropping_removes_addresses_unless_left";
     on_an_interface(name, async |index| {
         let kept = Kept::start(index).await;
         drop(kept.addresses);
@@ -136,8 +136,8 @@ fn a_keeper_that_ends_removes_its_addresses_unless_it_is_to_leave_them() {
 }
 
 #[test]
-fn what_a_dead_daemon_has_left_is_swept_away_and_nothing_else() {
-    let name = "what_a_dead_daemon_has_left_is_swept_away_and_nothing_else";
+fn sweep_removes_only_own_addresses() {
+    let name = "sweep_removes_only_own_addresses";
     on_an_interface(name, async |index| {
         sh("ip address add 192.0.2.9/24 dev eth0");
         let (connection, handle, _) = rtnetlink::new_connection().unwrap();

@@ -11,5 +11,5 @@ mod livez_bench;
 mod netlab_rig;
 mod nft_table;
 mod rolling;
-mod station;
+mod responder;
 mod world;

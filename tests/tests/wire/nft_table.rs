@@ -6,8 +6,8 @@ use mooring_node::vlan::nft::{Firewall, NftRule, delete, observe, replace, rules
 use super::world::in_a_world;
 
 #[test]
-fn a_table_is_told_from_none_though_it_has_no_rules() {
-    in_a_world("a_table_is_told_from_none_though_it_has_no_rules", || {
+fn empty_table_differs_from_none() {
+    in_a_world("empty_table_differs_from_none", || {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async {
             assert_eq!(observe().await.unwrap(), Firewall::Absent);
@@ -20,8 +20,8 @@ fn a_table_is_told_from_none_though_it_has_no_rules() {
 }
 
 #[test]
-fn rules_are_read_as_they_were_written() {
-    in_a_world("rules_are_read_as_they_were_written", || {
+fn reads_rules_as_written() {
+    in_a_world("reads_rules_as_written", || {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async {
             let subnet = "192.0.2.0/24".parse().unwrap();

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use mooring_node::announce::mac::Mac;
+use mooring_node::protocol::mac::Mac;
 
 const IN_A_WORLD: &str = "MOORING_TEST_IN_A_WORLD";
 

@@ -4,9 +4,9 @@ use mooring_common::k8s::{ObjectKey, Slim};
 use mooring_common::node_view::NodeView;
 use serde_json::json;
 
-use super::super::observe::NetworkView;
-use super::super::station::Orders;
 use super::*;
+use crate::cluster::snapshot::L2NetworkView;
+use crate::responder::Orders;
 
 const MAC: Mac = Mac::new([2, 0, 0, 0, 0, 1]);
 
@@ -18,7 +18,7 @@ fn link(up: bool) -> Link {
         up,
         addresses: Vec::new(),
         default_route: None,
-        stack: crate::announce::links::Stack::default(),
+        stack: crate::wire::links::Stack::default(),
     }
 }
 
@@ -28,9 +28,9 @@ fn world(entry: Option<SegmentNode>) -> Snapshot {
         "apiVersion": "mooring.dev/v1alpha1", "kind": "L2Network", "metadata": {"name": "lan"},
         "spec": {"subnets": [{"cidr": "192.0.2.0/24"}], "ranges": ["192.0.2.16/28"]},
     });
-    let view = NetworkView {
+    let view = L2NetworkView {
         entry,
-        ..NetworkView::read(serde_json::from_value(network).unwrap(), "n1")
+        ..L2NetworkView::read(serde_json::from_value(network).unwrap(), "n1")
     };
     Snapshot {
         networks: Arc::new([(ObjectKey::cluster_wide("lan"), Arc::new(view))].into()),
@@ -44,19 +44,19 @@ fn world(entry: Option<SegmentNode>) -> Snapshot {
 fn look(
     snapshot: &Snapshot,
     link: Result<&Link, String>,
-    on_air: bool,
-    complaint: Option<&str>,
+    responding_from: bool,
+    fault: Option<&str>,
 ) -> Option<SegmentNode> {
     let role = link.map_or_else(Role::Hindered, Role::Speaker);
-    let standing = Standing {
-        on_air: on_air.then_some(MAC),
-        complaint: complaint.map(ToOwned::to_owned),
-        ..Standing::default()
+    let status = SegmentStatus {
+        responding_from: responding_from.then_some(MAC),
+        fault: fault.map(ToOwned::to_owned),
+        ..SegmentStatus::default()
     };
-    look_at(snapshot, role, standing)
+    look_at(snapshot, role, status)
 }
 
-fn look_at(snapshot: &Snapshot, role: Role<'_>, standing: Standing) -> Option<SegmentNode> {
+fn look_at(snapshot: &Snapshot, role: Role<'_>, status: SegmentStatus) -> Option<SegmentNode> {
     let orders = Orders {
         node_address: Some("10.0.0.1".parse().unwrap()),
         ..Orders::default()
@@ -66,7 +66,7 @@ fn look_at(snapshot: &Snapshot, role: Role<'_>, standing: Standing) -> Option<Se
         "n1",
         &[("lan".to_owned(), role)].into(),
         &[("lan".to_owned(), Arc::new(orders))].into(),
-        &[("lan".to_owned(), standing)].into(),
+        &[("lan".to_owned(), status)].into(),
     );
     match changes.remove("lan") {
         Some(Change::Put(entry)) => Some(entry),
@@ -76,7 +76,7 @@ fn look_at(snapshot: &Snapshot, role: Role<'_>, standing: Standing) -> Option<Se
 }
 
 #[test]
-fn each_state_has_its_reason() {
+fn each_role_has_its_reason() {
     let nothing = world(None);
     let ready = look(&nothing, Ok(&link(true)), true, None).unwrap();
     assert_eq!(
@@ -125,7 +125,7 @@ fn each_state_has_its_reason() {
 }
 
 #[test]
-fn what_is_said_already_is_not_said_again() {
+fn writes_only_changed_entries() {
     let ready = look(&world(None), Ok(&link(true)), true, None);
     assert_eq!(
         look(&world(ready.clone()), Ok(&link(true)), true, None),
@@ -135,12 +135,12 @@ fn what_is_said_already_is_not_said_again() {
 }
 
 #[test]
-fn nothing_is_said_while_the_segment_is_being_opened() {
+fn entry_stays_while_segment_opens() {
     assert_eq!(look(&world(None), Ok(&link(true)), false, None), None);
 }
 
 #[test]
-fn the_entry_goes_when_the_segment_does() {
+fn removes_entry_with_segment() {
     let of = |snapshot: &Snapshot| {
         changes(
             snapshot,
@@ -156,21 +156,21 @@ fn the_entry_goes_when_the_segment_does() {
 }
 
 #[test]
-fn it_says_what_it_speaks_for_and_what_is_to_be_known() {
+fn entry_lists_addresses_and_notices() {
     let address: IpAddr = "192.0.2.17".parse().unwrap();
     let told = SpokenFor {
         address: address.to_string(),
         since: serde_json::from_value(json!("2026-11-22T05:00:00Z")).unwrap(),
         reason: "TakenOver".into(),
     };
-    let standing = Standing {
-        on_air: Some(MAC),
+    let status = SegmentStatus {
+        responding_from: Some(MAC),
         speaks_for: [(address, told)].into(),
         notices: vec!["HeartbeatsUnsigned"],
-        ..Standing::default()
+        ..SegmentStatus::default()
     };
     let eth0 = link(true);
-    let said = look_at(&world(None), Role::Speaker(&eth0), standing.clone()).unwrap();
+    let said = look_at(&world(None), Role::Speaker(&eth0), status.clone()).unwrap();
     assert_eq!(
         serde_json::to_value(&said).unwrap()["addresses"],
         json!([{
@@ -178,23 +178,23 @@ fn it_says_what_it_speaks_for_and_what_is_to_be_known() {
         }])
     );
     assert_eq!(said.notices, ["HeartbeatsUnsigned"]);
-    let again = look_at(&world(Some(said)), Role::Speaker(&eth0), standing);
+    let again = look_at(&world(Some(said)), Role::Speaker(&eth0), status);
     assert_eq!(again, None, "what is said already is not said again");
 }
 
 #[test]
 fn a_witness_only_votes() {
-    let said = look_at(&world(None), Role::Witness, Standing::default()).unwrap();
+    let said = look_at(&world(None), Role::Witness, SegmentStatus::default()).unwrap();
     assert!(said.witness && said.ready && said.mac.is_none(), "{said:?}");
     assert_eq!(said.reason, "Witness");
 }
 
 #[test]
-fn at_the_end_it_speaks_for_nothing() {
+fn stopped_entry_lists_no_address() {
     let eth0 = link(true);
     let ready = look(&world(None), Ok(&eth0), true, None);
-    let footing = [("lan".to_owned(), Role::Speaker(&eth0))].into();
-    let Some(Change::Put(last)) = farewell(&world(ready), &footing).remove("lan") else {
+    let roles = [("lan".to_owned(), Role::Speaker(&eth0))].into();
+    let Some(Change::Put(last)) = stopped(&world(ready), &roles).remove("lan") else {
         panic!("it has an entry");
     };
     assert!(!last.ready && last.addresses.is_empty() && last.mac.is_none());
@@ -203,13 +203,13 @@ fn at_the_end_it_speaks_for_nothing() {
         ("n1", "Stopped")
     );
     assert!(
-        farewell(&world(None), &footing).is_empty(),
+        stopped(&world(None), &roles).is_empty(),
         "it has said nothing"
     );
 }
 
 #[test]
-fn long_messages_are_cut() {
+fn truncates_long_message() {
     let long = "ä".repeat(2000);
     let entry = look(&world(None), Ok(&link(true)), false, Some(&long)).unwrap();
     assert_eq!(entry.message.chars().count(), LONGEST_MESSAGE);
@@ -217,18 +217,18 @@ fn long_messages_are_cut() {
 
 #[test]
 fn a_daemon_without_a_key_says_so() {
-    let said = look_at(&world(None), Role::Keyless, Standing::default()).unwrap();
+    let said = look_at(&world(None), Role::Keyless, SegmentStatus::default()).unwrap();
     assert_eq!(said.reason, segment_reasons::NO_HEARTBEAT_KEY);
     assert_eq!(said.notices, [segment_notices::HEARTBEATS_UNSIGNED]);
     assert!(!said.ready && said.message == NO_KEY, "{said:?}");
 }
 
 #[test]
-fn nobody_is_ready_who_hears_no_majority() {
-    let lost = || Standing {
-        on_air: Some(MAC),
+fn not_ready_without_majority() {
+    let lost = || SegmentStatus {
+        responding_from: Some(MAC),
         notices: vec![segment_notices::QUORUM_LOST],
-        ..Standing::default()
+        ..SegmentStatus::default()
     };
     let link = link(true);
     for role in [Role::Speaker(&link), Role::Witness] {

@@ -40,7 +40,7 @@ fn snapshot(status: &[&str], record: &str) -> Snapshot {
     }))
     .unwrap();
     let view = ServiceView::read(service).unwrap();
-    let network = NetworkView::read(network, "me");
+    let network = L2NetworkView::read(network, "me");
     Snapshot {
         services: Arc::new([(ObjectKey::new("shop", "web"), Arc::new(view))].into()),
         networks: Arc::new([(ObjectKey::cluster_wide("lan"), Arc::new(network))].into()),
@@ -56,7 +56,7 @@ fn why(address: &str, record: &str) -> Option<String> {
 }
 
 #[test]
-fn what_is_in_a_range_or_recorded_is_permitted() {
+fn permits_address_in_range_or_recorded() {
     assert_eq!(why("192.0.2.10", ""), None, "in a range");
     assert_eq!(
         why("192.0.2.100", "192.0.2.100"),
@@ -67,7 +67,7 @@ fn what_is_in_a_range_or_recorded_is_permitted() {
 }
 
 #[test]
-fn what_is_somebody_elses_is_refused_whatever_is_recorded() {
+fn refuses_foreign_address_even_if_recorded() {
     for (address, words) in [
         ("192.0.2.1", "the router"),
         ("192.0.2.0", "the first address of a subnet"),
@@ -91,7 +91,7 @@ fn what_is_somebody_elses_is_refused_whatever_is_recorded() {
 
 /// What another daemon says of its Node silences no Service that central has given an address to.
 #[test]
-fn a_recorded_address_of_a_range_counts_before_the_word_of_another_daemon() {
+fn recorded_range_address_overrides_other_daemon() {
     assert_eq!(why("192.0.2.12", "192.0.2.12"), None);
     assert!(why("192.0.2.12", "").unwrap().contains("Node other"));
 }

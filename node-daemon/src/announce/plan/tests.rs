@@ -4,8 +4,8 @@ use std::sync::Arc;
 use mooring_common::l2_network::{L2Network, L2NetworkSpec, Subnet};
 use proptest::prelude::*;
 
-use super::super::observe::{NetworkView, SliceView};
 use super::*;
+use crate::cluster::snapshot::{L2NetworkView, SliceView};
 
 /// A world that is built up step by step.
 #[derive(Clone, Default)]
@@ -33,7 +33,7 @@ impl World {
             },
         );
         let mut world = Self::default();
-        let view = NetworkView::read(network, "me");
+        let view = L2NetworkView::read(network, "me");
         view.segment.as_ref().unwrap();
         world.snapshot.networks =
             Arc::new([(ObjectKey::cluster_wide("public"), Arc::new(view))].into());
@@ -86,7 +86,7 @@ fn only(nodes: &[&str]) -> Candidates {
 }
 
 #[test]
-fn policy_and_endpoints_say_who_may_speak() {
+fn policy_and_endpoints_choose_candidates() {
     use TrafficPolicy::{Cluster, Local};
     // policy, nodes with ready endpoints, with leaving ones, who may speak
     type Nodes = &'static [&'static str];
@@ -115,7 +115,7 @@ fn policy_and_endpoints_say_who_may_speak() {
 }
 
 #[test]
-fn both_families_of_a_service_are_one_group_and_each_is_a_key() {
+fn dual_stack_service_is_one_group_of_two_keys() {
     let world = World::new()
         .service(
             "web",
@@ -134,7 +134,7 @@ fn both_families_of_a_service_are_one_group_and_each_is_a_key() {
 
 /// Who has not heard of the change yet must know the other address by the same key as who has.
 #[test]
-fn an_address_has_the_same_key_and_group_whatever_else_its_service_has() {
+fn key_and_group_ignore_other_addresses_of_service() {
     let with = |four: &str| {
         World::new()
             .service("web", TrafficPolicy::Cluster, &[four, "2001:db8::117"])
@@ -151,7 +151,7 @@ fn an_address_has_the_same_key_and_group_whatever_else_its_service_has() {
 }
 
 #[test]
-fn services_that_share_an_address_are_one_group_of_those_that_can_serve_all() {
+fn sharing_services_need_node_that_serves_all() {
     let world = World::new()
         .service(
             "web",
@@ -174,7 +174,7 @@ fn services_that_share_an_address_are_one_group_of_those_that_can_serve_all() {
 }
 
 #[test]
-fn where_nobody_serves_all_who_serves_one_will_do() {
+fn node_that_serves_one_is_enough_if_none_serves_all() {
     let apart = |two: &[&str]| {
         World::new()
             .service("web", TrafficPolicy::Local, &["192.0.2.17"])
@@ -189,7 +189,7 @@ fn where_nobody_serves_all_who_serves_one_will_do() {
 }
 
 #[test]
-fn each_address_has_the_router_of_its_subnet() {
+fn address_has_router_of_its_subnet() {
     let world = World::new()
         .service(
             "web",
@@ -209,7 +209,7 @@ fn each_address_has_the_router_of_its_subnet() {
 }
 
 #[test]
-fn services_of_no_network_are_not_announced() {
+fn ignores_services_without_network() {
     let mut world = World::new()
         .service("web", TrafficPolicy::Cluster, &["192.0.2.17"])
         .endpoints("web", &["a"], &[]);
@@ -221,7 +221,7 @@ fn services_of_no_network_are_not_announced() {
 
 /// Anybody who may write a Service's status could otherwise have any host's address announced.
 #[test]
-fn only_addresses_that_central_can_have_given_are_announced() {
+fn announces_only_addresses_that_central_can_assign() {
     let world = World::new()
         .service(
             "web",
@@ -260,7 +260,7 @@ proptest! {
     /// Whatever the world looks like, each address has one key, those of a Service are one group, and no
     /// address is nobody's.
     #[test]
-    fn an_address_is_in_one_group_that_somebody_may_have(
+    fn every_address_is_in_one_group_with_candidates(
         services in prop::collection::vec((any::<bool>(), 16..24_u8, 16..24_u8, any::<u8>(), any::<u8>()), 1..8),
     ) {
         let mut world = World::new();

@@ -5,17 +5,17 @@ use mooring_common::node_addresses::{AddressType, NodeAddress};
 use mooring_common::node_view::NodeView;
 use serde_json::json;
 
-use super::super::mac::Mac;
-use super::super::observe::{NetworkView, Other, ServiceView, SliceView};
-use super::super::plan::assign;
-use super::super::protocol::{Candidates, Group, Key, Wanted};
 use super::*;
+use crate::announce::plan::assign;
+use crate::cluster::snapshot::{L2NetworkView, PeerNode, ServiceView, SliceView};
+use crate::protocol::mac::Mac;
+use crate::protocol::{Candidates, Group, Key, Wanted};
 
 fn mac(last: u8) -> Mac {
     Mac::new([2, 0, 0, 0, 0, last])
 }
 
-fn network(edit: impl FnOnce(&mut L2NetworkSpec)) -> Arc<NetworkView> {
+fn network(edit: impl FnOnce(&mut L2NetworkSpec)) -> Arc<L2NetworkView> {
     let mut spec = L2NetworkSpec {
         subnets: vec![
             Subnet {
@@ -31,11 +31,11 @@ fn network(edit: impl FnOnce(&mut L2NetworkSpec)) -> Arc<NetworkView> {
         ..L2NetworkSpec::default()
     };
     edit(&mut spec);
-    Arc::new(NetworkView::read(L2Network::new("public", spec), "me"))
+    Arc::new(L2NetworkView::read(L2Network::new("public", spec), "me"))
 }
 
 /// Node `me` with the label `rack=1`, and one L2Network.
-fn snapshot(network: Arc<NetworkView>) -> Snapshot {
+fn snapshot(network: Arc<L2NetworkView>) -> Snapshot {
     let node = json!({"metadata": {"name": "me", "uid": "u", "labels": {"rack": "1"}}});
     let view = NodeView::slim(serde_json::from_value(node).unwrap());
     Snapshot {
@@ -53,42 +53,62 @@ fn eth(up: bool) -> Vec<Link> {
         up,
         addresses: vec!["192.0.2.5/24".parse().unwrap()],
         default_route: None,
-        stack: crate::announce::links::Stack::default(),
+        stack: crate::wire::links::Stack::default(),
     }]
 }
 
 #[test]
-fn a_segment_is_where_the_selector_says_and_the_interface_is() {
+fn role_follows_selector_and_interface() {
     let links = eth(true);
     let nowhere = BTreeSet::new();
-    let footing = |snapshot: &Snapshot| {
-        footing(snapshot, &links, &nowhere, &Homes::new())
+    let roles = |snapshot: &Snapshot| {
+        roles(snapshot, &links, &nowhere, &LastInterfaces::new())
             .into_keys()
             .count()
     };
-    let found = super::footing(&snapshot(network(|_| ())), &links, &nowhere, &Homes::new());
+    let found = super::roles(
+        &snapshot(network(|_| ())),
+        &links,
+        &nowhere,
+        &LastInterfaces::new(),
+    );
     assert_eq!(found["public"], Role::Speaker(&links[0]));
     let selecting = |rack: &str| {
         let selector = json!({"matchLabels": {"rack": rack}});
         network(|spec| spec.node_selector = Some(serde_json::from_value(selector).unwrap()))
     };
-    assert_eq!(footing(&snapshot(selecting("1"))), 1);
-    assert_eq!(footing(&snapshot(selecting("2"))), 0);
+    assert_eq!(roles(&snapshot(selecting("1"))), 1);
+    assert_eq!(roles(&snapshot(selecting("2"))), 0);
     let offered = ["public".to_owned()].into();
-    let witness = super::footing(&snapshot(selecting("2")), &links, &offered, &Homes::new());
+    let witness = super::roles(
+        &snapshot(selecting("2")),
+        &links,
+        &offered,
+        &LastInterfaces::new(),
+    );
     assert_eq!(witness["public"], Role::Witness);
-    let member = super::footing(&snapshot(selecting("1")), &links, &offered, &Homes::new());
+    let member = super::roles(
+        &snapshot(selecting("1")),
+        &links,
+        &offered,
+        &LastInterfaces::new(),
+    );
     assert_eq!(member["public"], Role::Speaker(&links[0]));
     let mut nodeless = snapshot(network(|_| ()));
     nodeless.node = None;
-    assert_eq!(footing(&nodeless), 0);
+    assert_eq!(roles(&nodeless), 0);
 }
 
 #[test]
-fn a_segment_with_a_vlan_is_on_its_interface_once_that_is_there() {
+fn vlan_segment_waits_for_its_interface() {
     let mut links = eth(true);
     let snapshot = snapshot(network(|spec| spec.vlan = Some(100)));
-    let told = |links: &[Link]| match &footing(&snapshot, links, &BTreeSet::new(), &Homes::new())["public"]
+    let told = |links: &[Link]| match &roles(
+        &snapshot,
+        links,
+        &BTreeSet::new(),
+        &LastInterfaces::new(),
+    )["public"]
     {
         Role::Speaker(link) => Ok(link.name.clone()),
         Role::Hindered(fault) | Role::Awaiting(fault) => Err(fault.clone()),
@@ -116,7 +136,7 @@ fn a_segment_with_a_vlan_is_on_its_interface_once_that_is_there() {
 }
 
 #[test]
-fn vlans_are_made_for_the_segments_of_this_node_once_all_is_known() {
+fn selects_own_vlans_once_all_is_synced() {
     let mut snapshot = snapshot(network(|spec| spec.vlan = Some(100)));
     assert_eq!(with_vlan(&snapshot), None);
     snapshot.may_write = true;
@@ -134,10 +154,10 @@ fn vlans_are_made_for_the_segments_of_this_node_once_all_is_known() {
 }
 
 #[test]
-fn a_network_that_cannot_be_read_is_left_to_central() {
+fn skips_invalid_network() {
     let broken = network(|spec| spec.ranges = vec!["nonsense".into()]);
     let none = BTreeSet::new();
-    assert!(footing(&snapshot(broken), &eth(true), &none, &Homes::new()).is_empty());
+    assert!(roles(&snapshot(broken), &eth(true), &none, &LastInterfaces::new()).is_empty());
 }
 
 /// The orders of `me` on `public`, where `web` has an address of each family.
@@ -167,18 +187,18 @@ fn orders_with(edit: impl FnOnce(&mut Snapshot), links: &[Link]) -> Arc<Orders> 
         service_proxy_works: true,
         ending: false,
     };
-    let footing = footing(&snapshot, links, &BTreeSet::new(), &Homes::new());
-    Arc::clone(&orders(&snapshot, &footing, &assign(&snapshot), here)["public"])
+    let roles = roles(&snapshot, links, &BTreeSet::new(), &LastInterfaces::new());
+    Arc::clone(&orders(&snapshot, &roles, &assign(&snapshot), here)["public"])
 }
 
 /// Changes the one L2Network.
-fn edit_network(snapshot: &mut Snapshot, edit: impl FnOnce(&mut NetworkView)) {
+fn edit_network(snapshot: &mut Snapshot, edit: impl FnOnce(&mut L2NetworkView)) {
     let networks = Arc::make_mut(&mut snapshot.networks);
     edit(Arc::make_mut(networks.values_mut().next().unwrap()));
 }
 
 #[test]
-fn orders_say_what_there_is_and_who_may_have_it() {
+fn orders_carry_addresses_and_candidates() {
     let orders = orders_with(|_| (), &eth(true));
     let address = |text: &str| text.parse::<IpAddr>().unwrap();
     let (four, six) = (address("192.0.2.17"), address("2001:db8::117"));
@@ -207,7 +227,7 @@ fn orders_say_what_there_is_and_who_may_have_it() {
 }
 
 #[test]
-fn a_segment_whose_vlan_is_being_made_is_not_left() {
+fn stays_on_segment_while_vlan_is_made() {
     let vlan = |snapshot: &mut Snapshot| {
         edit_network(snapshot, |network| {
             network.segment.as_mut().unwrap().vlan = Some(100);
@@ -219,11 +239,11 @@ fn a_segment_whose_vlan_is_being_made_is_not_left() {
 }
 
 #[test]
-fn orders_say_who_else_is_there_and_who_votes() {
+fn orders_carry_peers_and_voters() {
     let orders = orders_with(
         |snapshot| {
             edit_network(snapshot, |network| {
-                let other = Other {
+                let other = PeerNode {
                     address: Some("10.0.0.2".parse().unwrap()),
                     mac: Some(mac(2)),
                     witness: false,
@@ -251,7 +271,7 @@ fn orders_say_who_else_is_there_and_who_votes() {
 }
 
 #[test]
-fn addresses_are_put_on_interfaces_where_the_network_says_so() {
+fn kernel_mode_puts_addresses_on_interface() {
     let places = |mode: Option<AddressMode>, links: &[Link]| {
         let edit = |snapshot: &mut Snapshot| {
             edit_network(snapshot, |network| {
@@ -269,7 +289,7 @@ fn addresses_are_put_on_interfaces_where_the_network_says_so() {
 }
 
 #[test]
-fn a_service_address_on_the_interface_is_none_of_the_nodes_own() {
+fn service_address_is_not_own_address() {
     let mut links = eth(true);
     let service = "192.0.2.17/24".parse().unwrap();
     links[0].addresses.insert(0, service);
@@ -281,7 +301,7 @@ fn a_service_address_on_the_interface_is_none_of_the_nodes_own() {
 }
 
 #[test]
-fn the_node_network_is_reached_by_an_address_of_the_node() {
+fn node_network_uses_node_address() {
     let address = |internal: &[&str], links: &[Link]| {
         let edit = |snapshot: &mut Snapshot| {
             let node = Arc::make_mut(snapshot.node.as_mut().unwrap());
@@ -310,12 +330,12 @@ fn the_node_network_is_reached_by_an_address_of_the_node() {
 }
 
 #[test]
-fn a_link_that_is_down_is_no_attachment() {
+fn link_that_is_down_is_not_attached() {
     assert_eq!(orders_with(|_| (), &eth(false)).attachment, None);
 }
 
 #[test]
-fn steps_lead_from_what_is_to_what_should_be() {
+fn steps_lead_to_desired_orders() {
     let speaking = |addresses: &[&str], weight| {
         let addresses = addresses.iter().map(|a| (a.parse().unwrap(), None));
         Arc::new(Orders {
@@ -357,7 +377,7 @@ fn steps_lead_from_what_is_to_what_should_be() {
 }
 
 #[test]
-fn without_a_key_a_daemon_takes_no_part_and_votes_nowhere() {
+fn daemon_without_key_takes_no_role() {
     let links = eth(true);
     let public = BTreeSet::from(["public".to_owned()]);
     let selecting = |rack: &str| {
@@ -368,7 +388,12 @@ fn without_a_key_a_daemon_takes_no_part_and_votes_nowhere() {
         }))
     };
     let member = selecting("1");
-    let silent = without_key(super::footing(&member, &links, &public, &Homes::new()));
+    let silent = without_key(super::roles(
+        &member,
+        &links,
+        &public,
+        &LastInterfaces::new(),
+    ));
     assert_eq!(silent["public"], Role::Keyless);
     let here = Here {
         node_name: "me",
@@ -379,11 +404,19 @@ fn without_a_key_a_daemon_takes_no_part_and_votes_nowhere() {
     };
     assert!(orders(&member, &silent, &assign(&member), here).is_empty());
     let witness = selecting("2");
-    assert!(without_key(super::footing(&witness, &links, &public, &Homes::new())).is_empty());
+    assert!(
+        without_key(super::roles(
+            &witness,
+            &links,
+            &public,
+            &LastInterfaces::new()
+        ))
+        .is_empty()
+    );
 }
 
 #[test]
-fn the_interface_that_a_segment_was_on_is_remembered_until_its_l2network_says_another() {
+fn remembers_interface_until_l2network_names_another() {
     let entry = |interface: &str| {
         let entry = json!({"name": "me", "ready": true, "reason": "Ready", "interface": interface});
         Some(serde_json::from_value(entry).unwrap())
@@ -393,14 +426,16 @@ fn the_interface_that_a_segment_was_on_is_remembered_until_its_l2network_says_an
         edit_network(&mut told, |network| network.entry = entry(interface));
         told
     };
-    let of = |snapshot: &Snapshot, before: &Homes| homes(snapshot, before)["public"].clone();
-    let before = |interface: Option<&str>| -> Homes {
+    let of = |snapshot: &Snapshot, before: &LastInterfaces| {
+        last_interfaces(snapshot, before)["public"].clone()
+    };
+    let before = |interface: Option<&str>| -> LastInterfaces {
         [("public".to_owned(), interface.map(str::to_owned))].into()
     };
     let eth1 = Some("eth1".to_owned());
-    assert_eq!(of(&snapshot(network(|_| ())), &Homes::new()), None);
+    assert_eq!(of(&snapshot(network(|_| ())), &LastInterfaces::new()), None);
     assert_eq!(
-        of(&told("eth1"), &Homes::new()),
+        of(&told("eth1"), &LastInterfaces::new()),
         eth1,
         "of an earlier start"
     );
@@ -414,7 +449,10 @@ fn the_interface_that_a_segment_was_on_is_remembered_until_its_l2network_says_an
     assert_eq!(of(&named, &before(Some("eth1"))), None);
     let mut gone = told("eth1");
     gone.networks = Arc::default();
-    assert_eq!(homes(&gone, &before(Some("eth1"))), Homes::new());
+    assert_eq!(
+        last_interfaces(&gone, &before(Some("eth1"))),
+        LastInterfaces::new()
+    );
 
     // It has lost its address: nothing leads to the default route's any more.
     let mut links = eth(true);
@@ -425,7 +463,9 @@ fn the_interface_that_a_segment_was_on_is_remembered_until_its_l2network_says_an
     links[0].addresses.clear();
     links.push(eth1);
     let snapshot = snapshot(network(|_| ()));
-    let on = |homes: &Homes| footing(&snapshot, &links, &BTreeSet::new(), homes);
+    let on = |last_interfaces: &LastInterfaces| {
+        roles(&snapshot, &links, &BTreeSet::new(), last_interfaces)
+    };
     assert_eq!(on(&before(None))["public"], Role::Speaker(&links[0]));
     assert_eq!(
         on(&before(Some("eth1")))["public"],

@@ -6,8 +6,9 @@ use mooring_common::node_view::NodeView;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::announce::observe::{ServiceView, SliceView, Synced, TrafficPolicy};
-use crate::announce::service_proxy::ServiceProxy;
+use crate::cluster::service_proxy::ServiceProxy;
+use crate::cluster::snapshot::{ServiceView, SliceView, Synced, TrafficPolicy};
+use crate::livez::health_file::worth_keeping;
 
 /// Always the same moment.
 fn now() -> Now {
@@ -122,7 +123,7 @@ fn each_path_has_its_answer() {
 }
 
 #[test]
-fn without_a_fence_it_lives_and_is_not_ready() {
+fn without_fence_live_but_not_ready() {
     let mut snapshot = snapshot(&[&["10.0.0.1"]]);
     snapshot.may_write = false;
     let readyz = answer("/readyz", &snapshot, now());
@@ -143,7 +144,7 @@ fn without_a_fence_it_lives_and_is_not_ready() {
 }
 
 #[test]
-fn a_lack_of_any_kind_of_object_is_not_synced() {
+fn any_missing_list_is_not_synced() {
     for missing in 0..3 {
         let mut snapshot = snapshot(&[&["10.0.0.1"]]);
         match missing {
@@ -168,7 +169,7 @@ fn a_lack_of_any_kind_of_object_is_not_synced() {
 }
 
 #[test]
-fn bodies_have_the_keys_of_kube_proxy() {
+fn bodies_have_kube_proxy_keys() {
     let snapshot = snapshot(&[&["10.0.0.1", "10.0.0.2"]]);
     let service = body(&answer("/services/shop/web", &snapshot, now()));
     assert_eq!(
@@ -200,7 +201,7 @@ fn bodies_have_the_keys_of_kube_proxy() {
 }
 
 #[test]
-fn while_unhealthy_the_last_update_is_when_the_api_server_was_heard_of() {
+fn unhealthy_answer_dates_last_api_contact() {
     let mut snapshot = snapshot(&[]);
     snapshot.node = None;
     let healthz = body(&answer("/healthz", &snapshot, now()));
@@ -208,7 +209,7 @@ fn while_unhealthy_the_last_update_is_when_the_api_server_was_heard_of() {
 }
 
 #[test]
-fn an_endpoint_with_two_ports_or_two_families_is_one() {
+fn counts_endpoint_once() {
     // (addresses of each slice, count)
     let table: [(&[&[&str]], usize); 5] = [
         (&[], 0),
@@ -225,7 +226,7 @@ fn an_endpoint_with_two_ports_or_two_families_is_one() {
 }
 
 #[test]
-fn age_alone_changes_no_answer() {
+fn age_changes_no_answer() {
     let mut snapshot = snapshot(&[&["10.0.0.1"]]);
     snapshot.heard = Some(now().monotonic - Duration::from_secs(99));
     for path in ["/livez", "/healthz", "/services/shop/web"] {
@@ -234,7 +235,7 @@ fn age_alone_changes_no_answer() {
 }
 
 #[test]
-fn until_all_is_known_answers_are_those_of_the_process_before() {
+fn answers_from_saved_health_until_synced() {
     let draining = {
         let mut snapshot = snapshot(&[&["10.0.0.1", "10.0.0.2"]]);
         let excluded = json!({"metadata": {"annotations": {"mooring.dev/maintenance": "true"}}});
@@ -244,7 +245,7 @@ fn until_all_is_known_answers_are_those_of_the_process_before() {
     let well = snapshot(&[&["10.0.0.1", "10.0.0.2"]]);
     for before in [&well, &draining] {
         let mut left = Snapshot {
-            recalled: Recalled::of("n1", before).map(Arc::new),
+            saved_health: worth_keeping("n1", before).map(Arc::new),
             ..Snapshot::default()
         };
         let paths = [
@@ -273,7 +274,7 @@ fn until_all_is_known_answers_are_those_of_the_process_before() {
 }
 
 #[test]
-fn a_service_that_the_service_proxy_refuses_is_unhealthy() {
+fn service_refused_by_proxy_is_unhealthy() {
     let mut snapshot = snapshot(&[&["10.0.0.1"]]);
     for (refused, status) in [("web", Status::Unhealthy), ("idle", Status::Healthy)] {
         let refused = [ObjectKey::new("shop", refused)].into();
@@ -286,7 +287,7 @@ fn a_service_that_the_service_proxy_refuses_is_unhealthy() {
 }
 
 #[test]
-fn at_its_own_port_a_service_that_is_gone_is_unhealthy() {
+fn deleted_service_is_unhealthy_at_its_port() {
     let snapshot = snapshot(&[&["10.0.0.1"]]);
     let at = |name| answer_service(&ObjectKey::new("shop", name), &snapshot, now()).status;
     assert_eq!(at("web"), Status::Healthy);

@@ -15,7 +15,7 @@ fn request<'a>(path: &'a str, head: &str) -> Request<'a> {
 }
 
 #[test]
-fn each_dialect_is_understood() {
+fn reads_every_http_dialect() {
     let table = [
         ("GET /livez HTTP/1.0\r\n\r\n", "/livez", true),
         ("GET /livez HTTP/1.1\r\n\r\n", "/livez", false),
@@ -49,7 +49,7 @@ fn each_dialect_is_understood() {
 }
 
 #[test]
-fn methods_and_bodies_are_told_apart() {
+fn tells_methods_and_bodies_apart() {
     let table = [
         ("HEAD / HTTP/1.1\r\n\r\n", Method::Head, Body::Length(0)),
         (
@@ -80,7 +80,7 @@ fn methods_and_bodies_are_told_apart() {
 }
 
 #[test]
-fn what_is_no_request_is_a_fault() {
+fn rejects_malformed_requests() {
     let many = format!(
         "GET / HTTP/1.1\r\n{}\r\n",
         "A: b\r\n".repeat(MOST_HEADERS + 1)
@@ -165,7 +165,7 @@ fn anything() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn whatever_comes_is_read_within_its_bounds(bytes in anything()) {
+    fn any_bytes_are_read_within_bounds(bytes in anything()) {
         if let Parsed::Request(request) = parse(&bytes) {
             prop_assert!(request.length <= bytes.len() && request.length > 0);
             prop_assert!(!request.path.contains(['?', '#', ' ', '\r', '\n']));
@@ -174,7 +174,7 @@ proptest! {
 
     /// Bytes may come in any portions: what is a request or a fault stays it, whatever follows.
     #[test]
-    fn more_bytes_change_nothing_that_was_read(bytes in anything(), more in anything()) {
+    fn later_bytes_change_nothing(bytes in anything(), more in anything()) {
         let before = parse(&bytes);
         let together = [bytes.as_slice(), &more].concat();
         match &before {
@@ -184,7 +184,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_right_is_read_whatever_else_it_says(
+    fn reads_valid_request_with_any_headers(
         path in "/[a-z/]{0,40}",
         query in "(\\?[a-z=&]{0,20})?",
         old in any::<bool>(),

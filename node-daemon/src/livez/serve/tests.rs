@@ -3,10 +3,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::net::TcpStream;
 
-use super::super::plan::tests::snapshot;
-use super::super::request::{Parsed, parse};
-use super::super::response::Manner;
 use super::*;
+use crate::livez::listen::Bound;
+use crate::livez::plan::tests::snapshot;
+use crate::livez::request::{Parsed, parse};
+use crate::livez::response::Framing;
+use crate::livez::server::{self, Options};
 
 fn healthy() -> Arc<Shared> {
     let snapshot = snapshot(&[&["10.0.0.1"]]);
@@ -81,7 +83,7 @@ fn header<'a>(response: &'a str, name: &str) -> Option<&'a str> {
 }
 
 #[tokio::test]
-async fn old_and_new_http_is_served_with_and_without_a_host() {
+async fn serves_http_1_0_and_1_1_without_host() {
     let server = Server::start();
     for request in [
         "GET /livez HTTP/1.0\r\n\r\n",
@@ -110,7 +112,7 @@ async fn old_and_new_http_is_served_with_and_without_a_host() {
 }
 
 #[tokio::test]
-async fn head_has_the_length_and_no_body() {
+async fn head_has_length_and_no_body() {
     let server = Server::start();
     let get = server.ask("GET /services/shop/none HTTP/1.0\r\n\r\n").await;
     let head = server
@@ -126,7 +128,7 @@ async fn head_has_the_length_and_no_body() {
 }
 
 #[tokio::test]
-async fn other_methods_are_refused() {
+async fn refuses_other_methods() {
     let server = Server::start();
     for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
         let response = server
@@ -140,7 +142,7 @@ async fn other_methods_are_refused() {
 }
 
 #[tokio::test]
-async fn a_connection_is_kept_for_the_next_request() {
+async fn keeps_connection_alive() {
     let server = Server::start();
     let mut stream = server.connect().await;
     for _ in 0..3 {
@@ -155,7 +157,7 @@ async fn a_connection_is_kept_for_the_next_request() {
 }
 
 #[tokio::test]
-async fn a_head_of_more_than_8_kib_is_refused() {
+async fn refuses_head_above_8_kib() {
     let server = Server::start();
     let fits = format!("GET /livez HTTP/1.0\r\nX: {}\r\n\r\n", "a".repeat(7000));
     assert!(server.ask(&fits).await.contains(" 200 "));
@@ -165,7 +167,7 @@ async fn a_head_of_more_than_8_kib_is_refused() {
 }
 
 #[tokio::test]
-async fn the_one_idle_for_longest_makes_room() {
+async fn closes_longest_idle_connection_first() {
     let server = Server::start();
     let mut idle = Vec::new();
     for _ in 0..CONNECTIONS {
@@ -195,7 +197,7 @@ async fn the_one_idle_for_longest_makes_room() {
 
 /// kube-proxy answers whatever is asked at the port of a Service.
 #[tokio::test]
-async fn at_the_port_of_a_service_all_is_about_it() {
+async fn service_port_answers_for_service_only() {
     let server = Server::start_for(Site::Service(ObjectKey::new("shop", "web")));
     for line in ["GET / ", "GET /livez ", "POST /healthz ", "OPTIONS * "] {
         let response = server.ask(&format!("{line}HTTP/1.0\r\n\r\n")).await;
@@ -208,7 +210,7 @@ async fn at_the_port_of_a_service_all_is_about_it() {
 }
 
 #[tokio::test]
-async fn a_body_is_not_taken_for_the_next_request() {
+async fn body_is_not_next_request() {
     let server = Server::start();
     let body = "GET /none HTTP/1.1\r\n\r\n";
     let length = body.len();
@@ -229,7 +231,7 @@ async fn a_body_is_not_taken_for_the_next_request() {
 }
 
 #[tokio::test]
-async fn requests_that_come_together_are_answered_in_their_order() {
+async fn answers_pipelined_requests_in_order() {
     let server = Server::start();
     let request =
         "GET /livez HTTP/1.1\r\n\r\nHEAD /none HTTP/1.1\r\n\r\nGET /livez HTTP/1.0\r\n\r\n";
@@ -250,7 +252,7 @@ async fn requests_that_come_together_are_answered_in_their_order() {
 
 /// Who only opens connections and sends a byte keeps nobody out.
 #[tokio::test]
-async fn who_is_slow_makes_room() {
+async fn slow_client_makes_room() {
     let server = Server::start();
     let mut slow = Vec::new();
     for _ in 0..CONNECTIONS + 20 {
@@ -263,7 +265,7 @@ async fn who_is_slow_makes_room() {
 }
 
 #[tokio::test]
-async fn at_the_end_clients_get_their_answers_and_are_sent_away() {
+async fn shutdown_answers_then_closes() {
     let server = Server::start();
     let mut reading = server.connect().await;
     reading.write_all(b"GET /livez HTTP/1.0\r\n").await.unwrap();
@@ -307,7 +309,7 @@ async fn status(address: SocketAddr) -> Option<String> {
 
 /// In an update of the daemon, whoever asks all the time is answered all the time, and well.
 #[tokio::test]
-async fn the_next_process_takes_over_without_a_refusal_or_a_503() {
+async fn upgrade_refuses_nobody() {
     let known = Arc::new(ArcSwap::from_pointee(snapshot(&[])));
     // Nobody lets go of the port meanwhile.
     let reserved = Bound::new("[::]:0".parse().unwrap()).unwrap();
@@ -315,11 +317,11 @@ async fn the_next_process_takes_over_without_a_refusal_or_a_503() {
     let bind = || Bound::new(SocketAddr::from(([0; 16], address.port()))).unwrap();
     let (first, in_charge) = options(bind(), &known);
     in_charge.cancel();
-    let first = super::Server::start(first).unwrap();
+    let first = server::Server::start(first).unwrap();
     within(async { while status(address).await.is_none() {} }).await;
     let unsynced: Arc<ArcSwap<Snapshot>> = Arc::default();
     let (second, _not_in_charge) = options(bind(), &unsynced);
-    let second = super::Server::start(second).unwrap();
+    let second = server::Server::start(second).unwrap();
     let (count, mut counted) = tokio::sync::watch::channel(0);
     let asking = tokio::spawn(async move {
         loop {
@@ -346,11 +348,11 @@ async fn the_next_process_takes_over_without_a_refusal_or_a_503() {
 
 /// As long as there is no other, a daemon that knows nothing says so.
 #[tokio::test]
-async fn who_is_in_charge_answers_even_if_he_knows_nothing() {
+async fn only_process_answers_before_it_is_synced() {
     let bound = Bound::new("[::]:0".parse().unwrap()).unwrap();
     let address = loopback(bound.port());
     let (options, in_charge) = options(bound, &Arc::default());
-    let server = super::Server::start(options).unwrap();
+    let server = server::Server::start(options).unwrap();
     in_charge.cancel();
     let answer = within(async {
         loop {
@@ -369,15 +371,15 @@ fn conversation() -> DuplexStream {
     let (client, stream) = tokio::io::duplex(4096);
     let slots = ConnectionSlots::new(1);
     tokio::spawn(async move {
-        let responder = Responder::new(Site::Node, healthy());
+        let handler = ListenerHandler::new(Site::Node, healthy());
         let slot = slots.take();
-        converse(stream, &slot, &responder.to(Ipv4Addr::LOCALHOST.into())).await;
+        converse(stream, &slot, &handler.to(Ipv4Addr::LOCALHOST.into())).await;
     });
     client
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_must_arrive_within_five_seconds_of_its_first_byte() {
+async fn request_times_out_after_five_seconds() {
     let mut slow = conversation();
     let start = tokio::time::Instant::now();
     tokio::time::sleep(Duration::from_secs(20)).await;
@@ -393,7 +395,7 @@ async fn a_request_must_arrive_within_five_seconds_of_its_first_byte() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_request_that_is_in_time_is_answered() {
+async fn answers_slow_request_in_time() {
     let mut slow = conversation();
     for byte in "GET /livez HTTP/1.0\r\n\r\n".bytes() {
         slow.write_all(&[byte]).await.unwrap();
@@ -403,7 +405,7 @@ async fn a_slow_request_that_is_in_time_is_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_connection_is_closed_after_thirty_seconds() {
+async fn closes_idle_connection_after_30_seconds() {
     let mut client = conversation();
     for _ in 0..2 {
         client
@@ -421,7 +423,7 @@ async fn an_idle_connection_is_closed_after_thirty_seconds() {
 }
 
 #[tokio::test]
-async fn who_is_still_sending_gets_the_answer_and_no_reset() {
+async fn client_still_sending_gets_no_reset() {
     let server = Server::start();
     let mut stream = server.connect().await;
     let head = b"POST /livez HTTP/1.1\r\nContent-Length: 60000\r\n\r\n";
@@ -438,7 +440,7 @@ async fn who_is_still_sending_gets_the_answer_and_no_reset() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_stop_sending_after_the_answer_is_cut_off() {
+async fn endless_sender_is_cut_off() {
     const HEAD: &[u8] = b"POST /livez HTTP/1.1\r\nContent-Length: 900000000\r\n\r\n";
     let mut slow = conversation();
     let start = tokio::time::Instant::now();
@@ -458,7 +460,7 @@ async fn who_does_not_stop_sending_after_the_answer_is_cut_off() {
 }
 
 #[test]
-fn loopback_and_named_networks_are_told_all() {
+fn loopback_and_named_networks_see_details() {
     let detail = DetailNetworks::new(vec!["10.1.0.0/16".parse().unwrap()]);
     for (client, expected) in [
         ("127.0.0.1", true),
@@ -477,17 +479,17 @@ fn loopback_and_named_networks_are_told_all() {
 }
 
 #[test]
-fn a_stranger_is_told_the_status_of_a_service_and_no_more() {
-    let responder = Responder::new(Site::Node, healthy());
+fn other_clients_see_only_status() {
+    let handler = ListenerHandler::new(Site::Node, healthy());
     let ask = |client: &str, path: &str| {
         let request = format!("GET {path} HTTP/1.1\r\n\r\n");
         let Parsed::Request(request) = parse(request.as_bytes()) else {
             panic!("{path} is a request");
         };
-        let client = responder.to(client.parse().unwrap());
+        let client = handler.to(client.parse().unwrap());
         let response = client.respond(&request, tokio::time::Instant::now());
         let mut out = Vec::new();
-        response.write(&mut out, Manner::default());
+        response.write(&mut out, Framing::default());
         String::from_utf8(out).unwrap()
     };
     for path in ["/services/shop/web", "/services/shop/none"] {

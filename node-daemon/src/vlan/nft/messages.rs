@@ -14,10 +14,10 @@ use netlink_bindings::nftables::{
 use netlink_bindings::traits::{NetlinkRequest, Pusher};
 use netlink_packet_core::{NLM_F_ACK, NetlinkBuffer};
 
-use super::super::MarkMask;
 use super::{Chain, NftRule};
+use crate::vlan::MarkMask;
 
-/// The table's name, as the kernel wants it: [`super::super::TABLE`].
+/// The table's name, as the kernel wants it: [`crate::vlan::TABLE`].
 pub(super) const TABLE: &CStr = c"mooring";
 
 const NFPROTO_INET: u8 = 1;

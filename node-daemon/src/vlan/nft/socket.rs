@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use super::messages::{self, Question, Transaction};
 
 /// How long to wait for the kernel's answer: a busy machine may take its time to commit.
-const PATIENCE: Duration = Duration::from_secs(2);
+const KERNEL_TIMEOUT: Duration = Duration::from_secs(2);
 /// `NFNLGRP_NFTABLES`
 const GROUP: u32 = 7;
 const SEQUENCE: u32 = 1;
@@ -34,7 +34,7 @@ pub enum NftError {
     #[error("an answer of nftables cannot be read")]
     Garbled,
     /// No answer.
-    #[error("nftables did not answer within {PATIENCE:?}")]
+    #[error("nftables did not answer within {KERNEL_TIMEOUT:?}")]
     Silent,
 }
 
@@ -148,7 +148,7 @@ impl Socket {
 
     async fn send(&mut self, bytes: &[u8]) -> Result<(), NftError> {
         let kernel = SocketAddr::new(0, 0);
-        let sent = timeout(PATIENCE, self.socket.send_to(bytes, &kernel));
+        let sent = timeout(KERNEL_TIMEOUT, self.socket.send_to(bytes, &kernel));
         sent.await.map_err(|_| NftError::Silent)??;
         Ok(())
     }
@@ -159,7 +159,7 @@ impl Socket {
         mut is_last: impl FnMut(Part<'_>) -> Result<bool, NftError>,
     ) -> Result<(), NftError> {
         loop {
-            let received = timeout(PATIENCE, self.socket.recv_from_full());
+            let received = timeout(KERNEL_TIMEOUT, self.socket.recv_from_full());
             let (bytes, _) = received.await.map_err(|_| NftError::Silent)??;
             let mut rest = bytes.as_slice();
             while !rest.is_empty() {

@@ -5,33 +5,33 @@ use std::time::Instant;
 
 use mooring_common::engine::Plan;
 
-use super::super::memory::{GRACE, Memory, is_marked};
-use super::super::observe::Observed;
-use super::super::sysctl::Ipv6Settings;
-use super::super::wanted::{Wanted, WantedVlan};
-use super::super::{ALIAS, NAME_PREFIX};
-use super::{Device, IPV4, Step};
-use crate::announce::links::{Link, Vlan};
-use crate::announce::mac::Mac;
+use crate::protocol::mac::Mac;
+use crate::vlan::observe::Observed;
+use crate::vlan::reconcile_state::{GRACE, ReconcileState, is_marked};
+use crate::vlan::step::{Device, IPV4, Step};
+use crate::vlan::sysctl::Ipv6Settings;
+use crate::vlan::wanted::{Wanted, WantedVlan};
+use crate::vlan::{ALIAS, NAME_PREFIX};
+use crate::wire::links::{Link, Vlan};
 
 pub(super) fn plan(
     wanted: &Wanted,
     observed: &Observed,
-    memory: &Memory,
+    reconcile_state: &ReconcileState,
     now: Instant,
     plan: &mut Plan<Step>,
 ) {
     for want in wanted.vlans.values() {
         match find(observed, want.vlan) {
             None => plan.push(create(want, observed)),
-            Some(link) if memory.ours.contains(&link.index) => {
-                upkeep(want, link, observed, memory, plan);
+            Some(link) if reconcile_state.ours.contains(&link.index) => {
+                upkeep(want, link, observed, reconcile_state, plan);
             }
             Some(_) => {}
         }
     }
     for link in &observed.links {
-        let due = memory
+        let due = reconcile_state
             .unwanted
             .get(&link.index)
             .is_some_and(|since| now.duration_since(*since) >= GRACE);
@@ -79,7 +79,7 @@ fn upkeep(
     want: &WantedVlan,
     link: &Link,
     observed: &Observed,
-    memory: &Memory,
+    reconcile_state: &ReconcileState,
     plan: &mut Plan<Step>,
 ) {
     let device = || device(want.vlan, link);
@@ -100,7 +100,7 @@ fn upkeep(
             // Without IPv6 subnets it is left as somebody has set it.
             disable_ipv6: if want.ipv6 { 0 } else { is.disable_ipv6 },
         };
-        if is != should && !memory.sysctl_refused {
+        if is != should && !reconcile_state.sysctl_refused {
             plan.push(Step::SetIpv6(device(), should));
         }
     }

@@ -5,12 +5,13 @@ use std::net::IpAddr;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-use super::super::nft::{self, Firewall, NftRule};
-use super::super::observe::{Observed, Route, Rule};
-use super::super::wanted::Wanted;
-use super::super::{MarkMask, ROUTE_TABLES, RULE_PRIORITY};
+use super::Planned;
 use super::devices::{device, find};
-use super::{Device, Planned, Step};
+use crate::vlan::nft::{self, Firewall, NftRule};
+use crate::vlan::observe::{Observed, Route, Rule};
+use crate::vlan::step::{Device, Step};
+use crate::vlan::wanted::Wanted;
+use crate::vlan::{MarkMask, ROUTE_TABLES, RULE_PRIORITY};
 
 /// The main routing table.
 const MAIN: u32 = 254;

@@ -1,16 +1,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mooring_common::engine::Step as _;
+use mooring_common::engine::{Impact, Step as _};
 use mooring_common::l2_network::{L2Network, L2NetworkSpec, Segment, Subnet};
 
-use super::super::memory::GRACE;
-use super::super::nft::Firewall;
-use super::super::wanted::resolve;
-use super::super::{ALIAS, GROUP, ROUTE_TABLES};
 use super::*;
-use crate::announce::links::{Link, Stack};
-use crate::announce::mac::Mac;
+use crate::protocol::mac::Mac;
+use crate::vlan::nft::{Firewall, NftRule};
+use crate::vlan::reconcile_state::GRACE;
+use crate::vlan::step::{Device, IPV4};
+use crate::vlan::sysctl::Ipv6Settings;
+use crate::vlan::wanted::resolve;
+use crate::vlan::{ALIAS, GROUP, ROUTE_TABLES};
+use crate::wire::links::{Ipv4Settings, Link, Stack, Vlan};
 
 fn link(index: u32, name: &str, stack: Stack) -> Link {
     Link {
@@ -71,7 +73,7 @@ const SUBNETS: [(&str, Option<&str>); 2] = [
 /// A machine on which steps are taken as if they always succeeded.
 struct Machine {
     observed: Observed,
-    memory: Memory,
+    reconcile_state: ReconcileState,
     now: Instant,
 }
 
@@ -83,18 +85,18 @@ impl Machine {
         };
         Self {
             observed,
-            memory: Memory::default(),
+            reconcile_state: ReconcileState::default(),
             now: Instant::now(),
         }
     }
 
     fn plan(&mut self, segments: &[Segment]) -> Planned {
         let wanted = resolve(segments, &self.observed.links);
-        self.memory.note(&wanted, &self.observed, self.now);
+        self.reconcile_state.note(&wanted, &self.observed, self.now);
         plan(
             &wanted,
             &self.observed,
-            &self.memory,
+            &self.reconcile_state,
             MarkMask::default(),
             self.now,
         )
@@ -186,7 +188,7 @@ impl Machine {
 }
 
 #[test]
-fn from_nothing_to_all_and_then_nothing_is_left_to_do() {
+fn plan_converges_from_nothing() {
     let mut machine = Machine::new(vec![nic(2)]);
     let public = [segment("public", 100, None, &SUBNETS)];
     let told: Vec<_> = machine
@@ -215,7 +217,7 @@ fn from_nothing_to_all_and_then_nothing_is_left_to_do() {
 }
 
 #[test]
-fn a_strangers_interface_is_never_a_subject() {
+fn never_touches_foreign_interface() {
     let stranger = vlan(3, "eth2.100", 2, 100, "by hand");
     let mut machine = Machine::new(vec![nic(2), stranger.clone()]);
     let public = segment("public", 100, Some(1280), &SUBNETS);
@@ -237,7 +239,7 @@ fn a_strangers_interface_is_never_a_subject() {
 }
 
 #[test]
-fn an_interface_is_deleted_once_nothing_has_needed_it_for_the_grace() {
+fn deletes_unneeded_interface_after_grace_period() {
     let mut machine = Machine::new(vec![nic(2)]);
     let (a, b) = (
         segment("a", 100, None, &SUBNETS),
@@ -245,9 +247,13 @@ fn an_interface_is_deleted_once_nothing_has_needed_it_for_the_grace() {
     );
     machine.settle(&[a.clone(), b]);
     machine.settle(std::slice::from_ref(&a));
-    assert_eq!(machine.memory.next_deletion(), None, "one still needs it");
+    assert_eq!(
+        machine.reconcile_state.next_deletion(),
+        None,
+        "one still needs it"
+    );
     machine.settle(&[]);
-    let due = machine.memory.next_deletion().unwrap();
+    let due = machine.reconcile_state.next_deletion().unwrap();
     assert_eq!(due, machine.now + GRACE);
     machine.now = due - Duration::from_millis(1);
     assert!(machine.plan(&[]).plan.is_empty());
@@ -263,14 +269,14 @@ fn an_interface_is_deleted_once_nothing_has_needed_it_for_the_grace() {
 }
 
 #[test]
-fn a_mark_that_somebody_wipes_is_put_back_but_a_stranger_does_not_get_one() {
+fn restores_own_alias_but_marks_no_foreign_interface() {
     let mut machine = Machine::new(vec![nic(2), vlan(3, "moor100", 2, 100, ALIAS)]);
     let public = [segment("public", 100, None, &[("192.0.2.0/24", None)])];
     machine.settle(&public);
     machine.observed.links[1].stack.alias.clear();
     assert_eq!(machine.told(&public), ["mark moor100 as Mooring's"]);
     // Wiped while no daemon ran: it is not provably ours any more.
-    machine.memory = Memory::default();
+    machine.reconcile_state = ReconcileState::default();
     assert!(machine.plan(&public).plan.is_empty());
 }
 
@@ -282,7 +288,7 @@ fn unnamed() -> Link {
 }
 
 #[test]
-fn an_interface_that_was_made_and_not_named_is_named_by_the_next_daemon() {
+fn next_daemon_names_half_made_interface() {
     let mut machine = Machine::new(vec![nic(2), unnamed()]);
     let public = [segment("public", 100, None, &[("192.0.2.0/24", None)])];
     assert_eq!(machine.told(&public)[0], "mark moor100 as Mooring's");
@@ -292,7 +298,7 @@ fn an_interface_that_was_made_and_not_named_is_named_by_the_next_daemon() {
 }
 
 #[test]
-fn an_interface_that_was_made_and_not_named_is_deleted_if_nothing_needs_it() {
+fn deletes_half_made_interface_that_nothing_needs() {
     let mut machine = Machine::new(vec![nic(2), unnamed()]);
     machine.settle(&[]);
     machine.now += GRACE;
@@ -300,7 +306,7 @@ fn an_interface_that_was_made_and_not_named_is_deleted_if_nothing_needs_it() {
 }
 
 #[test]
-fn the_group_says_nothing_of_an_interface_that_has_a_name_or_is_no_vlans() {
+fn group_marks_only_unnamed_vlan_interfaces() {
     let mut named = unnamed();
     named.stack.alias = "by hand".to_owned();
     let mut machine = Machine::new(vec![nic(2), named.clone()]);
@@ -310,11 +316,11 @@ fn the_group_says_nothing_of_an_interface_that_has_a_name_or_is_no_vlans() {
     plain.stack.group = GROUP;
     let mut machine = Machine::new(vec![nic(2), plain]);
     machine.settle(&[]);
-    assert_eq!(machine.memory.next_deletion(), None);
+    assert_eq!(machine.reconcile_state.next_deletion(), None);
 }
 
 #[test]
-fn the_mtu_is_the_least_that_is_asked_for_and_no_more_than_the_parents() {
+fn mtu_is_least_requested_and_at_most_parents() {
     let mut machine = Machine::new(vec![nic(2)]);
     let of = |mtu| segment(&format!("{mtu:?}"), 100, mtu, &[("192.0.2.0/24", None)]);
     machine.settle(&[of(Some(9000))]);
@@ -331,7 +337,7 @@ fn the_mtu_is_the_least_that_is_asked_for_and_no_more_than_the_parents() {
 }
 
 #[test]
-fn a_name_that_is_taken_gets_the_parents_number() {
+fn taken_name_gets_parent_number() {
     let mut machine = Machine::new(vec![nic(2), nic(3), vlan(4, "moor100", 3, 100, ALIAS)]);
     let told = machine.told(&[segment("public", 100, None, &[("192.0.2.0/24", None)])]);
     assert_eq!(
@@ -342,7 +348,7 @@ fn a_name_that_is_taken_gets_the_parents_number() {
 }
 
 #[test]
-fn paths_keep_their_numbers_when_others_come_and_go() {
+fn paths_keep_their_numbers() {
     let mut machine = Machine::new(vec![nic(2)]);
     let of = |id: u16| {
         let (cidr, gateway) = (format!("10.0.{id}.0/24"), format!("10.0.{id}.1"));
@@ -372,7 +378,7 @@ fn paths_keep_their_numbers_when_others_come_and_go() {
     machine.settle(&[of(6), of(7)]);
     assert_eq!(marks(&machine), [(6, 2), (7, 1)].into());
     // The next daemon knows them from the table.
-    machine.memory = Memory::default();
+    machine.reconcile_state = ReconcileState::default();
     machine.settle(&[of(4), of(6), of(7)]);
     assert_eq!(marks(&machine), [(4, 3), (6, 2), (7, 1)].into());
     let many: Vec<_> = (1..=20).map(of).collect();
@@ -381,7 +387,7 @@ fn paths_keep_their_numbers_when_others_come_and_go() {
 }
 
 #[test]
-fn without_nftables_there_is_no_way_back_and_the_interface_all_the_same() {
+fn without_nftables_makes_interface_but_no_return_path() {
     let mut machine = Machine::new(vec![nic(2)]);
     machine.observed.firewall = Firewall::Unsupported;
     machine.settle(&[segment("public", 100, None, &SUBNETS)]);
@@ -393,7 +399,7 @@ fn without_nftables_there_is_no_way_back_and_the_interface_all_the_same() {
 }
 
 #[test]
-fn a_rule_that_is_there_twice_is_there_once_too_often() {
+fn deletes_duplicate_rule() {
     let mut machine = Machine::new(vec![nic(2)]);
     let public = [segment("public", 100, None, &SUBNETS)];
     machine.settle(&public);
@@ -403,7 +409,7 @@ fn a_rule_that_is_there_twice_is_there_once_too_often() {
 }
 
 #[test]
-fn a_parent_that_is_down_or_missing_is_told_of() {
+fn reports_parent_that_is_down_or_missing() {
     let mut down = nic(2);
     down.stack.set_up = false;
     let public = [segment("public", 100, None, &SUBNETS)];
@@ -415,16 +421,16 @@ fn a_parent_that_is_down_or_missing_is_told_of() {
 }
 
 #[test]
-fn where_the_settings_cannot_be_written_all_else_is_done() {
+fn refused_sysctl_blocks_nothing_else() {
     let mut machine = Machine::new(vec![nic(2)]);
-    machine.memory.sysctl_refused = true;
+    machine.reconcile_state.sysctl_refused = true;
     let taken = machine.settle(&[segment("public", 100, None, &SUBNETS)]);
     assert!(!taken.iter().any(|step| matches!(step, Step::SetIpv6(..))));
     assert!(machine.observed.links[1].up);
 }
 
 #[test]
-fn only_what_comes_back_is_a_repair() {
+fn counts_only_restored_settings_as_repair() {
     let mut machine = Machine::new(vec![nic(2)]);
     let steps = machine.settle(&[segment("public", 100, None, &SUBNETS)]);
     assert!(steps.iter().all(|step| step.subject().is_some()));

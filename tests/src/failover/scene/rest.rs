@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use kube::api::Api;
 use mooring_common::l2_network::{L2Network, SegmentNode};
-use mooring_node::announce::protocol::{Body, NodeId};
+use mooring_node::protocol::{Body, NodeId};
 
 use super::{QUIET, SOON, Scene};
 use crate::cluster::NETWORK;

@@ -1,6 +1,6 @@
 //! What makes sure, at this instant, that somebody speaks.
 
-use mooring_node::announce::protocol::Path;
+use mooring_node::protocol::Path;
 
 use super::World;
 use crate::sim::clock::{NEVER, SECOND};

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use mooring_node::announce::frames;
-use mooring_node::announce::mac::Mac;
-use mooring_node::announce::protocol::{
-    Body, Decision, Destination, Key, Message, Moment, NodeId, Path, Request, Transition, Voice,
+use mooring_node::protocol::mac::Mac;
+use mooring_node::protocol::{
+    AnnounceMode, Body, Decision, Destination, Key, Message, Moment, NodeId, Path, Request,
+    Transition,
 };
+use mooring_node::wire::frames;
 
 use super::{RECORDED, What, World};
 use crate::sim::clock::{MICROSECOND, MILLISECOND, NEVER, SECOND};
@@ -70,7 +71,7 @@ impl<E: Engine> World<E> {
             }
             Input::Kernel(_) | Input::Address(..) | Input::Gateway | Input::Frame(..)
                 if !trace.verbose => {}
-            Input::View(objects) | Input::Recalled(objects) => {
+            Input::View(objects) | Input::SavedHealth(objects) => {
                 let voters = objects.voters.clone();
                 self.say(|| format!("n{} sees the API's objects; voters {voters:?}", node + 1));
             }
@@ -158,7 +159,7 @@ impl<E: Engine> World<E> {
         }
         match decision {
             Decision::Begin {
-                key, voice, cause, ..
+                key, mode, cause, ..
             } => {
                 self.tally.begins += 1;
                 *self.tally.causes.entry(cause).or_default() += 1;
@@ -166,7 +167,7 @@ impl<E: Engine> World<E> {
                     return;
                 };
                 self.watch.begun(number, cause, self.now);
-                if voice == Voice::Loud {
+                if mode == AnnounceMode::Unsolicited {
                     self.watch.burst(number);
                     self.send_frame(node, process, key);
                 } else {

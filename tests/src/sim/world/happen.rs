@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mooring_node::announce::protocol::{Incarnation, Message, Moment, Path, VoterSet};
+use mooring_node::protocol::{Incarnation, Message, Moment, Path, VoterSet};
 
 use super::{What, World};
 use crate::sim::clock::{Instant, MILLISECOND, NEVER, SECOND};
@@ -286,7 +286,7 @@ impl<E: Engine> World<E> {
         self.nodes[node].process = Some(Box::new(process));
         self.tell(node, Input::Local);
         if let Some(view) = self.nodes[node].memory.clone() {
-            self.tell(node, Input::Recalled(view));
+            self.tell(node, Input::SavedHealth(view));
         }
         let latency = self.chance.u64(20 * MILLISECOND..300 * MILLISECOND);
         self.push(self.now + latency, What::View { node });

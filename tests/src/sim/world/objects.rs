@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mooring_node::announce::protocol::{NodeId, VoterSet};
+use mooring_node::protocol::{NodeId, VoterSet};
 
 use super::{What, World};
 use crate::sim::clock::{Instant, SECOND};

@@ -1,6 +1,6 @@
 //! What nodes ask of the API server, and how what changes there reaches them.
 
-use mooring_node::announce::protocol::{ApiAnswer, Moment, Request};
+use mooring_node::protocol::{ApiAnswer, Moment, Request};
 
 use super::super::clock::{Instant, MILLISECOND, SECOND};
 use super::super::engine::Engine;

@@ -1,7 +1,7 @@
 //! Making, adopting, sharing and leaving interfaces.
 
-use mooring_node::announce::links::{self, Link};
 use mooring_node::vlan::clean_up::clean_up;
+use mooring_node::wire::links::{self, Link};
 use mooring_tests::vm::{Machine, in_machine, in_vm};
 use mooring_tests::wait::{eventually, never};
 use tokio::sync::watch;

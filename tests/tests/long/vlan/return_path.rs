@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use mooring_common::l2_network::{L2NetworkSpec, Segment, Subnet};
-use mooring_node::announce::mac::Mac;
+use mooring_node::protocol::mac::Mac;
 use mooring_node::vlan::MarkMask;
 use mooring_node::vlan::neighbours::Neighbours;
 use mooring_node::vlan::nft::{self, NftRule};

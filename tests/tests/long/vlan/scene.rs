@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use mooring_common::l2_network::{L2Network, L2NetworkSpec, Segment, Subnet};
+use mooring_node::vlan::keeper::Segments;
 use mooring_node::vlan::metrics::RepairLabels;
-use mooring_node::vlan::{Faults, Metrics, Options, keep, keeper::Segments};
+use mooring_node::vlan::{Faults, Metrics, Options, keep};
 use mooring_tests::figures::figure_time;
 use mooring_tests::wait::eventually;
 use serde_json::Value;

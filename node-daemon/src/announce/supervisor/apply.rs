@@ -1,0 +1,119 @@
+//! Brings the responder to what is wanted, and ends it.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use std::time::Instant;
+
+use mooring_common::engine::Step as _;
+
+use super::{SupervisorState, send_if_new};
+use crate::announce::EventSink;
+use crate::announce::segments::{closed, on_interfaces, steps};
+use crate::announce::state_file::State;
+use crate::announce::upgrade::Successor;
+use crate::protocol::Parameters;
+use crate::responder::upgrade_state::UpgradeState;
+use crate::responder::{AllOrders, Responder, Setup};
+
+impl<E: EventSink> SupervisorState<E> {
+    /// Does what differs from what is wanted, and reports it.
+    pub(super) async fn apply(&mut self, inherited: &mut Option<UpgradeState>, ending: bool) {
+        let Some(wanted) = self.wanted.clone() else {
+            return;
+        };
+        self.drop_dead_responder();
+        let orders = self.leaving.orders(&self.running, &wanted, Instant::now());
+        for step in steps(&self.running, &orders).steps() {
+            tracing::info!(%step, impact = %step.impact(), "announcing");
+        }
+        let gone: Vec<String> = closed(&self.running, &orders).cloned().collect();
+        match &self.responder {
+            Some(responder) if *self.running != orders => {
+                responder.order(Arc::new(orders.clone()));
+                self.running = Arc::new(orders);
+            }
+            Some(_) => {}
+            None if orders.is_empty() && inherited.is_none() => {}
+            None => self.start(orders, inherited.take()),
+        }
+        self.kernel.set(on_interfaces(&self.running));
+        for segment in gone {
+            self.reporter.closed(&segment);
+            self.asked_about.remove(&segment);
+        }
+        if self.decided() {
+            let state = State::of(
+                &self.context.node_name,
+                &wanted,
+                &self.interfaces,
+                &self.last_interfaces,
+            );
+            // What is handed over at the end is still what the next process needs to know.
+            if !ending {
+                send_if_new(&self.context.state, Some(Arc::new(state)));
+            }
+            self.write_to_api_server(ending);
+        }
+    }
+
+    fn start(&mut self, orders: AllOrders, inherited: Option<UpgradeState>) {
+        let orders = Arc::new(orders);
+        let setup = Setup {
+            node: self.context.node,
+            orders: Arc::clone(&orders),
+            reports: self.context.sender.clone(),
+            metrics: self.context.metrics.clone(),
+            seed: RandomState::new().build_hasher().finish(),
+            heartbeat_port: self.context.heartbeat_port,
+            secrets: Arc::clone(&self.context.secrets),
+            parameters: Parameters::default(),
+            inherited,
+            prepared: std::mem::take(&mut self.prepared),
+            rights: self.rights.clone(),
+        };
+        match Responder::start(setup) {
+            Ok(responder) => {
+                self.responder = Some(responder);
+                self.running = orders;
+            }
+            Err(error) => tracing::error!(%error, "cannot start a thread"),
+        }
+    }
+
+    /// A thread that ended by itself has panicked. Another one starts as after a crash.
+    fn drop_dead_responder(&mut self) {
+        if self.responder.as_ref().is_some_and(Responder::has_died) {
+            tracing::error!("the thread of the segments has died, starting another");
+            self.responder = None;
+            for segment in std::mem::take(&mut self.running).keys() {
+                self.reporter.closed(segment);
+            }
+        }
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.responder.is_none() || self.leaving.have_ended(&self.running)
+    }
+
+    /// Stops speaking, and passes the state on to the successor if there is one. Otherwise what could be
+    /// handed over has been.
+    pub(super) async fn end(&mut self, successor: Option<Successor>) {
+        let Some(responder) = self.responder.take() else {
+            return;
+        };
+        if successor.is_some() {
+            self.kernel.leave();
+        }
+        // It waits for the thread's last frame, which is a matter of microseconds.
+        let left = tokio::task::spawn_blocking(|| responder.export()).await;
+        match (left, successor) {
+            (Ok(Some(state)), Some(successor)) => successor.inherit(&state).await,
+            (Ok(_), _) => self.write_stopped(),
+            (Err(error), _) => tracing::error!(%error, "cannot end the segments' thread"),
+        }
+        let segments: Vec<String> = self.running.keys().cloned().collect();
+        for segment in segments {
+            self.reporter.closed(&segment);
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! Reports to people: Events, metrics, the log. And keeps the status of each segment.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use mooring_common::k8s::{EventKind, ObjectKey};
+use mooring_common::l2_network::SpokenFor;
+use mooring_common::names::{reasons, segment_notices, speaking_reasons};
+
+use crate::announce::EventSink;
+use crate::announce::entries::SegmentStatus;
+use crate::announce::permitted::RefusedAddresses;
+use crate::announce::plan::Assignment;
+use crate::cluster::snapshot::Snapshot;
+use crate::protocol::mac::Mac;
+use crate::protocol::{Cause, NodeId};
+use crate::responder::Member;
+use crate::responder::metrics::{AddressLabels, CauseLabels, Metrics};
+
+/// How long a majority must be lost before that is reported: a daemon that starts has not heard it yet.
+const QUORUM_LOST_AFTER: Duration = Duration::from_secs(3);
+/// How long the notice stays that this Node has started another run.
+const BEGUN_ANEW_LASTS: Duration = Duration::from_secs(60);
+
+/// A change of the speaker of an address, to this node.
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    pub(super) address: IpAddr,
+    pub(super) cause: Cause,
+    /// Who spoke before.
+    pub(super) former: Option<String>,
+    /// For how long nobody could be heard.
+    pub(super) dark_for: Option<Duration>,
+}
+
+/// Reports what happens on the segments.
+pub(super) struct EventReporter<E> {
+    node_name: String,
+    events: E,
+    metrics: Metrics,
+    status: BTreeMap<String, SegmentStatus>,
+    members: BTreeMap<String, Members>,
+    /// The changes that no Event reports yet, by segment.
+    begun: BTreeMap<String, Vec<Change>>,
+    /// What Services claim and is not announced.
+    refused: RefusedAddresses,
+}
+
+/// The members of a segment.
+#[derive(Default)]
+struct Members {
+    own: Option<Member>,
+    /// Since when too few voters have been heard.
+    no_quorum_since: Option<Instant>,
+    /// When this Node has last begun anew.
+    begun_anew: Option<Instant>,
+}
+
+impl<E: EventSink> EventReporter<E> {
+    pub(super) fn new(node_name: &str, events: E, metrics: Metrics) -> Self {
+        // Until it says otherwise.
+        metrics.service_proxy.set(1);
+        Self {
+            node_name: node_name.to_owned(),
+            events,
+            metrics,
+            status: BTreeMap::new(),
+            members: BTreeMap::new(),
+            begun: BTreeMap::new(),
+            refused: RefusedAddresses::new(),
+        }
+    }
+
+    /// How this Node does on each segment.
+    pub(super) const fn status(&self) -> &BTreeMap<String, SegmentStatus> {
+        &self.status
+    }
+
+    fn of(&mut self, segment: &str) -> &mut SegmentStatus {
+        self.status.entry(segment.to_owned()).or_default()
+    }
+
+    /// How old the snapshot is.
+    pub(super) fn view_age(&self, snapshot: &Snapshot) {
+        if let Some(heard) = snapshot.heard {
+            self.metrics.view_age.set(heard.elapsed().as_secs_f64());
+        }
+    }
+
+    /// The segment can be spoken on, or not any more.
+    pub(super) fn responding_from(&mut self, segment: &str, mac: Option<Mac>) {
+        match mac {
+            Some(mac) => tracing::info!(segment, %mac, "segment can be spoken on"),
+            None => tracing::info!(segment, "segment cannot be spoken on"),
+        }
+        let status = self.of(segment);
+        status.responding_from = mac;
+        if mac.is_some() {
+            status.fault = None;
+        }
+    }
+
+    /// Heartbeats cannot go over the node network, and why; or they can again.
+    pub(super) fn node_network(&self, segment: &str, fault: Option<&str>) {
+        match fault {
+            Some(fault) => tracing::warn!(segment, fault, "no heartbeats over the node network"),
+            None => tracing::info!(segment, "heartbeats go over the node network again"),
+        }
+    }
+
+    /// The members of a segment, this one among them.
+    pub(super) fn members(&mut self, segment: &str, members: &[Member], own: NodeId) {
+        let known = self.members.entry(segment.to_owned()).or_default();
+        known.own = members.iter().find(|member| member.node == own).cloned();
+        let quorum = known.own.as_ref().is_none_or(|own| own.flags.hears_quorum);
+        known.no_quorum_since =
+            (!quorum).then(|| known.no_quorum_since.unwrap_or_else(Instant::now));
+    }
+
+    /// Others refused what this Node said as old, or it theirs, and it has begun anew.
+    pub(super) fn begun_anew(&mut self, segment: &str, now: Instant) {
+        tracing::warn!(
+            segment,
+            "heartbeats were refused as old, here or by other nodes: this one has begun anew; does \
+             another machine run with the state of this one?"
+        );
+        let known = self.members.entry(segment.to_owned()).or_default();
+        known.begun_anew = Some(now);
+    }
+
+    /// Updates the notices of all segments.
+    pub(super) fn look(&mut self, unsigned: bool, service_proxy_works: bool, now: Instant) {
+        self.metrics
+            .service_proxy
+            .set(i64::from(service_proxy_works));
+        for (segment, members) in &self.members {
+            let own = members.own.as_ref();
+            let silent = members.no_quorum_since;
+            let lost = silent.is_some_and(|since| now.duration_since(since) >= QUORUM_LOST_AFTER);
+            let filtered = own.is_some_and(|own| own.flags.segment_filtered);
+            let refused = self.refused.keys().any(|(of, _)| of == segment);
+            let begun_anew = members.begun_anew;
+            let lately = begun_anew.is_some_and(|at| now.duration_since(at) < BEGUN_ANEW_LASTS);
+            let notices: Vec<&'static str> = [
+                (refused, segment_notices::ADDRESS_REFUSED),
+                (unsigned, segment_notices::HEARTBEATS_UNSIGNED),
+                (lost, segment_notices::QUORUM_LOST),
+                (filtered, segment_notices::SEGMENT_FILTERED),
+                (lately, segment_notices::BEGUN_ANEW),
+                (
+                    !service_proxy_works,
+                    segment_notices::SERVICE_PROXY_UNHEALTHY,
+                ),
+            ]
+            .into_iter()
+            .filter_map(|(is_so, notice)| is_so.then_some(notice))
+            .collect();
+            let status = self.status.entry(segment.clone()).or_default();
+            for notice in notices.iter().filter(|n| !status.notices.contains(n)) {
+                tracing::warn!(segment, notice, "to be known of this segment");
+            }
+            for notice in status.notices.iter().filter(|n| !notices.contains(n)) {
+                tracing::info!(segment, notice, "no longer so on this segment");
+            }
+            status.notices = notices;
+        }
+    }
+
+    /// This node speaks for an address from now on. The Event waits for [`Self::report_begun`].
+    pub(super) fn began(&mut self, segment: &str, change: Change) {
+        let (address, reason) = (change.address, reason(change.cause));
+        let epoch = self.epoch(segment);
+        tracing::info!(
+            segment,
+            %address,
+            reason,
+            epoch,
+            former = change.former.as_deref(),
+            dark_for = change.dark_for.map(|time| time.as_secs_f64()),
+            "announcing an address"
+        );
+        let owner = AddressLabels::new(segment, address);
+        self.metrics.owner.get_or_create(&owner).set(1);
+        let labels = CauseLabels {
+            segment: segment.to_owned(),
+            reason,
+        };
+        self.metrics.takeovers.get_or_create(&labels).inc();
+        let now = Timestamp::now();
+        let spoken_for = SpokenFor {
+            address: address.to_string(),
+            // As exact as the API server keeps it: what it says is compared with this.
+            since: Time(Timestamp::from_second(now.as_second()).unwrap_or(now)),
+            reason: reason.to_owned(),
+        };
+        self.of(segment).speaks_for.insert(address, spoken_for);
+        let begun = self.begun.entry(segment.to_owned()).or_default();
+        begun.push(change);
+    }
+
+    fn epoch(&self, segment: &str) -> Option<u32> {
+        let own = self.members.get(segment)?.own.as_ref()?;
+        Some(own.epoch.0)
+    }
+
+    /// This node does not speak for an address any more.
+    pub(super) fn stopped(&mut self, segment: &str, address: IpAddr, cause: Cause) {
+        let (reason, epoch) = (reason(cause), self.epoch(segment));
+        tracing::info!(segment, %address, reason, epoch, "not announcing an address any more");
+        self.metrics
+            .owner
+            .remove(&AddressLabels::new(segment, address));
+        self.of(segment).speaks_for.remove(&address);
+    }
+
+    /// This Node has no part in a segment any more.
+    pub(super) fn closed(&mut self, segment: &str) {
+        self.members.remove(segment);
+        self.begun.remove(segment);
+        for address in self
+            .status
+            .remove(segment)
+            .unwrap_or_default()
+            .speaks_for
+            .into_keys()
+        {
+            tracing::info!(segment, %address, "not announcing an address any more");
+            self.metrics
+                .owner
+                .remove(&AddressLabels::new(segment, address));
+        }
+    }
+
+    /// One Event for each Service, with all its addresses that this node has begun to announce.
+    pub(super) fn report_begun(&mut self, snapshot: &Snapshot, assignment: &Assignment) {
+        for (segment, changes) in std::mem::take(&mut self.begun) {
+            let mut by_service: BTreeMap<&ObjectKey, Vec<&Change>> = BTreeMap::new();
+            for change in &changes {
+                let assigned = assignment.get(&segment, change.address);
+                for service in assigned.into_iter().flat_map(|assigned| &assigned.services) {
+                    by_service.entry(service).or_default().push(change);
+                }
+            }
+            for (key, mut changes) in by_service {
+                changes.sort_by_key(|change| change.address);
+                changes.dedup_by_key(|change| change.address);
+                let note = note(&self.node_name, &segment, &changes);
+                let reason = reasons::ADDRESS_ANNOUNCED;
+                self.report_service(snapshot, key, EventKind::Normal, reason, note);
+            }
+        }
+    }
+
+    /// A station that is no daemon's claims an address: an Event for each Service that has it.
+    pub(super) fn conflict(
+        &self,
+        snapshot: &Snapshot,
+        assignment: &Assignment,
+        segment: &str,
+        (address, mac): (IpAddr, Mac),
+    ) {
+        tracing::warn!(segment, %address, %mac, "a foreign station claims an address");
+        let labels = AddressLabels::new(segment, address);
+        self.metrics.conflicts.get_or_create(&labels).inc();
+        let Some(assigned) = assignment.get(segment, address) else {
+            return;
+        };
+        for key in &assigned.services {
+            let note = format!(
+                "A station with the MAC address {mac} on L2Network {segment} claims {address}, \
+                 which belongs to this Service. Find it and give it another address, or take \
+                 {address} out of the ranges of the L2Network."
+            );
+            let reason = reasons::ADDRESS_CONFLICT;
+            self.report_service(snapshot, key, EventKind::Warning, reason, note);
+        }
+    }
+
+    /// What Services claim and is not announced. Each Service gets one Event, from the daemon of the voter
+    /// that comes first by name.
+    pub(super) fn refused(&mut self, snapshot: &Snapshot, refused: RefusedAddresses) {
+        for ((segment, key), addresses) in &refused {
+            let known = self.refused.get(&(segment.clone(), key.clone()));
+            if known == Some(addresses) {
+                continue;
+            }
+            for (address, why) in addresses {
+                tracing::warn!(segment, service = %key, %address, %why, "address refused");
+            }
+            let network = snapshot
+                .networks
+                .get(&ObjectKey::cluster_wide(segment.as_str()));
+            let voters = network.and_then(|network| network.voters.as_ref());
+            let first = voters.and_then(|voters| voters.nodes.iter().min());
+            if first.is_some_and(|first| *first != self.node_name) {
+                continue;
+            }
+            let refused: Vec<String> = addresses
+                .iter()
+                .map(|(address, why)| format!("{address} ({why})"))
+                .collect();
+            let note = format!(
+                "No Node announces {} on L2Network {segment} for this Service. Correct the ranges of \
+                 the L2Network, or find out who has written this address into the status.",
+                refused.join(" and ")
+            );
+            let reason = reasons::ADDRESS_REFUSED;
+            self.report_service(snapshot, key, EventKind::Warning, reason, note);
+        }
+        self.refused = refused;
+    }
+
+    /// This node cannot speak on a segment, and why: reported once for each reason.
+    pub(super) fn report_fault(&mut self, snapshot: &Snapshot, segment: &str, fault: &str) {
+        if self.of(segment).fault.as_deref() == Some(fault) {
+            return;
+        }
+        tracing::warn!(segment, %fault, "segment cannot be spoken on");
+        if let Some(network) = snapshot.networks.get(&ObjectKey::cluster_wide(segment)) {
+            let node = &self.node_name;
+            let note = format!("Node {node} cannot announce on this segment: {fault}.");
+            let (kind, reason) = (EventKind::Warning, reasons::SEGMENT_UNAVAILABLE);
+            let about = network.reference(segment);
+            self.events.event(about, kind, reason, note);
+        }
+        self.of(segment).fault = Some(fault.to_owned());
+    }
+
+    /// A fault that was reported is gone.
+    pub(super) fn fault_cleared(&mut self, segment: &str) {
+        if let Some(status) = self.status.get_mut(segment) {
+            status.fault = None;
+        }
+    }
+
+    fn report_service(
+        &self,
+        snapshot: &Snapshot,
+        key: &ObjectKey,
+        kind: EventKind,
+        reason: &'static str,
+        note: String,
+    ) {
+        if let Some(service) = snapshot.services.get(key) {
+            let about = service.reference(key);
+            self.events.event(about, kind, reason, note);
+        }
+    }
+}
+
+/// What an Event says about changes of the addresses of one Service.
+fn note(node: &str, segment: &str, changes: &[&Change]) -> String {
+    let addresses: Vec<String> = changes.iter().map(|c| c.address.to_string()).collect();
+    let addresses = addresses.join(" and ");
+    let mut note = format!("Node {node} announces {addresses} on L2Network {segment}");
+    if let Some(change) = changes.first() {
+        let former = change.former.as_deref();
+        let former = former.map(|former| format!("Node {former}"));
+        note.push_str(": ");
+        note.push_str(&match (change.cause, former) {
+            (Cause::TakenOver, former) => {
+                let former = former.unwrap_or_else(|| "its speaker".to_owned());
+                format!("{former} fell silent")
+            }
+            (Cause::HandedOver, Some(former)) => format!("{former} handed it over"),
+            (Cause::HandedOver, None) => "it was handed over".to_owned(),
+            (Cause::GivenBack, Some(former)) => format!("{former} gave it back"),
+            (Cause::GivenBack, None) => "it was given back".to_owned(),
+            (Cause::Inherited, _) => "the daemon was replaced there".to_owned(),
+            _ => "nobody did".to_owned(),
+        });
+        if let Some(dark_for) = changes.iter().filter_map(|change| change.dark_for).max() {
+            note.push_str(&format!(" ({} ms before)", dark_for.as_millis()));
+        }
+        note.push_str(&format!(" ({})", reason(change.cause)));
+    }
+    note.push('.');
+    note
+}
+
+const fn reason(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Unclaimed => speaking_reasons::UNCLAIMED,
+        Cause::TakenOver => speaking_reasons::TAKEN_OVER,
+        Cause::HandedOver => speaking_reasons::HANDED_OVER,
+        Cause::GivenBack => speaking_reasons::GIVEN_BACK,
+        Cause::Inherited => speaking_reasons::INHERITED,
+        Cause::Lapsed => "Lapsed",
+        Cause::SegmentLost => "SegmentLost",
+        Cause::Withdrawn => "Withdrawn",
+        Cause::Ended => "Ended",
+    }
+}

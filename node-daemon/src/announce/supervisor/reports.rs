@@ -1,0 +1,91 @@
+//! What follows from what the segments' thread reports.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use super::{SupervisorState, event_reporter};
+use crate::announce::EventSink;
+use crate::protocol::{NodeId, Transition};
+use crate::responder::{Member, Report};
+
+impl<E: EventSink> SupervisorState<E> {
+    pub(super) fn handle(&mut self, segment: &str, report: Report) {
+        // What was said before a segment was closed is out of date.
+        if !self.running.contains_key(segment) {
+            return;
+        }
+        match report {
+            Report::Responding(mac) => self.reporter.responding_from(segment, mac),
+            Report::Fault(fault) => {
+                let snapshot = self.context.snapshot.load();
+                self.reporter.report_fault(&snapshot, segment, &fault);
+            }
+            Report::Began {
+                address,
+                cause,
+                former,
+                dark_for,
+            } => {
+                let change = event_reporter::Change {
+                    address,
+                    cause,
+                    former: former.map(|node| name_of(&self.names, node)),
+                    dark_for,
+                };
+                self.kernel.look();
+                self.reporter.began(segment, change);
+            }
+            Report::Stopped { address, cause } => {
+                self.kernel.look();
+                self.reporter.stopped(segment, address, cause);
+            }
+            Report::Conflict { address, mac } => {
+                let snapshot = self.context.snapshot.load();
+                let claim = (address, mac);
+                self.reporter
+                    .conflict(&snapshot, &self.assignment, segment, claim);
+            }
+            Report::Router { address, mac } => {
+                let orders = self.running.get(segment);
+                if let Some(link) = orders.and_then(|orders| orders.attachment.as_ref()) {
+                    self.neighbours.heard(link.index, address, mac);
+                }
+            }
+            Report::Ask(request, asked, uid) => self.ask(segment, uid, request, asked),
+            Report::Members(members) => self.handle_members(segment, &members),
+            Report::Noted(Transition::BegunAnew) => {
+                self.reporter.begun_anew(segment, Instant::now());
+            }
+            // The responder has counted it.
+            Report::Noted(transition) => tracing::debug!(segment, ?transition, "protocol"),
+            Report::NodeNetwork(fault) => {
+                self.reporter.node_network(segment, fault.as_deref());
+            }
+            Report::Ended => self.leaving.ended(segment),
+        }
+    }
+
+    /// The Leases of voters that have fallen silent are read at once: whether they have stood still
+    /// for a while can only be told by a second reading.
+    fn handle_members(&mut self, segment: &str, members: &[Member]) {
+        let silent: BTreeSet<NodeId> = members
+            .iter()
+            .filter(|member| member.voter && !member.alive && member.node != self.context.node)
+            .map(|member| member.node)
+            .collect();
+        let known = self.asked_about.entry(segment.to_owned()).or_default();
+        let news: Vec<NodeId> = silent.difference(known).copied().collect();
+        *known = silent;
+        if !news.is_empty() {
+            let (voter_store, names) = (self.context.voter_store.clone(), self.names.clone());
+            tokio::spawn(async move { voter_store.remember_leases(&news, &names).await });
+        }
+        self.reporter.members(segment, members, self.context.node);
+    }
+}
+
+/// A Node's name; its number as long as no L2Network speaks of it.
+fn name_of(names: &BTreeMap<NodeId, String>, node: NodeId) -> String {
+    let name = names.get(&node).cloned();
+    name.unwrap_or_else(|| format!("{:016x}", node.0))
+}

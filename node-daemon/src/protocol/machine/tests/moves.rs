@@ -1,0 +1,216 @@
+//! Keys that move while their holders live.
+
+use super::*;
+
+#[test]
+fn drained_node_hands_over_without_gap() {
+    let mut world = World::settled(9);
+    world.change_local(1, |local| local.draining = true);
+    world.run(ms(1000));
+    world.expect_all_spoken();
+    assert!(world.keys_of(1).is_empty());
+    assert!(world.gap() < ms(5), "{:?}", world.gap());
+    for node in [2, 3] {
+        assert!(
+            world
+                .begun(node)
+                .is_subset(&BTreeSet::from([(true, Cause::HandedOver)]))
+        );
+    }
+}
+
+#[test]
+fn ending_daemon_hands_over_unannounced_and_gets_keys_back() {
+    let mut world = World::settled(9);
+    let before = world.keys_of(1);
+    world.change_local(1, |local| local.ending = true);
+    world.run(ms(500));
+    assert!(world.hosts[&1].machine.has_ended());
+    world.expect_all_spoken();
+    assert!(world.gap() < ms(5), "{:?}", world.gap());
+    for node in [2, 3] {
+        assert!(
+            world
+                .begun(node)
+                .is_subset(&BTreeSet::from([(false, Cause::HandedOver)]))
+        );
+    }
+    world.kill(1);
+    world.run(ms(2000));
+    world.start(1);
+    world.run(ms(3000));
+    world.expect_all_spoken();
+    assert_eq!(world.keys_of(1), before);
+    assert_eq!(world.begun(1), BTreeSet::from([(false, Cause::GivenBack)]));
+    assert!(world.gap() < ms(5), "{:?}", world.gap());
+    assert_eq!(world.bursts(2) + world.bursts(3), 0);
+}
+
+#[test]
+fn successor_only_answers_until_killed_daemons_node_dies() {
+    let mut world = World::settled(9);
+    let lost = world.keys_of(1).len();
+    world.kill(1);
+    world.run(ms(5000));
+    world.expect_all_spoken();
+    for node in [2, 3] {
+        assert!(
+            world
+                .begun(node)
+                .is_subset(&BTreeSet::from([(false, Cause::TakenOver)]))
+        );
+    }
+    assert_eq!(world.bursts(2) + world.bursts(3), 0);
+    world.dead_kernels.insert(NodeId(1));
+    world.run(ms(500));
+    assert_eq!(world.bursts(2) + world.bursts(3), lost);
+}
+
+#[test]
+fn announces_after_a_minute_of_answering() {
+    let mut world = World::settled(9);
+    let lost = world.keys_of(1).len();
+    world.kill(1);
+    world.run(ms(59_000));
+    assert_eq!(world.bursts(2) + world.bursts(3), 0);
+    world.run(ms(3000));
+    assert_eq!(world.bursts(2) + world.bursts(3), lost);
+}
+
+#[test]
+fn upgrade_changes_nothing() {
+    let mut world = World::settled(9);
+    let before = world.speakers();
+    let state = world.hosts[&1].machine.export();
+    let text = serde_json::to_string(&state).unwrap();
+    let state = serde_json::from_str(&text).unwrap();
+    world.run(Duration::ZERO);
+    let host = world.hosts.get_mut(&1).unwrap();
+    host.spoken.clear();
+    host.machine = Machine::inherit(state, world.now);
+    world.drain(1);
+    assert_eq!(world.begun(1), BTreeSet::from([(false, Cause::Inherited)]));
+    world.run(ms(3000));
+    world.expect_all_spoken();
+    assert_eq!(world.speakers(), before);
+    assert_eq!(world.gap(), Duration::ZERO);
+    for node in [1, 2, 3] {
+        assert_eq!(world.count(node, Transition::Lapsed), 0);
+        assert_eq!(world.count(node, Transition::Joined), 0);
+    }
+}
+
+#[test]
+fn key_moves_to_node_that_serves_it() {
+    let mut world = World::settled(3);
+    let key = *world.keys.keys().next().unwrap();
+    let speaker = world.speaker(key).unwrap();
+    let other = speaker % 3 + 1;
+    world.keys.insert(key, wanted(key, &[other]));
+    world.change_view();
+    world.run(ms(500));
+    assert_eq!(world.speaker(key), Some(other));
+    assert!(world.gap() < ms(5), "{:?}", world.gap());
+}
+
+#[test]
+fn key_moves_only_to_ready_node() {
+    let mut world = World::settled(3);
+    let key = *world.keys.keys().next().unwrap();
+    let speaker = world.speaker(key).unwrap();
+    let other = speaker % 3 + 1;
+    world.keys.insert(key, wanted(key, &[other]));
+    let mut unready = world.view();
+    unready.keys.get_mut(&key).unwrap().ready = false;
+    world.act(other, |machine, now| machine.set_view(unready, now));
+    world.blind.insert(other);
+    world.change_view();
+    world.run(ms(3000));
+    assert_eq!(
+        world.speaker(key),
+        Some(speaker),
+        "nobody else can serve it"
+    );
+    assert!(
+        world.count(speaker, Transition::HandOverBegun) > 3,
+        "it was offered"
+    );
+    world.blind.clear();
+    world.change_view();
+    world.run(ms(300));
+    assert_eq!(world.speaker(key), Some(other));
+    assert!(world.gap() < ms(5), "{:?}", world.gap());
+}
+
+#[test]
+fn node_claims_no_key_before_it_is_ready() {
+    let mut world = World::settled(3);
+    let key = Key(mix(77));
+    world.keys.insert(key, wanted(key, &[1]));
+    let mut unready = world.view();
+    unready.keys.get_mut(&key).unwrap().ready = false;
+    world.act(1, |machine, now| machine.set_view(unready, now));
+    world.run(ms(1000));
+    assert_eq!(world.speaker(key), None);
+    world.change_view();
+    world.run(ms(10));
+    assert_eq!(world.speaker(key), Some(1));
+}
+
+#[test]
+fn releases_unwanted_key() {
+    let mut world = World::settled(3);
+    let key = *world.keys.keys().next().unwrap();
+    let speaker = world.speaker(key).unwrap();
+    world.keys.remove(&key);
+    world.change_view();
+    world.run(ms(500));
+    assert_eq!(world.speaker(key), None);
+    let stopped = world.log.iter().any(|(_, node, decision)| {
+        let cause = Cause::Withdrawn;
+        *node == speaker && *decision == Decision::Stop { key, cause }
+    });
+    assert!(stopped);
+}
+
+#[test]
+fn rebalances_slowly() {
+    let mut world = World::new(&[1], 12);
+    world.run(ms(4000));
+    assert_eq!(world.keys_of(1).len(), 12);
+    world.start(2);
+    world.start(3);
+    world.forget_gaps();
+    world.run(ms(40_000));
+    assert_eq!(world.keys_of(1).len(), 12, "not at once");
+    world.run(ms(60_000));
+    world.expect_all_spoken();
+    for node in [1, 2, 3] {
+        let share = world.keys_of(node).len();
+        assert!((3..=5).contains(&share), "{node} has {share}");
+    }
+    assert!(world.gap() < ms(5), "{:?}", world.gap());
+}
+
+/// That would break connections and leave the members as uneven as they were.
+#[test]
+fn never_rebalances_only_key() {
+    let mut world = World::new(&[1], 1);
+    world.run(ms(4000));
+    let key = *world.keys.keys().next().unwrap();
+    for node in 2..=5 {
+        world.start(node);
+    }
+    world.run(ms(100_000));
+    assert_eq!(world.speaker(key), Some(1));
+}
+
+#[test]
+fn speaks_for_new_key_at_once() {
+    let mut world = World::settled(3);
+    let key = Key(mix(77));
+    world.keys.insert(key, Wanted::alone(key, Candidates::All));
+    world.change_view();
+    world.run(ms(10));
+    assert!(world.speaker(key).is_some());
+}
