@@ -128,7 +128,7 @@ fn imports() -> BTreeMap<Module, BTreeSet<Module>> {
 
 #[test]
 fn rooms_import_only_lower_rooms() {
-    let library = include_str!("../src/lib.rs");
+    let library = include_str!("../../../node-daemon/src/lib.rs");
     let picture = library.split("```").nth(1).unwrap();
     let rooms: Vec<&str> = picture
         .lines()
