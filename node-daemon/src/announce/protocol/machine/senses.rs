@@ -327,7 +327,9 @@ impl Machine {
                 continue;
             }
             // One whose link flapped says for a while that it is not there, and yet may be.
-            let is_there = says_so || peer.heard_on_segment_since(now - ON_SEGMENT);
+            let is_there = says_so
+                || peer.heard_on_segment_since(now - ON_SEGMENT)
+                || self.hears_others_on_segment(peer);
             match self.senses.heard_by.get(&node) {
                 Some((heard, at)) if now < *at + ON_SEGMENT => {
                     if *heard {
@@ -350,17 +352,20 @@ impl Machine {
             if peer.heard_on_segment_since(since) {
                 return false;
             }
-            any |= is_there;
+            any |= is_there || self.hears_others_on_segment(peer);
         }
         any
     }
 
+    /// Whether a member hears anybody but this node on the segment.
+    fn hears_others_on_segment(&self, peer: &Peer) -> bool {
+        let mut echoes = peer.echoes(self.now);
+        echoes.any(|echo| echo.node != self.me && echo.on_segment)
+    }
+
     /// Whether any voter hears anybody else on the segment.
     fn segment_works_for_others(&self) -> bool {
-        self.peers
-            .values()
-            .filter(|peer| !peer.suspected)
-            .flat_map(|peer| peer.echoes(self.now))
-            .any(|echo| echo.node != self.me && echo.on_segment)
+        let mut others = self.peers.values().filter(|peer| !peer.suspected);
+        others.any(|peer| self.hears_others_on_segment(peer))
     }
 }
