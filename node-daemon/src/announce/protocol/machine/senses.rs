@@ -126,7 +126,8 @@ impl Machine {
             return;
         }
         self.senses.due = now + LOOK;
-        if self.senses.damped_until.is_some_and(|until| until <= now) {
+        let damped_until = self.senses.damped_until;
+        if damped_until.is_some_and(|until| until <= now || self.is_needed()) {
             self.senses.damped_until = None;
             self.beat.hurry = true;
             self.claims.replan = true;
@@ -190,6 +191,18 @@ impl Machine {
         }) || self
             .strangers()
             .any(|node| candidates.is_none_or(|candidates| candidates.include(node)))
+    }
+
+    /// Whether there is a key that nobody holds, and nobody but this node could.
+    fn is_needed(&self) -> bool {
+        let mut keys = self.view.iter().flat_map(|view| &view.keys);
+        self.speaks_on_segment()
+            && self.hears_quorum()
+            && keys.any(|(key, wanted)| {
+                wanted.candidates.include(self.me)
+                    && !self.owners.contains_key(key)
+                    && !self.has_heir(Some(*key))
+            })
     }
 
     /// Those that voters hear on the segment, and this node has never heard.

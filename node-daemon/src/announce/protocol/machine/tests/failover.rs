@@ -309,6 +309,23 @@ fn a_link_that_flaps_is_left_alone_for_a_minute() {
 }
 
 #[test]
+fn a_link_that_flaps_is_used_at_once_for_what_nobody_else_could_speak_for() {
+    let mut world = World::settled(9);
+    let key = *world.keys.keys().next().unwrap();
+    world.keys.insert(key, wanted(key, &[1]));
+    world.change_view();
+    world.run(ms(2000));
+    world.flap(1);
+    assert_eq!(world.speaker(key), Some(1));
+    world.expect_all_spoken();
+
+    let mut world = World::new(&[1], 3);
+    world.run(ms(4000));
+    world.flap(1);
+    world.expect_all_spoken();
+}
+
+#[test]
 fn a_holder_that_is_cut_off_learns_it_from_a_node_whose_link_is_left_alone() {
     let mut world = World::settled(9);
     world.flap(1);
