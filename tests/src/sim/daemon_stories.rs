@@ -1,6 +1,7 @@
 //! Written schedules for whole daemons: what lies between the machine, the views and the segment.
 //!
-//! In none of them may anything go wrong. Each was seen to go wrong before what it is about was done.
+//! In none of them may anything go wrong. Each was seen to go wrong before what it is about was done, unless it
+//! says otherwise.
 
 use super::clock::{Instant, MILLISECOND, SECOND};
 use super::faults::Steps;
@@ -14,6 +15,7 @@ pub fn named(name: &str) -> Option<Vec<Schedule>> {
     Some(match name {
         "reopened" => vec![reopened()],
         "unplugged" => vec![unplugged()],
+        "flapping-alone" => vec![flapping_alone()],
         "relabelled" => vec![relabelled()],
         "readdressed" => vec![readdressed()],
         "restored" => vec![restored()],
@@ -80,6 +82,22 @@ fn unplugged() -> Schedule {
         (26 * SECOND, unplugged(8, false)),
     ];
     schedule(shape, steps, 27 * SECOND, 37 * SECOND)
+}
+
+/// The link of the only node that may speak for a Service comes and goes, and the others' do not.
+/// What was wrong before is in the machine's tests (`a_link_that_flaps_is_used_at_once_for_what_nobody_else_could_speak_for`).
+fn flapping_alone() -> Schedule {
+    let mut shape = daemons(3);
+    shape.keys = vec![Some(1)];
+    let unplugged = |on| Step::LinkDown { node: 0, on };
+    let steps = (10..14).flat_map(|second| {
+        let at = second * SECOND;
+        [
+            (at, unplugged(true)),
+            (at + 500 * MILLISECOND, unplugged(false)),
+        ]
+    });
+    schedule(shape, steps.collect(), 15 * SECOND, 25 * SECOND)
 }
 
 /// Two of three lose the label that the L2Network selects and get it back, one after the other.

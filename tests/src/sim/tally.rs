@@ -92,7 +92,13 @@ impl Tally {
         self.transitions[place(transition)] += 1;
     }
 
-    /// How often a transition was counted, by its name.
+    /// How often a transition was counted.
+    #[must_use]
+    pub fn times(&self, transition: Transition) -> u64 {
+        self.transitions[place(transition)]
+    }
+
+    /// The same, by its name.
     #[must_use]
     pub fn transitions_of(&self, name: &str) -> u64 {
         let place = TRANSITIONS.iter().position(|known| *known == name);

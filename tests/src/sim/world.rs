@@ -18,7 +18,7 @@ use std::hash::{DefaultHasher, Hasher as _};
 use std::sync::Arc;
 
 use fastrand::Rng;
-use mooring_node::protocol::{Key, Local, Moment, NodeId, Request, VoterSet};
+use mooring_node::protocol::{Key, Local, Moment, NodeId, Request, Transition, VoterSet};
 
 use super::api::Api;
 use super::clock::{Clock, Instant, SECOND};
@@ -461,12 +461,18 @@ impl<E: Engine> World<E> {
                 });
             }
             What::Again { node, packet } => {
-                let path = if self.chance.bool() {
+                let by_segment = self.chance.bool() && self.nodes[node].is_on_segment();
+                let path = if by_segment {
                     mooring_node::protocol::Path::Segment
                 } else {
                     mooring_node::protocol::Path::NodeNetwork
                 };
+                let is_news = self.is_news(&packet.message, node, path);
+                let dropped = self.tally.times(Transition::MessageDropped);
                 self.tell(node, Input::Message(packet, path));
+                if is_news && self.tally.times(Transition::MessageDropped) == dropped {
+                    self.watch.disturbed(self.now);
+                }
             }
         }
     }

@@ -162,6 +162,11 @@ fn a_candidate_that_does_not_vote_takes_what_an_unplugged_one_let_go() {
 }
 
 #[test]
+fn an_address_that_only_one_node_may_speak_for_is_back_with_its_link_however_often_that_went() {
+    all_is_well_in("flapping-alone");
+}
+
+#[test]
 fn a_node_that_lost_its_label_and_got_it_back_votes_at_once() {
     all_is_well_in("relabelled");
 }

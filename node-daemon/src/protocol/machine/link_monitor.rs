@@ -130,11 +130,8 @@ impl Machine {
             return;
         }
         self.link_monitor.due = now + LOOK;
-        if self
-            .link_monitor
-            .damped_until
-            .is_some_and(|until| until <= now)
-        {
+        let damped_until = self.link_monitor.damped_until;
+        if damped_until.is_some_and(|until| until <= now || self.is_needed()) {
             self.link_monitor.damped_until = None;
             self.heartbeat_timer.hurry = true;
             self.claims.replan = true;
@@ -203,6 +200,18 @@ impl Machine {
         }) || self
             .strangers()
             .any(|node| candidates.is_none_or(|candidates| candidates.include(node)))
+    }
+
+    /// Whether there is a key that nobody holds, and nobody but this node could.
+    fn is_needed(&self) -> bool {
+        let mut keys = self.view.iter().flat_map(|view| &view.keys);
+        self.speaks_on_segment()
+            && self.hears_quorum()
+            && keys.any(|(key, wanted)| {
+                wanted.candidates.include(self.me)
+                    && !self.owners.contains_key(key)
+                    && !self.has_heir(Some(*key))
+            })
     }
 
     /// Those that voters hear on the segment, and this node has never heard.
@@ -340,7 +349,9 @@ impl Machine {
                 continue;
             }
             // One whose link flapped says for a while that it is not there, and yet may be.
-            let is_there = says_so || peer.heard_on_segment_since(now - ON_SEGMENT);
+            let is_there = says_so
+                || peer.heard_on_segment_since(now - ON_SEGMENT)
+                || self.hears_others_on_segment(peer);
             match self.link_monitor.heard_by.get(&node) {
                 Some((heard, at)) if now < *at + ON_SEGMENT => {
                     if *heard {
@@ -363,17 +374,20 @@ impl Machine {
             if peer.heard_on_segment_since(since) {
                 return false;
             }
-            any |= is_there;
+            any |= is_there || self.hears_others_on_segment(peer);
         }
         any
     }
 
+    /// Whether a member hears anybody but this node on the segment.
+    fn hears_others_on_segment(&self, peer: &Peer) -> bool {
+        let mut echoes = peer.echoes(self.now);
+        echoes.any(|echo| echo.node != self.me && echo.on_segment)
+    }
+
     /// Whether any voter hears anybody else on the segment.
     fn segment_works_for_others(&self) -> bool {
-        self.peers
-            .values()
-            .filter(|peer| !peer.suspected)
-            .flat_map(|peer| peer.echoes(self.now))
-            .any(|echo| echo.node != self.me && echo.on_segment)
+        let mut others = self.peers.values().filter(|peer| !peer.suspected);
+        others.any(|peer| self.hears_others_on_segment(peer))
     }
 }

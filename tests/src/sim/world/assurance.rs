@@ -116,14 +116,35 @@ impl<E: Engine> World<E> {
         }
     }
 
+    fn is_candidate(&self, node: usize, key: usize) -> bool {
+        let candidates = self.api.keys[Self::service_of(key)].candidates;
+        candidates.is_none_or(|nodes| has(nodes, node))
+    }
+
     /// Whether a node may hold a key, and can do so.
     fn is_eligible(&self, node: usize, key: usize) -> bool {
-        let candidates = self.api.keys[Self::service_of(key)].candidates;
-        candidates.is_none_or(|nodes| has(nodes, node)) && self.is_fit(node)
+        self.is_candidate(node, key) && self.is_fit(node)
+    }
+
+    /// The same, or its link is left alone for a while, and there is nobody else.
+    fn is_eligible_or_alone(&self, node: usize, key: usize) -> bool {
+        let others = || (0..self.own()).filter(|other| *other != node);
+        self.is_eligible(node, key)
+            || (self.is_candidate(node, key)
+                && self.is_fit_but_for_flaps(node)
+                && others().all(|other| {
+                    let state = &self.nodes[other];
+                    let runs = state.is_on_segment() && state.process.is_some();
+                    !runs || !self.is_candidate(other, key)
+                }))
     }
 
     /// Whether a node can hold anything.
     pub(super) fn is_fit(&self, node: usize) -> bool {
+        self.is_fit_but_for_flaps(node) && self.nodes[node].damped_until <= self.now
+    }
+
+    fn is_fit_but_for_flaps(&self, node: usize) -> bool {
         let state = &self.nodes[node];
         state.is_on_segment()
             && state.draining == 0
@@ -132,7 +153,6 @@ impl<E: Engine> World<E> {
             && self.network.link_is_up(node)
             && self.network.is_heard(node)
             && self.network.hears(node)
-            && state.damped_until <= self.now
     }
 
     /// Whether a majority of the voters, and one who may hold the key, all hear each other.
@@ -142,7 +162,7 @@ impl<E: Engine> World<E> {
             return false;
         }
         each(picture.serving).any(|candidate| {
-            if !self.is_eligible(candidate, key)
+            if !self.is_eligible_or_alone(candidate, key)
                 || self.network.is_far(candidate)
                 || !self.can_know_that_it_is_heard(picture, candidate)
             {
@@ -240,7 +260,7 @@ impl<E: Engine> World<E> {
         self.now >= self.healed_at + SETTLING
             && self.is_settled(picture, key)
             && (named.is_empty() || alive.count() > named.len() / 2)
-            && each(picture.settled).any(|node| self.is_eligible(node, key))
+            && each(picture.settled).any(|node| self.is_eligible_or_alone(node, key))
     }
 }
 

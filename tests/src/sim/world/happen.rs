@@ -140,9 +140,6 @@ impl<E: Engine> World<E> {
                     let packet = self.recorded[which].clone();
                     let node = self.chance.usize(0..self.own());
                     let at = self.now + self.chance.u64(0..50 * MILLISECOND);
-                    if self.is_news(&packet.message, node) {
-                        self.watch.disturbed(self.now);
-                    }
                     self.push(at, What::Again { node, packet });
                 }
             }
@@ -165,18 +162,13 @@ impl<E: Engine> World<E> {
         }
     }
 
-    /// Whether a node cannot have heard a message: what its sender says does not reach it. Whoever
-    /// sends it again brings it there for the first time, very late: that node takes the sender for
-    /// alive for a while, and its claims for new.
-    fn is_news(&self, message: &Message, node: usize) -> bool {
+    /// Whether a node cannot have heard a message by this path: what its sender says there does not
+    /// reach it. Whoever sends it again brings it there for the first time, very late. Unless it is too
+    /// old to count, that node takes the sender for alive and heard there for a while, and says so, and
+    /// takes its claims for new.
+    pub(super) fn is_news(&self, message: &Message, node: usize, path: Path) -> bool {
         let sender = self.ids.iter().position(|id| *id == message.from);
-        sender.is_some_and(|sender| {
-            let paths = [Path::Segment, Path::NodeNetwork];
-            sender != node
-                && !paths
-                    .iter()
-                    .any(|path| self.network.reaches(sender, node, *path))
-        })
+        sender.is_some_and(|sender| sender != node && !self.network.reaches(sender, node, path))
     }
 
     fn link_down(&mut self, node: usize, on: bool) {

@@ -285,20 +285,63 @@ fn leaves_link_that_is_down_at_once() {
     assert!(world.gap() < ms(20), "{:?}", world.gap());
 }
 
+impl World {
+    /// Pulls the cable of a node three times, and plugs it in again.
+    fn flap(&mut self, node: u64) {
+        for _ in 0..3 {
+            self.change_local(node, |local| local.link_up = false);
+            self.run(ms(500));
+            self.change_local(node, |local| local.link_up = true);
+            self.run(ms(500));
+        }
+        assert_eq!(self.count(node, Transition::Damped), 1);
+    }
+}
+
 #[test]
 fn avoids_flapping_link_for_a_minute() {
     let mut world = World::settled(9);
-    for _ in 0..3 {
-        world.change_local(1, |local| local.link_up = false);
-        world.run(ms(500));
-        world.change_local(1, |local| local.link_up = true);
-        world.run(ms(500));
-    }
-    assert_eq!(world.count(1, Transition::Damped), 1);
+    world.flap(1);
     assert!(world.hosts[&1].machine.flags().vlan_down);
     world.run(ms(61_000));
     assert!(!world.hosts[&1].machine.flags().vlan_down);
     world.expect_all_spoken();
+}
+
+#[test]
+fn a_link_that_flaps_is_used_at_once_for_what_nobody_else_could_speak_for() {
+    let mut world = World::settled(9);
+    let key = *world.keys.keys().next().unwrap();
+    world.keys.insert(key, wanted(key, &[1]));
+    world.change_view();
+    world.run(ms(2000));
+    world.flap(1);
+    assert_eq!(world.speaker(key), Some(1));
+    world.expect_all_spoken();
+
+    let mut world = World::new(&[1], 3);
+    world.run(ms(4000));
+    world.flap(1);
+    world.expect_all_spoken();
+}
+
+#[test]
+fn a_holder_that_is_cut_off_learns_it_from_a_node_whose_link_is_left_alone() {
+    let mut world = World::settled(9);
+    world.flap(1);
+    assert!(!world.keys_of(2).is_empty());
+    world.forget_gaps();
+    // Node 2 hears node 1 by the node network, and nobody else.
+    world.cut = Box::new(|from, to, path| {
+        let far = path == Path::Segment || from + to == 2 + 3;
+        far && (from == 2 || to == 2)
+    });
+    world.gateway_down.insert(2);
+    world.dead_kernels.insert(NodeId(2));
+    world.run(ms(1000));
+    world.expect_all_spoken();
+    assert!(world.keys_of(2).is_empty());
+    assert_eq!(world.count(2, Transition::SegmentLost), 1);
 }
 
 #[test]
