@@ -38,11 +38,7 @@ impl Program {
     /// The file, in the folder of the build that this test program comes from. A bench, which has a
     /// profile of its own, measures what is shipped: release builds.
     pub fn path(self) -> Result<PathBuf> {
-        let mut folder = profile_folder()?;
-        if folder.ends_with(TOOLS) && matches!(self, Self::Central | Self::Node) {
-            folder.set_file_name(RELEASE);
-        }
-        let path = folder.join(self.file_name());
+        let path = self.beside(profile_folder()?);
         if !path.is_file() {
             bail!(
                 "{} is missing: run `cargo build --workspace` first, or the recipe of the bench",
@@ -50,6 +46,14 @@ impl Program {
             );
         }
         Ok(path)
+    }
+
+    /// The file for a program in this folder of a profile.
+    fn beside(self, mut folder: PathBuf) -> PathBuf {
+        if folder.ends_with(TOOLS) && matches!(self, Self::Central | Self::Node) {
+            folder.set_file_name(RELEASE);
+        }
+        folder.join(self.file_name())
     }
 
     /// The release build where there is one, otherwise the file of [`Self::path`], and which it is:
@@ -99,4 +103,27 @@ fn profile_folder() -> Result<PathBuf> {
         folder
     };
     Ok(folder.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Program;
+
+    #[test]
+    fn a_bench_starts_what_is_shipped_and_its_own_tools() {
+        for (program, folder, expected) in [
+            (Program::Node, "target/tools", "target/release/mooring-node"),
+            (Program::Node, "target/debug", "target/debug/mooring-node"),
+            (
+                Program::NetlabTool,
+                "target/tools",
+                "target/tools/netlab-tool",
+            ),
+        ] {
+            assert_eq!(
+                program.beside(folder.into()),
+                std::path::Path::new(expected)
+            );
+        }
+    }
 }
