@@ -49,6 +49,7 @@ pub(super) struct Quiet {
     /// Who has spoken for a key since this member started, the last one last.
     formers: BTreeMap<Key, Vec<NodeId>>,
     /// What is held without an announcement, from whom, and since when.
+    #[serde(rename = "quietly")]
     unannounced: BTreeMap<Key, (NodeId, Moment)>,
     probes: BTreeMap<NodeId, Probe>,
     pub(super) due: Moment,

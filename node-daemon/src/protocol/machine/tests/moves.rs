@@ -100,6 +100,26 @@ fn upgrade_changes_nothing() {
     }
 }
 
+/// Another version of the daemon may read it.
+#[test]
+fn exported_state_keeps_its_field_names() {
+    let world = World::settled(3);
+    let state = serde_json::to_value(world.hosts[&1].machine.export()).unwrap();
+    for path in [
+        "/beat/next",
+        "/estate/keys",
+        "/mandate/sent",
+        "/parameters/mandate",
+        "/quiet/quietly",
+        "/registry/current",
+        "/senses/filtered",
+        "/standing/epoch",
+        "/together/apart",
+    ] {
+        assert!(state.pointer(path).is_some(), "{path}");
+    }
+}
+
 #[test]
 fn key_moves_to_node_that_serves_it() {
     let mut world = World::settled(3);
