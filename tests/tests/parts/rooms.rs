@@ -3,7 +3,6 @@
 //!
 //! Imports are read as text: `use` statements and paths that begin with `crate`, `self` or `super`.
 
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;

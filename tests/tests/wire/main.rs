@@ -10,6 +10,6 @@ mod livez;
 mod livez_bench;
 mod netlab_rig;
 mod nft_table;
-mod rolling;
 mod responder;
+mod rolling;
 mod world;
