@@ -14,8 +14,8 @@
 //! **Guarantees.** What was observed and done is remembered, so that a Service of which nothing
 //! changes costs no request. Nothing is made or adopted but on the word of a complete listing that
 //! was begun in the same pass, and nothing is changed that is not provably the Service's own
-//! ([`ownership`]). Credentials that show nothing of the cluster are doubted as a whole
-//! ([`credentials`]). No two writes to one load balancer are under way at once.
+//! (`ownership.rs`). Credentials that show nothing of the cluster are doubted as a whole
+//! (`credentials.rs`). No two writes to one load balancer are under way at once.
 
 mod apply;
 mod cache;
