@@ -90,7 +90,9 @@ async fn permit_classes(cp: &ControlPlane) -> Result<()> {
         .spec
         .iter_mut()
         .flat_map(|spec| &mut spec.validations);
-    let mut of_class = validations.flatten().filter(|v| v.expression.ends_with(NONE));
+    let mut of_class = validations
+        .flatten()
+        .filter(|v| v.expression.ends_with(NONE));
     let validation = of_class.next().context("a policy about classes")?;
     validation.expression =
         format!("object.spec.?loadBalancerClass.orValue('').startsWith('{CLASSES}')");

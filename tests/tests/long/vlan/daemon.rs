@@ -26,7 +26,7 @@ use mooring_tests::wait::eventually;
 use crate::vlan::scene::{is_made, link, sh, try_sh};
 
 const NAME: &str =
-    "daemon::case_15_16_17_a_daemon_speaks_on_its_vlan_and_mends_what_others_take_away";
+    "vlan::daemon::case_15_16_17_a_daemon_speaks_on_its_vlan_and_mends_what_others_take_away";
 const NODE: &str = "n1";
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 168, 100, 20);
 const APP: &str = "app";

@@ -6,7 +6,7 @@ use mooring_tests::netlab::in_world;
 use mooring_tests::vm::is_vm;
 
 const NAME: &str =
-    "phoenixnap::a_service_is_answered_on_a_vlan_of_a_block_that_is_bought_and_given_back";
+    "vlan::phoenixnap::a_service_is_answered_on_a_vlan_of_a_block_that_is_bought_and_given_back";
 
 #[test]
 fn a_service_is_answered_on_a_vlan_of_a_block_that_is_bought_and_given_back() {
