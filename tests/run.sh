@@ -72,7 +72,8 @@ for what in log times failed; do
 done
 grep -h '^FIGURE' "$results/log" || true
 printf '\nThe ten slowest:\n'
-sort --reverse --general-numeric-sort "$results/times" | head -n 10 | sed 's/ / s  /'
+# Read to the end: whoever closes a pipe early lets its writer fail.
+sort --reverse --general-numeric-sort "$results/times" | sed -n '1,10s/ / s  /p'
 awk -F '\t' '{ print "failed: " ($3 ? $3 : $1) }' "$results/failed"
 awk '/^test result:/ { passed += $4; failed += $6 }
     END { printf "\n%d passed, %d failed\n", passed, failed }' "$results/log"
