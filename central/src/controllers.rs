@@ -1,18 +1,18 @@
 //! The controllers: each observes, plans and applies, in files of those names.
 
 pub mod address_pool;
-mod bearers;
 pub mod heartbeat_secret;
 pub mod node_init;
 pub mod node_lifecycle;
+mod provider_id_index;
 pub mod service;
 
 use std::sync::Arc;
 
-pub use bearers::Bearers;
 use kube::Client;
 use mooring_common::k8s::{Cache, Events};
 use mooring_common::node_view::NodeView;
+pub use provider_id_index::ProviderIdIndex;
 
 use crate::clouds::Instances;
 use crate::election::Leadership;
@@ -29,7 +29,7 @@ pub struct Context {
     /// All Nodes.
     pub nodes: Arc<Cache<NodeView>>,
     /// Which of them bear which provider ID.
-    pub bearers: Arc<Bearers>,
+    pub provider_ids: Arc<ProviderIdIndex>,
     /// This process' name, for Events.
     pub identity: String,
 }

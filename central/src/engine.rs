@@ -37,7 +37,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::cloud_api::CloudError;
-use crate::clouds::load_balancers::{Demand, Gate, LoadBalancers, Orphan, Prepared, Setback};
+use crate::clouds::load_balancers::{
+    LoadBalancerRequest, LoadBalancers, Orphan, PreparedPlan, ReconcileError, WriteGuard,
+};
 use crate::inventory::Inventory;
 use crate::service_view::ServiceView;
 use cache::Cache;
@@ -91,7 +93,7 @@ impl<P: Provider> LoadBalancers for Engine<P> {
     }
 
     fn follows_endpoints(&self) -> bool {
-        true
+        P::FOLLOWS_ENDPOINTS
     }
 
     fn may_have(&self, service: &ServiceView) -> bool {
@@ -99,13 +101,19 @@ impl<P: Provider> LoadBalancers for Engine<P> {
         is_recorded || service.creation_asked.is_some()
     }
 
-    async fn prepare(&self, demand: &Demand) -> Result<Box<dyn Prepared>, Setback> {
-        let plan = EnsurePlan::prepare(self.shared.clone(), demand).await?;
+    async fn prepare(
+        &self,
+        request: &LoadBalancerRequest,
+    ) -> Result<Box<dyn PreparedPlan>, ReconcileError> {
+        let plan = EnsurePlan::prepare(self.shared.clone(), request).await?;
         Ok(Box::new(plan))
     }
 
-    async fn prepare_removal(&self, demand: &Demand) -> Result<Box<dyn Prepared>, Setback> {
-        let plan = Removal::prepare(self.shared.clone(), demand).await?;
+    async fn prepare_removal(
+        &self,
+        request: &LoadBalancerRequest,
+    ) -> Result<Box<dyn PreparedPlan>, ReconcileError> {
+        let plan = Removal::prepare(self.shared.clone(), request).await?;
         Ok(Box::new(plan))
     }
 
@@ -133,8 +141,8 @@ impl<P: Provider> LoadBalancers for Engine<P> {
         &self,
         cluster: &str,
         orphan: &Orphan,
-        gate: &dyn Gate,
-    ) -> Result<(), Setback> {
-        self.shared.remove_orphan(cluster, orphan, gate).await
+        guard: &dyn WriteGuard,
+    ) -> Result<(), ReconcileError> {
+        self.shared.remove_orphan(cluster, orphan, guard).await
     }
 }

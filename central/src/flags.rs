@@ -11,7 +11,7 @@ use std::time::Duration;
 use mooring_common::flags::{FlagFaults, Reader, Values};
 use mooring_common::telemetry::LogFormat;
 
-pub use choice::{Choice, Surroundings, choose};
+pub use choice::{Choice, ProcessEnv, choose};
 pub use table::TABLE;
 
 use crate::cloud_api::Limits;
@@ -207,10 +207,10 @@ impl Flags {
     ///
     /// # Errors
     /// [`FlagFaults`] with everything that is wrong.
-    pub fn read(values: &Values, surroundings: Surroundings<'_>) -> Result<Self, FlagFaults> {
+    pub fn read(values: &Values, env: ProcessEnv<'_>) -> Result<Self, FlagFaults> {
         let mut reader = Reader::new(&TABLE, values);
         let flags = Self {
-            choice: read_choice(&mut reader, surroundings),
+            choice: read_choice(&mut reader, env),
             limits: read_limits(&mut reader),
             linode: linode::Flags::read(&mut reader),
             phoenixnap: phoenixnap::Flags::read(&mut reader),
@@ -238,11 +238,11 @@ impl Flags {
 const PROVIDERS: &str = "this version knows linode, cloudscale, phoenixnap and cloudlycke; separate \
                          several by commas, and name each once";
 
-fn read_choice(reader: &mut Reader<'_>, surroundings: Surroundings<'_>) -> Choice {
+fn read_choice(reader: &mut Reader<'_>, env: ProcessEnv<'_>) -> Choice {
     let mut providers = Vec::new();
     let because = "--cloud-provider says so".to_owned();
     let Some(text) = reader.text("cloud-provider") else {
-        return choose(surroundings).unwrap_or_else(|fault| {
+        return choose(env).unwrap_or_else(|fault| {
             reader.other_fault(fault);
             Choice { providers, because }
         });

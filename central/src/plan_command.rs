@@ -17,9 +17,11 @@ use mooring_common::k8s::{ClientOptions, client};
 use mooring_common::program::{self, Threads};
 use prometheus_client::registry::Registry;
 
-use crate::clouds::load_balancers::{Demand, LoadBalancers, Setback, Shown};
+use crate::clouds::load_balancers::{
+    LoadBalancerRequest, LoadBalancers, PlanSummary, ReconcileError,
+};
 use crate::controllers::service::{ClusterView, Routing, Server};
-use crate::flags::Surroundings;
+use crate::flags::ProcessEnv;
 use crate::providers;
 use crate::service_view::ServiceView;
 use flags::{PlanFlags, long_names, table};
@@ -31,18 +33,18 @@ const NO_LOAD_BALANCERS: &str =
 /// What is planned for one Service.
 struct Planned {
     service: Arc<ServiceView>,
-    plan: Result<Shown, String>,
+    plan: Result<PlanSummary, String>,
 }
 
 /// The whole command, from what stands behind `plan` to the exit code: 0 if every Service could be
 /// planned for, 1 if one is refused, or cluster or cloud cannot be asked, 2 for a command line that
 /// cannot be read.
 #[must_use]
-pub fn main(surroundings: Surroundings<'_>, arguments: Vec<String>) -> ExitCode {
+pub fn main(env: ProcessEnv<'_>, arguments: Vec<String>) -> ExitCode {
     program::main(
         &table(),
         long_names(arguments),
-        |values| PlanFlags::read(values, surroundings),
+        |values| PlanFlags::read(values, env),
         |flags| (flags.common.verbosity, flags.common.log_format),
         Threads::PerCore,
         |flags| async { run(flags).await.map_err(|error| format!("{error:#}")) },
@@ -84,14 +86,14 @@ async fn run(flags: PlanFlags) -> anyhow::Result<()> {
         let (nodes, services) = (snapshot.nodes.clone(), snapshot.services.clone());
         let view = ClusterView::new(nodes, services, &routing, provider);
         let endpoints = snapshot.endpoints(&service);
-        let demand = Demand {
+        let request = LoadBalancerRequest {
             health: flags.common.services.health,
             endpoints: endpoints.filter(|_| load_balancers.follows_endpoints()),
             settle_time: flags.common.services.settle_time,
             may_take_over: take_over.permits(&service.key.namespace),
-            ..view.demand(&service)
+            ..view.request(&service)
         };
-        let plan = plan(load_balancers, &demand, &routing).await;
+        let plan = plan(load_balancers, &request, &routing).await;
         all.push(Planned { service, plan });
     }
     let text = if flags.as_json {
@@ -132,16 +134,16 @@ async fn connect(flags: &PlanFlags) -> anyhow::Result<Client> {
 
 async fn plan(
     load_balancers: &dyn LoadBalancers,
-    demand: &Demand,
+    request: &LoadBalancerRequest,
     routing: &Routing,
-) -> Result<Shown, String> {
-    let prepared = if routing.wanted_of(&demand.service) == Some(load_balancers.provider()) {
-        load_balancers.prepare(demand).await
+) -> Result<PlanSummary, String> {
+    let prepared = if routing.wanted_of(&request.service) == Some(load_balancers.provider()) {
+        load_balancers.prepare(request).await
     } else {
-        load_balancers.prepare_removal(demand).await
+        load_balancers.prepare_removal(request).await
     };
-    let told = |setback: Setback| setback.to_string();
+    let told = |error: ReconcileError| error.to_string();
     prepared
-        .map(|prepared| prepared.shown().clone())
+        .map(|prepared| prepared.summary().clone())
         .map_err(told)
 }

@@ -21,7 +21,7 @@ use crate::controllers::{
     Context, address_pool, heartbeat_secret, node_init, node_lifecycle, service,
 };
 use crate::election::{Elector, Leadership};
-use crate::flags::{Flags, Surroundings, TABLE};
+use crate::flags::{Flags, ProcessEnv, TABLE};
 use crate::plan_command;
 use crate::providers::{self, Opened};
 use crate::server::{self, Health};
@@ -35,13 +35,13 @@ pub fn main(program: &str, mut arguments: Vec<String>) -> ExitCode {
     let env = |variable: &str| std::env::var(variable).ok();
     let env = &env;
     if arguments.first().is_some_and(|first| first == "plan") {
-        return plan_command::main(Surroundings { program, env }, arguments.split_off(1));
+        return plan_command::main(ProcessEnv { program, env }, arguments.split_off(1));
     }
     let logging = |flags: &Flags| (flags.verbosity, flags.log_format);
     program::main(
         &TABLE,
         arguments,
-        |values| Flags::read(values, Surroundings { program, env }),
+        |values| Flags::read(values, ProcessEnv { program, env }),
         logging,
         Threads::PerCore,
         |flags| async { run(flags).await.map_err(|error| format!("{error:#}")) },
@@ -212,7 +212,7 @@ impl Program {
             leadership,
             instances: self.opened.clouds.clone(),
             nodes: self.watched.nodes.clone(),
-            bearers: self.watched.bearers.clone(),
+            provider_ids: self.watched.provider_ids.clone(),
             identity: self.identity.clone(),
         };
         let chosen = self.flags.controllers;

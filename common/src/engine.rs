@@ -110,7 +110,7 @@ pub enum Outcome<E> {
     /// It failed after having come further than the time before: the delay begins anew.
     BackoffAnew(E),
     /// There is more to do, and others come first: again when nobody waits.
-    MakeWay,
+    Yield,
     /// Nothing can be done until the object, or what it depends on, changes.
     WaitForChange(String),
     /// The object is somebody else's.

@@ -10,14 +10,14 @@
 
 mod apply;
 mod description;
-mod memory;
+mod init_states;
 mod refused;
 
 use std::fmt;
 
 pub use apply::{CarriedOut, WriteFailure, Writer, remove_taint};
 pub use description::{Description, is_reserved};
-pub use memory::Memories;
+pub use init_states::InitStates;
 
 use std::time::Duration;
 

@@ -205,7 +205,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
                     state.failures.insert(key.clone(), 1);
                     Some(self.backoff.after(1))
                 }
-                Outcome::MakeWay => None,
+                Outcome::Yield => None,
                 Outcome::RetryAfter(delay) => {
                     state.failures.remove(&key);
                     Some(*delay)
@@ -223,7 +223,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
             (Some(false), Some(_)) if has_failed => self.add_later(key),
             (_, Some(delay)) => self.delay(key, delay, has_failed),
             (Some(false), None) => self.add_later(key),
-            (None, None) if matches!(outcome, Outcome::MakeWay) => self.add_later(key),
+            (None, None) if matches!(outcome, Outcome::Yield) => self.add_later(key),
             (None, None) => {}
         }
     }
@@ -350,7 +350,7 @@ fn log<K: Display, E: std::error::Error + 'static>(
     match outcome {
         Outcome::Done => tracing::debug!(controller, %key, "done"),
         Outcome::RetryAfter(delay) => tracing::debug!(controller, %key, ?delay, "again later"),
-        Outcome::MakeWay => tracing::debug!(controller, %key, "makes way"),
+        Outcome::Yield => tracing::debug!(controller, %key, "makes way"),
         Outcome::Backoff(error) | Outcome::BackoffAnew(error) => {
             let error = with_causes(error);
             tracing::warn!(controller, %key, error, "failed, will retry");

@@ -134,7 +134,11 @@ impl Reporter {
             }
             plan::Decision::Retry { note } => {
                 let node = &observed.node;
-                if self.writer.memories().is_news(&node.name, &node.uid, &note) {
+                if self
+                    .writer
+                    .init_states()
+                    .is_news(&node.name, &node.uid, &note)
+                {
                     tracing::warn!(note, "the metadata source cannot be read, will ask again");
                 }
                 Outcome::RetryAfter(self.retry_delay(node))
@@ -155,8 +159,8 @@ impl Reporter {
 
     /// How long until a source that said nothing useful is asked again.
     fn retry_delay(&self, node: &NodeView) -> Duration {
-        let memories = self.writer.memories();
-        retry_delay(memories.first_seen(&node.name, &node.uid).elapsed())
+        let init_states = self.writer.init_states();
+        retry_delay(init_states.first_seen(&node.name, &node.uid).elapsed())
     }
 }
 

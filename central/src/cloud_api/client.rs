@@ -49,7 +49,7 @@ pub struct Connection {
 }
 
 /// How a cloud's answers are read that are not what was asked for.
-pub trait Dialect: Send + Sync + fmt::Debug {
+pub trait ErrorDecoder: Send + Sync + fmt::Debug {
     /// What an answer with a status other than 2xx means.
     fn refusal(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Refusal;
 
@@ -103,7 +103,7 @@ pub struct Client {
     provider: &'static str,
     http: reqwest::Client,
     connection: Connection,
-    dialect: &'static dyn Dialect,
+    decoder: &'static dyn ErrorDecoder,
     limiter: Limiter,
     metrics: Metrics,
 }
@@ -126,7 +126,7 @@ impl Client {
     pub fn new(
         provider: &'static str,
         connection: Connection,
-        dialect: &'static dyn Dialect,
+        decoder: &'static dyn ErrorDecoder,
         limits: Limits,
         metrics: Metrics,
     ) -> Result<Self, CloudError> {
@@ -135,7 +135,7 @@ impl Client {
             provider,
             http,
             connection,
-            dialect,
+            decoder,
             limiter: Limiter::new(limits),
             metrics,
         })
@@ -310,7 +310,7 @@ impl Client {
         }
         self.limiter.accepted();
         let body = body?;
-        match self.dialect.error_in_success(&body) {
+        match self.decoder.error_in_success(&body) {
             Some(words) => {
                 let mut error = self.malformed(request, &format!("status {status}, yet: {words}"));
                 error.status = Some(status.as_u16());
@@ -359,7 +359,7 @@ impl Client {
         headers: &HeaderMap,
         body: &[u8],
     ) -> CloudError {
-        let refusal = self.dialect.refusal(status, headers, body);
+        let refusal = self.decoder.refusal(status, headers, body);
         let asked = wait::retry_after(headers, SystemTime::now());
         let retry_after = match status {
             StatusCode::TOO_MANY_REQUESTS => Some(self.limiter.refused(sent, asked)),

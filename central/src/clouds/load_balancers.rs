@@ -1,8 +1,8 @@
 //! What central asks of a cloud that has load balancers.
 //!
 //! ```text
-//!   Demand ──► prepare: observe and plan ──► Prepared ──► shown: Events, `mooring-central plan`
-//!                                               └──────► carried out: Progress, or a Setback
+//!   LoadBalancerRequest ──► prepare: observe and plan ──► PreparedPlan ──► shown: Events, `mooring-central plan`
+//!                                               └──────► carried out: Progress, or a ReconcileError
 //! ```
 //!
 //! A pass is short. What takes its time in the cloud is waited for between passes
@@ -25,7 +25,7 @@ use crate::service_view::{Ingress, ServiceView};
 
 /// A Service that is to have a load balancer, and all that its provider goes by.
 #[derive(Clone, Debug)]
-pub struct Demand {
+pub struct LoadBalancerRequest {
     /// The Service.
     pub service: Arc<ServiceView>,
     /// The Nodes that may carry its traffic, by name.
@@ -218,14 +218,14 @@ pub struct Notice {
 
 /// A plan that can be shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Shown {
+pub struct PlanSummary {
     /// The steps in order. Empty: all is as wanted.
     pub steps: Vec<PlannedStep>,
     /// What a person should know.
     pub notices: Vec<Notice>,
 }
 
-impl Shown {
+impl PlanSummary {
     /// The worst that users will notice of any step.
     #[must_use]
     pub fn impact(&self) -> Impact {
@@ -236,7 +236,7 @@ impl Shown {
 
 /// What a Service has when its load balancer is as wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Provided {
+pub struct LoadBalancerStatus {
     /// For `status.loadBalancer.ingress`.
     pub ingress: Vec<Ingress>,
     /// For its annotations: key and value.
@@ -253,7 +253,7 @@ pub struct Provided {
 
 /// What of a Service's own fields goes with its load balancer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Leavings {
+pub struct OwnedFields {
     /// The keys of annotations that are there.
     pub annotations: Vec<&'static str>,
     /// Whether `spec.loadBalancerIP` is what was written for it, and it lives on.
@@ -264,7 +264,7 @@ pub struct Leavings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// All is as wanted.
-    Provided(Provided),
+    Ensured(LoadBalancerStatus),
     /// Nothing is left of it in the cloud, by the cloud's own complete answer.
     Removed,
     /// All went well, and the cloud needs time.
@@ -290,7 +290,7 @@ pub struct InvalidField {
 
 /// Why a pass did not come to its end.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum Setback {
+pub enum ReconcileError {
     /// The Service cannot be understood; everything that is wrong with it. What it has is kept.
     #[error("{}; the load balancer stays as it is", joined(.0))]
     Invalid(Vec<InvalidField>),
@@ -301,7 +301,7 @@ pub enum Setback {
     #[error("{why}")]
     Noted {
         /// What sets it back.
-        why: Box<Setback>,
+        why: Box<ReconcileError>,
         /// What a person should know.
         notices: Vec<Notice>,
     },
@@ -330,7 +330,7 @@ pub enum Stop {
     Unasked(String),
     /// Other Services wait, or this one has had its time: go on later.
     #[error("other Services wait")]
-    MakeWay,
+    Yield,
 }
 
 fn joined(faults: &[InvalidField]) -> String {
@@ -340,7 +340,7 @@ fn joined(faults: &[InvalidField]) -> String {
 
 /// The engine's word on whether a plan may go on being carried out.
 #[async_trait]
-pub trait Gate: Send + Sync {
+pub trait WriteGuard: Send + Sync {
     /// Asked before every write in the cloud.
     ///
     /// # Errors
@@ -368,20 +368,21 @@ pub trait Gate: Send + Sync {
 
 /// A plan, and what it takes to carry it out.
 #[async_trait]
-pub trait Prepared: Send + Sync {
+pub trait PreparedPlan: Send + Sync {
     /// What would be done.
-    fn shown(&self) -> &Shown;
+    fn summary(&self) -> &PlanSummary;
 
     /// Does it, as far as it can be done at once.
     ///
     /// # Errors
-    /// [`Setback`]; what has been done by then stays done, and the next pass goes on from there.
-    async fn carry_out(self: Box<Self>, gate: &dyn Gate) -> Result<Progress, Setback>;
+    /// [`ReconcileError`]; what has been done by then stays done, and the next pass goes on from there.
+    async fn carry_out(self: Box<Self>, guard: &dyn WriteGuard)
+    -> Result<Progress, ReconcileError>;
 }
 
 /// Who looks after what belongs to no Service.
 #[async_trait]
-pub trait Attendant: Gate {
+pub trait CollectorContext: WriteGuard {
     /// Reports an Event about the cluster, by its Service `default/kubernetes`.
     async fn tell(&self, kind: EventKind, reason: &'static str, note: &str);
 
@@ -446,18 +447,24 @@ pub trait LoadBalancers: Send + Sync {
     /// Changes nothing.
     ///
     /// # Errors
-    /// [`Setback`], never [`Setback::Stopped`].
-    async fn prepare(&self, demand: &Demand) -> Result<Box<dyn Prepared>, Setback>;
+    /// [`ReconcileError`], never [`ReconcileError::Stopped`].
+    async fn prepare(
+        &self,
+        request: &LoadBalancerRequest,
+    ) -> Result<Box<dyn PreparedPlan>, ReconcileError>;
 
     /// Observes what there is for a Service that is to have no load balancer (any more), and plans
     /// its removal. Whatever the Service's annotations say, and however wrong they are: only what is
     /// provably its own is removed. An empty plan, carried out, gives [`Progress::Removed`].
     ///
     /// # Errors
-    /// [`Setback`], never [`Setback::Stopped`] or [`Setback::Invalid`].
-    async fn prepare_removal(&self, demand: &Demand) -> Result<Box<dyn Prepared>, Setback>;
+    /// [`ReconcileError`], never [`ReconcileError::Stopped`] or [`ReconcileError::Invalid`].
+    async fn prepare_removal(
+        &self,
+        request: &LoadBalancerRequest,
+    ) -> Result<Box<dyn PreparedPlan>, ReconcileError>;
 
-    /// Whether members follow [`Demand::endpoints`]: the cloud can stop sending traffic to one without
+    /// Whether members follow [`LoadBalancerRequest::endpoints`]: the cloud can stop sending traffic to one without
     /// cutting the connections that it has.
     fn follows_endpoints(&self) -> bool {
         false
@@ -467,8 +474,8 @@ pub trait LoadBalancers: Send + Sync {
     fn may_have(&self, service: &ServiceView) -> bool;
 
     /// What of a Service's own fields goes with its load balancer, and goes last.
-    fn leavings(&self, _service: &ServiceView) -> Leavings {
-        Leavings::default()
+    fn owned_fields(&self, _service: &ServiceView) -> OwnedFields {
+        OwnedFields::default()
     }
 
     /// Lets go of what is remembered of a Service that is no more, by its UID.
@@ -499,22 +506,22 @@ pub trait LoadBalancers: Send + Sync {
     /// Deletes one of this cluster, after having looked once more at its marks.
     ///
     /// # Errors
-    /// [`Setback`] unless it is gone or on its way.
+    /// [`ReconcileError`] unless it is gone or on its way.
     async fn remove_orphan(
         &self,
         cluster: &str,
         orphan: &Orphan,
-        gate: &dyn Gate,
-    ) -> Result<(), Setback>;
+        guard: &dyn WriteGuard,
+    ) -> Result<(), ReconcileError>;
 
-    /// Looks after what belongs to no Service (any more), until [`Attendant::ending`]: what is on its
+    /// Looks after what belongs to no Service (any more), until [`CollectorContext::ending`]: what is on its
     /// way then comes to its answer first.
-    async fn tend(&self, attendant: &dyn Attendant) {
-        attendant.ending().await;
+    async fn collect_garbage(&self, context: &dyn CollectorContext) {
+        context.ending().await;
     }
 }
 
-impl fmt::Display for Shown {
+impl fmt::Display for PlanSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, step) in self.steps.iter().enumerate() {
             let number = index + 1;

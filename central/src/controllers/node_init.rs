@@ -136,11 +136,11 @@ impl Controller {
     /// One look at one Node.
     #[tracing::instrument(name = "node", skip_all, fields(node = %name))]
     async fn pass(&self, name: &str) -> Outcome<Failure> {
-        let observed = observe::observe(&self.context, self.writer.memories(), name);
+        let observed = observe::observe(&self.context, self.writer.init_states(), name);
         let observed = match self.context.leadership.until_ending(observed).await {
             Ok(Some(observed)) => observed,
             Ok(None) => {
-                self.writer.memories().forget(name);
+                self.writer.init_states().forget(name);
                 return Outcome::Done;
             }
             Err(ending) => return Outcome::Backoff(ending.into()),

@@ -10,7 +10,7 @@
 //! **Assumptions.** The kubelet's own lease, or its controller, makes a dead Node's `Ready` Unknown.
 
 mod apply;
-mod memory;
+mod node_states;
 mod observe;
 mod plan;
 
@@ -36,7 +36,7 @@ use tokio_util::sync::CancellationToken;
 use super::Context;
 use crate::flags::NodeFlags;
 use apply::Failure;
-use memory::Memories;
+use node_states::NodeStates;
 pub use observe::oldest_listing;
 
 /// There is one thing to look at: all Nodes.
@@ -119,7 +119,7 @@ struct Controller {
     nodes: Api<Node>,
     events: Events,
     metrics: Metrics,
-    memories: Memories,
+    node_states: NodeStates,
     told: Mutex<HashSet<String>>,
 }
 
@@ -139,7 +139,7 @@ pub async fn run(
         metrics,
         flags,
         context,
-        memories: Memories::default(),
+        node_states: NodeStates::default(),
         told: Mutex::default(),
     });
     let on_change = {
@@ -165,7 +165,8 @@ pub async fn run(
 impl Controller {
     /// One look at all Nodes.
     async fn pass(&self) -> Outcome<Failure> {
-        let observed = observe::observe(&self.context, &self.memories, self.flags.monitor_period);
+        let observed =
+            observe::observe(&self.context, &self.node_states, self.flags.monitor_period);
         let observed = match self.context.leadership.until_ending(observed).await {
             Ok(observed) => observed,
             Err(ending) => return Outcome::Backoff(ending.into()),
@@ -174,7 +175,7 @@ impl Controller {
         self.metrics
             .unmatched
             .set(i64::try_from(unmatched).unwrap_or(i64::MAX));
-        let decisions = plan::plan(&observed, self.memories.deleted_lately(), &self.flags);
+        let decisions = plan::plan(&observed, self.node_states.deleted_lately(), &self.flags);
         self.tell_held(&decisions.held).await;
         let steps = decisions.plan.steps().to_vec().into_iter();
         let taken = steps.map(|step| async move {

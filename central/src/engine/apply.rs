@@ -11,14 +11,14 @@ use mooring_common::names::{annotations, reasons};
 use tokio::time::{Instant, sleep};
 
 use super::Shared;
-use super::cache::{Known, Write};
+use super::cache::{CachedState, Write};
 use super::exclusive::Permitted;
 use super::find::Query;
 use super::members::some_of;
 use super::provider::{Effect, Listed as _, Observed as _, Provider, Step as _, StepOf};
 use super::remove::{LOOK_AGAIN, Marks, is_refusal};
 use crate::cloud_api::{CloudError, ErrorKind};
-use crate::clouds::load_balancers::{Gate, Notice, Progress, Setback, Stop};
+use crate::clouds::load_balancers::{Notice, Progress, ReconcileError, Stop, WriteGuard};
 
 /// When a load balancer is looked at again that has just been made.
 const AFTER_CREATION: Duration = Duration::from_secs(2);
@@ -36,11 +36,11 @@ const IN_GAP: [Duration; 5] = [
 /// A plan that is being carried out.
 pub(super) struct Work<'a, P: Provider> {
     shared: &'a Shared<P>,
-    gate: &'a dyn Gate,
+    guard: &'a dyn WriteGuard,
     query: &'a Query,
     /// The exclusive resources that it may be given.
     permitted: Permitted,
-    known: Option<Known<P::Observed>>,
+    known: Option<CachedState<P::Observed>>,
     /// When the listing was begun that shows no load balancer, if there is none.
     as_of: Instant,
     /// The pools that this plan has made.
@@ -72,15 +72,15 @@ impl<'a, P: Provider> Work<'a, P> {
     /// A plan for what is known, or for what a listing that was begun at `as_of` does not show.
     pub(super) fn new(
         shared: &'a Shared<P>,
-        gate: &'a dyn Gate,
+        guard: &'a dyn WriteGuard,
         query: &'a Query,
         permitted: Permitted,
-        known: Option<Known<P::Observed>>,
+        known: Option<CachedState<P::Observed>>,
         as_of: Instant,
     ) -> Self {
         Self {
             shared,
-            gate,
+            guard,
             query,
             permitted,
             known,
@@ -93,8 +93,11 @@ impl<'a, P: Provider> Work<'a, P> {
     /// Takes the steps. `None`: all of them are done.
     ///
     /// # Errors
-    /// [`Setback`].
-    pub(super) async fn run(&mut self, steps: &[StepOf<P>]) -> Result<Option<Progress>, Setback> {
+    /// [`ReconcileError`].
+    pub(super) async fn run(
+        &mut self,
+        steps: &[StepOf<P>],
+    ) -> Result<Option<Progress>, ReconcileError> {
         let mut before: Option<(&StepOf<P>, bool)> = None;
         for step in steps {
             let puts_back = before.filter(|(before, _)| step.puts_back(before));
@@ -152,13 +155,17 @@ impl<'a, P: Provider> Work<'a, P> {
     }
 
     /// The load balancer as it is after the steps.
-    pub(super) fn into_known(self) -> Option<Known<P::Observed>> {
+    pub(super) fn into_known(self) -> Option<CachedState<P::Observed>> {
         self.known
     }
 
     /// A member that is refused keeps nobody else from being served; a pool that is not empty is
     /// emptied first.
-    async fn after_refusal(&mut self, step: &StepOf<P>, error: CloudError) -> Result<(), Setback> {
+    async fn after_refusal(
+        &mut self,
+        step: &StepOf<P>,
+        error: CloudError,
+    ) -> Result<(), ReconcileError> {
         match step.effect(&self.planned) {
             Effect::CreateMember(pool, member) if error.kind == ErrorKind::Invalid => {
                 tracing::warn!(%error, member, "a member was refused");
@@ -182,24 +189,24 @@ impl<'a, P: Provider> Work<'a, P> {
         }
     }
 
-    async fn insist(&mut self, step: &StepOf<P>) -> Result<(), Setback> {
+    async fn insist(&mut self, step: &StepOf<P>) -> Result<(), ReconcileError> {
         match self.make(step, false).await? {
             Made::Done => Ok(()),
             Made::Refused(error) => Err(error.into()),
-            Made::Wait(_) => Err(Setback::Refused(format!(
+            Made::Wait(_) => Err(ReconcileError::Refused(format!(
                 "{step}: the cloud is at work on the load balancer; it will be tried again"
             ))),
         }
     }
 
     /// Makes one step. `in_gap`: traffic stands still until it is done.
-    async fn make(&mut self, step: &StepOf<P>, in_gap: bool) -> Result<Made, Setback> {
+    async fn make(&mut self, step: &StepOf<P>, in_gap: bool) -> Result<Made, ReconcileError> {
         self.admit(in_gap)?;
         let creates = step.effect(&self.planned) == Effect::CreateBalancer;
         if creates {
-            self.gate.before_creation().await?;
+            self.guard.before_creation().await?;
             let now = Timestamp::now();
-            self.gate
+            self.guard
                 .note(&[(annotations::CREATION_ASKED, now.to_string())])
                 .await?;
             self.shared.cache.asks(&self.query.uid, now);
@@ -242,7 +249,7 @@ impl<'a, P: Provider> Work<'a, P> {
     async fn note_creation(&self) {
         let Some(known) = &self.known else { return };
         let id = known.observed.id().to_owned();
-        if let Err(error) = self.gate.note(&[(P::WORDS.id_key, id)]).await {
+        if let Err(error) = self.guard.note(&[(P::WORDS.id_key, id)]).await {
             tracing::warn!(%error, "the ID of a new load balancer is not noted yet");
         }
     }
@@ -266,7 +273,7 @@ impl<'a, P: Provider> Work<'a, P> {
         if is_same {
             return Ok(None);
         }
-        shared.cache.doubt(&self.query.uid);
+        shared.cache.invalidate(&self.query.uid);
         Ok(Some(Progress::Wait {
             after: LOOK_AGAIN,
             what: format!("the {what} is another's by now, it is looked at anew"),
@@ -275,14 +282,17 @@ impl<'a, P: Provider> Work<'a, P> {
 
     /// In a gap nobody else is let in: that would prolong it.
     fn admit(&self, in_gap: bool) -> Result<(), Stop> {
-        match self.gate.before_write() {
-            Err(Stop::MakeWay) if in_gap => Ok(()),
+        match self.guard.before_write() {
+            Err(Stop::Yield) if in_gap => Ok(()),
             admitted => admitted,
         }
     }
 
     /// Sends the request, and gives what is known then.
-    async fn send(&mut self, step: &StepOf<P>) -> Result<Option<Known<P::Observed>>, CloudError> {
+    async fn send(
+        &mut self,
+        step: &StepOf<P>,
+    ) -> Result<Option<CachedState<P::Observed>>, CloudError> {
         let known = self.known.as_ref();
         let own = known.map(|known| known.observed.id().to_owned());
         let own = own.unwrap_or_default();
@@ -294,13 +304,13 @@ impl<'a, P: Provider> Work<'a, P> {
             answer => answer?,
         };
         self.take(step, &made);
-        self.gate.written();
+        self.guard.written();
         Ok(self.known.clone())
     }
 
     fn take(&mut self, step: &StepOf<P>, made: &str) {
         if let Some(observed) = P::Observed::created(step, made) {
-            self.known = Some(Known {
+            self.known = Some(CachedState {
                 observed,
                 surplus: Vec::new(),
                 as_of: self.as_of,
@@ -327,7 +337,7 @@ impl<'a, P: Provider> Work<'a, P> {
         step: &StepOf<P>,
         error: CloudError,
         write: Write<'_, P::Observed>,
-    ) -> Result<Made, Setback> {
+    ) -> Result<Made, ReconcileError> {
         let subject = match (step.effect(&self.planned), &self.known) {
             (Effect::DeleteBalancer(id, _), _) => id,
             (_, Some(known)) => known.observed.id().to_owned(),

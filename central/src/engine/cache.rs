@@ -20,7 +20,7 @@ const HELD: (u32, Duration, Duration) = (15, Duration::from_secs(1), Duration::f
 
 /// A load balancer as it is known.
 #[derive(Clone, Debug)]
-pub(super) struct Known<O> {
+pub(super) struct CachedState<O> {
     /// The load balancer.
     pub(super) observed: O,
     /// Others that bear the same Service's mark, by ID and name.
@@ -42,7 +42,7 @@ pub(super) struct Cache<O> {
 /// What is remembered of one Service, by its UID.
 #[derive(Debug)]
 struct Entry<O> {
-    known: Option<Known<O>>,
+    known: Option<CachedState<O>>,
     /// Nothing about this one that was observed before is believed.
     doubted: Option<Instant>,
     /// The ID that it had last.
@@ -101,14 +101,14 @@ impl<O: Observed> Cache<O> {
     }
 
     /// What is known, if it can be believed.
-    pub(super) fn known(&self, uid: &str) -> Option<Known<O>> {
+    pub(super) fn known(&self, uid: &str) -> Option<CachedState<O>> {
         let since = self.since(uid);
         let known = self.entries().get(uid)?.known.clone()?;
         Some(known).filter(|known| known.as_of >= since)
     }
 
     /// Remembers.
-    pub(super) fn keep(&self, uid: &str, known: Known<O>) {
+    pub(super) fn keep(&self, uid: &str, known: CachedState<O>) {
         self.with(uid, |entry| {
             entry.id = Some(known.observed.id().to_owned());
             entry.deleted.clear();
@@ -117,14 +117,14 @@ impl<O: Observed> Cache<O> {
     }
 
     /// Believes nothing that was observed of this one until now.
-    pub(super) fn doubt(&self, uid: &str) {
+    pub(super) fn invalidate(&self, uid: &str) {
         self.with(uid, |entry| {
             entry.known = None;
             entry.doubted = Some(Instant::now());
         });
     }
 
-    /// What is known is in doubt from now on, for good unless the write turns out well.
+    /// What is known is invalid from now on, for good unless the write turns out well.
     pub(super) fn begin_write(&self, uid: &str) -> Write<'_, O> {
         self.with(uid, |entry| entry.known = None);
         Write {
@@ -136,7 +136,7 @@ impl<O: Observed> Cache<O> {
 
     /// It is gone, by the cloud's complete answer.
     pub(super) fn removed(&self, uid: &str) {
-        self.doubt(uid);
+        self.invalidate(uid);
         self.settled(uid);
         self.with(uid, |entry| {
             entry.id = None;
@@ -275,7 +275,7 @@ pub(super) struct Write<'a, O: Observed> {
 
 impl<O: Observed> Write<'_, O> {
     /// The cloud has answered, and this is how things are.
-    pub(super) fn end(mut self, known: Option<Known<O>>) {
+    pub(super) fn end(mut self, known: Option<CachedState<O>>) {
         self.is_over = true;
         if let Some(known) = known {
             self.cache.keep(&self.uid, known);
@@ -286,7 +286,7 @@ impl<O: Observed> Write<'_, O> {
 impl<O: Observed> Drop for Write<'_, O> {
     fn drop(&mut self) {
         if !self.is_over {
-            self.cache.doubt(&self.uid);
+            self.cache.invalidate(&self.uid);
         }
     }
 }

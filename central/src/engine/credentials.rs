@@ -8,7 +8,7 @@ use super::listing::Listing;
 use super::ownership::Claim;
 use super::provider::{Listed as _, ListedOf, Provider};
 use crate::cloud_api::{CloudError, ErrorKind};
-use crate::clouds::load_balancers::Demand;
+use crate::clouds::load_balancers::LoadBalancerRequest;
 
 impl<P: Provider> Shared<P> {
     /// Doubts the credentials as a whole if the cluster records load balancers of other Services, or
@@ -18,22 +18,25 @@ impl<P: Provider> Shared<P> {
     /// [`CloudError`] if the credentials are in doubt, or the servers cannot be listed.
     pub(super) async fn check_credentials(
         &self,
-        demand: &Demand,
+        request: &LoadBalancerRequest,
         listing: &Listing<ListedOf<P>>,
     ) -> Result<(), CloudError> {
         let claim = |other| Claim::of(other, P::WORDS);
         let is_recorded = |listed: &ListedOf<P>| {
-            let cluster = demand.cluster.as_deref();
+            let cluster = request.cluster.as_deref();
             let is_marked = cluster.is_some() && listed.cluster() == cluster;
-            let mut others = demand.others.iter();
+            let mut others = request.others.iter();
             is_marked || others.any(|other| claim(other).id.as_deref() == Some(listed.id()))
         };
         if listing.all.iter().any(is_recorded) {
             return Ok(());
         }
-        let nodes = demand.nodes.iter().filter(|node| self.members.claims(node));
+        let nodes = request
+            .nodes
+            .iter()
+            .filter(|node| self.members.claims(node));
         let nodes: Vec<_> = nodes.cloned().collect();
-        let mut others = demand.others.iter();
+        let mut others = request.others.iter();
         if nodes.is_empty() && !others.any(|other| claim(other).is_published()) {
             return Ok(());
         }

@@ -9,13 +9,14 @@ use tokio::time::Instant;
 
 use super::Shared;
 use super::apply::Work;
-use super::cache::Known;
+use super::cache::CachedState;
 use super::exclusive::Permitted;
 use super::find::{Found, Query};
 use super::members;
 use super::provider::{Observed, Provider, Step, StepOf, Vocabulary};
 use crate::clouds::load_balancers::{
-    Demand, Gate, PlannedStep, Prepared, Progress, Provided, Setback, Shown,
+    LoadBalancerRequest, LoadBalancerStatus, PlanSummary, PlannedStep, PreparedPlan, Progress,
+    ReconcileError, WriteGuard,
 };
 
 /// How often what was asked for is looked for.
@@ -27,13 +28,13 @@ pub(super) struct EnsurePlan<P: Provider> {
     query: Query,
     options: P::Options,
     /// What there is; `None`: nothing.
-    known: Option<Known<P::Observed>>,
+    known: Option<CachedState<P::Observed>>,
     /// When the listing was begun that says so.
     as_of: Instant,
     steps: Vec<StepOf<P>>,
     /// The exclusive resources that it may be given.
     permitted: Permitted,
-    shown: Shown,
+    shown: PlanSummary,
     /// For how long what was asked for may still turn up that nothing shows.
     unsettled: Option<Duration>,
     /// When to look again, if not all of the Nodes' machines could be asked for, or if members wait for
@@ -42,23 +43,26 @@ pub(super) struct EnsurePlan<P: Provider> {
 }
 
 impl<P: Provider> EnsurePlan<P> {
-    pub(super) async fn prepare(shared: Arc<Shared<P>>, demand: &Demand) -> Result<Self, Setback> {
-        let options = P::read(&demand.service).map_err(Setback::Invalid)?;
-        let query = Query::of(demand, P::WORDS);
+    pub(super) async fn prepare(
+        shared: Arc<Shared<P>>,
+        request: &LoadBalancerRequest,
+    ) -> Result<Self, ReconcileError> {
+        let options = P::read(&request.service).map_err(ReconcileError::Invalid)?;
+        let query = Query::of(request, P::WORDS);
         let selector = P::selector(&options);
-        let nodes = demand.nodes.iter().filter(|node| selector.matches(node));
+        let nodes = request.nodes.iter().filter(|node| selector.matches(node));
         let nodes: Vec<_> = nodes.cloned().collect();
         let members::Found {
             members,
             mut notices,
             again,
         } = shared.members.find(&nodes).await;
-        let mut desired = P::desired(demand, &options, &members);
+        let mut desired = P::desired(request, &options, &members);
         let mut unsettled = None;
         let (known, as_of) = match shared.find(&query, &members).await? {
             Found::Nothing(listing) => {
                 if again.is_none() {
-                    shared.check_credentials(demand, &listing).await?;
+                    shared.check_credentials(request, &listing).await?;
                 }
                 (None, listing.begun)
             }
@@ -67,21 +71,21 @@ impl<P: Provider> EnsurePlan<P> {
                 (None, query.asked)
             }
             Found::One(known) => (Some(*known), query.asked),
-            Found::Refused(why) => return Err(Setback::Refused(why)),
+            Found::Refused(why) => return Err(ReconcileError::Refused(why)),
         };
         let observed = known.as_ref().map(|known| &known.observed);
         let wanted = P::exclusives_of(&desired);
         let permitted = shared
-            .check_exclusives(demand, &query, wanted, observed)
+            .check_exclusives(request, &query, wanted, observed)
             .await?;
         let settled = shared
             .provider
-            .settle(demand, &members, &mut desired, observed);
+            .settle(request, &members, &mut desired, observed);
         let (is_held, told) = settled.await?;
         notices.extend(told);
         let again = shared.cache.held(&query.uid, is_held).or(again);
         let is_changing = observed.is_some_and(Observed::is_changing);
-        notices.extend(P::notices(demand, &options, &desired, &members, observed));
+        notices.extend(P::notices(request, &options, &desired, &members, observed));
         let plan = match P::plan(&desired, observed) {
             _ if unsettled.is_some() => Plan::default(),
             // Nothing is done until the cloud is, and then all of it can be told.
@@ -89,14 +93,14 @@ impl<P: Provider> EnsurePlan<P> {
             Err(why) if notices.is_empty() => return Err(why),
             Err(why) => {
                 let why = Box::new(why);
-                return Err(Setback::Noted { why, notices });
+                return Err(ReconcileError::Noted { why, notices });
             }
             Ok(plan) => plan,
         };
         let mut steps = plan.steps().to_vec();
         let surplus = known.iter().flat_map(|known| &known.surplus);
         steps.extend(surplus.map(|(id, name)| Step::delete_balancer(id, name)));
-        let shown = Shown {
+        let shown = PlanSummary {
             steps: steps.iter().map(planned).collect(),
             notices,
         };
@@ -124,12 +128,15 @@ pub(super) fn planned(step: &impl engine::Step) -> PlannedStep {
 }
 
 #[async_trait]
-impl<P: Provider> Prepared for EnsurePlan<P> {
-    fn shown(&self) -> &Shown {
+impl<P: Provider> PreparedPlan for EnsurePlan<P> {
+    fn summary(&self) -> &PlanSummary {
         &self.shown
     }
 
-    async fn carry_out(self: Box<Self>, gate: &dyn Gate) -> Result<Progress, Setback> {
+    async fn carry_out(
+        self: Box<Self>,
+        guard: &dyn WriteGuard,
+    ) -> Result<Progress, ReconcileError> {
         let shared = &self.shared;
         let _turn = shared.cache.turn(&self.query.uid).lock_owned().await;
         if let Some(left) = self.unsettled {
@@ -142,7 +149,7 @@ impl<P: Provider> Prepared for EnsurePlan<P> {
         shared.cache.rested(&self.query.uid);
         let mut work = Work::new(
             shared,
-            gate,
+            guard,
             &self.query,
             self.permitted,
             self.known,
@@ -154,7 +161,7 @@ impl<P: Provider> Prepared for EnsurePlan<P> {
         let notices = work.notices();
         let refused = shared.cache.refused(&self.query.uid, !notices.is_empty());
         match (work.into_known(), self.again) {
-            (Some(known), again) => Ok(Progress::Provided(Provided {
+            (Some(known), again) => Ok(Progress::Ensured(LoadBalancerStatus {
                 again: again.into_iter().chain(refused).min(),
                 notices,
                 ..P::status(&known.observed, &self.options)
@@ -163,7 +170,7 @@ impl<P: Provider> Prepared for EnsurePlan<P> {
                 after,
                 what: "the servers of the Nodes cannot be listed".to_owned(),
             }),
-            (None, None) => Ok(Progress::Provided(Provided::default())),
+            (None, None) => Ok(Progress::Ensured(LoadBalancerStatus::default())),
         }
     }
 }

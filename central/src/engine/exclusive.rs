@@ -10,7 +10,7 @@ use super::find::Query;
 use super::ownership::{Claim, made_for};
 use super::provider::{Listed as _, Observed as _, Provider, Vocabulary};
 use crate::cloud_api::CloudError;
-use crate::clouds::load_balancers::{Demand, Setback, TakeOver};
+use crate::clouds::load_balancers::{LoadBalancerRequest, ReconcileError, TakeOver};
 use crate::service_view::ServiceView;
 
 /// What an exclusive resource leads to.
@@ -50,14 +50,14 @@ impl<P: Provider> Shared<P> {
     /// cloud does not have. Gives those that are to be assigned.
     ///
     /// # Errors
-    /// [`Setback`].
+    /// [`ReconcileError`].
     pub(super) async fn check_exclusives(
         &self,
-        demand: &Demand,
+        request: &LoadBalancerRequest,
         query: &Query,
         wanted: &BTreeSet<String>,
         observed: Option<&P::Observed>,
-    ) -> Result<Permitted, Setback> {
+    ) -> Result<Permitted, ReconcileError> {
         let held =
             |name: &&String| observed.is_some_and(|observed| observed.exclusives().contains(*name));
         let missing: Vec<&String> = wanted.iter().filter(|name| !held(name)).collect();
@@ -72,18 +72,18 @@ impl<P: Provider> Shared<P> {
                 denied.unknown.push(name.clone());
                 continue;
             };
-            let mut others = demand.others.iter();
-            let winner = others.find(|other| self.outranks(other, demand, name, holder.as_ref()));
+            let mut others = request.others.iter();
+            let winner = others.find(|other| self.outranks(other, request, name, holder.as_ref()));
             if let Some(winner) = winner {
                 denied.lost.push(format!("{name}->{}", winner.key));
-            } else if self.may_move(demand, query, name, holder.as_ref()).await? {
+            } else if self.may_move(request, query, name, holder.as_ref()).await? {
                 permitted.insert(name.clone(), holder.clone());
             } else if let Some(holder) = holder {
                 denied.used.push(format!("{name} leads to {holder}"));
             }
         }
-        match denied.told(demand, P::WORDS) {
-            Some(why) => Err(Setback::Refused(why)),
+        match denied.told(request, P::WORDS) {
+            Some(why) => Err(ReconcileError::Refused(why)),
             None => Ok(permitted),
         }
     }
@@ -105,12 +105,12 @@ impl<P: Provider> Shared<P> {
     /// uses.
     async fn may_move(
         &self,
-        demand: &Demand,
+        request: &LoadBalancerRequest,
         query: &Query,
         name: &str,
         holder: Option<&Holder>,
     ) -> Result<bool, CloudError> {
-        let Some(holder) = holder.filter(|_| !demand.may_take_over) else {
+        let Some(holder) = holder.filter(|_| !request.may_take_over) else {
             return Ok(true);
         };
         let Holder::LoadBalancer(holder) = holder else {
@@ -122,15 +122,15 @@ impl<P: Provider> Shared<P> {
         let gives_up = |other: &&Arc<ServiceView>| {
             let has_it = user == Some(other.uid.as_str())
                 || self.cache.last_id(&other.uid).as_ref() == Some(holder);
-            has_it && other.key.namespace == demand.service.key.namespace
+            has_it && other.key.namespace == request.service.key.namespace
         };
         // Those that still ask for it have the better right anyhow.
-        let is_given_up = demand
+        let is_given_up = request
             .others
             .iter()
             .filter(gives_up)
             .any(|other| !P::asked_exclusives(other).contains(name));
-        Ok(user == Some(demand.service.uid.as_str()) || is_given_up)
+        Ok(user == Some(request.service.uid.as_str()) || is_given_up)
     }
 
     /// Whether one that is to be assigned leads, read now, to what it led to when that was permitted.
@@ -151,7 +151,7 @@ impl<P: Provider> Shared<P> {
     fn outranks(
         &self,
         other: &Arc<ServiceView>,
-        demand: &Demand,
+        request: &LoadBalancerRequest,
         name: &str,
         holder: Option<&Holder>,
     ) -> bool {
@@ -165,14 +165,14 @@ impl<P: Provider> Shared<P> {
             }
             Some(Holder::Server(_)) | None => false,
         };
-        let own = &demand.service;
+        let own = &request.service;
         is_of_other || (other.created, &other.uid) < (own.created, &own.uid)
     }
 }
 
 impl Denied {
     /// For the Event; `None`: nothing is denied.
-    fn told(&self, demand: &Demand, words: &Vocabulary) -> Option<String> {
+    fn told(&self, request: &LoadBalancerRequest, words: &Vocabulary) -> Option<String> {
         let Vocabulary {
             exclusive,
             exclusive_key: key,
@@ -192,7 +192,7 @@ impl Denied {
                 "the annotation {key} asks for {exclusive}s that are in use and not provably this \
                  Service's: {}; take them from there by hand, or out of the annotation, or {}",
                 self.used.join(", "),
-                TakeOver::remedy(&demand.service.key.namespace),
+                TakeOver::remedy(&request.service.key.namespace),
             ));
         }
         if !self.unknown.is_empty() {

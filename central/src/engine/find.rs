@@ -7,13 +7,13 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::Shared;
-use super::cache::Known;
+use super::cache::CachedState;
 use super::listing::Listing;
 use super::members::Members;
 use super::ownership::{Claim, Selection, is_of_another_cluster, select, unproven};
 use super::provider::{Listed, ListedOf, Observed, Provider, Vocabulary};
 use crate::cloud_api::{CloudError, ErrorKind};
-use crate::clouds::load_balancers::Demand;
+use crate::clouds::load_balancers::LoadBalancerRequest;
 
 /// How old the word that the cloud is at work on a load balancer may be.
 const STATUS_AGE: Duration = Duration::from_secs(2);
@@ -26,7 +26,7 @@ pub(super) enum Found<P: Provider> {
     /// Nothing yet: one was asked for, and may still turn up for so long.
     Unsettled(Duration),
     /// This.
-    One(Box<Known<P::Observed>>),
+    One(Box<CachedState<P::Observed>>),
     /// It must not be known: something stands in the way.
     Refused(String),
 }
@@ -49,20 +49,20 @@ pub(super) struct Query {
 }
 
 impl Query {
-    pub(super) fn of(demand: &Demand, words: &'static Vocabulary) -> Self {
-        let others = demand.others.iter();
+    pub(super) fn of(request: &LoadBalancerRequest, words: &'static Vocabulary) -> Self {
+        let others = request.others.iter();
         Self {
-            uid: demand.service.uid.clone(),
-            claim: Claim::of(&demand.service, words),
+            uid: request.service.uid.clone(),
+            claim: Claim::of(&request.service, words),
             others: others.map(|other| Claim::of(other, words)).collect(),
-            cluster: demand.cluster.clone(),
-            asked_for: demand
+            cluster: request.cluster.clone(),
+            asked_for: request
                 .service
                 .creation_asked
                 .as_ref()
                 .and_then(|text| text.parse().ok()),
-            settle_time: demand.settle_time,
-            may_take_over: demand.may_take_over,
+            settle_time: request.settle_time,
+            may_take_over: request.may_take_over,
             asked: Instant::now(),
         }
     }
@@ -134,7 +134,7 @@ impl<P: Provider> Shared<P> {
         let (observed, as_of) = observed.inspect_err(|error| {
             // The listings at hand do not fit together.
             if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Malformed) {
-                self.cache.doubt(uid);
+                self.cache.invalidate(uid);
             }
         })?;
         let claim = &query.claim;
@@ -144,7 +144,7 @@ impl<P: Provider> Shared<P> {
         }
         self.cache.settled(uid);
         let as_of = as_of.min(listing.begun);
-        let known = Known {
+        let known = CachedState {
             observed,
             surplus: surplus.into_iter().map(named).collect(),
             as_of,
@@ -160,8 +160,8 @@ impl<P: Provider> Shared<P> {
         &self,
         uid: &str,
         means: impl Fn(&P::Observed) -> bool,
-    ) -> Result<Option<Known<P::Observed>>, CloudError> {
-        let is_own = |known: &Known<P::Observed>| match known.observed.owner() {
+    ) -> Result<Option<CachedState<P::Observed>>, CloudError> {
+        let is_own = |known: &CachedState<P::Observed>| match known.observed.owner() {
             Some(owner) => owner == uid,
             None => known.observed.name() == P::WORDS.default_name(uid) || means(&known.observed),
         };
@@ -183,7 +183,7 @@ impl<P: Provider> Shared<P> {
             None => self.unlisted(&id).await?,
         };
         let Some(there) = there else {
-            self.cache.doubt(uid);
+            self.cache.invalidate(uid);
             return Ok(None);
         };
         self.cache.settled(uid);

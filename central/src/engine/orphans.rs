@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::Shared;
 use super::provider::{Listed as _, Provider};
 use crate::cloud_api::CloudError;
-use crate::clouds::load_balancers::{Gate, MadeFor, Orphan, Setback};
+use crate::clouds::load_balancers::{MadeFor, Orphan, ReconcileError, WriteGuard};
 use crate::service_view::ServiceView;
 
 impl<P: Provider> Shared<P> {
@@ -41,13 +41,13 @@ impl<P: Provider> Shared<P> {
     /// Deletes one if it still bears the mark that it was found by.
     ///
     /// # Errors
-    /// [`Setback`] unless it is gone or on its way.
+    /// [`ReconcileError`] unless it is gone or on its way.
     pub(super) async fn remove_orphan(
         &self,
         cluster: &str,
         orphan: &Orphan,
-        gate: &dyn Gate,
-    ) -> Result<(), Setback> {
+        guard: &dyn WriteGuard,
+    ) -> Result<(), ReconcileError> {
         let Orphan { id, name, made_for } = orphan;
         let Some(balancer) = self.provider.get(id).await? else {
             return Ok(());
@@ -58,15 +58,15 @@ impl<P: Provider> Shared<P> {
             MadeFor::Named(_) | MadeFor::Several => false,
         };
         if balancer.id() != id || !is_same || !is_ours {
-            return Err(Setback::Refused(format!(
+            return Err(ReconcileError::Refused(format!(
                 "the load balancer {name} ({id}) does not bear the mark any more that it was found by, \
                  and stays"
             )));
         }
-        if self.delete(id, gate).await? {
+        if self.delete(id, guard).await? {
             return Ok(());
         }
-        Err(Setback::Refused(format!(
+        Err(ReconcileError::Refused(format!(
             "{} is at work on the load balancer {name} ({id}); it will be deleted later",
             P::WORDS.cloud
         )))

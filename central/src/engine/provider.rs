@@ -12,7 +12,9 @@ use super::exclusive::Holder;
 use super::members::Members;
 use super::selector::Selector;
 use crate::cloud_api::CloudError;
-use crate::clouds::load_balancers::{Demand, InvalidField, Notice, Provided, Setback};
+use crate::clouds::load_balancers::{
+    InvalidField, LoadBalancerRequest, LoadBalancerStatus, Notice, ReconcileError,
+};
 use crate::service_view::ServiceView;
 
 /// The names and words of a cloud.
@@ -157,6 +159,9 @@ pub trait Provider: Send + Sync + 'static {
     const WORDS: &'static Vocabulary;
     /// How many requests listing everything takes, beside what [`Observed::cost`] says.
     const LISTINGS: usize;
+    /// Whether members follow [`LoadBalancerRequest::endpoints`]: the cloud can stop sending traffic to one
+    /// without cutting the connections that it has.
+    const FOLLOWS_ENDPOINTS: bool;
 
     /// Reads what a Service asks for.
     ///
@@ -168,7 +173,11 @@ pub trait Provider: Send + Sync + 'static {
     fn selector(options: &Self::Options) -> &Selector;
 
     /// The load balancer that a Service is to have.
-    fn desired(demand: &Demand, options: &Self::Options, members: &Members) -> Self::Desired;
+    fn desired(
+        request: &LoadBalancerRequest,
+        options: &Self::Options,
+        members: &Members,
+    ) -> Self::Desired;
 
     /// The exclusive resources that are to lead to it.
     fn exclusives_of(desired: &Self::Desired) -> &BTreeSet<String>;
@@ -183,7 +192,7 @@ pub trait Provider: Send + Sync + 'static {
     /// [`CloudError`] unless the answers are complete.
     async fn settle(
         &self,
-        demand: &Demand,
+        request: &LoadBalancerRequest,
         members: &Members,
         desired: &mut Self::Desired,
         observed: Option<&Self::Observed>,
@@ -191,7 +200,7 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Everything that a person should know although it can be carried out.
     fn notices(
-        demand: &Demand,
+        request: &LoadBalancerRequest,
         options: &Self::Options,
         desired: &Self::Desired,
         members: &Members,
@@ -201,14 +210,14 @@ pub trait Provider: Send + Sync + 'static {
     /// The steps in order. Whether the cloud is at work is not asked here.
     ///
     /// # Errors
-    /// [`Setback::Refused`] if it cannot be done: all the reasons.
+    /// [`ReconcileError::Refused`] if it cannot be done: all the reasons.
     fn plan(
         desired: &Self::Desired,
         observed: Option<&Self::Observed>,
-    ) -> Result<Plan<StepOf<Self>>, Setback>;
+    ) -> Result<Plan<StepOf<Self>>, ReconcileError>;
 
     /// What a Service has whose load balancer is as wanted.
-    fn status(observed: &Self::Observed, options: &Self::Options) -> Provided;
+    fn status(observed: &Self::Observed, options: &Self::Options) -> LoadBalancerStatus;
 
     /// All load balancers.
     ///

@@ -16,7 +16,9 @@ use super::find::{Query, named};
 use super::ownership::{Selection, given_away, is_of_another_cluster, kept};
 use super::provider::{Listed, ListedOf, Provider, Step as _, StepOf};
 use crate::cloud_api::{CloudError, ErrorKind};
-use crate::clouds::load_balancers::{Demand, Gate, Notice, Prepared, Progress, Setback, Shown};
+use crate::clouds::load_balancers::{
+    LoadBalancerRequest, Notice, PlanSummary, PreparedPlan, Progress, ReconcileError, WriteGuard,
+};
 
 /// When to look again whether it is gone.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(2);
@@ -51,7 +53,7 @@ pub(super) struct Removal<P: Provider> {
     query: Query,
     /// What goes.
     targets: Vec<Target>,
-    shown: Shown,
+    shown: PlanSummary,
 }
 
 impl<P: Provider> Removal<P> {
@@ -61,10 +63,10 @@ impl<P: Provider> Removal<P> {
     /// [`CloudError`] unless it is certain what there is.
     pub(super) async fn prepare(
         shared: Arc<Shared<P>>,
-        demand: &Demand,
+        request: &LoadBalancerRequest,
     ) -> Result<Self, CloudError> {
-        let query = Query::of(demand, P::WORDS);
-        let (targets, kept) = shared.removable(&query, demand).await?;
+        let query = Query::of(request, P::WORDS);
+        let (targets, kept) = shared.removable(&query, request).await?;
         let steps = targets
             .iter()
             .map(|target| planned(&StepOf::<P>::delete_balancer(&target.id, &target.name)));
@@ -74,7 +76,7 @@ impl<P: Provider> Removal<P> {
             note: format!("Nothing is deleted in {}: {why}.", P::WORDS.cloud),
             by_provider: false,
         });
-        let shown = Shown {
+        let shown = PlanSummary {
             steps,
             notices: notices.collect(),
         };
@@ -103,7 +105,7 @@ impl<P: Provider> Shared<P> {
     async fn removable(
         &self,
         query: &Query,
-        demand: &Demand,
+        request: &LoadBalancerRequest,
     ) -> Result<(Vec<Target>, Vec<String>), CloudError> {
         let listing = self.candidates(query).await?;
         let cluster = query.cluster.as_deref();
@@ -116,10 +118,12 @@ impl<P: Provider> Shared<P> {
                 return Ok((own, away.into_iter().map(given_away).collect()));
             }
             Selection::Adopted(balancer) => return Ok((vec![Target::of(balancer)], Vec::new())),
-            Selection::Unproven(balancer) => match self.is_proven(query, demand, balancer).await? {
-                true => return Ok((vec![Target::of(balancer)], Vec::new())),
-                false => (Vec::new(), vec![kept(balancer)]),
-            },
+            Selection::Unproven(balancer) => {
+                match self.is_proven(query, request, balancer).await? {
+                    true => return Ok((vec![Target::of(balancer)], Vec::new())),
+                    false => (Vec::new(), vec![kept(balancer)]),
+                }
+            }
             Selection::Refused(why) => (Vec::new(), vec![why]),
             Selection::Nothing => (Vec::new(), Vec::new()),
         };
@@ -146,7 +150,7 @@ impl<P: Provider> Shared<P> {
         }
         let is_nothing = targets.is_empty() && stay.is_empty();
         if is_nothing && is_missing && !self.cache.has_deleted(&query.uid) {
-            self.check_credentials(demand, &listing).await?;
+            self.check_credentials(request, &listing).await?;
         }
         Ok((targets, stay))
     }
@@ -156,13 +160,13 @@ impl<P: Provider> Shared<P> {
     async fn is_proven(
         &self,
         query: &Query,
-        demand: &Demand,
+        request: &LoadBalancerRequest,
         balancer: &ListedOf<P>,
     ) -> Result<bool, CloudError> {
         if !query.claim.has_used_by_name(balancer) {
             return Ok(false);
         }
-        let members = self.members.find(&demand.nodes).await.members;
+        let members = self.members.find(&request.nodes).await.members;
         let (observed, _) = self.provider.observe(balancer, query.asked).await?;
         Ok(query.claim.is_led_to(&observed, &members))
     }
@@ -192,12 +196,16 @@ impl<P: Provider> Shared<P> {
     }
 
     /// Deletes one. Whether the cloud has taken it; if not, it is at work on it.
-    pub(super) async fn delete(&self, id: &str, gate: &dyn Gate) -> Result<bool, Setback> {
-        gate.before_write()?;
+    pub(super) async fn delete(
+        &self,
+        id: &str,
+        guard: &dyn WriteGuard,
+    ) -> Result<bool, ReconcileError> {
+        guard.before_write()?;
         let step = StepOf::<P>::delete_balancer(id, "");
         match self.provider.send(&step, id, &[]).await {
             Ok(_) => {
-                gate.written();
+                guard.written();
                 tracing::info!(id, "deleted a load balancer");
                 Ok(true)
             }
@@ -218,12 +226,15 @@ pub(super) fn is_refusal(error: &CloudError) -> bool {
 }
 
 #[async_trait]
-impl<P: Provider> Prepared for Removal<P> {
-    fn shown(&self) -> &Shown {
+impl<P: Provider> PreparedPlan for Removal<P> {
+    fn summary(&self) -> &PlanSummary {
         &self.shown
     }
 
-    async fn carry_out(self: Box<Self>, gate: &dyn Gate) -> Result<Progress, Setback> {
+    async fn carry_out(
+        self: Box<Self>,
+        guard: &dyn WriteGuard,
+    ) -> Result<Progress, ReconcileError> {
         let uid = &self.query.uid;
         let _turn = self.shared.cache.turn(uid).lock_owned().await;
         let cache = &self.shared.cache;
@@ -249,11 +260,10 @@ impl<P: Provider> Prepared for Removal<P> {
                 Marks::Own => cache.settled(uid),
                 Marks::Gone => {
                     cache.deletes(uid, id);
-                    cache.doubt(uid);
                     continue;
                 }
                 Marks::Anothers => {
-                    cache.doubt(uid);
+                    cache.invalidate(uid);
                     return Ok(Progress::Wait {
                         after: LOOK_AGAIN,
                         what: format!("the load balancer {name} is another's by now"),
@@ -262,7 +272,7 @@ impl<P: Provider> Prepared for Removal<P> {
             }
             // Whatever becomes of it, it is looked for anew.
             let _write = cache.begin_write(uid);
-            if !self.shared.delete(id, gate).await? {
+            if !self.shared.delete(id, guard).await? {
                 return Ok(Progress::Wait {
                     after: LOOK_AGAIN,
                     what: format!("{} is at work on the load balancer {name}", P::WORDS.cloud),
@@ -271,9 +281,7 @@ impl<P: Provider> Prepared for Removal<P> {
             cache.deletes(uid, id);
             after = CONFIRM;
         }
-        if after == LOOK_AGAIN {
-            cache.doubt(uid);
-        }
+        cache.invalidate(uid);
         Ok(Progress::Wait {
             after,
             what: format!("{} is deleting the load balancer", P::WORDS.cloud),

@@ -8,7 +8,7 @@ use super::Provider;
 
 /// What a program is told besides its flags.
 #[derive(Clone, Copy)]
-pub struct Surroundings<'a> {
+pub struct ProcessEnv<'a> {
     /// The name that it was started by, with or without a path.
     pub program: &'a str,
     /// Reads a variable of the environment.
@@ -46,8 +46,8 @@ const CREDENTIALS: [(&str, Provider); 5] = [
 ///
 /// # Errors
 /// What to write, if neither tells, or if there are credentials of several clouds.
-pub fn choose(surroundings: Surroundings<'_>) -> Result<Choice, String> {
-    let name = surroundings.program.rsplit('/').next().unwrap_or_default();
+pub fn choose(env: ProcessEnv<'_>) -> Result<Choice, String> {
+    let name = env.program.rsplit('/').next().unwrap_or_default();
     let named = PROGRAMS.iter().find(|(program, _)| {
         let rest = name.strip_prefix(program);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(PLATFORM))
@@ -59,7 +59,7 @@ pub fn choose(surroundings: Surroundings<'_>) -> Result<Choice, String> {
         });
     }
     let is_set = |variable| {
-        let value = (surroundings.env)(variable);
+        let value = (env.env)(variable);
         value.is_some_and(|value| !value.trim().is_empty())
     };
     let mut set = CREDENTIALS.iter().filter(|(variable, _)| is_set(variable));
@@ -92,7 +92,7 @@ mod tests {
             let found = set.iter().find(|(name, _)| *name == variable);
             found.map(|(_, value)| (*value).to_owned())
         };
-        choose(Surroundings { program, env: &env })
+        choose(ProcessEnv { program, env: &env })
     }
 
     #[test]

@@ -7,7 +7,7 @@ fn read(line: &str) -> Result<Flags, FlagFaults> {
     match TABLE.parse(arguments, |_| None)? {
         Parsed::Run(values) => Flags::read(
             &values,
-            Surroundings {
+            ProcessEnv {
                 program: "mooring-central",
                 env: &|_| None,
             },

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use mooring_common::flags::Kind::{Bool, Text};
 use mooring_common::flags::{Action, Flag, FlagFaults, FlagTable, Kind, Reader, Values};
 
-use crate::flags::{Flags, Surroundings, TABLE};
+use crate::flags::{Flags, ProcessEnv, TABLE};
 
 /// What is to be planned, and for whom.
 #[derive(Clone, Debug)]
@@ -83,10 +83,7 @@ pub(super) fn long_names(arguments: Vec<String>) -> Vec<String> {
 }
 
 impl PlanFlags {
-    pub(super) fn read(
-        values: &Values,
-        surroundings: Surroundings<'_>,
-    ) -> Result<Self, FlagFaults> {
+    pub(super) fn read(values: &Values, env: ProcessEnv<'_>) -> Result<Self, FlagFaults> {
         let table = table();
         let mut reader = Reader::new(&table, values);
         let filename: Option<PathBuf> = reader.text("filename").map(Into::into);
@@ -102,7 +99,7 @@ impl PlanFlags {
                 "write which Services: NAMESPACE/NAME, one or several, or -f FILE, or --all",
             );
         }
-        let common = Flags::read(values, surroundings);
+        let common = Flags::read(values, env);
         match (reader.finish(), common) {
             (Ok(()), Ok(common)) => Ok(Self {
                 common,
@@ -137,7 +134,7 @@ mod tests {
         match table().parse(long_names(arguments), |_| None)? {
             Parsed::Run(values) => {
                 let (program, env) = ("mooring-central", &|_: &str| None);
-                PlanFlags::read(&values, Surroundings { program, env })
+                PlanFlags::read(&values, ProcessEnv { program, env })
             }
             Parsed::Print(text) => panic!("{text}"),
         }

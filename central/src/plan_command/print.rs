@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::Planned;
-use crate::clouds::load_balancers::{Notice, PlannedStep, Shown};
+use crate::clouds::load_balancers::{Notice, PlanSummary, PlannedStep};
 
 /// One block per Service:
 ///
@@ -70,9 +70,9 @@ fn object(planned: &Planned) -> Value {
     let service = planned.service.key.to_string();
     match &planned.plan {
         Err(why) => json!({ "service": service, "refused": why }),
-        Ok(Shown { steps, notices }) => json!({
+        Ok(PlanSummary { steps, notices }) => json!({
             "service": service,
-            "impact": planned.plan.as_ref().map(Shown::impact).unwrap_or_default().to_string(),
+            "impact": planned.plan.as_ref().map(PlanSummary::impact).unwrap_or_default().to_string(),
             "steps": steps,
             "notices": notices,
         }),
@@ -86,19 +86,19 @@ mod tests {
     use mooring_common::engine::Impact;
     use std::sync::Arc;
 
-    fn planned(plan: Result<Shown, String>) -> Planned {
+    fn planned(plan: Result<PlanSummary, String>) -> Planned {
         Planned {
             service: Arc::new(service()),
             plan,
         }
     }
 
-    fn two_steps() -> Shown {
+    fn two_steps() -> PlanSummary {
         let step = |step: &str, impact| PlannedStep {
             step: step.to_owned(),
             impact,
         };
-        Shown {
+        PlanSummary {
             steps: vec![
                 step("take a away", Impact::Brief),
                 step("make b", Impact::None),
@@ -119,7 +119,7 @@ mod tests {
             "default/web: 2 steps, impact brief\n  STEP         IMPACT\n  take a away  brief\n  \
              make b       none\n  note: mind the gap\n\ndefault/web: refused\n  no\n"
         );
-        let idle = table(&[planned(Ok(Shown::default()))]);
+        let idle = table(&[planned(Ok(PlanSummary::default()))]);
         assert_eq!(idle, "default/web: nothing to do\n");
     }
 

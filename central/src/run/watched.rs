@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use crate::clouds::Instances;
 use crate::controllers::address_pool::{self, Allocations, NetworkView};
-use crate::controllers::{Bearers, canonical, node_init, node_lifecycle, service};
+use crate::controllers::{ProviderIdIndex, canonical, node_init, node_lifecycle, service};
 use crate::namespace_view::NamespaceView;
 use crate::service_view::ServiceView;
 
@@ -28,7 +28,7 @@ pub(super) struct Follows {
 #[derive(Clone)]
 pub(super) struct Watched {
     pub(super) nodes: Arc<Cache<NodeView>>,
-    pub(super) bearers: Arc<Bearers>,
+    pub(super) provider_ids: Arc<ProviderIdIndex>,
     pub(super) services: Arc<Cache<ServiceView>>,
     pub(super) node_changes: Arc<service::NodeChanges>,
     pub(super) slices: Arc<Cache<service::SliceView>>,
@@ -48,7 +48,7 @@ impl Watched {
     pub(super) fn new() -> Self {
         Self {
             nodes: Arc::default(),
-            bearers: Arc::default(),
+            provider_ids: Arc::default(),
             services: Arc::default(),
             node_changes: Arc::default(),
             slices: Arc::default(),
@@ -83,7 +83,7 @@ impl Watched {
         };
         // Another Node may have been refused because this one had its machine.
         let others = self
-            .bearers
+            .provider_ids
             .changed(name, id(old).as_deref(), id(new).as_deref());
         for other in others {
             self.node_queue.add(other);

@@ -5,7 +5,7 @@
 //! with one reason both can be read. There is no budget: what would be too often is for those who
 //! report not to say.
 
-mod memory;
+mod cache;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +19,7 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, Error};
 use serde_json::json;
 
-use memory::{Memory, Told, Written};
+use cache::{EventCache, EventKey, Written};
 
 /// Normal, or something that a person should look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,7 +46,7 @@ pub struct Events {
     client: Client,
     component: String,
     instance: String,
-    memory: Arc<Mutex<Memory>>,
+    cache: Arc<Mutex<EventCache>>,
     permitted: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
@@ -68,7 +68,7 @@ impl Events {
             client,
             component: component.to_owned(),
             instance: shortened(instance.to_owned(), LONGEST_INSTANCE),
-            memory: Arc::default(),
+            cache: Arc::default(),
             permitted: Arc::new(|| true),
         }
     }
@@ -94,7 +94,7 @@ impl Events {
         if !(self.permitted)() {
             return;
         }
-        let told = Told {
+        let told = EventKey {
             about: about.clone(),
             kind,
             reason: reason.to_owned(),
@@ -102,8 +102,8 @@ impl Events {
         };
         let now = Timestamp::now();
         let written = {
-            let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-            memory.once_more(&told, now)
+            let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+            cache.once_more(&told, now)
         };
         let name = about.name.as_deref().unwrap_or_default();
         let note = &told.note;
@@ -121,7 +121,7 @@ impl Events {
     }
 
     /// An Event that is gone, or was never taken, is made with the count that it would have.
-    async fn write(&self, told: &Told, written: &Written, now: Timestamp) -> Result<(), Error> {
+    async fn write(&self, told: &EventKey, written: &Written, now: Timestamp) -> Result<(), Error> {
         let namespace = told.about.namespace.as_deref();
         let namespace = namespace.filter(|name| !name.is_empty());
         let namespace = namespace.unwrap_or(CLUSTER_WIDE);
@@ -142,7 +142,7 @@ impl Events {
         }
     }
 
-    fn event(&self, told: &Told, written: &Written, namespace: &str, now: Timestamp) -> Event {
+    fn event(&self, told: &EventKey, written: &Written, namespace: &str, now: Timestamp) -> Event {
         Event {
             metadata: ObjectMeta {
                 name: Some(written.name.clone()),

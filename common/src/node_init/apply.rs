@@ -7,7 +7,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::NodeStep;
-use super::memory::Memories;
+use super::init_states::InitStates;
 use crate::engine::Plan;
 use crate::errors::with_causes;
 use crate::k8s::{ApiFailure, EventKind, Events, Slim, classify};
@@ -20,7 +20,7 @@ use crate::taints;
 pub struct Writer {
     nodes: Api<Node>,
     events: Events,
-    memories: Memories,
+    init_states: InitStates,
 }
 
 /// How a plan was carried out.
@@ -78,14 +78,14 @@ impl Writer {
         Self {
             nodes: Api::all(client),
             events,
-            memories: Memories::default(),
+            init_states: InitStates::default(),
         }
     }
 
     /// What is remembered of Nodes.
     #[must_use]
-    pub const fn memories(&self) -> &Memories {
-        &self.memories
+    pub const fn init_states(&self) -> &InitStates {
+        &self.init_states
     }
 
     /// Says on the Node why it is left as it is; the same is said once.
@@ -95,7 +95,7 @@ impl Writer {
 
     /// Says something on the Node once.
     pub(super) async fn report(&self, node: &NodeView, kind: EventKind, reason: &str, note: &str) {
-        if self.memories.is_news(&node.name, &node.uid, note) {
+        if self.init_states.is_news(&node.name, &node.uid, note) {
             tracing::warn!(node = node.name, reason, note, "not all is written");
             self.events
                 .report(&node.reference(), kind, reason, note)
@@ -121,7 +121,7 @@ impl Writer {
     where
         F: Future<Output = Option<Plan<NodeStep>>>,
     {
-        let mut stale = !plan.is_empty() && self.memories.may_lag(&node);
+        let mut stale = !plan.is_empty() && self.init_states.may_lag(&node);
         for _ in 0..ATTEMPTS {
             if !stale {
                 match self.take_all(node.clone(), &plan, may_write).await {
@@ -157,7 +157,7 @@ impl Writer {
     ) -> Result<CarriedOut, WriteFailure> {
         let mut initialized = false;
         if plan.is_empty() {
-            self.memories.settled(&node);
+            self.init_states.settled(&node);
         }
         for step in plan.steps() {
             if let NodeStep::SetAddresses(addresses) = step {
@@ -171,7 +171,7 @@ impl Writer {
                 continue;
             };
             node = written;
-            self.memories.wrote(&node);
+            self.init_states.wrote(&node);
             if matches!(step, NodeStep::Initialize(_)) {
                 initialized = true;
                 let note = "Node synced successfully";
@@ -181,7 +181,7 @@ impl Writer {
                     .await;
             }
         }
-        self.memories.well(&node.name, &node.uid);
+        self.init_states.well(&node.name, &node.uid);
         Ok(CarriedOut::Written {
             node: Box::new(node),
             initialized,
@@ -189,7 +189,10 @@ impl Writer {
     }
 
     async fn tell_if_contested(&self, node: &NodeView, addresses: &[NodeAddress]) {
-        if self.memories.overwrites(&node.name, &node.uid, addresses) {
+        if self
+            .init_states
+            .overwrites(&node.name, &node.uid, addresses)
+        {
             let note = "Somebody else keeps changing the addresses of this Node. Is its kubelet \
                         running without --cloud-provider=external, or is another controller at work?";
             let reason = reasons::ADDRESSES_CONTESTED;

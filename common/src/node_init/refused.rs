@@ -18,7 +18,7 @@ impl Writer {
         node: &NodeView,
         step: &NodeStep,
     ) -> Result<Option<NodeView>, WriteFailure> {
-        let known = self.memories().refused_labels(&node.name, &node.uid);
+        let known = self.init_states().refused_labels(&node.name, &node.uid);
         let step = step.without_labels(node, &known);
         if step.is_empty() {
             return Ok(None);
@@ -82,7 +82,7 @@ impl Writer {
     }
 
     async fn tell_refused(&self, node: &NodeView, refused: &BTreeSet<String>) {
-        self.memories()
+        self.init_states()
             .labels_were_refused(&node.name, &node.uid, refused);
         let keys: Vec<&str> = refused.iter().map(String::as_str).collect();
         let note = format!(

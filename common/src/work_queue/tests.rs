@@ -177,7 +177,7 @@ async fn who_makes_way_goes_on_when_nobody_waits() {
     let queue = Arc::new(WorkQueue::new(BACKOFF));
     queue.add("long");
     let (mut passes, _cancel) = worker(&queue, 1, |n| match n {
-        0 => Outcome::MakeWay,
+        0 => Outcome::Yield,
         _ => Outcome::Done,
     });
     let first = passes.recv().await.unwrap();

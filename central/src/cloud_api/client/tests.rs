@@ -14,7 +14,7 @@ use super::*;
 #[derive(Debug)]
 struct Plain;
 
-impl Dialect for Plain {
+impl ErrorDecoder for Plain {
     fn refusal(&self, status: StatusCode, _: &HeaderMap, body: &[u8]) -> Refusal {
         let words = self.error_in_success(body);
         let mut refusal = Refusal::by_status(status, words.clone());

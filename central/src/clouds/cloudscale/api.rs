@@ -13,7 +13,7 @@ use reqwest::header::HeaderMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::cloud_api::{Dialect, ErrorKind, Refusal};
+use crate::cloud_api::{ErrorDecoder, ErrorKind, Refusal};
 
 /// Something of the catalogue.
 #[derive(Clone, Debug, Deserialize)]
@@ -56,7 +56,7 @@ impl ErrorShape {
     }
 }
 
-impl Dialect for ErrorShape {
+impl ErrorDecoder for ErrorShape {
     fn refusal(&self, status: StatusCode, _: &HeaderMap, body: &[u8]) -> Refusal {
         let read: Option<Value> = serde_json::from_slice(body).ok();
         let mut refusal = Refusal::by_status(status, read.as_ref().and_then(Self::reasons));

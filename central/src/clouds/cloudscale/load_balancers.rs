@@ -29,7 +29,7 @@ use super::api::balancers::{self, Balancer};
 use super::{Cloudscale, NAME};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::clouds::load_balancers::{
-    Demand, InvalidField, LoadBalancers, Notice, Provided, Setback,
+    InvalidField, LoadBalancerRequest, LoadBalancerStatus, LoadBalancers, Notice, ReconcileError,
 };
 use crate::engine::Engine;
 use crate::engine::exclusive::Holder;
@@ -40,7 +40,7 @@ use crate::inventory::Inventory;
 use crate::service_view::{Ingress, ServiceView};
 use annotations::Options;
 use desired::Desired;
-use endpoints::Presences;
+use endpoints::EndpointStates;
 use listings::PartListings;
 use observed::Observed;
 use step::Step;
@@ -80,6 +80,7 @@ impl Provider for Balancers {
     };
     /// Load balancers, pools, listeners, health monitors, floating IPs.
     const LISTINGS: usize = 5;
+    const FOLLOWS_ENDPOINTS: bool = true;
 
     fn read(service: &ServiceView) -> Result<Options, Vec<InvalidField>> {
         Options::read(service)
@@ -89,8 +90,8 @@ impl Provider for Balancers {
         &options.node_selector
     }
 
-    fn desired(demand: &Demand, options: &Options, members: &Members) -> Desired {
-        desired::desired(demand, options, members)
+    fn desired(request: &LoadBalancerRequest, options: &Options, members: &Members) -> Desired {
+        desired::desired(request, options, members)
     }
 
     fn exclusives_of(desired: &Desired) -> &BTreeSet<String> {
@@ -103,40 +104,40 @@ impl Provider for Balancers {
 
     async fn settle(
         &self,
-        demand: &Demand,
+        request: &LoadBalancerRequest,
         members: &Members,
         desired: &mut Desired,
         observed: Option<&Observed>,
     ) -> Result<(bool, Vec<Notice>), CloudError> {
         let elsewhere = zones::keep(desired, members, observed);
         let notices = elsewhere.into_iter().collect();
-        let presences = Presences::of(demand, members);
-        let (Some(presences), Some(observed)) = (presences, observed) else {
+        let endpoint_states = EndpointStates::of(request, members);
+        let (Some(endpoint_states), Some(observed)) = (endpoint_states, observed) else {
             return Ok((false, notices));
         };
-        let pools = presences.to_ask(desired, observed);
+        let pools = endpoint_states.to_ask(desired, observed);
         let serving = self.parts.serving(&pools).await?;
-        Ok((presences.settle(desired, observed, &serving), notices))
+        Ok((endpoint_states.settle(desired, observed, &serving), notices))
     }
 
     fn notices(
-        demand: &Demand,
+        request: &LoadBalancerRequest,
         options: &Options,
         desired: &Desired,
         members: &Members,
         observed: Option<&Observed>,
     ) -> Vec<Notice> {
         let mut notices = options.notices.clone();
-        let found = desired::notices(demand, options, desired, members, observed);
+        let found = desired::notices(request, options, desired, members, observed);
         notices.extend(found);
         notices
     }
 
-    fn plan(desired: &Desired, observed: Option<&Observed>) -> Result<Plan<Step>, Setback> {
+    fn plan(desired: &Desired, observed: Option<&Observed>) -> Result<Plan<Step>, ReconcileError> {
         plan::plan(desired, observed)
     }
 
-    fn status(observed: &Observed, options: &Options) -> Provided {
+    fn status(observed: &Observed, options: &Options) -> LoadBalancerStatus {
         provided(observed, options)
     }
 
@@ -204,7 +205,7 @@ impl Provider for Balancers {
 }
 
 /// What the Service has.
-fn provided(observed: &Observed, options: &Options) -> Provided {
+fn provided(observed: &Observed, options: &Options) -> LoadBalancerStatus {
     let balancer = &observed.balancer;
     let ingress = match &options.force_hostname {
         Some(hostname) => vec![Ingress {
@@ -226,7 +227,7 @@ fn provided(observed: &Observed, options: &Options) -> Provided {
         (keys::CONFIG_VERSION, keys::CONFIG_VERSION_VALUE.to_owned()),
     ];
     annotations.extend(balancer.zone.clone().map(|zone| (keys::ZONE, zone)));
-    Provided {
+    LoadBalancerStatus {
         ingress,
         annotations,
         load_balancer_ip: None,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 use super::pages::Row;
-use crate::cloud_api::{Dialect, ErrorKind, Refusal, Request, lenient};
+use crate::cloud_api::{ErrorDecoder, ErrorKind, Refusal, Request, lenient};
 
 /// Linode allows at most so many rows on a page.
 const PAGE_SIZE: u32 = 500;
@@ -181,7 +181,7 @@ impl ErrorShape {
     }
 }
 
-impl Dialect for ErrorShape {
+impl ErrorDecoder for ErrorShape {
     fn refusal(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Refusal {
         let reasons = Self::reasons(body);
         let words = reasons

@@ -14,7 +14,7 @@ use reqwest::header::HeaderMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::cloud_api::{Client, Dialect, ErrorKind, Refusal};
+use crate::cloud_api::{Client, ErrorDecoder, ErrorKind, Refusal};
 
 /// PhoenixNAP's API: what is asked of it in the files beside this one.
 #[derive(Debug)]
@@ -101,7 +101,7 @@ impl ErrorShape {
     }
 }
 
-impl Dialect for ErrorShape {
+impl ErrorDecoder for ErrorShape {
     /// 403 is said of what may not be seen and of what does not exist, so it proves neither.
     fn refusal(&self, status: StatusCode, _: &HeaderMap, body: &[u8]) -> Refusal {
         let mut refusal = Refusal::by_status(status, Self::reasons(body));

@@ -1,15 +1,15 @@
 //! Addresses for Services out of public IP blocks.
 //!
 //! ```text
-//!   Services ──► claimants ─┐
-//!                           ├─► allot: who has which address ─► plan: the next step ─► apply
+//!   Services ──► ip_requests ─┐
+//!                           ├─► allocate: who has which address ─► plan: the next step ─► apply
 //!   listings ──► blocks ────┘                                                           │
 //!      ▲                                                                                │
 //!      └─────────────────────── what is known, as it is after each step ◄───────────────┘
 //! ```
 //!
 //! A block is bought with its tags, assigned to the public network, and used when it has arrived
-//! there. When nobody needs it any more, it is marked; [`tend`] takes marked blocks from their network
+//! there. When nobody needs it any more, it is marked; [`garbage_collector`] takes marked blocks from their network
 //! and gives them back.
 //!
 //! **Guarantees.** One block at a time is bought in a cluster, whoever believes to lead
@@ -21,14 +21,15 @@
 //! **Assumptions.** All work on blocks of a cluster is done one after the other, under one lock: the
 //! network takes one change at a time, and what one Service is given another cannot have.
 
-mod allot;
+mod allocate;
 mod api;
 mod apply;
 mod bgp;
 mod buy;
-mod claimant;
 mod cloud;
 mod cluster;
+mod garbage_collector;
+mod ip_request;
 mod layout;
 mod members;
 mod memory;
@@ -45,7 +46,6 @@ mod segment;
 mod settings;
 mod step;
 mod surplus;
-mod tend;
 #[cfg(test)]
 mod testing;
 
@@ -59,13 +59,14 @@ use tokio::sync::{Mutex, MutexGuard, Notify};
 use super::NAME;
 use crate::cloud_api::CloudError;
 use crate::clouds::load_balancers::{
-    Attendant, Demand, Gate, Leavings, LoadBalancers, Orphan, PlannedStep, Prepared, Setback,
+    CollectorContext, LoadBalancerRequest, LoadBalancers, Orphan, OwnedFields, PlannedStep,
+    PreparedPlan, ReconcileError, WriteGuard,
 };
 use crate::service_view::ServiceView;
 use cloud::BlockCloud;
 use cluster::{Cluster, RealCluster};
 use memory::{Memory, Said};
-use pass::Ensurance;
+use pass::EnsurePlan;
 use purchase::Purchases;
 use removal::Removal;
 pub(super) use settings::Settings;
@@ -89,7 +90,7 @@ struct Shared {
     purchases: Purchases,
     memory: Mutex<Memory>,
     said: std::sync::Mutex<Said>,
-    /// Told when there may be something to tend.
+    /// Told when there may be garbage to collect.
     untended: Notify,
     /// Told when Nodes have changed.
     nodes_changed: Notify,
@@ -165,13 +166,19 @@ impl LoadBalancers for IpBlocks {
         COMPONENT
     }
 
-    async fn prepare(&self, demand: &Demand) -> Result<Box<dyn Prepared>, Setback> {
-        let prepared = Ensurance::prepare(self.shared.clone(), demand).await?;
+    async fn prepare(
+        &self,
+        request: &LoadBalancerRequest,
+    ) -> Result<Box<dyn PreparedPlan>, ReconcileError> {
+        let prepared = EnsurePlan::prepare(self.shared.clone(), request).await?;
         Ok(Box::new(prepared))
     }
 
-    async fn prepare_removal(&self, demand: &Demand) -> Result<Box<dyn Prepared>, Setback> {
-        let prepared = Removal::prepare(self.shared.clone(), demand).await?;
+    async fn prepare_removal(
+        &self,
+        request: &LoadBalancerRequest,
+    ) -> Result<Box<dyn PreparedPlan>, ReconcileError> {
+        let prepared = Removal::prepare(self.shared.clone(), request).await?;
         Ok(Box::new(prepared))
     }
 
@@ -179,8 +186,8 @@ impl LoadBalancers for IpBlocks {
         removal::may_have(service)
     }
 
-    fn leavings(&self, service: &ServiceView) -> Leavings {
-        removal::leavings(service)
+    fn owned_fields(&self, service: &ServiceView) -> OwnedFields {
+        removal::owned_fields(service)
     }
 
     fn forget(&self, service_uid: &str) {
@@ -211,13 +218,13 @@ impl LoadBalancers for IpBlocks {
         &self,
         _cluster: &str,
         orphan: &Orphan,
-        gate: &dyn Gate,
-    ) -> Result<(), Setback> {
-        self.shared.remove_orphan(orphan, gate).await
+        guard: &dyn WriteGuard,
+    ) -> Result<(), ReconcileError> {
+        self.shared.remove_orphan(orphan, guard).await
     }
 
-    async fn tend(&self, attendant: &dyn Attendant) {
-        self.shared.tend(attendant).await;
+    async fn collect_garbage(&self, context: &dyn CollectorContext) {
+        self.shared.collect_garbage(context).await;
     }
 }
 

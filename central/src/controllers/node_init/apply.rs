@@ -30,8 +30,8 @@ impl Controller {
     pub(super) async fn apply(&self, observed: Observed, plan: Plan<NodeStep>) -> Outcome<Failure> {
         let may_write = || self.context.leadership.check().is_ok();
         let plan_anew = async |node: NodeView| {
-            let memories = self.writer.memories();
-            let observed = observe::observe_node(&self.context, memories, node).await;
+            let init_states = self.writer.init_states();
+            let observed = observe::observe_node(&self.context, init_states, node).await;
             match plan::plan(&observed, &self.flags) {
                 Decision::Act(plan) => Some(plan),
                 Decision::Correct(plan) => Some(plan::with_note(&observed.node, &plan)),
@@ -65,9 +65,9 @@ impl Controller {
         plan: Plan<NodeStep>,
     ) -> Outcome<Failure> {
         let node = &observed.node;
-        let memories = self.writer.memories();
+        let init_states = self.writer.init_states();
         let patience = self.flags.daemon_grace + self.flags.address_period;
-        let left = patience.saturating_sub(memories.contradicts_for(&node.name, &node.uid));
+        let left = patience.saturating_sub(init_states.contradicts_for(&node.name, &node.uid));
         if !left.is_zero() {
             return Outcome::RetryAfter(left);
         }

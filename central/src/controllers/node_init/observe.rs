@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mooring_common::k8s::ObjectKey;
-use mooring_common::node_init::{self, Memories};
+use mooring_common::node_init::{self, InitStates};
 use mooring_common::node_view::NodeView;
 use tokio::time::Instant;
 
@@ -28,20 +28,20 @@ pub(super) struct Observed {
 /// `None`: there is no such Node.
 pub(super) async fn observe(
     context: &Context,
-    memories: &Memories,
+    init_states: &InitStates,
     name: &str,
 ) -> Option<Observed> {
     let node = context.nodes.get(&ObjectKey::cluster_wide(name))?;
-    Some(observe_node(context, memories, (*node).clone()).await)
+    Some(observe_node(context, init_states, (*node).clone()).await)
 }
 
 /// The same for a Node that was just read.
 pub(super) async fn observe_node(
     context: &Context,
-    memories: &Memories,
+    init_states: &InitStates,
     node: NodeView,
 ) -> Observed {
-    let seen_for = memories.first_seen(&node.name, &node.uid).elapsed();
+    let seen_for = init_states.first_seen(&node.name, &node.uid).elapsed();
     let machine = look_up(context, &node, seen_for).await;
     Observed {
         taken_by: taken_by(context, &node, &machine),
@@ -80,7 +80,7 @@ fn taken_by(context: &Context, node: &NodeView, machine: &Lookup) -> Option<Stri
     let written = node.provider_id.clone();
     let id = written.or_else(|| facts.provider_id.as_ref().map(ToString::to_string))?;
     let mut others = context
-        .bearers
+        .provider_ids
         .others(&context.canonical(&id), &node.name)
         .into_iter()
         .filter_map(|other| context.nodes.get(&ObjectKey::cluster_wide(&*other)));

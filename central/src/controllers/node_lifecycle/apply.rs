@@ -74,7 +74,7 @@ impl Controller {
             .await
         {
             Ok(_) => {
-                self.memories.wrote(node);
+                self.node_states.wrote(node);
                 Ok(())
             }
             Err(error) => match classify(&error) {
@@ -92,7 +92,7 @@ impl Controller {
             Presence::Running | Presence::Stopped | Presence::Unsure => {
                 let name = &node.name;
                 tracing::debug!(name, %machine, "kept: it is not certainly gone by a second look");
-                self.memories.reprieve(node, self.flags.monitor_period);
+                self.node_states.reprieve(node, self.flags.monitor_period);
                 return Ok(());
             }
         }
@@ -118,8 +118,8 @@ impl Controller {
         self.context.leadership.check()?;
         match self.nodes.delete(&node.name, &params).await {
             Ok(_) => {
-                self.memories.wrote(node);
-                self.memories.deleted();
+                self.node_states.wrote(node);
+                self.node_states.deleted();
                 self.metrics.deleted.inc();
                 tracing::info!(node = node.name, %machine, "deleted: its machine is gone");
                 Ok(())

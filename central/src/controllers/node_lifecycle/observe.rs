@@ -10,7 +10,7 @@ use mooring_common::node_view::{NodeView, Readiness};
 use mooring_common::provider_id::ProviderId;
 use tokio::time::{Instant, timeout};
 
-use super::memory::Memories;
+use super::node_states::NodeStates;
 use crate::clouds::{Instances, Lookup};
 use crate::controllers::Context;
 
@@ -52,12 +52,12 @@ const LONGEST_LOOK: Duration = Duration::from_secs(5);
 
 pub(super) async fn observe(
     context: &Context,
-    memories: &Memories,
+    node_states: &NodeStates,
     monitor_period: Duration,
 ) -> Vec<Observed> {
     let mut nodes: Vec<_> = context.nodes.all().into_iter().map(|(_, n)| n).collect();
     nodes.sort_by(|a, b| a.name.cmp(&b.name));
-    look_at(nodes, &*context.instances, memories, monitor_period).await
+    look_at(nodes, &*context.instances, node_states, monitor_period).await
 }
 
 /// Nodes that are not Ready come first, because they may call for a listing. The others are then
@@ -65,14 +65,14 @@ pub(super) async fn observe(
 async fn look_at(
     nodes: Vec<Arc<NodeView>>,
     instances: &dyn Instances,
-    memories: &Memories,
+    node_states: &NodeStates,
     monitor_period: Duration,
 ) -> Vec<Observed> {
     let (ready, unready): (Vec<_>, Vec<_>) = nodes
         .into_iter()
         .partition(|node| node.readiness == Readiness::Ready);
     // The first that falls ill calls for a listing at once, further ones wait their turn.
-    let oldest = memories
+    let oldest = node_states
         .unhealthy_since(unready.is_empty())
         .max(Instant::now().checked_sub(oldest_listing(monitor_period)));
     let mut observed = Vec::with_capacity(ready.len() + unready.len());
@@ -83,11 +83,11 @@ async fn look_at(
             nodes
                 .into_iter()
                 .zip(machines)
-                .map(|(node, machine)| Observed::new(node, &machine, instances, memories)),
+                .map(|(node, machine)| Observed::new(node, &machine, instances, node_states)),
         );
     }
     let uids: HashSet<&str> = observed.iter().map(|o| o.node.uid.as_str()).collect();
-    memories.keep_only(&uids);
+    node_states.keep_only(&uids);
     observed
 }
 
@@ -105,7 +105,7 @@ impl Observed {
         node: Arc<NodeView>,
         machine: &Lookup,
         instances: &dyn Instances,
-        memories: &Memories,
+        node_states: &NodeStates,
     ) -> Self {
         let presence = machine.presence();
         Self {
@@ -123,9 +123,9 @@ impl Observed {
                 Lookup::Foreign(_) => None,
                 _ => our_id(instances, &node),
             },
-            seen_for: memories.seen_for(&node),
-            settling: memories.is_settling(&node),
-            reprieved: memories.is_reprieved(&node, presence),
+            seen_for: node_states.seen_for(&node),
+            settling: node_states.is_settling(&node),
+            reprieved: node_states.is_reprieved(&node, presence),
             node,
         }
     }

@@ -60,7 +60,7 @@ pub(super) struct Decisions {
     pub(super) look_again: bool,
 }
 
-/// `lately`: how many Nodes were deleted within [`super::memory::LATELY`].
+/// `lately`: how many Nodes were deleted within [`super::node_states::LATELY`].
 pub(super) fn plan(nodes: &[Observed], lately: usize, flags: &NodeFlags) -> Decisions {
     let mut decisions = Decisions::default();
     let ours = nodes.iter().filter(|o| o.ours.is_some()).count();

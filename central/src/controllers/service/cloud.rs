@@ -16,15 +16,15 @@
 mod changes;
 mod cluster;
 mod endpoints;
-mod gate;
-mod memory;
+mod guard;
+mod interruption;
 mod metrics;
 mod node_rounds;
 mod orphans;
 mod provide;
 mod remove;
 mod resync;
-mod setback;
+mod service_states;
 mod status;
 mod view;
 
@@ -38,16 +38,16 @@ use tokio::sync::watch;
 
 use super::routing::Routing;
 use super::{Failure, Queue};
-use crate::clouds::load_balancers::{Demand, HealthTarget, LoadBalancers, TakeOver};
+use crate::clouds::load_balancers::{HealthTarget, LoadBalancerRequest, LoadBalancers, TakeOver};
 use crate::controllers::Context;
 use crate::election::NotLeading;
 use crate::service_view::ServiceView;
 use cluster::{Cluster, RealCluster, Reporter};
 pub use endpoints::{EndpointChanges, SliceView, watched as watched_slices};
-use memory::{Gone, Memories};
 pub use metrics::Metrics;
 pub use node_rounds::NodeChanges;
-use orphans::{LeadingAttendant, Orphans};
+use orphans::{LeadingCollector, Orphans};
+use service_states::{Gone, ServiceStates};
 use status::Status;
 pub use view::ClusterView;
 use view::{Views, cluster_service};
@@ -104,7 +104,7 @@ pub(super) struct CloudServices {
     node_changes: Arc<NodeChanges>,
     endpoints: Option<Arc<EndpointChanges>>,
     metrics: Metrics,
-    memories: Memories,
+    service_states: ServiceStates,
     status: Status,
     orphans: Orphans,
     views: Views,
@@ -133,7 +133,7 @@ impl CloudServices {
             node_changes: cloud.node_changes,
             endpoints: cloud.endpoints,
             metrics: cloud.metrics,
-            memories: Memories::default(),
+            service_states: ServiceStates::default(),
             status: Status::default(),
             orphans: Orphans::default(),
             views: Views::default(),
@@ -153,7 +153,9 @@ impl CloudServices {
     /// Whether something in this cloud may be a Service's.
     fn may_hold(&self, service: &ServiceView) -> bool {
         let may_have = || service.has_finalizer() && self.cloud.may_have(service);
-        self.memories.may_hold(service).unwrap_or_else(may_have)
+        self.service_states
+            .may_hold(service)
+            .unwrap_or_else(may_have)
     }
 
     /// From now on, all Services are looked at. Before each has been, nothing is an orphan.
@@ -165,8 +167,8 @@ impl CloudServices {
     /// What is under way then comes to its end first.
     pub(super) async fn follow(&self, machines: watch::Receiver<u64>) {
         let ending = self.cluster.ending();
-        let attendant = LeadingAttendant(self);
-        let tended = self.cloud.tend(&attendant);
+        let context = LeadingCollector(self);
+        let tended = self.cloud.collect_garbage(&context);
         let changes = ending.run_until_cancelled(self.follow_changes(machines));
         tokio::join!(changes, self.sweep_orphans(), tended);
     }
@@ -191,7 +193,7 @@ impl CloudServices {
     }
 
     /// Runs what only reads, and drops it when this process is told to end.
-    async fn before_ending<F: Future>(&self, reads: F) -> Result<F::Output, setback::Cause> {
+    async fn before_ending<F: Future>(&self, reads: F) -> Result<F::Output, interruption::Cause> {
         let ending = self.cluster.ending();
         let run = ending.run_until_cancelled(reads).await;
         run.ok_or_else(|| Failure::NotLeading(NotLeading::Ending).into())
@@ -209,8 +211,8 @@ impl CloudServices {
             return Outcome::NotOurs("it wants no load balancer".to_owned());
         }
         let is_ours = self.routing.is_ours(service);
-        self.forget(self.memories.looks_at(service, is_ours));
-        if !is_ours || self.memories.is_foreign(service) {
+        self.forget(self.service_states.looks_at(service, is_ours));
+        if !is_ours || self.service_states.is_foreign(service) {
             return Outcome::NotOurs("its loadBalancerClass is another's".to_owned());
         }
         if self.is_wanted(service) {
@@ -236,7 +238,7 @@ impl CloudServices {
 
     /// The Service is gone.
     pub(super) fn gone(&self, key: &ObjectKey) {
-        self.forget(self.memories.gone(key));
+        self.forget(self.service_states.gone(key));
         self.orphans.passed(key);
     }
 
@@ -267,23 +269,23 @@ impl CloudServices {
 
     /// What another Service had may be free now.
     fn look_at_refused(&self) {
-        for key in self.memories.take_refused() {
+        for key in self.service_states.take_refused() {
             self.queue.add_later(key);
         }
     }
 
-    fn demand(&self, service: &Arc<ServiceView>) -> Demand {
+    fn request(&self, service: &Arc<ServiceView>) -> LoadBalancerRequest {
         let view = self
             .views
             .now(&*self.cluster, &self.routing, self.provider());
         // Elsewhere, Nodes without endpoints forward to others.
         let endpoints = self.endpoints.as_ref().filter(|_| service.is_local);
-        Demand {
+        LoadBalancerRequest {
             health: self.options.health,
             endpoints: endpoints.map(|endpoints| endpoints.of(&service.key)),
             settle_time: self.options.settle_time,
             may_take_over: self.options.take_over.permits(&service.key.namespace),
-            ..view.demand(service)
+            ..view.request(service)
         }
     }
 

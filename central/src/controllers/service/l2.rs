@@ -31,7 +31,7 @@ use crate::controllers::Context;
 use crate::controllers::address_pool::{Allocations, Claim, Namespace};
 use crate::namespace_view::NamespaceView;
 use crate::service_view::ServiceView;
-use observe::{Allotted, Obstacle};
+use observe::{Allocated, Obstacle};
 
 /// How long to wait for the namespaces at the start, where an L2Network asks for their labels: without
 /// them, Services would be refused that are served a moment later.
@@ -120,8 +120,8 @@ impl L2Services {
         self.apply(service, decision).await
     }
 
-    fn observe(&self, service: &ServiceView) -> Allotted {
-        let waits = |observed: &Allotted| matches!(observed, Err(Obstacle::Unavailable(_)));
+    fn observe(&self, service: &ServiceView) -> Allocated {
+        let waits = |observed: &Allocated| matches!(observed, Err(Obstacle::Unavailable(_)));
         let look = || {
             let namespace = self.namespace(&service.key);
             observe::observe(service, namespace, &self.allocations)

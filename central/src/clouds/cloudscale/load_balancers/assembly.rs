@@ -14,7 +14,7 @@ use crate::engine::provider::Listed as _;
 /// What something lacks that it cannot be understood without.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the {what} {uuid} of a load balancer of this cluster is listed without {lacks}")]
-pub(super) struct Lacking {
+pub(super) struct MissingField {
     what: &'static str,
     uuid: String,
     lacks: &'static str,
@@ -54,12 +54,12 @@ pub(super) fn pools_of(balancer: &str, parts: &Parts) -> Vec<String> {
 /// The load balancer with its parts; `members`: of each of its pools, by UUID.
 ///
 /// # Errors
-/// [`Lacking`].
+/// [`MissingField`].
 pub(super) fn observed(
     listed: &api::balancers::Balancer,
     parts: &Parts,
     mut members: HashMap<String, Vec<api::parts::Member>>,
-) -> Result<Observed, Lacking> {
+) -> Result<Observed, MissingField> {
     let mut observed = Observed {
         balancer: balancer(listed),
         pools: Vec::new(),
@@ -113,15 +113,15 @@ fn need<T: Clone>(
     what: &'static str,
     uuid: &str,
     lacks: &'static str,
-) -> Result<T, Lacking> {
-    field.cloned().ok_or_else(|| Lacking {
+) -> Result<T, MissingField> {
+    field.cloned().ok_or_else(|| MissingField {
         what,
         uuid: uuid.to_owned(),
         lacks,
     })
 }
 
-fn pool_spec(pool: &api::parts::Pool) -> Result<PoolSpec, Lacking> {
+fn pool_spec(pool: &api::parts::Pool) -> Result<PoolSpec, MissingField> {
     let need = |field, lacks| need(field, "pool", &pool.uuid, lacks);
     Ok(PoolSpec {
         name: need(pool.name.as_ref(), "a name")?,
@@ -130,7 +130,7 @@ fn pool_spec(pool: &api::parts::Pool) -> Result<PoolSpec, Lacking> {
     })
 }
 
-fn member(member: &api::parts::Member) -> Result<Member, Lacking> {
+fn member(member: &api::parts::Member) -> Result<Member, MissingField> {
     let what = "member";
     let address = need(member.address.as_ref(), what, &member.uuid, "an address")?;
     let port = member.protocol_port.as_ref();
@@ -152,7 +152,7 @@ fn member(member: &api::parts::Member) -> Result<Member, Lacking> {
     })
 }
 
-fn listener(listener: &api::parts::Listener) -> Result<Listener, Lacking> {
+fn listener(listener: &api::parts::Listener) -> Result<Listener, MissingField> {
     let what = "listener";
     let uuid = &listener.uuid;
     Ok(Listener {
@@ -169,7 +169,7 @@ fn listener(listener: &api::parts::Listener) -> Result<Listener, Lacking> {
     })
 }
 
-fn monitor(monitor: &api::parts::Monitor) -> Result<Monitor, Lacking> {
+fn monitor(monitor: &api::parts::Monitor) -> Result<Monitor, MissingField> {
     Ok(Monitor {
         uuid: monitor.uuid.clone(),
         spec: MonitorSpec {

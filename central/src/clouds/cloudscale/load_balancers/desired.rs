@@ -13,7 +13,7 @@ use mooring_common::node_view::NodeView;
 use super::annotations::{MonitorOptions, Options, Port};
 use super::model::{HttpSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, Tags, VipRequest};
 use crate::clouds::Attachment;
-use crate::clouds::load_balancers::{Demand, HealthCheck};
+use crate::clouds::load_balancers::{HealthCheck, LoadBalancerRequest};
 use crate::engine::canonical::{canonical_network, canonical_uuid};
 use crate::engine::members::{MachineOf, Members};
 use crate::service_view::ServiceView;
@@ -67,20 +67,24 @@ pub(super) fn selected(nodes: &[Arc<NodeView>], options: &Options) -> Vec<Arc<No
 }
 
 /// The load balancer that a Service is to have. `machines`: those of the selected Nodes.
-pub(super) fn desired(demand: &Demand, options: &Options, machines: &Members) -> Desired {
-    let service = &demand.service;
-    let check = demand.health.check(service);
+pub(super) fn desired(
+    request: &LoadBalancerRequest,
+    options: &Options,
+    machines: &Members,
+) -> Desired {
+    let service = &request.service;
+    let check = request.health.check(service);
     let check = check.filter(|_| is_asked_by_http(service, options));
     let pool = |port| pool(service, options, machines, (port, check.as_ref()));
     // A cloud that knows none of them is more likely to be wrong about that than right.
-    let none_is_known = machines.found.is_empty() && !selected(&demand.nodes, options).is_empty();
+    let none_is_known = machines.found.is_empty() && !selected(&request.nodes, options).is_empty();
     Desired {
         name: options.name.clone(),
         flavor: options.flavor.clone(),
         zone: options.zone.clone(),
         zone_of_nodes: common_zone(&machines.found),
         vips: options.vips.clone(),
-        tags: tags(demand),
+        tags: tags(request),
         pools: options.ports.iter().map(pool).collect(),
         members_are_complete: machines.are_complete && !none_is_known,
         floating_ips: options.floating_ips.clone(),
@@ -88,9 +92,9 @@ pub(super) fn desired(demand: &Demand, options: &Options, machines: &Members) ->
     }
 }
 
-fn tags(demand: &Demand) -> Tags {
-    let uid = (cloudscale_tags::SERVICE_UID, Some(&demand.service.uid));
-    let cluster = (cloudscale_tags::CLUSTER, demand.cluster.as_ref());
+fn tags(request: &LoadBalancerRequest) -> Tags {
+    let uid = (cloudscale_tags::SERVICE_UID, Some(&request.service.uid));
+    let cluster = (cloudscale_tags::CLUSTER, request.cluster.as_ref());
     let known = |(key, value): (&str, Option<&String>)| Some((key.to_owned(), value?.clone()));
     [uid, cluster].into_iter().filter_map(known).collect()
 }

@@ -13,17 +13,17 @@ use std::collections::{HashMap, HashSet};
 use super::desired::{Desired, DesiredPool};
 use super::model::MemberSpec;
 use super::observed::{Member, Observed, Pool};
-use crate::clouds::load_balancers::{Demand, Presence};
+use crate::clouds::load_balancers::{LoadBalancerRequest, Presence};
 use crate::engine::members::Members;
 
 /// What the Nodes behind members have of a Service's endpoints, by the members' addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Presences(HashMap<String, Presence>);
+pub(super) struct EndpointStates(HashMap<String, Presence>);
 
-impl Presences {
+impl EndpointStates {
     /// `None`: that is not followed, and all members are enabled.
-    pub(super) fn of(demand: &Demand, machines: &Members) -> Option<Self> {
-        let endpoints = demand.endpoints.as_ref()?;
+    pub(super) fn of(request: &LoadBalancerRequest, machines: &Members) -> Option<Self> {
+        let endpoints = request.endpoints.as_ref()?;
         let of_machines = machines.found.iter().flat_map(|machine| {
             let presence = endpoints.on(&machine.node);
             let addresses = machine.attachments.iter();

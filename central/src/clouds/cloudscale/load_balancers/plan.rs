@@ -16,15 +16,18 @@ use mooring_common::engine::Plan;
 use super::desired::Desired;
 use super::observed::Observed;
 use super::step::Step;
-use crate::clouds::load_balancers::Setback;
+use crate::clouds::load_balancers::ReconcileError;
 use pools::Pools;
 
 /// The steps in order. Where there is no load balancer yet, it shows all that will follow on its
 /// creation. Whether the cloud is at work is not asked here.
 ///
 /// # Errors
-/// [`Setback::Refused`] if it cannot be done: all the reasons.
-pub(super) fn plan(desired: &Desired, observed: Option<&Observed>) -> Result<Plan<Step>, Setback> {
+/// [`ReconcileError::Refused`] if it cannot be done: all the reasons.
+pub(super) fn plan(
+    desired: &Desired,
+    observed: Option<&Observed>,
+) -> Result<Plan<Step>, ReconcileError> {
     match observed {
         Some(observed) => {
             refusal::of_changes(desired, observed)?;

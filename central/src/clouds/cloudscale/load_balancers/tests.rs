@@ -14,7 +14,7 @@ use super::*;
 use crate::cloud_api::testing::{Cloud, Reply, connection, metrics};
 use crate::cloud_api::{ErrorKind, Limits};
 use crate::clouds::cloudscale::Config;
-use crate::clouds::load_balancers::{Gate, HealthTarget, Others, Progress, Stop};
+use crate::clouds::load_balancers::{HealthTarget, Others, Progress, Stop, WriteGuard};
 use crate::service_view::ServiceView;
 use project::Project;
 
@@ -29,7 +29,7 @@ struct Open {
 }
 
 #[async_trait]
-impl Gate for Open {
+impl WriteGuard for Open {
     fn before_write(&self) -> Result<(), Stop> {
         Ok(())
     }
@@ -48,7 +48,7 @@ impl Gate for Open {
 struct Shut;
 
 #[async_trait]
-impl Gate for Shut {
+impl WriteGuard for Shut {
     fn before_write(&self) -> Result<(), Stop> {
         Err(Stop::Changed)
     }
@@ -112,8 +112,8 @@ fn server(number: usize) -> Value {
     })
 }
 
-fn demand(number: usize, nodes: usize) -> Demand {
-    Demand {
+fn request(number: usize, nodes: usize) -> LoadBalancerRequest {
+    LoadBalancerRequest {
         service: service(number, &Value::Null),
         nodes: (1..=nodes).map(node).collect(),
         others: Others::default(),
@@ -136,26 +136,33 @@ async fn project(servers: usize) -> (Project, Cloud) {
 
 async fn ensure(
     balancers: &Arc<dyn LoadBalancers>,
-    demand: &Demand,
-    gate: &dyn Gate,
-) -> Result<Progress, Setback> {
-    balancers.prepare(demand).await?.carry_out(gate).await
+    request: &LoadBalancerRequest,
+    guard: &dyn WriteGuard,
+) -> Result<Progress, ReconcileError> {
+    balancers.prepare(request).await?.carry_out(guard).await
 }
 
-async fn remove(balancers: &Arc<dyn LoadBalancers>, demand: &Demand) -> Result<Progress, Setback> {
-    let prepared = balancers.prepare_removal(demand).await?;
+async fn remove(
+    balancers: &Arc<dyn LoadBalancers>,
+    request: &LoadBalancerRequest,
+) -> Result<Progress, ReconcileError> {
+    let prepared = balancers.prepare_removal(request).await?;
     prepared.carry_out(&Open::default()).await
 }
 
 /// Makes it, and lets the cloud finish.
-async fn made(project: &Project, balancers: &Arc<dyn LoadBalancers>, demand: &Demand) -> String {
-    let creation = ensure(balancers, demand, &Open::default()).await.unwrap();
+async fn made(
+    project: &Project,
+    balancers: &Arc<dyn LoadBalancers>,
+    request: &LoadBalancerRequest,
+) -> String {
+    let creation = ensure(balancers, request, &Open::default()).await.unwrap();
     assert!(matches!(creation, Progress::Wait { .. }), "{creation:?}");
     let uuid = project.of(BALANCERS).pop().unwrap()["uuid"].clone();
     let uuid = uuid.as_str().unwrap().to_owned();
     project.set(&uuid, "status", json!("running"));
-    let end = ensure(balancers, demand, &Open::default()).await.unwrap();
-    assert!(matches!(end, Progress::Provided(_)), "{end:?}");
+    let end = ensure(balancers, request, &Open::default()).await.unwrap();
+    assert!(matches!(end, Progress::Ensured(_)), "{end:?}");
     uuid
 }
 
@@ -167,11 +174,11 @@ fn since(cloud: &Cloud, before: usize) -> Vec<String> {
 async fn a_service_gets_a_load_balancer_and_then_costs_nothing() {
     let (project, cloud) = project(2).await;
     let balancers = balancers(&cloud);
-    let gate = Open::default();
-    let demand = demand(1, 2);
-    let creation = ensure(&balancers, &demand, &gate).await.unwrap();
+    let guard = Open::default();
+    let request = request(1, 2);
+    let creation = ensure(&balancers, &request, &guard).await.unwrap();
     assert!(matches!(creation, Progress::Wait { .. }), "{creation:?}");
-    assert_eq!(gate.creations.load(Ordering::SeqCst), 1);
+    assert_eq!(guard.creations.load(Ordering::SeqCst), 1);
     let expected = [
         "GET /v1/servers",
         "GET /v1/load-balancers",
@@ -187,7 +194,7 @@ async fn a_service_gets_a_load_balancer_and_then_costs_nothing() {
     assert_eq!(sent, body);
 
     let before = cloud.lines().len();
-    let waiting = ensure(&balancers, &demand, &gate).await.unwrap();
+    let waiting = ensure(&balancers, &request, &guard).await.unwrap();
     assert!(matches!(waiting, Progress::Wait { .. }), "{waiting:?}");
     assert_eq!(since(&cloud, before), ["GET /v1/load-balancers"]);
 
@@ -198,10 +205,10 @@ async fn a_service_gets_a_load_balancer_and_then_costs_nothing() {
     project.set(&uuid, "status", json!("running"));
     let mut end = waiting;
     while matches!(end, Progress::Wait { .. }) {
-        end = ensure(&balancers, &demand, &gate).await.unwrap();
+        end = ensure(&balancers, &request, &guard).await.unwrap();
         tokio::task::yield_now().await;
     }
-    let Progress::Provided(provided) = end else {
+    let Progress::Ensured(provided) = end else {
         panic!("{end:?}")
     };
     assert_eq!(provided.ingress[0].ip.as_deref(), Some("203.0.113.7"));
@@ -213,11 +220,11 @@ async fn a_service_gets_a_load_balancer_and_then_costs_nothing() {
     ];
     assert_eq!(provided.annotations, annotations);
     // The load balancer; of each of two pools: itself, two members, a monitor, a listener.
-    assert_eq!(gate.written.load(Ordering::SeqCst), 1 + 2 * 5);
+    assert_eq!(guard.written.load(Ordering::SeqCst), 1 + 2 * 5);
 
     let before = cloud.lines().len();
-    let again = ensure(&balancers, &demand, &gate).await.unwrap();
-    assert_eq!(again, Progress::Provided(provided));
+    let again = ensure(&balancers, &request, &guard).await.unwrap();
+    assert_eq!(again, Progress::Ensured(provided));
     assert_eq!(since(&cloud, before), [""; 0]);
 }
 
@@ -226,21 +233,25 @@ async fn a_service_gets_a_load_balancer_and_then_costs_nothing() {
 async fn a_node_that_could_not_be_asked_for_is_asked_for_again() {
     let (project, cloud) = project(1).await;
     let balancers = balancers(&cloud);
-    made(&project, &balancers, &demand(1, 1)).await;
+    made(&project, &balancers, &request(1, 1)).await;
     project.put("servers", server(2));
     project.fail_once("GET /v1/servers", Reply::json("{}").status(500));
-    let demand = demand(1, 2);
+    let request = request(1, 2);
     let before = cloud.lines().len();
-    let joined = ensure(&balancers, &demand, &Open::default()).await.unwrap();
-    let Progress::Provided(Provided { again, .. }) = joined else {
+    let joined = ensure(&balancers, &request, &Open::default())
+        .await
+        .unwrap();
+    let Progress::Ensured(LoadBalancerStatus { again, .. }) = joined else {
         panic!("{joined:?}")
     };
     assert_eq!(since(&cloud, before), ["GET /v1/servers"]);
     tokio::time::sleep(again.expect("a time to look again")).await;
-    let joined = ensure(&balancers, &demand, &Open::default()).await.unwrap();
+    let joined = ensure(&balancers, &request, &Open::default())
+        .await
+        .unwrap();
     assert!(matches!(
         joined,
-        Progress::Provided(Provided { again: None, .. })
+        Progress::Ensured(LoadBalancerStatus { again: None, .. })
     ));
     assert_eq!(project.of(POOLS).len(), 2);
     let lines = since(&cloud, before).join("\n");
@@ -252,7 +263,7 @@ async fn a_new_load_balancer_waits_for_servers_that_cannot_be_listed() {
     let (project, cloud) = project(1).await;
     let balancers = balancers(&cloud);
     project.fail_once("GET /v1/servers", Reply::json("{}").status(500));
-    let waits = ensure(&balancers, &demand(1, 1), &Open::default()).await;
+    let waits = ensure(&balancers, &request(1, 1), &Open::default()).await;
     assert!(matches!(waits, Ok(Progress::Wait { .. })), "{waits:?}");
     assert!(project.of(BALANCERS).is_empty());
 }
@@ -262,16 +273,16 @@ async fn all_who_look_for_a_new_node_share_one_listing() {
     let (project, cloud) = project(1).await;
     let balancers = balancers(&cloud);
     for number in 1..=3 {
-        made(&project, &balancers, &demand(number, 1)).await;
+        made(&project, &balancers, &request(number, 1)).await;
     }
     project.put("servers", server(2));
     let before = cloud.lines().len();
     let joining = (1..=3).map(|number| {
         let balancers = balancers.clone();
-        async move { ensure(&balancers, &demand(number, 2), &Open::default()).await }
+        async move { ensure(&balancers, &request(number, 2), &Open::default()).await }
     });
     for joined in join_all(joining).await {
-        assert!(matches!(joined, Ok(Progress::Provided(_))), "{joined:?}");
+        assert!(matches!(joined, Ok(Progress::Ensured(_))), "{joined:?}");
     }
     let lines = since(&cloud, before).join("\n");
     assert_eq!(lines.matches("GET").count(), 1, "{lines}");
@@ -282,10 +293,10 @@ async fn all_who_look_for_a_new_node_share_one_listing() {
 async fn a_node_that_joins_costs_its_members_and_nothing_else() {
     let (project, cloud) = project(2).await;
     let balancers = balancers(&cloud);
-    made(&project, &balancers, &demand(1, 1)).await;
+    made(&project, &balancers, &request(1, 1)).await;
     let before = cloud.lines().len();
-    let joined = ensure(&balancers, &demand(1, 2), &Open::default()).await;
-    assert!(matches!(joined, Ok(Progress::Provided(_))), "{joined:?}");
+    let joined = ensure(&balancers, &request(1, 2), &Open::default()).await;
+    assert!(matches!(joined, Ok(Progress::Ensured(_))), "{joined:?}");
     let lines = since(&cloud, before);
     assert!(
         lines
@@ -312,8 +323,8 @@ async fn after_a_restart_everything_is_listed_once_for_all() {
         }
     }
     let balancers = balancers(&cloud);
-    let demands: Vec<Demand> = (1..=20).map(|number| demand(number, 1)).collect();
-    let prepared = join_all(demands.iter().map(|demand| balancers.prepare(demand))).await;
+    let demands: Vec<LoadBalancerRequest> = (1..=20).map(|number| request(number, 1)).collect();
+    let prepared = join_all(demands.iter().map(|request| balancers.prepare(request))).await;
     assert!(prepared.iter().all(Result::is_ok));
     let lines = cloud.lines();
     let of_members = lines.iter().filter(|line| line.ends_with("/members"));
@@ -322,7 +333,7 @@ async fn after_a_restart_everything_is_listed_once_for_all() {
 
     balancers.observe_anew();
     let before = cloud.lines().len();
-    let prepared = join_all(demands.iter().map(|demand| balancers.prepare(demand))).await;
+    let prepared = join_all(demands.iter().map(|request| balancers.prepare(request))).await;
     assert!(prepared.iter().all(Result::is_ok));
     assert_eq!(since(&cloud, before).len(), 40 + 5);
 }
@@ -331,23 +342,26 @@ async fn after_a_restart_everything_is_listed_once_for_all() {
 async fn a_write_whose_end_nobody_knows_makes_it_observed_anew() {
     let (project, cloud) = project(2).await;
     let balancers = balancers(&cloud);
-    let uuid = made(&project, &balancers, &demand(1, 1)).await;
+    let uuid = made(&project, &balancers, &request(1, 1)).await;
     for status in [500, 400] {
         project.fail_once("POST", Reply::json("").status(status));
-        let failed = ensure(&balancers, &demand(1, 2), &Open::default()).await;
+        let failed = ensure(&balancers, &request(1, 2), &Open::default()).await;
         match status {
-            500 => assert!(matches!(failed, Err(Setback::Cloud(_))), "{failed:?}"),
-            _ => assert!(matches!(failed, Ok(Progress::Provided(_))), "{failed:?}"),
+            500 => assert!(
+                matches!(failed, Err(ReconcileError::Cloud(_))),
+                "{failed:?}"
+            ),
+            _ => assert!(matches!(failed, Ok(Progress::Ensured(_))), "{failed:?}"),
         }
         let before = cloud.lines().len();
-        let prepared = balancers.prepare(&demand(1, 2)).await.unwrap();
+        let prepared = balancers.prepare(&request(1, 2)).await.unwrap();
         assert!(since(&cloud, before).contains(&format!("GET /v1/{BALANCERS}")));
-        assert!(!prepared.shown().steps.is_empty());
+        assert!(!prepared.summary().steps.is_empty());
     }
     // What is refused while the cloud is at work is tried later, and nothing was done.
     project.set(&uuid, "status", json!("changing"));
     project.fail_once("POST", Reply::json("").status(409));
-    let waits = ensure(&balancers, &demand(1, 2), &Open::default()).await;
+    let waits = ensure(&balancers, &request(1, 2), &Open::default()).await;
     assert!(matches!(waits, Ok(Progress::Wait { .. })), "{waits:?}");
 }
 
@@ -357,15 +371,18 @@ async fn a_creation_that_was_made_nevertheless_is_found_and_not_made_twice() {
     let balancers = balancers(&cloud);
     let tags = json!({"mooring-service-uid": uid(1)});
     project.fail_once("POST", Reply::html().status(504));
-    let failed = ensure(&balancers, &demand(1, 1), &Open::default()).await;
-    assert!(matches!(failed, Err(Setback::Cloud(_))), "{failed:?}");
+    let failed = ensure(&balancers, &request(1, 1), &Open::default()).await;
+    assert!(
+        matches!(failed, Err(ReconcileError::Cloud(_))),
+        "{failed:?}"
+    );
     project.put(
         BALANCERS,
         json!({"uuid": uid(5), "name": "x", "tags": tags, "zone": {"slug": "rma1"},
         "flavor": {"slug": "lb-standard"}, "status": "running"}),
     );
-    let end = ensure(&balancers, &demand(1, 1), &Open::default()).await;
-    assert!(matches!(end, Ok(Progress::Provided(_))), "{end:?}");
+    let end = ensure(&balancers, &request(1, 1), &Open::default()).await;
+    assert!(matches!(end, Ok(Progress::Ensured(_))), "{end:?}");
     assert_eq!(project.of(BALANCERS).len(), 1);
 }
 
@@ -373,8 +390,11 @@ async fn a_creation_that_was_made_nevertheless_is_found_and_not_made_twice() {
 async fn nothing_is_written_against_the_gate() {
     let (project, cloud) = project(1).await;
     let balancers = balancers(&cloud);
-    let stopped = ensure(&balancers, &demand(1, 1), &Shut).await;
-    assert!(matches!(stopped, Err(Setback::Stopped(Stop::Changed))));
+    let stopped = ensure(&balancers, &request(1, 1), &Shut).await;
+    assert!(matches!(
+        stopped,
+        Err(ReconcileError::Stopped(Stop::Changed))
+    ));
     assert!(project.of(BALANCERS).is_empty());
 }
 
@@ -390,15 +410,15 @@ async fn what_is_no_complete_listing_neither_makes_nor_removes() {
         let (project, cloud) = project(1).await;
         let balancers = balancers(&cloud);
         project.fail_once("GET /v1/load-balancers", reply.clone());
-        let ensured = ensure(&balancers, &demand(1, 1), &Open::default()).await;
+        let ensured = ensure(&balancers, &request(1, 1), &Open::default()).await;
         assert!(
-            matches!(ensured, Err(Setback::Cloud(_))),
+            matches!(ensured, Err(ReconcileError::Cloud(_))),
             "{reply:?}: {ensured:?}"
         );
         project.fail_once("GET /v1/load-balancers", reply.clone());
-        let removed = remove(&balancers, &demand(1, 1)).await;
+        let removed = remove(&balancers, &request(1, 1)).await;
         assert!(
-            matches!(removed, Err(Setback::Cloud(_))),
+            matches!(removed, Err(ReconcileError::Cloud(_))),
             "{reply:?}: {removed:?}"
         );
         assert!(cloud.lines().iter().all(|line| line.starts_with("GET")));
@@ -409,24 +429,27 @@ async fn what_is_no_complete_listing_neither_makes_nor_removes() {
 async fn it_is_removed_once_a_complete_listing_lacks_it() {
     let (project, cloud) = project(1).await;
     let balancers = balancers(&cloud);
-    let uuid = made(&project, &balancers, &demand(1, 1)).await;
+    let uuid = made(&project, &balancers, &request(1, 1)).await;
     project.fail_once("DELETE", Reply::json("{}").status(503));
-    let failed = remove(&balancers, &demand(1, 1)).await;
-    assert!(matches!(failed, Err(Setback::Cloud(_))), "{failed:?}");
+    let failed = remove(&balancers, &request(1, 1)).await;
+    assert!(
+        matches!(failed, Err(ReconcileError::Cloud(_))),
+        "{failed:?}"
+    );
     project.set(&uuid, "status", json!("changing"));
     project.fail_once("DELETE", Reply::json("{}").status(400));
-    let waits = remove(&balancers, &demand(1, 1)).await;
+    let waits = remove(&balancers, &request(1, 1)).await;
     assert!(matches!(waits, Ok(Progress::Wait { .. })), "{waits:?}");
-    let waits = remove(&balancers, &demand(1, 1)).await;
+    let waits = remove(&balancers, &request(1, 1)).await;
     assert!(matches!(waits, Ok(Progress::Wait { .. })), "{waits:?}");
     assert!(project.of(BALANCERS).is_empty());
     assert_eq!(
-        remove(&balancers, &demand(1, 1)).await.unwrap(),
+        remove(&balancers, &request(1, 1)).await.unwrap(),
         Progress::Removed
     );
     let before = cloud.lines().len();
     assert_eq!(
-        remove(&balancers, &demand(1, 1)).await.unwrap(),
+        remove(&balancers, &request(1, 1)).await.unwrap(),
         Progress::Removed
     );
     assert_eq!(since(&cloud, before), ["GET /v1/load-balancers"]);
@@ -441,15 +464,15 @@ async fn what_bears_anothers_marks_by_now_is_not_deleted() {
     ] {
         let (project, cloud) = project(1).await;
         let balancers = balancers(&cloud);
-        let uuid = made(&project, &balancers, &demand(1, 1)).await;
-        let prepared = balancers.prepare_removal(&demand(1, 1)).await.unwrap();
-        assert_eq!(prepared.shown().steps.len(), 1);
+        let uuid = made(&project, &balancers, &request(1, 1)).await;
+        let prepared = balancers.prepare_removal(&request(1, 1)).await.unwrap();
+        assert_eq!(prepared.summary().steps.len(), 1);
         // Between the observation and the deletion.
         project.set(&uuid, "tags", given.clone());
         let end = prepared.carry_out(&Open::default()).await;
         assert!(matches!(end, Ok(Progress::Wait { .. })), "{end:?}");
-        let prepared = balancers.prepare_removal(&demand(1, 1)).await.unwrap();
-        let kept = &prepared.shown().notices;
+        let prepared = balancers.prepare_removal(&request(1, 1)).await.unwrap();
+        let kept = &prepared.summary().notices;
         assert!(kept.len() == 1 && kept[0].note.contains(&uuid), "{kept:?}");
         let end = prepared.carry_out(&Open::default()).await;
         assert_eq!(end.unwrap(), Progress::Removed);
@@ -464,15 +487,18 @@ async fn what_was_asked_for_is_waited_for_before_another_is_made_or_all_counts_a
     let (project, cloud) = project(1).await;
     let balancers = balancers(&cloud);
     project.fail_once("POST", Reply::html().status(504));
-    let failed = ensure(&balancers, &demand(1, 1), &Open::default()).await;
-    assert!(matches!(failed, Err(Setback::Cloud(_))), "{failed:?}");
-    let waits = ensure(&balancers, &demand(1, 1), &Open::default()).await;
+    let failed = ensure(&balancers, &request(1, 1), &Open::default()).await;
+    assert!(
+        matches!(failed, Err(ReconcileError::Cloud(_))),
+        "{failed:?}"
+    );
+    let waits = ensure(&balancers, &request(1, 1), &Open::default()).await;
     assert!(matches!(waits, Ok(Progress::Wait { .. })), "{waits:?}");
-    let waits = remove(&balancers, &demand(1, 1)).await;
+    let waits = remove(&balancers, &request(1, 1)).await;
     assert!(matches!(waits, Ok(Progress::Wait { .. })), "{waits:?}");
     // The next process knows it by the note alone.
     let next = self::balancers(&cloud);
-    let mut noted = demand(1, 1);
+    let mut noted = request(1, 1);
     let service = std::sync::Arc::make_mut(&mut noted.service);
     service.creation_asked = Some(jiff::Timestamp::now().to_string());
     let waits = ensure(&next, &noted, &Open::default()).await;
@@ -491,11 +517,12 @@ async fn a_listing_without_what_is_there_proves_nothing() {
     let (project, cloud) = project(1).await;
     project.put(BALANCERS, json!({"uuid": uid(5), "name": "x"}));
     let balancers = balancers(&cloud);
-    let mut demand = demand(1, 1);
-    demand.service = service(1, &json!({keys::UUID: uid(5)}));
+    let mut request = request(1, 1);
+    request.service = service(1, &json!({keys::UUID: uid(5)}));
     project.fail_once("GET /v1/load-balancers", Reply::json("[]"));
-    let removed = remove(&balancers, &demand).await;
-    let is_wrong = matches!(&removed, Err(Setback::Cloud(e)) if e.kind == ErrorKind::Malformed);
+    let removed = remove(&balancers, &request).await;
+    let is_wrong =
+        matches!(&removed, Err(ReconcileError::Cloud(e)) if e.kind == ErrorKind::Malformed);
     assert!(is_wrong, "{removed:?}");
     assert_eq!(project.of(BALANCERS).len(), 1);
 }
@@ -524,21 +551,23 @@ async fn orphans_are_deleted_by_their_marks_alone() {
     let orphans = balancers.orphans("cluster", &living).await.unwrap();
     let ids: Vec<_> = orphans.iter().map(|orphan| orphan.id.clone()).collect();
     assert_eq!(ids, [uid(1)]);
-    let gate = Open::default();
+    let guard = Open::default();
     for given in [tags("alive", "cluster"), tags("dead", "elsewhere")] {
         project.set(&uid(1), "tags", given);
-        let kept = balancers.remove_orphan("cluster", &orphans[0], &gate).await;
-        assert!(matches!(kept, Err(Setback::Refused(_))));
+        let kept = balancers
+            .remove_orphan("cluster", &orphans[0], &guard)
+            .await;
+        assert!(matches!(kept, Err(ReconcileError::Refused(_))));
     }
     project.set(&uid(1), "tags", tags("dead", "cluster"));
     balancers
-        .remove_orphan("cluster", &orphans[0], &gate)
+        .remove_orphan("cluster", &orphans[0], &guard)
         .await
         .unwrap();
     assert_eq!(project.of(BALANCERS).len(), 3);
     project.clear();
     balancers
-        .remove_orphan("cluster", &orphans[0], &gate)
+        .remove_orphan("cluster", &orphans[0], &guard)
         .await
         .unwrap();
 }
@@ -552,14 +581,14 @@ async fn a_floating_ip_is_not_taken_from_another_service() {
     );
     let balancers = balancers(&cloud);
     let asks = json!({keys::FLOATING_IPS: r#"["203.0.113.9/32"]"#});
-    let (mut first, mut second) = (demand(1, 1), demand(2, 1));
+    let (mut first, mut second) = (request(1, 1), request(2, 1));
     first.service = service(1, &asks);
     second.service = service(2, &asks);
     first.others = [second.service.clone()].into_iter().collect();
     second.others = [first.service.clone()].into_iter().collect();
     made(&project, &balancers, &first).await;
     let refused = ensure(&balancers, &second, &Open::default()).await;
-    let Err(Setback::Refused(why)) = refused else {
+    let Err(ReconcileError::Refused(why)) = refused else {
         panic!("{refused:?}")
     };
     assert!(why.contains("assigned to another service"), "{why}");
@@ -572,16 +601,16 @@ async fn a_floating_ip_is_not_taken_from_another_service() {
 async fn a_node_without_a_server_keeps_nobody_from_being_served() {
     let (project, cloud) = project(1).await;
     let balancers = balancers(&cloud);
-    made(&project, &balancers, &demand(1, 1)).await;
+    made(&project, &balancers, &request(1, 1)).await;
     let before = cloud.lines().len();
     for _ in 0..3 {
-        let prepared = balancers.prepare(&demand(1, 2)).await.unwrap();
-        let notices = &prepared.shown().notices;
+        let prepared = balancers.prepare(&request(1, 2)).await.unwrap();
+        let notices = &prepared.summary().notices;
         assert!(
             notices.iter().any(|n| n.note.contains("node-2")),
             "{notices:?}"
         );
-        assert!(prepared.shown().steps.is_empty());
+        assert!(prepared.summary().steps.is_empty());
     }
     // One look for the sake of the Node, not one at each pass.
     assert_eq!(since(&cloud, before), ["GET /v1/servers"]);

@@ -10,7 +10,7 @@ use super::memory::{Memory, POLL};
 use super::ownership::{self, Owned};
 use super::step::Step;
 use crate::cloud_api::{CloudError, ErrorKind};
-use crate::clouds::load_balancers::{Gate, Progress, Setback};
+use crate::clouds::load_balancers::{Progress, ReconcileError, WriteGuard};
 
 /// What became of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl From<(Duration, String)> for Progress {
 }
 
 /// What was asked for may have been done: the next listing tells.
-fn unheard(memory: &mut Memory, error: CloudError) -> Setback {
+fn unheard(memory: &mut Memory, error: CloudError) -> ReconcileError {
     if error.may_have_been_done() {
         memory.expires();
     }
@@ -41,23 +41,23 @@ impl Shared {
     /// Carries a step out.
     ///
     /// # Errors
-    /// [`Setback`] unless the cloud has taken it, or is to be asked again in seconds.
+    /// [`ReconcileError`] unless the cloud has taken it, or is to be asked again in seconds.
     pub(super) async fn take(
         &self,
         memory: &mut Memory,
         step: &Step,
-        gate: &dyn Gate,
-    ) -> Result<Taken, Setback> {
+        guard: &dyn WriteGuard,
+    ) -> Result<Taken, ReconcileError> {
         match step {
-            Step::EnsureTags(names) => self.ensure_tags(memory, names, gate).await,
-            Step::Buy { .. } => self.buy(memory, step, gate).await,
+            Step::EnsureTags(names) => self.ensure_tags(memory, names, guard).await,
+            Step::Buy { .. } => self.buy(memory, step, guard).await,
             Step::Attach { block, network, .. } => {
                 if let Some(later) = Self::not_yet(memory, block, network) {
                     return Ok(later);
                 }
-                gate.before_write()?;
+                guard.before_write()?;
                 let answer = self.cloud.attach(network, block).await;
-                let taken = Self::in_network(memory, network, answer, gate, |memory| {
+                let taken = Self::in_network(memory, network, answer, guard, |memory| {
                     memory.attached(block, network);
                 })?;
                 if taken == Taken::Done && self.settings.attaches_nodes {
@@ -73,22 +73,22 @@ impl Shared {
                 if self.read_again(memory, block).await?.is_none() {
                     return Ok(Taken::LookAgain);
                 }
-                gate.before_write()?;
+                guard.before_write()?;
                 let answer = self.cloud.detach(network, block).await;
-                Self::in_network(memory, network, answer, gate, |memory| {
+                Self::in_network(memory, network, answer, guard, |memory| {
                     memory.detached(block, network);
                 })
             }
             Step::Mark { block, .. } => {
                 // Another controller may have bought it, and never marked one.
                 if !memory.knows_tags(&[names::DELETE]) {
-                    self.ensure_tags(memory, &[names::DELETE], gate).await?;
+                    self.ensure_tags(memory, &[names::DELETE], guard).await?;
                 }
                 let Some(now) = self.read_again(memory, block).await? else {
                     return Ok(Taken::LookAgain);
                 };
                 let tags = &ownership::marked(&now.tags);
-                gate.before_write()?;
+                guard.before_write()?;
                 let answer = self.cloud.set_tags(block, tags).await;
                 let busy = format!("the cloud is at work on the IP block {block}");
                 match answer {
@@ -98,7 +98,7 @@ impl Shared {
                             memory.doubts_tags(&error);
                             unheard(memory, error)
                         })?;
-                        gate.written();
+                        guard.written();
                         memory.marked(block, tags.clone());
                         Ok(Taken::Done)
                     }
@@ -108,7 +108,7 @@ impl Shared {
                 if self.read_again(memory, block).await?.is_none() {
                     return Ok(Taken::LookAgain);
                 }
-                gate.before_write()?;
+                guard.before_write()?;
                 match self.cloud.release(block).await {
                     Err(error) if error.kind == ErrorKind::Busy => {
                         let busy = format!("the cloud is at work on the IP block {block}");
@@ -121,7 +121,7 @@ impl Shared {
                     }
                     answer => {
                         answer.map_err(|error| unheard(memory, error))?;
-                        gate.written();
+                        guard.written();
                         memory.released(block);
                         Ok(Taken::Done)
                     }
@@ -132,7 +132,11 @@ impl Shared {
 
     /// A block that is about to be taken from somebody, read now. `None`: it is not whose it was any more
     /// by its tags, or gone; then nothing is done, and all is looked at anew.
-    async fn read_again(&self, memory: &mut Memory, id: &str) -> Result<Option<Block>, Setback> {
+    async fn read_again(
+        &self,
+        memory: &mut Memory,
+        id: &str,
+    ) -> Result<Option<Block>, ReconcileError> {
         let cluster = self.cluster.id().await?;
         let read = match self.cloud.block(id).await {
             Err(error) if error.is_not_found() => None,
@@ -177,12 +181,12 @@ impl Shared {
         memory: &mut Memory,
         network: &str,
         answer: Result<(), CloudError>,
-        gate: &dyn Gate,
+        guard: &dyn WriteGuard,
         done: impl FnOnce(&mut Memory),
-    ) -> Result<Taken, Setback> {
+    ) -> Result<Taken, ReconcileError> {
         match answer {
             Ok(()) => {
-                gate.written();
+                guard.written();
                 done(memory);
                 Ok(Taken::Done)
             }
@@ -202,8 +206,8 @@ impl Shared {
         &self,
         memory: &mut Memory,
         names: &[&str],
-        gate: &dyn Gate,
-    ) -> Result<Taken, Setback> {
+        guard: &dyn WriteGuard,
+    ) -> Result<Taken, ReconcileError> {
         let mut known = match memory.tags.take() {
             Some(known) => known,
             None => self.cloud.tag_names().await?,
@@ -212,9 +216,9 @@ impl Shared {
             if known.contains(*name) {
                 continue;
             }
-            gate.before_write()?;
+            guard.before_write()?;
             self.cloud.create_tag(name).await?;
-            gate.written();
+            guard.written();
             tracing::info!(name, "made a tag for IP blocks");
             known.insert((*name).to_owned());
         }

@@ -15,7 +15,7 @@ use mooring_common::node_view::NodeView;
 use super::super::setting::Setting;
 use super::Shared;
 use super::memory::Memory;
-use crate::clouds::load_balancers::{Attendant, Setback};
+use crate::clouds::load_balancers::{CollectorContext, ReconcileError};
 
 /// How the keys begin.
 pub(super) const PREFIX: &str = "phoenixnap.com/";
@@ -115,16 +115,16 @@ impl Shared {
     /// not be told.
     ///
     /// # Errors
-    /// [`Setback`] unless all have been told who can be.
+    /// [`ReconcileError`] unless all have been told who can be.
     pub(super) async fn write_peers(
         &self,
         memory: &mut Memory,
-        attendant: &dyn Attendant,
-    ) -> Result<Option<Duration>, Setback> {
+        context: &dyn CollectorContext,
+    ) -> Result<Option<Duration>, ReconcileError> {
         let Setting::Bgp { group } = &self.settings.setting else {
             return Ok(None);
         };
-        let nodes = attendant.nodes();
+        let nodes = context.nodes();
         let is_told = |node: &Arc<NodeView>| {
             let told = memory.annotated.get(&node.uid).map(|told| told.source);
             told == source(node) || source(node).is_none()
@@ -143,14 +143,14 @@ impl Shared {
                 "{which}, so that Nodes are not told whom to announce addresses to; see to it in the \
                  portal"
             );
-            self.tell(memory, attendant, reasons::NO_PEER_GROUP, note)
+            self.tell(memory, context, reasons::NO_PEER_GROUP, note)
                 .await;
             return Ok(Some(AGAIN));
         };
         let is_there = |uid: &String| nodes.iter().any(|node| node.uid == *uid);
         memory.annotated.retain(|uid, _| is_there(uid));
         for (node, wanted) in missing(&peers, &nodes, &memory.annotated) {
-            attendant.before_write()?;
+            context.before_write()?;
             let NodeView { name, uid, .. } = node;
             self.cluster
                 .annotate_node(name, &wanted.annotations)

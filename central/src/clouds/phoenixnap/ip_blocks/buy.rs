@@ -12,7 +12,7 @@ use super::ownership::{self, Owned, Owner};
 use super::purchase::{Claimed, Ours, Sent};
 use super::step::Step;
 use crate::cloud_api::{CloudError, ErrorKind};
-use crate::clouds::load_balancers::{Gate, Setback};
+use crate::clouds::load_balancers::{ReconcileError, WriteGuard};
 
 impl Shared {
     /// Buys, if the world is still without such a block once nobody else may buy.
@@ -20,8 +20,8 @@ impl Shared {
         &self,
         memory: &mut Memory,
         step: &Step,
-        gate: &dyn Gate,
-    ) -> Result<Taken, Setback> {
+        guard: &dyn WriteGuard,
+    ) -> Result<Taken, ReconcileError> {
         let Step::Buy {
             location,
             prefix,
@@ -32,17 +32,17 @@ impl Shared {
         };
         let purpose = step.to_string();
         if let Some(sent) = memory.sent.take() {
-            return self.after_last(memory, sent, &purpose, gate).await;
+            return self.after_last(memory, sent, &purpose, guard).await;
         }
         let ours = match memory.claim.take() {
             Some(ours) if ours.is_fresh() => ours,
-            Some(kept) => match self.renew(kept, &purpose, gate).await? {
+            Some(kept) => match self.renew(kept, &purpose, guard).await? {
                 Some(ours) => ours,
                 None => return Ok(lost(memory)),
             },
-            None => return self.claim(memory, &purpose, gate).await,
+            None => return self.claim(memory, &purpose, guard).await,
         };
-        if let Err(stop) = gate.before_write() {
+        if let Err(stop) = guard.before_write() {
             self.purchases.settle(&*self.cluster, ours).await;
             return Err(stop.into());
         }
@@ -52,7 +52,7 @@ impl Shared {
             prefix: *prefix,
             tags: ownership::of_new(&cluster, owner),
         };
-        self.send(memory, ours, owner, &order, gate).await
+        self.send(memory, ours, owner, &order, guard).await
     }
 
     /// Nothing is bought before a listing has shown what was bought last. The claim goes on to the next
@@ -62,8 +62,8 @@ impl Shared {
         memory: &mut Memory,
         sent: Sent,
         purpose: &str,
-        gate: &dyn Gate,
-    ) -> Result<Taken, Setback> {
+        guard: &dyn WriteGuard,
+    ) -> Result<Taken, ReconcileError> {
         if self.purchases.is_over(&sent) {
             return Ok(Taken::LookAgain);
         }
@@ -76,7 +76,7 @@ impl Shared {
             let what = "the cloud does not show yet what was bought last".to_owned();
             return Ok(Taken::Later(POLL, what));
         }
-        match self.renew(sent.ours, purpose, gate).await? {
+        match self.renew(sent.ours, purpose, guard).await? {
             Some(ours) => memory.claim = Some(ours),
             None => return Ok(lost(memory)),
         }
@@ -87,9 +87,9 @@ impl Shared {
         &self,
         ours: Ours,
         purpose: &str,
-        gate: &dyn Gate,
-    ) -> Result<Option<Ours>, Setback> {
-        if let Err(stop) = before_creation(gate).await {
+        guard: &dyn WriteGuard,
+    ) -> Result<Option<Ours>, ReconcileError> {
+        if let Err(stop) = before_creation(guard).await {
             self.purchases.settle(&*self.cluster, ours).await;
             return Err(stop);
         }
@@ -101,9 +101,9 @@ impl Shared {
         &self,
         memory: &mut Memory,
         purpose: &str,
-        gate: &dyn Gate,
-    ) -> Result<Taken, Setback> {
-        before_creation(gate).await?;
+        guard: &dyn WriteGuard,
+    ) -> Result<Taken, ReconcileError> {
+        before_creation(guard).await?;
         match self.purchases.claim(&*self.cluster, purpose).await? {
             Claimed::Ours(ours) => {
                 // What was bought before this claim shows in a listing that is begun now.
@@ -124,8 +124,8 @@ impl Shared {
         ours: Ours,
         owner: &Owner,
         order: &Order,
-        gate: &dyn Gate,
-    ) -> Result<Taken, Setback> {
+        guard: &dyn WriteGuard,
+    ) -> Result<Taken, ReconcileError> {
         let cluster = self.cluster.id().await?;
         let there = memory.blocks.as_ref().map_or(&[][..], |(blocks, _)| blocks);
         // Noted before it is sent: this pass may be dropped at any time.
@@ -133,7 +133,7 @@ impl Shared {
         self.purchases.sends();
         match self.cloud.buy(order).await {
             Ok(block) => {
-                gate.written();
+                guard.written();
                 tracing::info!(id = block.id, cidr = %block.cidr, "bought an IP block");
                 // Whoever leads next must not buy before a listing shows it.
                 match (Owned::of(block, &cluster), &mut memory.sent) {
@@ -170,8 +170,8 @@ impl Shared {
 
     /// A claim under which nothing was bought goes; unless all that hinders the purchase is that the cloud
     /// wants to be asked less.
-    pub(super) async fn settle_unused(&self, memory: &mut Memory, setback: Option<&Setback>) {
-        if let Some(wait) = setback.and_then(held_back)
+    pub(super) async fn settle_unused(&self, memory: &mut Memory, error: Option<&ReconcileError>) {
+        if let Some(wait) = error.and_then(held_back)
             && let Some(ours) = &mut memory.claim
         {
             return ours.keep(wait);
@@ -195,17 +195,17 @@ fn lost(memory: &mut Memory) -> Taken {
     Taken::Later(POLL, "another purchase is under way".to_owned())
 }
 
-async fn before_creation(gate: &dyn Gate) -> Result<(), Setback> {
-    gate.before_write()?;
-    gate.before_creation().await?;
+async fn before_creation(guard: &dyn WriteGuard) -> Result<(), ReconcileError> {
+    guard.before_write()?;
+    guard.before_creation().await?;
     Ok(())
 }
 
 /// For how long the cloud wants to be left alone, if that is all that is wrong.
-fn held_back(setback: &Setback) -> Option<Duration> {
+fn held_back(error: &ReconcileError) -> Option<Duration> {
     let is_limit = |error: &&CloudError| error.kind == ErrorKind::RateLimited;
-    match setback {
-        Setback::Cloud(error) => {
+    match error {
+        ReconcileError::Cloud(error) => {
             let limited = Some(error).filter(is_limit)?;
             Some(limited.retry_after.unwrap_or(POLL))
         }

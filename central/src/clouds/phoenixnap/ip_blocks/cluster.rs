@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use super::bgp::Annotations;
-use crate::clouds::load_balancers::Setback;
+use crate::clouds::load_balancers::ReconcileError;
 use crate::service_view::ServiceView;
 
 /// The Service that every API server makes: it bears the cluster's claim.
@@ -26,7 +26,7 @@ const NAMESPACE: &str = "kube-system";
 #[error("{0}")]
 pub(super) struct ClusterError(pub(super) String);
 
-impl From<ClusterError> for Setback {
+impl From<ClusterError> for ReconcileError {
     fn from(error: ClusterError) -> Self {
         Self::Cluster(error.0)
     }

@@ -10,33 +10,33 @@ use mooring_common::node_view::NodeView;
 use super::super::facts;
 use super::super::model::Network;
 use super::Shared;
+use super::garbage_collector::AFTER_FAILURE;
 use super::memory::{Memory, POLL};
-use super::tend::AFTER_FAILURE;
 use crate::cloud_api::ErrorKind;
-use crate::clouds::load_balancers::{Attendant, Setback};
+use crate::clouds::load_balancers::{CollectorContext, ReconcileError};
 
 /// A Node whose server is not in the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Outsider {
+pub(super) struct NonMember {
     pub(super) node: String,
     pub(super) server: String,
 }
 
 /// Those of the Nodes that carry traffic whose servers are not in the network, by name. Nothing
 /// follows for a Node that is not (yet) known to be one of this cloud.
-pub(super) fn outsiders(network: &Network, nodes: &[Arc<NodeView>]) -> Vec<Outsider> {
+pub(super) fn outsiders(network: &Network, nodes: &[Arc<NodeView>]) -> Vec<NonMember> {
     let Some(members) = &network.servers else {
         return Vec::new();
     };
-    let outsider = |node: &Arc<NodeView>| {
+    let non_member = |node: &Arc<NodeView>| {
         let id = facts::parse_id(node.provider_id.as_deref()?).ok()?;
         let server = id.instance().to_owned();
-        (node.carries_traffic() && !members.contains(&server)).then(|| Outsider {
+        (node.carries_traffic() && !members.contains(&server)).then(|| NonMember {
             node: node.name.clone(),
             server,
         })
     };
-    let mut all: Vec<Outsider> = nodes.iter().filter_map(outsider).collect();
+    let mut all: Vec<NonMember> = nodes.iter().filter_map(non_member).collect();
     all.sort_by(|a, b| a.node.cmp(&b.node));
     all
 }
@@ -47,37 +47,40 @@ impl Shared {
     /// each of them must not cost more than that.
     ///
     /// # Errors
-    /// [`Setback`] if the process is to do nothing any more.
+    /// [`ReconcileError`] if the process is to do nothing any more.
     pub(super) async fn look_after_members(
         &self,
         memory: &mut Memory,
-        attendant: &dyn Attendant,
-    ) -> Result<Option<Duration>, Setback> {
+        context: &dyn CollectorContext,
+    ) -> Result<Option<Duration>, ReconcileError> {
         let Some((network, _)) = &memory.network else {
             return Ok(None);
         };
-        let all = outsiders(network, &attendant.nodes());
+        let all = outsiders(network, &context.nodes());
         let network = network.id.clone();
         if all.is_empty() {
             return Ok(None);
         }
         if !self.settings.attaches_nodes {
-            let names: Vec<&str> = all.iter().map(|outsider| outsider.node.as_str()).collect();
+            let names: Vec<&str> = all
+                .iter()
+                .map(|non_member| non_member.node.as_str())
+                .collect();
             let note = format!(
                 "The servers of these Nodes are not in the public network {network}, so that its \
                  VLAN does not reach them and they cannot announce addresses: {}. Add them in the \
                  portal, or start mooring-central with --attach-nodes",
                 names.join(", ")
             );
-            self.tell(memory, attendant, reasons::NODE_NOT_IN_NETWORK, note)
+            self.tell(memory, context, reasons::NODE_NOT_IN_NETWORK, note)
                 .await;
             return Ok(None);
         }
-        for Outsider { node, server } in all {
+        for NonMember { node, server } in all {
             if let Some(left) = memory.is_busy(&network) {
                 return Ok(Some(left));
             }
-            attendant.before_write()?;
+            context.before_write()?;
             match self.cloud.add_server(&network, &server).await {
                 Ok(()) => {
                     tracing::info!(
@@ -98,7 +101,7 @@ impl Shared {
                         "The server {server} of the Node {node} cannot be made a member of the public \
                          network {network}: {error}"
                     );
-                    self.tell(memory, attendant, reasons::NODE_NOT_IN_NETWORK, note)
+                    self.tell(memory, context, reasons::NODE_NOT_IN_NETWORK, note)
                         .await;
                 }
             }
@@ -110,13 +113,13 @@ impl Shared {
     pub(super) async fn tell(
         &self,
         memory: &mut Memory,
-        attendant: &dyn Attendant,
+        context: &dyn CollectorContext,
         reason: &'static str,
         note: String,
     ) {
         if memory.is_news(&note) {
             tracing::warn!("{note}");
-            attendant.tell(EventKind::Warning, reason, &note).await;
+            context.tell(EventKind::Warning, reason, &note).await;
         }
     }
 }

@@ -7,7 +7,7 @@ use super::memory::Memory;
 use super::plan::Next;
 use super::settings::Settings;
 use super::step::Step;
-use crate::clouds::load_balancers::{Notice, Setback};
+use crate::clouds::load_balancers::{Notice, ReconcileError};
 use crate::service_view::ServiceView;
 
 /// What is to be told of a Service for which this comes next.
@@ -96,7 +96,7 @@ pub(super) fn of(
             format!(
                 "spec.loadBalancerIP {address} is in no IP block of this cluster, so nothing is \
                  bought for the Service, and its status is left to whoever announces that address; \
-                 take the field away to have an address allotted"
+                 take the field away to have an address allocated"
             ),
         ),
         _ => {}
@@ -104,12 +104,12 @@ pub(super) fn of(
     notices
 }
 
-/// A setback, and what should be known besides.
-pub(super) fn with(why: Setback, notices: Vec<Notice>) -> Setback {
+/// An error, and what a person should know besides.
+pub(super) fn with(why: ReconcileError, notices: Vec<Notice>) -> ReconcileError {
     if notices.is_empty() {
         return why;
     }
-    Setback::Noted {
+    ReconcileError::Noted {
         why: Box::new(why),
         notices,
     }

@@ -1,4 +1,4 @@
-//! Services as claimants; blocks and network as the cloud lists them.
+//! Services as ip_requests; blocks and network as the cloud lists them.
 
 use std::net::Ipv4Addr;
 
@@ -10,21 +10,21 @@ use super::super::may_not_exist;
 use super::super::model::Network;
 use super::super::setting::Setting;
 use super::Shared;
-use super::allot::World;
-use super::claimant::Claimant;
+use super::allocate::World;
+use super::ip_request::IpRequest;
 use super::memory::Memory;
 use super::ownership::Owned;
-use crate::clouds::load_balancers::{InvalidField, Setback};
+use crate::clouds::load_balancers::{InvalidField, ReconcileError};
 use crate::service_view::ServiceView;
 
 /// What a Service has and asks for. What cannot be read counts as not said: [`invalid`] tells of it.
-pub(super) fn claimant(service: &ServiceView, memory: &Memory) -> Claimant {
+pub(super) fn ip_request(service: &ServiceView, memory: &Memory) -> IpRequest {
     let read = |text: Option<&String>| text?.trim().parse::<Ipv4Addr>().ok();
     let published = service
         .ingress
         .iter()
         .find_map(|entry| read(entry.ip.as_ref()));
-    let mut claimant = Claimant {
+    let mut ip_request = IpRequest {
         key: service.key.clone(),
         uid: service.uid.clone(),
         created: service.created,
@@ -37,9 +37,9 @@ pub(super) fn claimant(service: &ServiceView, memory: &Memory) -> Claimant {
         may_take_over: false,
     };
     // It is recorded together with the address, and as much worth.
-    let is_proven = claimant.proven().is_some();
-    claimant.home = service.public_network.clone().filter(|_| is_proven);
-    claimant
+    let is_proven = ip_request.proven().is_some();
+    ip_request.home = service.public_network.clone().filter(|_| is_proven);
+    ip_request
 }
 
 /// What of a Service cannot be understood.
@@ -97,7 +97,11 @@ pub(super) fn of_cluster(cluster: &str) -> [Tag; 2] {
 
 impl Shared {
     /// The blocks, by a listing begun then or later.
-    pub(super) async fn list(&self, memory: &mut Memory, since: Instant) -> Result<(), Setback> {
+    pub(super) async fn list(
+        &self,
+        memory: &mut Memory,
+        since: Instant,
+    ) -> Result<(), ReconcileError> {
         if memory
             .blocks
             .as_ref()
@@ -132,7 +136,7 @@ impl Shared {
         memory: &mut Memory,
         listed: &mut Vec<Owned>,
         cluster: &str,
-    ) -> Result<(), Setback> {
+    ) -> Result<(), ReconcileError> {
         let is_listed = |id: &str| listed.iter().any(|owned| owned.block.id == id);
         memory
             .unlisted
@@ -166,7 +170,7 @@ impl Shared {
         &self,
         memory: &mut Memory,
         since: Instant,
-    ) -> Result<(), Setback> {
+    ) -> Result<(), ReconcileError> {
         let Some(id) = self.settings.setting.network() else {
             return Ok(());
         };
@@ -182,7 +186,7 @@ impl Shared {
         if let Some(location) = self.settings.location.as_ref()
             && *location != network.location
         {
-            return Err(Setback::Refused(format!(
+            return Err(ReconcileError::Refused(format!(
                 "the public network {id} is in {}, and the configuration wants IP blocks in \
                  {location}, which cannot be assigned to it; correct PNAP_LOCATION, or name another \
                  network",
@@ -195,7 +199,7 @@ impl Shared {
 
     /// Where blocks are bought, if neither the configuration nor a network says so: where the peer group
     /// is that the configuration names.
-    pub(super) async fn look_at_location(&self, memory: &mut Memory) -> Result<(), Setback> {
+    pub(super) async fn look_at_location(&self, memory: &mut Memory) -> Result<(), ReconcileError> {
         let Setting::Bgp { group: Some(group) } = &self.settings.setting else {
             return Ok(());
         };
@@ -205,7 +209,7 @@ impl Shared {
         let peers = self.cloud.peers(Some(group), "").await?;
         let location = peers.and_then(|peers| peers.location);
         if location.is_none() {
-            return Err(Setback::Refused(format!(
+            return Err(ReconcileError::Refused(format!(
                 "the cloud does not show the BGP peer group {group}, so that it is not known where to \
                  buy IP blocks; correct PNAP_LOAD_BALANCER, or set PNAP_LOCATION"
             )));
@@ -215,7 +219,11 @@ impl Shared {
     }
 
     /// What is known by now of these Services.
-    pub(super) fn world<'a>(&'a self, memory: &'a Memory, claimants: &'a [Claimant]) -> World<'a> {
+    pub(super) fn world<'a>(
+        &'a self,
+        memory: &'a Memory,
+        ip_requests: &'a [IpRequest],
+    ) -> World<'a> {
         let network: Option<&Network> = memory.network.as_ref().map(|(network, _)| network);
         let location = network.map(|network| network.location.as_str());
         World {
@@ -226,7 +234,7 @@ impl Shared {
                 .unwrap_or_default(),
             network,
             blocks: memory.blocks.as_ref().map_or(&[], |(blocks, _)| blocks),
-            claimants,
+            ip_requests,
         }
     }
 }

@@ -9,7 +9,7 @@ use super::ownership::{Owned, Owner};
 use super::plan::mark;
 use super::{Shared, observe};
 use crate::cloud_api::{CloudError, ErrorKind};
-use crate::clouds::load_balancers::{Gate, MadeFor, Orphan, Setback};
+use crate::clouds::load_balancers::{MadeFor, Orphan, ReconcileError, WriteGuard};
 use crate::clouds::phoenixnap::NAME;
 use crate::service_view::ServiceView;
 
@@ -22,8 +22,8 @@ impl Shared {
     pub(super) async fn orphans(&self, living: &[ServiceView]) -> Result<Vec<Orphan>, CloudError> {
         let mut memory = self.memory().await;
         let listed = self.list(&mut memory, Instant::now()).await;
-        listed.map_err(|setback| match setback {
-            Setback::Cloud(error) => error,
+        listed.map_err(|error| match error {
+            ReconcileError::Cloud(error) => error,
             other => CloudError::new(NAME, ErrorKind::Transport, other.to_string()),
         })?;
         let Some((blocks, _)) = &memory.blocks else {
@@ -43,8 +43,8 @@ impl Shared {
                 Owner::Pool(_) => {
                     let mut all = living.iter();
                     let is_used = all.any(|service| {
-                        let claimant = observe::claimant(service, &memory);
-                        let has = [claimant.given, claimant.recorded, claimant.published];
+                        let ip_request = observe::ip_request(service, &memory);
+                        let has = [ip_request.given, ip_request.recorded, ip_request.published];
                         let is_in = |address: &Ipv4Addr| owned.block.cidr.contains(address);
                         may_hold(service) && has.iter().flatten().any(is_in)
                     });
@@ -64,12 +64,12 @@ impl Shared {
     /// Marks one if it still bears the tags that it was found by: it is given back like any other then.
     ///
     /// # Errors
-    /// [`Setback`] unless it is marked.
+    /// [`ReconcileError`] unless it is marked.
     pub(super) async fn remove_orphan(
         &self,
         orphan: &Orphan,
-        gate: &dyn Gate,
-    ) -> Result<(), Setback> {
+        guard: &dyn WriteGuard,
+    ) -> Result<(), ReconcileError> {
         let cluster = self.cluster.id().await?;
         let mut memory = self.memory().await;
         let block = self.cloud.block(&orphan.id).await?;
@@ -82,14 +82,14 @@ impl Shared {
                 _ => false,
             });
         let Some(owned) = found.filter(|_| is_same) else {
-            return Err(Setback::Refused(format!(
+            return Err(ReconcileError::Refused(format!(
                 "the IP block {} ({}) does not bear the tags any more that it was found by, and stays",
                 orphan.id, orphan.name
             )));
         };
         let step = mark(&owned.block);
-        if self.take(&mut memory, &step, gate).await? != Taken::Done {
-            return Err(Setback::Refused(format!(
+        if self.take(&mut memory, &step, guard).await? != Taken::Done {
+            return Err(ReconcileError::Refused(format!(
                 "{step}: not now; it will be done later"
             )));
         }

@@ -9,55 +9,61 @@ use mooring_common::names::annotations;
 use tokio::time::Instant;
 
 use super::super::setting::Mode;
-use super::allot::allot;
+use super::allocate::allocate;
 use super::apply::Taken;
-use super::claimant::Claimant;
+use super::ip_request::IpRequest;
 use super::memory::{APART, Absence, FRESH, Memory, POLL};
 use super::plan::{Next, next};
 use super::step::Step;
 use super::{Shared, notices, observe, ownership, planned, segment};
-use crate::clouds::load_balancers::{Demand, Gate, Prepared, Progress, Provided, Setback, Shown};
+use crate::clouds::load_balancers::{
+    LoadBalancerRequest, LoadBalancerStatus, PlanSummary, PreparedPlan, Progress, ReconcileError,
+    WriteGuard,
+};
 use crate::service_view::{Ingress, ServiceView};
 
 /// More steps than a Service can need in one pass.
 const MOST_STEPS: usize = 12;
 
 /// A plan for a Service that is to have an address.
-pub(super) struct Ensurance {
+pub(super) struct EnsurePlan {
     shared: Arc<Shared>,
-    demand: Demand,
-    shown: Shown,
+    request: LoadBalancerRequest,
+    shown: PlanSummary,
 }
 
-impl Ensurance {
-    pub(super) async fn prepare(shared: Arc<Shared>, demand: &Demand) -> Result<Self, Setback> {
-        let faults = observe::invalid(&demand.service);
+impl EnsurePlan {
+    pub(super) async fn prepare(
+        shared: Arc<Shared>,
+        request: &LoadBalancerRequest,
+    ) -> Result<Self, ReconcileError> {
+        let faults = observe::invalid(&request.service);
         if !faults.is_empty() {
-            return Err(Setback::Invalid(faults));
+            return Err(ReconcileError::Invalid(faults));
         }
         let mut memory = shared.memory().await;
-        let looked = match shared.look(&mut memory, demand).await {
+        let looked = match shared.look(&mut memory, request).await {
             Ok(looked) => looked,
-            Err(setback) => {
-                shared.settle_unused(&mut memory, Some(&setback)).await;
-                return Err(setback);
+            Err(error) => {
+                shared.settle_unused(&mut memory, Some(&error)).await;
+                return Err(error);
             }
         };
-        let faults = shared.misplaced(&memory, &demand.service);
+        let faults = shared.misplaced(&memory, &request.service);
         if !faults.is_empty() {
-            return Err(Setback::Invalid(faults));
+            return Err(ReconcileError::Invalid(faults));
         }
-        let shown = Shown {
+        let shown = PlanSummary {
             steps: shared.steps(&memory, &looked).iter().map(planned).collect(),
-            notices: notices::of(&shared.settings, &memory, &demand.service, &looked),
+            notices: notices::of(&shared.settings, &memory, &request.service, &looked),
         };
         if let Next::Refuse(why) = looked {
-            let why = Setback::Refused(why);
+            let why = ReconcileError::Refused(why);
             return Err(notices::with(why, shown.notices));
         }
         drop(memory);
         Ok(Self {
-            demand: demand.clone(),
+            request: request.clone(),
             shared,
             shown,
         })
@@ -65,17 +71,20 @@ impl Ensurance {
 }
 
 #[async_trait]
-impl Prepared for Ensurance {
-    fn shown(&self) -> &Shown {
+impl PreparedPlan for EnsurePlan {
+    fn summary(&self) -> &PlanSummary {
         &self.shown
     }
 
-    async fn carry_out(self: Box<Self>, gate: &dyn Gate) -> Result<Progress, Setback> {
+    async fn carry_out(
+        self: Box<Self>,
+        guard: &dyn WriteGuard,
+    ) -> Result<Progress, ReconcileError> {
         let shared = &self.shared;
         let mut memory = shared.memory().await;
-        let progress = shared.provide(&mut memory, &self.demand, gate).await;
-        let setback = progress.as_ref().err();
-        shared.settle_unused(&mut memory, setback).await;
+        let progress = shared.provide(&mut memory, &self.request, guard).await;
+        let error = progress.as_ref().err();
+        shared.settle_unused(&mut memory, error).await;
         progress
     }
 }
@@ -83,25 +92,29 @@ impl Prepared for Ensurance {
 impl Shared {
     /// What comes next for a Service, by what is known, or by a new listing if there is something to
     /// do.
-    async fn look(&self, memory: &mut Memory, demand: &Demand) -> Result<Next, Setback> {
+    async fn look(
+        &self,
+        memory: &mut Memory,
+        request: &LoadBalancerRequest,
+    ) -> Result<Next, ReconcileError> {
         self.seed(memory).await?;
         self.look_at_location(memory).await?;
-        for service in demand.others.iter().chain([&demand.service]) {
-            let recorded = observe::claimant(service, memory).recorded;
+        for service in request.others.iter().chain([&request.service]) {
+            let recorded = observe::ip_request(service, memory).recorded;
             memory.recorded(&service.uid, recorded);
         }
         let steady = memory.fresh_since;
         self.list(memory, steady).await?;
         self.look_at_network(memory, steady).await?;
-        let mut found = self.next(memory, demand);
-        let is_written = is_written(&demand.service, &found);
-        memory.seen.looks_at(&demand.service, is_written);
-        if is_steady(&demand.service, &found) && memory.seen.is_touched(&demand.service.uid) {
-            found = self.look_at_touched(memory, demand).await?;
+        let mut found = self.next(memory, request);
+        let is_written = is_written(&request.service, &found);
+        memory.seen.looks_at(&request.service, is_written);
+        if is_steady(&request.service, &found) && memory.seen.is_touched(&request.service.uid) {
+            found = self.look_at_touched(memory, request).await?;
         }
         // What is bought is looked for once more when it has been claimed.
         let is_claimed = memory.claim.is_some();
-        let is_steady = is_steady(&demand.service, &found);
+        let is_steady = is_steady(&request.service, &found);
         if is_steady || matches!(found, Next::Take(Step::Buy { .. })) && !is_claimed {
             return Ok(found);
         }
@@ -121,32 +134,36 @@ impl Shared {
         } else if as_of(memory) == before {
             return Ok(found);
         }
-        Ok(self.next(memory, demand))
+        Ok(self.next(memory, request))
     }
 
     /// All seems as wanted, and somebody has touched the Service: the cloud is asked whether it is so. If
-    /// it was asked just before, it is asked again a little later ([`Provided::again`]).
-    async fn look_at_touched(&self, memory: &mut Memory, demand: &Demand) -> Result<Next, Setback> {
+    /// it was asked just before, it is asked again a little later ([`LoadBalancerStatus::again`]).
+    async fn look_at_touched(
+        &self,
+        memory: &mut Memory,
+        request: &LoadBalancerRequest,
+    ) -> Result<Next, ReconcileError> {
         let recent = since(POLL, memory.fresh_since);
         self.list(memory, recent).await?;
-        let found = self.next(memory, demand);
+        let found = self.next(memory, request);
         if matches!(found, Next::Provide { .. } | Next::LeaveAlone(_)) {
             return Ok(found);
         }
         self.look_at_network(memory, recent).await?;
-        Ok(self.next(memory, demand))
+        Ok(self.next(memory, request))
     }
 
     /// What the controller before us has given out is known from the API server itself: a cache may
     /// lag.
-    pub(super) async fn seed(&self, memory: &mut Memory) -> Result<(), Setback> {
+    pub(super) async fn seed(&self, memory: &mut Memory) -> Result<(), ReconcileError> {
         if memory.is_seeded {
             return Ok(());
         }
         for service in self.cluster.services().await? {
-            let claimant = observe::claimant(&service, memory);
-            let is_held = service.is_load_balancer && claimant.recorded == claimant.published;
-            if let Some(address) = claimant.recorded.filter(|_| is_held) {
+            let ip_request = observe::ip_request(&service, memory);
+            let is_held = service.is_load_balancer && ip_request.recorded == ip_request.published;
+            if let Some(address) = ip_request.recorded.filter(|_| is_held) {
                 memory.had.insert(service.uid.clone(), address);
                 memory.given.insert(service.uid, address);
             }
@@ -155,34 +172,34 @@ impl Shared {
         Ok(())
     }
 
-    fn claimants(memory: &Memory, demand: &Demand) -> Vec<Claimant> {
-        let others = demand.others.iter();
-        let others = others.map(|service| observe::claimant(service, memory));
-        let own = Claimant {
-            may_take_over: demand.may_take_over,
-            ..observe::claimant(&demand.service, memory)
+    fn ip_requests(memory: &Memory, request: &LoadBalancerRequest) -> Vec<IpRequest> {
+        let others = request.others.iter();
+        let others = others.map(|service| observe::ip_request(service, memory));
+        let own = IpRequest {
+            may_take_over: request.may_take_over,
+            ..observe::ip_request(&request.service, memory)
         };
         others.chain([own]).collect()
     }
 
-    fn next(&self, memory: &mut Memory, demand: &Demand) -> Next {
-        let key = &demand.service.key;
-        let uid = &demand.service.uid;
-        let claimants = Self::claimants(memory, demand);
-        let world = self.world(memory, &claimants);
-        let Some(claimant) = claimants.iter().find(|claimant| claimant.key == *key) else {
+    fn next(&self, memory: &mut Memory, request: &LoadBalancerRequest) -> Next {
+        let key = &request.service.key;
+        let uid = &request.service.uid;
+        let ip_requests = Self::ip_requests(memory, request);
+        let world = self.world(memory, &ip_requests);
+        let Some(ip_request) = ip_requests.iter().find(|ip_request| ip_request.key == *key) else {
             return Next::Refuse("it is not among the Services that want an address".to_owned());
         };
-        let found = next(&world, claimant, &allot(&world));
+        let found = next(&world, ip_request, &allocate(&world));
         match &found {
             Next::LookAgain(address) if memory.misses(*address) == Absence::Certain => {
                 memory.lost.insert(uid.clone());
                 memory.given.remove(uid);
-                let claimants = Self::claimants(memory, demand);
-                let world = self.world(memory, &claimants);
-                let lost = claimants.iter().find(|claimant| claimant.key == *key);
+                let ip_requests = Self::ip_requests(memory, request);
+                let world = self.world(memory, &ip_requests);
+                let lost = ip_requests.iter().find(|ip_request| ip_request.key == *key);
                 return match lost {
-                    Some(claimant) => next(&world, claimant, &allot(&world)),
+                    Some(ip_request) => next(&world, ip_request, &allocate(&world)),
                     None => found,
                 };
             }
@@ -211,11 +228,11 @@ impl Shared {
     async fn provide(
         &self,
         memory: &mut Memory,
-        demand: &Demand,
-        gate: &dyn Gate,
-    ) -> Result<Progress, Setback> {
+        request: &LoadBalancerRequest,
+        guard: &dyn WriteGuard,
+    ) -> Result<Progress, ReconcileError> {
         for _ in 0..MOST_STEPS {
-            let step = match self.look(memory, demand).await? {
+            let step = match self.look(memory, request).await? {
                 Next::Take(step) => step,
                 Next::Wait(what) => return Ok((POLL, what).into()),
                 Next::LookAgain(address) => {
@@ -223,32 +240,32 @@ impl Shared {
                     memory.expires();
                     return Ok((APART, what).into());
                 }
-                Next::Refuse(why) => return Err(Setback::Refused(why)),
+                Next::Refuse(why) => return Err(ReconcileError::Refused(why)),
                 Next::Provide { block, address } | Next::ProvideUntagged { block, address } => {
                     tracing::debug!(block, %address, "it has its address");
-                    memory.given.insert(demand.service.uid.clone(), address);
-                    memory.had.insert(demand.service.uid.clone(), address);
-                    memory.lost.remove(&demand.service.uid);
-                    self.write_segment(memory, gate).await?;
-                    return Ok(Progress::Provided(Provided {
-                        again: again(memory, demand),
+                    memory.given.insert(request.service.uid.clone(), address);
+                    memory.had.insert(request.service.uid.clone(), address);
+                    memory.lost.remove(&request.service.uid);
+                    self.write_segment(memory, guard).await?;
+                    return Ok(Progress::Ensured(LoadBalancerStatus {
+                        again: again(memory, request),
                         ..self.provided(memory, address)
                     }));
                 }
                 Next::LeaveAlone(_) => {
-                    return Ok(Progress::Provided(Provided {
-                        ingress: demand.service.ingress.clone(),
-                        again: again(memory, demand),
-                        ..Provided::default()
+                    return Ok(Progress::Ensured(LoadBalancerStatus {
+                        ingress: request.service.ingress.clone(),
+                        again: again(memory, request),
+                        ..LoadBalancerStatus::default()
                     }));
                 }
             };
             // Nobody else is given what this step is for.
-            if let Some(address) = self.allotted(memory, demand) {
-                memory.given.insert(demand.service.uid.clone(), address);
+            if let Some(address) = self.allocated(memory, request) {
+                memory.given.insert(request.service.uid.clone(), address);
             }
             for step in self.steps(memory, &Next::Take(step)) {
-                match self.take(memory, &step, gate).await? {
+                match self.take(memory, &step, guard).await? {
                     Taken::Done => tracing::info!("{step}"),
                     Taken::LookAgain => break,
                     Taken::Later(after, what) => return Ok((after, what).into()),
@@ -259,17 +276,17 @@ impl Shared {
     }
 
     /// The address that a Service is about to have.
-    fn allotted(&self, memory: &Memory, demand: &Demand) -> Option<Ipv4Addr> {
-        let claimants = Self::claimants(memory, demand);
-        let allotment = allot(&self.world(memory, &claimants));
-        match allotment.shares.get(&demand.service.key) {
-            Some(super::allot::Share::Address { address, .. }) => Some(*address),
+    fn allocated(&self, memory: &Memory, request: &LoadBalancerRequest) -> Option<Ipv4Addr> {
+        let ip_requests = Self::ip_requests(memory, request);
+        let allocation = allocate(&self.world(memory, &ip_requests));
+        match allocation.shares.get(&request.service.key) {
+            Some(super::allocate::Assignment::Address { address, .. }) => Some(*address),
             _ => None,
         }
     }
 
     /// What the Service then says.
-    fn provided(&self, memory: &Memory, address: Ipv4Addr) -> Provided {
+    fn provided(&self, memory: &Memory, address: Ipv4Addr) -> LoadBalancerStatus {
         let text = address.to_string();
         let mut annotations = vec![(annotations::ALLOCATED_ADDRESSES, text.clone())];
         if let Some((network, _)) = &memory.network {
@@ -283,7 +300,7 @@ impl Shared {
             Mode::KubeVip => Some(text.clone()),
             Mode::L2 | Mode::Bgp => None,
         };
-        Provided {
+        LoadBalancerStatus {
             ingress: vec![Ingress {
                 ip: Some(text),
                 hostname: None,
@@ -311,8 +328,8 @@ fn oldest(memory: &Memory, found: &Next) -> Duration {
 }
 
 /// When to look again although all is as wanted, by a listing that is a little too old.
-fn again(memory: &Memory, demand: &Demand) -> Option<Duration> {
-    let is_touched = memory.seen.is_touched(&demand.service.uid);
+fn again(memory: &Memory, request: &LoadBalancerRequest) -> Option<Duration> {
+    let is_touched = memory.seen.is_touched(&request.service.uid);
     is_touched.then_some(POLL)
 }
 

@@ -10,8 +10,8 @@ use std::net::Ipv4Addr;
 
 use super::super::model::{Block, BlockStatus, Holder, Network};
 use super::super::setting::Mode;
-use super::allot::{Allotment, Share, World, allot};
-use super::claimant::Claimant;
+use super::allocate::{Allocation, Assignment, World, allocate};
+use super::ip_request::IpRequest;
 use super::layout;
 use super::ownership::{self, Owned, Owner};
 use super::step::Step;
@@ -41,27 +41,27 @@ pub(super) enum Next {
     Refuse(String),
 }
 
-/// What comes next for one of the claimants, whose share is known.
-pub(super) fn next(world: &World<'_>, claimant: &Claimant, allotment: &Allotment) -> Next {
-    match allotment.shares.get(&claimant.key) {
-        Some(Share::Address { block, address }) => match world.block(block) {
-            Some(owned) => lead(world, claimant, owned, *address),
+/// What comes next for one of the ip_requests, whose share is known.
+pub(super) fn next(world: &World<'_>, ip_request: &IpRequest, allocation: &Allocation) -> Next {
+    match allocation.shares.get(&ip_request.key) {
+        Some(Assignment::Address { block, address }) => match world.block(block) {
+            Some(owned) => lead(world, ip_request, owned, *address),
             None => Next::LookAgain(*address),
         },
-        Some(Share::Untagged { block, address }) => Next::ProvideUntagged {
+        Some(Assignment::Untagged { block, address }) => Next::ProvideUntagged {
             block: block.clone(),
             address: *address,
         },
-        Some(Share::Missing(address)) => Next::LookAgain(*address),
-        Some(Share::Foreign(address)) => Next::LeaveAlone(*address),
-        Some(Share::Refused(why)) => Next::Refuse(why.clone()),
-        Some(Share::Nothing) => buy(world, claimant),
+        Some(Assignment::Missing(address)) => Next::LookAgain(*address),
+        Some(Assignment::Foreign(address)) => Next::LeaveAlone(*address),
+        Some(Assignment::Refused(why)) => Next::Refuse(why.clone()),
+        Some(Assignment::Nothing) => buy(world, ip_request),
         None => Next::Refuse("it is not among the Services that are to have an address".to_owned()),
     }
 }
 
 /// Leads a block to where its address works.
-fn lead(world: &World<'_>, claimant: &Claimant, owned: &Owned, address: Ipv4Addr) -> Next {
+fn lead(world: &World<'_>, ip_request: &IpRequest, owned: &Owned, address: Ipv4Addr) -> Next {
     let block = &owned.block;
     let Block { id, cidr, .. } = block;
     let wait = |what: &str| Next::Wait(format!("the IP block {id} ({cidr}) is {what}"));
@@ -95,7 +95,7 @@ fn lead(world: &World<'_>, claimant: &Claimant, owned: &Owned, address: Ipv4Addr
         (status, Some(holder)) => {
             let moves = holder
                 .network()
-                .filter(|id| has_moved(claimant, &owned.owner, id));
+                .filter(|id| has_moved(ip_request, &owned.owner, id));
             match moves {
                 Some(_) if *status == BlockStatus::Assigning => wait("being assigned"),
                 Some(old) => Next::Take(Step::Detach {
@@ -116,12 +116,12 @@ fn lead(world: &World<'_>, claimant: &Claimant, owned: &Owned, address: Ipv4Addr
 }
 
 /// Whether it is our own work that the block is in that network: the configuration named it before.
-fn has_moved(claimant: &Claimant, owner: &Owner, network: &str) -> bool {
+fn has_moved(ip_request: &IpRequest, owner: &Owner, network: &str) -> bool {
     match owner {
         Owner::Pool(bought_for) => {
-            bought_for == network || claimant.home.as_deref() == Some(network)
+            bought_for == network || ip_request.home.as_deref() == Some(network)
         }
-        _ => claimant.home.as_deref() == Some(network),
+        _ => ip_request.home.as_deref() == Some(network),
     }
 }
 
@@ -181,7 +181,7 @@ fn full(world: &World<'_>) -> String {
 }
 
 /// A block for a Service that none has an address for.
-fn buy(world: &World<'_>, claimant: &Claimant) -> Next {
+fn buy(world: &World<'_>, ip_request: &IpRequest) -> Next {
     let settings = world.settings;
     let (most, there) = (settings.most, world.blocks.len());
     if there >= most {
@@ -191,7 +191,7 @@ fn buy(world: &World<'_>, claimant: &Claimant) -> Next {
         ));
     }
     let owner = match (settings.sharing, world.network) {
-        (false, _) => Owner::Service(claimant.key.clone()),
+        (false, _) => Owner::Service(ip_request.key.clone()),
         (true, Some(network)) => Owner::Pool(network.id.clone()),
         (true, None) => Owner::Pool(BGP_POOL.to_owned()),
     };
@@ -232,13 +232,13 @@ fn buy(world: &World<'_>, claimant: &Claimant) -> Next {
 /// What stands for the network in the tag of blocks that are bought to be announced by BGP.
 pub(super) const BGP_POOL: &str = "bgp";
 
-/// What is to be marked when a Service goes that is not among the claimants any more: all blocks that
+/// What is to be marked when a Service goes that is not among the ip_requests any more: all blocks that
 /// are its own, and those shared ones that nobody needs then.
-pub(super) fn removal(world: &World<'_>, going: &Claimant) -> Vec<Step> {
-    let allotment = allot(world);
+pub(super) fn removal(world: &World<'_>, going: &IpRequest) -> Vec<Step> {
+    let allocation = allocate(world);
     let is_its = |owned: &&Owned| match &owned.owner {
         Owner::Service(key) => *key == going.key,
-        Owner::Pool(_) => allotment.unused.contains(&owned.block.id),
+        Owner::Pool(_) => allocation.unused.contains(&owned.block.id),
         Owner::Marked | Owner::Unclear => false,
     };
     let is_whole = |owned: &&Owned| owned.block.status != BlockStatus::Subnetted;
@@ -257,7 +257,7 @@ pub(super) fn mark(block: &Block) -> Step {
 
 /// What comes next for a block that is marked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Disposal {
+pub(super) enum ReleaseStep {
     /// This is to be done.
     Take(Step),
     /// The cloud needs time.
@@ -269,7 +269,7 @@ pub(super) enum Disposal {
 /// Leads a block that is nobody's any more out of the network that it is really in, and gives it back.
 /// `None`: it is somebody's. One that did not arrive at its network may be listed there and say of
 /// itself that it is nowhere: `network` is the one to look at then.
-pub(super) fn dispose(owned: &Owned, network: Option<&Network>) -> Option<Disposal> {
+pub(super) fn dispose(owned: &Owned, network: Option<&Network>) -> Option<ReleaseStep> {
     if owned.owner != Owner::Marked {
         return None;
     }
@@ -288,10 +288,10 @@ pub(super) fn dispose(owned: &Owned, network: Option<&Network>) -> Option<Dispos
     };
     Some(match (status, holder) {
         (BlockStatus::Creating | BlockStatus::Assigning | BlockStatus::Unassigning, _) => {
-            Disposal::Wait
+            ReleaseStep::Wait
         }
         (BlockStatus::Unassigned, _) | (BlockStatus::ErrorAssigning, None) => {
-            Disposal::Take(Step::Release {
+            ReleaseStep::Take(Step::Release {
                 block: id.clone(),
                 cidr: *cidr,
             })
@@ -299,21 +299,21 @@ pub(super) fn dispose(owned: &Owned, network: Option<&Network>) -> Option<Dispos
         (
             BlockStatus::Assigned | BlockStatus::ErrorAssigning | BlockStatus::ErrorUnassigning,
             Some(Holder::PublicNetwork(network)),
-        ) => Disposal::Take(Step::Detach {
+        ) => ReleaseStep::Take(Step::Detach {
             block: id.clone(),
             cidr: *cidr,
             network,
             is_used: false,
         }),
-        (BlockStatus::Subnetted | BlockStatus::Unknown, _) => Disposal::Stuck(format!(
+        (BlockStatus::Subnetted | BlockStatus::Unknown, _) => ReleaseStep::Stuck(format!(
             "the IP block {id} ({cidr}) is to be given back, and cannot be in its state; it is paid \
              for until somebody gives it back by hand"
         )),
-        (_, Some(holder)) => Disposal::Stuck(format!(
+        (_, Some(holder)) => ReleaseStep::Stuck(format!(
             "the IP block {id} ({cidr}) is to be given back, and is assigned to the {holder}, where \
              Mooring has not put it; it is paid for until somebody takes it from there"
         )),
-        (_, None) => Disposal::Wait,
+        (_, None) => ReleaseStep::Wait,
     })
 }
 

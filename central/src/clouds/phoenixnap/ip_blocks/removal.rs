@@ -8,31 +8,37 @@ use mooring_common::names::annotations;
 use tokio::time::Instant;
 
 use super::apply::Taken;
-use super::claimant::Claimant;
+use super::ip_request::IpRequest;
 use super::memory::{Memory, POLL};
 use super::ownership::Owner;
 use super::plan::removal;
 use super::step::Step;
 use super::{Shared, observe, planned};
-use crate::clouds::load_balancers::{Demand, Gate, Leavings, Prepared, Progress, Setback, Shown};
+use crate::clouds::load_balancers::{
+    LoadBalancerRequest, OwnedFields, PlanSummary, PreparedPlan, Progress, ReconcileError,
+    WriteGuard,
+};
 use crate::service_view::ServiceView;
 
 /// A plan for a Service that goes.
 pub(super) struct Removal {
     shared: Arc<Shared>,
-    demand: Demand,
-    shown: Shown,
+    request: LoadBalancerRequest,
+    shown: PlanSummary,
 }
 
 impl Removal {
-    pub(super) async fn prepare(shared: Arc<Shared>, demand: &Demand) -> Result<Self, Setback> {
+    pub(super) async fn prepare(
+        shared: Arc<Shared>,
+        request: &LoadBalancerRequest,
+    ) -> Result<Self, ReconcileError> {
         let mut memory = shared.memory().await;
-        let steps = shared.removal(&mut memory, demand).await?;
+        let steps = shared.removal(&mut memory, request).await?;
         drop(memory);
         Ok(Self {
             shared,
-            demand: demand.clone(),
-            shown: Shown {
+            request: request.clone(),
+            shown: PlanSummary {
                 steps: steps.iter().map(planned).collect(),
                 notices: Vec::new(),
             },
@@ -41,24 +47,27 @@ impl Removal {
 }
 
 #[async_trait]
-impl Prepared for Removal {
-    fn shown(&self) -> &Shown {
+impl PreparedPlan for Removal {
+    fn summary(&self) -> &PlanSummary {
         &self.shown
     }
 
-    async fn carry_out(self: Box<Self>, gate: &dyn Gate) -> Result<Progress, Setback> {
+    async fn carry_out(
+        self: Box<Self>,
+        guard: &dyn WriteGuard,
+    ) -> Result<Progress, ReconcileError> {
         let shared = &self.shared;
         let mut memory = shared.memory().await;
-        let steps = shared.removal(&mut memory, &self.demand).await?;
+        let steps = shared.removal(&mut memory, &self.request).await?;
         for step in steps {
-            match shared.take(&mut memory, &step, gate).await? {
+            match shared.take(&mut memory, &step, guard).await? {
                 Taken::Done => tracing::info!("{step}"),
                 Taken::LookAgain => return Ok((POLL, "looking again".to_owned()).into()),
                 Taken::Later(after, what) => return Ok((after, what).into()),
             }
         }
         shared.untended.notify_one();
-        memory.forget(&self.demand.service.uid);
+        memory.forget(&self.request.service.uid);
         shared.settle_unused(&mut memory, None).await;
         Ok(Progress::Removed)
     }
@@ -67,7 +76,11 @@ impl Prepared for Removal {
 impl Shared {
     /// What is to be marked, by a listing of this moment; shared blocks only if the API server itself
     /// has no Service that needs them.
-    async fn removal(&self, memory: &mut Memory, demand: &Demand) -> Result<Vec<Step>, Setback> {
+    async fn removal(
+        &self,
+        memory: &mut Memory,
+        request: &LoadBalancerRequest,
+    ) -> Result<Vec<Step>, ReconcileError> {
         let steady = memory.fresh_since;
         let recent = Instant::now()
             .checked_sub(POLL)
@@ -77,10 +90,10 @@ impl Shared {
         self.look_at_network(memory, steady)
             .await
             .or_else(no_network)?;
-        let going = observe::claimant(&demand.service, memory);
-        let cached = demand.others.iter();
-        let mut others: Vec<Claimant> = cached
-            .map(|other| observe::claimant(other, memory))
+        let going = observe::ip_request(&request.service, memory);
+        let cached = request.others.iter();
+        let mut others: Vec<IpRequest> = cached
+            .map(|other| observe::ip_request(other, memory))
             .collect();
         let steps = removal(&self.world(memory, &others), &going);
         let shared: Vec<Ipv4Net> = steps
@@ -92,15 +105,15 @@ impl Shared {
         }
         // The cache may not have one yet that has been given an address.
         for service in self.cluster.services().await? {
-            let claimant = observe::claimant(&service, memory);
-            let is_known =
-                claimant.uid == going.uid || others.iter().any(|other| other.uid == claimant.uid);
-            let has = [claimant.given, claimant.recorded, claimant.published];
+            let ip_request = observe::ip_request(&service, memory);
+            let is_known = ip_request.uid == going.uid
+                || others.iter().any(|other| other.uid == ip_request.uid);
+            let has = [ip_request.given, ip_request.recorded, ip_request.published];
             let mut has = has.into_iter().flatten();
             let wants = service.is_load_balancer && !service.deleting;
             let holds = has.any(|address| shared.iter().any(|cidr| cidr.contains(&address)));
             if wants && holds && !is_known {
-                others.push(claimant);
+                others.push(ip_request);
             }
         }
         Ok(removal(&self.world(memory, &others), &going))
@@ -117,7 +130,7 @@ impl Shared {
 }
 
 /// A network that cannot be looked at keeps no Service from going: its blocks are marked all the same.
-fn no_network(_: Setback) -> Result<(), Setback> {
+fn no_network(_: ReconcileError) -> Result<(), ReconcileError> {
     Ok(())
 }
 
@@ -130,7 +143,7 @@ pub(super) fn may_have(service: &ServiceView) -> bool {
 }
 
 /// What of a Service's own fields goes with its address.
-pub(super) fn leavings(service: &ServiceView) -> Leavings {
+pub(super) fn owned_fields(service: &ServiceView) -> OwnedFields {
     let ours = [
         (
             annotations::ALLOCATED_ADDRESSES,
@@ -142,7 +155,7 @@ pub(super) fn leavings(service: &ServiceView) -> Leavings {
     let there = ours.into_iter().filter(|(_, value)| value.is_some());
     let is_ours = service.load_balancer_ip.is_some()
         && service.load_balancer_ip == service.allocated_addresses;
-    Leavings {
+    OwnedFields {
         annotations: there.map(|(key, _)| key).collect(),
         load_balancer_ip: is_ours && !service.deleting,
     }

@@ -11,7 +11,7 @@ use super::Shared;
 use super::layout;
 use super::memory::Memory;
 use super::ownership::{Owned, Owner};
-use crate::clouds::load_balancers::{Gate, Setback};
+use crate::clouds::load_balancers::{ReconcileError, WriteGuard};
 
 /// The name of a public network's L2Network.
 pub(super) fn name(network: &str) -> String {
@@ -52,12 +52,12 @@ impl Shared {
     /// Makes the node daemons' L2Network what it should be, if they are those who announce.
     ///
     /// # Errors
-    /// [`Setback`] unless it is.
+    /// [`ReconcileError`] unless it is.
     pub(super) async fn write_segment(
         &self,
         memory: &mut Memory,
-        gate: &dyn Gate,
-    ) -> Result<(), Setback> {
+        guard: &dyn WriteGuard,
+    ) -> Result<(), ReconcileError> {
         let is_announced = self.settings.setting.mode() == Mode::L2;
         let (Some((network, _)), true) = (&memory.network, is_announced) else {
             return Ok(());
@@ -70,7 +70,7 @@ impl Shared {
             return Ok(());
         }
         let name = name(&network.id);
-        gate.before_write()?;
+        guard.before_write()?;
         self.cluster.apply_segment(&name, spec.clone()).await?;
         tracing::info!(name, %spec, "wrote the L2Network of the public network");
         memory.segment = Some(spec);

@@ -8,14 +8,14 @@ use jiff::Timestamp;
 use mooring_common::names::reasons;
 use tokio::time::Instant;
 
-use super::allot::{World, allot};
+use super::allocate::{World, allocate};
 use super::apply::Taken;
-use super::claimant::Claimant;
+use super::ip_request::IpRequest;
 use super::memory::{Memory, POLL};
 use super::ownership::{Owned, Owner};
 use super::plan::mark;
 use super::{Shared, observe};
-use crate::clouds::load_balancers::{Attendant, Setback};
+use crate::clouds::load_balancers::{CollectorContext, ReconcileError};
 
 /// For how long one is watched before it counts as one too many.
 const WATCHED: Duration = Duration::from_secs(60);
@@ -51,13 +51,13 @@ fn is_young(owned: &Owned, now: Timestamp) -> bool {
 
 /// Why a block is one too many in this world; `None`: it is not.
 fn verdict(world: &World<'_>, owned: &Owned, now: Timestamp) -> Option<String> {
-    let allotment = allot(world);
+    let allocation = allocate(world);
     let id = &owned.block.id;
-    if let Some(key) = allotment.doubles.get(id) {
+    if let Some(key) = allocation.doubles.get(id) {
         return Some(format!("the Service {key} has another one"));
     }
-    let is_unused = allotment.unused.contains(id) && is_young(owned, now);
-    let is_idle = is_unused && !world.claimants.is_empty();
+    let is_unused = allocation.unused.contains(id) && is_young(owned, now);
+    let is_idle = is_unused && !world.ip_requests.is_empty();
     is_idle.then(|| "all Services have their addresses in others".to_owned())
 }
 
@@ -65,12 +65,12 @@ impl Shared {
     /// Marks what has been one too many for a while. When to look again.
     ///
     /// # Errors
-    /// [`Setback`] if the API server or the cloud does not answer.
+    /// [`ReconcileError`] if the API server or the cloud does not answer.
     pub(super) async fn look_for_surplus(
         &self,
         memory: &mut Memory,
-        attendant: &dyn Attendant,
-    ) -> Result<Option<Duration>, Setback> {
+        context: &dyn CollectorContext,
+    ) -> Result<Option<Duration>, ReconcileError> {
         self.seed(memory).await?;
         let now = Timestamp::now();
         let suspects = suspects(memory, now);
@@ -95,11 +95,11 @@ impl Shared {
         let wanting = services
             .iter()
             .filter(|s| s.is_load_balancer && !s.deleting);
-        let claimants: Vec<Claimant> = wanting
-            .map(|service| observe::claimant(service, memory))
+        let ip_requests: Vec<IpRequest> = wanting
+            .map(|service| observe::ip_request(service, memory))
             .collect();
         for id in ripe {
-            let world = self.world(memory, &claimants);
+            let world = self.world(memory, &ip_requests);
             let Some(owned) = world.block(&id).cloned() else {
                 continue;
             };
@@ -107,13 +107,13 @@ impl Shared {
                 continue;
             };
             let step = mark(&owned.block);
-            if self.take(memory, &step, attendant).await? == Taken::Done {
+            if self.take(memory, &step, context).await? == Taken::Done {
                 let note = format!(
                     "The IP block {id} ({}) is one too many, for {why}; it is given back. Two \
                      replicas may have bought at once, or the cloud has made a purchase late",
                     owned.block.cidr
                 );
-                self.tell(memory, attendant, reasons::IP_BLOCK_SURPLUS, note)
+                self.tell(memory, context, reasons::IP_BLOCK_SURPLUS, note)
                     .await;
             }
         }

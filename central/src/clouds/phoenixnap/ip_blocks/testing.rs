@@ -20,7 +20,9 @@ use super::cloud::{BlockCloud, Order};
 use super::cluster::{Claim, Cluster, ClusterError};
 use super::settings::Settings;
 use crate::cloud_api::{CloudError, ErrorKind};
-use crate::clouds::load_balancers::{Attendant, Demand, Gate, HealthTarget, Stop};
+use crate::clouds::load_balancers::{
+    CollectorContext, HealthTarget, LoadBalancerRequest, Stop, WriteGuard,
+};
 use crate::service_view::ServiceView;
 pub(crate) use ration::Ration;
 
@@ -94,7 +96,7 @@ pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(20);
 
 /// What goes wrong at a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mishap {
+pub(crate) enum InjectedFault {
     /// It is not done, and an error is given.
     Refused(ErrorKind),
     /// It is done, and nobody hears of it.
@@ -112,9 +114,9 @@ pub(crate) struct Account {
     /// Every call, in words.
     pub(crate) calls: Vec<String>,
     /// What goes wrong, by the number of the call, counted from 0.
-    pub(crate) mishaps: BTreeMap<usize, Mishap>,
+    pub(crate) faults: BTreeMap<usize, InjectedFault>,
     /// What goes wrong at the next purchase.
-    pub(crate) spoiled_purchase: Option<Mishap>,
+    pub(crate) spoiled_purchase: Option<InjectedFault>,
     /// How many listings a transition takes.
     pub(crate) slowness: usize,
     waits: BTreeMap<String, usize>,
@@ -162,14 +164,14 @@ impl FakeCloud {
             false => None,
         };
         account.calls.push(words);
-        match account.mishaps.remove(&number).or(spoiled) {
+        match account.faults.remove(&number).or(spoiled) {
             None => act(&mut account),
-            Some(Mishap::Refused(kind)) => {
+            Some(InjectedFault::Refused(kind)) => {
                 let mut error = CloudError::new("fake", kind, "refused");
                 error.retry_after = (kind == ErrorKind::RateLimited).then_some(RETRY_AFTER);
                 Err(error)
             }
-            Some(Mishap::Unheard) => {
+            Some(InjectedFault::Unheard) => {
                 let _ = act(&mut account);
                 Err(CloudError::new("fake", ErrorKind::Timeout, "no answer"))
             }
@@ -459,7 +461,7 @@ impl Cluster for FakeCluster {
 
 /// Lets everything through, unless it is shut.
 #[derive(Default)]
-pub(crate) struct OpenGate {
+pub(crate) struct OpenGuard {
     pub(crate) is_shut: bool,
     pub(crate) told: Mutex<Vec<(&'static str, String)>>,
     pub(crate) freed: Mutex<usize>,
@@ -467,7 +469,7 @@ pub(crate) struct OpenGate {
 }
 
 #[async_trait]
-impl Gate for OpenGate {
+impl WriteGuard for OpenGuard {
     fn before_write(&self) -> Result<(), Stop> {
         match self.is_shut {
             true => Err(Stop::Changed),
@@ -483,7 +485,7 @@ impl Gate for OpenGate {
 }
 
 #[async_trait]
-impl Attendant for OpenGate {
+impl CollectorContext for OpenGuard {
     async fn tell(&self, _: EventKind, reason: &'static str, note: &str) {
         self.told.lock().unwrap().push((reason, note.to_owned()));
     }
@@ -501,9 +503,9 @@ impl Attendant for OpenGate {
     }
 }
 
-pub(crate) fn demand(service: &ServiceView, others: &[ServiceView]) -> Demand {
+pub(crate) fn request(service: &ServiceView, others: &[ServiceView]) -> LoadBalancerRequest {
     let others = others.iter().filter(|other| other.uid != service.uid);
-    Demand {
+    LoadBalancerRequest {
         service: Arc::new(service.clone()),
         nodes: [].into(),
         others: others.cloned().map(Arc::new).collect(),

@@ -16,8 +16,8 @@ use tokio::time::advance;
 
 use super::super::model::BlockStatus;
 use super::*;
-use crate::clouds::load_balancers::{Progress, Provided, Shown};
-use testing::{FakeCloud, FakeCluster, LONG, NETWORK, OpenGate, demand, service, settings};
+use crate::clouds::load_balancers::{LoadBalancerStatus, PlanSummary, Progress};
+use testing::{FakeCloud, FakeCluster, LONG, NETWORK, OpenGuard, request, service, settings};
 
 /// A cluster at a cloud, and the Services that want an address.
 struct World {
@@ -75,28 +75,28 @@ impl World {
         IpBlocks::of(cloud, cluster, identity.to_owned(), self.settings.clone())
     }
 
-    fn demand(&self, name: &str) -> Demand {
+    fn request(&self, name: &str) -> LoadBalancerRequest {
         let all = self.services.lock().unwrap().clone();
         let wanting: Vec<_> = all.into_iter().filter(|s| s.is_load_balancer).collect();
-        demand(&self.service(name), &wanting)
+        request(&self.service(name), &wanting)
     }
 
-    async fn shown(&self, blocks: &IpBlocks, name: &str) -> Shown {
-        let prepared = blocks.prepare(&self.demand(name)).await.unwrap();
-        prepared.shown().clone()
+    async fn summary(&self, blocks: &IpBlocks, name: &str) -> PlanSummary {
+        let prepared = blocks.prepare(&self.request(name)).await.unwrap();
+        prepared.summary().clone()
     }
 
     /// One pass; what it provides is written to the Service, as the controller does.
-    async fn pass(&self, blocks: &IpBlocks, name: &str) -> Result<Progress, Setback> {
-        let prepared = blocks.prepare(&self.demand(name)).await?;
-        let progress = prepared.carry_out(&OpenGate::default()).await?;
-        if let Progress::Provided(provided) = &progress {
+    async fn pass(&self, blocks: &IpBlocks, name: &str) -> Result<Progress, ReconcileError> {
+        let prepared = blocks.prepare(&self.request(name)).await?;
+        let progress = prepared.carry_out(&OpenGuard::default()).await?;
+        if let Progress::Ensured(provided) = &progress {
             self.write(name, provided);
         }
         Ok(progress)
     }
 
-    fn write(&self, name: &str, provided: &Provided) {
+    fn write(&self, name: &str, provided: &LoadBalancerStatus) {
         let mut service = self.service(name);
         service.ingress.clone_from(&provided.ingress);
         let addresses = provided.ingress.iter().filter_map(|entry| entry.ip.clone());
@@ -123,12 +123,14 @@ impl World {
     async fn provided(&self, blocks: &IpBlocks, name: &str) -> String {
         for _ in 0..200 {
             match self.pass(blocks, name).await {
-                Ok(Progress::Provided(provided)) => {
+                Ok(Progress::Ensured(provided)) => {
                     return provided.ingress[0].ip.clone().unwrap();
                 }
                 Ok(Progress::Wait { after, .. }) => advance(after).await,
                 Ok(Progress::Removed) => panic!("removed"),
-                Err(Setback::Cloud(_) | Setback::Stopped(_)) => advance(LONG / 10).await,
+                Err(ReconcileError::Cloud(_) | ReconcileError::Stopped(_)) => {
+                    advance(LONG / 10).await;
+                }
                 Err(other) => panic!("{other}"),
             }
         }
@@ -144,21 +146,21 @@ impl World {
         going.deleting = true;
         self.put(going);
         for _ in 0..200 {
-            let prepared = match blocks.prepare_removal(&self.demand(name)).await {
+            let prepared = match blocks.prepare_removal(&self.request(name)).await {
                 Ok(prepared) => prepared,
                 Err(_) => {
                     advance(LONG / 10).await;
                     continue;
                 }
             };
-            match prepared.carry_out(&OpenGate::default()).await {
+            match prepared.carry_out(&OpenGuard::default()).await {
                 Ok(Progress::Removed) => {
                     self.remove(name);
                     blocks.forget(name);
                     return;
                 }
                 Ok(Progress::Wait { after, .. }) => advance(after).await,
-                Ok(Progress::Provided(_)) => panic!("provided"),
+                Ok(Progress::Ensured(_)) => panic!("provided"),
                 Err(_) => advance(LONG / 10).await,
             }
         }
@@ -166,12 +168,12 @@ impl World {
     }
 
     /// Rounds until no block is left.
-    async fn tended(&self, blocks: &IpBlocks) -> OpenGate {
-        let attendant = OpenGate::default();
+    async fn tended(&self, blocks: &IpBlocks) -> OpenGuard {
+        let context = OpenGuard::default();
         for _ in 0..200 {
-            let pause = blocks.shared.round(&attendant).await;
+            let pause = blocks.shared.round(&context).await;
             if self.cloud.0.lock().unwrap().blocks.is_empty() {
-                return attendant;
+                return context;
             }
             advance(pause.unwrap_or(LONG / 10)).await;
         }
@@ -301,16 +303,16 @@ async fn three_marked_blocks_are_detached_in_one_round() {
         world.removed(&blocks, name).await;
     }
     world.cloud.writes();
-    let attendant = OpenGate::default();
-    blocks.shared.round(&attendant).await.unwrap();
+    let context = OpenGuard::default();
+    blocks.shared.round(&context).await.unwrap();
     let detached = ["b1", "b2", "b3"].map(|id| format!("detach {id} from net"));
     assert_eq!(world.cloud.writes(), detached);
     advance(LONG).await;
-    blocks.shared.round(&attendant).await.unwrap();
+    blocks.shared.round(&context).await.unwrap();
     assert!(world.cloud.0.lock().unwrap().blocks.is_empty());
-    blocks.shared.round(&attendant).await.unwrap();
-    blocks.shared.round(&attendant).await.unwrap();
-    assert_eq!(*attendant.freed.lock().unwrap(), 2);
+    blocks.shared.round(&context).await.unwrap();
+    blocks.shared.round(&context).await.unwrap();
+    assert_eq!(*context.freed.lock().unwrap(), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -320,9 +322,9 @@ async fn who_does_not_lead_gives_nothing_back() {
     world.provided(&blocks, "web").await;
     world.removed(&blocks, "web").await;
     world.cloud.writes();
-    let deposed = OpenGate {
+    let deposed = OpenGuard {
         is_shut: true,
-        ..OpenGate::default()
+        ..OpenGuard::default()
     };
     assert!(blocks.shared.round(&deposed).await.is_err());
     assert!(world.cloud.writes().is_empty());
@@ -336,10 +338,10 @@ async fn a_user_set_address_of_nobodys_buys_nothing_and_its_status_is_left_alone
         ..service("web")
     });
     let blocks = world.start("one");
-    let shown = world.shown(&blocks, "web").await;
+    let shown = world.summary(&blocks, "web").await;
     assert_eq!(shown.notices[0].reason, reasons::ADDRESS_NOT_OURS);
     let progress = world.pass(&blocks, "web").await.unwrap();
-    assert_eq!(progress, Progress::Provided(Provided::default()));
+    assert_eq!(progress, Progress::Ensured(LoadBalancerStatus::default()));
     assert!(world.cloud.writes().is_empty());
 }
 
@@ -353,7 +355,7 @@ async fn what_a_service_asks_for_and_cannot_be_read_is_told_and_changes_nothing(
     });
     let blocks = world.start("one");
     match world.pass(&blocks, "web").await {
-        Err(Setback::Invalid(faults)) => assert_eq!(faults.len(), 2),
+        Err(ReconcileError::Invalid(faults)) => assert_eq!(faults.len(), 2),
         other => panic!("{other:?}"),
     }
     assert!(world.cloud.0.lock().unwrap().calls.is_empty());
@@ -398,7 +400,7 @@ async fn a_claim_whose_process_has_died_is_taken_over_after_a_while() {
 async fn who_is_deposed_after_its_claim_does_not_buy_and_gives_the_claim_back() {
     struct Deposed(Mutex<usize>);
     #[async_trait]
-    impl Gate for Deposed {
+    impl WriteGuard for Deposed {
         fn before_write(&self) -> Result<(), crate::clouds::load_balancers::Stop> {
             let mut left = self.0.lock().unwrap();
             match left.checked_sub(1) {
@@ -417,9 +419,12 @@ async fn who_is_deposed_after_its_claim_does_not_buy_and_gives_the_claim_back() 
     let world = World::new(true).with(&["web"]);
     let blocks = world.start("one");
     // Four tags and the claim; not the purchase.
-    let prepared = blocks.prepare(&world.demand("web")).await.unwrap();
+    let prepared = blocks.prepare(&world.request("web")).await.unwrap();
     let stopped = prepared.carry_out(&Deposed(Mutex::new(5))).await;
-    assert!(matches!(stopped, Err(Setback::Stopped(_))), "{stopped:?}");
+    assert!(
+        matches!(stopped, Err(ReconcileError::Stopped(_))),
+        "{stopped:?}"
+    );
     assert_eq!(world.bought(), 0);
     assert_eq!(world.cluster.0.lock().unwrap().claim, None);
     assert!(
@@ -440,14 +445,14 @@ async fn an_orphan_is_a_block_whose_service_is_gone_and_marking_looks_at_its_tag
     let orphans = blocks.orphans("", &living).await.unwrap();
     let ids: Vec<_> = orphans.iter().map(|orphan| orphan.id.clone()).collect();
     assert_eq!(ids, ["b1"]);
-    let gate = OpenGate::default();
+    let guard = OpenGuard::default();
     let tags = {
         let mut account = world.cloud.0.lock().unwrap();
         let block = account.blocks.get_mut("b1").unwrap();
         std::mem::take(&mut block.tags)
     };
-    let kept = blocks.remove_orphan("cluster", &orphans[0], &gate).await;
-    assert!(matches!(kept, Err(Setback::Refused(_))), "{kept:?}");
+    let kept = blocks.remove_orphan("cluster", &orphans[0], &guard).await;
+    assert!(matches!(kept, Err(ReconcileError::Refused(_))), "{kept:?}");
     world
         .cloud
         .0
@@ -458,7 +463,7 @@ async fn an_orphan_is_a_block_whose_service_is_gone_and_marking_looks_at_its_tag
         .unwrap()
         .tags = tags;
     blocks
-        .remove_orphan("cluster", &orphans[0], &gate)
+        .remove_orphan("cluster", &orphans[0], &guard)
         .await
         .unwrap();
     world.removed(&blocks, "kept").await;
@@ -473,15 +478,19 @@ fn what_was_written_goes_with_the_service_and_what_a_user_has_set_stays() {
         load_balancer_ip: Some("203.0.113.10".to_owned()),
         ..service("web")
     };
-    let left = removal::leavings(&given);
+    let left = removal::owned_fields(&given);
     assert!(left.load_balancer_ip);
     assert_eq!(left.annotations.len(), 2);
     let users = ServiceView {
         load_balancer_ip: Some("192.0.2.1".to_owned()),
         ..given
     };
-    assert!(!removal::leavings(&users).load_balancer_ip);
-    assert!(removal::leavings(&service("web")).annotations.is_empty());
+    assert!(!removal::owned_fields(&users).load_balancer_ip);
+    assert!(
+        removal::owned_fields(&service("web"))
+            .annotations
+            .is_empty()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -502,9 +511,9 @@ async fn servers_join_a_network_that_is_busy_meanwhile_within_seconds() {
         let node: k8s_openapi::api::core::v1::Node = serde_json::from_value(node).unwrap();
         Arc::new(NodeView::slim(node))
     });
-    let attendant = OpenGate {
+    let context = OpenGuard {
         nodes: nodes.to_vec(),
-        ..OpenGate::default()
+        ..OpenGuard::default()
     };
     let mut took = Duration::ZERO;
     let joined = || {
@@ -519,7 +528,7 @@ async fn servers_join_a_network_that_is_busy_meanwhile_within_seconds() {
             .servers
     };
     while joined().is_none_or(|servers| servers.len() < 2) {
-        let pause = blocks.shared.round(&attendant).await.unwrap();
+        let pause = blocks.shared.round(&context).await.unwrap();
         advance(pause).await;
         took += pause;
     }

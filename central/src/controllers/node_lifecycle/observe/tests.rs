@@ -74,8 +74,8 @@ fn node(name: &str, ready: &str) -> Arc<NodeView> {
     Arc::new(NodeView::slim(serde_json::from_value(node).unwrap()))
 }
 
-async fn presences(nodes: Vec<Arc<NodeView>>, cloud: &Cloud) -> Vec<(String, Presence)> {
-    let mut seen: Vec<_> = look_at(nodes, cloud, &Memories::default(), PERIOD)
+async fn endpoint_states(nodes: Vec<Arc<NodeView>>, cloud: &Cloud) -> Vec<(String, Presence)> {
+    let mut seen: Vec<_> = look_at(nodes, cloud, &NodeStates::default(), PERIOD)
         .await
         .into_iter()
         .map(|observed| (observed.node.name.clone(), observed.presence))
@@ -91,7 +91,7 @@ async fn all_are_compared_with_the_listing_that_the_one_that_fell_ill_called_for
     let cloud = Cloud::new(&["a", "b", "z"], &[]);
     let nodes = vec![node("a", "True"), node("b", "True"), node("z", "Unknown")];
     let gone = |name: &str| (name.to_owned(), Presence::Gone);
-    let seen = presences(nodes, &cloud).await;
+    let seen = endpoint_states(nodes, &cloud).await;
     assert_eq!(seen, [gone("a"), gone("b"), gone("z")]);
 }
 
@@ -104,7 +104,7 @@ async fn a_cloud_that_hangs_holds_up_nobody_elses_nodes() {
     nodes.push(node("y", "Unknown"));
     nodes.push(node("z", "Unknown"));
     let began = Instant::now();
-    let seen = presences(nodes, &cloud).await;
+    let seen = endpoint_states(nodes, &cloud).await;
     assert!(
         began.elapsed() < Duration::from_secs(10),
         "{:?}",

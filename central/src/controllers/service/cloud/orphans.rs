@@ -18,7 +18,9 @@ use tokio::time::{Instant, sleep};
 
 use super::cluster::{Cluster, Reporter};
 use super::{CloudServices, cluster_service};
-use crate::clouds::load_balancers::{Attendant, Gate, MadeFor, Orphan, Setback, Stop};
+use crate::clouds::load_balancers::{
+    CollectorContext, MadeFor, Orphan, ReconcileError, Stop, WriteGuard,
+};
 use crate::service_view::ServiceView;
 
 /// How far apart the two looks are between which nothing may have changed.
@@ -189,10 +191,14 @@ impl CloudServices {
         self.warn(&about, reason, &note).await;
     }
 
-    async fn delete_orphan(&self, orphan: &Orphan, cluster: &ServiceView) -> Result<(), Setback> {
-        let gate = LeaderGate(&*self.cluster);
+    async fn delete_orphan(
+        &self,
+        orphan: &Orphan,
+        cluster: &ServiceView,
+    ) -> Result<(), ReconcileError> {
+        let guard = LeaderGuard(&*self.cluster);
         self.cloud
-            .remove_orphan(&cluster.uid, orphan, &gate)
+            .remove_orphan(&cluster.uid, orphan, &guard)
             .await?;
         let Orphan { id, name, .. } = orphan;
         tracing::info!(name, id, "deleted an orphaned load balancer");
@@ -216,10 +222,10 @@ fn lives(made_for: &MadeFor, services: &[ServiceView]) -> bool {
 }
 
 /// What no Service asks for.
-struct LeaderGate<'a>(&'a dyn Cluster);
+struct LeaderGuard<'a>(&'a dyn Cluster);
 
 #[async_trait]
-impl Gate for LeaderGate<'_> {
+impl WriteGuard for LeaderGuard<'_> {
     fn before_write(&self) -> Result<(), Stop> {
         Ok(self.0.leads()?)
     }
@@ -232,10 +238,10 @@ impl Gate for LeaderGate<'_> {
 }
 
 /// Whoever looks after what belongs to no Service, as long as this process leads.
-pub(super) struct LeadingAttendant<'a>(pub(super) &'a CloudServices);
+pub(super) struct LeadingCollector<'a>(pub(super) &'a CloudServices);
 
 #[async_trait]
-impl Gate for LeadingAttendant<'_> {
+impl WriteGuard for LeadingCollector<'_> {
     fn before_write(&self) -> Result<(), Stop> {
         Ok(self.0.cluster.leads()?)
     }
@@ -248,7 +254,7 @@ impl Gate for LeadingAttendant<'_> {
 }
 
 #[async_trait]
-impl Attendant for LeadingAttendant<'_> {
+impl CollectorContext for LeadingCollector<'_> {
     async fn tell(&self, kind: EventKind, reason: &'static str, note: &str) {
         let Some(about) = self.0.cluster.service(&cluster_service()) else {
             return;

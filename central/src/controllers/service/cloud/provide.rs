@@ -9,12 +9,14 @@ use tokio::time::Instant;
 
 use super::changes::changes;
 use super::cluster::Reporter;
-use super::gate::{Aim, PassGate};
-use super::memory::{Cause, Ensured};
-use super::setback::Attempt;
+use super::guard::{Aim, PassGuard};
+use super::interruption::Attempt;
+use super::service_states::{Cause, Ensured};
 use super::status::address;
 use super::{CloudServices, SOON};
-use crate::clouds::load_balancers::{Demand, Notice, Progress, Provided, Setback, Shown};
+use crate::clouds::load_balancers::{
+    LoadBalancerRequest, LoadBalancerStatus, Notice, PlanSummary, Progress, ReconcileError,
+};
 use crate::controllers::service::Failure;
 use crate::controllers::service::patch::{add_finalizer, guard};
 use crate::service_view::ServiceView;
@@ -24,7 +26,7 @@ struct Pass {
     cause: Cause,
     /// How many changes of Nodes there had been.
     node_changes: u64,
-    demand: Demand,
+    request: LoadBalancerRequest,
     begun: Instant,
 }
 
@@ -32,13 +34,13 @@ impl CloudServices {
     pub(super) async fn provide(&self, service: Arc<ServiceView>) -> Outcome<Failure> {
         // Counted before they are read: a Node that comes in between is news once more.
         let node_changes = self.node_changes.count();
-        let demand = self.demand(&service);
-        let endpoints = demand.endpoints.as_ref();
-        let cause = self.memories.cause(&service, node_changes, endpoints);
+        let request = self.request(&service);
+        let endpoints = request.endpoints.as_ref();
+        let cause = self.service_states.cause(&service, node_changes, endpoints);
         let pass = Pass {
             cause,
             node_changes,
-            demand,
+            request,
             begun: Instant::now(),
         };
         let mut attempt = Attempt::to(pass.cause);
@@ -47,11 +49,11 @@ impl CloudServices {
             .await
         {
             Ok(outcome) => outcome,
-            Err(setback) => {
+            Err(error) => {
                 if pass.cause == Cause::Nodes {
                     self.metrics.update_errors.inc();
                 }
-                self.set_back(&service, setback, &attempt).await
+                self.set_back(&service, error, &attempt).await
             }
         }
     }
@@ -61,49 +63,49 @@ impl CloudServices {
         mut service: Arc<ServiceView>,
         pass: &Pass,
         attempt: &mut Attempt,
-    ) -> Result<Outcome<Failure>, super::setback::Cause> {
-        let demand = &pass.demand;
-        if let Some(before) = self.memories.sees(&service) {
+    ) -> Result<Outcome<Failure>, super::interruption::Cause> {
+        let request = &pass.request;
+        if let Some(before) = self.service_states.sees(&service) {
             for (reason, note) in changes(&before, &service) {
                 self.normal(&service.reference(), reason, &note).await;
             }
         }
-        let prepared = match self.before_ending(self.cloud.prepare(demand)).await? {
+        let prepared = match self.before_ending(self.cloud.prepare(request)).await? {
             Ok(prepared) => prepared,
-            Err(setback) => {
-                if demand.nodes.is_empty() {
+            Err(error) => {
+                if request.nodes.is_empty() {
                     self.tell_unavailable(&service).await;
                 }
-                let Setback::Noted { why, notices } = setback else {
-                    return Err(setback.into());
+                let ReconcileError::Noted { why, notices } = error else {
+                    return Err(error.into());
                 };
                 self.tell_notices(&service, &notices).await;
                 return Err((*why).into());
             }
         };
-        let shown = prepared.shown().clone();
+        let shown = prepared.summary().clone();
         let has_finalizer = service.has_finalizer();
         if !has_finalizer {
             let operations = vec![guard(&service), add_finalizer(&service)];
             service = Arc::new(self.cluster.patch(&service.key, operations).await?);
         }
-        let is_changed = pass.cause == Cause::Service && self.memories.was_ensured(&service);
+        let is_changed = pass.cause == Cause::Service && self.service_states.was_ensured(&service);
         if !shown.steps.is_empty() || !has_finalizer || is_changed {
-            self.begin(&service, pass.cause, demand, &shown).await;
+            self.begin(&service, pass.cause, request, &shown).await;
         }
         self.tell_notices(&service, &shown.notices).await;
         let aim = match pass.cause {
             Cause::Nodes => Aim::FollowNodes,
             Cause::Endpoints | Cause::Drift | Cause::Service => Aim::Provide,
         };
-        let gate = PassGate::new(self, service.clone(), aim, pass.begun);
-        let progress = prepared.carry_out(&gate).await;
-        attempt.has_written = gate.has_written();
+        let guard = PassGuard::new(self, service.clone(), aim, pass.begun);
+        let progress = prepared.carry_out(&guard).await;
+        attempt.has_written = guard.has_written();
         match progress? {
-            Progress::Provided(provided) => {
+            Progress::Ensured(provided) => {
                 self.tell_notices(&service, &provided.notices).await;
                 let holding = [&*shown.notices, &*provided.notices];
-                self.memories.hold(&service, &holding);
+                self.service_states.hold(&service, &holding);
                 self.provided(service, pass, &provided).await
             }
             Progress::Wait { after, what } => {
@@ -119,11 +121,11 @@ impl CloudServices {
         &self,
         service: &Arc<ServiceView>,
         cause: Cause,
-        demand: &Demand,
-        shown: &Shown,
+        request: &LoadBalancerRequest,
+        shown: &PlanSummary,
     ) {
         let about = service.reference();
-        if self.memories.begin(service, cause) {
+        if self.service_states.begin(service, cause) {
             for step in &shown.steps {
                 tracing::info!(impact = %step.impact, "to do: {}", step.step);
             }
@@ -131,7 +133,7 @@ impl CloudServices {
                 let reason = reasons::ENSURING_LOAD_BALANCER;
                 self.normal(&about, reason, "Ensuring load balancer").await;
             }
-            if demand.nodes.is_empty() {
+            if request.nodes.is_empty() {
                 self.tell_unavailable(service).await;
             }
         }
@@ -144,7 +146,7 @@ impl CloudServices {
             .collect();
         if !steps.is_empty() {
             let note = format!("Users will notice what is done now: {}", steps.join("; "));
-            if self.memories.is_news_to_disrupt(service, &note) {
+            if self.service_states.is_news_to_disrupt(service, &note) {
                 self.warn(&about, reasons::DISRUPTIVE_CHANGE, &note).await;
             }
         }
@@ -157,7 +159,7 @@ impl CloudServices {
     }
 
     pub(super) async fn tell_notices(&self, service: &ServiceView, notices: &[Notice]) {
-        for notice in self.memories.news(service, notices) {
+        for notice in self.service_states.news(service, notices) {
             let by = match notice.by_provider {
                 true => Reporter::Provider,
                 false => Reporter::Controller,
@@ -174,9 +176,9 @@ impl CloudServices {
         &self,
         mut service: Arc<ServiceView>,
         pass: &Pass,
-        provided: &Provided,
-    ) -> Result<Outcome<Failure>, super::setback::Cause> {
-        let begun = self.memories.begun(&service);
+        provided: &LoadBalancerStatus,
+    ) -> Result<Outcome<Failure>, super::interruption::Cause> {
+        let begun = self.service_states.begun(&service);
         let wanted = provided.load_balancer_ip.as_deref();
         if wanted.is_some() && service.load_balancer_ip.as_deref() != wanted {
             let operations = address(&service, wanted);
@@ -190,14 +192,14 @@ impl CloudServices {
             service = Arc::new(written);
         }
         // What we have written is no news.
-        self.memories.sees(&service);
-        let endpoints = pass.demand.endpoints.clone();
+        self.service_states.sees(&service);
+        let endpoints = pass.request.endpoints.clone();
         let ensured = Ensured {
             service: service.clone(),
             node_changes: pass.node_changes,
             endpoints: endpoints.filter(|_| provided.again.is_none()),
         };
-        self.memories.ensured(ensured, &provided.annotations);
+        self.service_states.ensured(ensured, &provided.annotations);
         self.followed_endpoints(&service, pass, provided, begun);
         match begun {
             // Pods come and go: that is no news.
@@ -223,10 +225,10 @@ impl CloudServices {
         &self,
         service: &ServiceView,
         pass: &Pass,
-        provided: &Provided,
+        provided: &LoadBalancerStatus,
         begun: Option<Cause>,
     ) {
-        let endpoints = self.endpoints.as_ref().zip(pass.demand.endpoints.as_ref());
+        let endpoints = self.endpoints.as_ref().zip(pass.request.endpoints.as_ref());
         let Some((endpoints, shown)) = endpoints.filter(|_| provided.again.is_none()) else {
             return;
         };

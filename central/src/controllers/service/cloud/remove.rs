@@ -6,11 +6,11 @@ use mooring_common::engine::Outcome;
 use mooring_common::names::reasons;
 use tokio::time::Instant;
 
-use super::gate::{Aim, PassGate};
-use super::setback::{Attempt, Cause};
+use super::guard::{Aim, PassGuard};
+use super::interruption::{Attempt, Cause};
 use super::status::{address, release, strip};
 use super::{CloudServices, SOON};
-use crate::clouds::load_balancers::{Leavings, Progress};
+use crate::clouds::load_balancers::{OwnedFields, Progress};
 use crate::controllers::service::Failure;
 use crate::service_view::ServiceView;
 
@@ -55,22 +55,22 @@ impl CloudServices {
 
     /// What it says of its load balancer goes last, and our finalizer with it.
     async fn release(&self, service: &Arc<ServiceView>) -> Result<(), Failure> {
-        let leavings = self.cloud.leavings(service);
-        let service = self.without_address(service, &leavings).await?;
-        let operations = release(&service, &leavings.annotations);
+        let owned_fields = self.cloud.owned_fields(service);
+        let service = self.without_address(service, &owned_fields).await?;
+        let operations = release(&service, &owned_fields.annotations);
         self.cluster.patch(&service.key, operations).await?;
         Ok(())
     }
 
     /// What it says of its load balancer goes, and another gives it one. When to go on, if anything went.
     pub(super) async fn strip(&self, service: &Arc<ServiceView>) -> Option<Outcome<Failure>> {
-        let leavings = self.cloud.leavings(service);
-        if leavings == Leavings::default() {
+        let owned_fields = self.cloud.owned_fields(service);
+        if owned_fields == OwnedFields::default() {
             return None;
         }
         let stripped = async {
-            let service = self.without_address(service, &leavings).await?;
-            let operations = strip(&service, &leavings.annotations);
+            let service = self.without_address(service, &owned_fields).await?;
+            let operations = strip(&service, &owned_fields.annotations);
             self.cluster.patch(&service.key, operations).await
         };
         match stripped.await {
@@ -85,9 +85,9 @@ impl CloudServices {
     async fn without_address(
         &self,
         service: &Arc<ServiceView>,
-        leavings: &Leavings,
+        owned_fields: &OwnedFields,
     ) -> Result<Arc<ServiceView>, Failure> {
-        if !leavings.load_balancer_ip {
+        if !owned_fields.load_balancer_ip {
             return Ok(service.clone());
         }
         let operations = address(service, None);
@@ -103,7 +103,7 @@ impl CloudServices {
         let mut attempt = Attempt::to_remove();
         match self.try_to_take_back(service, &mut attempt).await {
             Ok(Attempted::Over(removed)) => {
-                self.memories.removed(service);
+                self.service_states.removed(service);
                 self.look_at_refused();
                 self.cloud.forget(&service.uid);
                 Ok(removed)
@@ -119,21 +119,21 @@ impl CloudServices {
         attempt: &mut Attempt,
     ) -> Result<Attempted, Cause> {
         let begun = Instant::now();
-        let demand = self.demand(service);
-        let prepared = self.cloud.prepare_removal(&demand);
+        let request = self.request(service);
+        let prepared = self.cloud.prepare_removal(&request);
         let prepared = self.before_ending(prepared).await??;
-        let shown = prepared.shown().clone();
+        let shown = prepared.summary().clone();
         self.tell_notices(service, &shown.notices).await;
         for step in &shown.steps {
             tracing::info!(impact = %step.impact, "to do: {}", step.step);
         }
-        if !shown.steps.is_empty() && self.memories.removes(service) {
+        if !shown.steps.is_empty() && self.service_states.removes(service) {
             let (about, reason) = (service.reference(), reasons::DELETING_LOAD_BALANCER);
             self.normal(&about, reason, "Deleting load balancer").await;
         }
-        let gate = PassGate::new(self, service.clone(), Aim::Remove, begun);
-        let progress = prepared.carry_out(&gate).await;
-        attempt.has_written = gate.has_written();
+        let guard = PassGuard::new(self, service.clone(), Aim::Remove, begun);
+        let progress = prepared.carry_out(&guard).await;
+        attempt.has_written = guard.has_written();
         match progress? {
             Progress::Removed if shown.notices.is_empty() => Ok(Attempted::Over(Removed::Gone)),
             Progress::Removed => Ok(Attempted::Over(Removed::Kept)),
@@ -141,7 +141,7 @@ impl CloudServices {
                 tracing::debug!(after_s = after.as_secs_f64(), what, "the cloud needs time");
                 Ok(Attempted::Goes(Outcome::RetryAfter(after)))
             }
-            Progress::Provided(_) => Ok(Attempted::Goes(Outcome::RetryAfter(SOON))),
+            Progress::Ensured(_) => Ok(Attempted::Goes(Outcome::RetryAfter(SOON))),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mooring_common::names::annotations;
 use serde_json::{Map, Value, json};
 
-use crate::clouds::load_balancers::Provided;
+use crate::clouds::load_balancers::LoadBalancerStatus;
 use crate::controllers::service::patch::{annotation_path, guard, remove_finalizer};
 use crate::service_view::{Ingress, ServiceView};
 
@@ -19,7 +19,11 @@ pub(super) struct Status {
 
 impl Status {
     /// What is to be patched so that the Service says what it has; nothing if it does.
-    pub(super) fn operations(&self, service: &ServiceView, provided: &Provided) -> Vec<Value> {
+    pub(super) fn operations(
+        &self,
+        service: &ServiceView,
+        provided: &LoadBalancerStatus,
+    ) -> Vec<Value> {
         let missing = provided.annotations.iter().filter(|(key, value)| {
             let there = service.annotation(key);
             there != Some(value.as_str())
@@ -45,7 +49,7 @@ impl Status {
     }
 
     /// The Service came back like this after that was written.
-    pub(super) fn learn(&self, written: &ServiceView, provided: &Provided) {
+    pub(super) fn learn(&self, written: &ServiceView, provided: &LoadBalancerStatus) {
         let has_mode = |all: &[Ingress]| all.iter().any(|entry| entry.ip_mode.is_some());
         if has_mode(&provided.ingress)
             && !has_mode(&written.ingress)

@@ -89,7 +89,7 @@ fn told(outcome: Outcome<Failure>) -> Outcome<Told> {
         Outcome::RetryAfter(delay) => Outcome::RetryAfter(delay),
         Outcome::Backoff(error) => Outcome::Backoff(error.to_string()),
         Outcome::BackoffAnew(error) => Outcome::BackoffAnew(error.to_string()),
-        Outcome::MakeWay => Outcome::MakeWay,
+        Outcome::Yield => Outcome::Yield,
         Outcome::WaitForChange(why) => Outcome::WaitForChange(why),
         Outcome::NotOurs(why) => Outcome::NotOurs(why),
     }

@@ -8,7 +8,7 @@ use mooring_common::k8s::ObjectKey;
 use mooring_common::node_view::NodeView;
 
 use super::cluster::Cluster;
-use crate::clouds::load_balancers::{Demand, HealthTarget, Others};
+use crate::clouds::load_balancers::{HealthTarget, LoadBalancerRequest, Others};
 use crate::controllers::service::Routing;
 use crate::service_view::ServiceView;
 
@@ -49,8 +49,8 @@ impl ClusterView {
     /// What a pass over a Service goes by. Who is asked about its health, where its endpoints are, and
     /// what it may take over, is not said here.
     #[must_use]
-    pub fn demand(&self, service: &Arc<ServiceView>) -> Demand {
-        Demand {
+    pub fn request(&self, service: &Arc<ServiceView>) -> LoadBalancerRequest {
+        LoadBalancerRequest {
             service: service.clone(),
             nodes: self.nodes.clone(),
             others: Others::of(self.services.wanting.clone(), &service.uid),

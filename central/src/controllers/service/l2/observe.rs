@@ -24,13 +24,13 @@ pub(super) enum Obstacle {
 
 /// What a pass goes by, beside the Service itself: what it shall have. From here on the addresses
 /// are reserved for it.
-pub(super) type Allotted = Result<Held, Obstacle>;
+pub(super) type Allocated = Result<Held, Obstacle>;
 
 pub(super) fn observe(
     service: &ServiceView,
     namespace: Namespace,
     allocations: &Allocations,
-) -> Allotted {
+) -> Allocated {
     let claim = claim(service, allocations)?;
     if !service.wants_load_balancer() {
         return Err(Obstacle::NotWanted);
@@ -94,7 +94,7 @@ mod tests {
         all
     }
 
-    fn observe(service: &ServiceView, allocations: &Allocations) -> Allotted {
+    fn observe(service: &ServiceView, allocations: &Allocations) -> Allocated {
         super::observe(service, Namespace::NotListed, allocations)
     }
 

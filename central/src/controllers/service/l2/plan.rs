@@ -4,7 +4,7 @@ use std::fmt;
 
 use mooring_common::engine::{Impact, Plan, Step};
 
-use super::observe::{Allotted, Obstacle, recorded};
+use super::observe::{Allocated, Obstacle, recorded};
 use crate::controllers::address_pool::Held;
 use crate::service_view::ServiceView;
 
@@ -58,11 +58,11 @@ pub(super) enum Decision {
     CleanUp(Plan<ServiceStep>),
 }
 
-pub(super) fn plan(service: &ServiceView, allotted: &Allotted) -> Decision {
+pub(super) fn plan(service: &ServiceView, allocated: &Allocated) -> Decision {
     if service.class.is_some() {
         return Decision::Leave("its loadBalancerClass is another's");
     }
-    if *allotted == Err(Obstacle::ServedByAnother) {
+    if *allocated == Err(Obstacle::ServedByAnother) {
         return Decision::Leave("somebody else has given it an address");
     }
     if !service.wants_load_balancer() {
@@ -72,7 +72,7 @@ pub(super) fn plan(service: &ServiceView, allotted: &Allotted) -> Decision {
             Decision::Leave("it wants no load balancer")
         };
     }
-    let held = match allotted {
+    let held = match allocated {
         Ok(held) => held,
         Err(obstacle) => return Decision::Refuse(obstacle.clone()),
     };
@@ -108,7 +108,7 @@ mod tests {
         }
     }
 
-    fn allotted() -> Allotted {
+    fn allocated() -> Allocated {
         Ok(held())
     }
 
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn the_finalizer_comes_before_the_address() {
-        let Decision::Provide(plan) = plan(&service(), &allotted()) else {
+        let Decision::Provide(plan) = plan(&service(), &allocated()) else {
             panic!()
         };
         assert!(matches!(
@@ -140,14 +140,14 @@ mod tests {
     #[test]
     fn what_is_well_is_left_and_what_was_wiped_comes_back() {
         assert_eq!(
-            plan(&provided(), &allotted()),
+            plan(&provided(), &allocated()),
             Decision::Provide(Plan::default())
         );
         let wiped = ServiceView {
             status: vec![],
             ..provided()
         };
-        let Decision::Provide(plan) = plan(&wiped, &allotted()) else {
+        let Decision::Provide(plan) = plan(&wiped, &allocated()) else {
             panic!()
         };
         assert_eq!(plan.steps().len(), 1);
@@ -178,7 +178,7 @@ mod tests {
         };
         for service in [foreign_class, plain] {
             assert!(
-                matches!(plan(&service, &allotted()), Decision::Leave(_)),
+                matches!(plan(&service, &allocated()), Decision::Leave(_)),
                 "{service:?}"
             );
         }
@@ -198,7 +198,7 @@ mod tests {
                 ..provided()
             },
         ] {
-            let Decision::CleanUp(plan) = plan(&service, &allotted()) else {
+            let Decision::CleanUp(plan) = plan(&service, &allocated()) else {
                 panic!()
             };
             assert_eq!(plan.steps(), [ServiceStep::Release]);

@@ -6,24 +6,24 @@ use mooring_common::names::reasons;
 use super::super::annotations::Options;
 use super::super::observed::Observed;
 use super::{Desired, reachable, selected};
-use crate::clouds::load_balancers::{Demand, HealthTarget, Notice};
+use crate::clouds::load_balancers::{HealthTarget, LoadBalancerRequest, Notice};
 use crate::engine::members::{Members, some_of};
 
 /// Everything that a person should know although it can be carried out. `observed`: the load
 /// balancer as it is, if there is one.
 pub(in super::super) fn notices(
-    demand: &Demand,
+    request: &LoadBalancerRequest,
     options: &Options,
     desired: &Desired,
     machines: &Members,
     observed: Option<&Observed>,
 ) -> Vec<Notice> {
-    let service = &demand.service;
+    let service = &request.service;
     let all = [
-        no_nodes(demand, options),
+        no_nodes(request, options),
         no_addresses(options, machines),
         unfit_for_udp(desired),
-        unfit_for_local(service.is_local, options, demand.health),
+        unfit_for_local(service.is_local, options, request.health),
         service
             .wants_session_affinity
             .then(|| affinity(options))
@@ -33,8 +33,8 @@ pub(in super::super) fn notices(
     all.into_iter().flatten().collect()
 }
 
-fn no_nodes(demand: &Demand, options: &Options) -> Option<Notice> {
-    if !selected(&demand.nodes, options).is_empty() {
+fn no_nodes(request: &LoadBalancerRequest, options: &Options) -> Option<Notice> {
+    if !selected(&request.nodes, options).is_empty() {
         return None;
     }
     let key = keys::NODE_SELECTOR;

@@ -31,7 +31,7 @@ fn two() -> Vec<MachineOf> {
 
 /// What is asked for, and by which options.
 struct Case {
-    demand: Demand,
+    request: LoadBalancerRequest,
     options: Options,
     machines: Members,
 }
@@ -46,7 +46,7 @@ impl Case {
         };
         Self {
             options: Options::read(&service).unwrap(),
-            demand: Demand {
+            request: LoadBalancerRequest {
                 service: Arc::new(service),
                 nodes: [node("n1"), node("n2")].into(),
                 others: Others::default(),
@@ -64,12 +64,12 @@ impl Case {
     }
 
     fn desired(&self) -> Desired {
-        desired(&self.demand, &self.options, &self.machines)
+        desired(&self.request, &self.options, &self.machines)
     }
 
     fn notices(&self) -> Vec<Notice> {
         let desired = self.desired();
-        notices(&self.demand, &self.options, &desired, &self.machines, None)
+        notices(&self.request, &self.options, &desired, &self.machines, None)
     }
 
     fn reasons(&self) -> Vec<&'static str> {
@@ -258,7 +258,7 @@ fn the_node_daemon_is_asked_about_the_service_or_the_node() {
     let daemon = |annotations: &[(&str, &str)], policy: &str| {
         let spec = json!({"externalTrafficPolicy": policy, "healthCheckNodePort": 32000});
         let mut case = Case::of(annotations, &spec, two());
-        case.demand.health = HealthTarget::NodeDaemon { port: 10266 };
+        case.request.health = HealthTarget::NodeDaemon { port: 10266 };
         let pool = case.desired().pools.remove(0);
         let ports: BTreeSet<_> = pool.members.iter().filter_map(|m| m.monitor_port).collect();
         let http = pool.monitor.http.map(|http| (http.url_path, http.version));
@@ -296,7 +296,7 @@ fn no_machine_at_all_is_taken_for_ignorance_unless_no_node_is_selected() {
     assert!(notices[0].note.contains("nonexistent=value"));
     assert!(notices[0].note.contains(keys::NODE_SELECTOR));
     let one = Case::of(&[(keys::NODE_SELECTOR, "host in (n2)")], &json!({}), two());
-    let chosen = selected(&one.demand.nodes, &one.options);
+    let chosen = selected(&one.request.nodes, &one.options);
     assert!(chosen.len() == 1 && chosen[0].name == "n2");
 }
 

@@ -19,7 +19,7 @@ fn before(hosts: usize) -> Desired {
 }
 
 /// For the hosts in turn: `R`eady, `L`eaving, `-` neither.
-fn presences(hosts: &str) -> Presences {
+fn endpoint_states(hosts: &str) -> EndpointStates {
     let of_host = |(index, host): (usize, char)| {
         let presence = match host {
             'R' => Presence::Ready,
@@ -28,7 +28,7 @@ fn presences(hosts: &str) -> Presences {
         };
         (format!("10.0.0.{}", index + 1), presence)
     };
-    Presences(hosts.chars().enumerate().map(of_host).collect())
+    EndpointStates(hosts.chars().enumerate().map(of_host).collect())
 }
 
 /// The load balancer before these hosts, of which some are disabled: `+` or `-` each.
@@ -58,7 +58,7 @@ fn serving(observed: &Observed, hosts: &[usize]) -> HashSet<String> {
 fn settled(hosts: &str, enabled: &str, healthy: &[usize]) -> (String, bool) {
     let (mut desired, observed) = (before(hosts.len()), there(enabled));
     let serving = serving(&observed, healthy);
-    let is_held = presences(hosts).settle(&mut desired, &observed, &serving);
+    let is_held = endpoint_states(hosts).settle(&mut desired, &observed, &serving);
     let members = desired.pools[0].members.iter();
     (shown(members.map(|member| member.enabled)), is_held)
 }
@@ -120,8 +120,9 @@ fn the_last_member_is_never_disabled() {
 
 #[test]
 fn a_load_balancers_health_is_asked_for_only_where_it_decides() {
-    let to_ask =
-        |hosts: &str, enabled: &str| presences(hosts).to_ask(&before(hosts.len()), &there(enabled));
+    let to_ask = |hosts: &str, enabled: &str| {
+        endpoint_states(hosts).to_ask(&before(hosts.len()), &there(enabled))
+    };
     assert_eq!(to_ask("LR", "++"), ["p-0"]);
     for (hosts, enabled) in [
         ("RR", "++"),
@@ -150,7 +151,7 @@ proptest! {
         let healthy: Vec<usize> = healthy.into_iter().collect();
         let (mut desired, observed) = (before(4), there(&enabled));
         let serving = serving(&observed, &healthy);
-        let is_held = presences(&hosts).settle(&mut desired, &observed, &serving);
+        let is_held = endpoint_states(&hosts).settle(&mut desired, &observed, &serving);
         let plan = plan(&desired, Some(&observed)).unwrap();
         let mut simulation = Simulation::of(observed.clone());
         let with_endpoints = |now: &Observed| -> BTreeSet<String> {
@@ -178,7 +179,7 @@ proptest! {
         if is_held {
             let all = members.iter().map(|member| member.uuid.clone()).collect();
             let mut desired = before(4);
-            prop_assert!(!presences(&hosts).settle(&mut desired, now, &all));
+            prop_assert!(!endpoint_states(&hosts).settle(&mut desired, now, &all));
         }
     }
 }

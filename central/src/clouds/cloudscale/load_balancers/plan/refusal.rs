@@ -5,10 +5,10 @@ use mooring_common::names::cloudscale_annotations as keys;
 use crate::clouds::cloudscale::load_balancers::desired::Desired;
 use crate::clouds::cloudscale::load_balancers::model::VipRequest;
 use crate::clouds::cloudscale::load_balancers::observed::{Observed, Vip};
-use crate::clouds::load_balancers::Setback;
+use crate::clouds::load_balancers::ReconcileError;
 
 /// What would have to change of a load balancer, and cannot.
-pub(super) fn of_changes(desired: &Desired, observed: &Observed) -> Result<(), Setback> {
+pub(super) fn of_changes(desired: &Desired, observed: &Observed) -> Result<(), ReconcileError> {
     let balancer = &observed.balancer;
     let differs = |wanted: Option<&String>, actual: Option<&String>| match (wanted, actual) {
         (Some(wanted), Some(actual)) if wanted != actual => {
@@ -43,7 +43,7 @@ pub(super) fn of_changes(desired: &Desired, observed: &Observed) -> Result<(), S
 }
 
 /// What keeps a load balancer from being made.
-pub(super) fn of_creation(desired: &Desired) -> Result<(), Setback> {
+pub(super) fn of_creation(desired: &Desired) -> Result<(), ReconcileError> {
     let mut reasons = Vec::new();
     if desired.zone.is_none() && desired.zone_of_nodes.is_none() {
         reasons.push(format!(
@@ -65,11 +65,11 @@ pub(super) fn of_creation(desired: &Desired) -> Result<(), Setback> {
     })
 }
 
-fn refused(reasons: &[String], text: impl FnOnce(String) -> String) -> Result<(), Setback> {
+fn refused(reasons: &[String], text: impl FnOnce(String) -> String) -> Result<(), ReconcileError> {
     if reasons.is_empty() {
         Ok(())
     } else {
-        Err(Setback::Refused(text(reasons.join("; "))))
+        Err(ReconcileError::Refused(text(reasons.join("; "))))
     }
 }
 

@@ -13,7 +13,7 @@ use crate::clouds::cloudscale::load_balancers::model::{
 };
 use crate::clouds::cloudscale::load_balancers::observed::{Observed, Vip};
 use crate::clouds::cloudscale::load_balancers::step::Step;
-use crate::clouds::load_balancers::Setback;
+use crate::clouds::load_balancers::ReconcileError;
 use simulation::{Simulation, built, is_as_wanted};
 
 const SUBNET: &str = "11111111-1864-4608-853a-0771b6885a3a";
@@ -106,7 +106,7 @@ fn steps(desired: &Desired, observed: &Observed) -> Vec<String> {
 
 fn refusal(desired: &Desired, observed: Option<&Observed>) -> String {
     match plan(desired, observed) {
-        Err(Setback::Refused(why)) => why,
+        Err(ReconcileError::Refused(why)) => why,
         other => panic!("{other:?}"),
     }
 }

@@ -3,9 +3,9 @@
 use super::*;
 
 /// The Service says that it has a load balancer: by UUID, and by the address in its status.
-fn recorded(number: usize, uuid: &str) -> Demand {
-    let mut demand = demand(number, 1);
-    let service = std::sync::Arc::make_mut(&mut demand.service);
+fn recorded(number: usize, uuid: &str) -> LoadBalancerRequest {
+    let mut request = request(number, 1);
+    let service = std::sync::Arc::make_mut(&mut request.service);
     service
         .annotations
         .insert(keys::UUID.to_owned(), uuid.to_owned());
@@ -13,7 +13,7 @@ fn recorded(number: usize, uuid: &str) -> Demand {
         .annotations
         .insert(keys::ZONE.to_owned(), "rma1".to_owned());
     service.status = vec!["203.0.113.7".parse().unwrap()];
-    demand
+    request
 }
 
 /// What the Go controller made: it bears no tags.
@@ -37,9 +37,9 @@ async fn a_recorded_load_balancer_that_a_listing_lacks_is_asked_for_by_its_uuid(
     of_go(&project, &uid(5), "mine");
     let balancers = balancers(&cloud);
     project.fail_once("GET /v1/load-balancers", Reply::json("[]"));
-    let demand = recorded(1, &uid(5));
-    let prepared = balancers.prepare(&demand).await.unwrap();
-    let steps = &prepared.shown().steps;
+    let request = recorded(1, &uid(5));
+    let prepared = balancers.prepare(&request).await.unwrap();
+    let steps = &prepared.summary().steps;
     assert!(
         !steps
             .iter()
@@ -61,15 +61,18 @@ async fn the_token_of_another_project_makes_and_removes_nothing() {
         let balancers = balancers(&cloud);
         let mut new = recorded(2, "");
         std::sync::Arc::make_mut(&mut new.service).status.clear();
-        for demand in [recorded(1, &uid(5)), new] {
-            let ensured = ensure(&balancers, &demand, &Open::default()).await;
-            let Err(Setback::Cloud(error)) = &ensured else {
+        for request in [recorded(1, &uid(5)), new] {
+            let ensured = ensure(&balancers, &request, &Open::default()).await;
+            let Err(ReconcileError::Cloud(error)) = &ensured else {
                 panic!("{ensured:?}")
             };
             assert!(error.to_string().contains("project"), "{error}");
         }
         let removed = remove(&balancers, &recorded(1, &uid(5))).await;
-        assert!(matches!(removed, Err(Setback::Cloud(_))), "{removed:?}");
+        assert!(
+            matches!(removed, Err(ReconcileError::Cloud(_))),
+            "{removed:?}"
+        );
         assert_eq!(writes(&cloud), [""; 0]);
     }
 }
@@ -88,17 +91,17 @@ async fn what_was_deleted_by_hand_is_made_anew_where_the_servers_are_known() {
 #[tokio::test]
 async fn one_listing_without_pools_makes_none_anew() {
     let (project, cloud) = project(1).await;
-    let uuid = made(&project, &balancers(&cloud), &demand(1, 1)).await;
+    let uuid = made(&project, &balancers(&cloud), &request(1, 1)).await;
     let before = project.of(POOLS).len();
     for kind in ["pools", "listeners", "health-monitors"] {
         let next = balancers(&cloud);
         let line = format!("GET /v1/load-balancers/{kind}");
         project.fail_once(&line, Reply::json("[]"));
-        let mut demand = recorded(1, &uuid);
-        demand.cluster = Some("cluster".to_owned());
+        let mut request = recorded(1, &uuid);
+        request.cluster = Some("cluster".to_owned());
         let lines = cloud.lines().len();
         // An error or the truth, but no change.
-        let _ = ensure(&next, &demand, &Open::default()).await;
+        let _ = ensure(&next, &request, &Open::default()).await;
         let changed: Vec<_> = since(&cloud, lines)
             .into_iter()
             .filter(|line| !line.starts_with("GET"))

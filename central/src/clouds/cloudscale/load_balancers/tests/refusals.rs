@@ -11,10 +11,10 @@ fn addresses(project: &Project, uuid: &str) -> Vec<String> {
     members.iter().map(text).collect()
 }
 
-fn among(numbers: &[usize]) -> Demand {
-    Demand {
+fn among(numbers: &[usize]) -> LoadBalancerRequest {
+    LoadBalancerRequest {
         nodes: numbers.iter().map(|number| node(*number)).collect(),
-        ..demand(1, 0)
+        ..request(1, 0)
     }
 }
 
@@ -23,10 +23,10 @@ fn among(numbers: &[usize]) -> Demand {
 async fn one_refused_member_keeps_nobody_else_waiting() {
     let (project, cloud) = project(3).await;
     let balancers = balancers(&cloud);
-    let uuid = made(&project, &balancers, &demand(1, 1)).await;
+    let uuid = made(&project, &balancers, &request(1, 1)).await;
     project.refuse("POST", "10.0.0.2");
     let end = ensure(&balancers, &among(&[2, 3]), &Open::default()).await;
-    let Ok(Progress::Provided(provided)) = end else {
+    let Ok(Progress::Ensured(provided)) = end else {
         panic!("{end:?}")
     };
     assert_eq!(addresses(&project, &uuid), ["10.0.0.3"]);
@@ -41,10 +41,10 @@ async fn one_refused_member_keeps_nobody_else_waiting() {
 async fn the_last_member_stays_if_those_that_follow_it_are_refused() {
     let (project, cloud) = project(2).await;
     let balancers = balancers(&cloud);
-    let uuid = made(&project, &balancers, &demand(1, 1)).await;
+    let uuid = made(&project, &balancers, &request(1, 1)).await;
     project.refuse("POST", "10.0.0.2");
     let end = ensure(&balancers, &among(&[2]), &Open::default()).await;
-    assert!(matches!(end, Ok(Progress::Provided(_))), "{end:?}");
+    assert!(matches!(end, Ok(Progress::Ensured(_))), "{end:?}");
     assert_eq!(addresses(&project, &uuid), ["10.0.0.1"]);
 }
 
@@ -54,12 +54,12 @@ async fn a_server_of_another_zone_is_not_offered_as_a_member() {
     let (project, cloud) = project(2).await;
     project.set(&uid(902), "zone", json!({"slug": "lpg1"}));
     let balancers = balancers(&cloud);
-    let uuid = made(&project, &balancers, &demand(1, 1)).await;
+    let uuid = made(&project, &balancers, &request(1, 1)).await;
     let end = ensure(&balancers, &among(&[1, 2]), &Open::default()).await;
-    assert!(matches!(end, Ok(Progress::Provided(_))), "{end:?}");
+    assert!(matches!(end, Ok(Progress::Ensured(_))), "{end:?}");
     assert_eq!(addresses(&project, &uuid), ["10.0.0.1"]);
     let prepared = balancers.prepare(&among(&[1, 2])).await.unwrap();
-    let notices = &prepared.shown().notices;
+    let notices = &prepared.summary().notices;
     let is_told = |note: &str| note.contains("node-2") && note.contains("lpg1");
     assert!(notices.iter().any(|n| is_told(&n.note)), "{notices:?}");
 }

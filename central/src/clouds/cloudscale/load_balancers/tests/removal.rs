@@ -27,12 +27,12 @@ async fn one_listing_confirms_twenty_deletions() {
         marked(&project, number);
     }
     let balancers = balancers(&cloud);
-    let demands: Vec<Demand> = (1..=20).map(|number| demand(number, 1)).collect();
-    let deleted = join_all(demands.iter().map(|demand| remove(&balancers, demand))).await;
+    let demands: Vec<LoadBalancerRequest> = (1..=20).map(|number| request(number, 1)).collect();
+    let deleted = join_all(demands.iter().map(|request| remove(&balancers, request))).await;
     assert!(deleted.iter().all(Result::is_ok), "{deleted:?}");
     assert!(project.of(BALANCERS).is_empty());
-    for demand in &demands {
-        let end = remove(&balancers, demand).await;
+    for request in &demands {
+        let end = remove(&balancers, request).await;
         assert_eq!(end.unwrap(), Progress::Removed);
     }
     let lists = cloud.lines().into_iter();
@@ -52,15 +52,15 @@ async fn what_is_being_deleted_is_not_deleted_again() {
     project.linger();
     let balancers = balancers(&cloud);
     for _ in 0..3 {
-        let waits = remove(&balancers, &demand(1, 1)).await.unwrap();
+        let waits = remove(&balancers, &request(1, 1)).await.unwrap();
         assert!(matches!(waits, Progress::Wait { .. }), "{waits:?}");
     }
     assert_eq!(count(&cloud, "DELETE"), 1);
     // It runs again: the cloud has not deleted it after all.
     project.set(&uuid, "status", json!("running"));
-    remove(&balancers, &demand(1, 1)).await.unwrap();
+    remove(&balancers, &request(1, 1)).await.unwrap();
     assert_eq!(count(&cloud, "DELETE"), 2);
     project.clear();
-    let end = remove(&balancers, &demand(1, 1)).await;
+    let end = remove(&balancers, &request(1, 1)).await;
     assert_eq!(end.unwrap(), Progress::Removed);
 }

@@ -6,8 +6,8 @@ use crate::clouds::phoenixnap::ip_blocks::testing::{
     CLUSTER, NETWORK, block, in_network, key, network, settings,
 };
 
-fn web() -> Claimant {
-    Claimant {
+fn web() -> IpRequest {
+    IpRequest {
         key: key("web"),
         uid: "web".to_owned(),
         created: 0,
@@ -36,16 +36,21 @@ fn own(status: BlockStatus, holder: Option<Holder>) -> Owned {
     of(Owner::Service(key("web")), status, holder)
 }
 
-fn planned(settings: &Settings, network: &Network, blocks: &[Owned], claimant: &Claimant) -> Next {
-    let claimants = [claimant.clone()];
+fn planned(
+    settings: &Settings,
+    network: &Network,
+    blocks: &[Owned],
+    ip_request: &IpRequest,
+) -> Next {
+    let ip_requests = [ip_request.clone()];
     let world = World {
         settings,
         location: "PHX",
         network: Some(network),
         blocks,
-        claimants: &claimants,
+        ip_requests: &ip_requests,
     };
-    next(&world, claimant, &allot(&world))
+    next(&world, ip_request, &allocate(&world))
 }
 
 fn after(owned: Owned) -> Next {
@@ -106,7 +111,7 @@ fn a_block_elsewhere_is_let_be_unless_the_configuration_named_that_network_befor
     let server = Some(Holder::Other("server 7".to_owned()));
     let told = refusal(after(own(BlockStatus::Assigned, server)));
     assert!(told.contains("server 7"), "{told}");
-    let moved = Claimant {
+    let moved = IpRequest {
         home: Some("old".to_owned()),
         ..web()
     };
@@ -171,15 +176,15 @@ fn with_bgp_a_block_works_without_a_network() {
         BlockStatus::Unassigned,
         None,
     );
-    let (blocks, claimants) = ([pool], [web()]);
+    let (blocks, ip_requests) = ([pool], [web()]);
     let world = World {
         settings: &settings,
         location: "PHX",
         network: None,
         blocks: &blocks,
-        claimants: &claimants,
+        ip_requests: &ip_requests,
     };
-    let next = next(&world, &claimants[0], &allot(&world));
+    let next = next(&world, &ip_requests[0], &allocate(&world));
     assert!(matches!(next, Next::Provide { .. }), "{next:?}");
 }
 
@@ -203,14 +208,14 @@ fn a_service_that_goes_leaves_no_block_of_its_own_and_no_shared_one_that_nobody_
         owned.block.id = format!("b{number}");
         owned.block.cidr = format!("203.0.113.{}/29", number * 8).parse().unwrap();
     }
-    let marked = |claimants: &[Claimant]| -> Vec<String> {
+    let marked = |ip_requests: &[IpRequest]| -> Vec<String> {
         let (settings, network) = (settings(true), network());
         let world = World {
             settings: &settings,
             location: "PHX",
             network: Some(&network),
             blocks: &blocks,
-            claimants,
+            ip_requests,
         };
         let steps = removal(&world, &web()).into_iter();
         let id = |step| match step {
@@ -220,7 +225,7 @@ fn a_service_that_goes_leaves_no_block_of_its_own_and_no_shared_one_that_nobody_
         steps.map(id).collect()
     };
     assert_eq!(marked(&[]), ["b0", "b1", "b2"]);
-    let still = Claimant {
+    let still = IpRequest {
         key: key("still"),
         recorded: Some("203.0.113.18".parse().unwrap()),
         ..web()
@@ -235,14 +240,14 @@ fn a_marked_block_goes_out_of_the_network_that_it_is_really_in_and_back() {
         dispose(&marked, Some(&network())).unwrap()
     };
     let detach = |network: &str| {
-        Disposal::Take(Step::Detach {
+        ReleaseStep::Take(Step::Detach {
             block: "b".to_owned(),
             cidr: "203.0.113.8/29".parse().unwrap(),
             network: network.to_owned(),
             is_used: false,
         })
     };
-    let release = Disposal::Take(Step::Release {
+    let release = ReleaseStep::Take(Step::Release {
         block: "b".to_owned(),
         cidr: "203.0.113.8/29".parse().unwrap(),
     });
@@ -258,16 +263,20 @@ fn a_marked_block_goes_out_of_the_network_that_it_is_really_in_and_back() {
         BlockStatus::Assigning,
         BlockStatus::Unassigning,
     ] {
-        assert_eq!(disposed(status, old.clone()), Disposal::Wait, "{status:?}");
+        assert_eq!(
+            disposed(status, old.clone()),
+            ReleaseStep::Wait,
+            "{status:?}"
+        );
     }
     let server = Some(Holder::Other("server 7".to_owned()));
     assert!(matches!(
         disposed(BlockStatus::Assigned, server),
-        Disposal::Stuck(_)
+        ReleaseStep::Stuck(_)
     ));
     assert!(matches!(
         disposed(BlockStatus::Subnetted, None),
-        Disposal::Stuck(_)
+        ReleaseStep::Stuck(_)
     ));
     let kept = of(Owner::Unclear, BlockStatus::Unassigned, None);
     assert_eq!(dispose(&kept, None), None);
@@ -278,7 +287,7 @@ fn a_marked_block_that_did_not_arrive_is_taken_from_the_network_that_lists_it() 
     let marked = of(Owner::Marked, BlockStatus::ErrorAssigning, None);
     let mut network = network();
     let step = |network: &Network| match dispose(&marked, Some(network)) {
-        Some(Disposal::Take(step)) => step,
+        Some(ReleaseStep::Take(step)) => step,
         other => panic!("{other:?}"),
     };
     assert!(matches!(step(&network), Step::Release { .. }));

@@ -78,12 +78,12 @@ async fn a_block_that_was_given_back_by_hand_is_told_and_replaced_after_two_list
     assert!(matches!(waiting, Progress::Wait { .. }), "{waiting:?}");
     assert_eq!(world.bought(), 1);
     advance(memory::APART).await;
-    let shown = world.shown(&blocks, "web").await;
+    let shown = world.summary(&blocks, "web").await;
     assert_eq!(shown.notices[0].reason, reasons::IP_BLOCK_LOST);
     assert_eq!(world.provided(&blocks, "web").await, "203.0.113.18");
     assert_eq!(world.bought(), 2);
     advance(LONG).await;
-    assert!(world.shown(&blocks, "web").await.notices.is_empty());
+    assert!(world.summary(&blocks, "web").await.notices.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -96,8 +96,8 @@ async fn one_bogus_empty_listing_buys_nothing() {
     blocks.observe_anew();
     // The network still says that it has the block.
     let provided = world.pass(&blocks, "web").await.unwrap();
-    assert!(matches!(provided, Progress::Provided(_)), "{provided:?}");
-    let notices = world.shown(&blocks, "web").await.notices;
+    assert!(matches!(provided, Progress::Ensured(_)), "{provided:?}");
+    let notices = world.summary(&blocks, "web").await.notices;
     assert_eq!(notices[0].reason, reasons::IP_BLOCK_UNTAGGED);
     advance(LONG).await;
     advance(Duration::from_secs(1)).await;
@@ -120,7 +120,7 @@ async fn a_block_that_was_detached_by_hand_is_told_and_assigned_again() {
     world.cloud.writes();
     advance(Duration::from_secs(1)).await;
     blocks.observe_anew();
-    let shown = world.shown(&blocks, "web").await;
+    let shown = world.summary(&blocks, "web").await;
     assert_eq!(shown.notices[0].reason, reasons::IP_BLOCK_DETACHED);
     assert_eq!(world.provided(&blocks, "web").await, "203.0.113.10");
     assert_eq!(world.cloud.writes(), ["attach b1 to net"]);
@@ -140,7 +140,7 @@ async fn when_the_configuration_names_another_network_the_blocks_move() {
         network.blocks.clear();
     }
     let blocks = world.start("two");
-    let shown = world.shown(&blocks, "web").await;
+    let shown = world.summary(&blocks, "web").await;
     assert_eq!(shown.notices[0].reason, reasons::IP_BLOCK_MOVED);
     assert_eq!(shown.impact(), mooring_common::engine::Impact::Major);
     assert_eq!(world.provided(&blocks, "web").await, "203.0.113.10");
@@ -165,7 +165,10 @@ async fn a_block_of_the_old_controller_in_a_strange_network_is_let_be_and_still_
         .holder = in_network("strange");
     let blocks = world.start("one");
     let refused = world.pass(&blocks, "a").await;
-    assert!(matches!(refused, Err(Setback::Refused(_))), "{refused:?}");
+    assert!(
+        matches!(refused, Err(ReconcileError::Refused(_))),
+        "{refused:?}"
+    );
     assert!(world.cloud.writes().is_empty());
     world.removed(&blocks, "a").await;
     world.tended(&blocks).await;
@@ -196,9 +199,9 @@ async fn blocks_of_other_clusters_are_not_touched_though_the_listing_has_them() 
     let blocks = world.start("one");
     world.provided(&blocks, "web").await;
     world.removed(&blocks, "web").await;
-    let attendant = OpenGate::default();
+    let context = OpenGuard::default();
     for _ in 0..5 {
-        blocks.shared.round(&attendant).await.unwrap();
+        blocks.shared.round(&context).await.unwrap();
         advance(LONG).await;
     }
     let left = world.cloud.0.lock().unwrap().blocks.clone();
@@ -258,7 +261,7 @@ async fn what_the_cloud_fails_at_is_told_and_tried_ever_more_slowly() {
         advance(Duration::from_secs(2)).await;
     }
     assert!((4..=8).contains(&attempts), "{attempts} in two minutes");
-    let notices = world.shown(&blocks, "web").await.notices;
+    let notices = world.summary(&blocks, "web").await.notices;
     assert_eq!(notices[0].reason, reasons::IP_BLOCK_FAILED);
     assert_eq!(world.bought(), 1);
 }

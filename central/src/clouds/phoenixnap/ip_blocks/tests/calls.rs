@@ -58,12 +58,12 @@ async fn that_there_is_room_again_is_told_without_a_question() {
     let blocks = world.start("one");
     world.provided(&blocks, "web").await;
     world.removed(&blocks, "web").await;
-    let attendant = world.tended(&blocks).await;
+    let context = world.tended(&blocks).await;
     world.calls();
     for _ in 0..3 {
-        let pause = blocks.shared.round(&attendant).await.unwrap();
+        let pause = blocks.shared.round(&context).await.unwrap();
         advance(pause.min(memory::POLL)).await;
-        if *attendant.freed.lock().unwrap() == 2 {
+        if *context.freed.lock().unwrap() == 2 {
             assert_eq!(world.calls(), Vec::<String>::new());
             assert!(pause > memory::POLL, "{pause:?}");
             return;
@@ -102,19 +102,19 @@ async fn a_node_that_joins_is_told_of_its_peers_without_a_look_at_blocks() {
     };
     world.cloud.0.lock().unwrap().peers = Some(peers);
     let blocks = world.start("one");
-    let mut attendant = OpenGate {
+    let mut context = OpenGuard {
         nodes: vec![node("a", "198.51.100.1")],
-        ..OpenGate::default()
+        ..OpenGuard::default()
     };
-    blocks.shared.round(&attendant).await.unwrap();
+    blocks.shared.round(&context).await.unwrap();
     world.calls();
-    attendant.nodes.push(node("b", "198.51.100.2"));
-    blocks.shared.round_of_nodes(&attendant).await.unwrap();
+    context.nodes.push(node("b", "198.51.100.2"));
+    blocks.shared.round_of_nodes(&context).await.unwrap();
     assert_eq!(world.calls(), ["get peers"]);
     let told = world.cluster.0.lock().unwrap().annotated.clone();
     let names: Vec<_> = told.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["a", "b"]);
-    blocks.shared.round_of_nodes(&attendant).await.unwrap();
+    blocks.shared.round_of_nodes(&context).await.unwrap();
     assert_eq!(world.calls(), Vec::<String>::new());
 }
 
@@ -123,13 +123,13 @@ async fn a_peer_group_that_is_not_ready_is_told_and_looked_at_again_within_a_min
     let mut world = World::new(true);
     world.settings.setting = "bgp://group".parse().unwrap();
     let blocks = world.start("one");
-    let attendant = OpenGate {
+    let context = OpenGuard {
         nodes: vec![node("a", "198.51.100.1")],
-        ..OpenGate::default()
+        ..OpenGuard::default()
     };
-    let pause = blocks.shared.round(&attendant).await.unwrap();
+    let pause = blocks.shared.round(&context).await.unwrap();
     assert!(pause <= Duration::from_secs(60), "{pause:?}");
-    let told = attendant.told.lock().unwrap().clone();
+    let told = context.told.lock().unwrap().clone();
     assert_eq!(told[0].0, reasons::NO_PEER_GROUP);
     assert!(told[0].1.contains("group"), "{}", told[0].1);
 }
@@ -140,7 +140,7 @@ async fn without_a_peer_group_nobody_knows_where_to_buy_unless_it_is_configured(
     world.settings.setting = "bgp://group".parse().unwrap();
     let blocks = world.start("one");
     match world.pass(&blocks, "web").await {
-        Err(Setback::Refused(why)) => assert!(why.contains("group"), "{why}"),
+        Err(ReconcileError::Refused(why)) => assert!(why.contains("group"), "{why}"),
         other => panic!("{other:?}"),
     }
     assert!(world.cloud.writes().is_empty());

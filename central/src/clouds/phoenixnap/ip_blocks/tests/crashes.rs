@@ -1,18 +1,18 @@
 //! Whatever call is the last one of a process, or gets no answer: nothing is bought twice or left.
 
-use super::super::testing::Mishap;
+use super::super::testing::InjectedFault;
 use super::*;
 use crate::cloud_api::ErrorKind;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// A life from the first Service to the last block's end, with a mishap at one call, after which
+/// A life from the first Service to the last block's end, with a fault at one call, after which
 /// another process goes on if the first is to die of it.
-async fn live(sharing: bool, call: usize, mishap: Mishap, dies: bool) -> usize {
+async fn live(sharing: bool, call: usize, fault: InjectedFault, dies: bool) -> usize {
     let world = World::new(sharing).with(&NAMES);
-    world.cloud.0.lock().unwrap().mishaps.insert(call, mishap);
+    world.cloud.0.lock().unwrap().faults.insert(call, fault);
     let mut process = world.start("one");
-    let has_happened = || world.cloud.0.lock().unwrap().mishaps.is_empty();
+    let has_happened = || world.cloud.0.lock().unwrap().faults.is_empty();
     let mut is_dead = false;
     for name in NAMES {
         for _ in 0..200 {
@@ -22,7 +22,7 @@ async fn live(sharing: bool, call: usize, mishap: Mishap, dies: bool) -> usize {
                 process = world.start("two");
             }
             match passed {
-                Ok(Progress::Provided(_)) => break,
+                Ok(Progress::Ensured(_)) => break,
                 Ok(Progress::Wait { after, .. }) => advance(after).await,
                 _ => advance(LONG / 10).await,
             }
@@ -46,7 +46,7 @@ async fn live(sharing: bool, call: usize, mishap: Mishap, dies: bool) -> usize {
         }
     }
     for _ in 0..100 {
-        let round = process.shared.round(&OpenGate::default()).await;
+        let round = process.shared.round(&OpenGuard::default()).await;
         if dies && !is_dead && has_happened() {
             is_dead = true;
             process = world.start("two");
@@ -62,7 +62,7 @@ async fn live(sharing: bool, call: usize, mishap: Mishap, dies: bool) -> usize {
     bought
 }
 
-/// How many calls a life without mishaps takes.
+/// How many calls a life without faults takes.
 async fn calls(sharing: bool) -> usize {
     let world = World::new(sharing).with(&NAMES);
     let process = world.start("one");
@@ -82,16 +82,16 @@ async fn a_mishap_at_any_call_costs_no_second_block_and_leaves_none() {
         let calls = calls(sharing).await;
         assert!(calls > 10, "{calls}");
         for call in 0..calls {
-            for mishap in [
-                Mishap::Unheard,
-                Mishap::Refused(ErrorKind::Server),
-                Mishap::Refused(ErrorKind::Busy),
-                Mishap::Refused(ErrorKind::Forbidden),
-                Mishap::Refused(ErrorKind::RateLimited),
+            for fault in [
+                InjectedFault::Unheard,
+                InjectedFault::Refused(ErrorKind::Server),
+                InjectedFault::Refused(ErrorKind::Busy),
+                InjectedFault::Refused(ErrorKind::Forbidden),
+                InjectedFault::Refused(ErrorKind::RateLimited),
             ] {
                 for dies in [false, true] {
-                    let bought = live(sharing, call, mishap, dies).await;
-                    assert_eq!(bought, expected, "call {call}, {mishap:?}, dies: {dies}");
+                    let bought = live(sharing, call, fault, dies).await;
+                    assert_eq!(bought, expected, "call {call}, {fault:?}, dies: {dies}");
                 }
             }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 
-use super::super::testing::{Mishap, RETRY_AFTER, Ration, SETTLE};
+use super::super::testing::{InjectedFault, RETRY_AFTER, Ration, SETTLE};
 use super::*;
 use crate::cloud_api::ErrorKind;
 
@@ -21,9 +21,9 @@ impl World {
         let mut failures = 0;
         loop {
             let wait = match self.pass(blocks, name).await {
-                Ok(Progress::Provided(_)) => return,
+                Ok(Progress::Ensured(_)) => return,
                 Ok(Progress::Wait { after, .. }) => after,
-                Err(Setback::Cloud(error)) => error.retry_after.unwrap_or_else(|| {
+                Err(ReconcileError::Cloud(error)) => error.retry_after.unwrap_or_else(|| {
                     failures += 1;
                     mooring_common::work_queue::Backoff::SERVICES.after(failures)
                 }),
@@ -38,8 +38,8 @@ impl World {
     }
 
     /// What goes wrong at the next purchase.
-    fn spoil_purchase(&self, mishap: Mishap) {
-        self.cloud.0.lock().unwrap().spoiled_purchase = Some(mishap);
+    fn spoil_purchase(&self, fault: InjectedFault) {
+        self.cloud.0.lock().unwrap().spoiled_purchase = Some(fault);
     }
 
     fn listings(&self) -> usize {
@@ -79,14 +79,17 @@ async fn a_cloud_that_takes_two_requests_a_second_gives_all_services_their_addre
 async fn a_purchase_that_is_answered_429_keeps_its_claim_until_it_is_made() {
     let world = World::new(false).with(&["a", "b"]);
     let blocks = world.start("one");
-    world.spoil_purchase(Mishap::Refused(ErrorKind::RateLimited));
+    world.spoil_purchase(InjectedFault::Refused(ErrorKind::RateLimited));
     let refused = loop {
         match world.pass(&blocks, "a").await {
             Ok(Progress::Wait { after, .. }) => sleep(after).await,
             other => break other,
         }
     };
-    assert!(matches!(refused, Err(Setback::Cloud(_))), "{refused:?}");
+    assert!(
+        matches!(refused, Err(ReconcileError::Cloud(_))),
+        "{refused:?}"
+    );
     let claim = world.claim();
     assert!(claim.is_some());
     // Passes of others, while nothing may be asked, let it be.
@@ -111,15 +114,15 @@ async fn a_purchase_that_is_answered_429_keeps_its_claim_until_it_is_made() {
 async fn a_claim_that_was_kept_for_a_service_that_is_gone_is_given_up() {
     let world = World::new(false).with(&["a"]);
     let blocks = world.start("one");
-    world.spoil_purchase(Mishap::Refused(ErrorKind::RateLimited));
+    world.spoil_purchase(InjectedFault::Refused(ErrorKind::RateLimited));
     while world.pass(&blocks, "a").await.is_ok() {
         sleep(Duration::from_secs(2)).await;
     }
     assert!(world.claim().is_some());
     world.removed(&blocks, "a").await;
     sleep(RETRY_AFTER * 2).await;
-    let attendant = OpenGate::default();
-    blocks.shared.round(&attendant).await.unwrap();
+    let context = OpenGuard::default();
+    blocks.shared.round(&context).await.unwrap();
     assert_eq!(world.claim(), None);
 }
 
@@ -129,7 +132,7 @@ async fn a_purchase_whose_answer_was_lost_is_found_within_ten_seconds_and_the_ne
     for sharing in [false, true] {
         let world = World::new(sharing).with(&["a", "b"]);
         let blocks = world.start("one");
-        world.spoil_purchase(Mishap::Unheard);
+        world.spoil_purchase(InjectedFault::Unheard);
         let begun = Instant::now();
         world.served(&blocks, "a").await;
         assert!(
@@ -155,7 +158,7 @@ async fn a_purchase_that_no_listing_shows_is_looked_for_by_all_together_and_made
     let names = &NAMES[..4];
     let world = World::new(false).with(names);
     let blocks = world.start("one");
-    world.spoil_purchase(Mishap::Refused(ErrorKind::Server));
+    world.spoil_purchase(InjectedFault::Refused(ErrorKind::Server));
     let begun = Instant::now();
     let served = async {
         join_all(names.iter().map(|name| world.served(&blocks, name))).await;

@@ -13,14 +13,14 @@ impl World {
     async fn settled(&self, blocks: &IpBlocks, name: &str) -> String {
         loop {
             let wait = match self.pass(blocks, name).await.unwrap() {
-                Progress::Provided(Provided {
+                Progress::Ensured(LoadBalancerStatus {
                     again: None,
                     ingress,
                     ..
                 }) => {
                     return ingress[0].ip.clone().unwrap();
                 }
-                Progress::Provided(Provided {
+                Progress::Ensured(LoadBalancerStatus {
                     again: Some(wait), ..
                 }) => wait,
                 Progress::Wait { after, .. } => after,

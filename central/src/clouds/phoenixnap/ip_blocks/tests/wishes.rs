@@ -49,7 +49,7 @@ async fn who_asks_for_what_it_cannot_have_keeps_its_address_and_no_other_is_give
             });
             let refused = world.pass(process, "envious").await;
             assert!(
-                matches!(refused, Err(Setback::Refused(_))),
+                matches!(refused, Err(ReconcileError::Refused(_))),
                 "{wish}: {refused:?}"
             );
             world.remove("envious");

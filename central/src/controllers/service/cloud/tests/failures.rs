@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::*;
 use crate::cloud_api::{CloudError, ErrorKind};
-use crate::clouds::load_balancers::{InvalidField, Setback};
+use crate::clouds::load_balancers::{InvalidField, ReconcileError};
 
 fn error() -> CloudError {
     CloudError::new("fake", ErrorKind::Server, "out of order")
@@ -56,8 +56,8 @@ async fn what_cannot_be_understood_or_done_waits_for_a_change() {
         value: "y".to_owned(),
         remedy: "is no number; write one".to_owned(),
     };
-    let refused = Setback::Refused("there is no such flavor".to_owned());
-    let failures = vec![Setback::Invalid(vec![field]), refused];
+    let refused = ReconcileError::Refused("there is no such flavor".to_owned());
+    let failures = vec![ReconcileError::Invalid(vec![field]), refused];
     world.cloud.state.lock().unwrap().failures = failures;
     for words in ["flavor", "stays as it is"] {
         match world.pass("web").await {
@@ -136,15 +136,15 @@ async fn a_pass_that_has_had_its_time_makes_way_after_a_write() {
     let world = World::new();
     world.add("web");
     let service = world.cluster.service(&key("web")).unwrap();
-    let gate = gate::PassGate::new(
+    let guard = guard::PassGuard::new(
         &world.services,
         service,
-        gate::Aim::Provide,
+        guard::Aim::Provide,
         tokio::time::Instant::now(),
     );
-    tokio::time::advance(gate::BUDGET).await;
-    use crate::clouds::load_balancers::{Gate as _, Stop};
-    gate.before_write().unwrap();
-    gate.written();
-    assert!(matches!(gate.before_write(), Err(Stop::MakeWay)));
+    tokio::time::advance(guard::BUDGET).await;
+    use crate::clouds::load_balancers::{Stop, WriteGuard as _};
+    guard.before_write().unwrap();
+    guard.written();
+    assert!(matches!(guard.before_write(), Err(Stop::Yield)));
 }

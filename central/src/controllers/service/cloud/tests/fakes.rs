@@ -15,8 +15,8 @@ use super::super::cluster::Changes;
 use super::super::*;
 use crate::cloud_api::CloudError;
 use crate::clouds::load_balancers::{
-    Gate, MadeFor, Notice, Orphan, PlannedStep, Prepared, Presence, Progress, Provided, Setback,
-    Shown, Stop,
+    LoadBalancerStatus, MadeFor, Notice, Orphan, PlanSummary, PlannedStep, PreparedPlan, Presence,
+    Progress, ReconcileError, Stop, WriteGuard,
 };
 use crate::election::NotLeading;
 use crate::service_view::Ingress;
@@ -214,7 +214,7 @@ pub(super) struct CloudState {
     /// By the Service's UID: the members of its load balancer.
     pub(super) balancers: HashMap<String, Vec<String>>,
     /// Failures of the next plans, the last first.
-    pub(super) failures: Vec<Setback>,
+    pub(super) failures: Vec<ReconcileError>,
     pub(super) notices: Vec<Notice>,
     pub(super) impact: mooring_common::engine::Impact,
     /// How often creation says that it takes more time.
@@ -240,7 +240,7 @@ struct FakePlan {
     uid: String,
     /// Empty for a removal.
     wanted: Option<Vec<String>>,
-    shown: Shown,
+    shown: PlanSummary,
 }
 
 impl FakeCloud {
@@ -250,21 +250,21 @@ impl FakeCloud {
 
     fn plan(
         &self,
-        demand: &Demand,
+        request: &LoadBalancerRequest,
         wanted: Option<Vec<String>>,
-    ) -> Result<Box<dyn Prepared>, Setback> {
+    ) -> Result<Box<dyn PreparedPlan>, ReconcileError> {
         self.plans.fetch_add(1, Ordering::SeqCst);
         let mut state = self.state.lock().unwrap();
         if let Some(failure) = state.failures.pop() {
             return Err(failure);
         }
-        let uid = demand.service.uid.clone();
+        let uid = request.service.uid.clone();
         let is_as_wanted = state.balancers.get(&uid) == wanted.as_ref();
         let step = PlannedStep {
             step: format!("make it {wanted:?}"),
             impact: state.impact,
         };
-        let shown = Shown {
+        let shown = PlanSummary {
             steps: if is_as_wanted { vec![] } else { vec![step] },
             notices: state.notices.clone(),
         };
@@ -276,38 +276,45 @@ impl FakeCloud {
         }))
     }
 
-    fn write(&self, gate: &dyn Gate, change: impl FnOnce(&mut CloudState)) -> Result<(), Stop> {
+    fn write(
+        &self,
+        guard: &dyn WriteGuard,
+        change: impl FnOnce(&mut CloudState),
+    ) -> Result<(), Stop> {
         let interruption = self.state.lock().unwrap().before_write.take();
         if let Some(interrupt) = interruption {
             interrupt();
         }
-        gate.before_write()?;
+        guard.before_write()?;
         change(&mut self.state.lock().unwrap());
         self.writes.fetch_add(1, Ordering::SeqCst);
-        gate.written();
+        guard.written();
         Ok(())
     }
 }
 
 #[async_trait]
-impl Prepared for FakePlan {
-    fn shown(&self) -> &Shown {
+impl PreparedPlan for FakePlan {
+    fn summary(&self) -> &PlanSummary {
         &self.shown
     }
 
-    async fn carry_out(self: Box<Self>, gate: &dyn Gate) -> Result<Progress, Setback> {
+    async fn carry_out(
+        self: Box<Self>,
+        guard: &dyn WriteGuard,
+    ) -> Result<Progress, ReconcileError> {
         let uid = self.uid;
         let Some(wanted) = self.wanted else {
             if self.cloud.members(&uid).is_some() {
-                self.cloud.write(gate, |state| {
+                self.cloud.write(guard, |state| {
                     state.balancers.remove(&uid);
                 })?;
             }
             return Ok(Progress::Removed);
         };
         if self.cloud.members(&uid).is_none() {
-            gate.before_creation().await?;
-            self.cloud.write(gate, |state| {
+            guard.before_creation().await?;
+            self.cloud.write(guard, |state| {
                 state.balancers.insert(uid.clone(), Vec::new());
             })?;
         }
@@ -327,7 +334,7 @@ impl Prepared for FakePlan {
         let there = self.cloud.members(&uid).unwrap_or_default();
         let there: HashSet<String> = there.into_iter().collect();
         for member in wanted.iter().filter(|member| !there.contains(*member)) {
-            self.cloud.write(gate, |state| {
+            self.cloud.write(guard, |state| {
                 let members = state.balancers.get_mut(&uid).unwrap();
                 members.push(member.clone());
             })?;
@@ -344,7 +351,7 @@ impl Prepared for FakePlan {
             hostname: None,
             ip_mode: Some("VIP".to_owned()),
         };
-        Ok(Progress::Provided(Provided {
+        Ok(Progress::Ensured(LoadBalancerStatus {
             ingress: vec![ingress],
             annotations: vec![("k8s.cloudscale.ch/loadbalancer-uuid", "lb".to_owned())],
             load_balancer_ip: None,
@@ -364,18 +371,24 @@ impl LoadBalancers for FakeCloud {
         "fake-controller"
     }
 
-    async fn prepare(&self, demand: &Demand) -> Result<Box<dyn Prepared>, Setback> {
+    async fn prepare(
+        &self,
+        request: &LoadBalancerRequest,
+    ) -> Result<Box<dyn PreparedPlan>, ReconcileError> {
         let stays = |node: &&Arc<NodeView>| {
-            let endpoints = demand.endpoints.as_ref();
+            let endpoints = request.endpoints.as_ref();
             endpoints.is_none_or(|endpoints| endpoints.on(&node.name) != Presence::Leaving)
         };
-        let nodes = demand.nodes.iter().filter(stays);
+        let nodes = request.nodes.iter().filter(stays);
         let nodes = nodes.map(|node| node.name.clone());
-        self.plan(demand, Some(nodes.collect()))
+        self.plan(request, Some(nodes.collect()))
     }
 
-    async fn prepare_removal(&self, demand: &Demand) -> Result<Box<dyn Prepared>, Setback> {
-        self.plan(demand, None)
+    async fn prepare_removal(
+        &self,
+        request: &LoadBalancerRequest,
+    ) -> Result<Box<dyn PreparedPlan>, ReconcileError> {
+        self.plan(request, None)
     }
 
     fn may_have(&self, service: &ServiceView) -> bool {
@@ -411,9 +424,9 @@ impl LoadBalancers for FakeCloud {
         &self,
         _cluster: &str,
         orphan: &Orphan,
-        gate: &dyn Gate,
-    ) -> Result<(), Setback> {
-        Ok(self.write(gate, |state| {
+        guard: &dyn WriteGuard,
+    ) -> Result<(), ReconcileError> {
+        Ok(self.write(guard, |state| {
             state.balancers.remove(&orphan.id);
         })?)
     }

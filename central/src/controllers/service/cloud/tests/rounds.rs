@@ -48,7 +48,7 @@ async fn t9_a_round_makes_way_for_a_service_that_has_changed() {
     join(&world, "c");
     join(&world, "d");
     world.services.queue.add(key("other"));
-    assert_eq!(world.pass("web").await, Outcome::MakeWay);
+    assert_eq!(world.pass("web").await, Outcome::Yield);
     assert_eq!(world.cloud.members("web").unwrap(), ["a", "b", "c"]);
     assert_eq!(world.pass("web").await, Outcome::Done);
     assert_eq!(world.cloud.members("web").unwrap(), ["a", "b", "c", "d"]);

@@ -18,7 +18,7 @@ use crate::clouds::cloudscale::load_balancers::model::{
 use crate::clouds::cloudscale::load_balancers::observed::{
     Balancer, Listener, Member, Monitor, Observed, Pool, Vip,
 };
-use crate::clouds::load_balancers::{Demand, HealthTarget, Others};
+use crate::clouds::load_balancers::{HealthTarget, LoadBalancerRequest, Others};
 use crate::engine::members::{MachineOf, Members};
 
 /// A port as it is found in the cloud.
@@ -114,7 +114,7 @@ fn steps(annotations: &[(&str, &str)], spec: &Value, observed: &Observed) -> Str
     let service = service(annotations, spec);
     let options = Options::read(&service).unwrap();
     let node: Node = serde_json::from_value(json!({"metadata": {"name": "n"}})).unwrap();
-    let demand = Demand {
+    let request = LoadBalancerRequest {
         service: Arc::new(service),
         nodes: [Arc::new(NodeView::slim(node))].into(),
         others: Others::default(),
@@ -136,7 +136,7 @@ fn steps(annotations: &[(&str, &str)], spec: &Value, observed: &Observed) -> Str
         found: vec![machine(1), machine(2)],
         are_complete: true,
     };
-    let desired = desired(&demand, &options, &machines);
+    let desired = desired(&request, &options, &machines);
     plan(&desired, Some(observed)).unwrap().to_string()
 }
 

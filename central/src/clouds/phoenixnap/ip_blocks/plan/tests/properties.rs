@@ -69,7 +69,7 @@ fn any_address() -> impl Strategy<Value = Option<Ipv4Addr>> {
     prop_oneof![3 => Just(None), 2 => ours, 1 => Just(Some(Ipv4Addr::new(192, 0, 2, 1)))]
 }
 
-fn any_claimants() -> impl Strategy<Value = Vec<Claimant>> {
+fn any_claimants() -> impl Strategy<Value = Vec<IpRequest>> {
     let one = (
         any_address(),
         any_address(),
@@ -80,9 +80,9 @@ fn any_claimants() -> impl Strategy<Value = Vec<Claimant>> {
     );
     prop::collection::vec(one, 1..=4).prop_map(|all| {
         let named = all.into_iter().zip(NAMES);
-        let claimants =
+        let ip_requests =
             named.map(
-                |((given, recorded, published, asked, home, lost), name)| Claimant {
+                |((given, recorded, published, asked, home, lost), name)| IpRequest {
                     key: key(name),
                     uid: name.to_owned(),
                     created: 0,
@@ -95,7 +95,7 @@ fn any_claimants() -> impl Strategy<Value = Vec<Claimant>> {
                     may_take_over: false,
                 },
             );
-        claimants.collect()
+        ip_requests.collect()
     })
 }
 
@@ -103,11 +103,11 @@ struct Case {
     settings: Settings,
     network: Network,
     blocks: Vec<Owned>,
-    claimants: Vec<Claimant>,
+    ip_requests: Vec<IpRequest>,
 }
 
 impl Case {
-    fn of(all: Vec<Block>, claimants: Vec<Claimant>, sharing: bool) -> Self {
+    fn of(all: Vec<Block>, ip_requests: Vec<IpRequest>, sharing: bool) -> Self {
         let mut network = network();
         for block in &all {
             if block.holder == in_network(NETWORK) {
@@ -121,7 +121,7 @@ impl Case {
             settings: settings(sharing),
             network,
             blocks: ours.collect(),
-            claimants,
+            ip_requests,
         }
     }
 
@@ -131,15 +131,15 @@ impl Case {
             location: "PHX",
             network: Some(&self.network),
             blocks: &self.blocks,
-            claimants: &self.claimants,
+            ip_requests: &self.ip_requests,
         }
     }
 
-    fn all_next(&self) -> Vec<(&Claimant, Next)> {
+    fn all_next(&self) -> Vec<(&IpRequest, Next)> {
         let world = self.world();
-        let allotment = allot(&world);
-        let next = |claimant| (claimant, next(&world, claimant, &allotment));
-        self.claimants.iter().map(next).collect()
+        let allocation = allocate(&world);
+        let next = |ip_request| (ip_request, next(&world, ip_request, &allocation));
+        self.ip_requests.iter().map(next).collect()
     }
 
     fn is_shared(&self, id: &str) -> bool {
@@ -151,7 +151,7 @@ impl Case {
     /// uses or asks for any.
     fn has_room(&self) -> bool {
         let spoken_for: BTreeSet<Ipv4Addr> = self
-            .claimants
+            .ip_requests
             .iter()
             .flat_map(|c| [c.given, c.recorded, c.published, c.asked])
             .flatten()
@@ -169,7 +169,7 @@ impl Case {
             let free = layout::usable(owned.block.cidr).filter(|a| !spoken_for.contains(a));
             free.count()
         });
-        free.sum::<usize>() >= self.claimants.len()
+        free.sum::<usize>() >= self.ip_requests.len()
     }
 }
 
@@ -179,34 +179,34 @@ proptest! {
     #[test]
     fn nothing_is_bought_while_there_is_a_block_for_it(
         blocks in any_blocks(),
-        claimants in any_claimants(),
+        ip_requests in any_claimants(),
         sharing in any::<bool>(),
     ) {
-        let case = Case::of(blocks, claimants, sharing);
-        for (claimant, next) in case.all_next() {
+        let case = Case::of(blocks, ip_requests, sharing);
+        for (ip_request, next) in case.all_next() {
             let Next::Take(Step::Buy { owner, .. }) = next else { continue };
-            let its = Owner::Service(claimant.key.clone());
+            let its = Owner::Service(ip_request.key.clone());
             let has_own = case.blocks.iter().any(|owned| owned.owner == its);
-            prop_assert!(!has_own, "{claimant:?} has a block already");
+            prop_assert!(!has_own, "{ip_request:?} has a block already");
             let could_share = sharing && case.has_room();
-            prop_assert!(!could_share, "{claimant:?} could have had an address");
+            prop_assert!(!could_share, "{ip_request:?} could have had an address");
             prop_assert_eq!(matches!(owner, Owner::Pool(_)), sharing);
-            let brings_its_own = claimant.asked.is_some_and(|asked| {
-                ![claimant.given, claimant.recorded].contains(&Some(asked))
+            let brings_its_own = ip_request.asked.is_some_and(|asked| {
+                ![ip_request.given, ip_request.recorded].contains(&Some(asked))
             });
-            prop_assert!(!brings_its_own, "{claimant:?} brings its own address");
+            prop_assert!(!brings_its_own, "{ip_request:?} brings its own address");
         }
     }
 
     #[test]
     fn nothing_is_touched_that_is_not_ours_nor_detached_from_where_it_is_not(
         blocks in any_blocks(),
-        claimants in any_claimants(),
+        ip_requests in any_claimants(),
         sharing in any::<bool>(),
     ) {
         let all: BTreeMap<String, Block> =
             blocks.iter().map(|block| (block.id.clone(), block.clone())).collect();
-        let case = Case::of(blocks, claimants, sharing);
+        let case = Case::of(blocks, ip_requests, sharing);
         let mut steps: Vec<Step> = Vec::new();
         for (_, next) in case.all_next() {
             if let Next::Take(step) = next {
@@ -215,7 +215,7 @@ proptest! {
         }
         steps.extend(removal(&case.world(), &web()));
         for owned in &case.blocks {
-            if let Some(Disposal::Take(step)) = dispose(owned, Some(&case.network)) {
+            if let Some(ReleaseStep::Take(step)) = dispose(owned, Some(&case.network)) {
                 prop_assert_eq!(&owned.owner, &Owner::Marked);
                 steps.push(step);
             }
@@ -245,12 +245,12 @@ proptest! {
     #[test]
     fn an_address_is_provided_only_where_it_works_and_to_one_service(
         blocks in any_blocks(),
-        claimants in any_claimants(),
+        ip_requests in any_claimants(),
         sharing in any::<bool>(),
     ) {
-        let case = Case::of(blocks, claimants, sharing);
+        let case = Case::of(blocks, ip_requests, sharing);
         let mut provided = BTreeSet::new();
-        for (claimant, next) in case.all_next() {
+        for (ip_request, next) in case.all_next() {
             let Next::Provide { block, address } = next else { continue };
             let owned = case.blocks.iter().find(|owned| owned.block.id == block).unwrap();
             prop_assert_eq!(owned.block.status, BlockStatus::Assigned);
@@ -258,7 +258,7 @@ proptest! {
             prop_assert!(layout::is_usable(owned.block.cidr, address));
             prop_assert!(provided.insert(address), "{address} is provided twice");
             match &owned.owner {
-                Owner::Service(name) => prop_assert_eq!(name, &claimant.key),
+                Owner::Service(name) => prop_assert_eq!(name, &ip_request.key),
                 Owner::Pool(_) => {}
                 other => prop_assert!(false, "{other:?} serves nobody"),
             }
@@ -268,38 +268,38 @@ proptest! {
     #[test]
     fn the_order_of_a_listing_does_not_matter(
         blocks in any_blocks(),
-        claimants in any_claimants(),
+        ip_requests in any_claimants(),
         sharing in any::<bool>(),
     ) {
-        let case = Case::of(blocks.clone(), claimants.clone(), sharing);
-        let mut turned = Case::of(blocks, claimants, sharing);
+        let case = Case::of(blocks.clone(), ip_requests.clone(), sharing);
+        let mut turned = Case::of(blocks, ip_requests, sharing);
         turned.blocks.reverse();
-        turned.claimants.reverse();
-        prop_assert_eq!(allot(&case.world()), allot(&turned.world()));
+        turned.ip_requests.reverse();
+        prop_assert_eq!(allocate(&case.world()), allocate(&turned.world()));
     }
 
     #[test]
     fn what_a_status_shows_is_nobody_elses_and_its_block_stays(
         blocks in any_blocks(),
-        claimants in any_claimants(),
+        ip_requests in any_claimants(),
         sharing in any::<bool>(),
     ) {
-        let case = Case::of(blocks, claimants, sharing);
-        let allotment = allot(&case.world());
-        for claimant in &case.claimants {
-            let address = match &allotment.shares[&claimant.key] {
-                Share::Address { address, block } if case.is_shared(block) => *address,
-                Share::Untagged { address, .. } => *address,
+        let case = Case::of(blocks, ip_requests, sharing);
+        let allocation = allocate(&case.world());
+        for ip_request in &case.ip_requests {
+            let address = match &allocation.shares[&ip_request.key] {
+                Assignment::Address { address, block } if case.is_shared(block) => *address,
+                Assignment::Untagged { address, .. } => *address,
                 _ => continue,
             };
-            let mut others = case.claimants.iter().filter(|other| other.key != claimant.key);
+            let mut others = case.ip_requests.iter().filter(|other| other.key != ip_request.key);
             let is_shown = others.any(|other| other.published == Some(address));
-            let has = [claimant.given, claimant.published].contains(&Some(address));
-            prop_assert!(!is_shown || has, "{claimant:?} gets {address}, which another shows");
+            let has = [ip_request.given, ip_request.published].contains(&Some(address));
+            prop_assert!(!is_shown || has, "{ip_request:?} gets {address}, which another shows");
         }
-        let idle: Vec<&String> = allotment.unused.iter().chain(allotment.doubles.keys()).collect();
+        let idle: Vec<&String> = allocation.unused.iter().chain(allocation.doubles.keys()).collect();
         for owned in case.blocks.iter().filter(|owned| idle.contains(&&owned.block.id)) {
-            let mut shown = case.claimants.iter().filter_map(|claimant| claimant.published);
+            let mut shown = case.ip_requests.iter().filter_map(|ip_request| ip_request.published);
             let is_shown = shown.any(|address| owned.block.cidr.contains(&address));
             prop_assert!(!is_shown, "{owned:?} is to go");
         }
@@ -308,25 +308,25 @@ proptest! {
     #[test]
     fn who_has_an_address_that_nobody_contests_keeps_it(
         blocks in any_blocks(),
-        mut claimants in any_claimants(),
+        mut ip_requests in any_claimants(),
     ) {
-        for (number, claimant) in claimants.iter_mut().enumerate() {
+        for (number, ip_request) in ip_requests.iter_mut().enumerate() {
             let number = u8::try_from(number).unwrap();
             let own = Some(Ipv4Addr::new(203, 0, 113, 2 + number));
-            (claimant.given, claimant.recorded) = (None, own);
-            (claimant.published, claimant.asked, claimant.lost) = (own, own, false);
+            (ip_request.given, ip_request.recorded) = (None, own);
+            (ip_request.published, ip_request.asked, ip_request.lost) = (own, own, false);
         }
-        let case = Case::of(blocks, claimants, true);
-        let allotment = allot(&case.world());
+        let case = Case::of(blocks, ip_requests, true);
+        let allocation = allocate(&case.world());
         let is_shared = case.blocks.iter().any(|owned| {
             owned.block.id == "b0" && matches!(owned.owner, Owner::Pool(_))
         });
-        for claimant in case.claimants.iter().filter(|_| is_shared) {
-            let kept = Share::Address {
+        for ip_request in case.ip_requests.iter().filter(|_| is_shared) {
+            let kept = Assignment::Address {
                 block: "b0".to_owned(),
-                address: claimant.recorded.unwrap(),
+                address: ip_request.recorded.unwrap(),
             };
-            prop_assert_eq!(&allotment.shares[&claimant.key], &kept);
+            prop_assert_eq!(&allocation.shares[&ip_request.key], &kept);
         }
     }
 }

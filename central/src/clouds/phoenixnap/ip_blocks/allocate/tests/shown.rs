@@ -3,12 +3,12 @@
 use super::*;
 
 /// It has this address by its record and its status, and asks for another.
-fn asking(name: &str, has: &str, asks: &str) -> Claimant {
-    Claimant {
+fn asking(name: &str, has: &str, asks: &str) -> IpRequest {
+    IpRequest {
         recorded: Some(address(has)),
         published: Some(address(has)),
         asked: Some(address(asks)),
-        ..claimant(name)
+        ..ip_request(name)
     }
 }
 
@@ -20,49 +20,52 @@ fn a_pool(id: &str) -> [Owned; 1] {
 fn an_address_that_a_status_shows_is_nobody_elses_while_its_service_asks_for_a_foreign_one() {
     let blocks = a_pool("b");
     let web = asking("web", "203.0.113.10", "192.0.2.1");
-    let wishing = Claimant {
+    let wishing = IpRequest {
         asked: Some(address("203.0.113.10")),
-        ..claimant("wishing")
+        ..ip_request("wishing")
     };
-    let all = [web.clone(), wishing, claimant("new")];
-    let allotment = allotted(&blocks, &all);
+    let all = [web.clone(), wishing, ip_request("new")];
+    let allocation = allocated(&blocks, &all);
     assert_eq!(
-        share(&allotment, "web"),
-        Share::Foreign(address("192.0.2.1"))
+        share(&allocation, "web"),
+        Assignment::Foreign(address("192.0.2.1"))
     );
-    assert!(matches!(share(&allotment, "wishing"), Share::Refused(_)));
-    assert_eq!(share(&allotment, "new"), given("b", "203.0.113.11"));
-    let alone = allotted(&blocks, &[web]);
+    assert!(matches!(
+        share(&allocation, "wishing"),
+        Assignment::Refused(_)
+    ));
+    assert_eq!(share(&allocation, "new"), given("b", "203.0.113.11"));
+    let alone = allocated(&blocks, &[web]);
     assert!(alone.unused.is_empty(), "{alone:?}");
 }
 
 #[test]
 fn an_address_that_a_status_shows_no_more_is_free_for_others() {
     let blocks = a_pool("b");
-    let web = Claimant {
+    let web = IpRequest {
         published: Some(address("192.0.2.1")),
         ..asking("web", "203.0.113.10", "192.0.2.1")
     };
-    let allotment = allotted(&blocks, &[web, claimant("new")]);
-    assert_eq!(share(&allotment, "new"), given("b", "203.0.113.10"));
+    let allocation = allocated(&blocks, &[web, ip_request("new")]);
+    assert_eq!(share(&allocation, "new"), given("b", "203.0.113.10"));
 }
 
 #[test]
 fn an_address_that_a_service_moves_from_is_its_own_until_its_status_shows_the_new_one() {
     let blocks = a_pool("b");
-    let moving = Claimant {
+    let moving = IpRequest {
         given: Some(address("203.0.113.13")),
         ..asking("moving", "203.0.113.10", "203.0.113.13")
     };
-    let copy = Claimant {
+    let copy = IpRequest {
         recorded: Some(address("203.0.113.10")),
         created: -1,
-        ..claimant("copy")
+        ..ip_request("copy")
     };
-    let allotment = allotted(&blocks, &[moving, copy, claimant("new")]);
-    assert_eq!(share(&allotment, "moving"), given("b", "203.0.113.13"));
-    assert_eq!(share(&allotment, "copy"), given("b", "203.0.113.11"));
-    assert_eq!(share(&allotment, "new"), given("b", "203.0.113.12"));
+    let allocation = allocated(&blocks, &[moving, copy, ip_request("new")]);
+    assert_eq!(share(&allocation, "moving"), given("b", "203.0.113.13"));
+    assert_eq!(share(&allocation, "copy"), given("b", "203.0.113.11"));
+    assert_eq!(share(&allocation, "new"), given("b", "203.0.113.12"));
 }
 
 #[test]
@@ -70,23 +73,23 @@ fn an_address_without_our_tags_that_a_status_shows_is_given_to_one_service_alone
     let mut network = network();
     let cidr = "203.0.113.64/29".parse().unwrap();
     network.blocks.push(("bare".to_owned(), cidr));
-    let permitted = Claimant {
+    let permitted = IpRequest {
         recorded: Some(address("203.0.113.66")),
         may_take_over: true,
-        ..claimant("a-copy")
+        ..ip_request("a-copy")
     };
     let blocks = a_pool("b");
     let settings = settings(true);
-    let share_of_copy = |other: Claimant| {
-        let claimants = [other, permitted.clone()];
-        let allotment = allot(&World {
+    let share_of_copy = |other: IpRequest| {
+        let ip_requests = [other, permitted.clone()];
+        let allocation = allocate(&World {
             settings: &settings,
             location: "PHX",
             network: Some(&network),
             blocks: &blocks,
-            claimants: &claimants,
+            ip_requests: &ip_requests,
         });
-        share(&allotment, "a-copy")
+        share(&allocation, "a-copy")
     };
     let refused = asking("web", "203.0.113.66", "203.0.113.9");
     assert_eq!(share_of_copy(refused), given("b", "203.0.113.10"));
@@ -106,10 +109,10 @@ fn a_block_of_its_own_stays_while_the_status_shows_an_address_of_it() {
     ];
     for asked in ["203.0.113.9", "192.0.2.1", "203.0.113.10"] {
         let web = asking("web", "203.0.113.18", asked);
-        let allotment = allotted(&blocks, &[web]);
-        assert!(!allotment.doubles.contains_key("own"), "{allotment:?}");
+        let allocation = allocated(&blocks, &[web]);
+        assert!(!allocation.doubles.contains_key("own"), "{allocation:?}");
     }
     let moved = asking("web", "203.0.113.26", "203.0.113.26");
-    let allotment = allotted(&blocks, &[moved]);
-    assert_eq!(allotment.doubles.keys().collect::<Vec<_>>(), ["own"]);
+    let allocation = allocated(&blocks, &[moved]);
+    assert_eq!(allocation.doubles.keys().collect::<Vec<_>>(), ["own"]);
 }

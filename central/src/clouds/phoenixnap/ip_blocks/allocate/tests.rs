@@ -26,8 +26,8 @@ fn own(id: &str, cidr: &str, name: &str) -> Owned {
     owned(Owner::Service(key(name)), block)
 }
 
-fn claimant(name: &str) -> Claimant {
-    Claimant {
+fn ip_request(name: &str) -> IpRequest {
+    IpRequest {
         key: key(name),
         uid: name.to_owned(),
         created: 0,
@@ -45,27 +45,27 @@ fn address(text: &str) -> Ipv4Addr {
     text.parse().unwrap()
 }
 
-fn allotted(blocks: &[Owned], claimants: &[Claimant]) -> Allotment {
-    allotted_by(&settings(true), blocks, claimants)
+fn allocated(blocks: &[Owned], ip_requests: &[IpRequest]) -> Allocation {
+    allotted_by(&settings(true), blocks, ip_requests)
 }
 
-fn allotted_by(settings: &Settings, blocks: &[Owned], claimants: &[Claimant]) -> Allotment {
+fn allotted_by(settings: &Settings, blocks: &[Owned], ip_requests: &[IpRequest]) -> Allocation {
     let network = network();
-    allot(&World {
+    allocate(&World {
         settings,
         location: "PHX",
         network: Some(&network),
         blocks,
-        claimants,
+        ip_requests,
     })
 }
 
-fn share(allotment: &Allotment, name: &str) -> Share {
-    allotment.shares[&key(name)].clone()
+fn share(allocation: &Allocation, name: &str) -> Assignment {
+    allocation.shares[&key(name)].clone()
 }
 
-fn given(block: &str, text: &str) -> Share {
-    Share::Address {
+fn given(block: &str, text: &str) -> Assignment {
+    Assignment::Address {
         block: block.to_owned(),
         address: address(text),
     }
@@ -74,40 +74,40 @@ fn given(block: &str, text: &str) -> Share {
 #[test]
 fn services_share_a_block_until_it_is_full() {
     let blocks = [pool("b", "203.0.113.8/29")];
-    let claimants: Vec<_> = ["a", "b", "c", "d", "e", "f"].map(claimant).into();
-    let allotment = allotted(&blocks, &claimants);
+    let ip_requests: Vec<_> = ["a", "b", "c", "d", "e", "f"].map(ip_request).into();
+    let allocation = allocated(&blocks, &ip_requests);
     for (name, text) in [
         ("a", "203.0.113.10"),
         ("c", "203.0.113.12"),
         ("e", "203.0.113.14"),
     ] {
-        assert_eq!(share(&allotment, name), given("b", text));
+        assert_eq!(share(&allocation, name), given("b", text));
     }
-    assert_eq!(share(&allotment, "f"), Share::Nothing);
+    assert_eq!(share(&allocation, "f"), Assignment::Nothing);
 }
 
 #[test]
 fn without_sharing_a_free_address_is_given_to_nobody_and_a_held_one_is_kept() {
     let blocks = [pool("b", "203.0.113.8/29")];
-    let held = Claimant {
+    let held = IpRequest {
         recorded: Some(address("203.0.113.12")),
-        ..claimant("held")
+        ..ip_request("held")
     };
-    let allotment = allotted_by(&settings(false), &blocks, &[claimant("new"), held]);
-    assert_eq!(share(&allotment, "new"), Share::Nothing);
-    assert_eq!(share(&allotment, "held"), given("b", "203.0.113.12"));
+    let allocation = allotted_by(&settings(false), &blocks, &[ip_request("new"), held]);
+    assert_eq!(share(&allocation, "new"), Assignment::Nothing);
+    assert_eq!(share(&allocation, "held"), given("b", "203.0.113.12"));
 }
 
 #[test]
 fn a_block_of_its_own_gives_a_service_what_it_asks_for_else_what_it_has_else_the_third() {
     let blocks = [own("b", "203.0.113.8/29", "web")];
     let with = |asked: Option<&str>, published: Option<&str>| {
-        let web = Claimant {
+        let web = IpRequest {
             asked: asked.map(address),
             published: published.map(address),
-            ..claimant("web")
+            ..ip_request("web")
         };
-        share(&allotted(&blocks, &[web]), "web")
+        share(&allocated(&blocks, &[web]), "web")
     };
     assert_eq!(with(None, None), given("b", "203.0.113.10"));
     assert_eq!(with(None, Some("203.0.113.13")), given("b", "203.0.113.13"));
@@ -115,7 +115,7 @@ fn a_block_of_its_own_gives_a_service_what_it_asks_for_else_what_it_has_else_the
     assert_eq!(both, given("b", "203.0.113.14"));
     for wrong in ["203.0.113.8", "203.0.113.9", "203.0.113.15", "203.0.113.20"] {
         assert!(
-            matches!(with(Some(wrong), None), Share::Refused(_)),
+            matches!(with(Some(wrong), None), Assignment::Refused(_)),
             "{wrong}"
         );
     }
@@ -124,13 +124,16 @@ fn a_block_of_its_own_gives_a_service_what_it_asks_for_else_what_it_has_else_the
 #[test]
 fn a_block_of_one_service_is_no_other_ones() {
     let blocks = [own("b", "203.0.113.8/29", "web")];
-    let asking = Claimant {
+    let asking = IpRequest {
         asked: Some(address("203.0.113.12")),
-        ..claimant("other")
+        ..ip_request("other")
     };
-    let allotment = allotted(&blocks, &[claimant("web"), asking, claimant("third")]);
-    assert!(matches!(share(&allotment, "other"), Share::Refused(_)));
-    assert_eq!(share(&allotment, "third"), Share::Nothing);
+    let allocation = allocated(&blocks, &[ip_request("web"), asking, ip_request("third")]);
+    assert!(matches!(
+        share(&allocation, "other"),
+        Assignment::Refused(_)
+    ));
+    assert_eq!(share(&allocation, "third"), Assignment::Nothing);
 }
 
 #[test]
@@ -139,16 +142,16 @@ fn of_two_blocks_of_one_service_the_used_one_stays_whichever_is_listed_first() {
         own("b1", "203.0.113.8/29", "web"),
         own("b2", "203.0.113.16/29", "web"),
     ];
-    let web = Claimant {
+    let web = IpRequest {
         asked: Some(address("203.0.113.18")),
         recorded: Some(address("203.0.113.18")),
-        ..claimant("web")
+        ..ip_request("web")
     };
     for _ in 0..2 {
-        let allotment = allotted(&blocks, std::slice::from_ref(&web));
-        assert_eq!(share(&allotment, "web"), given("b2", "203.0.113.18"));
-        assert_eq!(allotment.doubles.keys().collect::<Vec<_>>(), ["b1"]);
-        let unnamed = allotted(&blocks, &[claimant("web")]);
+        let allocation = allocated(&blocks, std::slice::from_ref(&web));
+        assert_eq!(share(&allocation, "web"), given("b2", "203.0.113.18"));
+        assert_eq!(allocation.doubles.keys().collect::<Vec<_>>(), ["b1"]);
+        let unnamed = allocated(&blocks, &[ip_request("web")]);
         assert_eq!(share(&unnamed, "web"), given("b1", "203.0.113.10"));
         blocks.reverse();
     }
@@ -157,75 +160,88 @@ fn of_two_blocks_of_one_service_the_used_one_stays_whichever_is_listed_first() {
 #[test]
 fn an_address_that_two_claim_is_the_one_ones_that_publishes_it() {
     let blocks = [pool("b", "203.0.113.8/29")];
-    let copy = Claimant {
+    let copy = IpRequest {
         recorded: Some(address("203.0.113.10")),
         asked: Some(address("203.0.113.10")),
-        ..claimant("a-copy")
+        ..ip_request("a-copy")
     };
-    let original = Claimant {
+    let original = IpRequest {
         recorded: Some(address("203.0.113.10")),
         published: Some(address("203.0.113.10")),
-        ..claimant("web")
+        ..ip_request("web")
     };
-    let allotment = allotted(&blocks, &[copy, original]);
-    assert_eq!(share(&allotment, "web"), given("b", "203.0.113.10"));
-    assert_eq!(share(&allotment, "a-copy"), given("b", "203.0.113.11"));
+    let allocation = allocated(&blocks, &[copy, original]);
+    assert_eq!(share(&allocation, "web"), given("b", "203.0.113.10"));
+    assert_eq!(share(&allocation, "a-copy"), given("b", "203.0.113.11"));
 }
 
 #[test]
 fn a_wish_is_granted_if_it_is_free_and_is_left_alone_if_it_is_nowhere_here() {
     let blocks = [pool("b", "203.0.113.8/29")];
-    let wishing = |name, text| Claimant {
+    let wishing = |name, text| IpRequest {
         asked: Some(address(text)),
-        ..claimant(name)
+        ..ip_request(name)
     };
-    let claimants = [
+    let ip_requests = [
         wishing("free", "203.0.113.13"),
         wishing("foreign", "192.0.2.1"),
         wishing("router", "203.0.113.9"),
-        Claimant {
+        IpRequest {
             given: Some(address("203.0.113.12")),
-            ..claimant("first")
+            ..ip_request("first")
         },
         wishing("taken", "203.0.113.12"),
     ];
-    let allotment = allotted(&blocks, &claimants);
-    assert_eq!(share(&allotment, "free"), given("b", "203.0.113.13"));
+    let allocation = allocated(&blocks, &ip_requests);
+    assert_eq!(share(&allocation, "free"), given("b", "203.0.113.13"));
     assert_eq!(
-        share(&allotment, "foreign"),
-        Share::Foreign(address("192.0.2.1"))
+        share(&allocation, "foreign"),
+        Assignment::Foreign(address("192.0.2.1"))
     );
-    assert!(matches!(share(&allotment, "router"), Share::Refused(_)));
-    assert!(matches!(share(&allotment, "taken"), Share::Refused(_)));
+    assert!(matches!(
+        share(&allocation, "router"),
+        Assignment::Refused(_)
+    ));
+    assert!(matches!(
+        share(&allocation, "taken"),
+        Assignment::Refused(_)
+    ));
 }
 
 #[test]
 fn who_is_refused_another_address_keeps_the_one_that_it_has() {
     let blocks = [pool("b", "203.0.113.8/29")];
-    let refused = Claimant {
+    let refused = IpRequest {
         recorded: Some(address("203.0.113.10")),
         published: Some(address("203.0.113.10")),
         asked: Some(address("203.0.113.9")),
-        ..claimant("refused")
+        ..ip_request("refused")
     };
-    let allotment = allotted(&blocks, &[refused, claimant("new")]);
-    assert!(matches!(share(&allotment, "refused"), Share::Refused(_)));
-    assert_eq!(share(&allotment, "new"), given("b", "203.0.113.11"));
+    let allocation = allocated(&blocks, &[refused, ip_request("new")]);
+    assert!(matches!(
+        share(&allocation, "refused"),
+        Assignment::Refused(_)
+    ));
+    assert_eq!(share(&allocation, "new"), given("b", "203.0.113.11"));
 }
 
 #[test]
 fn an_address_whose_block_is_not_there_is_missing_and_when_it_is_lost_another_is_given() {
     let blocks = [pool("b", "203.0.113.8/29")];
-    let missing = Claimant {
+    let missing = IpRequest {
         recorded: Some(address("203.0.113.50")),
         published: Some(address("203.0.113.50")),
         asked: Some(address("203.0.113.50")),
-        ..claimant("web")
+        ..ip_request("web")
     };
-    let share_of =
-        |claimant: &Claimant| share(&allotted(&blocks, std::slice::from_ref(claimant)), "web");
-    assert_eq!(share_of(&missing), Share::Missing(address("203.0.113.50")));
-    let lost = Claimant {
+    let share_of = |ip_request: &IpRequest| {
+        share(&allocated(&blocks, std::slice::from_ref(ip_request)), "web")
+    };
+    assert_eq!(
+        share_of(&missing),
+        Assignment::Missing(address("203.0.113.50"))
+    );
+    let lost = IpRequest {
         lost: true,
         ..missing
     };
@@ -238,24 +254,24 @@ fn an_address_whose_block_lost_its_tags_is_kept_while_the_network_has_it() {
     network
         .blocks
         .push(("bare".to_owned(), "203.0.113.48/29".parse().unwrap()));
-    let web = Claimant {
+    let web = IpRequest {
         recorded: Some(address("203.0.113.50")),
         published: Some(address("203.0.113.50")),
-        ..claimant("web")
+        ..ip_request("web")
     };
     let settings = settings(true);
-    let allotment = allot(&World {
+    let allocation = allocate(&World {
         settings: &settings,
         location: "PHX",
         network: Some(&network),
         blocks: &[],
-        claimants: &[web],
+        ip_requests: &[web],
     });
-    let untagged = Share::Untagged {
+    let untagged = Assignment::Untagged {
         block: "bare".to_owned(),
         address: address("203.0.113.50"),
     };
-    assert_eq!(share(&allotment, "web"), untagged);
+    assert_eq!(share(&allocation, "web"), untagged);
 }
 
 #[test]
@@ -265,13 +281,13 @@ fn the_fullest_block_that_works_is_filled_first_so_that_others_can_be_given_back
         pool("b2", "203.0.113.16/29"),
         pool("b3", "203.0.113.24/29"),
     ];
-    let held = Claimant {
+    let held = IpRequest {
         recorded: Some(address("203.0.113.20")),
-        ..claimant("held")
+        ..ip_request("held")
     };
-    let allotment = allotted(&blocks, &[held, claimant("new")]);
-    assert_eq!(share(&allotment, "new"), given("b2", "203.0.113.18"));
-    let unused: Vec<_> = allotment.unused.iter().collect();
+    let allocation = allocated(&blocks, &[held, ip_request("new")]);
+    assert_eq!(share(&allocation, "new"), given("b2", "203.0.113.18"));
+    let unused: Vec<_> = allocation.unused.iter().collect();
     assert_eq!(unused, ["b1", "b3"]);
 }
 
@@ -279,26 +295,26 @@ fn the_fullest_block_that_works_is_filled_first_so_that_others_can_be_given_back
 #[test]
 fn an_address_without_our_tags_is_kept_by_who_provably_has_it_and_given_to_nobody() {
     let untagged = |recorded: &str, published: Option<&str>, may_take_over: bool| {
-        let claimant = Claimant {
+        let ip_request = IpRequest {
             recorded: Some(address(recorded)),
             published: published.map(address),
             may_take_over,
-            ..claimant("web")
+            ..ip_request("web")
         };
         let mut there = network();
         let cidr = "203.0.113.64/29".parse().unwrap();
         there.blocks.push(("theirs".to_owned(), cidr));
         let settings = settings(true);
-        let allotment = allot(&World {
+        let allocation = allocate(&World {
             settings: &settings,
             location: "PHX",
             network: Some(&there),
             blocks: &[],
-            claimants: &[claimant],
+            ip_requests: &[ip_request],
         });
-        allotment.shares[&key("web")].clone()
+        allocation.shares[&key("web")].clone()
     };
-    let theirs = Share::Untagged {
+    let theirs = Assignment::Untagged {
         block: "theirs".to_owned(),
         address: address("203.0.113.66"),
     };
@@ -308,7 +324,7 @@ fn an_address_without_our_tags_is_kept_by_who_provably_has_it_and_given_to_nobod
     for published in [None, Some("203.0.113.67")] {
         let share = untagged("203.0.113.66", published, false);
         assert!(
-            matches!(&share, Share::Refused(why) if why.contains("--take-over-namespaces")),
+            matches!(&share, Assignment::Refused(why) if why.contains("--take-over-namespaces")),
             "{share:?}"
         );
     }

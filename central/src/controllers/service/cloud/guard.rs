@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::CloudServices;
 use super::status::note;
-use crate::clouds::load_balancers::{Gate, Stop};
+use crate::clouds::load_balancers::{Stop, WriteGuard};
 use crate::controllers::service::{Failure, Queue};
 use crate::service_view::ServiceView;
 
@@ -29,7 +29,7 @@ pub(super) enum Aim {
 }
 
 /// One pass over one Service.
-pub(super) struct PassGate<'a> {
+pub(super) struct PassGuard<'a> {
     services: &'a CloudServices,
     queue: &'a Queue,
     service: Arc<ServiceView>,
@@ -40,7 +40,7 @@ pub(super) struct PassGate<'a> {
     writes: AtomicUsize,
 }
 
-impl<'a> PassGate<'a> {
+impl<'a> PassGuard<'a> {
     /// For a pass that began then.
     pub(super) fn new(
         services: &'a CloudServices,
@@ -71,15 +71,15 @@ impl<'a> PassGate<'a> {
         match self.aim {
             Aim::Remove => wanted.is_none(),
             Aim::Provide | Aim::FollowNodes => {
-                let memories = &self.services.memories;
-                wanted.is_some_and(|now| memories.alike(now, &self.service))
+                let service_states = &self.services.service_states;
+                wanted.is_some_and(|now| service_states.alike(now, &self.service))
             }
         }
     }
 }
 
 #[async_trait]
-impl Gate for PassGate<'_> {
+impl WriteGuard for PassGuard<'_> {
     fn before_write(&self) -> Result<(), Stop> {
         self.services.cluster.leads()?;
         let now = self.services.cluster.service(&self.service.key);
@@ -87,12 +87,12 @@ impl Gate for PassGate<'_> {
             return Err(Stop::Changed);
         }
         if !has_time(self.pass_begun.elapsed()) {
-            return Err(Stop::MakeWay);
+            return Err(Stop::Yield);
         }
         let is_late = self.begun.elapsed() >= BUDGET;
         let is_in_the_way = self.aim == Aim::FollowNodes && self.queue.is_busy();
         if self.has_written() && (is_late || is_in_the_way) {
-            return Err(Stop::MakeWay);
+            return Err(Stop::Yield);
         }
         Ok(())
     }
@@ -115,7 +115,7 @@ impl Gate for PassGate<'_> {
         let Some(now) = now.filter(|now| now.uid == self.service.uid) else {
             return Err(Stop::Changed);
         };
-        self.services.memories.wrote(&now, annotations);
+        self.services.service_states.wrote(&now, annotations);
         match cluster.patch(&now.key, note(&now, annotations)).await {
             Ok(_) => Ok(()),
             Err(Failure::Conflict | Failure::Gone) => Err(Stop::Changed),

@@ -21,16 +21,16 @@ const LONGEST_NAME: usize = 253;
 
 /// What is said of which object.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Told {
+pub(super) struct EventKey {
     pub(super) about: ObjectReference,
     pub(super) kind: EventKind,
     pub(super) reason: String,
     pub(super) note: String,
 }
 
-impl Eq for Told {}
+impl Eq for EventKey {}
 
-impl Hash for Told {
+impl Hash for EventKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.about.uid.hash(state);
         self.about.name.hash(state);
@@ -54,14 +54,14 @@ pub(super) struct Written {
 
 /// What was written.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
-    written: HashMap<Told, Written>,
+pub(super) struct EventCache {
+    written: HashMap<EventKey, Written>,
     last_stamp: i128,
 }
 
-impl Memory {
+impl EventCache {
     /// Counts that it is said, and gives the Event that says it.
-    pub(super) fn once_more(&mut self, told: &Told, now: Timestamp) -> Written {
+    pub(super) fn once_more(&mut self, told: &EventKey, now: Timestamp) -> Written {
         let last = Instant::now();
         self.written
             .retain(|_, written| last.duration_since(written.last) < LONGEST);
@@ -90,8 +90,8 @@ impl Memory {
         }
     }
 
-    /// The object's name and a time that no other Event of this memory has.
-    fn new_name(&mut self, told: &Told, now: Timestamp) -> String {
+    /// The object's name and a time that no other Event of this cache has.
+    fn new_name(&mut self, told: &EventKey, now: Timestamp) -> String {
         self.last_stamp = now.as_nanosecond().max(self.last_stamp + 1);
         let stamp = format!(".{:x}", self.last_stamp);
         let mut name = told.about.name.clone().unwrap_or_default();
@@ -107,8 +107,8 @@ impl Memory {
 mod tests {
     use super::*;
 
-    fn told(name: &str, note: &str) -> Told {
-        Told {
+    fn told(name: &str, note: &str) -> EventKey {
+        EventKey {
             about: ObjectReference {
                 name: Some(name.to_owned()),
                 ..ObjectReference::default()
@@ -121,29 +121,29 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_not_said_for_an_hour_is_forgotten() {
-        let mut memory = Memory::default();
+        let mut cache = EventCache::default();
         let now = Timestamp::UNIX_EPOCH;
-        let first = memory.once_more(&told("a", "x"), now);
+        let first = cache.once_more(&told("a", "x"), now);
         assert_eq!(first.count, 1);
         tokio::time::advance(LONGEST - Duration::from_secs(1)).await;
-        let again = memory.once_more(&told("a", "x"), now);
+        let again = cache.once_more(&told("a", "x"), now);
         assert_eq!((again.count, &again.name), (2, &first.name));
         tokio::time::advance(LONGEST).await;
-        let anew = memory.once_more(&told("a", "x"), now);
+        let anew = cache.once_more(&told("a", "x"), now);
         assert_eq!(anew.count, 1);
         assert_ne!(anew.name, first.name, "the first may still be there");
-        assert_eq!(memory.written.len(), 1);
+        assert_eq!(cache.written.len(), 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_longest_unsaid_makes_room() {
-        let mut memory = Memory::default();
+        let mut cache = EventCache::default();
         for n in 0..CAPACITY {
-            memory.once_more(&told("a", &n.to_string()), Timestamp::UNIX_EPOCH);
+            cache.once_more(&told("a", &n.to_string()), Timestamp::UNIX_EPOCH);
             tokio::time::advance(Duration::from_millis(1)).await;
         }
         let mut count = |note: &str| {
-            memory
+            cache
                 .once_more(&told("a", note), Timestamp::UNIX_EPOCH)
                 .count
         };
@@ -151,15 +151,15 @@ mod tests {
         assert_eq!(count("one more"), 1);
         assert_eq!(count("0"), 3);
         assert_eq!(count("1"), 1, "this was the oldest");
-        assert_eq!(memory.written.len(), CAPACITY);
+        assert_eq!(cache.written.len(), CAPACITY);
     }
 
     #[tokio::test]
     async fn names_are_unique_and_names() {
-        let mut memory = Memory::default();
+        let mut cache = EventCache::default();
         let now = Timestamp::UNIX_EPOCH;
         let long = format!("{}.b", "a".repeat(250));
-        let mut name = |about: &str, note: &str| memory.once_more(&told(about, note), now).name;
+        let mut name = |about: &str, note: &str| cache.once_more(&told(about, note), now).name;
         assert_ne!(name("a", "x"), name("a", "y"), "at the same instant");
         for about in [&*long, &"a.".repeat(126), "a"] {
             let name = name(about, "z");

@@ -20,14 +20,14 @@ pub(super) const LATELY: Duration = Duration::from_secs(600);
 
 /// All of them, by UID.
 #[derive(Debug, Default)]
-pub(super) struct Memories {
-    nodes: Mutex<HashMap<String, Memory>>,
+pub(super) struct NodeStates {
+    nodes: Mutex<HashMap<String, NodeState>>,
     deletions: Mutex<Vec<Instant>>,
     unhealthy_since: Mutex<Option<Instant>>,
 }
 
 #[derive(Debug)]
-struct Memory {
+struct NodeState {
     first_seen: Instant,
     /// The Node as it was when something was written on it last, and when that was.
     written: Option<(Arc<NodeView>, Instant)>,
@@ -35,7 +35,7 @@ struct Memory {
     reprieve: Option<(u32, Instant)>,
 }
 
-impl Memories {
+impl NodeStates {
     /// For how long this process has seen the Node.
     pub(super) fn seen_for(&self, node: &NodeView) -> Duration {
         of(&mut self.lock(), node).first_seen.elapsed()
@@ -51,11 +51,11 @@ impl Memories {
     /// decided now has been done already.
     pub(super) fn is_settling(&self, node: &NodeView) -> bool {
         let mut nodes = self.lock();
-        let memory = of(&mut nodes, node);
-        memory
+        let state = of(&mut nodes, node);
+        state
             .written
             .take_if(|(before, at)| shows(before, node) || at.elapsed() > COMES_BACK_WITHIN);
-        memory.written.is_some()
+        state.written.is_some()
     }
 
     /// A second look at its machine alone has not found it gone. The next one has time: first
@@ -66,19 +66,19 @@ impl Memories {
             most: LONGEST_REPRIEVE.max(period),
         };
         let mut nodes = self.lock();
-        let memory = of(&mut nodes, node);
-        let times = memory.reprieve.map_or(0, |(times, _)| times) + 1;
-        memory.reprieve = Some((times, Instant::now() + backoff.after(times)));
+        let state = of(&mut nodes, node);
+        let times = state.reprieve.map_or(0, |(times, _)| times) + 1;
+        state.reprieve = Some((times, Instant::now() + backoff.after(times)));
     }
 
     /// Whether the Node, whose machine is this present by the listing, needs no second look yet.
     pub(super) fn is_reprieved(&self, node: &NodeView, presence: Presence) -> bool {
         let mut nodes = self.lock();
-        let memory = of(&mut nodes, node);
+        let state = of(&mut nodes, node);
         if matches!(presence, Presence::Running | Presence::Stopped) {
-            memory.reprieve = None;
+            state.reprieve = None;
         }
-        memory
+        state
             .reprieve
             .is_some_and(|(_, until)| Instant::now() < until)
     }
@@ -120,7 +120,7 @@ impl Memories {
         self.lock().retain(|uid, _| uids.contains(uid.as_str()));
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Memory>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, NodeState>> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -131,8 +131,8 @@ fn shows(before: &NodeView, now: &NodeView) -> bool {
     before.taints != now.taints || before.deleting != now.deleting
 }
 
-fn of<'a>(nodes: &'a mut HashMap<String, Memory>, node: &NodeView) -> &'a mut Memory {
-    nodes.entry(node.uid.clone()).or_insert_with(|| Memory {
+fn of<'a>(nodes: &'a mut HashMap<String, NodeState>, node: &NodeView) -> &'a mut NodeState {
+    nodes.entry(node.uid.clone()).or_insert_with(|| NodeState {
         first_seen: Instant::now(),
         written: None,
         reprieve: None,
@@ -155,44 +155,44 @@ mod tests {
             deleting: true,
             ..(*before).clone()
         };
-        let memories = Memories::default();
-        assert!(!memories.is_settling(&before));
-        memories.wrote(&before);
-        assert!(memories.is_settling(&before));
+        let node_states = NodeStates::default();
+        assert!(!node_states.is_settling(&before));
+        node_states.wrote(&before);
+        assert!(node_states.is_settling(&before));
         let still = NodeView {
             readiness: Readiness::Ready,
             ..(*before).clone()
         };
-        assert!(memories.is_settling(&still));
-        assert!(!memories.is_settling(&after));
-        assert!(!memories.is_settling(&before));
-        memories.wrote(&before);
+        assert!(node_states.is_settling(&still));
+        assert!(!node_states.is_settling(&after));
+        assert!(!node_states.is_settling(&before));
+        node_states.wrote(&before);
         tokio::time::advance(COMES_BACK_WITHIN * 2).await;
-        assert!(!memories.is_settling(&before));
-        assert_eq!(memories.seen_for(&before), COMES_BACK_WITHIN * 2);
+        assert!(!node_states.is_settling(&before));
+        assert_eq!(node_states.seen_for(&before), COMES_BACK_WITHIN * 2);
     }
 
     #[tokio::test(start_paused = true)]
     async fn second_looks_are_ever_further_apart_until_the_machine_is_listed_again() {
         let node = json!({"metadata": {"name": "n1", "uid": "u1"}});
         let node = NodeView::slim(serde_json::from_value(node).unwrap());
-        let memories = Memories::default();
+        let node_states = NodeStates::default();
         let period = Duration::from_secs(5);
         let wait = async || {
             let began = Instant::now();
-            memories.reprieve(&node, period);
-            while memories.is_reprieved(&node, Presence::Gone) {
+            node_states.reprieve(&node, period);
+            while node_states.is_reprieved(&node, Presence::Gone) {
                 tokio::time::advance(Duration::from_secs(1)).await;
             }
             began.elapsed().as_secs()
         };
-        assert!(!memories.is_reprieved(&node, Presence::Gone));
+        assert!(!node_states.is_reprieved(&node, Presence::Gone));
         assert_eq!([wait().await, wait().await, wait().await], [5, 10, 20]);
         for _ in 0..10 {
             wait().await;
         }
         assert_eq!(wait().await, LONGEST_REPRIEVE.as_secs());
-        memories.is_reprieved(&node, Presence::Running);
+        node_states.is_reprieved(&node, Presence::Running);
         assert_eq!(wait().await, 5);
     }
 }

@@ -6,12 +6,12 @@ use mooring_common::k8s::ObjectKey;
 
 /// A Service that is to have an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Claimant {
+pub(super) struct IpRequest {
     pub(super) key: ObjectKey,
     pub(super) uid: String,
     /// In seconds since 1970.
     pub(super) created: i64,
-    /// What this process has allotted to it.
+    /// What this process has allocated to it.
     pub(super) given: Option<Ipv4Addr>,
     /// What the record on it says. Whoever may write the Service may have written it: alone it is worth
     /// no more than a wish for an address of our blocks.
@@ -29,13 +29,13 @@ pub(super) struct Claimant {
     pub(super) may_take_over: bool,
 }
 
-impl Claimant {
+impl IpRequest {
     /// What it has by our own word.
     pub(super) fn ours(&self) -> Option<Ipv4Addr> {
         self.given.or(self.recorded)
     }
 
-    /// What is provably its own: this process has allotted it, or its status shows it as our record
+    /// What is provably its own: this process has allocated it, or its status shows it as our record
     /// does. Whoever may write a Service writes its annotations, and not its status.
     pub(super) fn proven(&self) -> Option<Ipv4Addr> {
         let confirmed = self.recorded.filter(|_| self.recorded == self.published);

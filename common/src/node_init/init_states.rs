@@ -22,7 +22,7 @@ const REFUSED_FOR: Duration = Duration::from_secs(240);
 const MOST_TOLD: usize = 8;
 
 #[derive(Debug)]
-struct Memory {
+struct InitState {
     uid: String,
     first_seen: Instant,
     /// What was told last, the newest at the end.
@@ -38,14 +38,14 @@ struct Memory {
 
 /// What is remembered, by Node name; a Node that registers anew under its name is a new one.
 #[derive(Debug, Default)]
-pub struct Memories {
-    nodes: Mutex<HashMap<String, Memory>>,
+pub struct InitStates {
+    nodes: Mutex<HashMap<String, InitState>>,
 }
 
-impl Memories {
-    fn with<T>(&self, name: &str, uid: &str, act: impl FnOnce(&mut Memory) -> T) -> T {
+impl InitStates {
+    fn with<T>(&self, name: &str, uid: &str, act: impl FnOnce(&mut InitState) -> T) -> T {
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = || Memory {
+        let fresh = || InitState {
             uid: uid.to_owned(),
             first_seen: Instant::now(),
             told: Vec::new(),
@@ -55,64 +55,64 @@ impl Memories {
             refused: BTreeMap::new(),
             last_write: None,
         };
-        let memory = nodes.entry(name.to_owned()).or_insert_with(fresh);
-        if memory.uid != uid {
-            *memory = fresh();
+        let state = nodes.entry(name.to_owned()).or_insert_with(fresh);
+        if state.uid != uid {
+            *state = fresh();
         }
-        act(memory)
+        act(state)
     }
 
     /// When this process first saw the Node.
     pub fn first_seen(&self, name: &str, uid: &str) -> Instant {
-        self.with(name, uid, |memory| memory.first_seen)
+        self.with(name, uid, |state| state.first_seen)
     }
 
     /// Whether this is news: the same is told once, also where several take turns, as with a cloud
     /// that is there and away again; and once more when the Event about it is gone.
     pub fn is_news(&self, name: &str, uid: &str, note: &str) -> bool {
-        self.with(name, uid, |memory| {
-            memory.told.retain(|(_, at)| at.elapsed() < EVENTS_LAST);
-            if memory.told.iter().any(|(told, _)| told == note) {
+        self.with(name, uid, |state| {
+            state.told.retain(|(_, at)| at.elapsed() < EVENTS_LAST);
+            if state.told.iter().any(|(told, _)| told == note) {
                 return false;
             }
-            if memory.told.len() >= MOST_TOLD {
-                memory.told.remove(0);
+            if state.told.len() >= MOST_TOLD {
+                state.told.remove(0);
             }
-            memory.told.push((note.to_owned(), Instant::now()));
+            state.told.push((note.to_owned(), Instant::now()));
             true
         })
     }
 
     /// The additional labels that are not worth a request now: a policy has refused them just before.
     pub(super) fn refused_labels(&self, name: &str, uid: &str) -> BTreeSet<String> {
-        self.with(name, uid, |memory| {
-            memory.refused.retain(|_, at| at.elapsed() < REFUSED_FOR);
-            memory.refused.keys().cloned().collect()
+        self.with(name, uid, |state| {
+            state.refused.retain(|_, at| at.elapsed() < REFUSED_FOR);
+            state.refused.keys().cloned().collect()
         })
     }
 
     /// A policy has refused these.
     pub(super) fn labels_were_refused(&self, name: &str, uid: &str, keys: &BTreeSet<String>) {
-        self.with(name, uid, |memory| {
+        self.with(name, uid, |state| {
             let keys = keys.iter().map(|key| (key.clone(), Instant::now()));
-            memory.refused.extend(keys);
+            state.refused.extend(keys);
         });
     }
 
     /// All is well: a later fault is news again. That a policy refuses some labels stays told.
     pub fn well(&self, name: &str, uid: &str) {
-        self.with(name, uid, |memory| {
-            if memory.refused.is_empty() {
-                memory.told.clear();
+        self.with(name, uid, |state| {
+            if state.refused.is_empty() {
+                state.told.clear();
             }
-            memory.contradicts_since = None;
+            state.contradicts_since = None;
         });
     }
 
     /// For how long without a break what stands on the Node has contradicted its machine.
     pub fn contradicts_for(&self, name: &str, uid: &str) -> Duration {
-        self.with(name, uid, |memory| {
-            memory
+        self.with(name, uid, |state| {
+            state
                 .contradicts_since
                 .get_or_insert_with(Instant::now)
                 .elapsed()
@@ -122,35 +122,35 @@ impl Memories {
     /// The addresses are about to be written although they were written before. True exactly when
     /// that has happened often enough that a person should know.
     pub fn overwrites(&self, name: &str, uid: &str, addresses: &[NodeAddress]) -> bool {
-        self.with(name, uid, |memory| {
-            if memory.written.as_deref() == Some(addresses) {
-                memory.overwritten += 1;
+        self.with(name, uid, |state| {
+            if state.written.as_deref() == Some(addresses) {
+                state.overwritten += 1;
             } else {
-                memory.written = Some(addresses.to_vec());
-                memory.overwritten = 0;
+                state.written = Some(addresses.to_vec());
+                state.overwritten = 0;
             }
-            memory.overwritten == CONTESTED_AFTER
+            state.overwritten == CONTESTED_AFTER
         })
     }
 
     /// This is the Node after a write on it.
     pub fn wrote(&self, node: &NodeView) {
-        self.with(&node.name, &node.uid, |memory| {
-            memory.last_write = Some(Box::new(node.clone()));
+        self.with(&node.name, &node.uid, |state| {
+            state.last_write = Some(Box::new(node.clone()));
         });
     }
 
     /// Whether the cache, which has this of the Node, may not show yet what was written on it.
     pub fn may_lag(&self, cached: &NodeView) -> bool {
-        self.with(&cached.name, &cached.uid, |memory| {
-            memory.last_write.take_if(|written| **written == *cached);
-            memory.last_write.is_some()
+        self.with(&cached.name, &cached.uid, |state| {
+            state.last_write.take_if(|written| **written == *cached);
+            state.last_write.is_some()
         })
     }
 
     /// Whatever was written on the Node, the cache shows all that there is to know.
     pub fn settled(&self, node: &NodeView) {
-        self.with(&node.name, &node.uid, |memory| memory.last_write = None);
+        self.with(&node.name, &node.uid, |state| state.last_write = None);
     }
 
     /// The Node is gone.
@@ -170,25 +170,25 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_same_is_told_once_and_a_new_node_starts_anew() {
-        let memories = Memories::default();
-        assert!(memories.is_news("n1", "u1", "a"));
-        assert!(!memories.is_news("n1", "u1", "a"));
+        let init_states = InitStates::default();
+        assert!(init_states.is_news("n1", "u1", "a"));
+        assert!(!init_states.is_news("n1", "u1", "a"));
         tokio::time::advance(EVENTS_LAST).await;
-        assert!(memories.is_news("n1", "u1", "a"), "the Event is gone");
-        assert!(!memories.is_news("n1", "u1", "a"));
-        assert!(memories.is_news("n1", "u1", "b"));
-        assert!(!memories.is_news("n1", "u1", "a"), "they take turns");
-        assert!(memories.is_news("n1", "u2", "b"));
-        memories.well("n1", "u2");
-        assert!(memories.is_news("n1", "u2", "b"));
+        assert!(init_states.is_news("n1", "u1", "a"), "the Event is gone");
+        assert!(!init_states.is_news("n1", "u1", "a"));
+        assert!(init_states.is_news("n1", "u1", "b"));
+        assert!(!init_states.is_news("n1", "u1", "a"), "they take turns");
+        assert!(init_states.is_news("n1", "u2", "b"));
+        init_states.well("n1", "u2");
+        assert!(init_states.is_news("n1", "u2", "b"));
     }
 
     #[test]
     fn a_contest_is_told_once() {
-        let memories = Memories::default();
+        let init_states = InitStates::default();
         let ours = [NodeAddress::new(AddressType::InternalIP, "10.0.0.1")];
         let told: Vec<bool> = (0..10)
-            .map(|_| memories.overwrites("n1", "u1", &ours))
+            .map(|_| init_states.overwrites("n1", "u1", &ours))
             .collect();
         assert_eq!(told.iter().filter(|told| **told).count(), 1);
     }
@@ -201,14 +201,14 @@ mod tests {
             provider_id: Some("a://b".into()),
             ..before.clone()
         };
-        let memories = Memories::default();
-        assert!(!memories.may_lag(&before));
-        memories.wrote(&after);
-        assert!(memories.may_lag(&before));
-        assert!(!memories.may_lag(&after));
-        assert!(!memories.may_lag(&before));
-        memories.wrote(&after);
-        memories.settled(&before);
-        assert!(!memories.may_lag(&before));
+        let init_states = InitStates::default();
+        assert!(!init_states.may_lag(&before));
+        init_states.wrote(&after);
+        assert!(init_states.may_lag(&before));
+        assert!(!init_states.may_lag(&after));
+        assert!(!init_states.may_lag(&before));
+        init_states.wrote(&after);
+        init_states.settled(&before);
+        assert!(!init_states.may_lag(&before));
     }
 }

@@ -10,8 +10,8 @@ use super::Shared;
 use super::apply::Taken;
 use super::memory::{Memory, POLL};
 use super::ownership::{Owned, Owner};
-use super::plan::{Disposal, dispose};
-use crate::clouds::load_balancers::{Attendant, Setback};
+use super::plan::{ReleaseStep, dispose};
+use crate::clouds::load_balancers::{CollectorContext, ReconcileError};
 
 /// After how long is looked for them although nothing has called for it.
 const REGULARLY: Duration = Duration::from_secs(300);
@@ -20,16 +20,16 @@ pub(super) const AFTER_FAILURE: Duration = Duration::from_secs(15);
 
 impl Shared {
     /// Gives back what is marked, until this process is told to end.
-    pub(super) async fn tend(&self, attendant: &dyn Attendant) {
+    pub(super) async fn collect_garbage(&self, context: &dyn CollectorContext) {
         let mut due = Instant::now();
         let mut is_of_nodes = false;
         loop {
             let round = match is_of_nodes {
-                true => self.round_of_nodes(attendant).await,
-                false => self.round(attendant).await,
+                true => self.round_of_nodes(context).await,
+                false => self.round(context).await,
             };
             let pause = round.unwrap_or_else(|error| {
-                if !matches!(error, Setback::Stopped(_)) {
+                if !matches!(error, ReconcileError::Stopped(_)) {
                     tracing::warn!(%error, "cannot look after IP blocks, will retry");
                 }
                 AFTER_FAILURE
@@ -39,7 +39,7 @@ impl Shared {
             due = if is_of_nodes { due.min(next) } else { next };
             is_of_nodes = tokio::select! {
                 biased;
-                () = attendant.ending() => return self.give_up_claim().await,
+                () = context.ending() => return self.give_up_claim().await,
                 () = sleep_until(due) => false,
                 () = self.untended.notified() => false,
                 () = self.nodes_changed.notified() => true,
@@ -50,25 +50,25 @@ impl Shared {
     /// A look at Nodes alone, for which blocks need not be listed; when to look at all.
     pub(super) async fn round_of_nodes(
         &self,
-        attendant: &dyn Attendant,
-    ) -> Result<Duration, Setback> {
-        attendant.before_write()?;
+        context: &dyn CollectorContext,
+    ) -> Result<Duration, ReconcileError> {
+        context.before_write()?;
         let mut memory = self.memory().await;
-        self.look_after_nodes(&mut memory, attendant).await
+        self.look_after_nodes(&mut memory, context).await
     }
 
     /// Tells Nodes what they need, and brings them into the network; when to look again.
     async fn look_after_nodes(
         &self,
         memory: &mut Memory,
-        attendant: &dyn Attendant,
-    ) -> Result<Duration, Setback> {
-        let again = self.write_peers(memory, attendant).await?;
+        context: &dyn CollectorContext,
+    ) -> Result<Duration, ReconcileError> {
+        let again = self.write_peers(memory, context).await?;
         let mut pause = again.unwrap_or(REGULARLY);
         if memory.network.is_some() {
             let steady = memory.fresh_since;
             self.look_at_network(memory, steady).await?;
-            if let Some(again) = self.look_after_members(memory, attendant).await? {
+            if let Some(again) = self.look_after_members(memory, context).await? {
                 pause = pause.min(again);
             }
         }
@@ -76,8 +76,11 @@ impl Shared {
     }
 
     /// One look at all of them; when to look again.
-    pub(super) async fn round(&self, attendant: &dyn Attendant) -> Result<Duration, Setback> {
-        attendant.before_write()?;
+    pub(super) async fn round(
+        &self,
+        context: &dyn CollectorContext,
+    ) -> Result<Duration, ReconcileError> {
+        context.before_write()?;
         let mut memory = self.memory().await;
         let steady = memory.fresh_since;
         let recent = Instant::now()
@@ -102,28 +105,28 @@ impl Shared {
             let Some(disposal) = dispose(owned, network) else {
                 continue;
             };
-            let disposed = self.dispose(&mut memory, disposal, attendant).await;
+            let disposed = self.dispose(&mut memory, disposal, context).await;
             match disposed {
                 Ok(Disposed::Gone) => memory.freed = 2,
                 Ok(Disposed::Goes(after)) => pause = pause.min(after),
-                Err(Setback::Stopped(stop)) => return Err(stop.into()),
+                Err(ReconcileError::Stopped(stop)) => return Err(stop.into()),
                 Err(error) => {
                     let note = format!(
                         "The IP block {} ({}) cannot be given back yet: {error}",
                         owned.block.id, owned.block.cidr
                     );
-                    self.tell(&mut memory, attendant, reasons::IP_BLOCK_STUCK, note)
+                    self.tell(&mut memory, context, reasons::IP_BLOCK_STUCK, note)
                         .await;
                     pause = pause.min(AFTER_FAILURE);
                 }
             }
         }
         self.settle_unused(&mut memory, None).await;
-        if let Some(again) = self.look_for_surplus(&mut memory, attendant).await? {
+        if let Some(again) = self.look_for_surplus(&mut memory, context).await? {
             pause = pause.min(again);
         }
-        self.write_segment(&mut memory, attendant).await?;
-        pause = pause.min(self.look_after_nodes(&mut memory, attendant).await?);
+        self.write_segment(&mut memory, context).await?;
+        pause = pause.min(self.look_after_nodes(&mut memory, context).await?);
         let is_room = memory.freed > 0;
         memory.freed = memory.freed.saturating_sub(1);
         if memory.freed > 0 {
@@ -131,7 +134,7 @@ impl Shared {
         }
         drop(memory);
         if is_room {
-            attendant.freed();
+            context.freed();
         }
         Ok(pause)
     }
@@ -139,19 +142,19 @@ impl Shared {
     async fn dispose(
         &self,
         memory: &mut Memory,
-        disposal: Disposal,
-        attendant: &dyn Attendant,
-    ) -> Result<Disposed, Setback> {
+        disposal: ReleaseStep,
+        context: &dyn CollectorContext,
+    ) -> Result<Disposed, ReconcileError> {
         let step = match disposal {
-            Disposal::Wait => return Ok(Disposed::Goes(POLL)),
-            Disposal::Stuck(why) => {
-                self.tell(memory, attendant, reasons::IP_BLOCK_STUCK, why)
+            ReleaseStep::Wait => return Ok(Disposed::Goes(POLL)),
+            ReleaseStep::Stuck(why) => {
+                self.tell(memory, context, reasons::IP_BLOCK_STUCK, why)
                     .await;
                 return Ok(Disposed::Goes(REGULARLY));
             }
-            Disposal::Take(step) => step,
+            ReleaseStep::Take(step) => step,
         };
-        match self.take(memory, &step, attendant).await? {
+        match self.take(memory, &step, context).await? {
             Taken::Done => {
                 tracing::info!("{step}");
                 let is_released = matches!(step, super::step::Step::Release { .. });

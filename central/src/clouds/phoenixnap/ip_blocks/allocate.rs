@@ -14,7 +14,7 @@ use mooring_common::k8s::ObjectKey;
 use mooring_common::names::annotations;
 
 use super::super::model::{Block, BlockStatus, Holder, Network};
-use super::claimant::Claimant;
+use super::ip_request::IpRequest;
 use super::layout;
 use super::ownership::{Owned, Owner};
 use super::settings::Settings;
@@ -30,12 +30,12 @@ pub(super) struct World<'a> {
     pub(super) network: Option<&'a Network>,
     /// The blocks of this cluster.
     pub(super) blocks: &'a [Owned],
-    pub(super) claimants: &'a [Claimant],
+    pub(super) ip_requests: &'a [IpRequest],
 }
 
 /// What a Service shall have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Share {
+pub(super) enum Assignment {
     /// This address of the block of this id.
     Address { block: String, address: Ipv4Addr },
     /// This address, whose block is in the network and does not bear our tags any more.
@@ -52,8 +52,8 @@ pub(super) enum Share {
 
 /// Who has what.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Allotment {
-    pub(super) shares: BTreeMap<ObjectKey, Share>,
+pub(super) struct Allocation {
+    pub(super) shares: BTreeMap<ObjectKey, Assignment>,
     /// Shared blocks of which nobody has an address, by id.
     pub(super) unused: BTreeSet<String>,
     /// Blocks of one Service beside the one that it uses, by id.
@@ -90,26 +90,26 @@ impl World<'_> {
 
 /// Decides who has what. The same world gives the same answer, whatever the order that it is
 /// described in.
-pub(super) fn allot(world: &World<'_>) -> Allotment {
-    let mut order: Vec<&Claimant> = world.claimants.iter().collect();
+pub(super) fn allocate(world: &World<'_>) -> Allocation {
+    let mut order: Vec<&IpRequest> = world.ip_requests.iter().collect();
     order.sort_by(|a, b| (a.rank(), a.created, &a.key).cmp(&(b.rank(), b.created, &b.key)));
     let mut work = Work::new(world);
-    for claimant in &order {
-        if let Some(proven) = claimant.proven() {
-            work.keep_shared(claimant, proven);
+    for ip_request in &order {
+        if let Some(proven) = ip_request.proven() {
+            work.keep_shared(ip_request, proven);
         }
     }
-    for claimant in &order {
-        work.hold(claimant);
+    for ip_request in &order {
+        work.hold(ip_request);
     }
-    for claimant in &order {
-        work.keep(claimant);
+    for ip_request in &order {
+        work.keep(ip_request);
     }
-    for claimant in &order {
-        work.grant_wish(claimant);
+    for ip_request in &order {
+        work.grant_wish(ip_request);
     }
-    for claimant in &order {
-        work.provide(claimant);
+    for ip_request in &order {
+        work.provide(ip_request);
     }
     work.end()
 }
@@ -120,7 +120,7 @@ struct Work<'a> {
     own: BTreeMap<&'a ObjectKey, &'a Block>,
     /// Whose an address is: what each Service is to have, and what is in use.
     taken: BTreeMap<Ipv4Addr, &'a ObjectKey>,
-    result: Allotment,
+    result: Allocation,
 }
 
 impl<'a> Work<'a> {
@@ -129,18 +129,18 @@ impl<'a> Work<'a> {
             world,
             own: BTreeMap::new(),
             taken: BTreeMap::new(),
-            result: Allotment::default(),
+            result: Allocation::default(),
         };
-        for claimant in world.claimants {
-            work.choose_own(claimant);
+        for ip_request in world.ip_requests {
+            work.choose_own(ip_request);
         }
         work
     }
 
     /// Of several blocks that bear its name, the one that it uses, else the oldest.
-    fn choose_own(&mut self, claimant: &'a Claimant) {
+    fn choose_own(&mut self, ip_request: &'a IpRequest) {
         let bears_name = |owned: &&Owned| match &owned.owner {
-            Owner::Service(key) => *key == claimant.key,
+            Owner::Service(key) => *key == ip_request.key,
             _ => false,
         };
         let named = self.world.blocks.iter().filter(bears_name);
@@ -149,7 +149,8 @@ impl<'a> Work<'a> {
             let has = |address: Option<Ipv4Addr>| {
                 address.is_some_and(|address| block.cidr.contains(&address))
             };
-            let is_used = has(claimant.published) || has(claimant.ours()) || has(claimant.asked);
+            let is_used =
+                has(ip_request.published) || has(ip_request.ours()) || has(ip_request.asked);
             let is_in_place = self.world.is_in_place(block);
             (
                 !(is_used && is_in_place),
@@ -162,9 +163,9 @@ impl<'a> Work<'a> {
         });
         let mut blocks = blocks.into_iter();
         if let Some(used) = blocks.next() {
-            self.own.insert(&claimant.key, used);
+            self.own.insert(&ip_request.key, used);
         }
-        let doubles = blocks.map(|block| (block.id.clone(), claimant.key.clone()));
+        let doubles = blocks.map(|block| (block.id.clone(), ip_request.key.clone()));
         self.result.doubles.extend(doubles);
     }
 
@@ -178,73 +179,75 @@ impl<'a> Work<'a> {
         all.find(|block| layout::is_usable(block.cidr, address))
     }
 
-    fn take(&mut self, claimant: &'a Claimant, block: &Block, address: Ipv4Addr) {
-        self.taken.insert(address, &claimant.key);
-        let share = Share::Address {
+    fn take(&mut self, ip_request: &'a IpRequest, block: &Block, address: Ipv4Addr) {
+        self.taken.insert(address, &ip_request.key);
+        let share = Assignment::Address {
             block: block.id.clone(),
             address,
         };
-        self.result.shares.insert(claimant.key.clone(), share);
+        self.result.shares.insert(ip_request.key.clone(), share);
     }
 
-    fn set(&mut self, claimant: &Claimant, share: Share) {
-        self.result.shares.insert(claimant.key.clone(), share);
+    fn set(&mut self, ip_request: &IpRequest, share: Assignment) {
+        self.result.shares.insert(ip_request.key.clone(), share);
     }
 
     /// What it has stays its own, unless another has a better right to it.
-    fn keep(&mut self, claimant: &'a Claimant) {
-        let had = [claimant.given, claimant.recorded, claimant.published];
+    fn keep(&mut self, ip_request: &'a IpRequest) {
+        let had = [ip_request.given, ip_request.recorded, ip_request.published];
         for address in had.into_iter().flatten() {
-            if self.result.shares.contains_key(&claimant.key) {
+            if self.result.shares.contains_key(&ip_request.key) {
                 return;
             }
-            self.keep_shared(claimant, address);
+            self.keep_shared(ip_request, address);
         }
-        if !self.result.shares.contains_key(&claimant.key)
-            && let Some(block) = self.own.get(&claimant.key).copied()
+        if !self.result.shares.contains_key(&ip_request.key)
+            && let Some(block) = self.own.get(&ip_request.key).copied()
         {
-            let share = of_own(claimant, block);
-            self.set(claimant, share);
+            let share = of_own(ip_request, block);
+            self.set(ip_request, share);
         }
     }
 
     /// The same of an address of a shared block.
-    fn keep_shared(&mut self, claimant: &'a Claimant, address: Ipv4Addr) {
+    fn keep_shared(&mut self, ip_request: &'a IpRequest, address: Ipv4Addr) {
         if let Some(block) = self.shared_with(address)
-            && !self.is_anothers(address, claimant)
+            && !self.is_anothers(address, ip_request)
         {
-            self.take(claimant, block, address);
+            self.take(ip_request, block, address);
         }
     }
 
     /// What is in use is nobody else's, even if its Service is to have another.
-    fn hold(&mut self, claimant: &'a Claimant) {
-        for address in claimant.in_use().into_iter().flatten() {
-            self.taken.entry(address).or_insert(&claimant.key);
+    fn hold(&mut self, ip_request: &'a IpRequest) {
+        for address in ip_request.in_use().into_iter().flatten() {
+            self.taken.entry(address).or_insert(&ip_request.key);
         }
     }
 
-    fn is_anothers(&self, address: Ipv4Addr, claimant: &Claimant) -> bool {
+    fn is_anothers(&self, address: Ipv4Addr, ip_request: &IpRequest) -> bool {
         let holder = self.taken.get(&address);
-        holder.is_some_and(|holder| **holder != claimant.key)
+        holder.is_some_and(|holder| **holder != ip_request.key)
     }
 
     /// What its user asks for, if it can be had.
-    fn grant_wish(&mut self, claimant: &'a Claimant) {
-        let Some(wish) = claimant.wish() else { return };
-        if self.own.contains_key(&claimant.key) && !self.holds_shared(claimant) {
+    fn grant_wish(&mut self, ip_request: &'a IpRequest) {
+        let Some(wish) = ip_request.wish() else {
+            return;
+        };
+        if self.own.contains_key(&ip_request.key) && !self.holds_shared(ip_request) {
             return;
         }
         if let Some(block) = self.shared_with(wish) {
             match self.taken.get(&wish) {
-                Some(other) if **other != claimant.key => {
+                Some(other) if **other != ip_request.key => {
                     let refusal = format!(
                         "spec.loadBalancerIP: {wish} is the Service {other}'s; ask for another \
                          address, or for none"
                     );
-                    self.set(claimant, Share::Refused(refusal));
+                    self.set(ip_request, Assignment::Refused(refusal));
                 }
-                _ => self.take(claimant, block, wish),
+                _ => self.take(ip_request, block, wish),
             }
             return;
         }
@@ -252,13 +255,13 @@ impl<'a> Work<'a> {
         let share = match others.find(|owned| owned.block.cidr.contains(&wish)) {
             None => {
                 // What it had here can be another's once its status does not show it any more.
-                let in_use = claimant.in_use();
+                let in_use = ip_request.in_use();
                 self.taken.retain(|address, holder| {
-                    **holder != claimant.key || in_use.contains(&Some(*address))
+                    **holder != ip_request.key || in_use.contains(&Some(*address))
                 });
-                Share::Foreign(wish)
+                Assignment::Foreign(wish)
             }
-            Some(Owned { block, owner }) => Share::Refused(match owner {
+            Some(Owned { block, owner }) => Assignment::Refused(match owner {
                 Owner::Service(other) => format!(
                     "spec.loadBalancerIP: {wish} is in the IP block {} ({}), which the Service \
                      {other} has for itself; ask for another address, or for none",
@@ -277,60 +280,60 @@ impl<'a> Work<'a> {
                 ),
             }),
         };
-        self.set(claimant, share);
+        self.set(ip_request, share);
     }
 
-    fn holds_shared(&self, claimant: &Claimant) -> bool {
-        match self.result.shares.get(&claimant.key) {
-            Some(Share::Address { address, .. }) => self.shared_with(*address).is_some(),
+    fn holds_shared(&self, ip_request: &IpRequest) -> bool {
+        match self.result.shares.get(&ip_request.key) {
+            Some(Assignment::Address { address, .. }) => self.shared_with(*address).is_some(),
             _ => false,
         }
     }
 
     /// Whoever has nothing yet gets something.
-    fn provide(&mut self, claimant: &'a Claimant) {
-        if self.result.shares.contains_key(&claimant.key) {
+    fn provide(&mut self, ip_request: &'a IpRequest) {
+        if self.result.shares.contains_key(&ip_request.key) {
             return;
         }
-        if let Some(address) = claimant.ours().filter(|_| !claimant.lost)
-            && !self.is_anothers(address, claimant)
+        if let Some(address) = ip_request.ours().filter(|_| !ip_request.lost)
+            && !self.is_anothers(address, ip_request)
             && let Some(share) = self.gone(address)
         {
-            self.taken.insert(address, &claimant.key);
+            self.taken.insert(address, &ip_request.key);
             let share = match share {
-                Share::Untagged { block, .. }
-                    if claimant.proven() != Some(address) && !claimant.may_take_over =>
+                Assignment::Untagged { block, .. }
+                    if ip_request.proven() != Some(address) && !ip_request.may_take_over =>
                 {
-                    Share::Refused(unproven(&claimant.key, address, &block))
+                    Assignment::Refused(unproven(&ip_request.key, address, &block))
                 }
                 share => share,
             };
-            return self.set(claimant, share);
+            return self.set(ip_request, share);
         }
         match self.free() {
             Some((block, address)) if self.world.settings.sharing => {
-                self.take(claimant, block, address);
+                self.take(ip_request, block, address);
             }
-            _ => self.set(claimant, Share::Nothing),
+            _ => self.set(ip_request, Assignment::Nothing),
         }
     }
 
     /// What is known of an address of ours that is in none of our blocks. `None`: its block is being
     /// given back.
-    fn gone(&self, address: Ipv4Addr) -> Option<Share> {
+    fn gone(&self, address: Ipv4Addr) -> Option<Assignment> {
         let mut all = self.world.blocks.iter();
         match all.find(|owned| owned.block.cidr.contains(&address)) {
-            Some(owned) if owned.owner == Owner::Unclear => Some(Share::Untagged {
+            Some(owned) if owned.owner == Owner::Unclear => Some(Assignment::Untagged {
                 block: owned.block.id.clone(),
                 address,
             }),
             Some(_) => None,
             None => Some(match self.world.network.and_then(|n| n.block_of(address)) {
-                Some(block) => Share::Untagged {
+                Some(block) => Assignment::Untagged {
                     block: block.to_owned(),
                     address,
                 },
-                None => Share::Missing(address),
+                None => Assignment::Missing(address),
             }),
         }
     }
@@ -356,13 +359,13 @@ impl<'a> Work<'a> {
         best.map(|(_, block, address)| (block, address))
     }
 
-    fn end(mut self) -> Allotment {
+    fn end(mut self) -> Allocation {
         let used: BTreeSet<&String> = self
             .result
             .shares
             .values()
             .filter_map(|share| match share {
-                Share::Address { block, .. } => Some(block),
+                Assignment::Address { block, .. } => Some(block),
                 _ => None,
             })
             .collect();
@@ -379,7 +382,7 @@ impl<'a> Work<'a> {
             .filter(|(_, block)| !used.contains(&block.id));
         let idle = idle.filter(|(key, _)| {
             // Who is refused keeps what it has.
-            !matches!(self.result.shares.get(**key), Some(Share::Refused(_)))
+            !matches!(self.result.shares.get(**key), Some(Assignment::Refused(_)))
         });
         let idle: Vec<_> = idle
             .map(|(key, block)| (block.id.clone(), (*key).clone()))
@@ -387,9 +390,9 @@ impl<'a> Work<'a> {
         self.result.doubles.extend(idle);
         let world = self.world;
         let in_use: Vec<Ipv4Addr> = world
-            .claimants
+            .ip_requests
             .iter()
-            .filter_map(|claimant| claimant.published)
+            .filter_map(|ip_request| ip_request.published)
             .collect();
         self.result.doubles.retain(|id, _| {
             let block = world.block(id).map(|owned| &owned.block);
@@ -411,33 +414,33 @@ fn unproven(key: &ObjectKey, address: Ipv4Addr, block: &str) -> String {
 }
 
 /// What a Service has of a block that is its own: what it has or asks for, else the third.
-fn of_own(claimant: &Claimant, block: &Block) -> Share {
+fn of_own(ip_request: &IpRequest, block: &Block) -> Assignment {
     let is_usable = |address: &Ipv4Addr| layout::is_usable(block.cidr, *address);
     let Block { id, cidr, .. } = block;
-    if let Some(wish) = claimant.wish().filter(|wish| !is_usable(wish)) {
+    if let Some(wish) = ip_request.wish().filter(|wish| !is_usable(wish)) {
         let why = if cidr.contains(&wish) {
             "is the network's own, its router's or the broadcast address of"
         } else {
             "is not in"
         };
-        return Share::Refused(format!(
+        return Assignment::Refused(format!(
             "spec.loadBalancerIP: {wish} {why} the IP block {id} ({cidr}) that the Service has; ask \
              for an address of it, or for none"
         ));
     }
     let known = [
-        claimant.asked,
-        claimant.given,
-        claimant.recorded,
-        claimant.published,
+        ip_request.asked,
+        ip_request.given,
+        ip_request.recorded,
+        ip_request.published,
     ];
     let known = known.into_iter().flatten().find(is_usable);
     match known.or_else(|| layout::third(*cidr)) {
-        Some(address) => Share::Address {
+        Some(address) => Assignment::Address {
             block: id.clone(),
             address,
         },
-        None => Share::Refused(format!(
+        None => Assignment::Refused(format!(
             "the IP block {id} ({cidr}) has no address for a Service"
         )),
     }

@@ -5,11 +5,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The names of the Nodes that bear each provider ID, kept as Nodes come, change and go.
 #[derive(Debug, Default)]
-pub struct Bearers {
+pub struct ProviderIdIndex {
     by_id: Mutex<HashMap<String, BTreeSet<String>>>,
 }
 
-impl Bearers {
+impl ProviderIdIndex {
     /// The Node of this name bore the ID `old`, and bears `new` now. Returns the other Nodes that
     /// this concerns: those that bear either.
     pub fn changed(&self, name: &str, old: Option<&str>, new: Option<&str>) -> Vec<String> {
@@ -53,14 +53,17 @@ mod tests {
 
     #[test]
     fn who_shares_an_id_is_told_when_one_comes_and_when_one_goes() {
-        let bearers = Bearers::default();
-        assert!(bearers.changed("a", None, Some("x")).is_empty());
-        assert_eq!(bearers.changed("b", None, Some("x")), ["a"]);
-        assert_eq!(bearers.others("x", "a"), ["b"]);
-        assert!(bearers.changed("b", Some("x"), Some("x")).is_empty());
-        assert_eq!(bearers.changed("b", Some("x"), None), ["a"]);
-        assert!(bearers.others("x", "a").is_empty());
-        assert!(bearers.changed("a", Some("x"), None).is_empty());
-        assert!(bearers.lock().is_empty(), "nothing is kept of what is gone");
+        let provider_ids = ProviderIdIndex::default();
+        assert!(provider_ids.changed("a", None, Some("x")).is_empty());
+        assert_eq!(provider_ids.changed("b", None, Some("x")), ["a"]);
+        assert_eq!(provider_ids.others("x", "a"), ["b"]);
+        assert!(provider_ids.changed("b", Some("x"), Some("x")).is_empty());
+        assert_eq!(provider_ids.changed("b", Some("x"), None), ["a"]);
+        assert!(provider_ids.others("x", "a").is_empty());
+        assert!(provider_ids.changed("a", Some("x"), None).is_empty());
+        assert!(
+            provider_ids.lock().is_empty(),
+            "nothing is kept of what is gone"
+        );
     }
 }

@@ -36,20 +36,20 @@ pub(super) struct Gone {
 
 /// All Services that have been looked at.
 #[derive(Debug, Default)]
-pub(super) struct Memories {
+pub(super) struct ServiceStates {
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    by_uid: HashMap<String, Memory>,
+    by_uid: HashMap<String, ServiceState>,
     uids: HashMap<ObjectKey, String>,
     /// Those that could not be given what they ask for: another one may have it.
     refused: HashSet<ObjectKey>,
 }
 
 #[derive(Debug, Default)]
-struct Memory {
+struct ServiceState {
     /// For what it last was as wanted.
     ensured: Option<Ensured>,
     /// What was begun and has not come to its end.
@@ -80,14 +80,14 @@ pub(super) struct Ensured {
     pub(super) endpoints: Option<Endpoints>,
 }
 
-impl Memories {
+impl ServiceStates {
     /// This Service is looked at. Returns what was known of another that had its name.
     pub(super) fn looks_at(&self, service: &ServiceView, is_ours: bool) -> Option<Gone> {
         let mut state = self.lock();
-        let memory = state.by_uid.entry(service.uid.clone()).or_default();
+        let entry = state.by_uid.entry(service.uid.clone()).or_default();
         // The class goes when the type changes.
         if service.is_load_balancer {
-            memory.foreign = !is_ours;
+            entry.foreign = !is_ours;
         }
         let before = state.uids.insert(service.key.clone(), service.uid.clone());
         state.forget(before.filter(|uid| *uid != service.uid)?)
@@ -103,8 +103,8 @@ impl Memories {
     /// Whether another's class was on it.
     pub(super) fn is_foreign(&self, service: &ServiceView) -> bool {
         let state = self.lock();
-        let memory = state.by_uid.get(&service.uid);
-        memory.is_some_and(|memory| memory.foreign)
+        let entry = state.by_uid.get(&service.uid);
+        entry.is_some_and(|entry| entry.foreign)
     }
 
     /// Why there may be something to do, with this many changes of Nodes by now, and with endpoints
@@ -116,8 +116,8 @@ impl Memories {
         endpoints: Option<&Endpoints>,
     ) -> Cause {
         let state = self.lock();
-        let memory = state.by_uid.get(&service.uid);
-        match memory.and_then(|memory| memory.ensured.as_ref()) {
+        let entry = state.by_uid.get(&service.uid);
+        match entry.and_then(|entry| entry.ensured.as_ref()) {
             Some(before) if state.alike(&before.service, service) => {
                 if before.node_changes != node_changes {
                     Cause::Nodes
@@ -134,8 +134,8 @@ impl Memories {
     /// Whether this process has provided it before.
     pub(super) fn was_ensured(&self, service: &ServiceView) -> bool {
         let state = self.lock();
-        let memory = state.by_uid.get(&service.uid);
-        memory.is_some_and(|memory| memory.ensured.is_some())
+        let entry = state.by_uid.get(&service.uid);
+        entry.is_some_and(|entry| entry.ensured.is_some())
     }
 
     /// Whether the same is wanted by both.
@@ -155,9 +155,9 @@ impl Memories {
         let is_news = self.begun(service).is_none_or(|before| before < cause);
         if is_news {
             let mut state = self.lock();
-            let memory = state.by_uid.entry(service.uid.clone()).or_default();
-            memory.begun = Some((service.clone(), cause));
-            memory.elsewhere = false;
+            let entry = state.by_uid.entry(service.uid.clone()).or_default();
+            entry.begun = Some((service.clone(), cause));
+            entry.elsewhere = false;
         }
         is_news
     }
@@ -167,32 +167,32 @@ impl Memories {
         self.wrote(&ensured.service, annotations);
         let mut state = self.lock();
         let uid = ensured.service.uid.clone();
-        let memory = state.by_uid.entry(uid).or_default();
-        memory.ensured = Some(ensured);
-        memory.begun = None;
-        memory.disruption = None;
-        memory.removing = false;
+        let entry = state.by_uid.entry(uid).or_default();
+        entry.ensured = Some(ensured);
+        entry.begun = None;
+        entry.disruption = None;
+        entry.removing = false;
     }
 
     /// These annotations are ours.
     pub(super) fn wrote(&self, service: &ServiceView, annotations: &[(&'static str, String)]) {
         let mut state = self.lock();
-        let memory = state.by_uid.entry(service.uid.clone()).or_default();
-        memory.written.extend(annotations.iter().cloned());
+        let entry = state.by_uid.entry(service.uid.clone()).or_default();
+        entry.written.extend(annotations.iter().cloned());
     }
 
     /// It is to be provided like this. Gives how it was before.
     pub(super) fn sees(&self, service: &Arc<ServiceView>) -> Option<Arc<ServiceView>> {
         let mut state = self.lock();
-        let memory = state.by_uid.entry(service.uid.clone()).or_default();
-        memory.seen.replace(service.clone())
+        let entry = state.by_uid.entry(service.uid.clone()).or_default();
+        entry.seen.replace(service.clone())
     }
 
     /// Whether these steps were not told of yet.
     pub(super) fn is_news_to_disrupt(&self, service: &ServiceView, steps: &str) -> bool {
         let mut state = self.lock();
-        let memory = state.by_uid.entry(service.uid.clone()).or_default();
-        let before = memory.disruption.replace(steps.to_owned());
+        let entry = state.by_uid.entry(service.uid.clone()).or_default();
+        let before = entry.disruption.replace(steps.to_owned());
         before.as_deref() != Some(steps)
     }
 
@@ -219,8 +219,8 @@ impl Memories {
     /// Its removal begins. Whether that is news.
     pub(super) fn removes(&self, service: &ServiceView) -> bool {
         let mut state = self.lock();
-        let memory = state.by_uid.entry(service.uid.clone()).or_default();
-        !std::mem::replace(&mut memory.removing, true)
+        let entry = state.by_uid.entry(service.uid.clone()).or_default();
+        !std::mem::replace(&mut entry.removing, true)
     }
 
     /// It cannot be given what it asks for as things are.
@@ -235,9 +235,9 @@ impl Memories {
 
     /// Nothing in the cloud is its any more.
     pub(super) fn removed(&self, service: &ServiceView) {
-        let removed = Memory {
+        let removed = ServiceState {
             elsewhere: true,
-            ..Memory::default()
+            ..ServiceState::default()
         };
         self.lock().by_uid.insert(service.uid.clone(), removed);
     }
@@ -247,8 +247,8 @@ impl Memories {
     pub(super) fn may_hold(&self, service: &ServiceView) -> Option<bool> {
         let state = self.lock();
         match state.by_uid.get(&service.uid) {
-            Some(memory) if memory.elsewhere => Some(false),
-            Some(memory) if memory.begun.is_some() || memory.ensured.is_some() => Some(true),
+            Some(entry) if entry.elsewhere => Some(false),
+            Some(entry) if entry.begun.is_some() || entry.ensured.is_some() => Some(true),
             _ => None,
         }
     }
@@ -260,8 +260,8 @@ impl Memories {
 
 impl State {
     fn forget(&mut self, uid: String) -> Option<Gone> {
-        let memory = self.by_uid.remove(&uid)?;
-        let left_something = memory.ensured.is_some() || memory.begun.is_some();
+        let entry = self.by_uid.remove(&uid)?;
+        let left_something = entry.ensured.is_some() || entry.begun.is_some();
         Some(Gone {
             uid,
             left_something,
@@ -269,7 +269,7 @@ impl State {
     }
 
     fn alike(&self, one: &ServiceView, other: &ServiceView) -> bool {
-        let written = self.by_uid.get(&one.uid).map(|memory| &memory.written);
+        let written = self.by_uid.get(&one.uid).map(|entry| &entry.written);
         let is_own = |key: &String, value: &String| {
             written.and_then(|written| written.get(key.as_str())) == Some(value)
         };

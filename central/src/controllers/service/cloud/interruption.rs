@@ -3,9 +3,9 @@
 use mooring_common::engine::Outcome;
 use mooring_common::names::reasons;
 
-use super::{CloudServices, SOON, memory};
+use super::{CloudServices, SOON, service_states};
 use crate::cloud_api::ErrorKind;
-use crate::clouds::load_balancers::{Setback, Stop};
+use crate::clouds::load_balancers::{ReconcileError, Stop};
 use crate::controllers::service::Failure;
 use crate::service_view::ServiceView;
 
@@ -13,14 +13,14 @@ use crate::service_view::ServiceView;
 #[derive(Debug)]
 pub(super) enum Cause {
     /// In the cloud.
-    Cloud(Setback),
+    Cloud(ReconcileError),
     /// On the Service.
     Service(Failure),
 }
 
-impl From<Setback> for Cause {
-    fn from(setback: Setback) -> Self {
-        Self::Cloud(setback)
+impl From<ReconcileError> for Cause {
+    fn from(error: ReconcileError) -> Self {
+        Self::Cloud(error)
     }
 }
 
@@ -41,17 +41,17 @@ pub(super) struct Attempt {
 
 impl Attempt {
     /// To provide a load balancer for this cause.
-    pub(super) fn to(cause: memory::Cause) -> Self {
+    pub(super) fn to(cause: service_states::Cause) -> Self {
         let (reason, words) = match cause {
-            memory::Cause::Endpoints => (
+            service_states::Cause::Endpoints => (
                 reasons::UPDATE_LOAD_BALANCER_FAILED,
                 "Error updating load balancer with the nodes that have endpoints",
             ),
-            memory::Cause::Nodes => (
+            service_states::Cause::Nodes => (
                 reasons::UPDATE_LOAD_BALANCER_FAILED,
                 "Error updating load balancer with new hosts",
             ),
-            memory::Cause::Drift | memory::Cause::Service => (
+            service_states::Cause::Drift | service_states::Cause::Service => (
                 reasons::SYNC_LOAD_BALANCER_FAILED,
                 "Error syncing load balancer",
             ),
@@ -65,7 +65,7 @@ impl Attempt {
 
     /// To remove one.
     pub(super) fn to_remove() -> Self {
-        Self::to(memory::Cause::Service)
+        Self::to(service_states::Cause::Service)
     }
 }
 
@@ -77,13 +77,13 @@ impl CloudServices {
         attempt: &Attempt,
     ) -> Outcome<Failure> {
         match cause {
-            Cause::Cloud(Setback::Stopped(stop)) => stopped(stop),
-            Cause::Cloud(Setback::Cloud(error)) => {
+            Cause::Cloud(ReconcileError::Stopped(stop)) => stopped(stop),
+            Cause::Cloud(ReconcileError::Cloud(error)) => {
                 self.tell_failure(service, attempt, &error.to_string())
                     .await;
                 if error.kind == ErrorKind::Invalid {
                     // Another Service may have what it asks for.
-                    self.memories.refused(&service.key);
+                    self.service_states.refused(&service.key);
                 }
                 match error.retry_after {
                     Some(after) => {
@@ -94,17 +94,17 @@ impl CloudServices {
                     None => Outcome::Backoff(error.into()),
                 }
             }
-            Cause::Cloud(Setback::Cluster(error)) => {
+            Cause::Cloud(ReconcileError::Cluster(error)) => {
                 self.tell_failure(service, attempt, &error).await;
                 Outcome::Backoff(Failure::Cluster(error))
             }
-            Cause::Cloud(refusal @ (Setback::Invalid(_) | Setback::Refused(_))) => {
+            Cause::Cloud(refusal @ (ReconcileError::Invalid(_) | ReconcileError::Refused(_))) => {
                 let text = refusal.to_string();
                 self.tell_failure(service, attempt, &text).await;
-                self.memories.refused(&service.key);
+                self.service_states.refused(&service.key);
                 Outcome::WaitForChange(text)
             }
-            Cause::Cloud(Setback::Noted { why, .. }) => {
+            Cause::Cloud(ReconcileError::Noted { why, .. }) => {
                 Box::pin(self.set_back(service, Cause::Cloud(*why), attempt)).await
             }
             Cause::Service(Failure::Gone) => Outcome::Done,
@@ -129,7 +129,7 @@ fn stopped(stop: Stop) -> Outcome<Failure> {
     match stop {
         // Where the cache knows of the change already, the next pass is asked for.
         Stop::Changed => Outcome::RetryAfter(SOON),
-        Stop::MakeWay => Outcome::MakeWay,
+        Stop::Yield => Outcome::Yield,
         Stop::NotLeading(_) | Stop::Unasked(_) => Outcome::Backoff(stop.into()),
     }
 }
