@@ -7,7 +7,7 @@
 //!                          who may have it)        ▼
 //!   cluster: Lease, status ◄── entries ◄────── supervisor ──► Events, metrics, state_file
 //!   cluster::voters ◄────────── questions ─────────┤
-//!                                 orders, answers  ▼  reports
+//!                                 desired, answers  ▼  reports
 //!                                              responder, one thread for all segments
 //! ```
 //!
@@ -69,7 +69,7 @@ use crate::cluster::state_dir;
 use crate::cluster::status_writer::StatusWriter;
 use crate::cluster::voters::VoterStore;
 use crate::cluster::watches::Watches;
-use crate::fence::Gate;
+use crate::fence::WritePermit;
 use crate::livez::health_file;
 use crate::responder::metrics::Metrics;
 use crate::vlan;
@@ -129,7 +129,7 @@ pub struct Announcer<E> {
     /// Where the snapshot goes, which also answers `/livez`.
     pub snapshot: Arc<ArcSwap<Snapshot>>,
     /// Opens once anything may be written or announced. Watches run before that.
-    pub gate: Gate,
+    pub permit: WritePermit,
     /// Cancelled once this process is the Node's daemon: there was none before it, or that has ended.
     pub in_charge: CancellationToken,
     /// Ends it.
@@ -150,7 +150,7 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         metrics,
         vlan_metrics,
         snapshot,
-        gate,
+        permit,
         in_charge,
         cancel,
     } = announcer;
@@ -178,7 +178,7 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         node_name: node_name.clone(),
         snapshot: Arc::clone(&snapshot),
         published,
-        gate,
+        permit,
         vlan_faults,
         service_proxy,
         refused,

@@ -6,7 +6,7 @@
 //! itself, what the policies must refuse. Until they do, it writes nothing.
 //!
 //! ```text
-//!  dry runs ──► probe: one answer each ──► verdict: what they come to ──► Gate ──► report, announce
+//!  dry runs ──► probe: one answer each ──► verdict: what they come to ──► WritePermit ──► report, announce
 //! ```
 //!
 //! # Guarantees
@@ -52,18 +52,18 @@ const TOLD_AT: u32 = 4;
 
 /// Whether the daemon may write. Clones open together.
 #[derive(Clone, Debug)]
-pub struct Gate(watch::Receiver<bool>);
+pub struct WritePermit(watch::Receiver<bool>);
 
-impl Gate {
-    /// A gate that is closed, and what opens it.
+impl WritePermit {
+    /// A permit that is withheld, and what grants it.
     #[must_use]
-    pub fn closed() -> (watch::Sender<bool>, Self) {
-        let (opener, gate) = watch::channel(false);
-        (opener, Self(gate))
+    pub fn withheld() -> (watch::Sender<bool>, Self) {
+        let (granter, permit) = watch::channel(false);
+        (granter, Self(permit))
     }
 
     /// Waits until the daemon may write; for ever, if that never comes.
-    pub async fn opened(mut self) {
+    pub async fn granted(mut self) {
         if self.0.wait_for(|open| *open).await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -146,19 +146,19 @@ pub struct Test {
     pub metrics: Metrics,
 }
 
-/// Opens the gate without a test, as `--allow-unfenced` asks for.
-pub fn waive(metrics: &Metrics, opener: &watch::Sender<bool>) {
+/// Grants the permit without a test, as `--allow-unfenced` asks for.
+pub fn waive(metrics: &Metrics, granter: &watch::Sender<bool>) {
     tracing::warn!(
         "--allow-unfenced: this daemon does not ask for admission policies that keep it to its own \
          Node; without them, its token can write every Node"
     );
     metrics.set(State::Waived);
-    opener.send_replace(true);
+    granter.send_replace(true);
 }
 
 impl Test {
-    /// Tests until there is a fence, and opens the gate.
-    pub async fn run(self, opener: watch::Sender<bool>) {
+    /// Tests until there is a fence, and grants the permit.
+    pub async fn run(self, granter: watch::Sender<bool>) {
         let prober = Prober::new(
             self.client.clone(),
             &self.node_name,
@@ -177,7 +177,7 @@ impl Test {
                         "the fence stands: admission policies keep this daemon to its own Node"
                     );
                     self.metrics.set(State::Enforced);
-                    opener.send_replace(true);
+                    granter.send_replace(true);
                     return;
                 }
                 Verdict::Missing(acts) => {

@@ -2,7 +2,7 @@
 //! [`AddressResponder`](self::address_responder::AddressResponder), sockets, and one clock.
 //!
 //! It is an operating system's thread of its own, so that nothing that happens on the async
-//! runtime (a slow API server, a large list) can delay an answer or a heartbeat. It takes its orders
+//! runtime (a slow API server, a large list) can delay an answer or a heartbeat. It takes what is desired
 //! from a slot that always holds the newest, so that there is nothing to queue and nothing to
 //! overflow, and is woken through a socket pair.
 
@@ -58,7 +58,7 @@ pub struct Attachment {
 /// What to do on one segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "they are independent facts")]
-pub struct Orders {
+pub struct DesiredSegment {
     /// `metadata.uid` of the L2Network: what tells its segment from all others, in this cluster or in
     /// another one.
     pub uid: String,
@@ -98,7 +98,7 @@ pub struct Orders {
     pub kernel_answers: bool,
 }
 
-impl Default for Orders {
+impl Default for DesiredSegment {
     fn default() -> Self {
         Self {
             uid: String::new(),
@@ -123,7 +123,7 @@ impl Default for Orders {
 }
 
 /// What to do on all segments, by the L2Network's name.
-pub type AllOrders = BTreeMap<String, Arc<Orders>>;
+pub type DesiredSegments = BTreeMap<String, Arc<DesiredSegment>>;
 
 /// Something that is reported of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,7 +157,7 @@ pub enum Report {
         /// Where it is said to be.
         mac: Mac,
     },
-    /// A router of a segment with [`Orders::tells_routers`] was heard.
+    /// A router of a segment with [`DesiredSegment::tells_routers`] was heard.
     Router {
         /// Which.
         address: IpAddr,
@@ -173,7 +173,7 @@ pub enum Report {
     Noted(Transition),
     /// Messages cannot be exchanged over the node network, and why; or (`None`) they can again.
     NodeNetwork(Option<String>),
-    /// After [`Orders::ending`]: nothing is held any more, or there is nobody to take it.
+    /// After [`DesiredSegment::ending`]: nothing is held any more, or there is nobody to take it.
     Ended,
 }
 
@@ -215,7 +215,7 @@ pub struct Setup {
     /// Who this is.
     pub node: NodeId,
     /// What to begin with.
-    pub orders: Arc<AllOrders>,
+    pub desired: Arc<DesiredSegments>,
     /// Where reports go, with the segment's name. What does not fit is dropped: whoever reads it
     /// must not hold up the thread.
     pub reports: mpsc::Sender<(String, Report)>,
@@ -243,7 +243,7 @@ pub type OpenedSockets = BTreeMap<(String, u32), PacketSocket>;
 /// The running thread.
 #[derive(Debug)]
 pub struct Responder {
-    orders: Arc<ArcSwap<Slot>>,
+    desired: Arc<ArcSwap<Slot>>,
     answers: channel::Sender<Answered>,
     waker: UnixStream,
     left: channel::Receiver<UpgradeState>,
@@ -252,7 +252,7 @@ pub struct Responder {
 
 #[derive(Debug)]
 struct Slot {
-    orders: Arc<AllOrders>,
+    desired: Arc<DesiredSegments>,
     stop: bool,
 }
 
@@ -265,9 +265,9 @@ struct Answered {
 }
 
 impl Slot {
-    fn of(orders: Arc<AllOrders>) -> Self {
+    fn of(desired: Arc<DesiredSegments>) -> Self {
         Self {
-            orders,
+            desired,
             stop: false,
         }
     }
@@ -292,10 +292,10 @@ impl Responder {
         let (waker, woken) = UnixStream::pair()?;
         waker.set_nonblocking(true)?;
         woken.set_nonblocking(true)?;
-        let slot = Slot::of(Arc::clone(&setup.orders));
-        let orders = Arc::new(ArcSwap::from_pointee(slot));
+        let slot = Slot::of(Arc::clone(&setup.desired));
+        let desired = Arc::new(ArcSwap::from_pointee(slot));
         let (answers, answered) = channel::channel();
-        let slot = Arc::clone(&orders);
+        let slot = Arc::clone(&desired);
         let worker = Worker::new(setup, Box::new(Kernel), slot, answered, woken);
         let (leave, left) = channel::channel();
         let thread = std::thread::Builder::new()
@@ -305,7 +305,7 @@ impl Responder {
                 worker.run(&leave);
             })?;
         Ok(Self {
-            orders,
+            desired,
             answers,
             waker,
             left,
@@ -315,14 +315,14 @@ impl Responder {
 
     /// What it was last told.
     #[must_use]
-    pub fn orders(&self) -> Arc<AllOrders> {
-        Arc::clone(&self.orders.load().orders)
+    pub fn desired(&self) -> Arc<DesiredSegments> {
+        Arc::clone(&self.desired.load().desired)
     }
 
     /// Tells it what to do from now on. A segment that is not named any more falls silent at once;
-    /// to hand over what it holds, say [`Orders::ending`] first.
-    pub fn order(&self, orders: Arc<AllOrders>) {
-        self.put(Slot::of(orders));
+    /// to hand over what it holds, say [`DesiredSegment::ending`] first.
+    pub fn set_desired(&self, desired: Arc<DesiredSegments>) {
+        self.put(Slot::of(desired));
     }
 
     /// Tells it what the API server has answered to [`Report::Ask`]. It is never lost.
@@ -349,7 +349,7 @@ impl Responder {
     #[must_use]
     pub fn export(self) -> Option<UpgradeState> {
         self.put(Slot {
-            orders: self.orders(),
+            desired: self.desired(),
             stop: true,
         });
         // The thread still closes its sockets after that, which nobody need wait for.
@@ -361,7 +361,7 @@ impl Responder {
     }
 
     fn put(&self, slot: Slot) {
-        self.orders.store(Arc::new(slot));
+        self.desired.store(Arc::new(slot));
         self.wake();
     }
 

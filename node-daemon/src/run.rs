@@ -28,7 +28,7 @@ use self::events::QueuedEvents;
 use self::flags::{Flags, ReportFlags, TABLE};
 use crate::announce::{self, Announcer, Settings};
 use crate::cluster::snapshot::Snapshot;
-use crate::fence::{self, Gate};
+use crate::fence::{self, WritePermit};
 use crate::report::metadata::{self, Selected};
 use crate::report::{self, OwnNode, Reporter};
 use crate::wire::keys::{KeyRing, KeysError};
@@ -66,7 +66,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
     let events = Events::new(client.clone(), components::NODE_DAEMON, &flags.node_name);
     let mut registry = Registry::default();
     let mut tasks: JoinSet<anyhow::Result<()>> = JoinSet::new();
-    let gate = start_fence(&mut tasks, &client, &flags, &mut registry);
+    let permit = start_fence(&mut tasks, &client, &flags, &mut registry);
     if let Some(report) = flags.report {
         let events = Events::new(client.clone(), components::NODE, &flags.node_name);
         start_report(
@@ -75,7 +75,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
             flags.node_name.clone(),
             events,
             report,
-            gate.clone(),
+            permit.clone(),
             &stop,
         )
         .await?;
@@ -110,7 +110,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
             metrics: responder::metrics::Metrics::register(&mut registry),
             vlan_metrics: vlan::Metrics::register(&mut registry),
             snapshot,
-            gate,
+            permit,
             in_charge,
             cancel: stop.clone(),
         }));
@@ -175,12 +175,12 @@ fn start_fence(
     client: &Client,
     flags: &Flags,
     registry: &mut Registry,
-) -> Gate {
+) -> WritePermit {
     let metrics = fence::Metrics::register(registry);
-    let (opener, gate) = Gate::closed();
+    let (granter, permit) = WritePermit::withheld();
     if flags.allow_unfenced {
-        fence::waive(&metrics, &opener);
-        return gate;
+        fence::waive(&metrics, &granter);
+        return permit;
     }
     let test = fence::Test {
         client: client.clone(),
@@ -193,10 +193,10 @@ fn start_fence(
         metrics,
     };
     tasks.spawn(async move {
-        test.run(opener).await;
+        test.run(granter).await;
         Ok(())
     });
-    gate
+    permit
 }
 
 fn start_metrics(
@@ -217,7 +217,7 @@ async fn start_report(
     node_name: String,
     events: Events,
     flags: ReportFlags,
-    gate: Gate,
+    permit: WritePermit,
     stop: &CancellationToken,
 ) -> anyhow::Result<()> {
     let (changed, facts_changed) = watch::channel(0);
@@ -264,7 +264,7 @@ async fn start_report(
     });
     let stop = stop.clone();
     tasks.spawn(async move {
-        gate.opened().await;
+        permit.granted().await;
         report::run(reporter, facts_changed, stop).await;
         Ok(())
     });

@@ -10,7 +10,7 @@ use super::segments::{Role, Roles};
 use crate::cluster::snapshot::Snapshot;
 use crate::cluster::status_writer::{Change, Entries};
 use crate::protocol::mac::Mac;
-use crate::responder::AllOrders;
+use crate::responder::DesiredSegments;
 use crate::wire::links::Link;
 
 /// The longest message that the CRD takes, in characters.
@@ -43,7 +43,7 @@ impl SegmentStatus {
 }
 
 /// The entries that are not as they should be. `roles` are the segments that this Node has a part
-/// in; `orders` what was ordered there; `status` how it does.
+/// in; `desired` what is to be there; `status` how it does.
 ///
 /// While a segment is being opened its entry stays as it is: one write for each start is enough.
 #[must_use]
@@ -51,7 +51,7 @@ pub fn changes(
     snapshot: &Snapshot,
     own_node: &str,
     roles: &Roles<'_>,
-    orders: &AllOrders,
+    desired: &DesiredSegments,
     status: &BTreeMap<String, SegmentStatus>,
 ) -> Entries {
     let nothing = SegmentStatus::default();
@@ -62,7 +62,7 @@ pub fn changes(
             None => network.entry.is_some().then_some(Change::Take),
             Some(role) => {
                 let status = status.get(name).unwrap_or(&nothing);
-                let address = orders.get(name).and_then(|orders| orders.node_address);
+                let address = desired.get(name).and_then(|desired| desired.node_address);
                 entry(role, status, snapshot.draining())
                     .map(|entry| SegmentNode {
                         name: own_node.to_owned(),

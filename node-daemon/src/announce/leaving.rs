@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::responder::{AllOrders, Orders};
+use crate::responder::{DesiredSegment, DesiredSegments};
 
 /// How long to hand over what is held, at the end of the daemon or of a segment.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
@@ -13,8 +13,8 @@ pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// The segments that are being left.
 #[derive(Clone, Debug, Default)]
 pub struct Leaving {
-    /// Each with its last orders, and until when it hands over.
-    segments: BTreeMap<String, (Arc<Orders>, Instant)>,
+    /// Each as it was last desired, and until when it hands over.
+    segments: BTreeMap<String, (Arc<DesiredSegment>, Instant)>,
     /// Those of which everything was handed over.
     ended: BTreeSet<String>,
 }
@@ -22,12 +22,17 @@ pub struct Leaving {
 impl Leaving {
     /// What is wanted, and what is still to be handed over on segments that run and are wanted no
     /// more.
-    pub fn orders(&mut self, running: &AllOrders, wanted: &AllOrders, now: Instant) -> AllOrders {
-        for (segment, orders) in running {
+    pub fn desired(
+        &mut self,
+        running: &DesiredSegments,
+        wanted: &DesiredSegments,
+        now: Instant,
+    ) -> DesiredSegments {
+        for (segment, desired) in running {
             if !wanted.contains_key(segment) && !self.segments.contains_key(segment) {
-                let leaving = Orders {
+                let leaving = DesiredSegment {
                     ending: true,
-                    ..Orders::clone(orders)
+                    ..DesiredSegment::clone(desired)
                 };
                 self.ended.remove(segment);
                 let entry = (Arc::new(leaving), now + SHUTDOWN_GRACE);
@@ -38,11 +43,11 @@ impl Leaving {
         self.segments.retain(|segment, (_, until)| {
             !wanted.contains_key(segment) && now < *until && !ended.contains(segment)
         });
-        let mut orders = wanted.clone();
+        let mut desired = wanted.clone();
         for (segment, (leaving, _)) in &self.segments {
-            orders.insert(segment.clone(), Arc::clone(leaving));
+            desired.insert(segment.clone(), Arc::clone(leaving));
         }
-        orders
+        desired
     }
 
     /// Everything on a segment was handed over.
@@ -57,7 +62,7 @@ impl Leaving {
 
     /// Whether everything was handed over on all segments that run.
     #[must_use]
-    pub fn have_ended(&self, running: &AllOrders) -> bool {
+    pub fn have_ended(&self, running: &DesiredSegments) -> bool {
         let mut segments = running.keys();
         segments.all(|segment| self.ended.contains(segment))
     }

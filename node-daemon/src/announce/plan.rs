@@ -60,7 +60,7 @@ fn group(
     snapshot: &Snapshot,
     name: &str,
     segment: &Segment,
-    sharers: &[Sharer<'_>],
+    sharers: &[SharedService<'_>],
 ) -> Vec<(Key, Assigned)> {
     let first = sharers.iter().map(|sharer| sharer.key).min();
     let (Some(first), Some(candidates)) = (first, candidates(snapshot, sharers)) else {
@@ -111,7 +111,7 @@ impl Assignment {
 }
 
 /// A Service with those of its addresses that lie on the segment.
-struct Sharer<'a> {
+struct SharedService<'a> {
     key: &'a ObjectKey,
     service: &'a ServiceView,
     addresses: BTreeSet<IpAddr>,
@@ -121,8 +121,12 @@ struct Sharer<'a> {
 /// all are to be served where it is.
 ///
 /// What central cannot have given is left out, whatever a Service's status says.
-fn groups<'a>(snapshot: &'a Snapshot, name: &str, check: &Check<'_>) -> Vec<Vec<Sharer<'a>>> {
-    let mut groups: Vec<Option<Vec<Sharer<'a>>>> = Vec::new();
+fn groups<'a>(
+    snapshot: &'a Snapshot,
+    name: &str,
+    check: &Check<'_>,
+) -> Vec<Vec<SharedService<'a>>> {
+    let mut groups: Vec<Option<Vec<SharedService<'a>>>> = Vec::new();
     let mut group_of: BTreeMap<IpAddr, usize> = BTreeMap::new();
     for (key, service) in snapshot.services.iter() {
         if service.network.as_deref() != Some(name) {
@@ -141,7 +145,7 @@ fn groups<'a>(snapshot: &'a Snapshot, name: &str, check: &Check<'_>) -> Vec<Vec<
             .iter()
             .filter_map(|address| group_of.get(address).copied())
             .collect();
-        let mut merged = vec![Sharer {
+        let mut merged = vec![SharedService {
             key,
             service,
             addresses,
@@ -164,21 +168,21 @@ fn groups<'a>(snapshot: &'a Snapshot, name: &str, check: &Check<'_>) -> Vec<Vec<
 
 /// Who may have the addresses of these Services: whoever can serve all of them, or, if nobody
 /// can, whoever can serve one. `None`: nobody can serve any.
-fn candidates(snapshot: &Snapshot, sharers: &[Sharer<'_>]) -> Option<Candidates> {
-    let able: Vec<Able<'_>> = sharers
+fn candidates(snapshot: &Snapshot, sharers: &[SharedService<'_>]) -> Option<Candidates> {
+    let able: Vec<EligibleNodes<'_>> = sharers
         .iter()
         .map(|sharer| able_to_serve(snapshot, sharer.key, sharer.service.policy))
         .collect();
-    let of_all = able.iter().cloned().reduce(Able::and)?;
-    let chosen = if of_all == Able::nobody() {
-        able.into_iter().reduce(Able::or)?
+    let of_all = able.iter().cloned().reduce(EligibleNodes::and)?;
+    let chosen = if of_all == EligibleNodes::nobody() {
+        able.into_iter().reduce(EligibleNodes::or)?
     } else {
         of_all
     };
     match chosen {
-        Able::All => Some(Candidates::All),
-        Able::Only(nodes) if nodes.is_empty() => None,
-        Able::Only(nodes) => Some(Candidates::Only(
+        EligibleNodes::All => Some(Candidates::All),
+        EligibleNodes::Only(nodes) if nodes.is_empty() => None,
+        EligibleNodes::Only(nodes) => Some(Candidates::Only(
             nodes.into_iter().map(NodeId::of).collect(),
         )),
     }
@@ -186,12 +190,12 @@ fn candidates(snapshot: &Snapshot, sharers: &[Sharer<'_>]) -> Option<Candidates>
 
 /// The Nodes that can serve a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Able<'a> {
+enum EligibleNodes<'a> {
     All,
     Only(BTreeSet<&'a str>),
 }
 
-impl Able<'_> {
+impl EligibleNodes<'_> {
     const fn nobody() -> Self {
         Self::Only(BTreeSet::new())
     }
@@ -213,7 +217,11 @@ impl Able<'_> {
 
 /// Endpoints that terminate and still serve count where there is none that is ready, as for
 /// kube-proxy.
-fn able_to_serve<'a>(snapshot: &'a Snapshot, key: &ObjectKey, policy: TrafficPolicy) -> Able<'a> {
+fn able_to_serve<'a>(
+    snapshot: &'a Snapshot,
+    key: &ObjectKey,
+    policy: TrafficPolicy,
+) -> EligibleNodes<'a> {
     let slices = snapshot.slices_of(key);
     match policy {
         TrafficPolicy::Cluster => {
@@ -221,19 +229,19 @@ fn able_to_serve<'a>(snapshot: &'a Snapshot, key: &ObjectKey, policy: TrafficPol
                 .iter()
                 .any(|slice| slice.any_ready || slice.any_leaving)
             {
-                Able::All
+                EligibleNodes::All
             } else {
-                Able::nobody()
+                EligibleNodes::nobody()
             }
         }
         TrafficPolicy::Local => {
             let ready = slices.iter().flat_map(|slice| &slice.ready_nodes);
             let ready: BTreeSet<&str> = ready.map(String::as_str).collect();
             if !ready.is_empty() {
-                return Able::Only(ready);
+                return EligibleNodes::Only(ready);
             }
             let leaving = slices.iter().flat_map(|slice| &slice.leaving_nodes);
-            Able::Only(leaving.map(String::as_str).collect())
+            EligibleNodes::Only(leaving.map(String::as_str).collect())
         }
     }
 }

@@ -15,7 +15,7 @@ use super::plan::Assignment;
 use crate::cluster::snapshot::{L2NetworkView, Snapshot};
 use crate::cluster::voters::voter_set;
 use crate::protocol::{Contact, NodeId, View, VoterSet};
-use crate::responder::{AllOrders, Attachment, InterfaceAddress, Orders};
+use crate::responder::{Attachment, DesiredSegment, DesiredSegments, InterfaceAddress};
 use crate::wire::frames::solicited_node;
 use crate::wire::links::{Link, Vlan, choose, choose_parent};
 
@@ -152,7 +152,7 @@ pub fn with_vlan(snapshot: &Snapshot) -> Option<Vec<Segment>> {
 
 /// What does not come from the API objects, or is the same for all segments.
 #[derive(Clone, Copy, Debug)]
-pub struct Here<'a> {
+pub struct LocalState<'a> {
     /// The Node that this daemon runs on.
     pub node_name: &'a str,
     /// The interfaces of this node.
@@ -167,12 +167,12 @@ pub struct Here<'a> {
 
 /// What is to be done on each segment.
 #[must_use]
-pub fn orders(
+pub fn desired(
     snapshot: &Snapshot,
     roles: &Roles<'_>,
     assignment: &Assignment,
-    here: Here<'_>,
-) -> AllOrders {
+    here: LocalState<'_>,
+) -> DesiredSegments {
     let node_address = node_address(snapshot, here.links);
     let zone = zone(snapshot);
     roles
@@ -192,7 +192,7 @@ pub fn orders(
                 .map(|(key, assigned)| (key, [(assigned.address, assigned.gateway)].into()))
                 .collect();
             let service_addresses = || addresses.values().flat_map(BTreeMap::keys).copied();
-            let orders = Orders {
+            let desired = DesiredSegment {
                 uid: network.uid.clone(),
                 attachment: link.and_then(attachment),
                 witness: matches!(role, Role::Witness),
@@ -221,7 +221,7 @@ pub fn orders(
                 kernel_answers: segment.address_mode == AddressMode::Kernel,
                 addresses,
             };
-            Some((name.clone(), Arc::new(orders)))
+            Some((name.clone(), Arc::new(desired)))
         })
         .collect()
 }
@@ -322,13 +322,13 @@ fn global_address(link: &Link) -> Option<IpAddr> {
 
 /// The addresses that are to be on an interface while they may be spoken for, with its number.
 #[must_use]
-pub fn on_interfaces(orders: &AllOrders) -> BTreeSet<InterfaceAddress> {
-    let of = |orders: &Arc<Orders>| {
-        let attachment = orders.attachment.as_ref();
-        let index = attachment.filter(|_| orders.kernel_answers)?.index;
-        Some((index, service_addresses(orders)))
+pub fn on_interfaces(desired: &DesiredSegments) -> BTreeSet<InterfaceAddress> {
+    let of = |desired: &Arc<DesiredSegment>| {
+        let attachment = desired.attachment.as_ref();
+        let index = attachment.filter(|_| desired.kernel_answers)?.index;
+        Some((index, service_addresses(desired)))
     };
-    let segments = orders.values().filter_map(of);
+    let segments = desired.values().filter_map(of);
     let places = segments.flat_map(|(index, addresses)| {
         let places = addresses.into_iter();
         places.map(move |address| (index, address))
@@ -356,16 +356,16 @@ pub enum Step {
         /// The L2Network's name.
         segment: String,
         /// What to do.
-        orders: Arc<Orders>,
+        desired: Arc<DesiredSegment>,
     },
     /// Speak on another interface, or for other addresses.
     Change {
         /// The L2Network's name.
         segment: String,
         /// What was done before.
-        before: Arc<Orders>,
+        before: Arc<DesiredSegment>,
         /// What is to be done.
-        orders: Arc<Orders>,
+        desired: Arc<DesiredSegment>,
     },
     /// Leave it.
     Close {
@@ -374,26 +374,26 @@ pub enum Step {
     },
 }
 
-/// The changes from what was ordered to what shall be. That other Nodes come and go, or a flag
+/// The changes from what was desired to what shall be. That other Nodes come and go, or a flag
 /// changes, is none.
 #[must_use]
-pub fn steps(running: &AllOrders, wanted: &AllOrders) -> Plan<Step> {
+pub fn steps(running: &DesiredSegments, wanted: &DesiredSegments) -> Plan<Step> {
     let closing = closed(running, wanted).map(|segment| Step::Close {
         segment: segment.clone(),
     });
-    let others = wanted.iter().filter_map(|(segment, orders)| {
-        let (segment, orders) = (segment.clone(), Arc::clone(orders));
+    let others = wanted.iter().filter_map(|(segment, desired)| {
+        let (segment, desired) = (segment.clone(), Arc::clone(desired));
         let before = running.get(&segment);
-        match before.filter(|before| before.uid == orders.uid) {
-            None => Some(Step::Open { segment, orders }),
+        match before.filter(|before| before.uid == desired.uid) {
+            None => Some(Step::Open { segment, desired }),
             Some(before)
-                if before.attachment != orders.attachment
-                    || before.addresses != orders.addresses =>
+                if before.attachment != desired.attachment
+                    || before.addresses != desired.addresses =>
             {
                 Some(Step::Change {
                     segment,
                     before: Arc::clone(before),
-                    orders,
+                    desired,
                 })
             }
             Some(_) => None,
@@ -403,17 +403,20 @@ pub fn steps(running: &AllOrders, wanted: &AllOrders) -> Plan<Step> {
 }
 
 /// The segments that are left; an L2Network that was made again under its name is another one.
-pub fn closed<'a>(running: &'a AllOrders, wanted: &AllOrders) -> impl Iterator<Item = &'a String> {
-    let stays = |(segment, orders): &(&String, &Arc<Orders>)| {
+pub fn closed<'a>(
+    running: &'a DesiredSegments,
+    wanted: &DesiredSegments,
+) -> impl Iterator<Item = &'a String> {
+    let stays = |(segment, desired): &(&String, &Arc<DesiredSegment>)| {
         let now = wanted.get(*segment);
-        now.is_some_and(|now| now.uid == orders.uid)
+        now.is_some_and(|now| now.uid == desired.uid)
     };
     let closed = running.iter().filter(move |known| !stays(known));
     closed.map(|(segment, _)| segment)
 }
 
-fn service_addresses(orders: &Orders) -> BTreeSet<IpAddr> {
-    let all = orders.addresses.values().flat_map(BTreeMap::keys);
+fn service_addresses(desired: &DesiredSegment) -> BTreeSet<IpAddr> {
+    let all = desired.addresses.values().flat_map(BTreeMap::keys);
     all.copied().collect()
 }
 
@@ -421,8 +424,10 @@ impl engine::Step for Step {
     fn impact(&self) -> Impact {
         match self {
             Self::Open { .. } => Impact::None,
-            Self::Change { before, orders, .. } => {
-                if service_addresses(before).is_subset(&service_addresses(orders)) {
+            Self::Change {
+                before, desired, ..
+            } => {
+                if service_addresses(before).is_subset(&service_addresses(desired)) {
                     Impact::None
                 } else {
                     Impact::Brief
@@ -436,26 +441,26 @@ impl engine::Step for Step {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Open { segment, orders } if orders.witness => {
+            Self::Open { segment, desired } if desired.witness => {
                 write!(f, "vote on segment {segment} as a witness")
             }
-            Self::Open { segment, orders } => {
-                let addresses = service_addresses(orders).len();
+            Self::Open { segment, desired } => {
+                let addresses = service_addresses(desired).len();
                 write!(f, "open segment {segment} with {addresses} addresses")
             }
             Self::Change {
                 segment,
                 before,
-                orders,
+                desired,
             } => {
-                let (old, new) = (service_addresses(before), service_addresses(orders));
+                let (old, new) = (service_addresses(before), service_addresses(desired));
                 let (added, removed) = (new.difference(&old).count(), old.difference(&new).count());
                 write!(
                     f,
                     "on segment {segment} {added} addresses come and {removed} go"
                 )?;
-                if before.attachment != orders.attachment {
-                    match &orders.attachment {
+                if before.attachment != desired.attachment {
+                    match &desired.attachment {
                         Some(link) => write!(f, ", speak on {} from {}", link.name, link.mac)?,
                         None => f.write_str(", the interface is down")?,
                     }

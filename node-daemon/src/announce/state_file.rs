@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use super::segments::{LastInterfaces, attachment, groups};
 use crate::cluster::state_dir;
 use crate::protocol::{Key, View};
-use crate::responder::{AllOrders, Orders};
+use crate::responder::{DesiredSegment, DesiredSegments};
 use crate::wire::links::Link;
 
 /// The file's name in the folder of its Node.
@@ -62,33 +62,33 @@ struct Known {
 }
 
 impl State {
-    /// What is worth keeping of these orders, each with the interface that it is about.
+    /// What is worth keeping of these segments, each with the interface that it is about.
     #[must_use]
     pub fn of(
         node: &str,
-        orders: &AllOrders,
+        desired: &DesiredSegments,
         interfaces: &BTreeMap<String, String>,
         last_interfaces: &LastInterfaces,
     ) -> Self {
-        let segments = orders.iter().filter_map(|(name, orders)| {
+        let segments = desired.iter().filter_map(|(name, desired)| {
             let interface = interfaces.get(name).cloned();
-            if interface.is_none() && !orders.witness {
+            if interface.is_none() && !desired.witness {
                 return None;
             }
             let known = Known {
-                uid: orders.uid.clone(),
+                uid: desired.uid.clone(),
                 interface,
-                view: orders.view.clone(),
-                addresses: orders.addresses.clone(),
-                gateways: orders.gateways.clone(),
-                tells_routers: orders.tells_routers,
-                own_addresses: orders.own_addresses.clone(),
-                node_address: orders.node_address,
-                draining: orders.draining,
-                weight: orders.weight,
-                zone: orders.zone,
-                survive_via_api: orders.survive_via_api,
-                kernel_answers: orders.kernel_answers,
+                view: desired.view.clone(),
+                addresses: desired.addresses.clone(),
+                gateways: desired.gateways.clone(),
+                tells_routers: desired.tells_routers,
+                own_addresses: desired.own_addresses.clone(),
+                node_address: desired.node_address,
+                draining: desired.draining,
+                weight: desired.weight,
+                zone: desired.zone,
+                survive_via_api: desired.survive_via_api,
+                kernel_answers: desired.kernel_answers,
             };
             Some((name.clone(), known))
         });
@@ -107,14 +107,19 @@ impl State {
         self.last_interfaces
     }
 
-    /// The orders that follow from what was known, with the interfaces as they are now.
+    /// The segments that follow from what was known, with the interfaces as they are now.
     #[must_use]
-    pub fn orders(&self, links: &[Link], service_proxy_works: bool, ending: bool) -> AllOrders {
-        let orders = |known: &Known| {
+    pub fn desired(
+        &self,
+        links: &[Link],
+        service_proxy_works: bool,
+        ending: bool,
+    ) -> DesiredSegments {
+        let desired = |known: &Known| {
             let link = known.interface.as_ref();
             let link = link.and_then(|name| links.iter().find(|link| link.name == *name));
             let service_addresses = known.addresses.values().flat_map(BTreeMap::keys);
-            Orders {
+            DesiredSegment {
                 uid: known.uid.clone(),
                 attachment: link.and_then(attachment),
                 witness: known.interface.is_none(),
@@ -136,7 +141,7 @@ impl State {
         };
         self.segments
             .iter()
-            .map(|(name, known)| (name.clone(), Arc::new(orders(known))))
+            .map(|(name, known)| (name.clone(), Arc::new(desired(known))))
             .collect()
     }
 }
@@ -219,16 +224,16 @@ mod tests {
         }
     }
 
-    fn orders() -> AllOrders {
+    fn desired() -> DesiredSegments {
         let key = Key::of("lan", "192.0.2.17".parse().unwrap());
-        let mut orders = Orders {
+        let mut desired = DesiredSegment {
             uid: "3f1a".to_owned(),
             attachment: attachment(&link(true)),
             kernel_answers: true,
             tells_routers: true,
-            ..Orders::default()
+            ..DesiredSegment::default()
         };
-        orders.addresses.insert(
+        desired.addresses.insert(
             key,
             [
                 (
@@ -240,23 +245,23 @@ mod tests {
             .into(),
         );
         let only = Candidates::Only([NodeId::of("n1")].into());
-        orders.view.keys.insert(key, Wanted::alone(key, only));
-        orders.view.voters = Some(VoterSet {
+        desired.view.keys.insert(key, Wanted::alone(key, only));
+        desired.view.voters = Some(VoterSet {
             generation: 3,
             voters: [NodeId::of("n1"), NodeId::of("n2")].into(),
             primary: Some(NodeId::of("n1")),
         });
-        orders
+        desired
             .view
             .known
             .insert(NodeId::of("n2"), Default::default());
-        orders.groups = groups(["2001:db8::17".parse().unwrap()].into_iter());
-        let witness = Orders {
+        desired.groups = groups(["2001:db8::17".parse().unwrap()].into_iter());
+        let witness = DesiredSegment {
             witness: true,
-            ..Orders::default()
+            ..DesiredSegment::default()
         };
         [
-            ("lan".to_owned(), Arc::new(orders)),
+            ("lan".to_owned(), Arc::new(desired)),
             ("far".to_owned(), Arc::new(witness)),
         ]
         .into()
@@ -265,7 +270,7 @@ mod tests {
     fn state() -> State {
         let interfaces = [("lan".to_owned(), "eth0".to_owned())].into();
         let last_interfaces = [("lan".to_owned(), Some("eth0".to_owned()))].into();
-        State::of("n1", &orders(), &interfaces, &last_interfaces)
+        State::of("n1", &desired(), &interfaces, &last_interfaces)
     }
 
     #[test]
@@ -275,7 +280,7 @@ mod tests {
         assert_eq!(read(&folder, "n1"), None);
         write(&folder, &state()).unwrap();
         let found = read(&folder, "n1").unwrap();
-        assert_eq!(found.orders(&[link(true)], true, false), orders());
+        assert_eq!(found.desired(&[link(true)], true, false), desired());
         let last_interface = found.last_interfaces().remove("lan").flatten();
         assert_eq!(last_interface.as_deref(), Some("eth0"));
         assert_eq!(read(&folder, "n2"), None, "it is another Node's");
@@ -283,10 +288,10 @@ mod tests {
 
     #[test]
     fn looks_interfaces_up_by_name() {
-        let down = state().orders(&[link(false)], true, false);
+        let down = state().desired(&[link(false)], true, false);
         assert_eq!(down["lan"].attachment, None);
         assert!(!down["lan"].witness && down["far"].witness);
-        assert_eq!(state().orders(&[], true, false)["lan"].attachment, None);
+        assert_eq!(state().desired(&[], true, false)["lan"].attachment, None);
     }
 
     #[test]

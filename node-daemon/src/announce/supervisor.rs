@@ -32,7 +32,7 @@ use crate::cluster::voters::VoterStore;
 use crate::protocol::{ApiAnswer, Moment, NodeId};
 use crate::responder::metrics::Metrics;
 use crate::responder::upgrade_state::UpgradeState;
-use crate::responder::{AllOrders, OpenedSockets, Report, Responder, Rights};
+use crate::responder::{DesiredSegments, OpenedSockets, Report, Responder, Rights};
 use crate::vlan::kernel_address::{self, KernelAddresses};
 use crate::vlan::neighbours::Neighbours;
 use crate::wire::keys::KeyRing;
@@ -221,9 +221,9 @@ struct SupervisorState<E> {
     assignment: Assignment,
     /// What follows from the snapshot, or from what the process before has left; `None` as long as
     /// neither is there.
-    wanted: Option<Arc<AllOrders>>,
-    /// What was ordered last.
-    running: Arc<AllOrders>,
+    wanted: Option<Arc<DesiredSegments>>,
+    /// What was desired last.
+    running: Arc<DesiredSegments>,
     /// Segments that this Node is not on any more.
     leaving: Leaving,
     /// The interface of each segment.
@@ -270,19 +270,19 @@ impl<E: EventSink> SupervisorState<E> {
 
     /// Opens the sockets on the interfaces that the responder is going to need.
     async fn prepare(&mut self, folder: &Path) {
-        let orders = match &self.wanted {
+        let desired = match &self.wanted {
             Some(wanted) => Arc::clone(wanted),
             None => {
                 let Some(left) = state_file::read(folder, &self.context.node_name) else {
                     return;
                 };
                 let links = Arc::clone(&self.links.borrow());
-                Arc::new(left.orders(&links, true, false))
+                Arc::new(left.desired(&links, true, false))
             }
         };
-        for attachment in orders
+        for attachment in desired
             .values()
-            .filter_map(|orders| orders.attachment.as_ref())
+            .filter_map(|desired| desired.attachment.as_ref())
         {
             let interface = (attachment.name.clone(), attachment.index);
             if self.prepared.contains_key(&interface) {

@@ -24,7 +24,7 @@ use tokio::sync::{Notify, watch};
 use super::saved_health::SavedHealth;
 use super::service_proxy::{Confirmed, ServiceProxy, UnservedServices};
 use super::snapshot::{L2NetworkView, ServiceView, SliceView, Snapshot, by_service};
-use crate::fence::Gate;
+use crate::fence::WritePermit;
 use crate::vlan::Faults;
 
 /// How long changes are gathered before they are published: short against the 50 ms within which
@@ -46,7 +46,7 @@ pub struct Watches {
     /// Counts up with every snapshot.
     pub published: watch::Sender<u64>,
     /// Opens once anything may be written.
-    pub gate: Gate,
+    pub permit: WritePermit,
     /// Goes into every snapshot.
     pub vlan_faults: Faults,
     /// What is known of the service proxy.
@@ -207,7 +207,7 @@ impl Watches {
     }
 
     async fn permission(&self, shared: &Shared) {
-        self.gate.clone().opened().await;
+        self.permit.clone().granted().await;
         shared.edit(|draft| draft.snapshot.may_write = true);
     }
 

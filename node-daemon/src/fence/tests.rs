@@ -10,7 +10,7 @@ use super::*;
 
 /// What the API server makes of a write.
 #[derive(Clone, Debug)]
-enum Mood {
+enum ApiReply {
     Fenced,
     Open,
     /// Every write has this status and message.
@@ -20,12 +20,12 @@ enum Mood {
 /// An API server with moods, which come one after the other; the last stays.
 #[derive(Clone)]
 struct ApiServer {
-    moods: Arc<Mutex<Vec<Mood>>>,
+    moods: Arc<Mutex<Vec<ApiReply>>>,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl ApiServer {
-    fn new(moods: &[Mood]) -> Self {
+    fn new(moods: &[ApiReply]) -> Self {
         Self {
             moods: Arc::new(Mutex::new(moods.to_vec())),
             asked: Arc::default(),
@@ -48,7 +48,7 @@ impl ApiServer {
             return Response::new(Body::from(object().to_string().into_bytes()));
         }
         let is_node = path.contains("/nodes/");
-        let mood = {
+        let reply = {
             let mut moods = self.moods.lock().unwrap();
             // A look begins with the Node.
             if is_node && moods.len() > 1 {
@@ -57,9 +57,9 @@ impl ApiServer {
                 moods[0].clone()
             }
         };
-        match mood {
-            Mood::Open => Response::new(Body::from(object().to_string().into_bytes())),
-            Mood::Fenced => {
+        match reply {
+            ApiReply::Open => Response::new(Body::from(object().to_string().into_bytes())),
+            ApiReply::Fenced => {
                 let policy = if is_node {
                     policies::OWN_NODE
                 } else {
@@ -67,7 +67,7 @@ impl ApiServer {
                 };
                 failure(403, &format!("forbidden: {}", refusal_of(policy)))
             }
-            Mood::Fails(code, message) => failure(code, &message),
+            ApiReply::Fails(code, message) => failure(code, &message),
         }
     }
 
@@ -94,14 +94,14 @@ fn failure(code: u16, message: &str) -> Response<Body> {
     response
 }
 
-struct Bench {
+struct Fixture {
     server: ApiServer,
-    gate: Gate,
+    permit: WritePermit,
     metrics: Metrics,
 }
 
-impl Bench {
-    fn start(moods: &[Mood]) -> Self {
+impl Fixture {
+    fn start(moods: &[ApiReply]) -> Self {
         let server = ApiServer::new(moods);
         let metrics = Metrics::register(&mut Registry::default());
         let test = Test {
@@ -111,17 +111,17 @@ impl Bench {
             events: Events::new(server.client(), components::NODE_DAEMON, "a"),
             metrics: metrics.clone(),
         };
-        let (opener, gate) = Gate::closed();
-        tokio::spawn(test.run(opener));
+        let (granter, permit) = WritePermit::withheld();
+        tokio::spawn(test.run(granter));
         Self {
             server,
-            gate,
+            permit,
             metrics,
         }
     }
 
     fn is_open(&self) -> bool {
-        *self.gate.0.borrow()
+        *self.permit.0.borrow()
     }
 
     fn is(&self, state: State) -> bool {
@@ -148,10 +148,10 @@ async fn pass(seconds: u64) {
 
 #[tokio::test(start_paused = true)]
 async fn gate_opens_once_all_probes_are_refused() {
-    let bench = Bench::start(&[Mood::Fenced]);
-    bench.gate.clone().opened().await;
-    assert!(bench.is(State::Enforced));
-    let asked = bench.server.asked();
+    let fixture = Fixture::start(&[ApiReply::Fenced]);
+    fixture.permit.clone().granted().await;
+    assert!(fixture.is(State::Enforced));
+    let asked = fixture.server.asked();
     assert_eq!(
         asked,
         [
@@ -160,33 +160,38 @@ async fn gate_opens_once_all_probes_are_refused() {
         ]
     );
     pass(600).await;
-    assert_eq!(bench.server.asked(), [""; 0], "it is tested once");
+    assert_eq!(fixture.server.asked(), [""; 0], "it is tested once");
 }
 
 #[tokio::test(start_paused = true)]
 async fn missing_fence_is_reported_once_and_rechecked_slowly() {
-    let bench = Bench::start(&[Mood::Open]);
+    let fixture = Fixture::start(&[ApiReply::Open]);
     pass(5).await;
-    assert!(bench.is(State::Missing));
-    assert_eq!(bench.written(), [""; 0], "it may still be on its way");
+    assert!(fixture.is(State::Missing));
+    assert_eq!(fixture.written(), [""; 0], "it may still be on its way");
     pass(3).await;
-    let written = bench.written();
+    let written = fixture.written();
     assert_eq!(written.len(), 1, "{written:?}");
     assert!(written[0].contains("/events"), "{written:?}");
     pass(3600).await;
-    let looks = bench.server.asked().len() / 2;
+    let looks = fixture.server.asked().len() / 2;
     assert!((55..=65).contains(&looks), "{looks} looks in an hour");
-    assert!(!bench.is_open());
+    assert!(!fixture.is_open());
 }
 
 #[tokio::test(start_paused = true)]
 async fn gate_opens_when_fence_appears() {
-    let bench = Bench::start(&[Mood::Open, Mood::Open, Mood::Open, Mood::Fenced]);
+    let fixture = Fixture::start(&[
+        ApiReply::Open,
+        ApiReply::Open,
+        ApiReply::Open,
+        ApiReply::Fenced,
+    ]);
     pass(2).await;
-    assert!(!bench.is_open());
+    assert!(!fixture.is_open());
     pass(6).await;
-    assert!(bench.is_open() && bench.is(State::Enforced));
-    assert_eq!(bench.written(), [""; 0], "too soon for an Event");
+    assert!(fixture.is_open() && fixture.is(State::Enforced));
+    assert_eq!(fixture.written(), [""; 0], "too soon for an Event");
 }
 
 #[tokio::test(start_paused = true)]
@@ -201,11 +206,11 @@ async fn unrelated_errors_keep_gate_closed() {
         (422, "invalid".to_owned()),
         (500, "the API server is not well".to_owned()),
     ] {
-        let bench = Bench::start(&[Mood::Fails(code, message.clone())]);
+        let fixture = Fixture::start(&[ApiReply::Fails(code, message.clone())]);
         pass(300).await;
-        assert!(!bench.is_open(), "{message}");
-        assert!(bench.is(State::Unknown), "{message}");
-        let asked = bench.server.asked();
+        assert!(!fixture.is_open(), "{message}");
+        assert!(fixture.is(State::Unknown), "{message}");
+        let asked = fixture.server.asked();
         let writes = || asked.iter().filter(|line| !line.starts_with("GET"));
         let looks = writes().count() / 2;
         assert!((30..=40).contains(&looks), "{looks} looks in 5 minutes");
@@ -216,15 +221,15 @@ async fn unrelated_errors_keep_gate_closed() {
 #[tokio::test(start_paused = true)]
 async fn one_of_two_policies_is_not_enough() {
     let message = format!("forbidden: {}", refusal_of(policies::OWN_NODE));
-    let bench = Bench::start(&[Mood::Fails(403, message)]);
+    let fixture = Fixture::start(&[ApiReply::Fails(403, message)]);
     pass(300).await;
-    assert!(!bench.is_open(), "the policy for Leases was not heard of");
+    assert!(!fixture.is_open(), "the policy for Leases was not heard of");
 }
 
 #[test]
 fn waiving_opens_gate() {
     let metrics = Metrics::register(&mut Registry::default());
-    let (opener, gate) = Gate::closed();
-    waive(&metrics, &opener);
-    assert!(*gate.0.borrow());
+    let (granter, permit) = WritePermit::withheld();
+    waive(&metrics, &granter);
+    assert!(*permit.0.borrow());
 }

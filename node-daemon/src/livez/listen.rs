@@ -68,7 +68,7 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Who has a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Occupant {
+pub(super) enum PortOwner {
     /// Nobody.
     Nobody,
     /// A process of the same user that shares it: the daemon before this one.
@@ -79,13 +79,13 @@ pub(super) enum Occupant {
 
 /// Finds out who has a port. The kernel lets processes share one only if all of them ask for it, and
 /// are of the same user; kube-proxy does not ask.
-pub(super) fn occupant(port: u16) -> Occupant {
+pub(super) fn occupant(port: u16) -> PortOwner {
     if everywhere(port, Sharing::None).is_ok() {
-        Occupant::Nobody
+        PortOwner::Nobody
     } else if everywhere(port, Sharing::Ours).is_ok() {
-        Occupant::Ours
+        PortOwner::Ours
     } else {
-        Occupant::Other
+        PortOwner::Other
     }
 }
 
@@ -186,14 +186,14 @@ mod tests {
             .listen()
             .unwrap();
         let port = port_of(&ours);
-        assert_eq!(occupant(port), Occupant::Ours);
+        assert_eq!(occupant(port), PortOwner::Ours);
         let beside = listen_everywhere(port).unwrap();
         drop((ours, beside));
-        assert_eq!(occupant(port), Occupant::Nobody);
+        assert_eq!(occupant(port), PortOwner::Nobody);
         for address in ["0.0.0.0:0", "127.0.0.1:0", "[::]:0"] {
             let other = std::net::TcpListener::bind(address).unwrap();
             let port = other.local_addr().unwrap().port();
-            assert_eq!(occupant(port), Occupant::Other, "{address}");
+            assert_eq!(occupant(port), PortOwner::Other, "{address}");
         }
     }
 }

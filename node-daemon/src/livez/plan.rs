@@ -52,7 +52,7 @@ struct NodeBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     node_eligible: Option<bool>,
     #[serde(flatten)]
-    more: More<'a>,
+    more: HealthDetails<'a>,
 }
 
 /// Keys that kube-proxy's service endpoint has, and more.
@@ -63,7 +63,7 @@ struct ServiceBody<'a> {
     local_endpoints: usize,
     service_proxy_healthy: bool,
     #[serde(flatten)]
-    more: More<'a>,
+    more: HealthDetails<'a>,
 }
 
 #[derive(Serialize)]
@@ -74,7 +74,7 @@ struct ServiceName<'a> {
 
 #[derive(Clone, Copy, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct More<'a> {
+struct HealthDetails<'a> {
     draining: bool,
     view_age_seconds: Option<u64>,
     reason: &'a str,
@@ -299,8 +299,8 @@ pub(super) fn local_endpoints(snapshot: &Snapshot, service: &ObjectKey) -> usize
     v4.max(distinct.len() - v4)
 }
 
-fn more<'a>(snapshot: &Snapshot, node: NodeState, now: Now, reason: &'a str) -> More<'a> {
-    More {
+fn more<'a>(snapshot: &Snapshot, node: NodeState, now: Now, reason: &'a str) -> HealthDetails<'a> {
+    HealthDetails {
         draining: node.draining,
         view_age_seconds: view_age(snapshot, now).map(|age| age.as_secs()),
         reason,

@@ -13,8 +13,8 @@ use mooring_common::k8s::ObjectKey;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::listen::{Occupant, listen_everywhere, occupant};
-use super::serve::{Shared, Site, serve};
+use super::listen::{PortOwner, listen_everywhere, occupant};
+use super::serve::{ListenerRole, Shared, serve};
 use crate::cluster::service_proxy::ServiceProxy;
 use crate::cluster::snapshot::{Snapshot, TrafficPolicy};
 
@@ -161,7 +161,7 @@ impl Keeper {
     fn may_open(&mut self, port: u16, right: Right) -> bool {
         match right {
             Right::None => false,
-            Right::Inherited => self.seen.insert(port) && occupant(port) == Occupant::Ours,
+            Right::Inherited => self.seen.insert(port) && occupant(port) == PortOwner::Ours,
             Right::Full => !self.later.contains_key(&port),
         }
     }
@@ -171,7 +171,7 @@ impl Keeper {
             Ok(listener) => {
                 tracing::info!(port, %service, "health checks of a Service: taken");
                 let stop = self.stop.child_token();
-                let site = Site::Service(service.clone());
+                let site = ListenerRole::Service(service.clone());
                 let serving = serve(listener, site, Arc::clone(&self.shared), stop.clone());
                 self.tracker.spawn(serving);
                 self.open.insert(port, Open { service, stop });

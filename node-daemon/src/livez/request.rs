@@ -96,13 +96,13 @@ pub(super) fn parse(bytes: &[u8]) -> Parsed<'_> {
     })
 }
 
-struct Means {
+struct ConnectionHeaders {
     close: bool,
     body: Body,
 }
 
 /// What header lines mean for the connection. `None` if they contradict each other.
-fn means(headers: &[httparse::Header<'_>]) -> Option<Means> {
+fn means(headers: &[httparse::Header<'_>]) -> Option<ConnectionHeaders> {
     let mut close = false;
     let mut length: Option<u64> = None;
     let mut unknown = false;
@@ -130,7 +130,7 @@ fn means(headers: &[httparse::Header<'_>]) -> Option<Means> {
     } else {
         Body::Length(length.unwrap_or(0))
     };
-    Some(Means { close, body })
+    Some(ConnectionHeaders { close, body })
 }
 
 /// The path of a target, which may be a whole URL.

@@ -73,7 +73,7 @@ impl Shared {
 
 /// What a listener is for.
 #[derive(Clone, Debug)]
-pub(super) enum Site {
+pub(super) enum ListenerRole {
     /// The Node, and all Services by path.
     Node,
     /// One Service, whatever the path and the method.
@@ -81,7 +81,7 @@ pub(super) enum Site {
 }
 
 struct ListenerHandler {
-    site: Site,
+    site: ListenerRole,
     shared: Arc<Shared>,
     cache: ResponseCache,
     /// For those who are told the status alone.
@@ -89,7 +89,7 @@ struct ListenerHandler {
 }
 
 impl ListenerHandler {
-    fn new(site: Site, shared: Arc<Shared>) -> Self {
+    fn new(site: ListenerRole, shared: Arc<Shared>) -> Self {
         Self {
             site,
             shared,
@@ -130,18 +130,18 @@ impl Respond for ClientHandler<'_> {
         };
         let response = match site {
             // As kube-proxy answers there, to everybody.
-            Site::Service(key) => cache.get("", &snapshot, now, || {
+            ListenerRole::Service(key) => cache.get("", &snapshot, now, || {
                 answer_service(key, &snapshot, clocks()).into()
             }),
-            Site::Node if request.method == Method::Other => {
+            ListenerRole::Node if request.method == Method::Other => {
                 Arc::new(Response::method_not_allowed())
             }
-            Site::Node if !self.is_told_all && is_about_service(request.path) => {
+            ListenerRole::Node if !self.is_told_all && is_about_service(request.path) => {
                 bare.get(request.path, &snapshot, now, || {
                     Response::bare(answer(request.path, &snapshot, clocks()).status)
                 })
             }
-            Site::Node => cache.get(request.path, &snapshot, now, || {
+            ListenerRole::Node => cache.get(request.path, &snapshot, now, || {
                 answer(request.path, &snapshot, clocks()).into()
             }),
         };
@@ -163,7 +163,7 @@ impl Respond for ClientHandler<'_> {
 /// Serves until cancelled. Connections that are open then get answers for a while.
 pub(super) async fn serve(
     listener: TcpListener,
-    site: Site,
+    site: ListenerRole,
     shared: Arc<Shared>,
     close: CancellationToken,
 ) {

@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 use super::listen::{Bound, ListenError};
 use super::metrics::Metrics;
 use super::ports;
-use super::serve::{DetailNetworks, Shared, Site, serve};
+use super::serve::{DetailNetworks, ListenerRole, Shared, serve};
 use crate::cluster::snapshot::Snapshot;
 
 /// How long to go on at the end, so that the next process listens already.
@@ -120,7 +120,12 @@ async fn run(options: Options, stop: CancellationToken) -> Result<(), ListenErro
     // Each listener has connections of its own: nobody who asks at one takes those of another.
     for bound in [Some(bound), probes].into_iter().flatten() {
         let listener = bound.listen()?;
-        let serving = serve(listener, Site::Node, Arc::clone(&shared), close.clone());
+        let serving = serve(
+            listener,
+            ListenerRole::Node,
+            Arc::clone(&shared),
+            close.clone(),
+        );
         tracker.spawn(serving);
     }
     if health_check_node_ports {

@@ -43,7 +43,7 @@ pub enum AnnounceMode {
     #[serde(rename = "Loud")]
     Unsolicited,
     /// Only answer requests: the last speaker's node still forwards, and moving its flows would break them.
-    #[serde(rename = "Quiet")]
+    #[serde(rename = "FormerSpeakers")]
     OnRequest,
 }
 

@@ -13,6 +13,7 @@ mod joining;
 mod link_monitor;
 mod peers;
 mod placement;
+mod proposals;
 mod quiet;
 mod rebalance;
 mod receiving;
@@ -22,6 +23,7 @@ mod survival;
 mod survivors;
 #[cfg(test)]
 mod tests;
+mod two_voters;
 mod voter;
 mod voter_sets;
 mod voting;
@@ -34,18 +36,18 @@ use serde::{Deserialize, Serialize};
 use self::claims::Claims;
 use self::grouping::Grouping;
 use self::handover::HandOvers;
-use self::held_keys::{HeldKeys, Holding};
+use self::held_keys::HeldKeys;
 use self::joining::Membership;
 use self::link_monitor::LinkMonitor;
 use self::peers::Peer;
-use self::quiet::Quiet;
+use self::quiet::FormerSpeakers;
 use self::receiving::Admission;
 use self::sending::HeartbeatTimer;
 use self::speaking_lease::SpeakingLease;
 use self::survivors::Survivors;
 use self::voter::Voter;
 use self::voter_sets::VoterSets;
-use self::voting::Waiting;
+use self::voting::WaitingClaims;
 use super::decision::{AnnounceMode, Cause, Decision, Path, Transition, Transmit};
 use super::message::{Body, Epoch, Incarnation, Key, Message, NodeId};
 use super::parameters::Parameters;
@@ -102,7 +104,7 @@ pub struct Machine {
     /// Who states to hold which key, of the others.
     owners: BTreeMap<Key, NodeId>,
     voter: Voter,
-    waiting: Waiting,
+    waiting: WaitingClaims,
     #[serde(rename = "mandate")]
     speaking_lease: SpeakingLease,
     #[serde(rename = "estate")]
@@ -113,7 +115,7 @@ pub struct Machine {
     grouping: Grouping,
     #[serde(rename = "registry")]
     voter_sets: VoterSets,
-    quiet: Quiet,
+    quiet: FormerSpeakers,
     #[serde(rename = "senses")]
     link_monitor: LinkMonitor,
     survivors: Survivors,
@@ -157,14 +159,14 @@ impl Machine {
             runs: BTreeMap::new(),
             owners: BTreeMap::new(),
             voter: Voter::new(awake_at, &parameters),
-            waiting: Waiting::new(awake_at),
+            waiting: WaitingClaims::new(awake_at),
             speaking_lease: SpeakingLease::default(),
             held_keys: HeldKeys::default(),
             claims: Claims::default(),
             handovers: HandOvers::default(),
             grouping: Grouping::default(),
             voter_sets: VoterSets::new(now),
-            quiet: Quiet::new(),
+            quiet: FormerSpeakers::new(),
             link_monitor: LinkMonitor::new(now),
             survivors: Survivors::new(),
             heartbeat_timer: HeartbeatTimer::new(now),
@@ -444,14 +446,6 @@ impl Machine {
         self.decide(Decision::Note(transition));
     }
 
-    fn speaking(&self) -> impl Iterator<Item = Key> + '_ {
-        self.held_keys
-            .keys
-            .iter()
-            .filter(|(_, holding)| holding.speaking)
-            .map(|(key, _)| *key)
-    }
-
     /// Goes on to `now`. What has run out by then is gone before anything else is looked at.
     fn advance(&mut self, now: Moment) {
         self.now = self.now.max(now);
@@ -479,84 +473,5 @@ impl Machine {
                 break;
             }
         }
-    }
-
-    /// Begins to speak for what is confirmed.
-    fn begin_confirmed(&mut self) {
-        if self.held_keys.unconfirmed.is_empty() {
-            return;
-        }
-        let ready: Vec<Key> = self
-            .held_keys
-            .unconfirmed
-            .iter()
-            .copied()
-            .filter(|key| self.permits(*key, self.now))
-            .collect();
-        for key in ready {
-            self.held_keys.unconfirmed.remove(&key);
-            let Some(holding) = self.held_keys.keys.get(&key).cloned() else {
-                continue;
-            };
-            let mode = self.choose_mode(key, &holding);
-            if let Some(holding) = self.held_keys.keys.get_mut(&key) {
-                holding.speaking = true;
-                holding.mode = mode;
-            }
-            self.decide(Decision::Begin {
-                key,
-                mode,
-                cause: holding.cause,
-                former: holding.former,
-                silent_since: holding.silent_since,
-            });
-        }
-    }
-
-    /// Lets a key go. What is stated next says for whom.
-    fn release(&mut self, key: Key, target: Option<NodeId>, cause: Cause) {
-        let Some(holding) = self.held_keys.remove(key, target, self.now) else {
-            return;
-        };
-        if holding.speaking {
-            self.decide(Decision::Stop { key, cause });
-        }
-        self.quiet.forget(key);
-        #[cfg(feature = "simulator")]
-        self.keep_ghost(key, holding, cause);
-    }
-
-    /// Holds a key from the next message on.
-    fn gain(&mut self, key: Key, cause: Cause, former: Option<NodeId>, mode: AnnounceMode) {
-        let silent_since = former
-            .and_then(|former| self.peers.get(&former))
-            .filter(|_| cause == Cause::TakenOver)
-            .map(Peer::last_heard);
-        let holding = Holding {
-            added: self.seq.saturating_add(1),
-            since: self.now,
-            cause,
-            former,
-            mode,
-            silent_since,
-            speaking: false,
-        };
-        self.held_keys.add(key, holding);
-        self.weigh_soon();
-    }
-
-    /// Lets go of what the view knows no more.
-    fn drop_unwanted(&mut self, view: &View) {
-        let unwanted: Vec<Key> = self
-            .held_keys
-            .keys
-            .keys()
-            .copied()
-            .filter(|key| !view.keys.contains_key(key))
-            .collect();
-        for key in unwanted {
-            self.release(key, None, Cause::Withdrawn);
-        }
-        self.quiet.keep_only(&view.keys);
     }
 }

@@ -23,7 +23,7 @@ use super::rights::{InterfaceAddress, Right, SegmentRights};
 use super::shared::Shared;
 use super::system::SegmentSockets;
 use super::upgrade_state::SegmentState;
-use super::{Member, Orders, Report};
+use super::{DesiredSegment, Member, Report};
 use crate::protocol::{
     AnnounceMode, Answer, ApiAnswer, Body, Cause, Heartbeat, Incarnation, Key, Local, Machine,
     Message, Moment, NodeId, Parameters, Path,
@@ -61,7 +61,7 @@ pub(super) struct Segment {
     machine: Machine,
     responder: AddressResponder,
     peers: Peers,
-    orders: Arc<Orders>,
+    desired: Arc<DesiredSegment>,
     local: Option<Local>,
     link: Option<OpenLink>,
     next_try: Moment,
@@ -95,7 +95,7 @@ impl Segment {
         name: &str,
         identity: &Identity,
         state: Option<SegmentState>,
-        orders: &Arc<Orders>,
+        desired: &Arc<DesiredSegment>,
         shared: &Shared,
         now: Moment,
     ) -> Self {
@@ -105,7 +105,7 @@ impl Segment {
             parameters,
             seed,
         } = *identity;
-        let id = SegmentId::of(&orders.uid);
+        let id = SegmentId::of(&desired.uid);
         let fresh = || Machine::new(node, incarnation, parameters, seed, now);
         let mut segment = Self {
             name: name.to_owned(),
@@ -116,7 +116,7 @@ impl Segment {
             machine: fresh(),
             responder: AddressResponder::new(seed),
             peers: Peers::default(),
-            orders: Arc::default(),
+            desired: Arc::default(),
             local: None,
             link: None,
             next_try: now,
@@ -137,58 +137,63 @@ impl Segment {
             unfinished: BTreeSet::new(),
         };
         // The interface comes before what was inherited: without it everything would be let go.
-        segment.orders = Arc::clone(orders);
+        segment.desired = Arc::clone(desired);
         segment.attach(shared, now);
-        segment.responder.set_kernel_answers(orders.kernel_answers);
+        segment.responder.set_kernel_answers(desired.kernel_answers);
         segment
             .responder
-            .set_addresses(orders.addresses.clone(), now);
+            .set_addresses(desired.addresses.clone(), now);
         if let Some(state) = state {
             segment.quiet = state.quiet;
             segment.unfinished = state.unfinished;
             segment.machine = Machine::inherit(state.machine, now);
         }
-        segment.machine.set_survive_via_api(orders.survive_via_api);
-        segment.machine.set_view(orders.view.clone(), now);
+        segment.machine.set_survive_via_api(desired.survive_via_api);
+        segment.machine.set_view(desired.view.clone(), now);
         segment.update_local(shared, now);
         segment.settle(shared, now);
         segment
     }
 
-    /// Takes in new orders.
-    pub(super) fn apply_orders(&mut self, orders: &Arc<Orders>, shared: &Shared, now: Moment) {
-        if Arc::ptr_eq(orders, &self.orders) {
+    /// Takes in what is desired from now on.
+    pub(super) fn apply_desired(
+        &mut self,
+        desired: &Arc<DesiredSegment>,
+        shared: &Shared,
+        now: Moment,
+    ) {
+        if Arc::ptr_eq(desired, &self.desired) {
             return;
         }
-        let before = std::mem::replace(&mut self.orders, Arc::clone(orders));
-        self.responder.set_kernel_answers(orders.kernel_answers);
+        let before = std::mem::replace(&mut self.desired, Arc::clone(desired));
+        self.responder.set_kernel_answers(desired.kernel_answers);
         self.reattach(shared, now);
         if let Some(link) = &mut self.link
-            && orders.groups != before.groups
+            && desired.groups != before.groups
         {
-            link.join(&orders.groups, now);
+            link.join(&desired.groups, now);
         }
-        if orders.addresses != before.addresses {
-            self.responder.set_addresses(orders.addresses.clone(), now);
+        if desired.addresses != before.addresses {
+            self.responder.set_addresses(desired.addresses.clone(), now);
         }
-        if orders.view != before.view {
-            self.machine.set_view(orders.view.clone(), now);
+        if desired.view != before.view {
+            self.machine.set_view(desired.view.clone(), now);
         }
-        self.machine.set_survive_via_api(orders.survive_via_api);
-        self.has_ended &= orders.ending;
+        self.machine.set_survive_via_api(desired.survive_via_api);
+        self.has_ended &= desired.ending;
         self.update_local(shared, now);
         self.settle(shared, now);
     }
 
     /// Tries what has failed before.
     pub(super) fn retry(&mut self, shared: &Shared, now: Moment) {
-        if self.link.is_none() && self.orders.attachment.is_some() && now >= self.next_try {
+        if self.link.is_none() && self.desired.attachment.is_some() && now >= self.next_try {
             self.attach(shared, now);
             self.update_local(shared, now);
             self.settle(shared, now);
         }
         if let Some(link) = &mut self.link {
-            link.rejoin_if_due(&self.orders.groups, now);
+            link.rejoin_if_due(&self.desired.groups, now);
         }
     }
 
@@ -245,7 +250,7 @@ impl Segment {
                 | Refusal::UnknownSecret(from)
                 | Refusal::Forged(from) = refusal
                 {
-                    self.peers.refused(from, &self.orders.view, now);
+                    self.peers.refused(from, &self.desired.view, now);
                 }
                 return;
             }
@@ -325,7 +330,7 @@ impl Segment {
             .next_deadline()
             .min(responder)
             .min(self.next_look);
-        if self.link.is_none() && self.orders.attachment.is_some() {
+        if self.link.is_none() && self.desired.attachment.is_some() {
             deadline = deadline.min(self.next_try);
         }
         if let Some(rejoin) = self.link.as_ref().and_then(OpenLink::rejoin_at) {
@@ -388,7 +393,7 @@ impl Segment {
         let quiet =
             |(key, mode): (&Key, &AnnounceMode)| (*mode == AnnounceMode::OnRequest).then_some(*key);
         let state = SegmentState {
-            uid: self.orders.uid.clone(),
+            uid: self.desired.uid.clone(),
             machine: self.machine.export(),
             quiet: self.responder.modes().iter().filter_map(quiet).collect(),
             unfinished: self.responder.unfinished(),
@@ -423,7 +428,7 @@ impl Segment {
 
     fn handle_claim(&mut self, claim: Claim, answers: bool, shared: &Shared, now: Moment) {
         if answers && let Some(node) = self.kernels.get(&claim.address).copied() {
-            let contact = self.peers.contact(node, &self.orders.view);
+            let contact = self.peers.contact(node, &self.desired.view);
             let mac = contact.and_then(|contact| contact.mac);
             if mac.is_none_or(|mac| mac == claim.mac) {
                 self.machine.kernel_answered(node, now);
@@ -435,11 +440,11 @@ impl Segment {
             tracing::debug!(segment = %self.name, address = %claim.address, mac = %claim.mac,
                 "a node that is not heard still speaks for the address: it is left to that");
         }
-        if self.orders.gateways.contains(&claim.address) {
+        if self.desired.gateways.contains(&claim.address) {
             self.gateway_asked = None;
             self.labels.gateway(&shared.metrics.segments, true);
             self.machine.gateway_answered(now);
-            if self.orders.tells_routers && self.routers.heard(claim, now) {
+            if self.desired.tells_routers && self.routers.heard(claim, now) {
                 let Claim { address, mac } = claim;
                 self.report(shared, Report::Router { address, mac });
             }
@@ -448,12 +453,12 @@ impl Segment {
 
     /// Looks who is there.
     fn look(&mut self, shared: &Shared, now: Moment) {
-        let orders = Arc::clone(&self.orders);
-        self.peers.forget(&orders.view, now);
-        self.responder.set_members(self.peers.macs(&orders.view));
+        let desired = Arc::clone(&self.desired);
+        self.peers.forget(&desired.view, now);
+        self.responder.set_members(self.peers.macs(&desired.view));
         self.choose_secret(shared, now);
         let voters = self.said.as_ref().map(|(_, said)| &said.voters);
-        let mut members = self.peers.members(self.node, &orders.view, voters, now);
+        let mut members = self.peers.members(self.node, &desired.view, voters, now);
         self.labels.members(&shared.metrics.segments, &members);
         members.extend(self.own_member(shared));
         if *self.members != members {
@@ -466,8 +471,8 @@ impl Segment {
             .min();
         self.labels
             .speaking_lease(&shared.metrics.segments, until, now);
-        if orders.tells_routers && self.link.is_some() {
-            for router in &orders.gateways {
+        if desired.tells_routers && self.link.is_some() {
+            for router in &desired.gateways {
                 if self.responder.speaks_by(*router) && self.routers.is_due(*router, now) {
                     self.responder.prime(*router);
                 }

@@ -1,7 +1,7 @@
 //! The loop of the thread.
 //!
 //! The order of one turn matters. First of all the clock is looked at: what has run out meanwhile is
-//! gone before anything else is done. Then orders and what other members say are taken in, so that
+//! gone before anything else is done. Then what is desired and what other members say are taken in, so that
 //! who was held up learns what it has lost; then ARP and neighbour discovery; and only then
 //! anything is answered.
 
@@ -28,7 +28,7 @@ use super::segment::{Identity, Segment};
 use super::shared::Shared;
 use super::system::{SegmentSockets, System};
 use super::upgrade_state::{SegmentState, UpgradeState};
-use super::{AllOrders, Answered, Report, Setup, Slot};
+use super::{Answered, DesiredSegments, Report, Setup, Slot};
 use crate::protocol::random::SplitMix;
 use crate::protocol::{Incarnation, Moment, NodeId, Parameters, Path};
 use crate::wire::codec::{self, SegmentId};
@@ -55,9 +55,9 @@ pub(super) struct Worker {
     node: NodeId,
     parameters: Parameters,
     random: SplitMix,
-    /// What was inherited of segments that have not been ordered yet.
+    /// What was inherited of segments that are not desired yet.
     states: BTreeMap<String, SegmentState>,
-    orders: Arc<AllOrders>,
+    desired: Arc<DesiredSegments>,
     segments: BTreeMap<SegmentId, (String, Segment)>,
     port: u16,
     secrets: Arc<ArcSwap<KeyRing>>,
@@ -84,7 +84,7 @@ impl Worker {
             parameters: setup.parameters,
             random: SplitMix::new(setup.seed),
             states: states.unwrap_or_default(),
-            orders: Arc::default(),
+            desired: Arc::default(),
             segments: BTreeMap::new(),
             port: setup.heartbeat_port,
             shared: Shared::new(
@@ -127,8 +127,8 @@ impl Worker {
         }
         self.open_node_network(now);
         self.look_at_secrets(now);
-        if !Arc::ptr_eq(&slot.orders, &self.orders) {
-            self.apply_orders(&slot.orders, now);
+        if !Arc::ptr_eq(&slot.desired, &self.desired) {
+            self.apply_desired(&slot.desired, now);
         }
         while let Ok(answered) = self.answered.try_recv() {
             self.take_answer(answered, now);
@@ -177,11 +177,11 @@ impl Worker {
         (state, wires)
     }
 
-    fn apply_orders(&mut self, orders: &Arc<AllOrders>, now: Moment) {
-        self.orders = Arc::clone(orders);
+    fn apply_desired(&mut self, desired: &Arc<DesiredSegments>, now: Moment) {
+        self.desired = Arc::clone(desired);
         // One that was made again under its name is another.
         let gone = |(id, (name, _)): (&SegmentId, &(String, Segment))| {
-            let same = orders.get(name).map(|orders| SegmentId::of(&orders.uid));
+            let same = desired.get(name).map(|desired| SegmentId::of(&desired.uid));
             (same != Some(*id)).then_some(*id)
         };
         let gone: Vec<_> = self.segments.iter().filter_map(gone).collect();
@@ -190,13 +190,13 @@ impl Worker {
                 segment.close(&self.shared);
             }
         }
-        for (name, orders) in orders.iter() {
-            let id = SegmentId::of(&orders.uid);
+        for (name, desired) in desired.iter() {
+            let id = SegmentId::of(&desired.uid);
             if let Some((_, segment)) = self.segments.get_mut(&id) {
-                segment.apply_orders(orders, &self.shared, now);
+                segment.apply_desired(desired, &self.shared, now);
             } else {
                 let state = self.states.remove(name);
-                let state = state.filter(|state| state.uid == orders.uid);
+                let state = state.filter(|state| state.uid == desired.uid);
                 let identity = Identity {
                     node: self.node,
                     incarnation: Incarnation(self.random.next()),
@@ -204,7 +204,7 @@ impl Worker {
                     seed: self.random.next(),
                 };
                 let shared = &self.shared;
-                let segment = Segment::new(name, &identity, state, orders, shared, now);
+                let segment = Segment::new(name, &identity, state, desired, shared, now);
                 if let Some(fault) = &shared.fault {
                     let fault = Some(fault.clone());
                     shared.report(name, Report::NodeNetwork(fault));

@@ -10,7 +10,7 @@ use crate::announce::EventSink;
 /// better looked up in the metrics.
 const WAITING: usize = 128;
 
-struct Told {
+struct QueuedEvent {
     about: ObjectReference,
     kind: EventKind,
     reason: &'static str,
@@ -19,20 +19,20 @@ struct Told {
 
 /// Takes Events at once, and lets go those that are too many.
 pub(super) struct QueuedEvents {
-    queue: mpsc::Sender<Told>,
+    queue: mpsc::Sender<QueuedEvent>,
 }
 
 impl QueuedEvents {
     /// The queue, and what writes its Events for as long as it is polled.
     pub(super) fn new(events: Events) -> (Self, impl Future<Output = ()>) {
-        let (queue, mut told) = mpsc::channel::<Told>(WAITING);
+        let (queue, mut queued) = mpsc::channel::<QueuedEvent>(WAITING);
         let write = async move {
-            while let Some(Told {
+            while let Some(QueuedEvent {
                 about,
                 kind,
                 reason,
                 note,
-            }) = told.recv().await
+            }) = queued.recv().await
             {
                 events.report(&about, kind, reason, note).await;
             }
@@ -45,7 +45,7 @@ impl EventSink for QueuedEvents {
     fn event(&self, about: ObjectReference, kind: EventKind, reason: &'static str, note: String) {
         if self
             .queue
-            .try_send(Told {
+            .try_send(QueuedEvent {
                 about,
                 kind,
                 reason,

@@ -14,7 +14,7 @@ use kube::api::{Api, PostParams};
 use mooring_common::k8s::{ClientOptions, Events, client};
 use mooring_common::names::{NAMESPACE, components};
 use mooring_common::node_init::Writer;
-use mooring_node::fence::{self, Gate};
+use mooring_node::fence::{self, WritePermit};
 use mooring_node::report::metadata::{Options, Selected, SourceChoice, select};
 use mooring_node::report::{self, OwnNode, Reporter};
 use serde_json::{Value, json};
@@ -141,7 +141,7 @@ pub(super) async fn run_task(node: String, kubeconfig: PathBuf, metadata: String
     })
     .await?;
     let events = |component| Events::new(client.clone(), component, &node);
-    let (opener, gate) = Gate::closed();
+    let (opener, gate) = WritePermit::withheld();
     let test = fence::Test {
         client: client.clone(),
         node_name: node.clone(),
@@ -164,7 +164,7 @@ pub(super) async fn run_task(node: String, kubeconfig: PathBuf, metadata: String
     };
     let (_never_changed, facts_changed) = watch::channel(0);
     let reports = async move {
-        gate.opened().await;
+        gate.granted().await;
         report::run(reporter, facts_changed, CancellationToken::new()).await;
     };
     tokio::join!(

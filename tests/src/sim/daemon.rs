@@ -17,7 +17,7 @@ use mooring_common::node_view::{NodeView, Readiness};
 use mooring_node::announce::leaving::Leaving;
 use mooring_node::announce::plan::assign;
 use mooring_node::announce::segments::{
-    self, LastInterfaces, Role, last_interfaces, orders, roles,
+    self, LastInterfaces, Role, desired, last_interfaces, roles,
 };
 use mooring_node::announce::state_file::State;
 use mooring_node::announce::upgrade;
@@ -27,7 +27,9 @@ use mooring_node::cluster::snapshot::{
 use mooring_node::protocol::{Decision, Destination, Moment, NodeId, Path, Transition, VoterSet};
 use mooring_node::responder::metrics::Metrics;
 use mooring_node::responder::upgrade_state::UpgradeState;
-use mooring_node::responder::{AllOrders, OpenedSockets, Report, Rights, Setup, SteppedResponder};
+use mooring_node::responder::{
+    DesiredSegments, OpenedSockets, Report, Rights, Setup, SteppedResponder,
+};
 use mooring_node::wire::codec::{self, SegmentId};
 use mooring_node::wire::keys::KeyRing;
 use mooring_node::wire::links::{Link, Stack};
@@ -61,7 +63,7 @@ pub struct Daemon {
     saved_health: Option<Arc<Objects>>,
     here: Option<Here>,
     inherited: Option<UpgradeState>,
-    running: Arc<AllOrders>,
+    running: Arc<DesiredSegments>,
     leaving: Leaving,
     last_interfaces: LastInterfaces,
     ending: bool,
@@ -134,7 +136,7 @@ impl Engine for Daemon {
     fn tick(&mut self, now: Moment) {
         self.lines.lock().now = now;
         // As the daemon does once a second: what is left has its time.
-        if self.running.values().any(|orders| orders.ending) {
+        if self.running.values().any(|desired| desired.ending) {
             self.decide(now);
         }
         self.turn(now);
@@ -215,7 +217,7 @@ impl Daemon {
         self.epoch.0 + now.since(self.epoch.1)
     }
 
-    /// Decides anew what to do on the segment, and orders it.
+    /// Decides anew what to do on the segment, and hands it over.
     fn decide(&mut self, now: Moment) {
         let Some(here) = self.here.clone() else {
             return;
@@ -229,23 +231,23 @@ impl Daemon {
             (None, None) => return,
         };
         let instant = self.instant(now);
-        let orders = self.leaving.orders(&self.running, &wanted, instant);
+        let desired = self.leaving.desired(&self.running, &wanted, instant);
         match &self.station {
-            Some(station) if *self.running != orders => {
-                self.running = Arc::new(orders);
-                station.order(Arc::clone(&self.running));
+            Some(station) if *self.running != desired => {
+                self.running = Arc::new(desired);
+                station.set_desired(Arc::clone(&self.running));
             }
             Some(_) => {}
-            None if orders.is_empty() && self.inherited.is_none() => {}
-            None => self.start_station(orders),
+            None if desired.is_empty() && self.inherited.is_none() => {}
+            None => self.start_station(desired),
         }
     }
 
-    fn start_station(&mut self, orders: AllOrders) {
-        self.running = Arc::new(orders);
+    fn start_station(&mut self, desired: DesiredSegments) {
+        self.running = Arc::new(desired);
         let setup = Setup {
             node: self.birth.node,
-            orders: Arc::clone(&self.running),
+            desired: Arc::clone(&self.running),
             reports: self.sender.clone(),
             metrics: METRICS.with(Metrics::clone),
             seed: self.birth.seed,
@@ -263,7 +265,7 @@ impl Daemon {
     }
 
     /// What follows from these objects.
-    fn wanted(&mut self, objects: &Objects, here: &Here) -> AllOrders {
+    fn wanted(&mut self, objects: &Objects, here: &Here) -> DesiredSegments {
         let snapshot = self.snapshot(objects, here);
         let links = links(here);
         let witness_of = if self.birth.witness {
@@ -279,18 +281,18 @@ impl Daemon {
                 self.last_interfaces.insert(segment.clone(), home);
             }
         }
-        let here = segments::Here {
+        let here = segments::LocalState {
             node_name: &self.birth.name,
             links: &links,
             heartbeat_port: PORT,
             service_proxy_works: here.local.service_proxy_works,
             ending: self.ending,
         };
-        orders(&snapshot, &roles, &assign(&snapshot), here)
+        desired(&snapshot, &roles, &assign(&snapshot), here)
     }
 
-    /// What is left of these orders in the file that outlives a process.
-    fn remembered(&self, before: &AllOrders, here: &Here) -> AllOrders {
+    /// What is left of these segments in the file that outlives a process.
+    fn remembered(&self, before: &DesiredSegments, here: &Here) -> DesiredSegments {
         let interfaces = if self.birth.witness {
             BTreeMap::new()
         } else {
@@ -300,7 +302,7 @@ impl Daemon {
         let bytes = serde_json::to_vec(&state).unwrap_or_default();
         let state: State = serde_json::from_slice(&bytes).unwrap_or_default();
         let works = here.local.service_proxy_works;
-        state.orders(&links(here), works, self.ending)
+        state.desired(&links(here), works, self.ending)
     }
 
     /// Lets the thread's loop turn, and does what it reports.

@@ -18,7 +18,9 @@ use mooring_node::protocol::{
 use mooring_node::responder::metrics::Metrics;
 use mooring_node::responder::metrics::{PathLabels, SegmentLabels};
 use mooring_node::responder::upgrade_state::UpgradeState;
-use mooring_node::responder::{Attachment, Member, Orders, Report, Responder, Rights, Setup};
+use mooring_node::responder::{
+    Attachment, DesiredSegment, Member, Report, Responder, Rights, Setup,
+};
 use mooring_node::wire::clock;
 use mooring_node::wire::frames::{self, Claim, solicited_node};
 use mooring_node::wire::keys::{KeyRing, Secret};
@@ -46,7 +48,7 @@ struct Node {
     responder: Arc<Mutex<Option<Responder>>>,
     metrics: Metrics,
     told: Arc<Mutex<Vec<Report>>>,
-    orders: Arc<Orders>,
+    desired: Arc<DesiredSegment>,
     rights: Rights,
 }
 
@@ -74,14 +76,14 @@ impl<'a> Start<'a> {
     fn run(self) -> Node {
         let (sender, mut reports) = mpsc::channel(4096);
         let metrics = Metrics::default();
-        let orders = Arc::new(Orders {
+        let desired = Arc::new(DesiredSegment {
             uid: self.uid.to_owned(),
-            ..orders(self.name, self.witness)
+            ..desired(self.name, self.witness)
         });
         let rights = Rights::default();
         let responder = Responder::start(Setup {
             node: NodeId::of(self.name),
-            orders: Arc::new([(SEGMENT.to_owned(), Arc::clone(&orders))].into()),
+            desired: Arc::new([(SEGMENT.to_owned(), Arc::clone(&desired))].into()),
             reports: sender,
             metrics: metrics.clone(),
             seed: NodeId::of(self.name).0 ^ clock::now().0,
@@ -97,7 +99,7 @@ impl<'a> Start<'a> {
             responder: Arc::new(Mutex::new(Some(responder.unwrap()))),
             metrics,
             told: Arc::default(),
-            orders,
+            desired,
             rights,
         };
         let (api, responder) = (Arc::clone(self.api), Arc::clone(&node.responder));
@@ -137,7 +139,7 @@ fn answer(api: &Api, request: Request) -> ApiAnswer {
     }
 }
 
-fn orders(name: &str, witness: bool) -> Orders {
+fn desired(name: &str, witness: bool) -> DesiredSegment {
     let keys = [V4, V6].map(|address| Key::of(SEGMENT, ip(address)));
     let gateway = Some(ip("192.0.2.1"));
     let wanted = |key| Wanted {
@@ -147,7 +149,7 @@ fn orders(name: &str, witness: bool) -> Orders {
     let IpAddr::V6(v6) = ip(V6) else {
         unreachable!()
     };
-    Orders {
+    DesiredSegment {
         attachment: (!witness).then(|| Attachment {
             name: name.to_owned(),
             index: link_index(name),
@@ -166,7 +168,7 @@ fn orders(name: &str, witness: bool) -> Orders {
         .into(),
         groups: [solicited_node(v6)].into(),
         node_address: Some(ip("127.0.0.1")),
-        ..Orders::default()
+        ..DesiredSegment::default()
     }
 }
 
@@ -175,18 +177,18 @@ impl Node {
         link_mac(&self.name)
     }
 
-    fn order(&self, change: impl FnOnce(&mut Orders)) {
-        let mut orders = (*self.orders).clone();
-        change(&mut orders);
-        let all = [(SEGMENT.to_owned(), Arc::new(orders))].into();
+    fn set_desired(&self, change: impl FnOnce(&mut DesiredSegment)) {
+        let mut desired = (*self.desired).clone();
+        change(&mut desired);
+        let all = [(SEGMENT.to_owned(), Arc::new(desired))].into();
         let responder = self.responder.lock().unwrap();
-        responder.as_ref().unwrap().order(Arc::new(all));
+        responder.as_ref().unwrap().set_desired(Arc::new(all));
     }
 
     /// Closes the segment, as where the Node or its L2Network is gone.
     fn close(&self) {
         let responder = self.responder.lock().unwrap();
-        responder.as_ref().unwrap().order(Arc::default());
+        responder.as_ref().unwrap().set_desired(Arc::default());
     }
 
     /// What this node knows of another member.
@@ -326,7 +328,7 @@ fn detects_dead_kernel_despite_fabric_answers() {
     in_a_world(name, || {
         let (_, mut nodes, first) = three_that_vote();
         let own = ip("192.0.2.5");
-        first.order(|orders| orders.own_addresses = vec![own]);
+        first.set_desired(|desired| desired.own_addresses = vec![own]);
         let contact = |node: &Node| {
             let members = node.members();
             let member = members.iter().find(|m| m.node == NodeId::of(&first.name))?;
@@ -396,10 +398,10 @@ fn keeps_asking_for_vlan_router() {
         let api = Api::default();
         let node = Start::new("n1", &api).run();
         let key = Key::of(SEGMENT, ip(V4));
-        node.order(|orders| {
-            orders.tells_routers = true;
-            orders.gateways = [ip(ROUTER)].into();
-            orders.addresses = [(key, [(ip(V4), Some(ip(ROUTER)))].into())].into();
+        node.set_desired(|desired| {
+            desired.tells_routers = true;
+            desired.gateways = [ip(ROUTER)].into();
+            desired.addresses = [(key, [(ip(V4), Some(ip(ROUTER)))].into())].into();
         });
         let heard = || {
             node.told(|report| match report {
@@ -421,7 +423,7 @@ fn keeps_asking_for_vlan_router() {
 fn draining_node_hands_over_without_overlap() {
     in_a_world("draining_node_hands_over_without_overlap", || {
         let (_, mut nodes, first) = three_that_vote();
-        first.order(|orders| orders.draining = true);
+        first.set_desired(|desired| desired.draining = true);
         let second = speaker(&mut nodes);
         assert_eq!(second.beginnings(V4), [Cause::HandedOver]);
         let told = || (neighbour(V4, true) == Some(second.mac())).then_some(());
@@ -434,7 +436,7 @@ fn draining_node_hands_over_without_overlap() {
             stopped.contains(&(ip(V4), Cause::HandedOver)),
             "{stopped:?}"
         );
-        second.order(|orders| orders.ending = true);
+        second.set_desired(|desired| desired.ending = true);
         eventually("it has ended", || {
             let ended = second.told(|report| (*report == Report::Ended).then_some(()));
             (ended.len() == 1).then_some(())
@@ -448,13 +450,13 @@ fn pulled_cable_releases_at_once() {
     in_a_world("pulled_cable_releases_at_once", || {
         let (_, mut nodes, first) = three_that_vote();
         sh(&format!("ip link set {} down", first.name));
-        first.order(|orders| orders.attachment = None);
+        first.set_desired(|desired| desired.attachment = None);
         let second = speaker(&mut nodes);
         let told = || (neighbour(V4, true) == Some(second.mac())).then_some(());
         eventually("the client is told of the new node", told);
         // It is plugged in again. Nothing moves back by itself.
         sh(&format!("ip link set {} up", first.name));
-        first.order(|_| {});
+        first.set_desired(|_| {});
         eventually("it is heard again", || {
             let members = second.members();
             let her = members.iter().find(|m| m.node == NodeId::of(&first.name))?;
@@ -478,7 +480,7 @@ fn reopened_segment_is_heard_at_once() {
         eventually("much was said", || {
             for weight in 90..110 {
                 for node in [&n1, &n2] {
-                    node.order(|orders| orders.weight = weight);
+                    node.set_desired(|desired| desired.weight = weight);
                 }
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -490,7 +492,7 @@ fn reopened_segment_is_heard_at_once() {
             eventually("it is silent", || {
                 n3.member(&node.name).filter(|member| !member.alive)
             });
-            node.order(|_| ());
+            node.set_desired(|_| ());
         }
         eventually("they are heard", || n3.hears("n1").and(n3.hears("n2")));
         n3.kill();
@@ -522,10 +524,10 @@ fn clusters_on_one_wire_ignore_each_other() {
         };
         let there = there.run();
         let key = Key::of(SEGMENT, ip("192.0.2.18"));
-        there.order(|orders| {
-            orders.uid = "77c0".to_owned();
-            orders.view.keys = [(key, Wanted::alone(key, Candidates::All))].into();
-            orders.addresses = [(key, [(ip("192.0.2.18"), None)].into())].into();
+        there.set_desired(|desired| {
+            desired.uid = "77c0".to_owned();
+            desired.view.keys = [(key, Wanted::alone(key, Candidates::All))].into();
+            desired.addresses = [(key, [(ip("192.0.2.18"), None)].into())].into();
         });
         eventually("each cluster has its speaker", || {
             let here = here.iter().any(|node| !node.beginnings(V4).is_empty());
@@ -549,18 +551,18 @@ fn clusters_on_one_wire_ignore_each_other() {
         assert_eq!(other_api.lock().unwrap().voters, [NodeId::of("n3")].into());
 
         // Made again under its name, it is another segment, even while one goes by what was before.
-        here[0].order(|orders| orders.uid = "again".to_owned());
+        here[0].set_desired(|desired| desired.uid = "again".to_owned());
         eventually("the others do not hear it any more", || {
             here[1].member("n1").filter(|member| !member.alive)
         });
-        here[1].order(|orders| orders.uid = "again".to_owned());
+        here[1].set_desired(|desired| desired.uid = "again".to_owned());
         eventually("they hear each other", || {
             here[0].hears("n2").and(here[1].hears("n1"))
         });
     });
 }
 
-/// It was made again under its name before the next process had its orders.
+/// It was made again under its name before the next process knew what is desired.
 #[test]
 fn recreated_segment_inherits_nothing() {
     in_a_world("recreated_segment_inherits_nothing", || {
@@ -640,7 +642,7 @@ fn new_speaker_announces_nothing_while_old_kernel_answers() {
             for (n, node) in nodes.iter().enumerate() {
                 let own = format!("192.0.2.{}", 100 + n);
                 sh(&format!("ip address add {own}/32 dev n{}", n + 1));
-                node.order(|orders| orders.own_addresses = vec![ip(&own)]);
+                node.set_desired(|desired| desired.own_addresses = vec![ip(&own)]);
             }
             let first = speaker(&mut nodes);
             let own = eventually("its own address is known", || {
@@ -693,7 +695,7 @@ fn isolated_node_releases_although_link_is_up() {
         let names = ["n1", "n2", "n3"];
         let mut nodes: Vec<_> = names.map(|name| Start::new(name, &api).run()).into();
         for node in &nodes {
-            node.order(|orders| orders.gateways = [ip("192.0.2.200")].into());
+            node.set_desired(|desired| desired.gateways = [ip("192.0.2.200")].into());
         }
         let first = speaker(&mut nodes);
         all_vote(&api);
@@ -804,8 +806,8 @@ fn hears_witness_over_node_network() {
             node_network: Some(port),
             ..Contact::default()
         };
-        witness.order(|orders| {
-            orders.view.known.insert(NodeId::of("n1"), contact);
+        witness.set_desired(|desired| {
+            desired.view.known.insert(NodeId::of("n1"), contact);
         });
         eventually("both are heard", || {
             let heard = member.received("node_network") > 10;

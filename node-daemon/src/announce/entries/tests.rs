@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::cluster::snapshot::L2NetworkView;
-use crate::responder::Orders;
+use crate::responder::DesiredSegment;
 
 const MAC: Mac = Mac::new([2, 0, 0, 0, 0, 1]);
 
@@ -57,15 +57,15 @@ fn look(
 }
 
 fn look_at(snapshot: &Snapshot, role: Role<'_>, status: SegmentStatus) -> Option<SegmentNode> {
-    let orders = Orders {
+    let desired = DesiredSegment {
         node_address: Some("10.0.0.1".parse().unwrap()),
-        ..Orders::default()
+        ..DesiredSegment::default()
     };
     let mut changes = changes(
         snapshot,
         "n1",
         &[("lan".to_owned(), role)].into(),
-        &[("lan".to_owned(), Arc::new(orders))].into(),
+        &[("lan".to_owned(), Arc::new(desired))].into(),
         &[("lan".to_owned(), status)].into(),
     );
     match changes.remove("lan") {

@@ -160,8 +160,8 @@ fn skips_invalid_network() {
     assert!(roles(&snapshot(broken), &eth(true), &none, &LastInterfaces::new()).is_empty());
 }
 
-/// The orders of `me` on `public`, where `web` has an address of each family.
-fn orders_with(edit: impl FnOnce(&mut Snapshot), links: &[Link]) -> Arc<Orders> {
+/// What is desired of `me` on `public`, where `web` has an address of each family.
+fn desired_with(edit: impl FnOnce(&mut Snapshot), links: &[Link]) -> Arc<DesiredSegment> {
     let mut snapshot = snapshot(network(|_| ()));
     let key = ObjectKey::new("shop", "web");
     let service = ServiceView {
@@ -180,7 +180,7 @@ fn orders_with(edit: impl FnOnce(&mut Snapshot), links: &[Link]) -> Arc<Orders> 
     };
     snapshot.slices = Arc::new([(key, vec![Arc::new(slice)])].into());
     edit(&mut snapshot);
-    let here = Here {
+    let here = LocalState {
         node_name: "me",
         links,
         heartbeat_port: 10268,
@@ -188,7 +188,7 @@ fn orders_with(edit: impl FnOnce(&mut Snapshot), links: &[Link]) -> Arc<Orders> 
         ending: false,
     };
     let roles = roles(&snapshot, links, &BTreeSet::new(), &LastInterfaces::new());
-    Arc::clone(&orders(&snapshot, &roles, &assign(&snapshot), here)["public"])
+    Arc::clone(&desired(&snapshot, &roles, &assign(&snapshot), here)["public"])
 }
 
 /// Changes the one L2Network.
@@ -198,8 +198,8 @@ fn edit_network(snapshot: &mut Snapshot, edit: impl FnOnce(&mut L2NetworkView)) 
 }
 
 #[test]
-fn orders_carry_addresses_and_candidates() {
-    let orders = orders_with(|_| (), &eth(true));
+fn desired_segment_carries_addresses_and_candidates() {
+    let desired = desired_with(|_| (), &eth(true));
     let address = |text: &str| text.parse::<IpAddr>().unwrap();
     let (four, six) = (address("192.0.2.17"), address("2001:db8::117"));
     let keys = [four, six].map(|address| Key::of("public", address));
@@ -207,23 +207,23 @@ fn orders_carry_addresses_and_candidates() {
         (keys[0], [(four, Some(address("192.0.2.1")))].into()),
         (keys[1], [(six, None)].into()),
     ];
-    assert_eq!(orders.addresses, addresses.into());
+    assert_eq!(desired.addresses, addresses.into());
     let wanted = Wanted {
         candidates: Candidates::All,
         group: Group::of("shop/web"),
         ready: true,
     };
     let wanted = keys.map(|key| (key, wanted.clone()));
-    assert_eq!(orders.view.keys, wanted.into());
-    assert_eq!(orders.attachment.as_ref().unwrap().mac, mac(1));
-    assert_eq!(orders.groups, ["ff02::1:ff00:117".parse().unwrap()].into());
-    assert_eq!(orders.gateways, ["192.0.2.1".parse().unwrap()].into());
+    assert_eq!(desired.view.keys, wanted.into());
+    assert_eq!(desired.attachment.as_ref().unwrap().mac, mac(1));
+    assert_eq!(desired.groups, ["ff02::1:ff00:117".parse().unwrap()].into());
+    assert_eq!(desired.gateways, ["192.0.2.1".parse().unwrap()].into());
     assert_eq!(
-        orders.own_addresses,
+        desired.own_addresses,
         ["192.0.2.5".parse::<IpAddr>().unwrap()]
     );
-    assert!(!orders.draining && !orders.witness && orders.survive_via_api);
-    assert!(!orders.tells_routers, "the interface has addresses");
+    assert!(!desired.draining && !desired.witness && desired.survive_via_api);
+    assert!(!desired.tells_routers, "the interface has addresses");
 }
 
 #[test]
@@ -233,14 +233,14 @@ fn stays_on_segment_while_vlan_is_made() {
             network.segment.as_mut().unwrap().vlan = Some(100);
         });
     };
-    let orders = orders_with(vlan, &eth(true));
-    assert_eq!(orders.attachment, None);
-    assert!(!orders.witness && !orders.addresses.is_empty());
+    let desired = desired_with(vlan, &eth(true));
+    assert_eq!(desired.attachment, None);
+    assert!(!desired.witness && !desired.addresses.is_empty());
 }
 
 #[test]
-fn orders_carry_peers_and_voters() {
-    let orders = orders_with(
+fn desired_segment_carries_peers_and_voters() {
+    let desired = desired_with(
         |snapshot| {
             edit_network(snapshot, |network| {
                 let other = PeerNode {
@@ -259,13 +259,13 @@ fn orders_carry_peers_and_voters() {
         &eth(true),
     );
     let (me, n2) = (NodeId::of("me"), NodeId::of("n2"));
-    let contact = &orders.view.known[&n2];
+    let contact = &desired.view.known[&n2];
     assert_eq!(
         contact.node_network,
         Some("10.0.0.2:10268".parse().unwrap())
     );
     assert_eq!(contact.mac, Some(mac(2)));
-    let voters = orders.view.voters.as_ref().unwrap();
+    let voters = desired.view.voters.as_ref().unwrap();
     assert_eq!((voters.generation, voters.primary), (4, Some(n2)));
     assert_eq!(voters.voters, [me, n2].into());
 }
@@ -278,8 +278,8 @@ fn kernel_mode_puts_addresses_on_interface() {
                 network.segment.as_mut().unwrap().address_mode = mode.unwrap_or_default();
             });
         };
-        let orders = orders_with(edit, links);
-        on_interfaces(&[("public".to_owned(), orders)].into())
+        let desired = desired_with(edit, links);
+        on_interfaces(&[("public".to_owned(), desired)].into())
     };
     let kernel = Some(AddressMode::Kernel);
     let both = ["192.0.2.17", "2001:db8::117"].map(|address| (2, address.parse().unwrap()));
@@ -293,9 +293,9 @@ fn service_address_is_not_own_address() {
     let mut links = eth(true);
     let service = "192.0.2.17/24".parse().unwrap();
     links[0].addresses.insert(0, service);
-    let orders = orders_with(|_| (), &links);
+    let desired = desired_with(|_| (), &links);
     assert_eq!(
-        orders.own_addresses,
+        desired.own_addresses,
         ["192.0.2.5".parse::<IpAddr>().unwrap()]
     );
 }
@@ -310,7 +310,7 @@ fn node_network_uses_node_address() {
                 .map(|text| NodeAddress::new(AddressType::InternalIP, *text))
                 .collect();
         };
-        orders_with(edit, links)
+        desired_with(edit, links)
             .node_address
             .map(|ip| ip.to_string())
     };
@@ -331,20 +331,20 @@ fn node_network_uses_node_address() {
 
 #[test]
 fn link_that_is_down_is_not_attached() {
-    assert_eq!(orders_with(|_| (), &eth(false)).attachment, None);
+    assert_eq!(desired_with(|_| (), &eth(false)).attachment, None);
 }
 
 #[test]
 fn steps_lead_to_desired_orders() {
     let speaking = |addresses: &[&str], weight| {
         let addresses = addresses.iter().map(|a| (a.parse().unwrap(), None));
-        Arc::new(Orders {
+        Arc::new(DesiredSegment {
             addresses: [(Key(1), addresses.collect())].into(),
             weight,
-            ..Orders::default()
+            ..DesiredSegment::default()
         })
     };
-    let running: BTreeMap<String, Arc<Orders>> = [
+    let running: BTreeMap<String, Arc<DesiredSegment>> = [
         ("a".to_owned(), speaking(&["192.0.2.1"], 1)),
         ("b".to_owned(), speaking(&["192.0.2.2", "192.0.2.3"], 1)),
         ("c".to_owned(), speaking(&[], 1)),
@@ -395,14 +395,14 @@ fn daemon_without_key_takes_no_role() {
         &LastInterfaces::new(),
     ));
     assert_eq!(silent["public"], Role::Keyless);
-    let here = Here {
+    let here = LocalState {
         node_name: "me",
         links: &links,
         heartbeat_port: 1,
         service_proxy_works: true,
         ending: false,
     };
-    assert!(orders(&member, &silent, &assign(&member), here).is_empty());
+    assert!(desired(&member, &silent, &assign(&member), here).is_empty());
     let witness = selecting("2");
     assert!(
         without_key(super::roles(

@@ -13,7 +13,7 @@ use crate::announce::state_file::State;
 use crate::announce::upgrade::Successor;
 use crate::protocol::Parameters;
 use crate::responder::upgrade_state::UpgradeState;
-use crate::responder::{AllOrders, Responder, Setup};
+use crate::responder::{DesiredSegments, Responder, Setup};
 
 impl<E: EventSink> SupervisorState<E> {
     /// Does what differs from what is wanted, and reports it.
@@ -22,19 +22,19 @@ impl<E: EventSink> SupervisorState<E> {
             return;
         };
         self.drop_dead_responder();
-        let orders = self.leaving.orders(&self.running, &wanted, Instant::now());
-        for step in steps(&self.running, &orders).steps() {
+        let desired = self.leaving.desired(&self.running, &wanted, Instant::now());
+        for step in steps(&self.running, &desired).steps() {
             tracing::info!(%step, impact = %step.impact(), "announcing");
         }
-        let gone: Vec<String> = closed(&self.running, &orders).cloned().collect();
+        let gone: Vec<String> = closed(&self.running, &desired).cloned().collect();
         match &self.responder {
-            Some(responder) if *self.running != orders => {
-                responder.order(Arc::new(orders.clone()));
-                self.running = Arc::new(orders);
+            Some(responder) if *self.running != desired => {
+                responder.set_desired(Arc::new(desired.clone()));
+                self.running = Arc::new(desired);
             }
             Some(_) => {}
-            None if orders.is_empty() && inherited.is_none() => {}
-            None => self.start(orders, inherited.take()),
+            None if desired.is_empty() && inherited.is_none() => {}
+            None => self.start(desired, inherited.take()),
         }
         self.kernel.set(on_interfaces(&self.running));
         for segment in gone {
@@ -56,11 +56,11 @@ impl<E: EventSink> SupervisorState<E> {
         }
     }
 
-    fn start(&mut self, orders: AllOrders, inherited: Option<UpgradeState>) {
-        let orders = Arc::new(orders);
+    fn start(&mut self, desired: DesiredSegments, inherited: Option<UpgradeState>) {
+        let desired = Arc::new(desired);
         let setup = Setup {
             node: self.context.node,
-            orders: Arc::clone(&orders),
+            desired: Arc::clone(&desired),
             reports: self.context.sender.clone(),
             metrics: self.context.metrics.clone(),
             seed: RandomState::new().build_hasher().finish(),
@@ -74,7 +74,7 @@ impl<E: EventSink> SupervisorState<E> {
         match Responder::start(setup) {
             Ok(responder) => {
                 self.responder = Some(responder);
-                self.running = orders;
+                self.running = desired;
             }
             Err(error) => tracing::error!(%error, "cannot start a thread"),
         }

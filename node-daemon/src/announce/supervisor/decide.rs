@@ -11,7 +11,7 @@ use crate::announce::EventSink;
 use crate::announce::entries;
 use crate::announce::permitted::refused;
 use crate::announce::plan::assign;
-use crate::announce::segments::{Here, Role, Roles, last_interfaces, orders};
+use crate::announce::segments::{LocalState, Role, Roles, desired, last_interfaces};
 use crate::announce::state_file::State;
 use crate::cluster::snapshot::Snapshot;
 use crate::protocol::NodeId;
@@ -52,16 +52,16 @@ impl<E: EventSink> SupervisorState<E> {
                 Role::Awaiting(_) => {}
             }
         }
-        let here = Here {
+        let here = LocalState {
             node_name: &self.context.node_name,
             links: &links,
             heartbeat_port: self.context.heartbeat_port,
             service_proxy_works: snapshot.service_proxy.may_work(),
             ending,
         };
-        let orders = orders(&snapshot, &roles, &self.assignment, here);
-        if self.wanted.as_deref() != Some(&orders) {
-            self.wanted = Some(Arc::new(orders));
+        let desired = desired(&snapshot, &roles, &self.assignment, here);
+        if self.wanted.as_deref() != Some(&desired) {
+            self.wanted = Some(Arc::new(desired));
         }
         self.interfaces = interfaces(&roles);
         let chosen = self.interfaces.iter();
@@ -95,9 +95,9 @@ impl<E: EventSink> SupervisorState<E> {
             return;
         }
         let proxy_works = self.context.snapshot.load().service_proxy.may_work();
-        let orders = left.orders(&links, proxy_works, ending);
+        let desired = left.desired(&links, proxy_works, ending);
         if self.wanted.is_none() {
-            let segments: Vec<_> = orders.keys().map(String::as_str).collect();
+            let segments: Vec<_> = desired.keys().map(String::as_str).collect();
             let segments = segments.join(" ");
             if away {
                 tracing::warn!(
@@ -109,7 +109,7 @@ impl<E: EventSink> SupervisorState<E> {
                 tracing::info!(segments, "going by what the daemon before this one knew");
             }
         }
-        self.wanted = Some(Arc::new(orders));
+        self.wanted = Some(Arc::new(desired));
     }
 }
 

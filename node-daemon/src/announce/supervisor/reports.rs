@@ -46,8 +46,8 @@ impl<E: EventSink> SupervisorState<E> {
                     .conflict(&snapshot, &self.assignment, segment, claim);
             }
             Report::Router { address, mac } => {
-                let orders = self.running.get(segment);
-                if let Some(link) = orders.and_then(|orders| orders.attachment.as_ref()) {
+                let desired = self.running.get(segment);
+                if let Some(link) = desired.and_then(|desired| desired.attachment.as_ref()) {
                     self.neighbours.heard(link.index, address, mac);
                 }
             }

@@ -106,24 +106,24 @@ fn failure(status: StatusCode) -> Response<Body> {
 }
 
 /// A keeper at work.
-struct Bench {
+struct Fixture {
     desired: watch::Sender<DesiredLease>,
     cancel: CancellationToken,
     failures: Counter,
 }
 
-impl Bench {
+impl Fixture {
     fn start(server: &ApiServer) -> Self {
         let (desired, desired_leases) = watch::channel(DesiredLease::None);
-        let bench = Self {
+        let fixture = Self {
             desired,
             cancel: CancellationToken::new(),
             failures: Counter::default(),
         };
-        let failures = bench.failures.clone();
+        let failures = fixture.failures.clone();
         let keeper = LeaseKeeper::new(server.client(), "ns", "a", "a_1", DURATION, failures);
-        tokio::spawn(keeper.keep(desired_leases, bench.cancel.clone()));
-        bench
+        tokio::spawn(keeper.keep(desired_leases, fixture.cancel.clone()));
+        fixture
     }
 
     async fn desired(&self, segments: &[&str]) {
@@ -150,11 +150,11 @@ async fn pass(seconds: u64) {
 #[tokio::test(start_paused = true)]
 async fn creates_renews_and_releases_lease() {
     let server = ApiServer::default();
-    let bench = Bench::start(&server);
+    let fixture = Fixture::start(&server);
     pass(60).await;
     assert_eq!(server.log(), [""; 0], "without a wish nothing is asked");
 
-    bench.desired(&["public"]).await;
+    fixture.desired(&["public"]).await;
     assert_eq!(server.log(), ["GET", r#"POST "a_1" 1"#]);
     let lease = server.lease();
     assert_eq!(lease["metadata"]["name"], "node-a");
@@ -177,7 +177,7 @@ async fn creates_renews_and_releases_lease() {
     let renewed = server.lease();
     assert_eq!(renewed["spec"]["acquireTime"], lease["spec"]["acquireTime"]);
 
-    bench.cancel.cancel();
+    fixture.cancel.cancel();
     pass(1).await;
     assert_eq!(server.log(), [r#"PUT "" 1"#]);
     pass(60).await;
@@ -187,10 +187,10 @@ async fn creates_renews_and_releases_lease() {
 #[tokio::test(start_paused = true)]
 async fn writes_change_at_once() {
     let server = ApiServer::default();
-    let bench = Bench::start(&server);
-    bench.desired(&["public"]).await;
-    bench.desired(&["public", "storage"]).await;
-    bench.desired(&[]).await;
+    let fixture = Fixture::start(&server);
+    fixture.desired(&["public"]).await;
+    fixture.desired(&["public", "storage"]).await;
+    fixture.desired(&[]).await;
     assert_eq!(server.log().len(), 4, "read, made, two changes");
     let lease = server.lease();
     assert_eq!(
@@ -202,8 +202,8 @@ async fn writes_change_at_once() {
 #[tokio::test(start_paused = true)]
 async fn batches_rapid_changes() {
     let server = ApiServer::default();
-    let bench = Bench::start(&server);
-    bench.desired(&["public"]).await;
+    let fixture = Fixture::start(&server);
+    fixture.desired(&["public"]).await;
     server.log();
     for turn in 0..100 {
         let segments = if turn % 2 == 0 {
@@ -211,7 +211,7 @@ async fn batches_rapid_changes() {
         } else {
             vec!["public"]
         };
-        bench.hold(&segments);
+        fixture.hold(&segments);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let writes = server.log().len();
@@ -229,8 +229,8 @@ async fn new_run_increments_transitions() {
         }));
         state.version = 7;
     });
-    let bench = Bench::start(&server);
-    bench.desired(&["public"]).await;
+    let fixture = Fixture::start(&server);
+    fixture.desired(&["public"]).await;
     assert_eq!(server.log(), ["GET", r#"PUT "a_1" 5"#]);
     assert_eq!(server.lease()["metadata"]["labels"]["keep"], "me");
 }
@@ -238,8 +238,8 @@ async fn new_run_increments_transitions() {
 #[tokio::test(start_paused = true)]
 async fn rereads_after_conflict() {
     let server = ApiServer::default();
-    let bench = Bench::start(&server);
-    bench.desired(&["public"]).await;
+    let fixture = Fixture::start(&server);
+    fixture.desired(&["public"]).await;
     server.log();
     // Somebody edits the Lease, but leaves the holder.
     server.edit(|state| {
@@ -256,26 +256,26 @@ async fn rereads_after_conflict() {
     });
     pass(10).await;
     assert_eq!(server.log(), [r#"PUT "a_1" 1"#, "GET", r#"PUT "a_1" 3"#]);
-    assert_eq!(bench.failures.get(), 0);
+    assert_eq!(fixture.failures.get(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn recreates_deleted_lease_in_same_epoch() {
     let server = ApiServer::default();
-    let bench = Bench::start(&server);
-    bench.desired(&["public"]).await;
+    let fixture = Fixture::start(&server);
+    fixture.desired(&["public"]).await;
     server.log();
     server.edit(|state| state.lease = None);
     pass(10).await;
     assert_eq!(server.log(), [r#"PUT "a_1" 1"#, "GET", r#"POST "a_1" 1"#]);
-    drop(bench);
+    drop(fixture);
 }
 
 #[tokio::test(start_paused = true)]
 async fn counts_and_retries_failures() {
     let server = ApiServer::default();
-    let bench = Bench::start(&server);
-    bench.desired(&["public"]).await;
+    let fixture = Fixture::start(&server);
+    fixture.desired(&["public"]).await;
     server.log();
     server.edit(|state| state.faults = vec![Some(StatusCode::INTERNAL_SERVER_ERROR), None]);
     // At 10 s it fails; at 11 s nothing answers for a third of the duration; at 22 s all is well.
@@ -284,18 +284,18 @@ async fn counts_and_retries_failures() {
         server.log(),
         [r#"PUT "a_1" 1"#, "GET", "GET", r#"PUT "a_1" 1"#]
     );
-    assert_eq!(bench.failures.get(), 2);
+    assert_eq!(fixture.failures.get(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn release_after_failed_renewal_rereads() {
     let server = ApiServer::default();
-    let bench = Bench::start(&server);
-    bench.desired(&["public"]).await;
+    let fixture = Fixture::start(&server);
+    fixture.desired(&["public"]).await;
     server.edit(|state| state.faults = vec![Some(StatusCode::INTERNAL_SERVER_ERROR)]);
     tokio::time::sleep(Duration::from_millis(9500)).await;
     server.log();
-    bench.cancel.cancel();
+    fixture.cancel.cancel();
     pass(1).await;
     assert_eq!(server.log(), ["GET", r#"PUT "" 1"#]);
 }
@@ -303,15 +303,15 @@ async fn release_after_failed_renewal_rereads() {
 #[tokio::test(start_paused = true)]
 async fn never_releases_foreign_lease() {
     let server = ApiServer::default();
-    let bench = Bench::start(&server);
-    bench.desired(&["public"]).await;
+    let fixture = Fixture::start(&server);
+    fixture.desired(&["public"]).await;
     server.edit(|state| {
         let lease = state.lease.as_mut().unwrap();
         lease["metadata"]["resourceVersion"] = json!("100");
         lease["spec"]["holderIdentity"] = json!("a_2");
     });
     server.log();
-    bench.cancel.cancel();
+    fixture.cancel.cancel();
     pass(1).await;
     assert_eq!(server.log(), [r#"PUT "" 1"#, "GET"]);
     assert_eq!(server.lease()["spec"]["holderIdentity"], "a_2");
@@ -320,10 +320,10 @@ async fn never_releases_foreign_lease() {
 #[tokio::test(start_paused = true)]
 async fn releases_undesired_lease() {
     let server = ApiServer::default();
-    let bench = Bench::start(&server);
-    bench.desired(&["public"]).await;
+    let fixture = Fixture::start(&server);
+    fixture.desired(&["public"]).await;
     server.log();
-    bench.desired.send_replace(DesiredLease::None);
+    fixture.desired.send_replace(DesiredLease::None);
     pass(60).await;
     assert_eq!(server.log(), ["GET", r#"PUT "" 1"#]);
     assert_eq!(
@@ -331,7 +331,7 @@ async fn releases_undesired_lease() {
         "{}",
         "nobody shall count on it"
     );
-    bench.desired(&["public"]).await;
+    fixture.desired(&["public"]).await;
     assert_eq!(
         server.log(),
         ["GET", r#"PUT "a_1" 2"#],
@@ -353,10 +353,10 @@ async fn releases_lease_of_earlier_run() {
         }));
         state.version = 7;
     });
-    let bench = Bench::start(&server);
+    let fixture = Fixture::start(&server);
     pass(60).await;
     assert_eq!(server.log(), [""; 0]);
-    bench.desired.send_replace(DesiredLease::LetGo);
+    fixture.desired.send_replace(DesiredLease::LetGo);
     pass(1).await;
     assert_eq!(server.log(), ["GET", r#"PUT "" 4"#]);
     let lease = server.lease();
@@ -364,11 +364,11 @@ async fn releases_lease_of_earlier_run() {
         lease["metadata"]["annotations"]["mooring.dev/segments"],
         "{}"
     );
-    bench.desired.send_replace(DesiredLease::None);
+    fixture.desired.send_replace(DesiredLease::None);
     pass(60).await;
     assert_eq!(server.log(), [""; 0], "once, and nothing after that");
     // Asked for what is done already, it looks and leaves it.
-    bench.desired.send_replace(DesiredLease::LetGo);
+    fixture.desired.send_replace(DesiredLease::LetGo);
     pass(1).await;
     assert_eq!(server.log(), ["GET"]);
 }

@@ -74,14 +74,14 @@ impl ApiServer {
     }
 }
 
-struct Bench {
+struct Fixture {
     server: ApiServer,
     snapshot: Arc<ArcSwap<Snapshot>>,
-    opener: watch::Sender<bool>,
+    granter: watch::Sender<bool>,
     service_proxy: watch::Sender<ServiceProxy>,
 }
 
-impl Bench {
+impl Fixture {
     fn start(server: ApiServer) -> Self {
         Self::start_with(server, None)
     }
@@ -106,13 +106,13 @@ impl Bench {
                 Ok(answering.answer(&request))
             }
         });
-        let (opener, gate) = Gate::closed();
+        let (granter, permit) = WritePermit::withheld();
         let watches = Watches {
             client: Client::new(service, "default"),
             node_name: "a".into(),
             snapshot: Arc::clone(&snapshot),
             published: watch::Sender::new(0),
-            gate,
+            permit,
             vlan_faults: Faults::default(),
             service_proxy: service_proxy.subscribe(),
             refused: watch::Sender::default().subscribe(),
@@ -123,7 +123,7 @@ impl Bench {
         Self {
             server,
             snapshot,
-            opener,
+            granter,
             service_proxy,
         }
     }
@@ -180,33 +180,35 @@ async fn snapshot_follows_api_server() {
     );
     server.list("endpointslices", vec![slice("web-1", "web")]);
     server.list("nodes", vec![node()]);
-    let bench = Bench::start(server);
-    bench.opener.send_replace(true);
-    bench.until("all listed", Snapshot::decides_speakers).await;
-    let snapshot = bench.snapshot.load_full();
+    let fixture = Fixture::start(server);
+    fixture.granter.send_replace(true);
+    fixture
+        .until("all listed", Snapshot::decides_speakers)
+        .await;
+    let snapshot = fixture.snapshot.load_full();
     assert_eq!(names(&snapshot.services), ["web"]);
     let slices = snapshot.slices_of(&ObjectKey::new("shop", "web"));
     assert_eq!(slices[0].local_ready.len(), 1);
     assert_eq!(snapshot.node.as_ref().unwrap().name, "a");
     assert!(snapshot.heard.is_some());
 
-    let tell = |resource, kind, object| bench.server.tell(resource, kind, object);
+    let tell = |resource, kind, object| fixture.server.tell(resource, kind, object);
     tell("services", "MODIFIED", service("web", "ClusterIP")).await;
     tell("services", "MODIFIED", service("db", "LoadBalancer")).await;
     let both = |snapshot: &Snapshot| names(&snapshot.services) == ["db"];
-    bench.until("types changed", both).await;
+    fixture.until("types changed", both).await;
     tell("endpointslices", "MODIFIED", slice("web-1", "db")).await;
     let moved = |snapshot: &Snapshot| {
         let of = |name| snapshot.slices_of(&ObjectKey::new("shop", name)).len();
         (of("web"), of("db")) == (0, 1)
     };
-    bench.until("the slice is another Service's", moved).await;
+    fixture.until("the slice is another Service's", moved).await;
     tell("endpointslices", "DELETED", slice("web-1", "db")).await;
-    bench
+    fixture
         .until("the slice is gone", |snapshot| snapshot.slices.is_empty())
         .await;
     tell("nodes", "DELETED", node()).await;
-    bench
+    fixture
         .until("the Node is gone", |snapshot| snapshot.node.is_none())
         .await;
 }
@@ -221,19 +223,19 @@ async fn relist_removes_vanished_objects() {
             service("kept", "LoadBalancer"),
         ],
     );
-    let bench = Bench::start(server);
-    bench
+    let fixture = Fixture::start(server);
+    fixture
         .until("listed", |snapshot| snapshot.services.len() == 2)
         .await;
-    bench
+    fixture
         .server
         .list("services", vec![service("kept", "LoadBalancer")]);
     let expired = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": "too old", "reason": "Expired", "code": 410,
     });
-    bench.server.tell("services", "ERROR", expired).await;
-    bench
+    fixture.server.tell("services", "ERROR", expired).await;
+    fixture
         .until("listed anew", |snapshot| {
             assert!(
                 names(&snapshot.services).contains(&"kept"),
@@ -258,21 +260,25 @@ async fn peer_status_is_no_change() {
     let b = |ready: bool| json!({"name": "b", "ready": ready, "reason": "Any"});
     let server = ApiServer::default();
     server.list("l2networks", vec![network(json!([b(false)]))]);
-    let bench = Bench::start(server);
-    bench
+    let fixture = Fixture::start(server);
+    fixture
         .until("listed", |snapshot| snapshot.networks.len() == 1)
         .await;
-    let before = Arc::clone(&bench.snapshot.load().networks);
-    let tell = |nodes: Value| bench.server.tell("l2networks", "MODIFIED", network(nodes));
+    let before = Arc::clone(&fixture.snapshot.load().networks);
+    let tell = |nodes: Value| {
+        fixture
+            .server
+            .tell("l2networks", "MODIFIED", network(nodes))
+    };
     tell(json!([b(true)])).await;
     let marker = service("marker", "LoadBalancer");
-    bench.server.tell("services", "ADDED", marker).await;
-    bench
+    fixture.server.tell("services", "ADDED", marker).await;
+    fixture
         .until("the marker", |snapshot| snapshot.services.len() == 1)
         .await;
-    assert!(Arc::ptr_eq(&before, &bench.snapshot.load().networks));
+    assert!(Arc::ptr_eq(&before, &fixture.snapshot.load().networks));
     tell(json!([b(true), {"name": "a", "ready": true, "reason": "Any"}])).await;
-    bench
+    fixture
         .until("what is said of this Node is", |snapshot| {
             let mut networks = snapshot.networks.values();
             networks.any(|network| network.entry.is_some())
@@ -282,22 +288,24 @@ async fn peer_status_is_no_change() {
 
 #[tokio::test(start_paused = true)]
 async fn may_not_write_before_gate_opens() {
-    let bench = Bench::start(ApiServer::default());
-    bench.until("all listed", Snapshot::answers_health).await;
-    bench
+    let fixture = Fixture::start(ApiServer::default());
+    fixture.until("all listed", Snapshot::answers_health).await;
+    fixture
         .until("and networks", |snapshot| snapshot.synced.networks)
         .await;
-    assert!(!bench.snapshot.load().decides_speakers());
-    bench.opener.send_replace(true);
-    bench.until("open", Snapshot::decides_speakers).await;
+    assert!(!fixture.snapshot.load().decides_speakers());
+    fixture.granter.send_replace(true);
+    fixture.until("open", Snapshot::decides_speakers).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn watches_only_own_node_and_no_leases() {
-    let bench = Bench::start(ApiServer::default());
-    bench.opener.send_replace(true);
-    bench.until("all listed", Snapshot::decides_speakers).await;
-    let asked = bench.server.0.lock().unwrap().asked.clone();
+    let fixture = Fixture::start(ApiServer::default());
+    fixture.granter.send_replace(true);
+    fixture
+        .until("all listed", Snapshot::decides_speakers)
+        .await;
+    let asked = fixture.server.0.lock().unwrap().asked.clone();
     for uri in asked.iter().filter(|uri| uri.contains("/nodes")) {
         assert!(uri.contains("fieldSelector=metadata.name%3Da"), "{uri}");
     }
@@ -310,10 +318,10 @@ async fn watches_only_own_node_and_no_leases() {
 
 #[tokio::test]
 async fn snapshot_has_service_proxy() {
-    let bench = Bench::start(ApiServer::default());
+    let fixture = Fixture::start(ApiServer::default());
     for state in [ServiceProxy::Broken, ServiceProxy::Works] {
-        bench.service_proxy.send_replace(state);
-        bench
+        fixture.service_proxy.send_replace(state);
+        fixture
             .until("it is told", |snapshot| snapshot.service_proxy == state)
             .await;
     }
@@ -325,12 +333,12 @@ async fn uses_saved_health_after_a_second() {
     for answers in [true, false] {
         let server = ApiServer::default();
         server.0.lock().unwrap().is_away = !answers;
-        let bench = Bench::start_with(server, Some(Arc::default()));
+        let fixture = Fixture::start_with(server, Some(Arc::default()));
         tokio::time::sleep(API_SERVER_TIMEOUT / 2).await;
-        let early = bench.snapshot.load_full();
+        let early = fixture.snapshot.load_full();
         assert!(early.saved_health.is_none() && early.answers_health() == answers);
         tokio::time::sleep(API_SERVER_TIMEOUT).await;
-        assert_eq!(bench.snapshot.load().saved_health.is_none(), answers);
+        assert_eq!(fixture.snapshot.load().saved_health.is_none(), answers);
     }
 }
 
@@ -341,20 +349,22 @@ async fn relists_after_outage() {
     let server = ApiServer::default();
     server.list("services", vec![service("web", "LoadBalancer")]);
     server.list("nodes", vec![node()]);
-    let bench = Bench::start(server);
-    bench.opener.send_replace(true);
-    bench.until("all listed", Snapshot::decides_speakers).await;
+    let fixture = Fixture::start(server);
+    fixture.granter.send_replace(true);
+    fixture
+        .until("all listed", Snapshot::decides_speakers)
+        .await;
     let before = vec![service("earlier", "LoadBalancer")];
-    bench.server.list("services", before);
+    fixture.server.list("services", before);
     {
-        let mut state = bench.server.0.lock().unwrap();
+        let mut state = fixture.server.0.lock().unwrap();
         state.watches.clear();
         state.is_down = true;
     }
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(names(&bench.snapshot.load().services), ["web"]);
-    bench.server.0.lock().unwrap().is_down = false;
-    bench
+    assert_eq!(names(&fixture.snapshot.load().services), ["web"]);
+    fixture.server.0.lock().unwrap().is_down = false;
+    fixture
         .until("the backup's Service", |snapshot| {
             names(&snapshot.services) == ["earlier"]
         })

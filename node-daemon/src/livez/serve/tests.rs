@@ -37,10 +37,10 @@ struct Server {
 
 impl Server {
     fn start() -> Self {
-        Self::start_for(Site::Node)
+        Self::start_for(ListenerRole::Node)
     }
 
-    fn start_for(site: Site) -> Self {
+    fn start_for(site: ListenerRole) -> Self {
         let listener = listener();
         let address = loopback(listener.local_addr().unwrap().port());
         let cancel = CancellationToken::new();
@@ -198,13 +198,13 @@ async fn closes_longest_idle_connection_first() {
 /// kube-proxy answers whatever is asked at the port of a Service.
 #[tokio::test]
 async fn service_port_answers_for_service_only() {
-    let server = Server::start_for(Site::Service(ObjectKey::new("shop", "web")));
+    let server = Server::start_for(ListenerRole::Service(ObjectKey::new("shop", "web")));
     for line in ["GET / ", "GET /livez ", "POST /healthz ", "OPTIONS * "] {
         let response = server.ask(&format!("{line}HTTP/1.0\r\n\r\n")).await;
         assert!(response.contains(" 200 OK\r\n"), "{response}");
         assert!(response.contains("\"localEndpoints\": 1"), "{response}");
     }
-    let idle = Server::start_for(Site::Service(ObjectKey::new("shop", "idle")));
+    let idle = Server::start_for(ListenerRole::Service(ObjectKey::new("shop", "idle")));
     let response = idle.ask("GET /livez HTTP/1.0\r\n\r\n").await;
     assert!(response.contains(" 503 "), "{response}");
 }
@@ -371,7 +371,7 @@ fn conversation() -> DuplexStream {
     let (client, stream) = tokio::io::duplex(4096);
     let slots = ConnectionSlots::new(1);
     tokio::spawn(async move {
-        let handler = ListenerHandler::new(Site::Node, healthy());
+        let handler = ListenerHandler::new(ListenerRole::Node, healthy());
         let slot = slots.take();
         converse(stream, &slot, &handler.to(Ipv4Addr::LOCALHOST.into())).await;
     });
@@ -480,7 +480,7 @@ fn loopback_and_named_networks_see_details() {
 
 #[test]
 fn other_clients_see_only_status() {
-    let handler = ListenerHandler::new(Site::Node, healthy());
+    let handler = ListenerHandler::new(ListenerRole::Node, healthy());
     let ask = |client: &str, path: &str| {
         let request = format!("GET {path} HTTP/1.1\r\n\r\n");
         let Parsed::Request(request) = parse(request.as_bytes()) else {

@@ -117,7 +117,7 @@ impl Machine {
         let is_witness = members.get(&voter).is_some_and(|(_, here)| !here);
         let voters = &self.voter_sets.current.voters;
         is_witness
-            && (voters.len() > super::voter_sets::ideal_size(&members)
+            && (voters.len() > super::proposals::ideal_size(&members)
                 || members
                     .iter()
                     .any(|(node, (_, here))| *here && !voters.contains(node)))

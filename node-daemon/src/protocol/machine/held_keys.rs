@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::decision::{AnnounceMode, Cause};
+use super::Machine;
+use super::peers::Peer;
+use crate::protocol::decision::{AnnounceMode, Cause, Decision};
 use crate::protocol::message::{Digest, Key, NodeId};
 use crate::protocol::time::Moment;
+use crate::protocol::view::View;
 
 /// For how long it is repeated for whom something was let go.
 const RELEASES_REPEATED: Duration = Duration::from_secs(1);
@@ -100,5 +103,100 @@ impl HeldKeys {
     /// Whether any key is spoken for.
     pub(super) fn speaks(&self) -> bool {
         self.unconfirmed.len() < self.keys.len()
+    }
+}
+
+impl Machine {
+    pub(super) fn speaking(&self) -> impl Iterator<Item = Key> + '_ {
+        self.held_keys
+            .keys
+            .iter()
+            .filter(|(_, holding)| holding.speaking)
+            .map(|(key, _)| *key)
+    }
+
+    /// Begins to speak for what is confirmed.
+    pub(super) fn begin_confirmed(&mut self) {
+        if self.held_keys.unconfirmed.is_empty() {
+            return;
+        }
+        let ready: Vec<Key> = self
+            .held_keys
+            .unconfirmed
+            .iter()
+            .copied()
+            .filter(|key| self.permits(*key, self.now))
+            .collect();
+        for key in ready {
+            self.held_keys.unconfirmed.remove(&key);
+            let Some(holding) = self.held_keys.keys.get(&key).cloned() else {
+                continue;
+            };
+            let mode = self.choose_mode(key, &holding);
+            if let Some(holding) = self.held_keys.keys.get_mut(&key) {
+                holding.speaking = true;
+                holding.mode = mode;
+            }
+            self.decide(Decision::Begin {
+                key,
+                mode,
+                cause: holding.cause,
+                former: holding.former,
+                silent_since: holding.silent_since,
+            });
+        }
+    }
+
+    /// Lets a key go. What is stated next says for whom.
+    pub(super) fn release(&mut self, key: Key, target: Option<NodeId>, cause: Cause) {
+        let Some(holding) = self.held_keys.remove(key, target, self.now) else {
+            return;
+        };
+        if holding.speaking {
+            self.decide(Decision::Stop { key, cause });
+        }
+        self.quiet.forget(key);
+        #[cfg(feature = "simulator")]
+        self.keep_ghost(key, holding, cause);
+    }
+
+    /// Holds a key from the next message on.
+    pub(super) fn gain(
+        &mut self,
+        key: Key,
+        cause: Cause,
+        former: Option<NodeId>,
+        mode: AnnounceMode,
+    ) {
+        let silent_since = former
+            .and_then(|former| self.peers.get(&former))
+            .filter(|_| cause == Cause::TakenOver)
+            .map(Peer::last_heard);
+        let holding = Holding {
+            added: self.seq.saturating_add(1),
+            since: self.now,
+            cause,
+            former,
+            mode,
+            silent_since,
+            speaking: false,
+        };
+        self.held_keys.add(key, holding);
+        self.weigh_soon();
+    }
+
+    /// Lets go of what the view knows no more.
+    pub(super) fn drop_unwanted(&mut self, view: &View) {
+        let unwanted: Vec<Key> = self
+            .held_keys
+            .keys
+            .keys()
+            .copied()
+            .filter(|key| !view.keys.contains_key(key))
+            .collect();
+        for key in unwanted {
+            self.release(key, None, Cause::Withdrawn);
+        }
+        self.quiet.keep_only(&view.keys);
     }
 }

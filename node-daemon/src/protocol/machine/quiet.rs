@@ -45,7 +45,7 @@ struct Probe {
 
 /// Former speakers, and whether their nodes forward on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Quiet {
+pub(super) struct FormerSpeakers {
     /// Who has spoken for a key since this member started, the last one last.
     formers: BTreeMap<Key, Vec<NodeId>>,
     /// What is held without an announcement, from whom, and since when.
@@ -55,7 +55,7 @@ pub(super) struct Quiet {
     pub(super) due: Moment,
 }
 
-impl Quiet {
+impl FormerSpeakers {
     pub(super) const fn new() -> Self {
         Self {
             formers: BTreeMap::new(),
@@ -304,8 +304,8 @@ mod tests {
     const NOW: Moment = Moment(1_000_000_000);
 
     /// A kernel that has just been found dead.
-    fn dead() -> Quiet {
-        let mut quiet = Quiet::new();
+    fn dead() -> FormerSpeakers {
+        let mut quiet = FormerSpeakers::new();
         quiet.ask(FORMER, NOW);
         quiet.probes.get_mut(&FORMER).unwrap().dead = Some(NOW);
         quiet.due = NOW + KEPT;

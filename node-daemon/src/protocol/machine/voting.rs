@@ -28,13 +28,13 @@ struct Pending {
 
 /// Claims that wait for promises to end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Waiting {
+pub(super) struct WaitingClaims {
     pending: Vec<Pending>,
     awake_noted: bool,
     pub(super) due: Moment,
 }
 
-impl Waiting {
+impl WaitingClaims {
     pub(super) const fn new(awake_at: Moment) -> Self {
         Self {
             pending: Vec::new(),

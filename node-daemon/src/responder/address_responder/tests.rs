@@ -32,7 +32,7 @@ impl SpeakingRight for Rights {
 }
 
 /// A speaker and its clock; sends are recorded with their time since the start.
-struct Bench {
+struct Fixture {
     responder: AddressResponder,
     start: Moment,
     now: Moment,
@@ -42,18 +42,18 @@ struct Bench {
     addresses: Addresses,
 }
 
-impl Bench {
+impl Fixture {
     /// It speaks for these, each of a key of its own, numbered from zero.
     fn new(mine: &[(&str, Option<&str>)]) -> Self {
-        let mut bench = Self::silent(mine);
+        let mut fixture = Self::silent(mine);
         for n in 0..mine.len() {
-            bench.begin(n, AnnounceMode::Unsolicited, Cause::Unclaimed);
+            fixture.begin(n, AnnounceMode::Unsolicited, Cause::Unclaimed);
         }
-        bench
+        fixture
     }
 
     fn silent(known: &[(&str, Option<&str>)]) -> Self {
-        let mut bench = Self {
+        let mut fixture = Self {
             responder: AddressResponder::new(1),
             start: START,
             now: START,
@@ -66,10 +66,10 @@ impl Bench {
                 .map(|(n, (a, gw))| (key(n), [(ip(a), gw.map(ip))].into()))
                 .collect(),
         };
-        bench.responder.set_link(Some(OWN), START);
-        bench.responder.set_members([PEER].into());
-        bench.view();
-        bench
+        fixture.responder.set_link(Some(OWN), START);
+        fixture.responder.set_members([PEER].into());
+        fixture.view();
+        fixture
     }
 
     fn view(&mut self) {
@@ -171,49 +171,49 @@ const V6: &str = "2001:db8::10";
 
 #[test]
 fn ipv4_burst_has_six_rounds_and_three_router_requests() {
-    let mut bench = Bench::new(&[(V4, Some("192.0.2.1"))]);
-    bench.run(ms(3000));
+    let mut fixture = Fixture::new(&[(V4, Some("192.0.2.1"))]);
+    fixture.run(ms(3000));
     assert_eq!(
-        bench.times(TransmitKind::Announcement),
+        fixture.times(TransmitKind::Announcement),
         [0, 0, 50, 50, 200, 200, 600, 600, 1100, 1100, 2000, 2000]
     );
-    assert_eq!(bench.times(TransmitKind::Prime), [0, 200, 1100]);
+    assert_eq!(fixture.times(TransmitKind::Prime), [0, 200, 1100]);
     assert_eq!(
-        bench.sent[0].1.kind,
+        fixture.sent[0].1.kind,
         TransmitKind::Prime,
         "the router first"
     );
-    let forms: Vec<_> = bench.sent[1..3]
+    let forms: Vec<_> = fixture.sent[1..3]
         .iter()
         .map(|(_, t)| t.frame.clone())
         .collect();
     assert_eq!(forms, frames::announcement(OWN, ip(V4)));
-    assert_eq!(bench.notices, [began(V4, Cause::Unclaimed)]);
+    assert_eq!(fixture.notices, [began(V4, Cause::Unclaimed)]);
 }
 
 #[test]
 fn ipv6_burst_has_one_advertisement_per_round() {
-    let mut bench = Bench::new(&[(V6, None)]);
-    bench.run(ms(3000));
+    let mut fixture = Fixture::new(&[(V6, None)]);
+    fixture.run(ms(3000));
     assert_eq!(
-        bench.times(TransmitKind::Announcement),
+        fixture.times(TransmitKind::Announcement),
         [0, 50, 200, 600, 1100, 2000]
     );
-    assert!(bench.times(TransmitKind::Prime).is_empty());
+    assert!(fixture.times(TransmitKind::Prime).is_empty());
 }
 
 #[test]
 fn asks_for_router_only_from_announced_address() {
     let gateway = "192.0.2.1";
-    let mut bench = Bench::silent(&[("192.0.2.9", Some(gateway)), (V4, Some(gateway))]);
-    bench.begin(0, AnnounceMode::OnRequest, Cause::TakenOver);
-    assert!(!bench.responder.speaks_by(ip(gateway)));
-    bench.begin(1, AnnounceMode::Unsolicited, Cause::Inherited);
-    assert!(bench.responder.speaks_by(ip(gateway)) && !bench.responder.speaks_by(ip(V4)));
-    assert_eq!(bench.sent, []);
-    bench.responder.prime(ip(gateway));
-    bench.collect();
-    let frames: Vec<_> = bench
+    let mut fixture = Fixture::silent(&[("192.0.2.9", Some(gateway)), (V4, Some(gateway))]);
+    fixture.begin(0, AnnounceMode::OnRequest, Cause::TakenOver);
+    assert!(!fixture.responder.speaks_by(ip(gateway)));
+    fixture.begin(1, AnnounceMode::Unsolicited, Cause::Inherited);
+    assert!(fixture.responder.speaks_by(ip(gateway)) && !fixture.responder.speaks_by(ip(V4)));
+    assert_eq!(fixture.sent, []);
+    fixture.responder.prime(ip(gateway));
+    fixture.collect();
+    let frames: Vec<_> = fixture
         .sent
         .iter()
         .map(|(_, sent)| sent.frame.clone())
@@ -223,9 +223,9 @@ fn asks_for_router_only_from_announced_address() {
 
 #[test]
 fn refreshes_every_one_to_two_minutes() {
-    let mut bench = Bench::new(&[(V6, Some("2001:db8::1"))]);
-    bench.run(Duration::from_secs(3600));
-    let times = bench.times(TransmitKind::Announcement);
+    let mut fixture = Fixture::new(&[(V6, Some("2001:db8::1"))]);
+    fixture.run(Duration::from_secs(3600));
+    let times = fixture.times(TransmitKind::Announcement);
     let mut gaps: Vec<u128> = times[5..]
         .windows(2)
         .map(|pair| pair[1] - pair[0])
@@ -238,7 +238,7 @@ fn refreshes_every_one_to_two_minutes() {
     gaps.dedup();
     assert!(gaps.len() > 20, "the gaps differ: {gaps:?}");
     assert_eq!(
-        bench.times(TransmitKind::Prime).len(),
+        fixture.times(TransmitKind::Prime).len(),
         3,
         "no primes when refreshing"
     );
@@ -253,11 +253,11 @@ fn thousand_addresses_start_within_a_second() {
         .iter()
         .map(|a| (a.as_str(), Some("10.0.255.1")))
         .collect();
-    let mut bench = Bench::new(&mine);
-    bench.run(ms(12_000));
+    let mut fixture = Fixture::new(&mine);
+    fixture.run(ms(12_000));
     let mut first: BTreeMap<IpAddr, Duration> = BTreeMap::new();
     let mut rounds: BTreeMap<IpAddr, Vec<Duration>> = BTreeMap::new();
-    for (at, transmit) in &bench.sent {
+    for (at, transmit) in &fixture.sent {
         first.entry(transmit.address).or_insert(*at);
         if transmit.kind == TransmitKind::Announcement {
             rounds.entry(transmit.address).or_default().push(*at);
@@ -273,7 +273,7 @@ fn thousand_addresses_start_within_a_second() {
     assert!(last_first <= first_second);
     for window in 0..10 {
         let (from, to) = (ms(window * 1000), ms(window * 1000 + 1000));
-        let count = bench
+        let count = fixture
             .sent
             .iter()
             .filter(|(at, _)| (from..to).contains(at))
@@ -289,12 +289,12 @@ fn refreshes_stay_below_rate_limit() {
         .map(|i| format!("10.0.{}.{}", i / 250, i % 250))
         .collect();
     let mine: Vec<_> = many.iter().map(|a| (a.as_str(), None)).collect();
-    let mut bench = Bench::new(&mine);
-    bench.run(Duration::from_secs(50));
-    bench.sent.clear();
-    bench.run(Duration::from_secs(150));
+    let mut fixture = Fixture::new(&mine);
+    fixture.run(Duration::from_secs(50));
+    fixture.sent.clear();
+    fixture.run(Duration::from_secs(150));
     let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
-    for (at, _) in &bench.sent {
+    for (at, _) in &fixture.sent {
         *counts.entry(at.as_secs()).or_default() += 1;
     }
     let most = counts.values().max().unwrap();
@@ -303,79 +303,79 @@ fn refreshes_stay_below_rate_limit() {
 
 #[test]
 fn answers_only_for_own_addresses() {
-    let mut bench = Bench::new(&[(V4, None), (V6, None)]);
-    bench.run(ms(3000));
-    bench.sent.clear();
+    let mut fixture = Fixture::new(&[(V4, None), (V6, None)]);
+    fixture.run(ms(3000));
+    fixture.sent.clear();
     let v6 = |text: &str| match ip(text) {
         IpAddr::V6(address) => address,
         IpAddr::V4(_) => unreachable!(),
     };
     // A probe, a who-has by broadcast, a who-has to our MAC, a solicitation: ours.
-    bench.hear(&probe(FOREIGN, V4));
+    fixture.hear(&probe(FOREIGN, V4));
     let who_has = frames::prime(FOREIGN, ip("192.0.2.99"), ip(V4)).unwrap();
-    bench.hear(&who_has);
+    fixture.hear(&who_has);
     let mut unicast = who_has.clone();
     unicast[..6].copy_from_slice(&[2, 0, 0, 0, 0x0a, 0x0a]);
-    bench.hear(&unicast);
-    bench.hear(&frames::prime(FOREIGN, v6("fe80::66").into(), ip(V6)).unwrap());
-    assert_eq!(bench.times(TransmitKind::Answer).len(), 4);
+    fixture.hear(&unicast);
+    fixture.hear(&frames::prime(FOREIGN, v6("fe80::66").into(), ip(V6)).unwrap());
+    assert_eq!(fixture.times(TransmitKind::Answer).len(), 4);
     assert!(
-        bench
+        fixture
             .sent
             .iter()
             .all(|(_, t)| t.frame[..6] == [2, 0, 0, 0, 0, 0x66])
     );
-    bench.sent.clear();
+    fixture.sent.clear();
     // Other addresses, to another's MAC, from ourselves: not ours.
-    bench.hear(&frames::prime(FOREIGN, ip("192.0.2.99"), ip("192.0.2.11")).unwrap());
+    fixture.hear(&frames::prime(FOREIGN, ip("192.0.2.99"), ip("192.0.2.11")).unwrap());
     unicast[5] = 0x0b;
-    bench.hear(&unicast);
-    bench.hear(&probe(OWN, V4));
-    assert_eq!(bench.sent, []);
+    fixture.hear(&unicast);
+    fixture.hear(&probe(OWN, V4));
+    assert_eq!(fixture.sent, []);
 }
 
 #[test]
 fn kernel_mode_answers_nothing() {
-    let mut bench = Bench::new(&[(V4, None)]);
-    bench.responder.set_kernel_answers(true);
-    bench.run(ms(3000));
-    assert!(!bench.times(TransmitKind::Announcement).is_empty());
-    bench.sent.clear();
-    assert!(bench.hear(&probe(FOREIGN, V4)).asked);
-    assert_eq!(bench.sent, []);
-    bench.responder.set_kernel_answers(false);
-    bench.hear(&probe(FOREIGN, V4));
-    assert_eq!(bench.times(TransmitKind::Answer).len(), 1);
+    let mut fixture = Fixture::new(&[(V4, None)]);
+    fixture.responder.set_kernel_answers(true);
+    fixture.run(ms(3000));
+    assert!(!fixture.times(TransmitKind::Announcement).is_empty());
+    fixture.sent.clear();
+    assert!(fixture.hear(&probe(FOREIGN, V4)).asked);
+    assert_eq!(fixture.sent, []);
+    fixture.responder.set_kernel_answers(false);
+    fixture.hear(&probe(FOREIGN, V4));
+    assert_eq!(fixture.times(TransmitKind::Answer).len(), 1);
 }
 
 #[test]
 fn returns_every_foreign_claim() {
-    let mut bench = Bench::new(&[(V4, None)]);
+    let mut fixture = Fixture::new(&[(V4, None)]);
     let frames = frames::announcement(FOREIGN, ip("192.0.2.1"));
     let claim = Claim {
         address: ip("192.0.2.1"),
         mac: FOREIGN,
     };
-    assert_eq!(bench.hear(&frames[0]).claim, Some(claim));
+    assert_eq!(fixture.hear(&frames[0]).claim, Some(claim));
     let own = frames::announcement(OWN, ip("192.0.2.1"));
-    assert_eq!(bench.hear(&own[0]), Heard::default());
+    assert_eq!(fixture.hear(&own[0]), Heard::default());
 }
 
 #[test]
 fn request_is_claim_but_no_answer() {
-    let mut bench = Bench::new(&[(V4, None)]);
+    let mut fixture = Fixture::new(&[(V4, None)]);
     let question = frames::prime(FOREIGN, ip("192.0.2.1"), ip("192.0.2.2")).unwrap();
-    let heard = bench.hear(&question);
+    let heard = fixture.hear(&question);
     assert_eq!((heard.claim.is_some(), heard.answers), (true, false));
     let reply = frames::announcement(FOREIGN, ip("192.0.2.1")).remove(1);
-    let heard = bench.hear(&reply);
+    let heard = fixture.hear(&reply);
     assert_eq!((heard.claim.is_some(), heard.answers), (true, true));
 }
 
 #[test]
 fn reports_former_speaker_and_gap() {
-    let mut bench = Bench::silent(&[(V4, None)]);
-    bench.run(ms(500));
+    let mut fixture = Fixture::silent(&[(V4, None)]);
+    fixture.run(ms(500));
     let beginning = Beginning {
         key: key(0),
         mode: AnnounceMode::Unsolicited,
@@ -383,13 +383,13 @@ fn reports_former_speaker_and_gap() {
         former: Some(NodeId(7)),
         silent_since: Some(START + ms(100)),
     };
-    bench.responder.begin(&beginning, bench.now);
-    bench.collect();
+    fixture.responder.begin(&beginning, fixture.now);
+    fixture.collect();
     let expected = Notice::Began {
         address: ip(V4),
         cause: Cause::TakenOver,
         former: Some(NodeId(7)),
         dark_for: Some(ms(400)),
     };
-    assert_eq!(bench.notices, [expected]);
+    assert_eq!(fixture.notices, [expected]);
 }

@@ -31,7 +31,7 @@ impl Segment {
             self.transmit(transmit, shared, now);
         }
         self.report_notices(shared);
-        if self.orders.ending && !self.has_ended && self.machine.has_ended() {
+        if self.desired.ending && !self.has_ended && self.machine.has_ended() {
             self.has_ended = true;
             self.report(shared, Report::Ended);
         }
@@ -73,13 +73,13 @@ impl Segment {
             Decision::Stop { key, cause } => self.responder.stop(key, cause),
             Decision::Burst { key } => self.responder.burst(key, now),
             Decision::Ask(request) => {
-                let uid = self.orders.uid.clone();
+                let uid = self.desired.uid.clone();
                 if !self.report(shared, Report::Ask(request, now, uid)) {
                     self.machine.api_answered(ApiAnswer::Unreachable, now, now);
                 }
             }
             Decision::ProbeKernel { node, addresses } => {
-                let contact = self.peers.contact(node, &self.orders.view);
+                let contact = self.peers.contact(node, &self.desired.view);
                 let station = contact.and_then(|contact| contact.mac);
                 for address in addresses {
                     self.kernels.insert(address, node);
@@ -87,8 +87,8 @@ impl Segment {
                 }
             }
             Decision::ProbeAddress { key, stations } => {
-                let orders = Arc::clone(&self.orders);
-                for address in orders.addresses.get(&key).into_iter().flatten() {
+                let desired = Arc::clone(&self.desired);
+                for address in desired.addresses.get(&key).into_iter().flatten() {
                     self.probe_stations(*address.0, stations.iter().copied());
                 }
             }
@@ -97,8 +97,8 @@ impl Segment {
                 if now.since(asked) >= GATEWAY_TIMEOUT {
                     self.labels.gateway(&shared.metrics.segments, false);
                 }
-                let orders = Arc::clone(&self.orders);
-                for gateway in &orders.gateways {
+                let desired = Arc::clone(&self.desired);
+                for gateway in &desired.gateways {
                     let source = self.own_address(|own| own.is_ipv4() == gateway.is_ipv4());
                     self.probe(source, *gateway);
                 }
@@ -156,7 +156,7 @@ impl Segment {
             }
             Destination::NodeNetwork(nodes) => {
                 for node in nodes {
-                    let socket = self.peers.socket(node, &self.orders.view);
+                    let socket = self.peers.socket(node, &self.desired.view);
                     if let (Some(socket), Some(network)) = (socket, &shared.node_network) {
                         // Who cannot be reached is silent for us, and that is seen elsewhere.
                         if network.send(&bytes, socket).is_ok() {
@@ -180,7 +180,7 @@ impl Segment {
     }
 
     pub(super) fn own_address(&self, suits: impl Fn(&IpAddr) -> bool) -> Option<IpAddr> {
-        self.orders.own_addresses.iter().copied().find(suits)
+        self.desired.own_addresses.iter().copied().find(suits)
     }
 
     pub(super) fn probe(&self, source: Option<IpAddr>, target: IpAddr) {

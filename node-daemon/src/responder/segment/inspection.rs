@@ -8,7 +8,7 @@ use crate::protocol::{Epoch, Moment};
 impl Segment {
     /// The addresses that a frame may leave for, each with until when.
     pub(in crate::responder) fn permits(&self) -> impl Iterator<Item = (IpAddr, Moment)> {
-        let addresses = self.orders.addresses.iter();
+        let addresses = self.desired.addresses.iter();
         let addresses = addresses.filter(|_| self.link.is_some());
         addresses.flat_map(|(key, group)| {
             let until = self.machine.permitted_until(*key).into_iter();

@@ -1,4 +1,4 @@
-//! Keeps the sockets at the interface that is ordered, and the machine informed of this node.
+//! Keeps the sockets at the interface that is desired, and the machine informed of this node.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,22 +16,22 @@ const RETRY: Duration = Duration::from_secs(1);
 
 impl Segment {
     pub(super) fn update_local(&mut self, shared: &Shared, now: Moment) {
-        let orders = &self.orders;
-        let socket = orders.node_address.zip(shared.node_network_port);
+        let desired = &self.desired;
+        let socket = desired.node_address.zip(shared.node_network_port);
         let local = Local {
             link_up: self.link.is_some(),
-            draining: orders.draining,
-            ending: orders.ending,
-            service_proxy_works: orders.service_proxy_works,
-            weight: orders.weight,
+            draining: desired.draining,
+            ending: desired.ending,
+            service_proxy_works: desired.service_proxy_works,
+            weight: desired.weight,
             contact: Contact {
                 mac: self.link.as_ref().map(|link| link.attachment.mac),
-                own_addresses: orders.own_addresses.clone(),
+                own_addresses: desired.own_addresses.clone(),
                 node_network: socket.map(SocketAddr::from),
-                zone: orders.zone,
+                zone: desired.zone,
             },
             secrets: shared.ring.ids(),
-            has_gateway: !orders.gateways.is_empty(),
+            has_gateway: !desired.gateways.is_empty(),
         };
         if self.local.as_ref() != Some(&local) {
             self.local = Some(local.clone());
@@ -43,9 +43,9 @@ impl Segment {
         self.secret = shared.ring.signing(self.peers.secrets(now)).cloned();
     }
 
-    /// Brings the sockets to the interface that is ordered.
+    /// Brings the sockets to the interface that is desired.
     pub(super) fn reattach(&mut self, shared: &Shared, now: Moment) {
-        let wanted = self.orders.attachment.clone();
+        let wanted = self.desired.attachment.clone();
         if let (Some(link), Some(wanted)) = (&mut self.link, &wanted)
             && link.attachment.index == wanted.index
         {
@@ -67,12 +67,12 @@ impl Segment {
 
     pub(super) fn attach(&mut self, shared: &Shared, now: Moment) {
         self.next_try = now + RETRY;
-        let Some(attachment) = self.orders.attachment.clone() else {
+        let Some(attachment) = self.desired.attachment.clone() else {
             return;
         };
         let mac = attachment.mac;
         let prepared = shared.prepared(&attachment);
-        let (groups, system) = (&self.orders.groups, shared.system.as_ref());
+        let (groups, system) = (&self.desired.groups, shared.system.as_ref());
         match OpenLink::open(attachment, prepared, system, groups, now) {
             Ok(link) => {
                 self.link = Some(link);

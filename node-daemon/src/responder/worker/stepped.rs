@@ -10,7 +10,7 @@ use super::Worker;
 use crate::protocol::{ApiAnswer, Epoch, Moment};
 use crate::responder::system::System;
 use crate::responder::upgrade_state::UpgradeState;
-use crate::responder::{AllOrders, Answered, Setup, Slot};
+use crate::responder::{Answered, DesiredSegments, Setup, Slot};
 
 impl Worker {
     /// The addresses that a frame may leave for, by segment, each with until when.
@@ -43,7 +43,7 @@ impl SteppedResponder {
     /// If the operating system gives no socket pair.
     pub fn new(setup: Setup, system: Box<dyn System>) -> std::io::Result<Self> {
         let (_, woken) = UnixStream::pair()?;
-        let slot = Slot::of(Arc::clone(&setup.orders));
+        let slot = Slot::of(Arc::clone(&setup.desired));
         let slot = Arc::new(ArcSwap::from_pointee(slot));
         let (answers, answered) = channel::channel();
         Ok(Self {
@@ -53,9 +53,9 @@ impl SteppedResponder {
         })
     }
 
-    /// As [`crate::responder::Responder::order`].
-    pub fn order(&self, orders: Arc<AllOrders>) {
-        self.slot.store(Arc::new(Slot::of(orders)));
+    /// As [`crate::responder::Responder::set_desired`].
+    pub fn set_desired(&self, desired: Arc<DesiredSegments>) {
+        self.slot.store(Arc::new(Slot::of(desired)));
     }
 
     /// As [`crate::responder::Responder::answer`].

@@ -1,7 +1,7 @@
 //! What the story has done in the VM: it calls its starter by its network card, and gets shell scripts,
 //! one after the other.
 //!
-//! Orders are JSON texts, one a line; so are outcomes: `{"Ok": what was printed}` or `{"Err": why}`.
+//! DesiredSegment are JSON texts, one a line; so are outcomes: `{"Ok": what was printed}` or `{"Err": why}`.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -41,7 +41,7 @@ pub(super) struct Hands {
 #[derive(Debug)]
 struct Connection {
     outcomes: Lines<BufReader<OwnedReadHalf>>,
-    orders: OwnedWriteHalf,
+    desired: OwnedWriteHalf,
 }
 
 /// Starts a VM in which this program runs again, as the test of this name if it has tests.
@@ -70,9 +70,9 @@ impl Summons {
             }
         };
         stream.set_nodelay(true)?;
-        let (outcomes, orders) = stream.into_split();
+        let (outcomes, desired) = stream.into_split();
         let outcomes = BufReader::new(outcomes).lines();
-        let connection = Arc::new(Mutex::new(Connection { outcomes, orders }));
+        let connection = Arc::new(Mutex::new(Connection { outcomes, desired }));
         Ok(Hands { connection })
     }
 }
@@ -86,7 +86,7 @@ impl Hands {
         // another.
         let exchange = tokio::spawn(async move {
             let mut connection = connection.lock().await;
-            connection.orders.write_all(order.as_bytes()).await?;
+            connection.desired.write_all(order.as_bytes()).await?;
             let line = connection.outcomes.next_line().await?;
             let outcome: Outcome = serde_json::from_str(&line.context("the VM is gone")?)?;
             anyhow::Ok(outcome)
@@ -113,9 +113,9 @@ pub(super) async fn obey() {
     run(CARD).expect("the VM has a network card");
     let address = fs::read_to_string(shared(ADDRESS)).expect("the file says whom to call");
     let stream = TcpStream::connect(address.trim()).await;
-    let (orders, mut outcomes) = stream.expect("its starter listens").into_split();
-    let mut orders = BufReader::new(orders).lines();
-    while let Ok(Some(order)) = orders.next_line().await {
+    let (desired, mut outcomes) = stream.expect("its starter listens").into_split();
+    let mut desired = BufReader::new(desired).lines();
+    while let Ok(Some(order)) = desired.next_line().await {
         let script: String = serde_json::from_str(&order).expect("an order is a JSON text");
         let outcome = serde_json::to_string(&run(&script)).expect("texts can be written");
         if outcomes

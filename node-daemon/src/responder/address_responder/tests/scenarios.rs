@@ -7,7 +7,7 @@ use super::*;
 const ALL: [&str; 3] = [V4, V6, "192.0.2.12"];
 
 #[derive(Clone, Debug)]
-enum Happening {
+enum InputEvent {
     Pass(u64),
     Begin(usize, bool),
     Stop(usize),
@@ -20,17 +20,17 @@ enum Happening {
     Ask(usize),
 }
 
-fn happening() -> impl Strategy<Value = Happening> {
+fn happening() -> impl Strategy<Value = InputEvent> {
     prop_oneof![
-        (0..4000_u64).prop_map(Happening::Pass),
-        (0..3_usize, any::<bool>()).prop_map(|(n, quiet)| Happening::Begin(n, quiet)),
-        (0..3_usize).prop_map(Happening::Stop),
-        (0..3_usize).prop_map(Happening::Burst),
-        (0..3_usize, prop::option::of(0..3000_u64)).prop_map(|(n, t)| Happening::Right(n, t)),
-        (0..3_usize, any::<bool>()).prop_map(|(n, on)| Happening::Known(n, on)),
-        any::<bool>().prop_map(Happening::Link),
-        (0..3_usize, 0..3_usize).prop_map(|(n, who)| Happening::Claim(n, who)),
-        (0..3_usize).prop_map(Happening::Ask),
+        (0..4000_u64).prop_map(InputEvent::Pass),
+        (0..3_usize, any::<bool>()).prop_map(|(n, quiet)| InputEvent::Begin(n, quiet)),
+        (0..3_usize).prop_map(InputEvent::Stop),
+        (0..3_usize).prop_map(InputEvent::Burst),
+        (0..3_usize, prop::option::of(0..3000_u64)).prop_map(|(n, t)| InputEvent::Right(n, t)),
+        (0..3_usize, any::<bool>()).prop_map(|(n, on)| InputEvent::Known(n, on)),
+        any::<bool>().prop_map(InputEvent::Link),
+        (0..3_usize, 0..3_usize).prop_map(|(n, who)| InputEvent::Claim(n, who)),
+        (0..3_usize).prop_map(InputEvent::Ask),
     ]
 }
 
@@ -50,61 +50,61 @@ proptest! {
     #[test]
     fn no_frame_leaves_without_lease(story in prop::collection::vec(happening(), 1..60)) {
         let known: Vec<_> = ALL.iter().map(|address| (*address, None)).collect();
-        let mut bench = Bench::silent(&known);
+        let mut fixture = Fixture::silent(&known);
         let mut link = true;
         let mut book = [Entry { known: true, ..Entry::default() }; 3];
         for happening in story {
             match happening {
-                Happening::Pass(time) => bench.run(ms(time)),
-                Happening::Begin(n, quiet) => {
+                InputEvent::Pass(time) => fixture.run(ms(time)),
+                InputEvent::Begin(n, quiet) => {
                     book[n] = Entry { begun: true, announced: !quiet, ..book[n] };
                     let mode = if quiet { AnnounceMode::OnRequest } else { AnnounceMode::Unsolicited };
-                    bench.begin(n, mode, Cause::Unclaimed);
+                    fixture.begin(n, mode, Cause::Unclaimed);
                 }
-                Happening::Stop(n) => {
+                InputEvent::Stop(n) => {
                     book[n] = Entry { begun: false, contested: false, ..book[n] };
-                    bench.stop(n, Cause::Lapsed);
+                    fixture.stop(n, Cause::Lapsed);
                 }
-                Happening::Burst(n) => {
+                InputEvent::Burst(n) => {
                     book[n].announced |= book[n].begun;
-                    bench.responder.burst(key(n), bench.now);
+                    fixture.responder.burst(key(n), fixture.now);
                 }
-                Happening::Right(n, time) => {
-                    let until = time.map_or(Moment::NEVER, |time| bench.now + ms(time));
-                    bench.rights.0.insert(key(n), until);
+                InputEvent::Right(n, time) => {
+                    let until = time.map_or(Moment::NEVER, |time| fixture.now + ms(time));
+                    fixture.rights.0.insert(key(n), until);
                 }
-                Happening::Known(n, on) => {
+                InputEvent::Known(n, on) => {
                     book[n].known = on;
                     if on {
-                        bench.addresses.insert(key(n), [(ip(ALL[n]), None)].into());
+                        fixture.addresses.insert(key(n), [(ip(ALL[n]), None)].into());
                     } else {
-                        bench.addresses.remove(&key(n));
+                        fixture.addresses.remove(&key(n));
                     }
-                    bench.view();
+                    fixture.view();
                 }
-                Happening::Link(up) => {
+                InputEvent::Link(up) => {
                     link = up;
-                    bench.responder.set_link(up.then_some(OWN), bench.now);
+                    fixture.responder.set_link(up.then_some(OWN), fixture.now);
                 }
-                Happening::Claim(n, who) => {
+                InputEvent::Claim(n, who) => {
                     let mac = [OWN, PEER, FOREIGN][who];
                     book[n].contested |= mac == FOREIGN;
-                    bench.announced_by(mac, ALL[n]);
+                    fixture.announced_by(mac, ALL[n]);
                 }
-                Happening::Ask(n) => {
+                InputEvent::Ask(n) => {
                     let asker = if n == 1 { "fe80::66" } else { "192.0.2.99" };
                     let frame = frames::prime(FOREIGN, ip(asker), ip(ALL[n])).unwrap();
-                    bench.hear(&frame);
+                    fixture.hear(&frame);
                 }
             }
-            bench.collect();
-            for (at, transmit) in std::mem::take(&mut bench.sent) {
+            fixture.collect();
+            for (at, transmit) in std::mem::take(&mut fixture.sent) {
                 // What was sent while time passed was sent under the same circumstances.
                 let n = ALL.iter().position(|a| ip(a) == transmit.address).unwrap();
                 let Entry { begun, known, announced, contested } = book[n];
                 prop_assert!(link, "without a link: {transmit:?}");
                 prop_assert!(begun && known, "not ours: {transmit:?}");
-                prop_assert!(bench.rights.permits(key(n), START + at), "no right: {transmit:?}");
+                prop_assert!(fixture.rights.permits(key(n), START + at), "no right: {transmit:?}");
                 let unasked = transmit.kind != TransmitKind::Answer;
                 prop_assert!(announced || contested || !unasked, "not quiet: {transmit:?}");
             }
