@@ -398,3 +398,24 @@ async fn a_cloud_that_hangs_is_waited_for_once_and_not_for_long() {
     let now = Instant::now();
     assert!(found(&inventory.look_up(&named("n1"), Some(now)).await).is_some());
 }
+
+/// What was listed with other credentials may be another project's, and members are made from it.
+#[tokio::test(start_paused = true)]
+async fn lists_anew_for_members_when_the_credentials_change() {
+    let cloud = Cloud::with(&[("1", "n1")]);
+    let inventory = Inventory::new(cloud.clone());
+    let node = node(&json!({"metadata": {"name": "n1"}, "spec": {"providerID": "c://1"}}));
+    for _ in 0..2 {
+        inventory.attachments(&node, None).await;
+    }
+    assert_eq!(
+        cloud.listings(),
+        1,
+        "one listing serves as long as the credentials are the same"
+    );
+    cloud.credentials.fetch_add(1, Ordering::SeqCst);
+    for _ in 0..2 {
+        inventory.attachments(&node, None).await;
+    }
+    assert_eq!(cloud.listings(), 2);
+}
