@@ -38,7 +38,7 @@ const MARKER: &str = "marker";
 pub(crate) type Served = BTreeMap<String, BTreeSet<String>>;
 
 /// A load balancer, whatever its cloud calls its parts.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Balancer {
     /// The cloud's own name for it.
     pub(crate) id: String,

@@ -4,6 +4,7 @@ mod annotation_effects;
 mod annotations;
 mod annotations_refused;
 mod cloud;
+mod credentials;
 mod ending;
 mod floating_ips;
 mod late_listings;
