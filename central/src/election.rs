@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_leader_that_is_ending_records_and_begins_nothing() {
+    async fn ending_leader_records_and_begins_nothing() {
         let stop = CancellationToken::new();
         let leadership = Leadership::always(stop.clone());
         assert_eq!(leadership.until_ending(async { 1 }).await, Ok(1));

@@ -261,7 +261,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_annotation_that_the_configuration_names_is_kept_whatever_its_prefix() {
+    fn keeps_configured_annotation_of_any_prefix() {
         let read = || {
             let service: Service = serde_json::from_value(serde_json::json!({
                 "metadata": {"annotations": {"where.example/location": "ASH"}},
@@ -277,7 +277,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn only_annotations_that_a_cloud_may_read_are_kept() {
+    fn keeps_only_annotations_of_clouds() {
         let service: Service = serde_json::from_value(serde_json::json!({
             "metadata": {"annotations": {"k8s.cloudscale.ch/x": "1", "example.com/y": "2"}},
             "spec": {"ports": [{"port": 80, "nodePort": 0}]},

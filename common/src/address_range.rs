@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_and_pairs_are_read_whole() {
+    fn parses_blocks_and_pairs() {
         let block: AddressRange = "192.0.2.16/30".parse().unwrap();
         let addresses: Vec<_> = block.iter().map(|a| a.to_string()).collect();
         assert_eq!(
@@ -146,20 +146,20 @@ mod tests {
     }
 
     #[test]
-    fn the_last_address_of_all_ends_the_iteration() {
+    fn iteration_ends_at_last_address() {
         let last: AddressRange = "255.255.255.254/31".parse().unwrap();
         assert_eq!(last.iter().count(), 2);
     }
 
     #[test]
-    fn families_never_overlap() {
+    fn families_do_not_overlap() {
         let v4: AddressRange = "0.0.0.0/0".parse().unwrap();
         let v6: AddressRange = "::/0".parse().unwrap();
         assert!(!v4.overlaps(&v6) && !v4.contains("::1".parse().unwrap()));
     }
 
     #[test]
-    fn what_is_no_range_is_refused_with_a_remedy() {
+    fn rejects_invalid_range_with_remedy() {
         for text in [
             "",
             "192.0.2.1",

@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_http_to_other_machines_exposes() {
+    fn only_remote_http_exposes_credentials() {
         for (scheme, host, expected) in [
             ("http", "api.cloud.example", true),
             ("HTTP", "10.0.0.1", true),

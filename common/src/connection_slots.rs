@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_longest_idle_is_closed_first_and_then_the_slowest() {
+    async fn closes_longest_idle_then_slowest() {
         let slots = ConnectionSlots::new(3);
         let start = Instant::now();
         let at = |millis| start + Duration::from_millis(millis);

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_as_bad_as_its_worst_step_and_can_be_read() {
+    fn plan_impact_is_that_of_worst_step() {
         let plan: Plan<Pull> = [Pull(Impact::None), Pull(Impact::Major), Pull(Impact::Brief)]
             .into_iter()
             .collect();

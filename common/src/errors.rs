@@ -66,13 +66,13 @@ mod tests {
     struct Outer(#[source] std::io::Error);
 
     #[test]
-    fn causes_are_told() {
+    fn error_chain_is_printed() {
         let error = Outer(std::io::Error::other("the disk is full"));
         assert_eq!(with_causes(&error), "cannot write: the disk is full");
     }
 
     #[test]
-    fn a_refusal_of_the_api_server_is_told_in_its_own_words() {
+    fn api_server_refusal_keeps_its_words() {
         let refusal = || {
             let status = Status::failure("nodes is forbidden", "Forbidden").with_code(403);
             kube::Error::Api(status.boxed())

@@ -62,7 +62,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_go_accepts_is_read() {
+    fn accepts_what_go_accepts() {
         for (text, millis) in [
             ("0", 0),
             ("1m30s", 90_000),
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_go_refuses_is_refused() {
+    fn rejects_what_go_rejects() {
         for text in [
             "", "1", "s", "1x", "-1s", "1s2", "1..2s", "+", "1 s", "1e400h",
         ] {
@@ -87,7 +87,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "\\PC{0,20}") {
+        fn parser_never_panics(text in "\\PC{0,20}") {
             let _ = parse(&text);
         }
     }

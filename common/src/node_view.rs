@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_with_nothing_in_it_is_read() {
+    fn reads_empty_node() {
         let node = view(json!({"metadata": {"name": "n1"}}));
         assert_eq!(node.readiness, Readiness::Unknown);
         assert!(node.provider_id.is_none() && node.labels.is_none() && !node.is_uninitialized());
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_exclusion_label_excludes_unless_it_says_false() {
+    fn exclusion_label_excludes_unless_false() {
         for (value, carries) in [
             ("", false),
             ("true", false),

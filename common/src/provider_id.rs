@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scheme_is_never_doubled() {
+    fn scheme_is_never_repeated() {
         let plain = ProviderId::new("cloudlycke", "n-c2-1").unwrap();
         let doubled = ProviderId::new("cloudlycke", "cloudlycke://n-c2-1").unwrap();
         assert_eq!(plain, doubled);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_provider_id_is_refused() {
+    fn rejects_invalid_provider_id() {
         for text in [
             "",
             "n-1",
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_kept() {
+    fn keeps_paths() {
         let id: ProviderId = "aws:///zone/i-1".parse().unwrap();
         assert_eq!((id.scheme(), id.instance()), ("aws", "/zone/i-1"));
     }

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_named_with_its_namespace() {
+    fn names_secret_with_namespace() {
         let name: SecretName = "mooring-system/mooring-heartbeat".parse().unwrap();
         assert_eq!(name.namespace, "mooring-system");
         assert_eq!(name.to_string(), "mooring-system/mooring-heartbeat");

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_shares_an_id_is_told_when_one_comes_and_when_one_goes() {
+    fn nodes_sharing_an_id_hear_of_each_other() {
         let provider_ids = ProviderIdIndex::default();
         assert!(provider_ids.changed("a", None, Some("x")).is_empty());
         assert_eq!(provider_ids.changed("b", None, Some("x")), ["a"]);

@@ -115,7 +115,7 @@ fn ago(age: Duration) -> Option<Instant> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn however_many_ask_one_listing_answers() {
+async fn one_listing_answers_all_callers() {
     let cloud = Cloud::with(&[("1", "n1")]);
     let inventory = Inventory::new(cloud.clone());
     let since = Some(Instant::now());
@@ -135,7 +135,7 @@ async fn however_many_ask_one_listing_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn listings_begin_a_gap_apart() {
+async fn listings_keep_minimum_gap() {
     let cloud = Cloud::with(&[("1", "n1")]);
     let inventory = Inventory::new(cloud.clone());
     let started = Instant::now();
@@ -147,7 +147,7 @@ async fn listings_begin_a_gap_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listing_goes_on_when_whoever_asked_for_it_gives_up() {
+async fn listing_survives_cancelled_caller() {
     let cloud = Cloud::with(&[("1", "n1")]);
     let inventory = Inventory::new(cloud.clone());
     let node = named("n1");
@@ -162,7 +162,7 @@ async fn a_listing_goes_on_when_whoever_asked_for_it_gives_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_is_answered_without_asking_until_its_time_is_over() {
+async fn caches_failure_until_retry_time() {
     let cloud = Cloud::with(&[("1", "n1")]);
     let inventory = Inventory::new(cloud.clone());
     let node = named("n1");
@@ -196,7 +196,7 @@ async fn a_failure_is_answered_without_asking_until_its_time_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_word_from_the_cloud_failures_are_repeated_ever_more_slowly() {
+async fn failures_back_off_without_retry_after() {
     let waits = async |kind| {
         let cloud = Cloud::with(&[]);
         *cloud.failure.lock().unwrap() = Some(CloudError::new("c", kind, "down"));
@@ -222,7 +222,7 @@ async fn without_a_word_from_the_cloud_failures_are_repeated_ever_more_slowly() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_listing_proves_nothing() {
+async fn empty_listing_proves_nothing() {
     let inventory = Inventory::new(Cloud::with(&[]));
     let nameless = inventory.look_up(&named("n1"), None).await;
     assert!(
@@ -239,7 +239,7 @@ async fn an_empty_listing_proves_nothing() {
 
 /// The last machine of a cloud can be deleted too. Other credentials may be another project's.
 #[tokio::test(start_paused = true)]
-async fn an_empty_listing_tells_of_what_was_listed_before_with_the_same_credentials() {
+async fn empty_listing_counts_after_listing_with_same_credentials() {
     let cloud = Cloud::with(&[("1", "n1")]);
     let inventory = Inventory::new(cloud.clone());
     let bearing = |id: &str| node(&json!({"spec": {"providerID": id}}));
@@ -260,7 +260,7 @@ async fn an_empty_listing_tells_of_what_was_listed_before_with_the_same_credenti
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_listing_that_hides_a_machine_confirms_nothing_of_another() {
+async fn empty_listing_hiding_a_machine_confirms_nothing() {
     let cloud = Cloud::with(&[("1", "n1"), ("2", "n2")]);
     let inventory = Inventory::new(cloud.clone());
     let gone = node(&json!({"spec": {"providerID": "c://1"}}));
@@ -274,7 +274,7 @@ async fn an_empty_listing_that_hides_a_machine_confirms_nothing_of_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_many_machines_an_empty_listing_tells_nothing() {
+async fn empty_listing_after_many_machines_proves_nothing() {
     let names: Vec<_> = (0..11).map(|i| i.to_string()).collect();
     let machines: Vec<_> = names.iter().map(|id| (id.as_str(), "n")).collect();
     let cloud = Cloud::with(&machines);
@@ -287,7 +287,7 @@ async fn of_many_machines_an_empty_listing_tells_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ids_win_over_names_and_names_over_addresses() {
+async fn matches_by_id_then_name_then_address() {
     let inventory = Inventory::new(Cloud::with(&[
         ("1", "n1"),
         ("2", "n2"),
@@ -316,7 +316,7 @@ async fn ids_win_over_names_and_names_over_addresses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_is_found_by_address_where_its_name_tells_nothing() {
+async fn finds_node_by_address_without_name() {
     let cloud = Cloud::with(&[("1", "n1")]);
     let inventory = Inventory::new(cloud.clone());
     let at = |address: &str| {
@@ -339,7 +339,7 @@ async fn a_node_is_found_by_address_where_its_name_tells_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_gone_is_confirmed_by_a_clear_answer_alone() {
+async fn only_clear_answer_confirms_missing_machine() {
     let cloud = Cloud::with(&[("1", "n1")]);
     let inventory = Inventory::new(cloud.clone());
     let confirm = async |id: &str| {
@@ -357,7 +357,7 @@ async fn what_is_gone_is_confirmed_by_a_clear_answer_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_has_changed_is_told() {
+async fn notifies_on_changes_only() {
     let cloud = Cloud::with(&[("1", "n1")]);
     let inventory = Arc::new(Inventory::new(cloud.clone()));
     let mut changes = inventory.changes();
@@ -376,7 +376,7 @@ async fn only_what_has_changed_is_told() {
 
 /// A pass over a Node of this cloud holds up a worker, which those of other clouds wait for.
 #[tokio::test(start_paused = true)]
-async fn a_cloud_that_hangs_is_waited_for_once_and_not_for_long() {
+async fn hanging_cloud_is_waited_for_once_and_briefly() {
     let cloud = Arc::new(Cloud {
         latency: Duration::from_secs(120),
         ..Cloud::default()

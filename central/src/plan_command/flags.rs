@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn services_are_named_in_one_way() {
+    fn names_services_uniformly() {
         let cloud = "--cloud-provider=cloudscale";
         let flags = read(&format!("web shop/api {cloud} -o json")).unwrap();
         let named = flags
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_is_told_at_once() {
+    fn reports_all_faults_at_once() {
         let told = read("web -o yaml --cloud-provider=nobody").unwrap_err();
         assert_eq!(told.faults.len(), 2, "{told}");
     }

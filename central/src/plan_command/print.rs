@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_can_be_read() {
+    fn prints_readable_table() {
         let text = table(&[planned(Ok(two_steps())), planned(Err("no".to_owned()))]);
         assert_eq!(
             text,
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_the_same() {
+    fn json_has_same_content() {
         let text = json(&[planned(Ok(two_steps())), planned(Err("no".to_owned()))]).unwrap();
         let read: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(read[0]["impact"], "brief");

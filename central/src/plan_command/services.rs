@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_document_and_every_list_is_read() {
+    fn reads_all_documents_and_lists() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("all.yaml");
         let text = "kind: Service\nmetadata: {name: a}\n---\nkind: ConfigMap\n---\nkind: List\n\
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_applied_before_and_is_gone_is_taken_off() {
+    fn removes_formerly_applied_fields() {
         let last = json!({
             "metadata": {"annotations": {"example.com/a": "1", "b": "2"}},
             "spec": {"loadBalancerSourceRanges": ["10.0.0.0/8"], "ports": [{"port": 80}, {"port": 443}]},

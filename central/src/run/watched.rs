@@ -221,7 +221,7 @@ mod tests {
     use mooring_common::names::finalizers;
 
     #[test]
-    fn our_own_marks_are_no_news_and_all_else_is() {
+    fn own_marks_are_no_change() {
         let bare = service();
         let marked = ServiceView {
             finalizers: Some(vec![finalizers::SERVICE.to_owned()]),

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_flood_of_tokens_takes_no_memory_and_nobody_elses_access() {
+    async fn token_flood_takes_no_memory_and_denies_nobody() {
         let mut reviewed = Reviewed::default();
         reviewed.learn(key(0), StatusCode::OK);
         for number in 1..10_000 {

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_has_slots_of_its_own() {
+    fn loopback_has_own_slots() {
         for (peer, expected) in [
             ("127.0.0.1", true),
             ("::1", true),

@@ -53,7 +53,7 @@ fn values(line: &str) -> Values {
 }
 
 #[test]
-fn every_form_found_in_manifests_is_read() {
+fn reads_all_forms_of_manifests() {
     for (line, elect, period) in [
         (
             "--leader_elect=false --node-monitor-period 1m30s",
@@ -77,7 +77,7 @@ fn every_form_found_in_manifests_is_read() {
 }
 
 #[test]
-fn lists_may_be_repeated_and_the_environment_fills_gaps() {
+fn lists_repeat_and_environment_fills_gaps() {
     let values = values("--controllers=*,-service --controllers -route");
     let reader = Reader::new(&TABLE, &values);
     assert_eq!(reader.list("controllers"), ["*", "-service", "-route"]);
@@ -85,7 +85,7 @@ fn lists_may_be_repeated_and_the_environment_fills_gaps() {
 }
 
 #[test]
-fn all_faults_are_told_at_once_with_the_closest_name() {
+fn reports_all_faults_with_closest_name() {
     let error = parse("--leader-elct --nonsense=1 stray --node-monitor-period").unwrap_err();
     assert_eq!(error.faults.len(), 4, "{error}");
     assert!(
@@ -103,14 +103,14 @@ fn all_faults_are_told_at_once_with_the_closest_name() {
 }
 
 #[test]
-fn what_has_no_effect_is_known() {
+fn knows_flags_without_effect() {
     let (values, unchanged) = (values("--profiling=false"), values("--profiling"));
     assert_eq!(Reader::new(&TABLE, &values).without_effect(), ["profiling"]);
     assert!(Reader::new(&TABLE, &unchanged).without_effect().is_empty());
 }
 
 #[test]
-fn help_and_reference_name_every_flag() {
+fn help_and_reference_list_every_flag() {
     let Ok(Parsed::Print(help)) = parse("--help") else {
         panic!()
     };
@@ -121,7 +121,7 @@ fn help_and_reference_name_every_flag() {
 }
 
 #[test]
-fn operands_are_read_where_there_may_be_some() {
+fn reads_operands_where_allowed() {
     let arguments = ["default/web", "--v=3", "default/api"].map(ToOwned::to_owned);
     let table = FlagTable {
         operand: "SERVICE",

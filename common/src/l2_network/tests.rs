@@ -12,7 +12,7 @@ fn subnet(cidr: &str, gateway: Option<&str>) -> Subnet {
 }
 
 #[test]
-fn a_dual_stack_segment_is_read() {
+fn reads_dual_stack_segment() {
     let segment = Segment::try_from(&network(L2NetworkSpec {
         subnets: vec![
             subnet("192.0.2.0/24", Some("192.0.2.1")),
@@ -31,7 +31,7 @@ fn a_dual_stack_segment_is_read() {
 }
 
 #[test]
-fn every_fault_is_told_at_once() {
+fn reports_all_faults_at_once() {
     let error = Segment::try_from(&network(L2NetworkSpec {
         subnets: vec![
             subnet("192.0.2.0/24", Some("198.51.100.1")),
@@ -62,7 +62,7 @@ fn every_fault_is_told_at_once() {
 }
 
 #[test]
-fn routers_and_the_ends_of_subnets_are_reserved() {
+fn reserves_routers_and_subnet_ends() {
     let segment = Segment::try_from(&network(L2NetworkSpec {
         subnets: vec![
             subnet("192.0.2.0/29", Some("192.0.2.1")),
@@ -89,7 +89,7 @@ fn routers_and_the_ends_of_subnets_are_reserved() {
 }
 
 #[test]
-fn a_selector_of_namespaces_that_cannot_be_read_is_told() {
+fn reports_invalid_namespace_selector() {
     let mut wrong = network(L2NetworkSpec {
         subnets: vec![subnet("192.0.2.0/24", None)],
         ranges: vec!["192.0.2.16/28".into()],

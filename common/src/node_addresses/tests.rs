@@ -10,7 +10,7 @@ fn list(entries: &[(AddressType, &str)]) -> Vec<NodeAddress> {
 
 /// The table of framework behaviour that users rely on.
 #[test]
-fn provided_node_ip_narrows_as_the_go_controllers_do() {
+fn provided_node_ip_filters_like_go_controllers() {
     type Entries = &'static [(AddressType, &'static str)];
     let cases: &[(Entries, &str, Entries)] = &[
         (
@@ -60,7 +60,7 @@ fn provided_node_ip_narrows_as_the_go_controllers_do() {
 }
 
 #[test]
-fn an_unsatisfiable_node_ip_is_an_error_that_names_both_sides() {
+fn unsatisfiable_node_ip_error_names_both_sides() {
     let machine = list(&[(InternalIP, "10.0.0.1")]);
     let error = wanted(&machine, &[], Some("10.9.9.9"))
         .unwrap_err()
@@ -85,7 +85,7 @@ fn an_unsatisfiable_node_ip_is_an_error_that_names_both_sides() {
 
 /// Whether the Node's status has its host name yet must not make another text of one fault.
 #[test]
-fn an_unsatisfiable_node_ip_is_told_in_the_same_words_with_and_without_a_host_name() {
+fn unsatisfiable_node_ip_error_ignores_host_name() {
     let machine = list(&[(InternalIP, "10.0.0.1")]);
     let refusal = |current: &[NodeAddress]| wanted(&machine, current, Some("10.8.8.8"));
     let error = refusal(&[]).unwrap_err();
@@ -93,7 +93,7 @@ fn an_unsatisfiable_node_ip_is_told_in_the_same_words_with_and_without_a_host_na
 }
 
 #[test]
-fn the_nodes_own_host_name_is_kept() {
+fn keeps_host_name_of_node() {
     let machine = list(&[(InternalIP, "10.0.0.1")]);
     let current = list(&[(InternalIP, "10.0.0.9"), (Hostname, "n1")]);
     let all = wanted(&machine, &current, None).unwrap();
@@ -101,7 +101,7 @@ fn the_nodes_own_host_name_is_kept() {
 }
 
 #[test]
-fn order_matters_only_for_the_primary_address() {
+fn only_primary_address_order_matters() {
     let a = list(&[
         (InternalIP, "10.0.0.1"),
         (InternalIP, "10.0.0.2"),

@@ -169,7 +169,7 @@ mod tests {
     use crate::node_addresses::AddressType;
 
     #[tokio::test(start_paused = true)]
-    async fn the_same_is_told_once_and_a_new_node_starts_anew() {
+    async fn reports_once_per_node_uid() {
         let init_states = InitStates::default();
         assert!(init_states.is_news("n1", "u1", "a"));
         assert!(!init_states.is_news("n1", "u1", "a"));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_contest_is_told_once() {
+    fn reports_contest_once() {
         let init_states = InitStates::default();
         let ours = [NodeAddress::new(AddressType::InternalIP, "10.0.0.1")];
         let told: Vec<bool> = (0..10)
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_lags_until_it_shows_the_last_write() {
+    fn cache_lags_until_it_shows_last_write() {
         let node = serde_json::json!({"metadata": {"name": "n1", "uid": "u1"}});
         let before = NodeView::slim(serde_json::from_value(node).unwrap());
         let after = NodeView {

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_is_left_out_together_with_the_note_that_it_is_ours() {
+    fn omits_label_together_with_ownership_note() {
         let rest = described("a=1,b=2").without_labels(&node(None), &keys(&["b"]));
         assert!(rest.labels.contains_key("zone"));
         assert_eq!(rest.guarded_labels.keys().collect::<Vec<_>>(), ["a"]);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_that_goes_still_goes() {
+    fn ownership_note_is_still_removed() {
         let mut gone = described("a=1");
         gone.annotations
             .insert(annotations::OWNED_LABELS.to_owned(), None);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_tried_with_its_note_also_where_the_label_itself_stays() {
+    fn tries_label_with_ownership_note() {
         let mut description = described("a=1,b=2,c=3");
         description.guarded_labels.remove("a");
         let tried = description.one_by_one();

@@ -32,7 +32,7 @@ fn facts() -> NodeFacts {
 }
 
 #[test]
-fn addresses_come_first_and_the_taint_goes_last() {
+fn addresses_first_taint_last() {
     let plan = plan(&tainted(&json!({})), &facts()).unwrap();
     let [NodeStep::SetAddresses(_), NodeStep::Initialize(description)] = plan.steps() else {
         panic!("{plan}")
@@ -90,7 +90,7 @@ fn map<V: Clone>(pairs: &[(&str, V)]) -> std::collections::BTreeMap<String, V> {
 }
 
 #[test]
-fn a_node_without_provider_id_that_others_initialised_gets_nothing_but_addresses() {
+fn node_initialised_by_others_gets_addresses_only() {
     let node = tainted(&json!({"spec": {"taints": null}}));
     let plan = plan(&node, &facts()).unwrap();
     assert!(
@@ -100,7 +100,7 @@ fn a_node_without_provider_id_that_others_initialised_gets_nothing_but_addresses
 }
 
 #[test]
-fn labels_follow_the_machine() {
+fn labels_follow_machine() {
     assert!(description(&initialised(&json!({})), &facts()).is_empty());
     let resized = NodeFacts {
         instance_type: Some("bigger".into()),
@@ -125,7 +125,7 @@ fn labels_follow_the_machine() {
 }
 
 #[test]
-fn where_the_cloud_knows_nothing_the_current_label_follows_the_older_one() {
+fn current_label_follows_older_one_without_cloud_fact() {
     let labels = json!({
         "topology.kubernetes.io/region": "new",
         "failure-domain.beta.kubernetes.io/region": "old",
@@ -139,7 +139,7 @@ fn where_the_cloud_knows_nothing_the_current_label_follows_the_older_one() {
 }
 
 #[test]
-fn additional_labels_are_followed_only_while_they_are_ours() {
+fn follows_additional_labels_only_while_owned() {
     let gold = |rack: &str| NodeFacts {
         additional_labels: map(&[("mine", "other".to_owned()), ("rack", rack.to_owned())]),
         ..facts()
@@ -174,7 +174,7 @@ fn additional_labels_are_followed_only_while_they_are_ours() {
 }
 
 #[test]
-fn a_note_of_owned_labels_that_names_kubernetes_own_takes_none_of_them_off() {
+fn owned_labels_note_cannot_remove_kubernetes_labels() {
     let key = "node-role.kubernetes.io/control-plane";
     let node = initialised(&json!({"metadata": {
         "labels": {key: "x"},
@@ -184,7 +184,7 @@ fn a_note_of_owned_labels_that_names_kubernetes_own_takes_none_of_them_off() {
 }
 
 #[test]
-fn what_is_the_providers_follows_whoever_wrote_it() {
+fn provider_fields_follow_the_cloud() {
     let linode = NodeFacts {
         provider_labels: map(&[("node.k8s.linode.com/host-uuid", "h2".to_owned())]),
         provider_annotations: map(&[("node.k8s.linode.com/private-ip", "10.0.0.1".to_owned())]),
@@ -205,7 +205,7 @@ fn what_is_the_providers_follows_whoever_wrote_it() {
 }
 
 #[test]
-fn what_the_kubelet_reported_is_kept_and_nothing_that_the_cloud_once_gave() {
+fn keeps_kubelet_addresses_drops_old_cloud_ones() {
     let linode = NodeFacts {
         keeps_reported_internal_ips: true,
         ..facts()
@@ -248,7 +248,7 @@ fn what_the_kubelet_reported_is_kept_and_nothing_that_the_cloud_once_gave() {
 }
 
 #[test]
-fn a_part_of_the_facts_leaves_taint_and_addresses_and_says_what_is_missing() {
+fn partial_facts_keep_taint_and_name_missing_fields() {
     let partly = |node: &NodeView| plan_partly(node, &facts(), "the instance type").unwrap();
     let plan = partly(&tainted(&json!({})));
     let [NodeStep::Describe(description)] = plan.steps() else {
@@ -295,7 +295,7 @@ fn a_part_of_the_facts_leaves_taint_and_addresses_and_says_what_is_missing() {
 }
 
 #[test]
-fn nothing_is_written_twice() {
+fn writes_nothing_twice() {
     let node = tainted(&json!({
         "spec": {"taints": null},
         "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]},
@@ -304,7 +304,7 @@ fn nothing_is_written_twice() {
 }
 
 #[test]
-fn what_cannot_be_right_is_refused() {
+fn rejects_impossible_facts() {
     let conflict = tainted(&json!({"spec": {"providerID": "cloudlycke://n2"}}));
     assert!(matches!(
         plan(&conflict, &facts()),
@@ -338,7 +338,7 @@ fn what_cannot_be_right_is_refused() {
 }
 
 #[test]
-fn a_provider_id_that_the_node_has_is_enough() {
+fn existing_provider_id_suffices() {
     let node = tainted(&json!({"spec": {"providerID": "cloudlycke://n1"}}));
     let plan = plan(
         &node,
@@ -361,7 +361,7 @@ fn a_provider_id_that_the_node_has_is_enough() {
 }
 
 #[test]
-fn kubernetes_own_label_domains_are_reserved() {
+fn kubernetes_label_domains_are_reserved() {
     for key in [
         "kubernetes.io/a",
         "k8s.io/a",
@@ -376,13 +376,13 @@ fn kubernetes_own_label_domains_are_reserved() {
 }
 
 #[test]
-fn a_scheme_written_twice_is_no_conflict() {
+fn repeated_scheme_is_no_conflict() {
     let node = tainted(&json!({"spec": {"providerID": "cloudlycke://cloudlycke://n1"}}));
     assert!(plan(&node, &facts()).is_ok());
 }
 
 #[test]
-fn another_order_is_written_only_where_somebody_has_chosen_it() {
+fn address_order_changes_only_when_chosen() {
     let two = NodeFacts {
         addresses: ["10.0.0.2", "10.0.0.1"]
             .map(|address| NodeAddress::new(AddressType::InternalIP, address))
@@ -403,7 +403,7 @@ fn another_order_is_written_only_where_somebody_has_chosen_it() {
 }
 
 #[test]
-fn foreign_addresses_call_for_no_look_at_once() {
+fn foreign_addresses_trigger_no_immediate_pass() {
     let tainted = tainted(&json!({}));
     let old = NodeView {
         taints: vec![],

@@ -38,7 +38,7 @@ fn worker(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_added_many_times_costs_one_pass_and_one_more_if_under_way() {
+async fn repeated_key_costs_one_pass_plus_one_if_running() {
     let queue = Arc::new(WorkQueue::new(BACKOFF));
     for _ in 0..5 {
         queue.add("a");
@@ -56,7 +56,7 @@ async fn a_key_added_many_times_costs_one_pass_and_one_more_if_under_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_in_a_row_grow_the_delay_and_success_starts_anew() {
+async fn failures_back_off_and_success_resets() {
     let queue = Arc::new(WorkQueue::new(BACKOFF));
     queue.add("a");
     let (mut passes, _cancel) = worker(&queue, 1, |n| match n {
@@ -73,7 +73,7 @@ async fn failures_in_a_row_grow_the_delay_and_success_starts_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failing_key_does_not_delay_another() {
+async fn failing_key_delays_no_other() {
     let queue = Arc::new(WorkQueue::new(BACKOFF));
     queue.add("bad");
     let (mut passes, _cancel) = worker(&queue, 1, |n| {
@@ -91,14 +91,14 @@ async fn a_failing_key_does_not_delay_another() {
 }
 
 #[test]
-fn the_longest_delay_is_kept() {
+fn keeps_longest_delay() {
     assert_eq!(BACKOFF.after(1), Duration::from_secs(5));
     assert_eq!(BACKOFF.after(7), Duration::from_secs(300));
     assert_eq!(BACKOFF.after(u32::MAX), Duration::from_secs(300));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pass_that_never_ends_is_dropped_and_tried_again() {
+async fn hanging_pass_is_dropped_and_retried() {
     let queue = Arc::new(WorkQueue::new(BACKOFF));
     queue.add("a");
     let (seen, mut passes) = mpsc::unbounded_channel();
@@ -119,7 +119,7 @@ async fn a_pass_that_never_ends_is_dropped_and_tried_again() {
 
 /// E18: whatever the constants are, what is begun in time comes to its own end.
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_begun_in_time_is_never_cut_off_by_its_pass() {
+async fn request_begun_in_time_is_never_cut_off() {
     let queue = Arc::new(WorkQueue::new(BACKOFF));
     let (ended, mut end) = mpsc::unbounded_channel();
     tokio::spawn(work(
@@ -153,7 +153,7 @@ async fn a_request_that_is_begun_in_time_is_never_cut_off_by_its_pass() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_can_wait_comes_after_all_else_unless_it_is_asked_for_meanwhile() {
+async fn low_priority_keys_come_last_unless_raised() {
     let queue = Arc::new(WorkQueue::new(BACKOFF));
     for key in ["later", "sooner"] {
         queue.add_later(key);
@@ -173,7 +173,7 @@ async fn what_can_wait_comes_after_all_else_unless_it_is_asked_for_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_makes_way_goes_on_when_nobody_waits() {
+async fn yielding_key_resumes_when_queue_is_empty() {
     let queue = Arc::new(WorkQueue::new(BACKOFF));
     queue.add("long");
     let (mut passes, _cancel) = worker(&queue, 1, |n| match n {
@@ -189,7 +189,7 @@ async fn who_makes_way_goes_on_when_nobody_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_came_further_begins_with_the_first_delay() {
+async fn progress_restarts_delay() {
     let queue = Arc::new(WorkQueue::new(BACKOFF));
     queue.add("a");
     let (mut passes, _cancel) = worker(&queue, 1, |n| match n {
@@ -206,7 +206,7 @@ async fn who_came_further_begins_with_the_first_delay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delay_that_is_over_makes_busy() {
+async fn expired_delay_makes_queue_busy() {
     let queue = WorkQueue::new(BACKOFF);
     queue.add_after("a", Duration::from_secs(1));
     assert!(!queue.is_busy());
@@ -215,7 +215,7 @@ async fn a_delay_that_is_over_makes_busy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_its_time_is_not_hurried_by_what_can_wait() {
+async fn low_priority_add_does_not_shorten_delay() {
     let queue = Arc::new(WorkQueue::new(BACKOFF));
     queue.add("a");
     let (mut passes, _cancel) = worker(&queue, 1, |n| match n {
@@ -230,7 +230,7 @@ async fn who_waits_for_its_time_is_not_hurried_by_what_can_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_failed_hears_what_can_wait_and_its_failures_still_count() {
+async fn low_priority_add_wakes_failed_key_and_keeps_count() {
     let queue = Arc::new(WorkQueue::new(BACKOFF));
     queue.add("a");
     let (mut passes, _cancel) = worker(&queue, 1, |_| Outcome::Backoff(std::fmt::Error));
@@ -245,7 +245,7 @@ async fn who_has_failed_hears_what_can_wait_and_its_failures_still_count() {
 
 /// A pass that began before it was asked for may not know of what it was asked for.
 #[tokio::test(start_paused = true)]
-async fn who_fails_hears_what_was_asked_meanwhile_once() {
+async fn failing_key_hears_add_during_pass_once() {
     let queue = Arc::new(WorkQueue::new(BACKOFF));
     queue.add("a");
     let asking = queue.clone();
@@ -263,7 +263,7 @@ async fn who_fails_hears_what_was_asked_meanwhile_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn once_cancelled_no_pass_begins_and_one_under_way_comes_to_its_end() {
+async fn cancellation_lets_running_pass_end() {
     let queue = Arc::new(WorkQueue::new(BACKOFF));
     for key in ["a", "b", "c"] {
         queue.add(key);

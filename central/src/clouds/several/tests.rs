@@ -79,7 +79,7 @@ async fn ask(clouds: Vec<Arc<dyn Instances>>, provider_id: Option<&str>) -> Look
 }
 
 #[tokio::test]
-async fn a_node_is_asked_of_the_cloud_whose_id_it_bears_alone() {
+async fn asks_only_cloud_of_provider_id() {
     let clouds = || {
         vec![
             Fixed::cloud("a", Lookup::Missing),
@@ -105,7 +105,7 @@ async fn a_node_is_asked_of_the_cloud_whose_id_it_bears_alone() {
 }
 
 #[tokio::test]
-async fn a_node_without_id_is_that_of_the_one_cloud_that_knows_its_name() {
+async fn node_without_id_belongs_to_cloud_that_knows_its_name() {
     let one = known("b://1", Presence::Running);
     for other in [Lookup::Missing, known("a://1", Presence::Unsure)] {
         let clouds = vec![Fixed::cloud("a", other), Fixed::cloud("b", one.clone())];
@@ -121,7 +121,7 @@ async fn a_node_without_id_is_that_of_the_one_cloud_that_knows_its_name() {
 }
 
 #[tokio::test]
-async fn a_cloud_that_is_away_may_have_a_namesake_unless_its_last_listing_had_none() {
+async fn unavailable_cloud_may_know_name_unless_last_listing_excludes_it() {
     let one = known("b://1", Presence::Running);
     let with = |last: Lookup| -> Vec<Arc<dyn Instances>> {
         let now = unavailable();
@@ -140,7 +140,7 @@ async fn a_cloud_that_is_away_may_have_a_namesake_unless_its_last_listing_had_no
 /// A file that does not list a Node leaves it to the cloud that does, and has the last word if none
 /// does.
 #[tokio::test]
-async fn a_cloud_that_does_not_claim_to_know_all_leaves_a_node_to_the_others() {
+async fn incomplete_cloud_leaves_node_to_others() {
     let unlisted = Lookup::Unlisted("add an entry".into());
     let found = known("a://1", Presence::Running);
     for (one, expected) in [

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn only_nodes_that_are_gone_are_forgotten_the_last_first() {
+    fn drops_entries_of_gone_nodes_oldest_last() {
         let networks = [observed(&["gone", "here", "lost"]), observed(&["here"])];
         let steps = forgotten(&networks, |name| name == "here");
         assert_eq!(steps.len(), 1);

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_stands_still_if_two_readings_far_apart_find_the_same() {
+    fn lease_is_stale_after_two_equal_readings() {
         let mut leases = Readings::default();
         let start = Instant::now();
         let version = |text: &str| Some(text.to_owned());

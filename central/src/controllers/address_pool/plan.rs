@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_that_overlap_the_older_is_right() {
+    fn older_of_overlapping_networks_wins() {
         let old = observed("old", 1, &["192.0.2.0/28"]);
         let new = observed("new", 2, &["192.0.2.64/28", "192.0.2.8-192.0.2.20"]);
         let apart = observed("apart", 3, &["192.0.2.128/28"]);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn from_a_network_that_central_has_made_nothing_is_allocated_here() {
+    fn does_not_allocate_from_generated_network() {
         let mut own = observed("phoenixnap-x", 1, &["192.0.2.0/28"]);
         Arc::make_mut(&mut own.network).is_managed = true;
         let same = observed("same", 2, &["192.0.2.8/29"]);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_already_is_not_written_again() {
+    fn unchanged_status_is_not_written() {
         let mut one = observed("one", 1, &["192.0.2.0/28"]);
         let verdict = plan(std::slice::from_ref(&one), None).plan.steps()[0]
             .verdict
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pool_of_the_machines_file_comes_last_and_is_not_shared() {
+    fn machines_file_pool_is_last_and_exclusive() {
         let declared = Pool::new("(machines file)", vec!["192.0.2.0/28".parse().unwrap()]);
         let same = observed("same", 1, &["192.0.2.8/29"]);
         let apart = observed("apart", 2, &["192.0.2.128/28"]);

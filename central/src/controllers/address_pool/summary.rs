@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn who_began_last_is_the_speaker() {
+    fn last_to_begin_is_the_speaker() {
         let spoken = |since: &str, reason: &str| json!([{"address": "192.0.2.10", "since": since, "reason": reason}]);
         let nodes = json!([
             {"name": "dead", "ready": true, "reason": "Ready",
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn many_addresses_are_cut_short() {
+    fn shortens_long_address_lists() {
         let addresses: Vec<_> = (0..50)
             .map(|i| {
                 json!({"address": format!("192.0.2.{i}"), "since": "2026-11-22T05:00:00Z",
@@ -331,12 +331,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_before_a_node_has_spoken() {
+    fn reports_nothing_before_first_entry() {
         assert_eq!(sum_up(&L2NetworkStatus::default()), Summary::default());
     }
 
     #[test]
-    fn what_nodes_notice_becomes_conditions() {
+    fn node_findings_become_conditions() {
         let node = |name: &str, notices: &[&str]| json!({"name": name, "ready": true, "reason": "Ready", "notices": notices});
         let well = status(
             json!([node("n0", &[]), node("n1", &[]), node("n2", &[])]),
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn voters_that_stand_still_are_lost_and_nobody_but_they_themselves_says_so() {
+    fn stale_voters_are_reported_lost() {
         let node = |name: &str, notices: &[&str]| json!({"name": name, "ready": true, "reason": "Ready", "notices": notices});
         let all = json!([
             node("n0", &["QuorumLost"]),
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_approval_is_a_reason_to_look() {
+    fn pending_approval_triggers_pass() {
         let mut waits = status(json!([]), 3);
         assert!(!Quorum::read(&waits).is_doubted);
         waits.approvals.insert("n1".to_owned(), Voters::default());

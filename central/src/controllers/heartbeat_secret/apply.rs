@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_key_is_another_and_has_256_bits_in_hex() {
+    fn keys_differ_and_have_256_bits_in_hex() {
         let keys = [random_key().unwrap(), random_key().unwrap()];
         assert_ne!(keys[0], keys[1]);
         for key in keys {

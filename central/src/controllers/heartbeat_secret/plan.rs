@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_made_where_it_is_missing_and_nothing_else_is_done() {
+    fn creates_missing_secret_only() {
         let made = plan(&Observed { exists: false });
         assert_eq!(made.steps(), [Step::Create]);
         assert!(plan(&Observed { exists: true }).is_empty());

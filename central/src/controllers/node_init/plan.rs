@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_daemon_is_given_its_grace_and_no_longer() {
+    fn waits_for_daemon_only_within_grace_period() {
         let early = plan(&observed(true, known(Presence::Running), 10), &flags(30));
         assert_eq!(early, Decision::Wait(Duration::from_secs(20)));
         let due = plan(&observed(true, known(Presence::Running), 30), &flags(30));
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_leaves_its_node_to_central_is_not_waited_for() {
+    fn does_not_wait_for_daemon_that_defers_to_central() {
         let mut left = observed(true, known(Presence::Running), 1);
         let key = annotations::LEFT_TO_CENTRAL.to_owned();
         left.node.annotations = Some([(key, "the instance type".to_owned())].into());
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_daemon_wrote_is_corrected_with_a_note_that_it_obeys() {
+    fn corrects_daemon_writes_and_asks_it_to_defer() {
         let mut initialised = observed(false, known(Presence::Running), 0);
         let nobodys = plan(&initialised, &flags(30));
         assert!(
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_is_lacking_is_looked_for_ever_less_often() {
+    fn missing_machine_is_looked_up_with_backoff() {
         let after = |seen_for| match plan(&observed(true, Lookup::Missing, seen_for), &flags(0)) {
             Decision::Refuse { after, .. } => after.as_secs(),
             other => panic!("{other:?}"),
@@ -281,7 +281,7 @@ mod tests {
 
     /// A cloud may list a new machine a moment before its addresses.
     #[test]
-    fn a_machine_without_addresses_is_looked_at_again_as_soon_as_one_that_is_lacking() {
+    fn machine_without_addresses_is_retried_like_missing_one() {
         let machine = Lookup::Known {
             facts: NodeFacts {
                 provider_id: Some("cloudlycke://n1".parse().unwrap()),
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cloud_that_is_away_is_left_alone_for_as_long_as_it_wants() {
+    fn honours_retry_after_of_unavailable_cloud() {
         let away = |seen_for| {
             let machine = Lookup::Unavailable {
                 why: "away".into(),
@@ -312,13 +312,13 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_machine_is_initialised_all_the_same() {
+    fn initialises_node_of_stopped_machine() {
         let decision = plan(&observed(true, known(Presence::Stopped), 0), &flags(0));
         assert!(matches!(decision, Decision::Act(_)));
     }
 
     #[test]
-    fn nothing_uncertain_is_acted_on() {
+    fn does_nothing_on_uncertain_answer() {
         for machine in [
             Lookup::Missing,
             known(Presence::Gone),

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_write_settles_when_it_comes_back_or_has_had_its_time() {
+    async fn write_settles_when_seen_or_timed_out() {
         let node = json!({"metadata": {"name": "n1", "uid": "u1"}});
         let before = Arc::new(NodeView::slim(serde_json::from_value(node).unwrap()));
         let after = NodeView {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn second_looks_are_ever_further_apart_until_the_machine_is_listed_again() {
+    async fn second_look_ups_back_off_until_machine_is_listed() {
         let node = json!({"metadata": {"name": "n1", "uid": "u1"}});
         let node = NodeView::slim(serde_json::from_value(node).unwrap());
         let node_states = NodeStates::default();

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn an_l2_network_serves_who_asks_for_it_or_has_it_and_the_cloud_the_rest() {
+    fn routes_to_l2_network_by_request_or_holding_else_to_cloud() {
         let recorded = ServiceView {
             allocated_network: Some("lan".to_owned()),
             ..service()
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn sv_40_ns_14_only_the_classes_that_the_flags_name_are_ours() {
+    fn sv_40_ns_14_serves_only_configured_classes() {
         assert_eq!(both().server(&of_class("example.com/x")), None);
         let named = Routing {
             own_class: Some("example.com/x".to_owned()),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_names_the_cloud_and_the_first_has_those_that_name_none() {
+    fn class_selects_cloud_and_first_cloud_is_default() {
         let of = |class: &str| both().server(&of_class(class));
         assert_eq!(of("mooring.dev/two"), Some(Server::Cloud("two")));
         assert_eq!(of("mooring.dev/one"), Some(CLOUD));

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_not_said_for_an_hour_is_forgotten() {
+    async fn forgets_events_after_an_hour() {
         let mut cache = EventCache::default();
         let now = Timestamp::UNIX_EPOCH;
         let first = cache.once_more(&told("a", "x"), now);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_longest_unsaid_makes_room() {
+    async fn evicts_least_recently_reported() {
         let mut cache = EventCache::default();
         for n in 0..CAPACITY {
             cache.once_more(&told("a", &n.to_string()), Timestamp::UNIX_EPOCH);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn names_are_unique_and_names() {
+    async fn event_names_are_unique_and_valid() {
         let mut cache = EventCache::default();
         let now = Timestamp::UNIX_EPOCH;
         let long = format!("{}.b", "a".repeat(250));

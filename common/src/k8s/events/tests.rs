@@ -81,7 +81,7 @@ fn service(name: &str) -> ObjectReference {
 const WARNING: EventKind = EventKind::Warning;
 
 #[tokio::test]
-async fn an_event_of_the_core_api_has_all_that_readers_of_either_api_look_at() {
+async fn event_has_fields_of_both_apis() {
     let server = ApiServer::default();
     server
         .events()
@@ -117,7 +117,7 @@ async fn an_event_of_the_core_api_has_all_that_readers_of_either_api_look_at() {
 }
 
 #[tokio::test]
-async fn what_is_about_no_namespace_goes_to_default() {
+async fn cluster_scoped_events_go_to_default() {
     let server = ApiServer::default();
     let node = ObjectReference {
         kind: Some("Node".to_owned()),
@@ -130,7 +130,7 @@ async fn what_is_about_no_namespace_goes_to_default() {
 }
 
 #[tokio::test]
-async fn the_same_again_raises_the_count_and_other_words_are_another_event() {
+async fn repeated_event_raises_count() {
     let server = ApiServer::default();
     let events = server.events();
     let again = events.clone().only_while(|| true);
@@ -174,7 +174,7 @@ async fn the_same_again_raises_the_count_and_other_words_are_another_event() {
 }
 
 #[tokio::test]
-async fn an_event_that_is_gone_is_made_anew_and_has_counted_on() {
+async fn deleted_event_is_recreated_with_count() {
     let server = ApiServer::answering(&[201, 404]);
     let events = server.events();
     for _ in 0..3 {
@@ -196,7 +196,7 @@ async fn an_event_that_is_gone_is_made_anew_and_has_counted_on() {
 }
 
 #[tokio::test]
-async fn an_event_that_was_not_taken_is_told_with_the_next() {
+async fn failed_event_is_counted_with_the_next() {
     let server = ApiServer::answering(&[500, 404]);
     let events = server.events();
     events
@@ -210,7 +210,7 @@ async fn an_event_that_was_not_taken_is_told_with_the_next() {
 }
 
 #[tokio::test]
-async fn who_does_not_lead_reports_nothing() {
+async fn follower_reports_nothing() {
     let server = ApiServer::default();
     let events = server.events().only_while(|| false);
     events
@@ -220,7 +220,7 @@ async fn who_does_not_lead_reports_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_api_server_that_does_not_answer_delays_nobody_for_long() {
+async fn unresponsive_api_server_delays_nobody() {
     let silent = tower::service_fn(|_: Request<Body>| {
         std::future::pending::<Result<Response<Body>, Infallible>>()
     });
@@ -231,7 +231,7 @@ async fn an_api_server_that_does_not_answer_delays_nobody_for_long() {
 }
 
 #[test]
-fn long_notes_are_cut_between_characters() {
+fn cuts_long_notes_at_characters() {
     assert_eq!(shortened("short".into(), LONGEST_NOTE), "short");
     let long = shortened("ä".repeat(2000), LONGEST_NOTE);
     assert!(long.len() <= LONGEST_NOTE && long.ends_with('…'));

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_machine_may_always_go_but_not_the_last() {
+    fn one_machine_may_go_but_not_the_last() {
         for (known, percent, expected) in [
             (0, 20, 0),
             (1, 20, 0),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_lists_not_too_many_names() {
+    fn messages_shorten_long_lists() {
         let names: Vec<String> = (0..22).map(|i| i.to_string()).collect();
         assert!(short(&names).ends_with("18, 19 and 2 more"));
         assert!(short(&names[..20]).ends_with("18, 19"));

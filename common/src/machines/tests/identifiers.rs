@@ -3,7 +3,7 @@ use crate::machines::Capacity;
 use crate::machines::hardware::{MacAddress, MachineId, SystemUuid, is_placeholder};
 
 #[test]
-fn placeholders_identify_nothing() {
+fn placeholder_values_identify_nothing() {
     for text in [
         "",
         "  ",
@@ -35,7 +35,7 @@ fn placeholders_identify_nothing() {
 }
 
 #[test]
-fn a_uuid_is_kept_in_lower_case_and_must_be_whole() {
+fn uuid_is_lower_case_and_complete() {
     let uuid: SystemUuid = " 4C4C4544-0042-4810-8052-B4C04F4A3132\n".parse().unwrap();
     assert_eq!(uuid.as_str(), "4c4c4544-0042-4810-8052-b4c04f4a3132");
     for serial in [
@@ -57,7 +57,7 @@ fn a_uuid_is_kept_in_lower_case_and_must_be_whole() {
 }
 
 #[test]
-fn a_machine_id_has_32_digits() {
+fn machine_id_has_32_digits() {
     let plain: MachineId = "B08DFA6083E7567A1921A715000001FB\n".parse().unwrap();
     let dashed: MachineId = "b08dfa60-83e7-567a-1921-a715000001fb".parse().unwrap();
     assert_eq!(plain, dashed);
@@ -71,7 +71,7 @@ fn a_machine_id_has_32_digits() {
 }
 
 #[test]
-fn a_mac_address_is_that_of_one_card() {
+fn mac_address_is_unicast() {
     let colons: MacAddress = "08:00:27:AB:cd:ef".parse().unwrap();
     let dashes: MacAddress = "08-00-27-ab-cd-ef".parse().unwrap();
     assert_eq!(colons, dashes);
@@ -92,7 +92,7 @@ fn a_mac_address_is_that_of_one_card() {
 }
 
 #[test]
-fn memory_is_rounded_up_to_what_the_machine_was_given() {
+fn memory_rounds_up_to_installed_size() {
     for (cpu, memory, expected) in [
         ("2", "985M", "vbox.vm.1g.2cpu"),
         ("2", "985Mi", "vbox.vm.1g.2cpu"),
@@ -120,7 +120,7 @@ fn memory_is_rounded_up_to_what_the_machine_was_given() {
 }
 
 #[test]
-fn what_is_no_quantity_is_no_capacity() {
+fn rejects_invalid_quantity() {
     for (cpu, memory) in [
         ("", "1Gi"),
         ("2", ""),
@@ -140,7 +140,7 @@ fn what_is_no_quantity_is_no_capacity() {
 }
 
 #[test]
-fn labels_are_what_kubernetes_accepts() {
+fn labels_follow_kubernetes_rules() {
     for text in ["", "a", "A-b_c.9", &"x".repeat(63)] {
         assert!(is_value(text), "{text:?}");
     }
@@ -157,7 +157,7 @@ fn labels_are_what_kubernetes_accepts() {
 }
 
 #[test]
-fn free_text_becomes_the_same_label_value_every_time() {
+fn free_text_becomes_stable_label_value() {
     for (text, expected) in [
         ("PowerEdge R640", Some("PowerEdge-R640")),
         (

@@ -80,7 +80,7 @@ async fn watched_until(
 }
 
 #[tokio::test]
-async fn without_a_file_the_built_in_data_holds() {
+async fn uses_built_in_data_without_file() {
     let file = MachinesFile::open(None).await.unwrap();
     assert_eq!(names(&file), ["master-c2-1", "node-c2-1"]);
     assert!(file.reload_now().await.is_ok());
@@ -91,7 +91,7 @@ async fn without_a_file_the_built_in_data_holds() {
 }
 
 #[tokio::test]
-async fn nothing_starts_without_a_valid_file() {
+async fn start_requires_valid_file() {
     let rig = Rig::new("version: 1\n");
     let open = |path: &Path| MachinesFile::open(Some(path.to_owned()));
     let error = open(&rig.path).await.unwrap_err();
@@ -118,7 +118,7 @@ async fn nothing_starts_without_a_valid_file() {
 }
 
 #[tokio::test]
-async fn a_change_is_taken_over_and_counted() {
+async fn reloads_and_counts_change() {
     let rig = Rig::new(&text(&["a"]));
     let file = rig.open().await;
     rig.write(&text(&["a", "b"]));
@@ -128,7 +128,7 @@ async fn a_change_is_taken_over_and_counted() {
 }
 
 #[tokio::test]
-async fn a_mounted_config_map_is_followed_when_its_link_turns() {
+async fn follows_config_map_symlink() {
     let dir = TempDir::new().unwrap();
     let mount = |name: &str, content: &str| {
         fs::create_dir(dir.path().join(name)).unwrap();
@@ -147,7 +147,7 @@ async fn a_mounted_config_map_is_followed_when_its_link_turns() {
 }
 
 #[tokio::test]
-async fn the_same_content_is_no_change() {
+async fn equal_content_is_no_change() {
     let rig = Rig::new(&text(&["a"]));
     let file = rig.open().await;
     rig.write(&text(&["a"]));
@@ -156,7 +156,7 @@ async fn the_same_content_is_no_change() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_used_leaves_the_last_good_data() {
+async fn invalid_file_keeps_last_good_data() {
     let rig = Rig::new(&text(&["a", "b"]));
     let file = rig.open().await;
     let whole = text(&["a", "b", "c"]);
@@ -189,7 +189,7 @@ async fn what_cannot_be_used_leaves_the_last_good_data() {
 }
 
 #[tokio::test]
-async fn a_failure_is_over_when_the_file_in_use_is_back() {
+async fn failure_ends_when_file_is_restored() {
     let rig = Rig::new(&text(&["a"]));
     let file = rig.open().await;
     rig.write("nonsense");
@@ -201,7 +201,7 @@ async fn a_failure_is_over_when_the_file_in_use_is_back() {
 }
 
 #[tokio::test]
-async fn a_failure_is_over_when_the_same_file_can_be_reached_again() {
+async fn failure_ends_when_file_is_reachable() {
     let rig = Rig::new(&text(&["a"]));
     let link = rig.dir.path().join("link");
     symlink(&rig.path, &link).unwrap();
@@ -213,7 +213,7 @@ async fn a_failure_is_over_when_the_same_file_can_be_reached_again() {
 }
 
 #[tokio::test]
-async fn a_failure_is_told_once() {
+async fn reports_failure_once() {
     let rig = Rig::new(&text(&["a"]));
     let file = rig.open().await;
     rig.write("nonsense");
@@ -226,7 +226,7 @@ async fn a_failure_is_told_once() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_being_written_is_left_until_it_rests() {
+async fn waits_for_file_being_written() {
     let rig = Rig::new(&text(&TEN));
     let file = rig.open().await;
     let mut longer = TEN.to_vec();
@@ -256,7 +256,7 @@ async fn a_file_that_is_being_written_is_left_until_it_rests() {
 }
 
 #[tokio::test]
-async fn too_many_removals_at_once_are_refused() {
+async fn refuses_too_many_removals() {
     let rig = Rig::new(&text(&TEN));
     let file = rig.open().await;
     rig.write(&text(&TEN[..7]));
@@ -297,7 +297,7 @@ async fn too_many_removals_at_once_are_refused() {
 }
 
 #[test]
-fn a_diff_names_what_it_is_about() {
+fn diff_names_its_subject() {
     let old = parse(&text(&["a", "b", "c", "d=terminated", "e"])).unwrap();
     let new = parse(&text(&["f", "e", "b=shutdown", "a=terminated"])).unwrap();
     let names = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -312,7 +312,7 @@ fn a_diff_names_what_it_is_about() {
 }
 
 #[test]
-fn giving_a_machine_an_id_is_no_removal_but_changing_it_is() {
+fn adding_id_is_no_removal_changing_it_is() {
     let bare = file("nodes: [{match: {name: a}}]");
     let given = file("nodes: [{match: {name: a}, id: a}]");
     let other = file("nodes: [{match: {name: a}, id: b}]");
@@ -322,7 +322,7 @@ fn giving_a_machine_an_id_is_no_removal_but_changing_it_is() {
 }
 
 #[tokio::test]
-async fn a_start_waits_for_a_file_that_is_being_written() {
+async fn start_waits_for_file_being_written() {
     let rig = Rig::new(&text(&["a"]));
     let opening = rig.open();
     let writing = async {
@@ -334,7 +334,7 @@ async fn a_start_waits_for_a_file_that_is_being_written() {
 }
 
 #[tokio::test]
-async fn a_message_tells_every_fault_once() {
+async fn message_lists_each_fault_once() {
     let rig = Rig::new("version: 2\n");
     let error = MachinesFile::open(Some(rig.path.clone()))
         .await

@@ -63,21 +63,21 @@ fn identity() -> impl Strategy<Value = Identity> {
 
 proptest! {
     #[test]
-    fn no_text_makes_the_parser_panic(text in "(?s).{0,200}") {
+    fn yaml_parser_never_panics(text in "(?s).{0,200}") {
         if let Err(error) = parse(&text) {
             prop_assert!(!error.faults.is_empty());
         }
     }
 
     #[test]
-    fn no_damage_to_a_file_makes_the_parser_panic(text in file(), cut in 0_usize..400, noise in ".{0,4}") {
+    fn damaged_file_never_panics(text in file(), cut in 0_usize..400, noise in ".{0,4}") {
         let cut = text.char_indices().map(|(i, _)| i).nth(cut).unwrap_or(text.len());
         let _ = parse(&format!("{}{noise}{}", &text[..cut], &text[cut..]));
         let _ = parse(&text[..cut]);
     }
 
     #[test]
-    fn every_accepted_file_answers_for_every_machine(text in file(), identity in identity()) {
+    fn accepted_file_resolves_every_machine(text in file(), identity in identity()) {
         let Ok(machines) = parse(&text) else { return Ok(()) };
         let resolution = resolve(&machines, &identity);
         prop_assert_eq!(&resolution, &resolve(&machines, &identity));
@@ -95,7 +95,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_sanitized_is_a_label_value(text in "(?s).{0,100}") {
+    fn sanitized_text_is_label_value(text in "(?s).{0,100}") {
         if let Some(value) = sanitize(&text) {
             prop_assert!(!value.is_empty() && is_value(&value), "{:?}", value);
             prop_assert_eq!(sanitize(&value), Some(value.clone()));

@@ -18,7 +18,7 @@ fn provider_id(machines: &Machines, identity: &Identity) -> String {
 }
 
 #[test]
-fn both_nodes_of_the_laboratory_get_their_row() {
+fn resolves_both_laboratory_nodes() {
     let machines = builtin::machines().unwrap();
     for (name, id, kind, ip, presence, entry) in [
         (
@@ -67,7 +67,7 @@ fn both_nodes_of_the_laboratory_get_their_row() {
 }
 
 #[test]
-fn an_unknown_machine_is_not_known_to_be_gone() {
+fn unknown_machine_is_not_gone() {
     let machines = builtin::machines().unwrap();
     for identity in [machine("third"), machine("third").id("cloudlycke://t-c2-1")] {
         let resolution = resolve(&machines, &identity);
@@ -80,7 +80,7 @@ fn an_unknown_machine_is_not_known_to_be_gone() {
 }
 
 #[test]
-fn the_policy_missing_deletes_only_what_is_ours() {
+fn policy_missing_deletes_only_own_nodes() {
     let machines = file("policy: {unknownNode: missing}\nnodes: [{match: {name: a}, id: a}]");
     let ours = resolve(&machines, &machine("b").id("cloudlycke://b"));
     assert_eq!(
@@ -101,14 +101,14 @@ fn the_policy_missing_deletes_only_what_is_ours() {
 }
 
 #[test]
-fn an_entry_without_an_id_could_be_any_machine() {
+fn entry_without_id_could_be_any_machine() {
     let machines = file("policy: {unknownNode: missing}\nnodes: [{match: {name: a}}]");
     let id = "cloudlycke://b".parse().unwrap();
     assert_eq!(presence_of(&machines, &id), Presence::Unsure);
 }
 
 #[test]
-fn a_foreign_node_is_left_alone_even_if_its_name_matches() {
+fn leaves_foreign_node_with_matching_name() {
     let machines = builtin::machines().unwrap();
     for id in [
         "aws:///zone/i-1",
@@ -128,7 +128,7 @@ fn a_foreign_node_is_left_alone_even_if_its_name_matches() {
 }
 
 #[test]
-fn a_provider_id_that_contradicts_the_file_is_a_conflict() {
+fn provider_id_contradicting_file_is_conflict() {
     let machines = builtin::machines().unwrap();
     let resolution = resolve(&machines, &machine("node-c2-1").id("cloudlycke://other"));
     let expected = Resolution::Conflict {
@@ -145,7 +145,7 @@ fn a_provider_id_that_contradicts_the_file_is_a_conflict() {
 
 /// NI-05: a Node that has been given another name is still its machine's.
 #[test]
-fn a_provider_id_counts_for_more_than_a_name() {
+fn provider_id_outranks_name() {
     let machines = builtin::machines().unwrap();
     let renamed = resolve(&machines, &machine("renamed").id("cloudlycke://m-c2-1"));
     assert!(matches!(renamed, Resolution::Found { .. }), "{renamed:?}");
@@ -156,7 +156,7 @@ fn a_provider_id_counts_for_more_than_a_name() {
 }
 
 #[test]
-fn other_hardware_under_a_known_provider_id_is_a_conflict() {
+fn other_hardware_under_known_provider_id_is_conflict() {
     let machines = file(&format!(
         "nodes: [{{match: {{systemUUID: {UUID}, machineID: {MACHINE_ID}, mac: '08:00:27:00:00:01'}}, id: a}}]"
     ));
@@ -179,7 +179,7 @@ fn other_hardware_under_a_known_provider_id_is_a_conflict() {
 }
 
 #[test]
-fn addresses_may_change_under_a_known_provider_id() {
+fn addresses_may_change_under_known_provider_id() {
     let machines = file("nodes: [{match: {ip: 192.0.2.1}, id: a}]");
     let moved = machine("a").id("cloudlycke://a").ip("198.51.100.7");
     assert!(resolve(&machines, &moved).facts().is_some());
@@ -215,7 +215,7 @@ fn all_keys_of_a_match_must_agree() {
 }
 
 #[test]
-fn a_kubelets_provider_id_is_a_key_like_others() {
+fn kubelet_provider_id_is_a_match_key() {
     let machines = file("nodes: [{match: {providerID: 'cloudlycke://a', name: n}}]");
     assert_eq!(
         provider_id(&machines, &machine("n").id("cloudlycke://a")),
@@ -225,7 +225,7 @@ fn a_kubelets_provider_id_is_a_key_like_others() {
 }
 
 #[test]
-fn what_is_not_known_rules_nothing_out() {
+fn unknown_facts_exclude_nothing() {
     let text = format!(
         "nodes: [{{match: {{mac: '08:00:27:00:00:01'}}, id: a}}, {{match: {{systemUUID: {UUID}, name: n}}, id: b}}]"
     );
@@ -257,7 +257,7 @@ fn two_entries_that_match_are_ambiguous() {
 }
 
 #[test]
-fn states_are_presences() {
+fn maps_states_to_presence() {
     let machines = file(
         "nodes:
   - {match: {name: r}, id: r}
@@ -280,7 +280,7 @@ fn states_are_presences() {
 }
 
 #[test]
-fn a_provider_id_comes_from_the_first_source_that_has_one() {
+fn provider_id_comes_from_first_source() {
     let derived = file("policy: {unknownNode: derive}");
     let named = file("nodes: [{match: {name: n}}]");
     let given = file("nodes: [{match: {name: n}, id: i}]");
@@ -322,7 +322,7 @@ fn a_provider_id_comes_from_the_first_source_that_has_one() {
 }
 
 #[test]
-fn an_unlisted_machine_is_derived_from_its_node() {
+fn derives_unlisted_machine_from_node() {
     let machines =
         file("scheme: static\npolicy: {unknownNode: derive}\ndefaults: {region: r, zone: z}");
     let mut identity = machine("n").ip("192.0.2.1").size("2", "1008632Ki");
@@ -350,7 +350,7 @@ fn an_unlisted_machine_is_derived_from_its_node() {
 }
 
 #[test]
-fn the_most_particular_setting_wins() {
+fn most_specific_setting_wins() {
     let machines = file(
         "defaults: {region: r0, zone: z0, instanceType: t0}
 policy: {unknownNode: derive}
@@ -394,7 +394,7 @@ nodes:
 }
 
 #[test]
-fn a_rule_that_cannot_be_decided_hides_what_follows() {
+fn undecided_rule_hides_later_rules() {
     let machines = file(
         "policy: {unknownNode: derive}
 defaults: {region: r0, zone: z0}
@@ -413,7 +413,7 @@ nodes: [{match: {name: w-1}, region: r1}]",
 }
 
 #[test]
-fn local_facts_fill_gaps_and_replace_nothing() {
+fn local_facts_fill_gaps_only() {
     let node = machine("n").uuid(UUID);
     let mut local = machine("thief")
         .id("cloudlycke://x")
@@ -444,7 +444,7 @@ fn local_facts_fill_gaps_and_replace_nothing() {
 }
 
 #[test]
-fn a_node_object_is_read() {
+fn reads_node_object() {
     let node = serde_json::from_value(serde_json::json!({
         "metadata": {"name": "n", "annotations": {
             "alpha.kubernetes.io/provided-node-ip": "192.0.2.1,2001:db8::1"

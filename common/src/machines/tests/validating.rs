@@ -22,7 +22,7 @@ fn faults_of(rest: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_key_is_read() {
+fn reads_every_key() {
     let uuid = UUID.to_uppercase();
     let machines = file(&format!(
         "scheme: static
@@ -76,7 +76,7 @@ loadBalancer: {{mode: pool, pools: [192.0.2.64/28, 192.0.2.80-192.0.2.90, '2001:
 }
 
 #[test]
-fn what_is_left_out_has_its_default() {
+fn omitted_keys_have_defaults() {
     let machines = file("nodes: [{match: {name: a}}]");
     assert_eq!(machines.scheme(), "cloudlycke");
     assert_eq!(machines.policy().unknown_node, UnknownNode::Error);
@@ -86,13 +86,13 @@ fn what_is_left_out_has_its_default() {
 }
 
 #[test]
-fn json_is_read_too() {
+fn reads_json() {
     let text = r#"{"version": 1, "nodes": [{"match": {"name": "a"}, "id": "m-1"}]}"#;
     assert_eq!(parse(text).unwrap().nodes().len(), 1);
 }
 
 #[test]
-fn the_example_is_valid_and_so_are_those_of_the_reference_page() {
+fn examples_are_valid() {
     let example = parse(include_str!("../../../../deploy/examples/machines.yaml")).unwrap();
     let states: Vec<_> = example.nodes().iter().map(|n| n.state.presence()).collect();
     assert_eq!(
@@ -119,7 +119,7 @@ fn the_example_is_valid_and_so_are_those_of_the_reference_page() {
 }
 
 #[test]
-fn the_reference_page_names_every_key() {
+fn reference_page_names_every_key() {
     let page = include_str!("../../../../docs/reference/machines-file.md");
     // A fault of an unknown key lists the keys that are known there.
     let text = "version: 1\nx: 1\ndefaults: {x: 1}\npolicy: {x: 1}
@@ -144,7 +144,7 @@ loadBalancer: {x: 1}";
 }
 
 #[test]
-fn the_built_in_data_is_the_table_of_the_provider() {
+fn built_in_data_matches_provider_table() {
     let machines = builtin::machines().unwrap();
     let rows: Vec<_> = machines
         .nodes()
@@ -194,7 +194,7 @@ fn the_built_in_data_is_the_table_of_the_provider() {
 }
 
 #[test]
-fn one_message_names_every_fault() {
+fn one_message_names_all_faults() {
     let text = format!(
         "version: 2
 scheme: a://b
@@ -227,7 +227,7 @@ loadBalancer: {{mode: pool, pools: [10.0.0.0/24, 10.0.0.128/25, everything]}}
 }
 
 #[test]
-fn a_fault_tells_place_value_and_remedy() {
+fn fault_names_place_value_and_remedy() {
     let cases = [
         (
             "policy: []",
@@ -312,7 +312,7 @@ fn a_fault_tells_place_value_and_remedy() {
 }
 
 #[test]
-fn what_is_no_document_is_refused() {
+fn rejects_invalid_document() {
     for text in [
         "",
         "---",
@@ -343,12 +343,12 @@ fn what_is_no_document_is_refused() {
 }
 
 #[test]
-fn no_machine_is_needed_where_all_are_derived() {
+fn derived_machines_need_no_entries() {
     assert!(parse("version: 1\npolicy: {unknownNode: derive}").is_ok());
 }
 
 #[test]
-fn two_machines_never_share_what_identifies_them() {
+fn rejects_shared_identifiers() {
     for (key, value) in [
         ("name", "same"),
         ("systemUUID", UUID),
@@ -374,7 +374,7 @@ fn two_machines_never_share_what_identifies_them() {
 }
 
 #[test]
-fn a_cloned_machine_id_is_told_with_both_names() {
+fn cloned_machine_id_error_names_both() {
     let found = faults_of(&format!(
         "nodes:
   - match: {{name: worker-1, machineID: {MACHINE_ID}}}
@@ -391,7 +391,7 @@ fn a_cloned_machine_id_is_told_with_both_names() {
 }
 
 #[test]
-fn an_id_is_no_other_machines_derived_one() {
+fn rejects_id_equal_to_derived_one() {
     let found = faults_of(&format!(
         "nodes: [{{match: {{systemUUID: {UUID}}}}}, {{match: {{name: b}}, id: {UUID}}}]"
     ));
@@ -406,7 +406,7 @@ fn an_id_is_no_other_machines_derived_one() {
 }
 
 #[test]
-fn a_faulty_machine_still_counts_against_its_double() {
+fn faulty_machine_counts_as_duplicate() {
     let found = faults_of("nodes: [{match: {name: a}, state: off}, {match: {name: a}}]");
     assert_eq!(found.len(), 2, "{found:?}");
 }

@@ -43,7 +43,7 @@ fn held(pool: &str, addresses: &[&str]) -> Held {
 }
 
 #[test]
-fn the_same_service_gets_the_same_and_another_gets_another() {
+fn allocation_is_stable_and_unique() {
     let all = allocations(&[pool("lan", &["192.0.2.8/31"])]);
     assert_eq!(
         all.allocate(&key("a"), &v4(), None),
@@ -70,7 +70,7 @@ fn the_same_service_gets_the_same_and_another_gets_another() {
 }
 
 #[test]
-fn an_address_that_has_just_come_back_is_given_out_last() {
+fn freed_address_is_allocated_last() {
     let all = allocations(&[pool("lan", &["192.0.2.8/30"])]);
     for name in ["a", "b"] {
         all.allocate(&key(name), &v4(), None).unwrap();
@@ -84,7 +84,7 @@ fn an_address_that_has_just_come_back_is_given_out_last() {
 }
 
 #[test]
-fn what_is_asked_for_is_given_or_refused_and_never_replaced() {
+fn requested_address_is_given_or_refused() {
     let all = allocations(&[pool("lan", &["192.0.2.8/30"])]);
     let asked = all.allocate(&key("a"), &asking("192.0.2.10"), None);
     assert_eq!(asked, Ok(held("lan", &["192.0.2.10"])));
@@ -105,7 +105,7 @@ fn what_is_asked_for_is_given_or_refused_and_never_replaced() {
 }
 
 #[test]
-fn what_was_recorded_comes_back_unless_another_has_it() {
+fn restores_recorded_address_unless_taken() {
     let all = allocations(&[pool("lan", &["192.0.2.8/30"])]);
     let record = held("lan", &["192.0.2.11"]);
     assert_eq!(
@@ -119,7 +119,7 @@ fn what_was_recorded_comes_back_unless_another_has_it() {
 }
 
 #[test]
-fn what_is_held_stays_whatever_becomes_of_the_network() {
+fn held_address_survives_network_changes() {
     let all = allocations(&[pool("lan", &["192.0.2.8/30"])]);
     let before = all.allocate(&key("a"), &v4(), None).unwrap();
     all.set_pools(vec![], HashSet::from(["lan".into()]), HashMap::new());
@@ -131,7 +131,7 @@ fn what_is_held_stays_whatever_becomes_of_the_network() {
 }
 
 #[test]
-fn both_families_come_from_one_network() {
+fn dual_stack_uses_one_network() {
     let all = allocations(&[
         pool("a-v4-only", &["192.0.2.8/30"]),
         pool("b-both", &["198.51.100.0/30", "2001:db8::10/124"]),
@@ -155,7 +155,7 @@ fn both_families_come_from_one_network() {
 }
 
 #[test]
-fn routers_and_broadcast_addresses_are_never_given_out() {
+fn never_allocates_router_or_broadcast_address() {
     let network: mooring_common::l2_network::L2Network =
         serde_json::from_value(serde_json::json!({
             "apiVersion": "mooring.dev/v1alpha1", "kind": "L2Network",
@@ -196,7 +196,7 @@ fn routers_and_broadcast_addresses_are_never_given_out() {
 proptest! {
     /// Whatever is allocated and released in whatever order, no address has two holders.
     #[test]
-    fn no_address_has_two_holders(acts in prop::collection::vec((0u8..12, any::<bool>()), 1..200)) {
+    fn allocates_no_address_twice(acts in prop::collection::vec((0u8..12, any::<bool>()), 1..200)) {
         let all = allocations(&[pool("lan", &["192.0.2.8/29"])]);
         for (service, allocate) in acts {
             let key = key(&service.to_string());
@@ -222,7 +222,7 @@ fn claim(name: &str, recorded: Option<Held>, status: &[&str]) -> Claim {
 }
 
 #[test]
-fn at_the_start_a_status_counts_before_a_copied_record() {
+fn status_outranks_copied_record_at_start() {
     let all = allocations(&[pool("lan", &["192.0.2.8/31"])]);
     let record = Some(held("lan", &["192.0.2.8"]));
     all.seed(&[
@@ -235,7 +235,7 @@ fn at_the_start_a_status_counts_before_a_copied_record() {
 }
 
 #[test]
-fn what_a_status_still_shows_goes_to_nobody_else() {
+fn address_in_a_status_is_not_allocated() {
     let all = allocations(&[pool("lan", &["192.0.2.8/31"])]);
     all.allocate(&key("a"), &v4(), None).unwrap();
     let moved = all.allocate(&key("a"), &asking("192.0.2.9"), None);
@@ -247,7 +247,7 @@ fn what_a_status_still_shows_goes_to_nobody_else() {
 }
 
 #[test]
-fn what_somebody_else_has_put_into_a_status_is_not_given_out() {
+fn foreign_status_address_is_not_allocated() {
     let all = allocations(&[pool("lan", &["192.0.2.8/31"])]);
     let theirs = held("", &["192.0.2.8"]).addresses;
     assert!(!all.leave(&key("theirs"), &theirs));
@@ -258,7 +258,7 @@ fn what_somebody_else_has_put_into_a_status_is_not_given_out() {
 }
 
 #[test]
-fn a_network_that_gets_another_name_keeps_its_services() {
+fn renamed_network_keeps_its_services() {
     let all = allocations(&[pool("old", &["192.0.2.8/31"])]);
     all.allocate(&key("a"), &v4(), None).unwrap();
     let new = vec![pool("new", &["192.0.2.0/24"])];
@@ -276,7 +276,7 @@ fn a_network_that_gets_another_name_keeps_its_services() {
 }
 
 #[test]
-fn a_record_that_the_status_does_not_confirm_is_a_wish() {
+fn unconfirmed_record_is_a_request() {
     let all = allocations(&[pool("lan", &["192.0.2.8/30"])]);
     let gateway = "192.0.2.8".parse().unwrap();
     let reserved = [(gateway, ("lan".to_owned(), l2_network::Reserved::Router))];
@@ -309,7 +309,7 @@ fn a_record_that_the_status_does_not_confirm_is_a_wish() {
 }
 
 #[test]
-fn what_is_reserved_is_refused_and_told_of_who_holds_it() {
+fn refuses_reserved_address_and_names_holder() {
     let all = allocations(&[pool("lan", &["192.0.2.8/30"])]);
     all.node_changed("n1", &[], &["192.0.2.8".parse().unwrap()]);
     let refused = all
@@ -359,7 +359,7 @@ fn of_team(name: &str, ranges: &[&str], team: &str) -> Pool {
 }
 
 #[test]
-fn a_namespace_gets_addresses_of_the_networks_that_select_it() {
+fn namespace_uses_networks_that_select_it() {
     let all = allocations(&[
         of_team("a-red", &["192.0.2.8/31"], "red"),
         pool("open", &["198.51.100.8/31"]),
@@ -404,7 +404,7 @@ fn a_namespace_gets_addresses_of_the_networks_that_select_it() {
 }
 
 #[test]
-fn a_namespace_has_no_more_addresses_than_it_may() {
+fn enforces_quota_per_namespace() {
     let limited = |max| Pool {
         max_per_namespace: Some(max),
         ..pool("lan", &["192.0.2.8/29", "2001:db8::10/124"])
@@ -456,7 +456,7 @@ fn looks_for_each(services: usize) -> f64 {
 }
 
 #[test]
-fn an_address_costs_the_same_whether_many_or_few_have_one() {
+fn address_costs_the_same_in_full_and_empty_pool() {
     let (few, many) = (looks_for_each(100), looks_for_each(5_000));
     assert!(few >= 1.0, "or this test sees nothing");
     assert!(many <= 1.5 * few, "{few} became {many}");

@@ -87,7 +87,7 @@ async fn endpoint_states(nodes: Vec<Arc<NodeView>>, cloud: &Cloud) -> Vec<(Strin
 /// Else the guard against too many deletions would count with a listing that is not the one that
 /// the deletion goes by.
 #[tokio::test(start_paused = true)]
-async fn all_are_compared_with_the_listing_that_the_one_that_fell_ill_called_for() {
+async fn one_listing_serves_all_unhealthy_nodes() {
     let cloud = Cloud::new(&["a", "b", "z"], &[]);
     let nodes = vec![node("a", "True"), node("b", "True"), node("z", "Unknown")];
     let gone = |name: &str| (name.to_owned(), Presence::Gone);
@@ -96,7 +96,7 @@ async fn all_are_compared_with_the_listing_that_the_one_that_fell_ill_called_for
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cloud_that_hangs_holds_up_nobody_elses_nodes() {
+async fn hanging_cloud_delays_no_node_of_other_clouds() {
     let cloud = Cloud::new(&["z"], &["z"]);
     let mut nodes: Vec<_> = (0..50)
         .map(|i| node(&format!("hanging-{i}"), "Unknown"))

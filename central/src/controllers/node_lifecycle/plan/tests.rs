@@ -66,7 +66,7 @@ impl Given {
 const READINESS: [Readiness; 3] = [Readiness::Ready, Readiness::NotReady, Readiness::Unknown];
 
 #[test]
-fn only_a_node_that_is_not_ready_and_whose_machine_is_gone_is_deleted() {
+fn deletes_only_unready_node_whose_machine_is_gone() {
     for readiness in READINESS {
         for presence in [
             Presence::Running,
@@ -87,7 +87,7 @@ fn only_a_node_that_is_not_ready_and_whose_machine_is_gone_is_deleted() {
 }
 
 #[test]
-fn the_shutdown_taint_goes_only_once_the_node_is_ready() {
+fn removes_shutdown_taint_once_node_is_ready() {
     let tainted = || node("a").shutdown_taint();
     assert_eq!(
         tainted().readiness(Readiness::Ready).planned(),
@@ -99,7 +99,7 @@ fn the_shutdown_taint_goes_only_once_the_node_is_ready() {
 }
 
 #[test]
-fn foreign_dying_and_young_nodes_are_left_alone() {
+fn leaves_foreign_deleted_and_young_nodes_alone() {
     assert!(
         node("a")
             .presence(Presence::Gone)
@@ -122,7 +122,7 @@ fn foreign_dying_and_young_nodes_are_left_alone() {
 }
 
 #[test]
-fn if_too_many_seem_gone_none_is_deleted() {
+fn deletes_none_when_too_many_seem_gone() {
     for (gone, total, deleted) in [(1, 1, 1), (1, 3, 1), (2, 10, 2), (3, 10, 0), (3, 5, 0)] {
         let nodes: Vec<Observed> = (0..total)
             .map(|i| {
@@ -142,7 +142,7 @@ fn if_too_many_seem_gone_none_is_deleted() {
 
 /// A listing that lacks most machines is not to be believed for the one Node that is not Ready.
 #[test]
-fn ready_nodes_count_for_the_guard() {
+fn ready_nodes_count_for_the_deletion_guard() {
     let nodes: Vec<Observed> = (0..5)
         .map(|i| {
             let readiness = if i == 0 {
@@ -160,7 +160,7 @@ fn ready_nodes_count_for_the_guard() {
 }
 
 #[test]
-fn what_has_been_done_is_not_done_again_before_it_shows() {
+fn waits_for_own_write_to_show() {
     let mut given = node("a")
         .readiness(Readiness::NotReady)
         .presence(Presence::Gone);
@@ -170,7 +170,7 @@ fn what_has_been_done_is_not_done_again_before_it_shows() {
 }
 
 #[test]
-fn a_node_that_a_second_look_has_kept_is_not_looked_at_again_at_once() {
+fn kept_node_is_not_looked_up_again_at_once() {
     let mut kept = node("a")
         .readiness(Readiness::NotReady)
         .presence(Presence::Gone);
@@ -180,7 +180,7 @@ fn a_node_that_a_second_look_has_kept_is_not_looked_at_again_at_once() {
 }
 
 #[test]
-fn what_may_take_long_comes_last() {
+fn slow_steps_come_last() {
     let gone = node("a").readiness(Readiness::Unknown);
     let stopped = node("b").readiness(Readiness::Unknown);
     let nodes = [
@@ -199,7 +199,7 @@ fn what_may_take_long_comes_last() {
 
 /// One machine that vanishes every few seconds is many machines.
 #[test]
-fn nodes_that_go_one_by_one_are_counted_together() {
+fn counts_deletions_over_time() {
     let nodes: Vec<Observed> = (0..30)
         .map(|i| {
             let presence = if i == 0 {
@@ -218,7 +218,7 @@ fn nodes_that_go_one_by_one_are_counted_together() {
 }
 
 #[test]
-fn another_providers_node_keeps_its_shutdown_taint() {
+fn keeps_shutdown_taint_of_other_providers_node() {
     let node = node("a")
         .shutdown_taint()
         .readiness(Readiness::Ready)

@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_period_is_kept_unless_a_look_is_expensive() {
+    async fn resync_period_grows_with_observation_cost() {
         let hour = Duration::from_secs(3600);
         let looks = looks_within(hour, 600, 3).await;
         assert!((5..=6).contains(&looks), "{looks}");
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_is_a_tenth_longer_or_shorter() {
+    fn resync_period_has_ten_percent_jitter() {
         let period = Duration::from_secs(10);
         assert_eq!(jittered(period, 0), Duration::from_secs(9));
         assert_eq!(jittered(period, 255), Duration::from_secs(11));

@@ -126,7 +126,7 @@ fn service(namespace: &str, name: &str, uid: &str, kind: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sv_01_a_new_service_gets_finalizer_load_balancer_status_and_events() {
+async fn sv_01_new_service_gets_finalizer_load_balancer_status_and_events() {
     let world = World::new();
     world.add("web");
     assert_eq!(world.pass("web").await, Outcome::Done);
@@ -145,7 +145,7 @@ async fn sv_01_a_new_service_gets_finalizer_load_balancer_status_and_events() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_as_wanted_costs_no_write_and_no_event_also_after_a_restart() {
+async fn unchanged_service_costs_no_write_or_event_after_restart() {
     let world = World::served().await;
     let before = (world.writes(), world.patches());
     assert_eq!(world.pass("web").await, Outcome::Done);
@@ -158,7 +158,7 @@ async fn what_is_as_wanted_costs_no_write_and_no_event_also_after_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sv_14_a_changed_service_is_ensured_though_nothing_is_to_be_done() {
+async fn sv_14_changed_service_gets_ensured_event_without_steps() {
     let world = World::served().await;
     world.cluster.edit(&key("web"), |service| {
         service["metadata"]["annotations"]["k8s.cloudscale.ch/x"] = json!("1");
@@ -168,7 +168,7 @@ async fn sv_14_a_changed_service_is_ensured_though_nothing_is_to_be_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sv_35_what_was_deleted_by_hand_is_made_again() {
+async fn sv_35_recreates_what_was_deleted_by_hand() {
     let world = World::served().await;
     world.cloud.state.lock().unwrap().balancers.clear();
     assert_eq!(world.pass("web").await, Outcome::Done);
@@ -177,7 +177,7 @@ async fn sv_35_what_was_deleted_by_hand_is_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sv_26_waiting_for_the_cloud_occupies_nobody_and_is_told_once() {
+async fn sv_26_waiting_occupies_no_worker_and_is_reported_once() {
     let world = World::new();
     world.add("web");
     world.cloud.state.lock().unwrap().waits = 3;
@@ -190,7 +190,7 @@ async fn sv_26_waiting_for_the_cloud_occupies_nobody_and_is_told_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn st_05_an_api_server_without_ip_mode_is_not_patched_again_and_again() {
+async fn st_05_api_server_without_ip_mode_is_patched_once() {
     let world = World::new();
     world.cluster.drops_ip_mode.store(true, Ordering::SeqCst);
     world.add("web");
@@ -201,7 +201,7 @@ async fn st_05_an_api_server_without_ip_mode_is_not_patched_again_and_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn st_07_a_status_that_was_wiped_comes_back_and_conditions_stay() {
+async fn st_07_restores_wiped_status_and_keeps_conditions() {
     let world = World::served().await;
     let mine = json!({
         "type": "Mine",
@@ -223,7 +223,7 @@ async fn st_07_a_status_that_was_wiped_comes_back_and_conditions_stay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn want_of_nodes_is_told_when_it_is_news() {
+async fn reports_missing_nodes_once() {
     let world = World::new();
     world.cluster.leave_all();
     world.add("web");
@@ -235,7 +235,7 @@ async fn want_of_nodes_is_told_when_it_is_news() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_users_will_notice_is_told_before_it_is_done() {
+async fn reports_disruptive_steps_before_taking_them() {
     let world = World::new();
     world.add("web");
     world.cloud.state.lock().unwrap().impact = Impact::Major;
@@ -249,7 +249,7 @@ async fn what_users_will_notice_is_told_before_it_is_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn notices_are_told_once_and_in_the_name_that_they_are_given() {
+async fn reports_notices_once_under_their_component() {
     let world = World::served().await;
     let notice = |reason, by_provider| Notice {
         reason,
@@ -273,7 +273,7 @@ async fn notices_are_told_once_and_in_the_name_that_they_are_given() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sd_13_ns_14_of_another_class_nothing_is_touched_nor_asked() {
+async fn sd_13_ns_14_ignores_service_of_another_class() {
     let world = World::new();
     world.add("web");
     world.cluster.edit(&key("web"), |service| {
@@ -293,7 +293,7 @@ async fn sd_13_ns_14_of_another_class_nothing_is_touched_nor_asked() {
 
 /// The Go controller's framework tells of it, and dashboards match on it.
 #[tokio::test(start_paused = true)]
-async fn a_changed_traffic_policy_is_told_once_as_by_the_go_controller() {
+async fn reports_changed_traffic_policy_once_like_go_controller() {
     let world = World::served().await;
     world.cluster.edit(&key("web"), |service| {
         service["spec"]["externalTrafficPolicy"] = json!("Local");
@@ -322,7 +322,7 @@ async fn a_changed_traffic_policy_is_told_once_as_by_the_go_controller() {
 
 /// IPv6 can be written in several ways, and the Go controller writes it as the cloud does.
 #[tokio::test(start_paused = true)]
-async fn an_address_that_is_written_otherwise_costs_no_write() {
+async fn equal_address_in_other_notation_costs_no_write() {
     let world = World::new();
     world.cloud.state.lock().unwrap().address = Some("2001:db8::7".to_owned());
     world.add("web");

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_of_ours_is_kept_and_another_is_let_be() {
+    fn keeps_own_status_and_leaves_foreign_one() {
         let all = allocations();
         let kept = observe(&filled("192.0.2.10"), &all).unwrap();
         assert_eq!(kept.addresses, filled("192.0.2.10").status);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_read_only_whole() {
+    fn reads_complete_record_only() {
         let mut noted = service();
         noted.allocated_network = Some("lan".into());
         noted.allocated_addresses = Some("192.0.2.1, 2001:db8::1".into());
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_cannot_be_read_costs_no_address() {
+    fn unreadable_record_loses_no_address() {
         let broken = ServiceView {
             allocated_network: Some("lan".into()),
             allocated_addresses: Some("garbage".into()),

@@ -67,7 +67,7 @@ mod tests {
     use mooring_common::names::finalizers;
 
     #[test]
-    fn only_our_finalizer_goes() {
+    fn removes_only_own_finalizer() {
         let names = ["a/b", finalizers::SERVICE, "c/d"]
             .map(ToOwned::to_owned)
             .to_vec();
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn every_patch_is_guarded() {
+    fn every_patch_tests_what_it_replaces() {
         for step in [ServiceStep::AddFinalizer, ServiceStep::Release] {
             let first = operations(&service(), &step).remove(0);
             assert_eq!(

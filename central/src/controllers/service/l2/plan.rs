@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_finalizer_comes_before_the_address() {
+    fn finalizer_precedes_address() {
         let Decision::Provide(plan) = plan(&service(), &allocated()) else {
             panic!()
         };
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_well_is_left_and_what_was_wiped_comes_back() {
+    fn restores_wiped_status_and_leaves_the_rest() {
         assert_eq!(
             plan(&provided(), &allocated()),
             Decision::Provide(Plan::default())
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn taking_an_address_away_is_major() {
+    fn withdrawing_an_address_has_major_impact() {
         let other = Held {
             addresses: vec!["192.0.2.2".parse().unwrap()],
             ..held()
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_is_left() {
+    fn leaves_what_is_not_ours() {
         let foreign_class = ServiceView {
             class: Some("x/y".into()),
             deleting: true,
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn deletion_and_another_type_release_everything() {
+    fn deletion_and_type_change_release_everything() {
         for service in [
             ServiceView {
                 deleting: true,
@@ -207,7 +207,7 @@ mod tests {
 
     /// Its finalizer may be another controller's, which has a load balancer to delete first.
     #[test]
-    fn what_another_serves_is_left_also_when_it_is_deleted() {
+    fn leaves_deleted_service_of_another_implementation() {
         let deleted = ServiceView {
             deleting: true,
             ..provided()
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_had_is_refused_without_a_write() {
+    fn refuses_unavailable_address_without_write() {
         let unavailable = Err(Unavailable::NoPools.into());
         assert!(matches!(
             plan(&provided(), &unavailable),

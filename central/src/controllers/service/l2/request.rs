@@ -115,7 +115,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_annotation_wins_over_the_field() {
+    fn annotation_overrides_field() {
         let mut asking = service();
         asking.load_balancer_ip = Some("192.0.2.1".into());
         assert_eq!(
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn all_faults_of_a_service_are_told_together() {
+    fn reports_all_faults_of_a_service_together() {
         let mut wrong = service();
         wrong.addresses_request = Some("192.0.2.1,192.0.2.2,::1,x,".into());
         wrong.network_request = Some("No Such".into());
@@ -140,7 +140,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(addresses in "\\PC{0,300}", network in "\\PC{0,300}") {
+        fn parser_never_panics(addresses in "\\PC{0,300}", network in "\\PC{0,300}") {
             let mut any = service();
             any.addresses_request = Some(addresses);
             any.network_request = Some(network);

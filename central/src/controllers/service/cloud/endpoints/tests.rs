@@ -38,7 +38,7 @@ fn names(nodes: &std::collections::BTreeSet<String>) -> Vec<&str> {
 }
 
 #[test]
-fn what_terminates_is_not_ready_and_what_is_not_said_is_ready() {
+fn terminating_is_not_ready_and_unset_is_ready() {
     let all = json!([
         endpoint("said", &json!({"ready": true, "serving": true, "terminating": false})),
         endpoint("unsaid", &json!({})),
@@ -54,7 +54,7 @@ fn what_terminates_is_not_ready_and_what_is_not_said_is_ready() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_has_the_endpoints_of_all_its_slices() {
+async fn joins_endpoints_of_all_slices() {
     let changes = EndpointChanges::default();
     let a = slice("web", &json!([endpoint("a", &json!({}))]));
     let b = slice("web", &json!([endpoint("b", &json!({}))]));
@@ -76,7 +76,7 @@ async fn a_service_has_the_endpoints_of_all_its_slices() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_that_come_together_are_looked_at_together() {
+async fn batches_simultaneous_changes() {
     let changes = EndpointChanges::default();
     let a = slice("web", &json!([endpoint("a", &json!({}))]));
     let b = slice("web", &json!([endpoint("b", &json!({}))]));
@@ -98,7 +98,7 @@ async fn changes_that_come_together_are_looked_at_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_measured_is_the_time_since_the_first_change() {
+async fn measures_time_since_first_change() {
     let changes = EndpointChanges::default();
     let a = slice("web", &json!([endpoint("a", &json!({}))]));
     changes.slice(&change("1", None, Some(&a)));
@@ -114,7 +114,7 @@ async fn what_is_measured_is_the_time_since_the_first_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_loses_its_last_endpoint_is_leaving_until_that_is_shown() {
+async fn node_without_endpoints_is_leaving_until_shown() {
     let changes = EndpointChanges::default();
     let a = slice("web", &json!([endpoint("a", &json!({}))]));
     let none = slice("web", &json!([]));

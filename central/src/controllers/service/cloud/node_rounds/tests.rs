@@ -29,7 +29,7 @@ async fn all(mut rounds: UnboundedReceiver<Duration>) -> Vec<u128> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_single_change_is_followed_after_a_second() {
+async fn single_change_starts_round_after_one_second() {
     let (changes, rounds) = followed();
     tokio::task::yield_now().await;
     changes.bump();
@@ -37,7 +37,7 @@ async fn a_single_change_is_followed_after_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ns_17_t8_a_hundred_nodes_within_a_minute_cost_three_rounds() {
+async fn ns_17_t8_hundred_nodes_in_a_minute_cost_three_rounds() {
     let (changes, rounds) = followed();
     tokio::task::yield_now().await;
     for _ in 0..100 {
@@ -50,7 +50,7 @@ async fn ns_17_t8_a_hundred_nodes_within_a_minute_cost_three_rounds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_round_more_changes_are_waited_for() {
+async fn waits_for_more_changes_after_round() {
     let (changes, rounds) = followed();
     tokio::task::yield_now().await;
     for _ in 0..3 {
@@ -67,7 +67,7 @@ fn node(value: Value) -> NodeView {
 }
 
 #[test]
-fn ns_06_07_08_only_what_load_balancers_go_by_counts() {
+fn ns_06_07_08_only_relevant_node_changes_count() {
     let before = node(json!({"metadata": {"labels": {"a": "b"}}, "spec": {"providerID": "x://1"}}));
     let same = json!({
         "metadata": {"labels": {"a": "b"}, "deletionTimestamp": "2026-01-01T00:00:00Z"},

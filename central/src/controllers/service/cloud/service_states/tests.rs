@@ -24,7 +24,7 @@ fn ensured(service: &Arc<ServiceView>) -> Ensured {
 }
 
 #[test]
-fn endpoints_elsewhere_are_a_lesser_cause_than_any_other() {
+fn endpoint_change_is_lowest_cause() {
     let service_states = ServiceStates::default();
     let service = Arc::new(service());
     let on = |node: &str| Endpoints {
@@ -52,7 +52,7 @@ fn endpoints_elsewhere_are_a_lesser_cause_than_any_other() {
 }
 
 #[test]
-fn what_we_write_ourselves_is_no_change_of_what_is_wanted() {
+fn own_write_is_no_change() {
     let service_states = ServiceStates::default();
     let before = Arc::new(service());
     assert_eq!(service_states.cause(&before, 0, None), Cause::Service);
@@ -68,7 +68,7 @@ fn what_we_write_ourselves_is_no_change_of_what_is_wanted() {
 
 /// E24: a zone in our own annotation that somebody changes, and an `appProtocol`, are wishes.
 #[test]
-fn what_somebody_writes_over_ours_is_a_change_and_so_is_an_app_protocol() {
+fn foreign_write_and_app_protocol_are_changes() {
     let service_states = ServiceStates::default();
     let before = annotated("k8s.cloudscale.ch/ours");
     let written = [("k8s.cloudscale.ch/ours", "x".to_owned())];
@@ -98,7 +98,7 @@ fn what_somebody_writes_over_ours_is_a_change_and_so_is_an_app_protocol() {
 }
 
 #[test]
-fn what_takes_several_passes_is_begun_once_unless_the_cause_grows_graver() {
+fn begins_once_unless_cause_grows() {
     let service_states = ServiceStates::default();
     let wanted = Arc::new(service());
     assert!(service_states.begin(&wanted, Cause::Nodes));
@@ -111,7 +111,7 @@ fn what_takes_several_passes_is_begun_once_unless_the_cause_grows_graver() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_notice_is_told_when_new_and_hourly() {
+async fn reports_notice_when_new_and_hourly() {
     let service_states = ServiceStates::default();
     let service = service();
     assert_eq!(service_states.news(&service, &[notice()]).len(), 1);
@@ -127,7 +127,7 @@ async fn a_notice_is_told_when_new_and_hourly() {
 }
 
 #[test]
-fn nothing_is_kept_of_a_service_that_is_no_more() {
+fn forgets_deleted_service() {
     let service_states = ServiceStates::default();
     let service = Arc::new(service());
     assert_eq!(service_states.looks_at(&service, true), None);
@@ -141,7 +141,7 @@ fn nothing_is_kept_of_a_service_that_is_no_more() {
 }
 
 #[test]
-fn another_service_of_the_same_name_is_not_taken_for_the_one_before() {
+fn tells_apart_services_of_one_name_by_uid() {
     let service_states = ServiceStates::default();
     let before = Arc::new(service());
     service_states.looks_at(&before, true);

@@ -39,7 +39,7 @@ async fn leaving() -> World {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_load_balancer_follows_endpoints_without_an_event() {
+async fn load_balancer_follows_endpoints_without_event() {
     let world = leaving().await;
     assert_eq!(world.pass("web").await, Outcome::Done);
     assert_eq!(world.cloud.members("web").unwrap(), ["b"]);
@@ -53,7 +53,7 @@ async fn a_load_balancer_follows_endpoints_without_an_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn endpoints_make_no_difference_where_all_nodes_forward() {
+async fn ignores_endpoints_when_all_nodes_forward() {
     let world = leaving().await;
     world.cluster.edit(&key("web"), |service| {
         service["spec"]["externalTrafficPolicy"] = json!("Cluster");
@@ -63,7 +63,7 @@ async fn endpoints_make_no_difference_where_all_nodes_forward() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_to_follow_endpoints_is_told_of() {
+async fn reports_failure_to_follow_endpoints() {
     let world = leaving().await;
     let error = CloudError::new("fake", ErrorKind::Server, "out of order");
     world.cloud.state.lock().unwrap().failures = vec![error.into()];

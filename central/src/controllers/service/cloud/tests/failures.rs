@@ -15,7 +15,7 @@ fn error() -> CloudError {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sv_06_a_failure_is_told_and_tried_again() {
+async fn sv_06_reports_and_retries_failure() {
     let world = World::new();
     world.add("web");
     world.cloud.state.lock().unwrap().failures = vec![error().into()];
@@ -28,7 +28,7 @@ async fn sv_06_a_failure_is_told_and_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sv_30_the_cloud_says_when_to_come_back() {
+async fn sv_30_honours_retry_after() {
     let world = World::new();
     world.add("web");
     let after = Duration::from_secs(20);
@@ -41,7 +41,7 @@ async fn sv_30_the_cloud_says_when_to_come_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_came_further_does_not_wait_longer() {
+async fn progress_resets_backoff() {
     let world = World::new();
     world.add("web");
     world.cloud.state.lock().unwrap().fails_late = Some(error());
@@ -49,7 +49,7 @@ async fn who_came_further_does_not_wait_longer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_understood_or_done_waits_for_a_change() {
+async fn invalid_service_waits_for_change() {
     let world = World::served().await;
     let field = InvalidField {
         place: "annotation x".to_owned(),
@@ -70,7 +70,7 @@ async fn what_cannot_be_understood_or_done_waits_for_a_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sd_09_a_deletion_stops_a_creation() {
+async fn sd_09_deletion_stops_creation() {
     let world = World::new();
     world.add("web");
     let cluster = world.cluster.clone();
@@ -86,7 +86,7 @@ async fn sd_09_a_deletion_stops_a_creation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_created_for_a_service_that_only_the_cache_still_has() {
+async fn creates_nothing_for_service_only_in_cache() {
     let world = World::new();
     world.add("web");
     world.cluster.edit(&key("web"), |service| {
@@ -107,7 +107,7 @@ async fn nothing_is_created_for_a_service_that_only_the_cache_still_has() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_edit_in_the_middle_of_a_pass_makes_it_plan_anew() {
+async fn edit_during_pass_makes_it_replan() {
     let world = World::new();
     world.add("web");
     let cluster = world.cluster.clone();
@@ -122,7 +122,7 @@ async fn an_edit_in_the_middle_of_a_pass_makes_it_plan_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_lead_any_more_writes_nothing() {
+async fn former_leader_writes_nothing() {
     let world = World::served().await;
     world.cluster.join("c");
     world.cluster.deposed.store(true, Ordering::SeqCst);
@@ -132,7 +132,7 @@ async fn who_does_not_lead_any_more_writes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pass_that_has_had_its_time_makes_way_after_a_write() {
+async fn pass_over_budget_yields_after_write() {
     let world = World::new();
     world.add("web");
     let service = world.cluster.service(&key("web")).unwrap();

@@ -15,7 +15,7 @@ fn leave_behind(world: &World, uid: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sd_17_an_orphan_is_told_of_once_every_service_was_looked_at() {
+async fn sd_17_reports_orphan_after_all_services_were_seen() {
     let world = World::new();
     world.add("web");
     leave_behind(&world, "gone");
@@ -34,7 +34,7 @@ async fn sd_17_an_orphan_is_told_of_once_every_service_was_looked_at() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sd_17_an_orphan_is_deleted_if_allowed_when_it_was_seen_twice() {
+async fn sd_17_deletes_permitted_orphan_seen_twice() {
     let world = World::with(Options {
         resync: None,
         delete_orphans: true,
@@ -52,7 +52,7 @@ async fn sd_17_an_orphan_is_deleted_if_allowed_when_it_was_seen_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_vanished_is_forgotten_and_what_it_left_is_found() {
+async fn finds_leftovers_of_vanished_service() {
     let world = World::served().await;
     world.cluster.remove(&key("web"));
     world.services.gone(&key("web"));
@@ -62,7 +62,7 @@ async fn a_service_that_vanished_is_forgotten_and_what_it_left_is_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_deleted_by_who_does_not_lead_any_more() {
+async fn former_leader_deletes_nothing() {
     let world = World::with(Options {
         resync: None,
         delete_orphans: true,

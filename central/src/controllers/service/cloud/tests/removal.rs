@@ -19,7 +19,7 @@ fn delete(world: &World) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sd_02_the_load_balancer_goes_before_the_service() {
+async fn sd_02_load_balancer_goes_before_service() {
     let world = World::served().await;
     delete(&world);
     assert_eq!(world.pass("web").await, Outcome::Done);
@@ -30,7 +30,7 @@ async fn sd_02_the_load_balancer_goes_before_the_service() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sd_03_what_is_gone_already_keeps_nobody() {
+async fn sd_03_missing_load_balancer_does_not_block_deletion() {
     let world = World::served().await;
     world.cloud.state.lock().unwrap().balancers.clear();
     delete(&world);
@@ -39,7 +39,7 @@ async fn sd_03_what_is_gone_already_keeps_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sd_04_the_finalizer_stays_until_the_cloud_has_done_its_part() {
+async fn sd_04_finalizer_stays_until_cloud_confirms() {
     let world = World::served().await;
     delete(&world);
     let after = Duration::from_secs(7);
@@ -59,7 +59,7 @@ async fn sd_04_the_finalizer_stays_until_the_cloud_has_done_its_part() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sd_07_only_our_finalizer_goes() {
+async fn sd_07_removes_only_own_finalizer() {
     let world = World::served().await;
     world.cluster.edit(&key("web"), |service| {
         service["metadata"]["finalizers"] = json!(["a/b", finalizers::SERVICE, "c/d"]);
@@ -71,7 +71,7 @@ async fn sd_07_only_our_finalizer_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sd_08_a_service_of_another_type_loses_load_balancer_and_finalizer() {
+async fn sd_08_type_change_removes_load_balancer_and_finalizer() {
     let world = World::served().await;
     world.cluster.edit(&key("web"), |service| {
         service["spec"]["type"] = json!("ClusterIP");
@@ -90,7 +90,7 @@ async fn sd_08_a_service_of_another_type_loses_load_balancer_and_finalizer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_goes_to_an_l2_network_leaves_nothing_in_the_cloud() {
+async fn moving_to_l2_network_leaves_nothing_in_cloud() {
     let world = World::served().await;
     world.cluster.edit(&key("web"), |service| {
         service["metadata"]["annotations"][annotations::L2_NETWORK_REQUEST] = json!("lan");

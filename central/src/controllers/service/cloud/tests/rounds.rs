@@ -15,7 +15,7 @@ fn join(world: &World, name: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ns_01_a_new_node_becomes_a_member() {
+async fn ns_01_new_node_becomes_member() {
     let world = World::served().await;
     join(&world, "c");
     assert_eq!(world.pass("web").await, Outcome::Done);
@@ -27,7 +27,7 @@ async fn ns_01_a_new_node_becomes_a_member() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ns_12_a_failure_to_follow_is_told_as_such_and_repaired() {
+async fn ns_12_reports_and_repairs_failed_node_update() {
     let world = World::served().await;
     join(&world, "c");
     let error = CloudError::new("fake", ErrorKind::Server, "out of order");
@@ -43,7 +43,7 @@ async fn ns_12_a_failure_to_follow_is_told_as_such_and_repaired() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn t9_a_round_makes_way_for_a_service_that_has_changed() {
+async fn t9_round_of_nodes_yields_to_changed_service() {
     let world = World::served().await;
     join(&world, "c");
     join(&world, "d");
@@ -77,7 +77,7 @@ async fn work(world: &Arc<World>, time: Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_of_nodes_reach_services_that_the_cloud_serves_and_no_others() {
+async fn node_changes_reach_only_services_of_the_cloud() {
     let world = Arc::new(World::served().await);
     let plans = world.cloud.plans.load(Ordering::SeqCst);
     let joins = async {
@@ -92,7 +92,7 @@ async fn changes_of_nodes_reach_services_that_the_cloud_serves_and_no_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn drift_is_looked_for_regularly_and_afresh() {
+async fn resync_observes_anew() {
     let world = Arc::new(World::with(Options {
         resync: Some(Duration::from_secs(600)),
         delete_orphans: false,
@@ -108,7 +108,7 @@ async fn drift_is_looked_for_regularly_and_afresh() {
 
 /// Its backoff has grown to 40 s by then; a round comes after one second of quiet.
 #[tokio::test(start_paused = true)]
-async fn a_service_in_backoff_hears_a_round_of_nodes() {
+async fn node_round_wakes_service_in_backoff() {
     let world = Arc::new(World::served().await);
     fails(&world, ErrorKind::Server, 4);
     world.services.queue.add(key("web"));
@@ -121,7 +121,7 @@ async fn a_service_in_backoff_hears_a_round_of_nodes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_in_backoff_hears_a_resync() {
+async fn resync_wakes_service_in_backoff() {
     let world = Arc::new(World::with(Options {
         resync: Some(Duration::from_secs(60)),
         ..Options::default()
@@ -136,7 +136,7 @@ async fn a_service_in_backoff_hears_a_resync() {
 
 /// The cloud refuses it as long as another has what it asks for.
 #[tokio::test(start_paused = true)]
-async fn a_service_in_backoff_hears_that_a_conflict_is_over() {
+async fn resolved_conflict_wakes_service_in_backoff() {
     let world = Arc::new(World::served().await);
     world.add("next");
     fails(&world, ErrorKind::Invalid, 4);

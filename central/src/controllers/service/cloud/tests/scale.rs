@@ -66,13 +66,13 @@ async fn costs_the_same(nodes: usize, services: usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_costs_the_same_in_a_large_cluster() {
+async fn service_costs_the_same_in_large_cluster() {
     costs_the_same(200, 40).await;
 }
 
 /// `make bench-services`.
 #[tokio::test(start_paused = true)]
 #[ignore = "takes a minute"]
-async fn one_change_of_5000_nodes_costs_each_of_1000_services_the_same() {
+async fn change_of_5000_nodes_costs_each_of_1000_services_the_same() {
     costs_the_same(5_000, 1_000).await;
 }
