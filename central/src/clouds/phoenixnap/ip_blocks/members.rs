@@ -6,13 +6,14 @@ use std::time::Duration;
 use mooring_common::k8s::EventKind;
 use mooring_common::names::reasons;
 use mooring_common::node_view::NodeView;
+use tokio::time::Instant;
 
 use super::super::facts;
 use super::super::model::Network;
 use super::Shared;
 use super::garbage_collector::AFTER_FAILURE;
 use super::memory::{Memory, POLL};
-use crate::cloud_api::ErrorKind;
+use crate::cloud_api::{CloudError, ErrorKind};
 use crate::clouds::load_balancers::{CollectorContext, ReconcileError};
 
 /// A Node whose server is not in the network.
@@ -24,7 +25,7 @@ pub(super) struct NonMember {
 
 /// Those of the Nodes that carry traffic whose servers are not in the network, by name. Nothing
 /// follows for a Node that is not (yet) known to be one of this cloud.
-pub(super) fn outsiders(network: &Network, nodes: &[Arc<NodeView>]) -> Vec<NonMember> {
+pub(super) fn non_members(network: &Network, nodes: &[Arc<NodeView>]) -> Vec<NonMember> {
     let Some(members) = &network.servers else {
         return Vec::new();
     };
@@ -41,6 +42,33 @@ pub(super) fn outsiders(network: &Network, nodes: &[Arc<NodeView>]) -> Vec<NonMe
     all
 }
 
+impl Memory {
+    /// Those of these Nodes whose servers are not in the network, by what is known of it.
+    fn non_members(&self, nodes: &[Arc<NodeView>]) -> Vec<NonMember> {
+        let network = self.network.as_ref();
+        network.map_or_else(Vec::new, |(network, _)| non_members(network, nodes))
+    }
+
+    /// These servers are not in the network. When the last of them was seen first: only what is younger
+    /// proves it. `None`: there are none.
+    fn sees_non_members(&mut self, all: &[NonMember]) -> Option<Instant> {
+        let is_one = |server: &String| all.iter().any(|one| one.server == *server);
+        self.non_members.retain(|server, _| is_one(server));
+        for NonMember { server, .. } in all {
+            let seen = self.non_members.entry(server.clone());
+            seen.or_insert_with(Instant::now);
+        }
+        self.non_members.values().max().copied()
+    }
+}
+
+/// Whether a refusal says that the server is a member of the network. The same status (409) says that
+/// the network takes no change now, so that the words decide.
+fn is_already_member(error: &CloudError) -> bool {
+    let words = error.words.as_deref().unwrap_or_default().to_lowercase();
+    error.kind == ErrorKind::Busy && words.contains("already") && words.contains("member")
+}
+
 impl Shared {
     /// Makes Nodes' servers members of the network, or tells which of them are not. When to look
     /// again if some are on their way: while one joins, the network may take no other, and then
@@ -53,11 +81,17 @@ impl Shared {
         memory: &mut Memory,
         context: &dyn CollectorContext,
     ) -> Result<Option<Duration>, ReconcileError> {
+        let nodes = context.nodes();
         let Some((network, _)) = &memory.network else {
             return Ok(None);
         };
-        let all = outsiders(network, &context.nodes());
         let network = network.id.clone();
+        // A server may have become a member after the network was looked at.
+        let since = memory.sees_non_members(&memory.non_members(&nodes));
+        if let Some(since) = since {
+            self.look_at_network(memory, since).await?;
+        }
+        let all = memory.non_members(&nodes);
         if all.is_empty() {
             return Ok(None);
         }
@@ -91,6 +125,7 @@ impl Shared {
                     );
                     memory.joined(&server);
                 }
+                Err(error) if is_already_member(&error) => memory.joined(&server),
                 Err(error) if error.kind == ErrorKind::Busy => {
                     let pause = error.retry_after.unwrap_or(POLL);
                     memory.set_busy(&network, pause);
@@ -140,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn only_nodes_of_this_cloud_that_are_known_not_to_be_members_are_outsiders() {
+    fn only_nodes_of_this_cloud_that_are_known_not_to_be_members_are_non_members() {
         let nodes = [
             node("b", Some("phoenixnap://5f1b0c2509268bc77fd06d22")),
             node("a", Some("phoenixnap://5f1b0c2509268bc77fd06d21")),
@@ -150,12 +185,12 @@ mod tests {
         ];
         let mut network = network();
         network.servers = Some(vec!["5f1b0c2509268bc77fd06d20".to_owned()]);
-        let names: Vec<String> = outsiders(&network, &nodes)
+        let names: Vec<String> = non_members(&network, &nodes)
             .into_iter()
             .map(|o| o.node)
             .collect();
         assert_eq!(names, ["a", "b"]);
         network.servers = None;
-        assert!(outsiders(&network, &nodes).is_empty());
+        assert!(non_members(&network, &nodes).is_empty());
     }
 }

@@ -51,6 +51,8 @@ pub(super) struct Memory {
     pub(super) lost: HashSet<String>,
     /// Since when the block of this address is missing.
     missing: HashMap<Ipv4Addr, Instant>,
+    /// When a server of a Node was seen first that is not in the network, by its id.
+    pub(super) non_members: HashMap<String, Instant>,
     /// Until when a network does not take changes, by its id.
     busy: HashMap<String, Instant>,
     /// Networks that have refused a change because of another one.
@@ -102,6 +104,7 @@ impl Memory {
             seen: SeenServices::default(),
             lost: HashSet::new(),
             missing: HashMap::new(),
+            non_members: HashMap::new(),
             busy: HashMap::new(),
             one_at_a_time: HashSet::new(),
             purchase: None,

@@ -125,6 +125,8 @@ pub(crate) struct Account {
     pub(crate) busy: usize,
     /// Listings are empty although there are blocks.
     pub(crate) shows_nothing: bool,
+    /// The network is shown without its members.
+    pub(crate) hides_members: bool,
     pub(crate) peers: Option<Peers>,
 }
 
@@ -221,7 +223,9 @@ impl Account {
     }
 
     fn conflict<T>(what: &str) -> Result<T, CloudError> {
-        Err(CloudError::new("fake", ErrorKind::Busy, what))
+        let mut error = CloudError::new("fake", ErrorKind::Busy, "refused");
+        error.words = Some(what.to_owned());
+        Err(error)
     }
 }
 
@@ -254,7 +258,10 @@ impl BlockCloud for FakeCloud {
 
     async fn network(&self, id: &str) -> Result<Network, CloudError> {
         self.call(format!("get network {id}"), |account| {
-            let network = account.network.clone().filter(|network| network.id == id);
+            let mut network = account.network.clone().filter(|network| network.id == id);
+            if let Some(network) = network.as_mut().filter(|_| account.hides_members) {
+                network.servers = Some(Vec::new());
+            }
             network.ok_or_else(|| CloudError::new("fake", ErrorKind::Forbidden, "no such network"))
         })
         .await
@@ -354,10 +361,11 @@ impl BlockCloud for FakeCloud {
                 return Account::conflict("the network is busy");
             }
             let known = account.network.as_mut().unwrap();
-            known
-                .servers
-                .get_or_insert_default()
-                .push(server.to_owned());
+            let members = known.servers.get_or_insert_default();
+            if members.iter().any(|member| member == server) {
+                return Account::conflict("The server is a member of the public network already.");
+            }
+            members.push(server.to_owned());
             Ok(())
         })
         .await

@@ -1,6 +1,7 @@
 mod account;
 mod calls;
 mod crashes;
+mod members;
 mod rate;
 mod touched;
 mod wishes;
@@ -491,49 +492,4 @@ fn what_was_written_goes_with_the_service_and_what_a_user_has_set_stays() {
             .annotations
             .is_empty()
     );
-}
-
-#[tokio::test(start_paused = true)]
-async fn servers_join_a_network_that_is_busy_meanwhile_within_seconds() {
-    let mut world = World::new(true).with(&["web"]);
-    world.settings.attaches_nodes = true;
-    let blocks = world.start("one");
-    world.provided(&blocks, "web").await;
-    let told = tokio::time::timeout(Duration::ZERO, blocks.shared.untended.notified()).await;
-    assert!(told.is_ok(), "somebody is to look after them at once");
-    world.cloud.writes();
-    world.cloud.0.lock().unwrap().busy = 3;
-    let servers = ["5f1b0c2509268bc77fd06d21", "5f1b0c2509268bc77fd06d22"];
-    let nodes = servers.map(|server| {
-        let node = serde_json::json!({
-            "metadata": {"name": server}, "spec": {"providerID": format!("phoenixnap://{server}")},
-        });
-        let node: k8s_openapi::api::core::v1::Node = serde_json::from_value(node).unwrap();
-        Arc::new(NodeView::slim(node))
-    });
-    let context = OpenGuard {
-        nodes: nodes.to_vec(),
-        ..OpenGuard::default()
-    };
-    let mut took = Duration::ZERO;
-    let joined = || {
-        world
-            .cloud
-            .0
-            .lock()
-            .unwrap()
-            .network
-            .clone()
-            .unwrap()
-            .servers
-    };
-    while joined().is_none_or(|servers| servers.len() < 2) {
-        let pause = blocks.shared.round(&context).await.unwrap();
-        advance(pause).await;
-        took += pause;
-    }
-    let [first, second] = servers.map(|server| format!("add {server} to net"));
-    let tries = [&first, &first, &first, &first, &second];
-    assert_eq!(world.cloud.writes().iter().collect::<Vec<_>>(), tries);
-    assert!(took < Duration::from_secs(30), "{took:?}");
 }

@@ -1,0 +1,123 @@
+//! Servers in the public network.
+
+use super::*;
+
+const SERVERS: [&str; 2] = ["5f1b0c2509268bc77fd06d21", "5f1b0c2509268bc77fd06d22"];
+
+/// A cluster whose Nodes run on these servers.
+fn nodes(servers: &[&str]) -> OpenGuard {
+    let node = |server: &&str| {
+        let node = serde_json::json!({
+            "metadata": {"name": server}, "spec": {"providerID": format!("phoenixnap://{server}")},
+        });
+        let node: k8s_openapi::api::core::v1::Node = serde_json::from_value(node).unwrap();
+        Arc::new(NodeView::slim(node))
+    };
+    OpenGuard {
+        nodes: servers.iter().map(node).collect(),
+        ..OpenGuard::default()
+    }
+}
+
+impl World {
+    /// A process that attaches Nodes or does not, and has an address in the network.
+    async fn serving(attaches_nodes: bool) -> (Self, IpBlocks) {
+        let mut world = Self::new(true).with(&["web"]);
+        world.settings.attaches_nodes = attaches_nodes;
+        let blocks = world.start("one");
+        world.provided(&blocks, "web").await;
+        world.cloud.writes();
+        (world, blocks)
+    }
+
+    /// The servers in the network.
+    fn members(&self) -> Vec<String> {
+        let account = self.cloud.0.lock().unwrap();
+        account.network.as_ref().unwrap().servers.clone().unwrap()
+    }
+
+    /// Somebody makes a server a member.
+    fn add_member(&self, server: &str) {
+        let mut account = self.cloud.0.lock().unwrap();
+        let members = account.network.as_mut().unwrap().servers.as_mut();
+        members.unwrap().push(server.to_owned());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn servers_join_a_busy_network_within_seconds() {
+    let (world, blocks) = World::serving(true).await;
+    let told = tokio::time::timeout(Duration::ZERO, blocks.shared.untended.notified()).await;
+    assert!(told.is_ok(), "somebody is to look after them at once");
+    world.cloud.0.lock().unwrap().busy = 3;
+    let context = nodes(&SERVERS);
+    let mut took = Duration::ZERO;
+    while world.members().len() < 2 {
+        let pause = blocks.shared.round(&context).await.unwrap();
+        advance(pause).await;
+        took += pause;
+    }
+    let [first, second] = SERVERS.map(|server| format!("add {server} to net"));
+    let tries = [&first, &first, &first, &first, &second];
+    assert_eq!(world.cloud.writes().iter().collect::<Vec<_>>(), tries);
+    assert!(took < Duration::from_secs(30), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn judges_membership_by_a_listing_younger_than_the_node() {
+    for attaches_nodes in [false, true] {
+        let (world, blocks) = World::serving(attaches_nodes).await;
+        // The server is set up outside of the cluster, and then its kubelet registers.
+        let [member, non_member] = SERVERS;
+        world.add_member(member);
+        let context = nodes(&[member]);
+        blocks.shared.round_of_nodes(&context).await.unwrap();
+        assert_eq!(*context.told.lock().unwrap(), []);
+        assert!(world.cloud.writes().is_empty());
+        let context = nodes(&[member, non_member]);
+        blocks.shared.round_of_nodes(&context).await.unwrap();
+        let told = context.told.lock().unwrap().clone();
+        let added = world.cloud.writes();
+        if attaches_nodes {
+            assert_eq!(added, [format!("add {non_member} to net")]);
+        } else {
+            let [(reason, note)] = &told[..] else {
+                panic!("{told:?}")
+            };
+            assert_eq!(*reason, reasons::NODE_NOT_IN_NETWORK);
+            assert!(
+                note.contains(non_member) && !note.contains(member),
+                "{note}"
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn asks_once_about_nodes_that_stay_outside() {
+    let (world, blocks) = World::serving(false).await;
+    let context = nodes(&SERVERS);
+    for _ in 0..5 {
+        blocks.shared.round_of_nodes(&context).await.unwrap();
+        advance(Duration::from_secs(1)).await;
+    }
+    let calls = world.cloud.0.lock().unwrap().calls.clone();
+    assert_eq!(calls, ["get network net"]);
+    assert_eq!(context.told.lock().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn takes_already_a_member_for_success() {
+    let (world, blocks) = World::serving(true).await;
+    let [server, next] = SERVERS;
+    world.add_member(server);
+    world.cloud.0.lock().unwrap().hides_members = true;
+    let context = nodes(&SERVERS);
+    for _ in 0..5 {
+        let pause = blocks.shared.round_of_nodes(&context).await.unwrap();
+        advance(pause).await;
+    }
+    assert_eq!(*context.told.lock().unwrap(), []);
+    let added = [server, next].map(|server| format!("add {server} to net"));
+    assert_eq!(world.cloud.writes(), added);
+}
