@@ -20,7 +20,7 @@
 mod apply;
 mod cache;
 pub mod canonical;
-mod credentials;
+pub mod credentials;
 mod ensure;
 pub mod exclusive;
 mod find;
@@ -74,7 +74,7 @@ impl<P: Provider> Engine<P> {
         Self {
             shared: Arc::new(Shared {
                 provider,
-                members: MemberResolver::new(inventory, P::WORDS),
+                members: MemberResolver::new(inventory, P::WORDS.cloud),
                 listings: Listings::new(P::WORDS.provider, list),
                 cache: Cache::new(),
             }),

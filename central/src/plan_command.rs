@@ -61,7 +61,7 @@ async fn run(flags: PlanFlags) -> anyhow::Result<()> {
     let has_segment = opened
         .phoenixnap
         .as_ref()
-        .is_some_and(|cloud| cloud.has_segment());
+        .is_some_and(|(cloud, _)| cloud.has_segment());
     let clouds = opened.load_balancers;
     if clouds.is_empty() {
         bail!("{NO_LOAD_BALANCERS}");

@@ -25,8 +25,8 @@ pub struct Opened {
     /// The load balancers of those clouds that have any, in the order of `--cloud-provider`, but for those
     /// that [`Opened::with_cluster`] makes.
     pub load_balancers: Vec<Arc<dyn LoadBalancers>>,
-    /// phoenixNAP, whose load balancers are made when the cluster can be asked.
-    pub phoenixnap: Option<Arc<PhoenixNap>>,
+    /// PhoenixNAP with its machines: its load balancers are made when the cluster can be asked.
+    pub phoenixnap: Option<(Arc<PhoenixNap>, Arc<Inventory>)>,
     /// Linode, if its token is to be checked again and again.
     pub token_checked: Option<Arc<Linode>>,
     /// The providers' names, in the order of `--cloud-provider`.
@@ -101,8 +101,9 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
     if let Some(config) = phoenixnap {
         let opened = PhoenixNap::new(config, flags.limits.or(phoenixnap::LIMITS), metrics)?;
         opened.check().await?;
-        clouds.push(Arc::new(Inventory::new(opened.clone())));
-        bare_metal = Some(opened);
+        let inventory = Arc::new(Inventory::new(opened.clone()));
+        clouds.push(inventory.clone());
+        bare_metal = Some((opened, inventory));
     }
     if has_machines {
         let opened = Arc::new(Cloudlycke::open(flags.cloud_config.clone()).await?);
@@ -124,8 +125,8 @@ impl Opened {
     /// is this process' name.
     #[must_use]
     pub fn with_cluster(mut self, client: &Client, identity: &str) -> Self {
-        if let Some(phoenixnap) = &self.phoenixnap {
-            let made = phoenixnap.load_balancers(client.clone(), identity);
+        if let Some((phoenixnap, inventory)) = &self.phoenixnap {
+            let made = phoenixnap.load_balancers(inventory.clone(), client.clone(), identity);
             self.load_balancers.extend(made);
         }
         let place = |cloud: &Arc<dyn LoadBalancers>| {

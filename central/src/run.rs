@@ -164,7 +164,7 @@ impl Program {
     /// that the node daemons announce on.
     fn has_networks(&self) -> bool {
         let announces = self.opened.phoenixnap.as_ref();
-        self.opened.machines.is_some() || announces.is_some_and(|cloud| cloud.has_segment())
+        self.opened.machines.is_some() || announces.is_some_and(|(cloud, _)| cloud.has_segment())
     }
 
     /// Waits for the caches and for leadership, then works until stopped or deposed. The lease is

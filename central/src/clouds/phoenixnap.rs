@@ -26,6 +26,7 @@ use super::{Machine, MachineSource};
 use crate::cloud_api::{
     Client, CloudError, Connection, ErrorKind, Limits, Metrics, Transport, http,
 };
+use crate::inventory::Inventory;
 use crate::service_view::read_annotation;
 use api::Api;
 use api::servers::Server;
@@ -112,17 +113,19 @@ impl PhoenixNap {
         setting.is_some_and(|setting| setting.mode() == Mode::L2)
     }
 
-    /// The cluster's addresses for Services. `None`: there are to be none. `identity` is this process'
-    /// name.
+    /// The cluster's addresses for Services. `None`: there are to be none. `inventory`: the machines of
+    /// this account; `identity`: this process' name.
     #[must_use]
     pub fn load_balancers(
         &self,
+        inventory: Arc<Inventory>,
         cluster: KubeClient,
         identity: &str,
     ) -> Option<Arc<dyn LoadBalancers>> {
         let settings = Settings::of(&self.services)?;
         read_annotation(&self.services.location_annotation);
-        let blocks = IpBlocks::new(self.api.clone(), cluster, identity.to_owned(), settings);
+        let (cloud, identity) = (self.api.clone(), identity.to_owned());
+        let blocks = IpBlocks::new(cloud, inventory, cluster, identity, settings);
         Some(Arc::new(blocks))
     }
 

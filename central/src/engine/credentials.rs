@@ -3,11 +3,17 @@
 //! With those of another project every answer is complete, and nothing of the cluster is there: all would be
 //! made anew, and the originals be left to themselves.
 
+use std::sync::Arc;
+
+use mooring_common::node_view::NodeView;
+
 use super::Shared;
 use super::listing::Listing;
+use super::members::MemberResolver;
 use super::ownership::Claim;
 use super::provider::{Listed as _, ListedOf, Provider};
 use crate::cloud_api::{CloudError, ErrorKind};
+use crate::clouds::Instances as _;
 use crate::clouds::load_balancers::LoadBalancerRequest;
 
 impl<P: Provider> Shared<P> {
@@ -31,30 +37,62 @@ impl<P: Provider> Shared<P> {
         if listing.all.iter().any(is_recorded) {
             return Ok(());
         }
-        let nodes = request
-            .nodes
-            .iter()
-            .filter(|node| self.members.claims(node));
-        let nodes: Vec<_> = nodes.cloned().collect();
         let mut others = request.others.iter();
-        if nodes.is_empty() && !others.any(|other| claim(other).is_published()) {
+        let is_published = others.any(|other| claim(other).is_published());
+        let words = &P::WORDS.account;
+        self.members
+            .check_credentials(&request.nodes, is_published, words)
+            .await
+    }
+}
+
+/// What the credentials open, in words.
+#[derive(Debug)]
+pub struct AccountWords {
+    /// What is looked for in it: `a load balancer`.
+    pub resource: &'static str,
+    /// What the cloud calls it: `project`.
+    pub account: &'static str,
+    /// Where the credentials are said.
+    pub credentials: &'static str,
+}
+
+impl MemberResolver {
+    /// Doubts the credentials as a whole where nothing else of the cluster is there: if the machines of
+    /// none of these Nodes are. `is_recorded`: the cluster records something else that should be there.
+    ///
+    /// # Errors
+    /// [`CloudError`] if the credentials are in doubt, or the machines cannot be listed.
+    pub async fn check_credentials(
+        &self,
+        nodes: &[Arc<NodeView>],
+        is_recorded: bool,
+        words: &AccountWords,
+    ) -> Result<(), CloudError> {
+        let of_cloud = nodes.iter().filter(|node| self.claims(node));
+        let nodes: Vec<_> = of_cloud.cloned().collect();
+        if nodes.is_empty() && !is_recorded {
             return Ok(());
         }
-        let found = self.members.find(&nodes).await;
+        let found = self.find(&nodes).await;
         if !found.members.found.is_empty() {
             return Ok(());
         }
-        let provider = P::WORDS.provider;
+        let provider = self.inventory.provider();
         if let Some(after) = found.again {
             let what = "the servers of the Nodes cannot be listed";
             let mut error = CloudError::new(provider, ErrorKind::Transport, what);
             error.retry_after = Some(after);
             return Err(error);
         }
+        let AccountWords {
+            resource,
+            account,
+            credentials,
+        } = words;
         let what = format!(
-            "neither a server of the Nodes nor a load balancer of the cluster is there: the credentials \
-             may be those of another project; nothing is made or deleted; correct {}",
-            P::WORDS.credentials
+            "neither a server of the Nodes nor {resource} of the cluster is there: the credentials may be \
+             those of another {account}; nothing is made or deleted; correct {credentials}"
         );
         Err(CloudError::new(provider, ErrorKind::Malformed, what))
     }

@@ -10,7 +10,6 @@ use mooring_common::names::{labels, reasons};
 use mooring_common::node_view::NodeView;
 use tokio::time::Instant;
 
-use super::provider::Vocabulary;
 use crate::clouds::load_balancers::Notice;
 use crate::clouds::{Attachment, Instances as _, Lookup};
 use crate::inventory::Inventory;
@@ -65,18 +64,21 @@ pub(super) struct Found {
 }
 
 /// Finds machines.
-pub(super) struct MemberResolver {
-    inventory: Arc<Inventory>,
-    words: &'static Vocabulary,
+pub struct MemberResolver {
+    pub(super) inventory: Arc<Inventory>,
+    /// What Events call the cloud.
+    cloud: &'static str,
     /// When a Node's machine was looked for first that was not listed, by its provider ID.
     looked: Mutex<HashMap<String, Instant>>,
 }
 
 impl MemberResolver {
-    pub(super) fn new(inventory: Arc<Inventory>, words: &'static Vocabulary) -> Self {
+    /// Machines of this inventory. `cloud`: what Events call the cloud.
+    #[must_use]
+    pub fn new(inventory: Arc<Inventory>, cloud: &'static str) -> Self {
         Self {
             inventory,
-            words,
+            cloud,
             looked: Mutex::default(),
         }
     }
@@ -124,7 +126,7 @@ impl MemberResolver {
         }
         found
             .notices
-            .extend((!without.is_empty()).then(|| left_out(self.words, &without)));
+            .extend((!without.is_empty()).then(|| left_out(self.cloud, &without)));
         found
     }
 
@@ -150,8 +152,7 @@ impl MemberResolver {
     }
 }
 
-fn left_out(words: &Vocabulary, nodes: &[&str]) -> Notice {
-    let cloud = words.cloud;
+fn left_out(cloud: &str, nodes: &[&str]) -> Notice {
     let named = some_of(nodes);
     let label = labels::EXCLUDE_FROM_LOAD_BALANCERS;
     Notice {

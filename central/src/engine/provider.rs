@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use mooring_common::engine::{self, Plan};
 use tokio::time::Instant;
 
+use super::credentials::AccountWords;
 use super::exclusive::Holder;
 use super::members::Members;
 use super::selector::Selector;
@@ -34,8 +35,8 @@ pub struct Vocabulary {
     pub name_prefix: &'static str,
     /// The annotation that selects Nodes.
     pub selector_key: &'static str,
-    /// Where the credentials are said.
-    pub credentials: &'static str,
+    /// What its credentials open.
+    pub account: AccountWords,
     /// What a resource is called that leads to one load balancer at a time: `floating IP`.
     pub exclusive: &'static str,
     /// The annotation that asks for such resources.

@@ -32,6 +32,7 @@ use crate::clouds::load_balancers::{
     InvalidField, LoadBalancerRequest, LoadBalancerStatus, LoadBalancers, Notice, ReconcileError,
 };
 use crate::engine::Engine;
+use crate::engine::credentials::AccountWords;
 use crate::engine::exclusive::Holder;
 use crate::engine::members::Members;
 use crate::engine::provider::{Effect, Provider, Step as _, Vocabulary};
@@ -74,7 +75,11 @@ impl Provider for Balancers {
         name_key: keys::NAME,
         name_prefix: "k8s-service-",
         selector_key: keys::NODE_SELECTOR,
-        credentials: "CLOUDSCALE_ACCESS_TOKEN",
+        account: AccountWords {
+            resource: "a load balancer",
+            account: "project",
+            credentials: "CLOUDSCALE_ACCESS_TOKEN",
+        },
         exclusive: "floating IP",
         exclusive_key: keys::FLOATING_IPS,
     };

@@ -62,6 +62,9 @@ use crate::clouds::load_balancers::{
     CollectorContext, LoadBalancerRequest, LoadBalancers, Orphan, OwnedFields, PlannedStep,
     PreparedPlan, ReconcileError, WriteGuard,
 };
+use crate::engine::credentials::AccountWords;
+use crate::engine::members::MemberResolver;
+use crate::inventory::Inventory;
 use crate::service_view::ServiceView;
 use cloud::BlockCloud;
 use cluster::{Cluster, RealCluster};
@@ -74,6 +77,14 @@ use step::Step;
 
 /// The name under which Events are reported.
 const COMPONENT: &str = "cloud-provider-phoenixnap";
+/// What Events call the cloud.
+const CLOUD: &str = "PhoenixNAP";
+/// What its credentials open.
+const ACCOUNT: AccountWords = AccountWords {
+    resource: "an IP block",
+    account: "account",
+    credentials: "PNAP_CLIENT_ID and PNAP_CLIENT_SECRET",
+};
 /// Blocks and the network.
 const REQUESTS: usize = 2;
 
@@ -87,6 +98,7 @@ struct Shared {
     cloud: Arc<dyn BlockCloud>,
     cluster: Arc<dyn Cluster>,
     settings: Settings,
+    machines: MemberResolver,
     purchases: Purchases,
     memory: Mutex<Memory>,
     said: std::sync::Mutex<Said>,
@@ -97,19 +109,22 @@ struct Shared {
 }
 
 impl IpBlocks {
-    /// Nothing is known of them yet. `identity` is this process' name.
+    /// Nothing is known of them yet. `inventory`: the machines of the same account; `identity`: this
+    /// process' name.
     pub(super) fn new(
         cloud: Arc<dyn BlockCloud>,
+        inventory: Arc<Inventory>,
         client: Client,
         identity: String,
         settings: Settings,
     ) -> Self {
         let cluster = Arc::new(RealCluster::new(client));
-        Self::of(cloud, cluster, identity, settings)
+        Self::of(cloud, inventory, cluster, identity, settings)
     }
 
     fn of(
         cloud: Arc<dyn BlockCloud>,
+        inventory: Arc<Inventory>,
         cluster: Arc<dyn Cluster>,
         identity: String,
         settings: Settings,
@@ -118,6 +133,7 @@ impl IpBlocks {
             shared: Arc::new(Shared {
                 cloud,
                 cluster,
+                machines: MemberResolver::new(inventory, CLOUD),
                 purchases: Purchases::new(identity, settings.settle_time),
                 settings,
                 memory: Mutex::new(Memory::new()),

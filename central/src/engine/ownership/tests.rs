@@ -2,6 +2,7 @@ use mooring_common::k8s::Slim;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::engine::credentials::AccountWords;
 
 const WORDS: &Vocabulary = &Vocabulary {
     provider: "example",
@@ -11,7 +12,11 @@ const WORDS: &Vocabulary = &Vocabulary {
     name_key: "example.com/name",
     name_prefix: "k8s-service-",
     selector_key: "example.com/nodes",
-    credentials: "EXAMPLE_TOKEN",
+    account: AccountWords {
+        resource: "a load balancer",
+        account: "project",
+        credentials: "EXAMPLE_TOKEN",
+    },
     exclusive: "floating IP",
     exclusive_key: "example.com/floating-ips",
 };

@@ -267,6 +267,11 @@ impl Memory {
         found.map(|owned| &owned.owner)
     }
 
+    /// Whether some block of the cluster is listed.
+    pub(super) fn has_blocks(&self) -> bool {
+        self.blocks.iter().any(|(blocks, _)| !blocks.is_empty())
+    }
+
     /// Whether some block is to be given back.
     pub(super) fn has_marked(&self) -> bool {
         let mut blocks = self.blocks.iter().flat_map(|(blocks, _)| blocks);

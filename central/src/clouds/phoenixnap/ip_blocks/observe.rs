@@ -9,12 +9,13 @@ use super::super::api::Tag;
 use super::super::may_not_exist;
 use super::super::model::Network;
 use super::super::setting::Setting;
-use super::Shared;
 use super::allocate::World;
 use super::ip_request::IpRequest;
 use super::memory::Memory;
 use super::ownership::Owned;
-use crate::clouds::load_balancers::{InvalidField, ReconcileError};
+use super::removal::may_have;
+use super::{ACCOUNT, Shared};
+use crate::clouds::load_balancers::{InvalidField, LoadBalancerRequest, ReconcileError};
 use crate::service_view::ServiceView;
 
 /// What a Service has and asks for. What cannot be read counts as not said: [`invalid`] tells of it.
@@ -194,6 +195,29 @@ impl Shared {
             )));
         }
         memory.network = Some((network, begun));
+        Ok(())
+    }
+
+    /// Doubts the credentials as a whole if neither a block of the cluster nor its public network is there:
+    /// with those of another account every answer is complete, and shows nothing of the cluster. Asked
+    /// before what is not listed counts as not there.
+    ///
+    /// # Errors
+    /// [`ReconcileError::Cloud`] if they are in doubt, or the servers cannot be listed.
+    pub(super) async fn check_credentials(
+        &self,
+        memory: &Memory,
+        request: &LoadBalancerRequest,
+        has_network: bool,
+    ) -> Result<(), ReconcileError> {
+        if memory.has_blocks() || has_network {
+            return Ok(());
+        }
+        let mut services = request.others.iter().chain([&request.service]);
+        let is_recorded = services.any(|service| may_have(service));
+        self.machines
+            .check_credentials(&request.nodes, is_recorded, &ACCOUNT)
+            .await?;
         Ok(())
     }
 

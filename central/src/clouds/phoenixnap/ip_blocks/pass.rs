@@ -106,6 +106,8 @@ impl Shared {
         let steady = memory.fresh_since;
         self.list(memory, steady).await?;
         self.look_at_network(memory, steady).await?;
+        self.check_credentials(memory, request, memory.network.is_some())
+            .await?;
         let mut found = self.next(memory, request);
         let is_written = is_written(&request.service, &found);
         memory.seen.looks_at(&request.service, is_written);

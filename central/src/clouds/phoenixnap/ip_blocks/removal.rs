@@ -87,9 +87,12 @@ impl Shared {
             .unwrap_or(steady)
             .max(steady);
         self.list(memory, recent).await?;
-        self.look_at_network(memory, steady)
-            .await
-            .or_else(no_network)?;
+        // A network that cannot be looked at keeps no Service from going: its blocks are marked all the
+        // same.
+        let since = if memory.has_blocks() { steady } else { recent };
+        let is_listed = self.look_at_network(memory, since).await.is_ok();
+        let has_network = is_listed && memory.network.is_some();
+        self.check_credentials(memory, request, has_network).await?;
         let going = observe::ip_request(&request.service, memory);
         let cached = request.others.iter();
         let mut others: Vec<IpRequest> = cached
@@ -127,11 +130,6 @@ impl Shared {
         let owned = self.world(memory, &[]).block(block)?.owner.clone();
         matches!(owned, Owner::Pool(_)).then_some(*cidr)
     }
-}
-
-/// A network that cannot be looked at keeps no Service from going: its blocks are marked all the same.
-fn no_network(_: ReconcileError) -> Result<(), ReconcileError> {
-    Ok(())
 }
 
 /// Whether a Service says by our record that it has an address of a block: an L2Network's is recorded

@@ -9,12 +9,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Service;
 use mooring_common::k8s::{EventKind, ObjectKey, Slim};
+use mooring_common::node_facts::NodeFacts;
 use mooring_common::node_view::NodeView;
+use mooring_common::provider_id::ProviderId;
 use serde_json::{Value, json};
 
 use super::super::api::Tag;
 use super::super::model::{Block, BlockStatus, Holder, Network};
 use super::super::setting::Setting;
+use super::super::{NAME, facts};
 use super::bgp::{Annotations, Peers};
 use super::cloud::{BlockCloud, Order};
 use super::cluster::{Claim, Cluster, ClusterError};
@@ -23,6 +26,7 @@ use crate::cloud_api::{CloudError, ErrorKind};
 use crate::clouds::load_balancers::{
     CollectorContext, HealthTarget, LoadBalancerRequest, Stop, WriteGuard,
 };
+use crate::clouds::{Machine, MachineSource, Presence};
 use crate::service_view::ServiceView;
 pub(crate) use ration::Ration;
 
@@ -128,6 +132,8 @@ pub(crate) struct Account {
     /// The network is shown without its members.
     pub(crate) hides_members: bool,
     pub(crate) peers: Option<Peers>,
+    /// The identifiers of its servers.
+    pub(crate) servers: Vec<String>,
 }
 
 /// The account, and how much it takes if that is limited.
@@ -392,6 +398,40 @@ impl BlockCloud for FakeCloud {
             }
         })
         .await
+    }
+}
+
+#[async_trait]
+impl MachineSource for FakeCloud {
+    fn provider(&self) -> &'static str {
+        NAME
+    }
+
+    fn parse_id(&self, provider_id: &str) -> Result<ProviderId, String> {
+        facts::parse_id(provider_id)
+    }
+
+    fn credentials(&self) -> u64 {
+        0
+    }
+
+    async fn list(&self) -> Result<Vec<Machine>, CloudError> {
+        let machine = |id: &String| Machine {
+            id: format!("{NAME}://{id}").parse().unwrap(),
+            names: Vec::new(),
+            found_by: Vec::new(),
+            attachments: Vec::new(),
+            facts: NodeFacts::default(),
+            presence: Presence::Running,
+        };
+        self.call("list servers".to_owned(), |account| {
+            Ok(account.servers.iter().map(machine).collect())
+        })
+        .await
+    }
+
+    async fn get(&self, _: &ProviderId) -> Result<Option<Machine>, CloudError> {
+        Ok(None)
     }
 }
 

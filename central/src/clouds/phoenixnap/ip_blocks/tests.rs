@@ -20,12 +20,23 @@ use super::*;
 use crate::clouds::load_balancers::{LoadBalancerStatus, PlanSummary, Progress};
 use testing::{FakeCloud, FakeCluster, LONG, NETWORK, OpenGuard, request, service, settings};
 
+/// The Node of a server, by whose name it goes.
+fn node(server: &str) -> Arc<NodeView> {
+    let node = serde_json::json!({
+        "metadata": {"name": server}, "spec": {"providerID": format!("phoenixnap://{server}")},
+    });
+    let node: k8s_openapi::api::core::v1::Node = serde_json::from_value(node).unwrap();
+    Arc::new(NodeView::slim(node))
+}
+
 /// A cluster at a cloud, and the Services that want an address.
 struct World {
     cloud: FakeCloud,
     cluster: FakeCluster,
     settings: Settings,
     services: Mutex<Vec<ServiceView>>,
+    /// The servers of its Nodes.
+    nodes: Vec<&'static str>,
     /// How often a Service was written.
     writes: AtomicUsize,
 }
@@ -37,6 +48,7 @@ impl World {
             cluster: FakeCluster::default(),
             settings: settings(sharing),
             services: Mutex::default(),
+            nodes: Vec::new(),
             writes: AtomicUsize::new(0),
         }
     }
@@ -73,13 +85,19 @@ impl World {
     fn start(&self, identity: &str) -> IpBlocks {
         let (cloud, cluster) = (self.cloud.clone(), self.cluster.clone());
         let (cloud, cluster) = (Arc::new(cloud), Arc::new(cluster));
-        IpBlocks::of(cloud, cluster, identity.to_owned(), self.settings.clone())
+        let inventory = Arc::new(Inventory::new(cloud.clone()));
+        let (identity, settings) = (identity.to_owned(), self.settings.clone());
+        IpBlocks::of(cloud, inventory, cluster, identity, settings)
     }
 
     fn request(&self, name: &str) -> LoadBalancerRequest {
         let all = self.services.lock().unwrap().clone();
         let wanting: Vec<_> = all.into_iter().filter(|s| s.is_load_balancer).collect();
-        request(&self.service(name), &wanting)
+        let nodes = self.nodes.iter().map(|server| node(server));
+        LoadBalancerRequest {
+            nodes: nodes.collect(),
+            ..request(&self.service(name), &wanting)
+        }
     }
 
     async fn summary(&self, blocks: &IpBlocks, name: &str) -> PlanSummary {

@@ -5,7 +5,7 @@ use mooring_common::names::phoenixnap_tags as tags;
 use super::super::super::api::Tag;
 use super::super::super::model::{Block, BlockStatus};
 use super::super::ownership::{self, Owner};
-use super::super::testing::{CLUSTER, block, in_network, key};
+use super::super::testing::{Account, CLUSTER, block, in_network, key};
 use super::*;
 
 /// What the Go controller leaves: a block of the Service's own, and its address in the spec.
@@ -264,4 +264,89 @@ async fn what_the_cloud_fails_at_is_told_and_tried_ever_more_slowly() {
     let notices = world.summary(&blocks, "web").await.notices;
     assert_eq!(notices[0].reason, reasons::IP_BLOCK_FAILED);
     assert_eq!(world.bought(), 1);
+}
+
+const SERVER: &str = "5f1b0c2509268bc77fd06d21";
+
+/// A cluster of one Node with an address, announced by BGP or on a network.
+async fn serving(setting: &str) -> World {
+    let mut world = World::new(false).with(&["web"]);
+    world.settings.setting = setting.parse().unwrap();
+    world.settings.location = Some("PHX".to_owned());
+    world.nodes = vec![SERVER];
+    world.cloud.0.lock().unwrap().servers = vec![SERVER.to_owned()];
+    let blocks = world.start("one");
+    world.provided(&blocks, "web").await;
+    world.cloud.writes();
+    world
+}
+
+/// The credentials are those of another account, where there is nothing. Gives what was in the right one.
+fn changes_account(world: &World) -> Account {
+    let mut empty = Account::default();
+    empty.servers.push("5f1b0c2509268bc77fd06dff".to_owned());
+    std::mem::replace(&mut *world.cloud.0.lock().unwrap(), empty)
+}
+
+#[tokio::test(start_paused = true)]
+async fn credentials_of_another_account_lose_no_address_of_bgp() {
+    let world = serving("bgp://").await;
+    let original = changes_account(&world);
+    world.put(service("new"));
+    let blocks = world.start("two");
+    for _ in 0..4 {
+        for name in ["web", "new"] {
+            let refused = world.pass(&blocks, name).await.unwrap_err().to_string();
+            assert!(refused.contains("another account"), "{refused}");
+            assert!(refused.contains("PNAP_CLIENT_ID"), "{refused}");
+        }
+        advance(memory::APART).await;
+        blocks.observe_anew();
+    }
+    assert!(world.cloud.writes().is_empty());
+    assert!(blocks.prepare_removal(&world.request("web")).await.is_err());
+    *world.cloud.0.lock().unwrap() = original;
+    advance(LONG).await;
+    blocks.observe_anew();
+    assert_eq!(world.provided(&blocks, "web").await, "203.0.113.10");
+    assert!(world.cloud.writes().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_stays_while_the_credentials_are_those_of_another_account() {
+    let network = format!("kube-vip://{NETWORK}");
+    for setting in ["bgp://", &network] {
+        let world = serving(setting).await;
+        let original = changes_account(&world);
+        let blocks = world.start("two");
+        let refused = blocks.prepare_removal(&world.request("web")).await;
+        let refused = refused.map(|_| ()).unwrap_err().to_string();
+        assert!(refused.contains("another account"), "{refused}");
+        *world.cloud.0.lock().unwrap() = original;
+        advance(LONG).await;
+        world.removed(&blocks, "web").await;
+        assert_eq!(world.cloud.writes(), ["mark b1"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_block_of_bgp_that_was_given_back_by_hand_is_replaced() {
+    let world = serving("bgp://").await;
+    world.cloud.0.lock().unwrap().blocks.clear();
+    let blocks = world.start("two");
+    assert_eq!(world.provided(&blocks, "web").await, "203.0.113.18");
+    assert_eq!(world.bought(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_whose_network_and_block_are_gone_may_go() {
+    let world = serving(&format!("kube-vip://{NETWORK}")).await;
+    {
+        let mut account = world.cloud.0.lock().unwrap();
+        account.blocks.clear();
+        account.network = None;
+    }
+    let blocks = world.start("two");
+    world.removed(&blocks, "web").await;
+    assert!(world.cloud.writes().is_empty());
 }

@@ -6,15 +6,8 @@ const SERVERS: [&str; 2] = ["5f1b0c2509268bc77fd06d21", "5f1b0c2509268bc77fd06d2
 
 /// A cluster whose Nodes run on these servers.
 fn nodes(servers: &[&str]) -> OpenGuard {
-    let node = |server: &&str| {
-        let node = serde_json::json!({
-            "metadata": {"name": server}, "spec": {"providerID": format!("phoenixnap://{server}")},
-        });
-        let node: k8s_openapi::api::core::v1::Node = serde_json::from_value(node).unwrap();
-        Arc::new(NodeView::slim(node))
-    };
     OpenGuard {
-        nodes: servers.iter().map(node).collect(),
+        nodes: servers.iter().map(|server| node(server)).collect(),
         ..OpenGuard::default()
     }
 }
