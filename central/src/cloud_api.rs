@@ -24,7 +24,9 @@ mod proxies;
 pub(crate) mod testing;
 pub(crate) mod wait;
 
-pub use client::{Client, Connection, ErrorDecoder, Limits, Refusal, Request, Transport, http};
+pub use client::{
+    Client, Connection, ErrorDecoder, LimitFlags, Limits, Refusal, Request, Transport, http,
+};
 pub use credentials::{Credentials, Secret, TokenVariables, Tokens};
 pub use environment::{Environment, Fault};
 pub use error::{CloudError, ErrorKind};

@@ -14,7 +14,7 @@ use mooring_common::k8s::{Cache, Events};
 use mooring_common::node_view::NodeView;
 pub use provider_id_index::ProviderIdIndex;
 
-use crate::clouds::Instances;
+use crate::cloud_provider::Instances;
 use crate::election::Leadership;
 
 /// What every controller is given.

@@ -19,7 +19,20 @@ use mooring_common::errors::with_causes;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::flags::LeaderFlags;
+/// Leader election.
+#[derive(Clone, Debug)]
+pub struct LeaderFlags {
+    /// `--leader-elect-lease-duration`.
+    pub lease_duration: Duration,
+    /// `--leader-elect-renew-deadline`.
+    pub renew_deadline: Duration,
+    /// `--leader-elect-retry-period`.
+    pub retry_period: Duration,
+    /// `--leader-elect-resource-name`.
+    pub name: String,
+    /// `--leader-elect-resource-namespace`.
+    pub namespace: String,
+}
 
 /// Whether this process may write. Cheap to clone and to ask.
 #[derive(Clone, Debug)]

@@ -20,13 +20,15 @@
 mod apply;
 mod cache;
 pub mod canonical;
-pub mod credentials;
+mod credentials;
 mod ensure;
 pub mod exclusive;
 mod find;
+pub mod inventory;
 pub mod listing;
 pub mod members;
 mod orphans;
+mod outcome;
 mod ownership;
 pub mod provider;
 mod remove;
@@ -37,13 +39,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::cloud_api::CloudError;
-use crate::clouds::load_balancers::{
+use crate::cloud_provider::load_balancers::{
     LoadBalancerRequest, LoadBalancers, Orphan, PreparedPlan, ReconcileError, WriteGuard,
 };
-use crate::inventory::Inventory;
-use crate::service_view::ServiceView;
+
+use crate::views::service_view::ServiceView;
 use cache::Cache;
 use ensure::EnsurePlan;
+use inventory::Inventory;
 use listing::Listings;
 use members::MemberResolver;
 use provider::{ListedOf, Provider};

@@ -1,23 +1,26 @@
 //! What the command line asks of `mooring-central`.
 
 mod choice;
+mod secret_name;
 mod table;
 
-use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mooring_common::flags::{FlagFaults, Reader, Values};
 use mooring_common::telemetry::LogFormat;
 
 pub use choice::{Choice, ProcessEnv, choose};
+pub use secret_name::SecretName;
 pub use table::TABLE;
 
-use crate::cloud_api::Limits;
-use crate::clouds::load_balancers::{HealthTarget, TakeOver};
-use crate::clouds::{linode, phoenixnap};
-use crate::controllers::heartbeat_secret::SecretName;
+use crate::cloud_api::LimitFlags;
+use crate::cloud_provider::load_balancers::{HealthTarget, TakeOver};
+use crate::cloud_provider::registration::Configure;
+use crate::clouds::{CLOUDS, named};
+use crate::election::LeaderFlags;
 
 /// The command line, read whole.
 #[derive(Clone, Debug)]
@@ -28,10 +31,8 @@ pub struct Flags {
     pub cloud_config: Option<PathBuf>,
     /// How much is asked of one cloud by all controllers together.
     pub limits: LimitFlags,
-    /// Linode's own.
-    pub linode: linode::Flags,
-    /// PhoenixNAP's own.
-    pub phoenixnap: phoenixnap::Flags,
+    /// The clouds' own, in the order of [`CLOUDS`].
+    pub clouds: Vec<Arc<dyn Configure>>,
     /// `--controllers`.
     pub controllers: Controllers,
     /// How Nodes are looked after.
@@ -56,65 +57,6 @@ pub struct Flags {
     pub log_format: LogFormat,
     /// Flags that were set and have no effect.
     pub without_effect: Vec<&'static str>,
-}
-
-/// A cloud that the cluster has machines of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Provider {
-    /// Linode.
-    Linode,
-    /// cloudscale.ch.
-    Cloudscale,
-    /// PhoenixNAP.
-    PhoenixNap,
-    /// Machines described in a file.
-    Cloudlycke,
-}
-
-impl fmt::Display for Provider {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Linode => "linode",
-            Self::Cloudscale => "cloudscale",
-            Self::PhoenixNap => "phoenixnap",
-            Self::Cloudlycke => "cloudlycke",
-        })
-    }
-}
-
-impl std::str::FromStr for Provider {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        // The chart of PhoenixNAP's old controller writes capitals.
-        match text.to_ascii_lowercase().as_str() {
-            "linode" => Ok(Self::Linode),
-            "cloudscale" => Ok(Self::Cloudscale),
-            "phoenixnap" => Ok(Self::PhoenixNap),
-            "cloudlycke" => Ok(Self::Cloudlycke),
-            _ => Err(()),
-        }
-    }
-}
-
-/// `--cloud-api-qps` and `--cloud-api-burst`, as far as they are given.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct LimitFlags {
-    /// `--cloud-api-qps`.
-    pub qps: Option<f64>,
-    /// `--cloud-api-burst`.
-    pub burst: Option<u32>,
-}
-
-impl LimitFlags {
-    /// For a cloud with these limits by default.
-    #[must_use]
-    pub fn or(self, default: Limits) -> Limits {
-        Limits {
-            qps: self.qps.unwrap_or(default.qps),
-            burst: self.burst.unwrap_or(default.burst),
-        }
-    }
 }
 
 /// Which controllers run.
@@ -168,21 +110,6 @@ pub struct ServiceFlags {
     pub settle_time: Duration,
 }
 
-/// Leader election.
-#[derive(Clone, Debug)]
-pub struct LeaderFlags {
-    /// `--leader-elect-lease-duration`.
-    pub lease_duration: Duration,
-    /// `--leader-elect-renew-deadline`.
-    pub renew_deadline: Duration,
-    /// `--leader-elect-retry-period`.
-    pub retry_period: Duration,
-    /// `--leader-elect-resource-name`.
-    pub name: String,
-    /// `--leader-elect-resource-namespace`.
-    pub namespace: String,
-}
-
 /// Endpoints.
 #[derive(Clone, Debug)]
 pub struct ServingFlags {
@@ -212,8 +139,10 @@ impl Flags {
         let flags = Self {
             choice: read_choice(&mut reader, env),
             limits: read_limits(&mut reader),
-            linode: linode::Flags::read(&mut reader),
-            phoenixnap: phoenixnap::Flags::read(&mut reader),
+            clouds: CLOUDS
+                .iter()
+                .map(|cloud| (cloud.read)(&mut reader))
+                .collect(),
             cloud_config: reader.text("cloud-config").map(Into::into),
             controllers: read_controllers(&mut reader),
             nodes: read_nodes(&mut reader),
@@ -235,9 +164,6 @@ impl Flags {
     }
 }
 
-const PROVIDERS: &str = "this version knows linode, cloudscale, phoenixnap and cloudlycke; separate \
-                         several by commas, and name each once";
-
 fn read_choice(reader: &mut Reader<'_>, env: ProcessEnv<'_>) -> Choice {
     let mut providers = Vec::new();
     let because = "--cloud-provider says so".to_owned();
@@ -248,12 +174,21 @@ fn read_choice(reader: &mut Reader<'_>, env: ProcessEnv<'_>) -> Choice {
         });
     };
     for name in text.split(',').map(str::trim) {
-        match name.parse() {
-            Ok(provider) if !providers.contains(&provider) => providers.push(provider),
-            _ => reader.fault("cloud-provider", name, PROVIDERS),
+        match named(name) {
+            Some(cloud) if !providers.contains(&cloud) => providers.push(cloud),
+            _ => reader.fault("cloud-provider", name, &known_providers()),
         }
     }
     Choice { providers, because }
+}
+
+fn known_providers() -> String {
+    let names: Vec<&str> = CLOUDS.iter().map(|cloud| cloud.name).collect();
+    let (last, others) = names.split_last().unwrap_or((&"none", &[]));
+    format!(
+        "this version knows {} and {last}; separate several by commas, and name each once",
+        others.join(", ")
+    )
 }
 
 fn read_limits(reader: &mut Reader<'_>) -> LimitFlags {

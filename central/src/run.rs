@@ -1,5 +1,7 @@
 //! Puts the program together, and takes it apart in the right order.
 
+pub mod plan_command;
+pub mod server;
 mod watched;
 
 use std::process::ExitCode;
@@ -15,16 +17,15 @@ use prometheus_client::registry::Registry;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::clouds::load_balancers::LoadBalancers;
-use crate::clouds::{ForeignPool, Instances as _, cloudlycke};
+use crate::cloud_provider::load_balancers::LoadBalancers;
+use crate::cloud_provider::{ForeignPool, Instances as _};
 use crate::controllers::{
     Context, address_pool, heartbeat_secret, node_init, node_lifecycle, service,
 };
 use crate::election::{Elector, Leadership};
 use crate::flags::{Flags, ProcessEnv, TABLE};
-use crate::plan_command;
 use crate::providers::{self, Opened};
-use crate::server::{self, Health};
+use server::Health;
 use watched::{Follows, Watched};
 
 /// The whole program, from the name that it was started by and its arguments to the exit code: 0
@@ -63,6 +64,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
 struct Program {
     flags: Flags,
     opened: Opened,
+    load_balancers: Vec<Arc<dyn LoadBalancers>>,
     client: Client,
     identity: String,
     stop: CancellationToken,
@@ -80,7 +82,7 @@ struct Metrics {
 impl Program {
     async fn new(flags: Flags, stop: CancellationToken) -> anyhow::Result<Self> {
         let mut registry = Registry::default();
-        let opened = providers::open(&flags, &mut registry).await?;
+        let mut opened = providers::open(&flags, &mut registry).await?;
         let client = client(&ClientOptions {
             kubeconfig: flags.kubeconfig.clone(),
             master: flags.master.clone(),
@@ -88,13 +90,14 @@ impl Program {
         })
         .await?;
         let identity = format!("{}_{}", hostname(), uuid::Uuid::new_v4());
-        let opened = opened.with_cluster(&client, &identity);
+        let load_balancers = opened.make_load_balancers(&client, &identity);
         Ok(Self {
             identity,
             registry,
             watched: Watched::new(),
             flags,
             opened,
+            load_balancers,
             client,
             stop,
         })
@@ -108,12 +111,9 @@ impl Program {
             lifecycle: node_lifecycle::Metrics::register(&mut self.registry),
             services: service::Metrics::register(&mut self.registry),
         };
-        if let Some(machines) = self.opened.machines.clone() {
-            let counted = cloudlycke::Metrics::register(&mut self.registry);
-            let stop = self.stop.clone();
-            tasks.spawn(never_ends(
-                async move { machines.watch(counted, stop).await },
-            ));
+        for run in std::mem::take(&mut self.opened.background) {
+            let failed = run(self.stop.clone());
+            tasks.spawn(async { Err(failed.await) });
         }
         if let Some(serving) = self.flags.serving.clone() {
             let (client, health) = (self.client.clone(), health.clone());
@@ -123,9 +123,6 @@ impl Program {
                     .await
                     .map_err(Into::into)
             });
-        }
-        if let Some(linode) = self.opened.token_checked.clone() {
-            tasks.spawn(Opened::until_token_is_refused(linode));
         }
         let follows = self.follows();
         tasks.spawn(never_ends(self.watched.clone().follow(
@@ -151,7 +148,7 @@ impl Program {
     fn follows(&self) -> Follows {
         let serves = self.flags.controllers.service;
         let networks = serves && self.has_networks();
-        let clouds = self.opened.load_balancers.iter().filter(|_| serves);
+        let clouds = self.load_balancers.iter().filter(|_| serves);
         let can_follow = clouds.clone().any(|cloud| cloud.follows_endpoints());
         Follows {
             services: networks || clouds.count() > 0,
@@ -160,11 +157,9 @@ impl Program {
         }
     }
 
-    /// Whether there may be L2Networks: machines that a file describes have them, and a public network
-    /// that the node daemons announce on.
+    /// Whether there may be L2Networks.
     fn has_networks(&self) -> bool {
-        let announces = self.opened.phoenixnap.as_ref();
-        self.opened.machines.is_some() || announces.is_some_and(|(cloud, _)| cloud.has_segment())
+        !self.opened.networks.is_empty()
     }
 
     /// Waits for the caches and for leadership, then works until stopped or deposed. The lease is
@@ -269,10 +264,12 @@ impl Program {
     ) {
         let watched = &self.watched;
         let flags = &self.flags.services;
-        let machines = self.opened.machines.as_ref();
         let l2 = self.has_networks().then(|| {
-            let foreign = machines.map(|machines| machines.foreign_pool());
-            self.control_networks(controllers, context, foreign.unwrap_or_default());
+            let pools = self.opened.networks.iter().flat_map(|pool| pool().ranges);
+            let foreign = ForeignPool {
+                ranges: pools.collect(),
+            };
+            self.control_networks(controllers, context, foreign);
             let queue = watched.network_queue.clone();
             service::L2 {
                 allocations: watched.allocations.clone(),
@@ -301,7 +298,7 @@ impl Program {
             node_changes: watched.node_changes.clone(),
             metrics: metrics.clone(),
         };
-        let clouds = self.opened.load_balancers.iter().map(cloud).collect();
+        let clouds = self.load_balancers.iter().map(cloud).collect();
         let work = service::Work {
             concurrency: flags.concurrent_syncs,
             services: watched.services.clone(),

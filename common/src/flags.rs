@@ -70,6 +70,27 @@ pub struct Flag {
     pub env: Option<&'static str>,
 }
 
+/// A row of a table: a flag without an environment variable.
+#[must_use]
+pub const fn flag(
+    group: &'static str,
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    action: Action,
+    help: &'static str,
+) -> Flag {
+    Flag {
+        name,
+        kind,
+        default,
+        action,
+        group,
+        help,
+        env: None,
+    }
+}
+
 /// A program and its flags.
 #[derive(Clone, Copy, Debug)]
 pub struct FlagTable {

@@ -9,6 +9,7 @@
 
 pub mod address_range;
 pub mod clear_text;
+pub mod clouds;
 pub mod connection_slots;
 pub mod engine;
 pub mod errors;

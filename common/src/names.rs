@@ -74,22 +74,14 @@ pub mod annotations {
     /// Written by a person on a Node, with any value but `false`: it is to speak for no address until
     /// it is taken off. Read by the node daemon.
     pub const MAINTENANCE: &str = "mooring.dev/maintenance";
-    /// Those that are read on Nodes.
-    pub const ON_NODES: [&str; 8] = [
+    /// Those that are read on Nodes, beside the clouds' own ([`crate::clouds::CLOUDS`]).
+    pub const ON_NODES: [&str; 6] = [
         MAINTENANCE,
         PROVIDED_NODE_IP,
         OWNED_LABELS,
         LEFT_TO_CENTRAL,
         CORRECTED_BY_CENTRAL,
         KUBELET_ADDRESSES,
-        LINODE_PRIVATE_IP,
-        LINODE_PUBLIC_IPV6,
-    ];
-    /// How the keys of those begin that a cloud may read on Services.
-    pub const ON_SERVICES_PREFIXES: [&str; 3] = [
-        "phoenixnap.com/",
-        "k8s.cloudscale.ch/",
-        "service.beta.kubernetes.io/load-balancer-",
     ];
     /// Written by a person on a Service, from before `spec.loadBalancerSourceRanges`, which wins:
     /// CIDRs of clients, separated by commas. Read by central.

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, ObjectReference, Taint};
 use serde::Deserialize;
 
+use crate::clouds;
 use crate::k8s::Slim;
 use crate::machines::Identity;
 use crate::names::{annotations, labels, taints as taint_keys};
@@ -36,7 +37,7 @@ pub struct NodeView {
     pub deleting: bool,
     /// `metadata.labels`; `None` if there is no such map yet.
     pub labels: Option<BTreeMap<String, String>>,
-    /// Those of `metadata.annotations` that are read ([`annotations::ON_NODES`]); `None` if there is
+    /// Those of `metadata.annotations` that are read ([`annotations::ON_NODES`], [`clouds::is_written_on_nodes`]); `None` if there is
     /// no such map yet.
     pub annotations: Option<BTreeMap<String, String>>,
     /// `spec.providerID`, empty counting as absent.
@@ -118,7 +119,10 @@ impl Slim for NodeView {
             deleting: meta.deletion_timestamp.is_some(),
             labels: meta.labels,
             annotations: meta.annotations.map(|all| {
-                let read = |key: &String| annotations::ON_NODES.contains(&key.as_str());
+                let read = |key: &String| {
+                    annotations::ON_NODES.contains(&key.as_str())
+                        || clouds::is_written_on_nodes(key)
+                };
                 all.into_iter().filter(|(key, _)| read(key)).collect()
             }),
             provider_id: spec.provider_id.and_then(present),

@@ -31,6 +31,26 @@ pub struct Limits {
     pub burst: u32,
 }
 
+/// `--cloud-api-qps` and `--cloud-api-burst`, as far as they are given.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LimitFlags {
+    /// `--cloud-api-qps`.
+    pub qps: Option<f64>,
+    /// `--cloud-api-burst`.
+    pub burst: Option<u32>,
+}
+
+impl LimitFlags {
+    /// For a cloud with these limits by default.
+    #[must_use]
+    pub fn or(self, default: Limits) -> Limits {
+        Limits {
+            qps: self.qps.unwrap_or(default.qps),
+            burst: self.burst.unwrap_or(default.burst),
+        }
+    }
+}
+
 /// How a cloud is reached.
 #[derive(Debug)]
 pub struct Connection {

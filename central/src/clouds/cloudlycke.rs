@@ -2,11 +2,12 @@
 //!
 //! Without `--cloud-config` it knows the two machines of the original's teaching lab.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::FutureExt as _;
 use mooring_common::machines::load::{LoadError, MachinesFile, ReloadStatus};
 use mooring_common::machines::schema::LoadBalancer;
 use mooring_common::machines::{Machines, Resolution, presence_of, resolve};
@@ -19,7 +20,14 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{ForeignPool, Instances, Lookup};
+use crate::cloud_api::Fault;
+use crate::cloud_provider::registration::{
+    Cloud, ConfigFile, Configure, OpenCloud, OpenContext, Registration, Source,
+};
+use crate::cloud_provider::{ForeignPool, Instances, Lookup};
+
+/// The provider's name.
+const NAME: &str = "cloudlycke";
 
 /// How often the file is looked at for a change.
 const POLL: Duration = Duration::from_secs(1);
@@ -54,6 +62,43 @@ impl Metrics {
             .set(i64::try_from(status.generation).unwrap_or(i64::MAX));
         self.refused.set(i64::from(status.failure.is_some()));
     }
+}
+
+/// What it registers.
+pub const REGISTRATION: Registration = Registration {
+    name: NAME,
+    program: None,
+    credentials: &[],
+    limits: None,
+    config_file: ConfigFile::Own("the machines file, absent: the machines that are built in"),
+    flags: &[],
+    read: |_| Arc::new(AtHand),
+};
+
+/// Nothing is to be configured but the file.
+#[derive(Debug)]
+struct AtHand;
+
+impl Configure for AtHand {
+    fn configure(&self, source: &Source<'_>) -> Result<OpenCloud, Vec<Fault>> {
+        let path = source.file.map(Path::to_owned);
+        Ok(Box::new(|context| open(path, context).boxed()))
+    }
+}
+
+async fn open(path: Option<PathBuf>, context: OpenContext<'_>) -> anyhow::Result<Cloud> {
+    let machines = Arc::new(Cloudlycke::open(path).await?);
+    let metrics = Metrics::register(context.registry);
+    let (pool, watched) = (machines.clone(), machines.clone());
+    Ok(Cloud {
+        instances: machines,
+        load_balancers: None,
+        networks: Some(Arc::new(move || pool.foreign_pool())),
+        background: Some(Box::new(|stop| {
+            let watch = async move { watched.watch(metrics, stop).await };
+            watch.then(|()| std::future::pending()).boxed()
+        })),
+    })
 }
 
 /// The provider.
@@ -116,7 +161,7 @@ impl Cloudlycke {
 #[async_trait]
 impl Instances for Cloudlycke {
     fn provider(&self) -> &'static str {
-        "cloudlycke"
+        NAME
     }
 
     fn read_id(&self, provider_id: &str) -> Option<Result<ProviderId, String>> {

@@ -6,18 +6,20 @@ mod api;
 mod config;
 mod facts;
 mod load_balancers;
+mod registration;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use mooring_common::provider_id::ProviderId;
 
-use super::load_balancers::LoadBalancers;
-use super::{Machine, MachineSource};
 use crate::cloud_api::{Client, CloudError, ErrorKind, Limits, Metrics};
-use crate::inventory::Inventory;
+use crate::cloud_provider::load_balancers::LoadBalancers;
+use crate::cloud_provider::{Machine, MachineSource};
+use crate::engine::inventory::Inventory;
 use api::servers::{self, Server};
 pub use config::Config;
+pub use registration::REGISTRATION;
 
 /// The provider's name, and the scheme of its IDs.
 pub const NAME: &str = "cloudscale";

@@ -9,6 +9,7 @@ mod config;
 mod facts;
 mod flags;
 mod pages;
+mod registration;
 mod vpcs;
 
 use std::sync::Arc;
@@ -17,12 +18,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use mooring_common::provider_id::ProviderId;
 
-use super::{Machine, MachineSource};
 use crate::cloud_api::{Client, CloudError, ErrorKind, Limits, Metrics};
+use crate::cloud_provider::{Machine, MachineSource};
 use api::Instance;
 pub use config::Config;
 use facts::Describe;
 pub use flags::{Flags, VpcChoice};
+pub use registration::REGISTRATION;
 use vpcs::{VpcAddresses, Vpcs};
 
 /// The provider's name, and the scheme of its IDs.

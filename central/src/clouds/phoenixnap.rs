@@ -11,6 +11,7 @@ mod facts;
 mod flags;
 mod ip_blocks;
 mod model;
+mod registration;
 pub mod setting;
 
 use std::sync::Arc;
@@ -21,19 +22,20 @@ use kube::Client as KubeClient;
 use mooring_common::provider_id::ProviderId;
 use tokio::time::timeout;
 
-use super::load_balancers::LoadBalancers;
-use super::{Machine, MachineSource};
 use crate::cloud_api::{
     Client, CloudError, Connection, ErrorKind, Limits, Metrics, Transport, http,
 };
-use crate::inventory::Inventory;
-use crate::service_view::read_annotation;
+use crate::cloud_provider::load_balancers::LoadBalancers;
+use crate::cloud_provider::{Machine, MachineSource};
+use crate::engine::inventory::Inventory;
+use crate::views::service_view::read_annotation;
 use api::Api;
 use api::servers::Server;
 use auth::TokenSource;
 pub use config::{Config, ServiceConfig};
 pub use flags::Flags;
 use ip_blocks::{IpBlocks, Settings};
+pub use registration::REGISTRATION;
 use setting::{Mode, Setting};
 
 /// The provider's name, and the scheme of its IDs.
@@ -100,12 +102,6 @@ impl PhoenixNap {
         }))
     }
 
-    /// Whether Services are to get addresses.
-    #[must_use]
-    pub const fn has_load_balancers(&self) -> bool {
-        self.services.setting.is_some()
-    }
-
     /// Whether the node daemons announce addresses, on an L2Network that central writes.
     #[must_use]
     pub fn has_segment(&self) -> bool {
@@ -113,20 +109,23 @@ impl PhoenixNap {
         setting.is_some_and(|setting| setting.mode() == Mode::L2)
     }
 
-    /// The cluster's addresses for Services. `None`: there are to be none. `inventory`: the machines of
-    /// this account; `identity`: this process' name.
-    #[must_use]
-    pub fn load_balancers(
+    /// What the cluster's addresses for Services go by. `None`: there are to be none.
+    fn settings(&self) -> Option<Settings> {
+        Settings::of(&self.services)
+    }
+
+    /// The cluster's addresses for Services. `inventory`: the machines of this account; `identity`: this
+    /// process' name.
+    fn load_balancers(
         &self,
+        settings: Settings,
         inventory: Arc<Inventory>,
         cluster: KubeClient,
         identity: &str,
-    ) -> Option<Arc<dyn LoadBalancers>> {
-        let settings = Settings::of(&self.services)?;
-        read_annotation(&self.services.location_annotation);
+    ) -> Arc<dyn LoadBalancers> {
+        read_annotation(&settings.location_annotation);
         let (cloud, identity) = (self.api.clone(), identity.to_owned());
-        let blocks = IpBlocks::new(cloud, inventory, cluster, identity, settings);
-        Some(Arc::new(blocks))
+        Arc::new(IpBlocks::new(cloud, inventory, cluster, identity, settings))
     }
 
     /// Looks whether the public network is there that addresses are to be on, with one request. If

@@ -34,7 +34,7 @@ use mooring_common::work_queue::{Backoff, WorkQueue, work};
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
-use crate::clouds::ForeignPool;
+use crate::cloud_provider::ForeignPool;
 pub use allocate::{
     Allocations, Claim, Family, Held, Namespace, Pool, Request, Reserved, ReservedAddresses,
     Unavailable,

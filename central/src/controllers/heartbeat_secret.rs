@@ -10,11 +10,10 @@
 //! beside a new one: so it does no harm to make a Secret again that somebody has deleted.
 
 mod apply;
+mod failure;
 mod observe;
 mod plan;
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
@@ -25,42 +24,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use crate::election::Leadership;
-use apply::Failure;
+use crate::flags::SecretName;
+use failure::Failure;
 
 /// How often it is looked for.
 const LOOK: Duration = Duration::from_secs(30);
 /// How soon again after a failure: new daemons wait for it.
 const RETRY: Duration = Duration::from_secs(5);
-
-/// Where the Secret is: `NAMESPACE/NAME`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SecretName {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-}
-
-impl fmt::Display for SecretName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
-
-impl FromStr for SecretName {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let (namespace, name) = text.split_once('/').ok_or(())?;
-        if namespace.is_empty() || name.is_empty() || name.contains('/') {
-            return Err(());
-        }
-        Ok(Self {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        })
-    }
-}
 
 struct Controller {
     secrets: Api<Secret>,

@@ -22,8 +22,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use super::address_pool::Allocations;
-use crate::namespace_view::NamespaceView;
-use crate::service_view::ServiceView;
+use crate::views::namespace_view::NamespaceView;
+use crate::views::service_view::ServiceView;
 use cloud::CloudServices;
 pub use cloud::{
     Cloud, ClusterView, EndpointChanges, Metrics, NodeChanges, Options, SliceView, watched_slices,

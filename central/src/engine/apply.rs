@@ -18,7 +18,7 @@ use super::members::some_of;
 use super::provider::{Effect, Listed as _, Observed as _, Provider, Step as _, StepOf};
 use super::remove::{LOOK_AGAIN, Marks, is_refusal};
 use crate::cloud_api::{CloudError, ErrorKind};
-use crate::clouds::load_balancers::{Notice, Progress, ReconcileError, Stop, WriteGuard};
+use crate::cloud_provider::load_balancers::{Notice, Progress, ReconcileError, Stop, WriteGuard};
 
 /// When a load balancer is looked at again that has just been made.
 const AFTER_CREATION: Duration = Duration::from_secs(2);

@@ -11,10 +11,10 @@ use super::Shared;
 use super::listing::Listing;
 use super::members::MemberResolver;
 use super::ownership::Claim;
-use super::provider::{Listed as _, ListedOf, Provider};
+use super::provider::{AccountWords, Listed as _, ListedOf, Provider};
 use crate::cloud_api::{CloudError, ErrorKind};
-use crate::clouds::Instances as _;
-use crate::clouds::load_balancers::LoadBalancerRequest;
+use crate::cloud_provider::Instances as _;
+use crate::cloud_provider::load_balancers::LoadBalancerRequest;
 
 impl<P: Provider> Shared<P> {
     /// Doubts the credentials as a whole if the cluster records load balancers of other Services, or
@@ -44,17 +44,6 @@ impl<P: Provider> Shared<P> {
             .check_credentials(&request.nodes, is_published, words)
             .await
     }
-}
-
-/// What the credentials open, in words.
-#[derive(Debug)]
-pub struct AccountWords {
-    /// What is looked for in it: `a load balancer`.
-    pub resource: &'static str,
-    /// What the cloud calls it: `project`.
-    pub account: &'static str,
-    /// Where the credentials are said.
-    pub credentials: &'static str,
 }
 
 impl MemberResolver {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mooring_common::engine::{self, Plan};
+use mooring_common::engine::Plan;
 use tokio::time::Instant;
 
 use super::Shared;
@@ -13,14 +13,12 @@ use super::cache::CachedState;
 use super::exclusive::Permitted;
 use super::find::{Found, Query};
 use super::members;
-use super::provider::{Observed, Provider, Step, StepOf, Vocabulary};
-use crate::clouds::load_balancers::{
-    LoadBalancerRequest, LoadBalancerStatus, PlanSummary, PlannedStep, PreparedPlan, Progress,
-    ReconcileError, WriteGuard,
+use super::outcome::{planned, turns_up};
+use super::provider::{Observed, Provider, Step, StepOf};
+use crate::cloud_provider::load_balancers::{
+    LoadBalancerRequest, LoadBalancerStatus, PlanSummary, PreparedPlan, Progress, ReconcileError,
+    WriteGuard,
 };
-
-/// How often what was asked for is looked for.
-const LOOK_FOR_IT: Duration = Duration::from_secs(5);
 
 /// A plan for a Service that is to have a load balancer.
 pub(super) struct EnsurePlan<P: Provider> {
@@ -119,14 +117,6 @@ impl<P: Provider> EnsurePlan<P> {
     }
 }
 
-/// For people.
-pub(super) fn planned(step: &impl engine::Step) -> PlannedStep {
-    PlannedStep {
-        step: step.to_string(),
-        impact: step.impact(),
-    }
-}
-
 #[async_trait]
 impl<P: Provider> PreparedPlan for EnsurePlan<P> {
     fn summary(&self) -> &PlanSummary {
@@ -172,16 +162,5 @@ impl<P: Provider> PreparedPlan for EnsurePlan<P> {
             }),
             (None, None) => Ok(Progress::Ensured(LoadBalancerStatus::default())),
         }
-    }
-}
-
-/// Waits for what was asked for to turn up, for so long at most.
-pub(super) fn turns_up(left: Duration, words: &Vocabulary) -> Progress {
-    Progress::Wait {
-        after: left.min(LOOK_FOR_IT),
-        what: format!(
-            "a load balancer was asked for that {} does not show yet",
-            words.cloud
-        ),
     }
 }

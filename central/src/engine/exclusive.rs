@@ -2,37 +2,18 @@
 //! one load balancer or server only, and is taken from nobody who uses it, unless the operator permits that.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
 
 use super::Shared;
 use super::find::Query;
 use super::ownership::{Claim, made_for};
-use super::provider::{Listed as _, Observed as _, Provider, Vocabulary};
+use super::provider::{Holder, Listed as _, Observed as _, Provider, Vocabulary};
 use crate::cloud_api::CloudError;
-use crate::clouds::load_balancers::{LoadBalancerRequest, ReconcileError, TakeOver};
-use crate::service_view::ServiceView;
-
-/// What an exclusive resource leads to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Holder {
-    /// A load balancer, by ID.
-    LoadBalancer(String),
-    /// A server, by ID.
-    Server(String),
-}
+use crate::cloud_provider::load_balancers::{LoadBalancerRequest, ReconcileError, TakeOver};
+use crate::views::service_view::ServiceView;
 
 /// What those that a Service may have led to when that was decided, by name.
 pub(super) type Permitted = BTreeMap<String, Option<Holder>>;
-
-impl fmt::Display for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::LoadBalancer(id) => write!(f, "the load balancer {id}"),
-            Self::Server(id) => write!(f, "the server {id}"),
-        }
-    }
-}
 
 /// Those that a Service cannot have, each with the reason.
 #[derive(Default)]

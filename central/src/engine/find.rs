@@ -13,7 +13,7 @@ use super::members::Members;
 use super::ownership::{Claim, Selection, is_of_another_cluster, select, unproven};
 use super::provider::{Listed, ListedOf, Observed, Provider, Vocabulary};
 use crate::cloud_api::{CloudError, ErrorKind};
-use crate::clouds::load_balancers::LoadBalancerRequest;
+use crate::cloud_provider::load_balancers::LoadBalancerRequest;
 
 /// How old the word that the cloud is at work on a load balancer may be.
 const STATUS_AGE: Duration = Duration::from_secs(2);

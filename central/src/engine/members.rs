@@ -10,9 +10,9 @@ use mooring_common::names::{labels, reasons};
 use mooring_common::node_view::NodeView;
 use tokio::time::Instant;
 
-use crate::clouds::load_balancers::Notice;
-use crate::clouds::{Attachment, Instances as _, Lookup};
-use crate::inventory::Inventory;
+use crate::cloud_provider::load_balancers::Notice;
+use crate::cloud_provider::{Attachment, Instances as _, Lookup};
+use crate::engine::inventory::Inventory;
 
 /// How often at most the machines are listed afresh for the sake of one Node.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);

@@ -7,8 +7,8 @@ use tokio::time::Instant;
 use super::Shared;
 use super::provider::{Listed as _, Provider};
 use crate::cloud_api::CloudError;
-use crate::clouds::load_balancers::{MadeFor, Orphan, ReconcileError, WriteGuard};
-use crate::service_view::ServiceView;
+use crate::cloud_provider::load_balancers::{MadeFor, Orphan, ReconcileError, WriteGuard};
+use crate::views::service_view::ServiceView;
 
 impl<P: Provider> Shared<P> {
     /// Those that bear this cluster's mark and that of a Service that does not live, by a listing

@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 use super::members::Members;
 use super::provider::{Listed, Observed, Vocabulary};
-use crate::clouds::load_balancers::TakeOver;
-use crate::service_view::ServiceView;
+use crate::cloud_provider::load_balancers::TakeOver;
+use crate::views::service_view::ServiceView;
 
 /// What a Service has to do with load balancers, without what may be wrong about it.
 #[derive(Clone, Debug)]

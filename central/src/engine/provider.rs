@@ -1,22 +1,20 @@
 //! What a cloud writes about its load balancers. The engine does the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::{Debug, Display};
+use std::fmt::{self, Debug, Display};
 use std::net::IpAddr;
 
 use async_trait::async_trait;
 use mooring_common::engine::{self, Plan};
 use tokio::time::Instant;
 
-use super::credentials::AccountWords;
-use super::exclusive::Holder;
 use super::members::Members;
 use super::selector::Selector;
 use crate::cloud_api::CloudError;
-use crate::clouds::load_balancers::{
+use crate::cloud_provider::load_balancers::{
     InvalidField, LoadBalancerRequest, LoadBalancerStatus, Notice, ReconcileError,
 };
-use crate::service_view::ServiceView;
+use crate::views::service_view::ServiceView;
 
 /// The names and words of a cloud.
 #[derive(Debug)]
@@ -48,6 +46,35 @@ impl Vocabulary {
     #[must_use]
     pub fn default_name(&self, service_uid: &str) -> String {
         format!("{}{service_uid}", self.name_prefix)
+    }
+}
+
+/// What the credentials open, in words.
+#[derive(Debug)]
+pub struct AccountWords {
+    /// What is looked for in it: `a load balancer`.
+    pub resource: &'static str,
+    /// What the cloud calls it: `project`.
+    pub account: &'static str,
+    /// Where the credentials are said.
+    pub credentials: &'static str,
+}
+
+/// What an exclusive resource leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// A load balancer, by ID.
+    LoadBalancer(String),
+    /// A server, by ID.
+    Server(String),
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LoadBalancer(id) => write!(f, "the load balancer {id}"),
+            Self::Server(id) => write!(f, "the server {id}"),
+        }
     }
 }
 

@@ -11,12 +11,12 @@ use async_trait::async_trait;
 use mooring_common::names::reasons;
 
 use super::Shared;
-use super::ensure::{planned, turns_up};
 use super::find::{Query, named};
+use super::outcome::{planned, turns_up};
 use super::ownership::{Selection, given_away, is_of_another_cluster, kept};
 use super::provider::{Listed, ListedOf, Provider, Step as _, StepOf};
 use crate::cloud_api::{CloudError, ErrorKind};
-use crate::clouds::load_balancers::{
+use crate::cloud_provider::load_balancers::{
     LoadBalancerRequest, Notice, PlanSummary, PreparedPlan, Progress, ReconcileError, WriteGuard,
 };
 

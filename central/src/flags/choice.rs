@@ -4,7 +4,8 @@
 //! manifests start this program, the name that they call it by or the credentials that they hand to
 //! it tell as much.
 
-use super::Provider;
+use crate::cloud_provider::registration::Registration;
+use crate::clouds::CLOUDS;
 
 /// What a program is told besides its flags.
 #[derive(Clone, Copy)]
@@ -19,28 +20,13 @@ pub struct ProcessEnv<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// At least one, none twice.
-    pub providers: Vec<Provider>,
+    pub providers: Vec<&'static Registration>,
     /// How that is known, for the log.
     pub because: String,
 }
 
-/// The old programs, by their files' names.
-const PROGRAMS: [(&str, Provider); 3] = [
-    ("cloud-provider-phoenixnap", Provider::PhoenixNap),
-    ("cloudscale-cloud-controller-manager", Provider::Cloudscale),
-    ("linode-cloud-controller-manager", Provider::Linode),
-];
 /// What such a name may end with: the platform that the program was built for.
 const PLATFORM: &str = "-linux-";
-
-/// The variables that make a cloud usable.
-const CREDENTIALS: [(&str, Provider); 5] = [
-    ("CLOUDSCALE_ACCESS_TOKEN", Provider::Cloudscale),
-    ("CLOUDSCALE_ACCESS_TOKEN_FILE", Provider::Cloudscale),
-    ("LINODE_API_TOKEN", Provider::Linode),
-    ("LINODE_API_TOKEN_FILE", Provider::Linode),
-    ("PNAP_CLIENT_ID", Provider::PhoenixNap),
-];
 
 /// Goes by the program's name, else by the credentials.
 ///
@@ -48,13 +34,13 @@ const CREDENTIALS: [(&str, Provider); 5] = [
 /// What to write, if neither tells, or if there are credentials of several clouds.
 pub fn choose(env: ProcessEnv<'_>) -> Result<Choice, String> {
     let name = env.program.rsplit('/').next().unwrap_or_default();
-    let named = PROGRAMS.iter().find(|(program, _)| {
-        let rest = name.strip_prefix(program);
+    let named = CLOUDS.iter().find(|cloud| {
+        let rest = cloud.program.and_then(|program| name.strip_prefix(program));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(PLATFORM))
     });
-    if let Some((_, provider)) = named {
+    if let Some(cloud) = named {
         return Ok(Choice {
-            providers: vec![*provider],
+            providers: vec![cloud],
             because: format!("started as {name}"),
         });
     }
@@ -62,17 +48,22 @@ pub fn choose(env: ProcessEnv<'_>) -> Result<Choice, String> {
         let value = (env.env)(variable);
         value.is_some_and(|value| !value.trim().is_empty())
     };
-    let mut set = CREDENTIALS.iter().filter(|(variable, _)| is_set(variable));
+    let credentials = CLOUDS.iter().flat_map(|cloud| {
+        let variables = cloud.credentials.iter();
+        variables.map(move |variable| (*variable, *cloud))
+    });
+    let mut set = credentials.filter(|(variable, _)| is_set(variable));
     let Some((variable, provider)) = set.next() else {
-        return Err(
+        let names: Vec<&str> = CLOUDS.iter().map(|cloud| cloud.name).collect();
+        return Err(format!(
             "--cloud-provider is missing, and the environment has no credentials that would tell; \
-             write for example --cloud-provider=cloudlycke"
-                .to_owned(),
-        );
+             write --cloud-provider with one of {}",
+            names.join(", ")
+        ));
     };
-    match set.find(|(_, another)| another != provider) {
+    match set.find(|(_, another)| *another != provider) {
         None => Ok(Choice {
-            providers: vec![*provider],
+            providers: vec![provider],
             because: format!("{variable} is set"),
         }),
         Some((besides, another)) => Err(format!(
@@ -101,7 +92,8 @@ mod tests {
         let cloudscale_file = ("CLOUDSCALE_ACCESS_TOKEN_FILE", "/token");
         let linode_token = ("LINODE_API_TOKEN", "secret");
         let linode_file = ("LINODE_API_TOKEN_FILE", "/token");
-        let (cloudscale, linode) = (Provider::Cloudscale, Provider::Linode);
+        let cloud = |name| crate::clouds::named(name).unwrap();
+        let (cloudscale, linode) = (cloud("cloudscale"), cloud("linode"));
         for (program, set, provider, because) in [
             (
                 "cloudscale-cloud-controller-manager",
@@ -155,13 +147,13 @@ mod tests {
             (
                 "./cloud-provider-phoenixnap",
                 &[linode_token],
-                Provider::PhoenixNap,
+                cloud("phoenixnap"),
                 "started as cloud-provider-phoenixnap",
             ),
             (
                 "mooring-central",
                 &[("PNAP_CLIENT_ID", "secret")],
-                Provider::PhoenixNap,
+                cloud("phoenixnap"),
                 "PNAP_CLIENT_ID is set",
             ),
             (
@@ -190,10 +182,10 @@ mod tests {
         ];
         let told = choose_with("mooring-central", &both).unwrap_err();
         for part in [
-            "CLOUDSCALE_ACCESS_TOKEN and LINODE_API_TOKEN_FILE",
-            "--cloud-provider=cloudscale,",
-            "--cloud-provider=linode or",
-            "--cloud-provider=cloudscale,linode",
+            "LINODE_API_TOKEN_FILE and CLOUDSCALE_ACCESS_TOKEN",
+            "--cloud-provider=linode,",
+            "--cloud-provider=cloudscale or",
+            "--cloud-provider=linode,cloudscale",
         ] {
             assert!(told.contains(part), "{part} is missing: {told}");
         }

@@ -2,58 +2,111 @@
 //!
 //! All that the Go controllers take is taken, so that a manifest works as it is.
 
+use std::sync::LazyLock;
+
 use mooring_common::flags::Action::{Accept, Act};
 use mooring_common::flags::Kind::{Bool, Duration, Integer, List, Number, Text};
-use mooring_common::flags::{Action, Flag, FlagTable, Kind};
+use mooring_common::flags::{Flag, FlagTable, flag};
 
-/// The table.
-pub const TABLE: FlagTable = FlagTable {
+use crate::cloud_api::Limits;
+use crate::cloud_provider::registration::{ConfigFile, Registration};
+use crate::clouds::CLOUDS;
+
+/// The table: what holds for all clouds, and what each of them registers.
+pub static TABLE: LazyLock<FlagTable> = LazyLock::new(|| FlagTable {
     program: "mooring-central",
     about: "Mooring's cloud controller manager: looks after load balancers, service addresses and \
             the life of Nodes. It runs as a Deployment; one replica leads, the others stand by.",
-    flags: FLAGS,
+    flags: &FLAGS,
     operand: "",
-};
+});
 
-const fn flag(
-    group: &'static str,
-    name: &'static str,
-    kind: Kind,
-    default: &'static str,
-    action: Action,
-    help: &'static str,
-) -> Flag {
-    Flag {
-        name,
-        kind,
-        default,
-        action,
-        group,
-        help,
-        env: None,
+static FLAGS: LazyLock<Vec<Flag>> = LazyLock::new(|| {
+    let help = &*HELP;
+    let choice = [
+        flag(CLOUD, "cloud-provider", Text, "", Act, &help.provider),
+        flag(CLOUD, "cloud-config", Text, "", Act, &help.config),
+        flag(CLOUD, "cloud-api-qps", Number, "", Act, &help.qps),
+        flag(CLOUD, "cloud-api-burst", Integer, "", Act, &help.burst),
+    ];
+    let of_clouds = CLOUDS.iter().flat_map(|cloud| cloud.flags);
+    let all = choice
+        .iter()
+        .chain(OF_ALL)
+        .chain(of_clouds)
+        .chain(OF_PROCESS);
+    all.copied().collect()
+});
+
+/// What is told of the clouds that there are.
+struct Help {
+    provider: String,
+    config: String,
+    qps: String,
+    burst: String,
+}
+
+static HELP: LazyLock<Help> = LazyLock::new(|| {
+    let names: Vec<&str> = CLOUDS.iter().map(|cloud| cloud.name).collect();
+    let programs: Vec<&str> = CLOUDS.iter().filter_map(|cloud| cloud.program).collect();
+    let files: Vec<String> = CLOUDS.iter().filter_map(|cloud| file(cloud)).collect();
+    Help {
+        provider: format!(
+            "The providers that the cluster has machines of, separated by commas: {}. Absent: the one \
+             whose Go controller the program is started as ({}), else the one whose credentials are in \
+             the environment.",
+            names.join(", "),
+            programs.join(", ")
+        ),
+        config: format!(
+            "The provider's configuration: {}. With several of these it is the last one's.",
+            files.join("; ")
+        ),
+        qps: format!(
+            "How many requests per second all controllers together make to one cloud in the long run. \
+             Absent: {}.",
+            limits(|limits| limits.qps.to_string())
+        ),
+        burst: format!(
+            "How many requests they may make at once after a pause. Absent: {}.",
+            limits(|limits| limits.burst.to_string())
+        ),
     }
+});
+
+/// `for phoenixnap a JSON file`
+fn file(cloud: &Registration) -> Option<String> {
+    match cloud.config_file {
+        ConfigFile::None => None,
+        ConfigFile::Shared(what) | ConfigFile::Own(what) => {
+            Some(format!("for {} {what}", cloud.name))
+        }
+    }
+}
+
+/// `5 to linode, 20 to cloudscale`
+fn limits(number: fn(Limits) -> String) -> String {
+    let limited = CLOUDS
+        .iter()
+        .filter_map(|cloud| Some((cloud, cloud.limits?)));
+    let texts = limited.map(|(cloud, limits)| format!("{} to {}", number(limits), cloud.name));
+    texts.collect::<Vec<_>>().join(", ")
 }
 
 const CLOUD: &str = "Cloud";
 const NODES: &str = "Nodes";
 const SERVICES: &str = "Services";
 const ROUTES: &str = "Routes";
-const LINODE: &str = "Linode";
-const PHOENIXNAP: &str = "PhoenixNAP";
 const LEADER: &str = "Leader election";
 const CLIENT: &str = "API server";
 const SERVING: &str = "Endpoints";
 const LOGGING: &str = "Logging";
 const LEGACY: &str = "Taken from older manifests";
 
-/// One flag a line: a table to be read.
+/// What controllers do, whatever the cloud. One flag a line: a table to be read.
 #[rustfmt::skip]
-const FLAGS: &[Flag] = &[
-    flag(CLOUD, "cloud-provider", Text, "", Act, "The providers that the cluster has machines of, separated by commas: linode, cloudscale, phoenixnap, cloudlycke (machines described in a file). Absent: the one whose old controller the program is started as (cloudscale-cloud-controller-manager, linode-cloud-controller-manager, cloud-provider-phoenixnap), else the one whose token or client is in the environment."),
-    flag(CLOUD, "cloud-config", Text, "", Act, "The provider's configuration: for phoenixnap a JSON file, whatever is in the environment wins over it; for cloudlycke the machines file, absent: the machines that are built in. With both providers it is the machines file."),
-    flag(CLOUD, "cloud-api-qps", Number, "", Act, "How many requests per second all controllers together make to one cloud in the long run. Absent: 5 to linode and phoenixnap, 20 to cloudscale."),
-    flag(CLOUD, "cloud-api-burst", Integer, "", Act, "How many requests they may make at once after a pause. Absent: 20 to linode and phoenixnap, 40 to cloudscale."),
-    flag(CLOUD, "cluster-name", Text, "kubernetes", Accept, "Load balancers of cloudscale.ch are marked with the UID of the Service default/kubernetes, which no two clusters share."),
+const OF_ALL: &[Flag] = &[
+    flag(CLOUD, "cluster-name", Text, "kubernetes", Accept, "Load balancers are marked with the UID of the Service default/kubernetes, which no two clusters share."),
     flag(CLOUD, "controllers", List, "*", Act, "Which controllers run: * for all, -NAME to leave one out. Names: cloud-node-controller (cloud-node), cloud-node-lifecycle-controller (cloud-node-lifecycle), service-lb-controller (service), node-route-controller (route)."),
     flag(NODES, "node-daemon-grace", Duration, "0", Act, "How long a new Node's own mooring-node may take to initialise it before central does. 0: there is no node daemon, nobody is waited for."),
     flag(NODES, "node-status-update-frequency", Duration, "5m", Act, "How often a cloud's machines are listed, and every Node is compared with its machine: addresses and labels."),
@@ -71,7 +124,7 @@ const FLAGS: &[Flag] = &[
     flag(SERVICES, "delete-orphans", Bool, "false", Act, "Delete load balancers that bear this cluster's marks and those of a Service that is no more. false: only tell of them, in Events about the Service default/kubernetes."),
     flag(SERVICES, "health-target", Text, "service-proxy", Act, "Whom the clouds' health monitors ask whether a Node should get a Service's traffic: service-proxy (as the Go controllers do: the healthCheckNodePort where there is one, else what answers at the node port), or node-daemon (mooring-node's /services/<namespace>/<name> with externalTrafficPolicy Local, else its /healthz)."),
     flag(SERVICES, "health-target-port", Integer, "10266", Act, "The port of --health-target=node-daemon: the one of mooring-node's --livez-bind-address. The clouds' load balancers must be let in there."),
-    flag(SERVICES, "endpoint-aware-members", Bool, "false", Act, "Follow the EndpointSlices of Services with externalTrafficPolicy Local: a Node gets no new connections from the cloud's load balancer as soon as its last ready endpoint terminates, and gets them again as soon as one is ready, without waiting for the health monitor. Never the last Node that serves. Needs to list and watch EndpointSlices. Only load balancers of cloudscale.ch can do it; elsewhere it has no effect."),
+    flag(SERVICES, "endpoint-aware-members", Bool, "false", Act, "Follow the EndpointSlices of Services with externalTrafficPolicy Local: a Node gets no new connections from the cloud's load balancer as soon as its last ready endpoint terminates, and gets them again as soon as one is ready, without waiting for the health monitor. Never the last Node that serves. Needs to list and watch EndpointSlices. Where a cloud's load balancers cannot stop new connections alone it has no effect: the log says so."),
     flag(SERVICES, "take-over-namespaces", List, "", Act, "Namespaces whose Services may take over what somebody else uses in the cloud: a load balancer without marks that an annotation names, a floating IP that leads elsewhere, an address of an IP block without marks. * for all. Absent: none; a Service gets only what is unused or provably its own."),
     flag(SERVICES, "creation-settle-time", Duration, "90s", Act, "For how long a cloud may take to show what it was asked to make. What this process, or one before it, has asked for and had no answer about is looked for meanwhile by its marks, and nothing is made or bought a second time. It must not be less than the cloud needs; 0 believes each listing at once."),
     flag(ROUTES, "configure-cloud-routes", Bool, "true", Accept, "No provider of this version has routes."),
@@ -79,33 +132,11 @@ const FLAGS: &[Flag] = &[
     flag(ROUTES, "cluster-cidr", Text, "", Accept, "No provider of this version has routes."),
     flag(ROUTES, "allocate-node-cidrs", Bool, "false", Accept, "Pod CIDRs are given out by kube-controller-manager."),
     flag(ROUTES, "cidr-allocator-type", Text, "RangeAllocator", Accept, "Pod CIDRs are given out by kube-controller-manager."),
-    flag(LINODE, "linode-tag-filter", Text, "", Act, "Only Linodes with this tag are listed. Absent: all of the account."),
-    flag(LINODE, "vpc-names", List, "", Act, "VPCs whose addresses are the Nodes' first internal ones, by name."),
-    flag(LINODE, "subnet-names", List, "default", Act, "The subnets of --vpc-names that are looked at, in each of the VPCs."),
-    flag(LINODE, "vpc-ids", List, "", Act, "Like --vpc-names, by number; needs --subnet-ids."),
-    flag(LINODE, "subnet-ids", List, "", Act, "The subnets of --vpc-ids, by number."),
-    flag(LINODE, "enable-token-health-checker", Bool, "false", Act, "Ask Linode at start and every 5 minutes whether the token is valid, and end if it is not."),
-    flag(LINODE, "linodego-debug", Bool, "false", Accept, "-v=6 logs every request to a cloud."),
-    flag(LINODE, "enable-route-controller", Bool, "false", Accept, "No provider of this version has routes."),
-    flag(LINODE, "load-balancer-type", Text, "nodebalancer", Accept, "This version makes no NodeBalancers yet."),
-    flag(LINODE, "default-nodebalancer-type", Text, "common", Accept, "The type of new NodeBalancers; this version makes none yet."),
-    flag(LINODE, "nodebalancer-prefix", Text, "ccm", Accept, "How the names of NodeBalancers begin; this version makes none yet."),
-    flag(LINODE, "nodebalancer-tags", List, "", Accept, "Tags of new NodeBalancers; this version makes none yet."),
-    flag(LINODE, "nodebalancer-backend-ipv4-subnet", Text, "", Accept, "Where NodeBalancers take addresses towards the Nodes from; this version makes none yet."),
-    flag(LINODE, "nodebalancer-backend-ipv4-subnet-id", Integer, "0", Accept, "The subnet of these addresses, by number; this version makes no NodeBalancers yet."),
-    flag(LINODE, "nodebalancer-backend-ipv4-subnet-name", Text, "", Accept, "The subnet of these addresses, by name; this version makes no NodeBalancers yet."),
-    flag(LINODE, "disable-nodebalancer-vpc-backends", Bool, "false", Accept, "NodeBalancers outside of VPCs; this version makes none yet."),
-    flag(LINODE, "enable-ipv6-for-loadbalancers", Bool, "false", Accept, "IPv6 addresses of NodeBalancers in the status of Services; this version makes no NodeBalancers yet."),
-    flag(LINODE, "enable-ipv6-for-nodebalancer-backends", Bool, "false", Accept, "NodeBalancers reach Nodes by IPv6; this version makes none yet."),
-    flag(LINODE, "node-cidr-mask-size-ipv4", Integer, "0", Accept, "Pod CIDRs are given out by kube-controller-manager."),
-    flag(LINODE, "node-cidr-mask-size-ipv6", Integer, "0", Accept, "Pod CIDRs are given out by kube-controller-manager."),
-    flag(LINODE, "disable-ipv6-node-cidr-allocation", Bool, "false", Accept, "Pod CIDRs are given out by kube-controller-manager."),
-    flag(LINODE, "bgp-node-selector", Text, "", Accept, "The Go controller has given up sharing addresses by BGP as well."),
-    flag(LINODE, "ip-holder-suffix", Text, "", Accept, "The Go controller has given up sharing addresses by BGP as well."),
-    flag(PHOENIXNAP, "ip-block-size", Text, "", Act, "The size of shared IP blocks that are bought: /28 has 13 addresses that Services can have, /29 has 5. A public network holds 10 blocks at most, of whatever size. Absent: /28. With --ip-block-sharing=false a block is /29, whatever is said here. Blocks at hand are used as they are."),
-    flag(PHOENIXNAP, "ip-block-sharing", Bool, "true", Act, "Give several Services addresses of one block, and buy another when all are full. false: a block for each Service, of which its third address is used, as the Go controller does; a cluster then has 10 Services at most on a public network."),
-    flag(PHOENIXNAP, "max-ip-blocks", Integer, "10", Act, "How many IP blocks the cluster may have altogether: they cost money each month. When there are so many, none is bought, and the Services that wait for one get an Event. 0: none is bought at all."),
-    flag(PHOENIXNAP, "attach-nodes", Bool, "false", Act, "Bring the servers of Nodes into the public network, without addresses there, so that its VLAN reaches them. false: only tell in Events which of them are not in it."),
+];
+
+/// The process itself.
+#[rustfmt::skip]
+const OF_PROCESS: &[Flag] = &[
     flag(LEADER, "leader-elect", Bool, "true", Act, "Act only while holding the Lease. false: this is the only instance."),
     flag(LEADER, "leader-elect-lease-duration", Duration, "15s", Act, "How long the others wait for a leader that is silent."),
     flag(LEADER, "leader-elect-renew-deadline", Duration, "10s", Act, "How long the leader tries to renew before it gives up and ends."),

@@ -1,6 +1,7 @@
 use mooring_common::flags::Parsed;
 
 use super::*;
+use crate::cloud_api::Limits;
 
 fn read(line: &str) -> Result<Flags, FlagFaults> {
     let arguments = line.split_whitespace().map(ToOwned::to_owned);

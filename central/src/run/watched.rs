@@ -10,11 +10,11 @@ use mooring_common::node_init::calls_for_a_look;
 use mooring_common::node_view::NodeView;
 use tokio::sync::Notify;
 
-use crate::clouds::Instances;
+use crate::cloud_provider::Instances;
 use crate::controllers::address_pool::{self, Allocations, NetworkView};
 use crate::controllers::{ProviderIdIndex, canonical, node_init, node_lifecycle, service};
-use crate::namespace_view::NamespaceView;
-use crate::service_view::ServiceView;
+use crate::views::namespace_view::NamespaceView;
+use crate::views::service_view::ServiceView;
 
 /// What is followed beside Nodes: only what the controllers need, for nothing else may be permitted.
 #[derive(Clone, Copy, Debug)]
@@ -217,7 +217,7 @@ fn is_only_our_mark(old: Option<&ServiceView>, new: Option<&ServiceView>) -> boo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service_view::tests::service;
+    use crate::views::service_view::tests::service;
     use mooring_common::names::finalizers;
 
     #[test]

@@ -1,20 +1,25 @@
-//! The pages of `docs/reference` that are generated say what the programs do.
+//! The pages of `docs/reference` that are generated say what the programs do, and the chart permits
+//! what the clouds write.
 //!
 //! `make references` writes them anew.
 
 use std::path::PathBuf;
 
 fn check(page: &str, generated: &str) {
+    check_file(&format!("docs/reference/{page}"), generated);
+}
+
+fn check_file(name: &str, generated: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../docs/reference")
-        .join(page);
+        .join("..")
+        .join(name);
     if std::env::var_os("WRITE_REFERENCES").is_some() {
         std::fs::write(&path, generated).unwrap();
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         written == generated,
-        "docs/reference/{page} is not up to date: make references"
+        "{name} is not up to date: make references"
     );
 }
 
@@ -31,5 +36,14 @@ fn flags_of_the_node_daemon() {
     check(
         "flags-mooring-node.md",
         &mooring_node::run::flags::TABLE.reference(),
+    );
+}
+
+#[test]
+fn clouds_of_the_chart() {
+    let clouds = serde_json::to_string_pretty(&mooring_common::clouds::for_the_chart()).unwrap();
+    check_file(
+        "deploy/chart/mooring/files/clouds.json",
+        &format!("{clouds}\n"),
     );
 }

@@ -1,5 +1,6 @@
-//! The picture at the top of `lib.rs` is true: a room imports only rooms further down in it. And no files
-//! import each other in a circle, but for a module and what is below it.
+//! The picture at the top of each `lib.rs` is true: a room imports only rooms further down in it. No files
+//! import each other in a circle, but for a module and what is below it. And of the clouds, none is named
+//! in central but in its own folder and in the list.
 //!
 //! Imports are read as text: `use` statements and paths that begin with `crate`, `self` or `super`.
 
@@ -108,10 +109,11 @@ fn target(path: &str, here: &Module, known: &BTreeMap<Module, String>) -> Option
     (!module.is_empty() && module != *here).then_some(module)
 }
 
-/// Who imports whom.
-fn imports() -> BTreeMap<Module, BTreeSet<Module>> {
+/// Who imports whom in a program.
+fn imports(program: &str) -> BTreeMap<Module, BTreeSet<Module>> {
     let mut known = BTreeMap::new();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../node-daemon/src");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let source = source.join(program).join("src");
     modules(&source, &Module::new(), &mut known);
     for top in ["lib", "main"] {
         known.remove(&vec![top.to_owned()]);
@@ -126,8 +128,20 @@ fn imports() -> BTreeMap<Module, BTreeSet<Module>> {
 }
 
 #[test]
-fn rooms_import_only_lower_rooms() {
-    let library = include_str!("../../../node-daemon/src/lib.rs");
+fn rooms_of_the_node_daemon_import_only_lower_rooms() {
+    import_only_lower_rooms(
+        "node-daemon",
+        include_str!("../../../node-daemon/src/lib.rs"),
+    );
+}
+
+#[test]
+fn rooms_of_central_import_only_lower_rooms() {
+    import_only_lower_rooms("central", include_str!("../../../central/src/lib.rs"));
+}
+
+/// As the picture has them that a library opens with.
+fn import_only_lower_rooms(program: &str, library: &str) {
     let picture = library.split("```").nth(1).unwrap();
     let rooms: Vec<&str> = picture
         .lines()
@@ -139,7 +153,7 @@ fn rooms_import_only_lower_rooms() {
         .collect();
     assert!(rooms.len() <= 10, "{rooms:?}");
     let floor = |module: &Module| rooms.iter().position(|room| *room == module[0]);
-    for (from, targets) in imports() {
+    for (from, targets) in imports(program) {
         for to in targets {
             let (upper, lower) = (floor(&from), floor(&to));
             assert!(
@@ -152,20 +166,57 @@ fn rooms_import_only_lower_rooms() {
 }
 
 #[test]
-fn no_import_circles() {
-    let mut left = imports();
+fn no_import_circles_in_the_node_daemon() {
+    no_import_circles("node-daemon");
+}
+
+#[test]
+fn no_import_circles_in_central() {
+    no_import_circles("central");
+}
+
+fn no_import_circles(program: &str) {
+    let mut left = imports(program);
     for (from, targets) in &mut left {
         targets.retain(|to| !from.starts_with(to) && !to.starts_with(from));
     }
-    // Files that import nothing that is left are taken away until all are gone, or a circle remains.
+    // Files that import nothing that is left, or that nobody left imports, are taken away until all are
+    // gone, or a circle remains.
     loop {
         let before = left.len();
         let names: BTreeSet<Module> = left.keys().cloned().collect();
         left.retain(|_, targets| targets.iter().any(|to| names.contains(to)));
+        let imported: BTreeSet<Module> = left.values().flatten().cloned().collect();
+        left.retain(|module, _| imported.contains(module));
         if left.len() == before {
             break;
         }
     }
-    let circle: Vec<String> = left.keys().map(|module| module.join("/")).collect();
-    assert!(circle.is_empty(), "in a circle, or above one: {circle:?}");
+    let edges = left.iter().flat_map(|(from, targets)| {
+        let inside = targets.iter().filter(|to| left.contains_key(*to));
+        inside.map(|to| format!("{} imports {}", from.join("/"), to.join("/")))
+    });
+    let circle: Vec<String> = edges.collect();
+    assert!(circle.is_empty(), "in a circle:\n{}", circle.join("\n"));
+}
+
+#[test]
+fn central_names_clouds_in_their_folders_and_the_list_only() {
+    let names: Vec<&str> = mooring_central::clouds::CLOUDS
+        .iter()
+        .map(|cloud| cloud.name)
+        .collect();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../central/src");
+    let mut all = BTreeMap::new();
+    modules(&source, &Module::new(), &mut all);
+    let list = vec!["clouds".to_owned()];
+    for (module, code) in all {
+        let folder = module.get(1).filter(|_| module.starts_with(&list));
+        if module == list || folder.is_some_and(|folder| names.contains(&folder.as_str())) {
+            continue;
+        }
+        let code = code.to_lowercase();
+        let named = names.iter().find(|name| code.contains(*name));
+        assert_eq!(named, None, "{module:?}");
+    }
 }

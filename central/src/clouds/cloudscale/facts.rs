@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::NAME;
 use super::api::servers::{Interface, Server};
-use crate::clouds::{Attachment, Machine};
+use crate::cloud_provider::{Attachment, Machine};
 
 /// The ID in the form in which the Go controller wrote it: lower case, with hyphens. Read is any
 /// form of a UUID.

@@ -8,6 +8,7 @@ mod assembly;
 mod desired;
 mod endpoints;
 mod floating_ips;
+mod listed_parts;
 mod listings;
 mod model;
 mod observed;
@@ -28,17 +29,15 @@ use super::api::Reference;
 use super::api::balancers::{self, Balancer};
 use super::{Cloudscale, NAME};
 use crate::cloud_api::{CloudError, ErrorKind};
-use crate::clouds::load_balancers::{
+use crate::cloud_provider::load_balancers::{
     InvalidField, LoadBalancerRequest, LoadBalancerStatus, LoadBalancers, Notice, ReconcileError,
 };
 use crate::engine::Engine;
-use crate::engine::credentials::AccountWords;
-use crate::engine::exclusive::Holder;
+use crate::engine::inventory::Inventory;
 use crate::engine::members::Members;
-use crate::engine::provider::{Effect, Provider, Step as _, Vocabulary};
+use crate::engine::provider::{AccountWords, Effect, Holder, Provider, Step as _, Vocabulary};
 use crate::engine::selector::Selector;
-use crate::inventory::Inventory;
-use crate::service_view::{Ingress, ServiceView};
+use crate::views::service_view::{Ingress, ServiceView};
 use annotations::Options;
 use desired::Desired;
 use endpoints::EndpointStates;

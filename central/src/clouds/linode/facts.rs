@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::NAME;
 use super::api::Instance;
 use super::vpcs::VpcAddresses;
-use crate::clouds::Machine;
+use crate::cloud_provider::Machine;
 
 /// How Linodes are described.
 #[derive(Clone, Debug, Default)]

@@ -20,23 +20,8 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::NAME;
-use super::config::ClientSource;
+use super::config::{ClientCredentials, ClientSource};
 use crate::cloud_api::{CloudError, ErrorKind, Metrics, Secret, Tokens, lenient, wait};
-
-/// Who we are to the cloud. Nothing shows the secret.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ClientCredentials {
-    /// `PNAP_CLIENT_ID`.
-    pub id: String,
-    /// `PNAP_CLIENT_SECRET`.
-    pub secret: String,
-}
-
-impl fmt::Debug for ClientCredentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ClientCredentials(***)")
-    }
-}
 
 /// What reading and changing servers, blocks, networks and tags takes.
 const SCOPE: &str = "bmc bmc.read tags tags.read";

@@ -14,7 +14,6 @@ use std::time::Duration;
 use reqwest::Url;
 
 use super::Flags;
-use super::auth::ClientCredentials;
 use super::setting::Setting;
 use crate::cloud_api::{Environment, Fault, Proxies};
 use file::{File, FileFault};
@@ -31,6 +30,21 @@ const FILE: &str = "--cloud-config";
 
 const CLIENT_ID: &str = "PNAP_CLIENT_ID";
 const CLIENT_SECRET: &str = "PNAP_CLIENT_SECRET";
+
+/// Who we are to the cloud. Nothing shows the secret.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ClientCredentials {
+    /// `PNAP_CLIENT_ID`.
+    pub id: String,
+    /// `PNAP_CLIENT_SECRET`.
+    pub secret: String,
+}
+
+impl fmt::Debug for ClientCredentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClientCredentials(***)")
+    }
+}
 
 /// Where the client's credentials are said: what the variables do not say is in the file. Nothing
 /// shows them.

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::NAME;
 use super::api::plain;
 use super::api::servers::Server;
-use crate::clouds::Machine;
+use crate::cloud_provider::Machine;
 
 /// How the vendor's provider for the Cluster API begins the IDs that it writes; they are read, and
 /// stay, for no ID can be changed.

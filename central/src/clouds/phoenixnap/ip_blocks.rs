@@ -33,6 +33,7 @@ mod ip_request;
 mod layout;
 mod members;
 mod memory;
+mod node_peers;
 mod notices;
 mod observe;
 mod orphans;
@@ -58,14 +59,14 @@ use tokio::sync::{Mutex, MutexGuard, Notify};
 
 use super::NAME;
 use crate::cloud_api::CloudError;
-use crate::clouds::load_balancers::{
+use crate::cloud_provider::load_balancers::{
     CollectorContext, LoadBalancerRequest, LoadBalancers, Orphan, OwnedFields, PlannedStep,
     PreparedPlan, ReconcileError, WriteGuard,
 };
-use crate::engine::credentials::AccountWords;
+use crate::engine::inventory::Inventory;
 use crate::engine::members::MemberResolver;
-use crate::inventory::Inventory;
-use crate::service_view::ServiceView;
+use crate::engine::provider::AccountWords;
+use crate::views::service_view::ServiceView;
 use cloud::BlockCloud;
 use cluster::{Cluster, RealCluster};
 use memory::{Memory, Said};
@@ -199,7 +200,7 @@ impl LoadBalancers for IpBlocks {
     }
 
     fn may_have(&self, service: &ServiceView) -> bool {
-        removal::may_have(service)
+        observe::may_have(service)
     }
 
     fn owned_fields(&self, service: &ServiceView) -> OwnedFields {

@@ -16,7 +16,7 @@ fn with(base: &Url, services: ServiceConfig) -> Arc<PhoenixNap> {
     let config = Config {
         base: base.clone(),
         token_url: base.join("token").unwrap(),
-        client: auth::ClientCredentials {
+        client: config::ClientCredentials {
             id: "an-id".to_owned(),
             secret: "s3cr3t".to_owned(),
         },

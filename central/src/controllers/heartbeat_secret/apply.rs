@@ -12,32 +12,13 @@ use mooring_common::names::{components, labels};
 use rustls::crypto::{GetRandomFailed, ring};
 
 use super::Controller;
+use super::failure::Failure;
 use super::plan::Step;
-use crate::election::NotLeading;
 
 /// How long a key is, in bytes.
 const KEY_LENGTH: usize = 32;
 /// Under which name the first key is. The last by name is the newest.
 const FIRST_KEY: &str = "key-1";
-
-/// Why a pass failed.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
-    #[error(
-        "cannot look for the Secret; mooring-central must be permitted to get it, see the Role \
-         mooring-central-heartbeat-secret of the chart"
-    )]
-    Look { source: kube::Error },
-    #[error(
-        "cannot make the Secret; mooring-central must be permitted to create it, see the Role \
-         mooring-central-heartbeat-secret of the chart; or make it yourself"
-    )]
-    Create { source: kube::Error },
-    #[error("this machine gives no random numbers for a key")]
-    NoRandomness,
-    #[error(transparent)]
-    NotLeading(#[from] NotLeading),
-}
 
 impl Controller {
     pub(super) async fn apply(&self, plan: Plan<Step>) -> Result<(), Failure> {

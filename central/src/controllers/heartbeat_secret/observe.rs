@@ -1,7 +1,7 @@
 //! Whether the Secret is there. What is in it is not asked for.
 
 use super::Controller;
-use super::apply::Failure;
+use super::failure::Failure;
 
 /// What a pass goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

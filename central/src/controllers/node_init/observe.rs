@@ -7,8 +7,7 @@ use mooring_common::node_init::{self, InitStates};
 use mooring_common::node_view::NodeView;
 use tokio::time::Instant;
 
-use super::plan::patience;
-use crate::clouds::Lookup;
+use crate::cloud_provider::Lookup;
 use crate::controllers::Context;
 
 /// How old a listing may be that has the machine of a new Node.
@@ -91,4 +90,14 @@ fn taken_by(context: &Context, node: &NodeView, machine: &Lookup) -> Option<Stri
     others
         .find(|other| age(other) < age(node))
         .map(|other| other.name.clone())
+}
+
+/// How soon, and how late at the latest, a new Node is looked at again whose machine is lacking.
+pub(super) const SOONEST: Duration = Duration::from_secs(1);
+const LATEST: Duration = Duration::from_secs(60);
+
+/// After how long a new Node is looked at again that was first seen so long ago, and how old the
+/// listing may be then.
+pub(super) fn patience(seen_for: Duration) -> Duration {
+    (seen_for / 4).clamp(SOONEST, LATEST)
 }

@@ -8,8 +8,8 @@ use mooring_common::node_facts::{NodeFacts, Presence};
 use mooring_common::node_init::{self, Description, NodeStep};
 use mooring_common::node_view::NodeView;
 
-use super::observe::Observed;
-use crate::clouds::Lookup;
+use super::observe::{Observed, SOONEST, patience};
+use crate::cloud_provider::Lookup;
 use crate::flags::NodeFlags;
 
 /// What a pass comes to.
@@ -132,16 +132,6 @@ fn facts<'a>(observed: &'a Observed, flags: &NodeFlags) -> Result<&'a NodeFacts,
             after: later,
         },
     })
-}
-
-/// How soon, and how late at the latest, a new Node is looked at again whose machine is lacking.
-const SOONEST: Duration = Duration::from_secs(1);
-const LATEST: Duration = Duration::from_secs(60);
-
-/// After how long a new Node is looked at again that was first seen so long ago, and how old the
-/// listing may be then.
-pub(super) fn patience(seen_for: Duration) -> Duration {
-    (seen_for / 4).clamp(SOONEST, LATEST)
 }
 
 /// The plan that corrects what the Node's daemon wrote, with a note to it on the Node.

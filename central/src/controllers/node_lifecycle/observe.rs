@@ -11,7 +11,7 @@ use mooring_common::provider_id::ProviderId;
 use tokio::time::{Instant, timeout};
 
 use super::node_states::NodeStates;
-use crate::clouds::{Instances, Lookup};
+use crate::cloud_provider::{Instances, Lookup};
 use crate::controllers::Context;
 
 /// One Node with its machine.

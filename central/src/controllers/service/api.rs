@@ -11,7 +11,7 @@ use mooring_common::k8s::{ObjectKey, Slim};
 use serde_json::Value;
 
 use super::Failure;
-use crate::service_view::ServiceView;
+use crate::views::service_view::ServiceView;
 
 /// One Service, as it is now.
 pub(super) async fn fresh(

@@ -38,10 +38,12 @@ use tokio::sync::watch;
 
 use super::routing::Routing;
 use super::{Failure, Queue};
-use crate::clouds::load_balancers::{HealthTarget, LoadBalancerRequest, LoadBalancers, TakeOver};
+use crate::cloud_provider::load_balancers::{
+    HealthTarget, LoadBalancerRequest, LoadBalancers, TakeOver,
+};
 use crate::controllers::Context;
 use crate::election::NotLeading;
-use crate::service_view::ServiceView;
+use crate::views::service_view::ServiceView;
 use cluster::{Cluster, RealCluster, Reporter};
 pub use endpoints::{EndpointChanges, SliceView, watched as watched_slices};
 pub use metrics::Metrics;

@@ -4,7 +4,7 @@ use mooring_common::errors::words;
 use mooring_common::k8s::{ApiFailure, classify};
 
 use crate::cloud_api::CloudError;
-use crate::clouds::load_balancers::Stop;
+use crate::cloud_provider::load_balancers::Stop;
 use crate::controllers::address_pool::Unavailable;
 use crate::election::NotLeading;
 

@@ -29,8 +29,8 @@ use super::api::{fresh, fresh_all};
 use super::{Failure, L2, Queue};
 use crate::controllers::Context;
 use crate::controllers::address_pool::{Allocations, Claim, Namespace};
-use crate::namespace_view::NamespaceView;
-use crate::service_view::ServiceView;
+use crate::views::namespace_view::NamespaceView;
+use crate::views::service_view::ServiceView;
 use observe::{Allocated, Obstacle};
 
 /// How long to wait for the namespaces at the start, where an L2Network asks for their labels: without

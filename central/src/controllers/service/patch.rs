@@ -4,7 +4,7 @@
 use mooring_common::names::finalizers;
 use serde_json::{Value, json};
 
-use crate::service_view::ServiceView;
+use crate::views::service_view::ServiceView;
 
 /// Tests that the Service is as it was planned for.
 pub(super) fn guard(service: &ServiceView) -> Value {

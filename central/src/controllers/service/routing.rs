@@ -2,7 +2,7 @@
 
 use mooring_common::names::CLASS_PREFIX;
 
-use crate::service_view::ServiceView;
+use crate::views::service_view::ServiceView;
 
 /// Who provides a Service's load balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl Routing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service_view::tests::service;
+    use crate::views::service_view::tests::service;
 
     const CLOUD: Server = Server::Cloud("one");
 

@@ -2,7 +2,7 @@ use mooring_common::k8s::Slim;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::engine::credentials::AccountWords;
+use crate::engine::provider::AccountWords;
 
 const WORDS: &Vocabulary = &Vocabulary {
     provider: "example",

@@ -5,9 +5,9 @@ mod read;
 use std::collections::BTreeSet;
 
 use super::model::{HttpSpec, VipRequest};
-use crate::clouds::load_balancers::{InvalidField, Notice};
+use crate::cloud_provider::load_balancers::{InvalidField, Notice};
 use crate::engine::selector::Selector;
-use crate::service_view::ServiceView;
+use crate::views::service_view::ServiceView;
 
 /// All that is asked for, defaults filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]

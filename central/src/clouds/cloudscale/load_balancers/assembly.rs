@@ -5,11 +5,10 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use super::super::api;
 use super::super::api::Reference;
 use super::floating_ips::canonical_text;
-use super::listings::Parts;
+use super::listed_parts::Parts;
 use super::model::{HttpSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec};
-use super::observed::{Balancer, Listener, Member, Monitor, Observed, Pool, Vip};
+use super::observed::{Balancer, Listener, Member, Monitor, Observed, Pool};
 use crate::engine::canonical::{canonical_address, canonical_uuid};
-use crate::engine::provider::Listed as _;
 
 /// What something lacks that it cannot be understood without.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -18,28 +17,6 @@ pub(super) struct MissingField {
     what: &'static str,
     uuid: String,
     lacks: &'static str,
-}
-
-/// The load balancer itself.
-pub(super) fn balancer(listed: &api::balancers::Balancer) -> Balancer {
-    let vips = listed.vip_addresses.iter().flatten();
-    Balancer {
-        uuid: listed.uuid.clone(),
-        name: listed.name().to_owned(),
-        is_changing: listed.is_changing(),
-        zone: listed.zone.as_ref().map(|zone| zone.slug.clone()),
-        flavor: listed.flavor.as_ref().map(|flavor| flavor.slug.clone()),
-        vips: vips
-            .map(|vip| Vip {
-                address: canonical_address(&vip.address),
-                subnet: vip
-                    .subnet
-                    .as_ref()
-                    .map(|subnet| canonical_uuid(&subnet.uuid)),
-            })
-            .collect(),
-        tags: listed.tags.clone().unwrap_or_default(),
-    }
 }
 
 /// The UUIDs of its pools.
@@ -61,7 +38,7 @@ pub(super) fn observed(
     mut members: HashMap<String, Vec<api::parts::Member>>,
 ) -> Result<Observed, MissingField> {
     let mut observed = Observed {
-        balancer: balancer(listed),
+        balancer: Balancer::of(listed),
         pools: Vec::new(),
         loose_listeners: Vec::new(),
         floating_ips: BTreeSet::new(),

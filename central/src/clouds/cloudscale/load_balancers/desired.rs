@@ -12,11 +12,11 @@ use mooring_common::node_view::NodeView;
 
 use super::annotations::{MonitorOptions, Options, Port};
 use super::model::{HttpSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, Tags, VipRequest};
-use crate::clouds::Attachment;
-use crate::clouds::load_balancers::{HealthCheck, LoadBalancerRequest};
+use crate::cloud_provider::Attachment;
+use crate::cloud_provider::load_balancers::{HealthCheck, LoadBalancerRequest};
 use crate::engine::canonical::{canonical_network, canonical_uuid};
 use crate::engine::members::{MachineOf, Members};
-use crate::service_view::ServiceView;
+use crate::views::service_view::ServiceView;
 
 /// A load balancer as it is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]

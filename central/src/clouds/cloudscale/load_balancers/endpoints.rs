@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use super::desired::{Desired, DesiredPool};
 use super::model::MemberSpec;
 use super::observed::{Member, Observed, Pool};
-use crate::clouds::load_balancers::{LoadBalancerRequest, Presence};
+use crate::cloud_provider::load_balancers::{LoadBalancerRequest, Presence};
 use crate::engine::members::Members;
 
 /// What the Nodes behind members have of a Service's endpoints, by the members' addresses.

@@ -6,8 +6,8 @@ use mooring_common::names::cloudscale_annotations as keys;
 
 use super::super::api::floating_ips::FloatingIp;
 use crate::engine::canonical::canonical_network;
-use crate::engine::exclusive::Holder;
-use crate::service_view::ServiceView;
+use crate::engine::provider::Holder;
+use crate::views::service_view::ServiceView;
 
 /// What one leads to.
 pub(super) fn holder(ip: &FloatingIp) -> Option<Holder> {

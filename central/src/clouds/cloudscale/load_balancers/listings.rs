@@ -11,6 +11,7 @@ use super::super::api::floating_ips::{self, FloatingIp};
 use super::super::api::parts::{self, Listener, Member, Monitor, Pool};
 use super::super::{Cloudscale, NAME};
 use super::assembly;
+use super::listed_parts::Parts;
 use super::observed::Observed;
 use crate::cloud_api::{CloudError, ErrorKind, Request};
 use crate::engine::listing::{Listing, Listings};
@@ -26,22 +27,6 @@ pub(super) struct PartListings {
     listeners: Listings<Listener>,
     monitors: Listings<Monitor>,
     floating_ips: Listings<FloatingIp>,
-}
-
-/// The parts of all load balancers, but for members.
-pub(super) struct Parts {
-    pub(super) pools: Arc<Listing<Pool>>,
-    pub(super) listeners: Arc<Listing<Listener>>,
-    pub(super) monitors: Arc<Listing<Monitor>>,
-    pub(super) floating_ips: Arc<Listing<FloatingIp>>,
-}
-
-impl Parts {
-    /// Nothing of them is older.
-    fn begun(&self) -> Instant {
-        let pools = self.pools.begun.min(self.listeners.begun);
-        pools.min(self.monitors.begun).min(self.floating_ips.begun)
-    }
 }
 
 impl PartListings {

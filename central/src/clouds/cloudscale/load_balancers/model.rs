@@ -94,6 +94,17 @@ pub(super) struct MonitorSpec {
     pub(super) http: Option<HttpSpec>,
 }
 
+impl MonitorSpec {
+    /// Whether one can be made the other in place.
+    pub(super) fn can_become(&self, wanted: &Self) -> bool {
+        let is_version_same = match (&self.http, &wanted.http) {
+            (Some(actual), Some(wanted)) => actual.version == wanted.version,
+            _ => true,
+        };
+        self.kind == wanted.kind && is_version_same
+    }
+}
+
 /// A listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ListenerSpec {

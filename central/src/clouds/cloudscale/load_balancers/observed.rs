@@ -6,10 +6,10 @@ use mooring_common::engine::Impact;
 use mooring_common::names::cloudscale_tags as tags;
 
 use super::super::api;
-use super::assembly;
 use super::model::{HttpSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, Tags, VipRequest};
 use super::step::{ListenerChange, MonitorChange, PoolRef, Step};
-use crate::engine::provider;
+use crate::engine::canonical::{canonical_address, canonical_uuid};
+use crate::engine::provider::{self, Listed as _};
 
 /// A load balancer with all its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +41,30 @@ pub(super) struct Balancer {
     pub(super) vips: Vec<Vip>,
     /// Its tags.
     pub(super) tags: Tags,
+}
+
+impl Balancer {
+    /// As a listing shows it.
+    pub(super) fn of(listed: &api::balancers::Balancer) -> Self {
+        let vips = listed.vip_addresses.iter().flatten();
+        Self {
+            uuid: listed.uuid.clone(),
+            name: listed.name().to_owned(),
+            is_changing: listed.is_changing(),
+            zone: listed.zone.as_ref().map(|zone| zone.slug.clone()),
+            flavor: listed.flavor.as_ref().map(|flavor| flavor.slug.clone()),
+            vips: vips
+                .map(|vip| Vip {
+                    address: canonical_address(&vip.address),
+                    subnet: vip
+                        .subnet
+                        .as_ref()
+                        .map(|subnet| canonical_uuid(&subnet.uuid)),
+                })
+                .collect(),
+            tags: listed.tags.clone().unwrap_or_default(),
+        }
+    }
 }
 
 /// A virtual address.
@@ -212,7 +236,7 @@ impl provider::Observed for Observed {
     }
 
     fn refresh(&mut self, listed: &Self::Listed) {
-        self.balancer = assembly::balancer(listed);
+        self.balancer = Balancer::of(listed);
     }
 
     fn is_unused(&self) -> bool {

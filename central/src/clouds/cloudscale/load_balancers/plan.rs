@@ -16,7 +16,7 @@ use mooring_common::engine::Plan;
 use super::desired::Desired;
 use super::observed::Observed;
 use super::step::Step;
-use crate::clouds::load_balancers::ReconcileError;
+use crate::cloud_provider::load_balancers::ReconcileError;
 use pools::Pools;
 
 /// The steps in order. Where there is no load balancer yet, it shows all that will follow on its

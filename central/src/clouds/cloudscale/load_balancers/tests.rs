@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use super::*;
 use crate::cloud_api::testing::{Cloud, Reply, connection, metrics};
 use crate::cloud_api::{ErrorKind, Limits};
+use crate::cloud_provider::load_balancers::{HealthTarget, Others, Progress, Stop, WriteGuard};
 use crate::clouds::cloudscale::Config;
-use crate::clouds::load_balancers::{HealthTarget, Others, Progress, Stop, WriteGuard};
-use crate::service_view::ServiceView;
+use crate::views::service_view::ServiceView;
 use project::Project;
 
 const BALANCERS: &str = "load-balancers";
@@ -546,7 +546,7 @@ async fn orphans_are_deleted_by_their_marks_alone() {
     }
     let living = [ServiceView {
         uid: "alive".to_owned(),
-        ..crate::service_view::tests::service()
+        ..crate::views::service_view::tests::service()
     }];
     let orphans = balancers.orphans("cluster", &living).await.unwrap();
     let ids: Vec<_> = orphans.iter().map(|orphan| orphan.id.clone()).collect();

@@ -7,7 +7,7 @@ use mooring_common::names::reasons;
 
 use super::desired::Desired;
 use super::observed::Observed;
-use crate::clouds::load_balancers::Notice;
+use crate::cloud_provider::load_balancers::Notice;
 use crate::engine::members::{Members, some_of};
 
 /// Leaves out the members that are wanted in another zone, unless they are there already. Gives what a

@@ -18,7 +18,7 @@ use super::ip_request::IpRequest;
 use super::layout;
 use super::ownership::{Owned, Owner};
 use super::settings::Settings;
-use crate::clouds::load_balancers::TakeOver;
+use crate::cloud_provider::load_balancers::TakeOver;
 
 /// All that is known.
 #[derive(Clone, Copy, Debug)]

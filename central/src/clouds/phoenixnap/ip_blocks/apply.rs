@@ -10,7 +10,7 @@ use super::memory::{Memory, POLL};
 use super::ownership::{self, Owned};
 use super::step::Step;
 use crate::cloud_api::{CloudError, ErrorKind};
-use crate::clouds::load_balancers::{Progress, ReconcileError, WriteGuard};
+use crate::cloud_provider::load_balancers::{Progress, ReconcileError, WriteGuard};
 
 /// What became of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]

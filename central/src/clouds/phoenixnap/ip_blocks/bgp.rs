@@ -15,7 +15,8 @@ use mooring_common::node_view::NodeView;
 use super::super::setting::Setting;
 use super::Shared;
 use super::memory::Memory;
-use crate::clouds::load_balancers::{CollectorContext, ReconcileError};
+use super::node_peers::{Annotations, NodePeers, WrittenPeers};
+use crate::cloud_provider::load_balancers::{CollectorContext, ReconcileError};
 
 /// How the keys begin.
 pub(super) const PREFIX: &str = "phoenixnap.com/";
@@ -36,20 +37,6 @@ pub(in crate::clouds::phoenixnap) struct Peers {
     /// Where it is: `PHX`.
     pub(in crate::clouds::phoenixnap) location: Option<String>,
 }
-
-/// Annotations of a Node; `None`: there is to be none.
-pub(super) type Annotations = BTreeMap<String, Option<String>>;
-
-/// What a Node was told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Told {
-    /// The address that it peers from.
-    source: Ipv4Addr,
-    annotations: Annotations,
-}
-
-/// What Nodes were told, by UID: a Node that is made again under its name knows nothing of it.
-pub(super) type ToldNodes = BTreeMap<String, Told>;
 
 /// Of how many routers that a peer group no longer has, what Nodes were told is taken back. All peer
 /// groups have two today.
@@ -95,12 +82,12 @@ pub(super) fn source(node: &NodeView) -> Option<Ipv4Addr> {
 pub(super) fn missing<'a>(
     peers: &Peers,
     nodes: &'a [Arc<NodeView>],
-    told: &ToldNodes,
-) -> Vec<(&'a NodeView, Told)> {
+    told: &WrittenPeers,
+) -> Vec<(&'a NodeView, NodePeers)> {
     let wanted = nodes.iter().filter_map(|node| {
         let source = source(node)?;
         let annotations = annotations(peers, source);
-        let wanted = Told {
+        let wanted = NodePeers {
             source,
             annotations,
         };
@@ -194,13 +181,13 @@ mod tests {
             node("a", "1", "198.51.100.1"),
             node("v6", "2", "2001:db8::1"),
         ];
-        let told = |peers: &Peers, nodes: &[Arc<NodeView>], before: &ToldNodes| {
+        let told = |peers: &Peers, nodes: &[Arc<NodeView>], before: &WrittenPeers| {
             let missing = missing(peers, nodes, before).into_iter();
             missing
                 .map(|(node, told)| (node.uid.clone(), told))
-                .collect::<ToldNodes>()
+                .collect::<WrittenPeers>()
         };
-        let first = told(&peers, &nodes, &ToldNodes::new());
+        let first = told(&peers, &nodes, &WrittenPeers::new());
         assert_eq!(first.keys().collect::<Vec<_>>(), ["1"]);
         let of_a: BTreeMap<_, _> = first["1"]
             .annotations

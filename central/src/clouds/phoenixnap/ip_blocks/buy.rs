@@ -12,7 +12,7 @@ use super::ownership::{self, Owned, Owner};
 use super::purchase::{Claimed, Ours, Sent};
 use super::step::Step;
 use crate::cloud_api::{CloudError, ErrorKind};
-use crate::clouds::load_balancers::{ReconcileError, WriteGuard};
+use crate::cloud_provider::load_balancers::{ReconcileError, WriteGuard};
 
 impl Shared {
     /// Buys, if the world is still without such a block once nobody else may buy.

@@ -10,9 +10,9 @@ use mooring_common::names::{annotations, components, labels};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use super::bgp::Annotations;
-use crate::clouds::load_balancers::ReconcileError;
-use crate::service_view::ServiceView;
+use super::node_peers::Annotations;
+use crate::cloud_provider::load_balancers::ReconcileError;
+use crate::views::service_view::ServiceView;
 
 /// The Service that every API server makes: it bears the cluster's claim.
 const BEARER: (&str, &str) = ("default", "kubernetes");

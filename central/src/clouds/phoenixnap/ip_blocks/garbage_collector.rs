@@ -11,7 +11,7 @@ use super::apply::Taken;
 use super::memory::{Memory, POLL};
 use super::ownership::{Owned, Owner};
 use super::plan::{ReleaseStep, dispose};
-use crate::clouds::load_balancers::{CollectorContext, ReconcileError};
+use crate::cloud_provider::load_balancers::{CollectorContext, ReconcileError};
 
 /// After how long is looked for them although nothing has called for it.
 const REGULARLY: Duration = Duration::from_secs(300);

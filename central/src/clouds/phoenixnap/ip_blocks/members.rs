@@ -14,7 +14,7 @@ use super::Shared;
 use super::garbage_collector::AFTER_FAILURE;
 use super::memory::{Memory, POLL};
 use crate::cloud_api::{CloudError, ErrorKind};
-use crate::clouds::load_balancers::{CollectorContext, ReconcileError};
+use crate::cloud_provider::load_balancers::{CollectorContext, ReconcileError};
 
 /// A Node whose server is not in the network.
 #[derive(Clone, Debug, PartialEq, Eq)]

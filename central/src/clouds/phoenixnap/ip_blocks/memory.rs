@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::super::api::Tag;
 use super::super::model::{Block, BlockStatus, Holder, Network};
-use super::bgp::ToldNodes;
+use super::node_peers::WrittenPeers;
 use super::ownership::{Owned, Owner};
 use super::purchase::{Ours, Sent};
 use super::seen::SeenServices;
@@ -68,7 +68,7 @@ pub(super) struct Memory {
     /// What was last written as the L2Network.
     pub(super) segment: Option<Value>,
     /// What was written on Nodes.
-    pub(super) annotated: ToldNodes,
+    pub(super) annotated: WrittenPeers,
     /// How often it is still to be said that there is room: whoever is being refused at that moment
     /// hears it the second time.
     pub(super) freed: u8,
@@ -112,7 +112,7 @@ impl Memory {
             failed: HashMap::new(),
             surplus: BTreeMap::new(),
             segment: None,
-            annotated: ToldNodes::new(),
+            annotated: WrittenPeers::new(),
             freed: 0,
             told: HashMap::new(),
             claim: None,

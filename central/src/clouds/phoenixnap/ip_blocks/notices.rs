@@ -7,8 +7,8 @@ use super::memory::Memory;
 use super::plan::Next;
 use super::settings::Settings;
 use super::step::Step;
-use crate::clouds::load_balancers::{Notice, ReconcileError};
-use crate::service_view::ServiceView;
+use crate::cloud_provider::load_balancers::{Notice, ReconcileError};
+use crate::views::service_view::ServiceView;
 
 /// What is to be told of a Service for which this comes next.
 pub(super) fn of(

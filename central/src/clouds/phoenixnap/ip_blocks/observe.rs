@@ -13,10 +13,9 @@ use super::allocate::World;
 use super::ip_request::IpRequest;
 use super::memory::Memory;
 use super::ownership::Owned;
-use super::removal::may_have;
 use super::{ACCOUNT, Shared};
-use crate::clouds::load_balancers::{InvalidField, LoadBalancerRequest, ReconcileError};
-use crate::service_view::ServiceView;
+use crate::cloud_provider::load_balancers::{InvalidField, LoadBalancerRequest, ReconcileError};
+use crate::views::service_view::ServiceView;
 
 /// What a Service has and asks for. What cannot be read counts as not said: [`invalid`] tells of it.
 pub(super) fn ip_request(service: &ServiceView, memory: &Memory) -> IpRequest {
@@ -41,6 +40,14 @@ pub(super) fn ip_request(service: &ServiceView, memory: &Memory) -> IpRequest {
     let is_proven = ip_request.proven().is_some();
     ip_request.home = service.public_network.clone().filter(|_| is_proven);
     ip_request
+}
+
+/// Whether a Service says by our record that it has an address of a block: an L2Network's is recorded
+/// together with that network, and with no public one.
+pub(super) fn may_have(service: &ServiceView) -> bool {
+    let of_l2_network = service.allocated_network.is_some();
+    let is_recorded = service.allocated_addresses.is_some() && !of_l2_network;
+    service.public_network.is_some() || is_recorded
 }
 
 /// What of a Service cannot be understood.

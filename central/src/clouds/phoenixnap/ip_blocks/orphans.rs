@@ -9,9 +9,9 @@ use super::ownership::{Owned, Owner};
 use super::plan::mark;
 use super::{Shared, observe};
 use crate::cloud_api::{CloudError, ErrorKind};
-use crate::clouds::load_balancers::{MadeFor, Orphan, ReconcileError, WriteGuard};
+use crate::cloud_provider::load_balancers::{MadeFor, Orphan, ReconcileError, WriteGuard};
 use crate::clouds::phoenixnap::NAME;
-use crate::service_view::ServiceView;
+use crate::views::service_view::ServiceView;
 
 impl Shared {
     /// Those whose Service does not live, or wants no address any more; and shared ones of which no

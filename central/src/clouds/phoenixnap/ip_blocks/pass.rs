@@ -16,11 +16,11 @@ use super::memory::{APART, Absence, FRESH, Memory, POLL};
 use super::plan::{Next, next};
 use super::step::Step;
 use super::{Shared, notices, observe, ownership, planned, segment};
-use crate::clouds::load_balancers::{
+use crate::cloud_provider::load_balancers::{
     LoadBalancerRequest, LoadBalancerStatus, PlanSummary, PreparedPlan, Progress, ReconcileError,
     WriteGuard,
 };
-use crate::service_view::{Ingress, ServiceView};
+use crate::views::service_view::{Ingress, ServiceView};
 
 /// More steps than a Service can need in one pass.
 const MOST_STEPS: usize = 12;

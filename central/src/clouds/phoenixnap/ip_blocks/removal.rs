@@ -14,11 +14,11 @@ use super::ownership::Owner;
 use super::plan::removal;
 use super::step::Step;
 use super::{Shared, observe, planned};
-use crate::clouds::load_balancers::{
+use crate::cloud_provider::load_balancers::{
     LoadBalancerRequest, OwnedFields, PlanSummary, PreparedPlan, Progress, ReconcileError,
     WriteGuard,
 };
-use crate::service_view::ServiceView;
+use crate::views::service_view::ServiceView;
 
 /// A plan for a Service that goes.
 pub(super) struct Removal {
@@ -130,14 +130,6 @@ impl Shared {
         let owned = self.world(memory, &[]).block(block)?.owner.clone();
         matches!(owned, Owner::Pool(_)).then_some(*cidr)
     }
-}
-
-/// Whether a Service says by our record that it has an address of a block: an L2Network's is recorded
-/// together with that network, and with no public one.
-pub(super) fn may_have(service: &ServiceView) -> bool {
-    let of_l2_network = service.allocated_network.is_some();
-    let is_recorded = service.allocated_addresses.is_some() && !of_l2_network;
-    service.public_network.is_some() || is_recorded
 }
 
 /// What of a Service's own fields goes with its address.

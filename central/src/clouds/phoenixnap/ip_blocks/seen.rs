@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use tokio::time::Instant;
 
-use crate::service_view::ServiceView;
+use crate::views::service_view::ServiceView;
 
 /// The Services as they were last looked at, by UID.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ use super::Shared;
 use super::layout;
 use super::memory::Memory;
 use super::ownership::{Owned, Owner};
-use crate::clouds::load_balancers::{ReconcileError, WriteGuard};
+use crate::cloud_provider::load_balancers::{ReconcileError, WriteGuard};
 
 /// The name of a public network's L2Network.
 pub(super) fn name(network: &str) -> String {

@@ -15,7 +15,7 @@ use super::memory::{Memory, POLL};
 use super::ownership::{Owned, Owner};
 use super::plan::mark;
 use super::{Shared, observe};
-use crate::clouds::load_balancers::{CollectorContext, ReconcileError};
+use crate::cloud_provider::load_balancers::{CollectorContext, ReconcileError};
 
 /// For how long one is watched before it counts as one too many.
 const WATCHED: Duration = Duration::from_secs(60);

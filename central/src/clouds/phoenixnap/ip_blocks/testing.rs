@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Service;
 use mooring_common::k8s::{EventKind, ObjectKey, Slim};
-use mooring_common::node_facts::NodeFacts;
+use mooring_common::node_facts::{NodeFacts, Presence};
 use mooring_common::node_view::NodeView;
 use mooring_common::provider_id::ProviderId;
 use serde_json::{Value, json};
@@ -18,16 +18,17 @@ use super::super::api::Tag;
 use super::super::model::{Block, BlockStatus, Holder, Network};
 use super::super::setting::Setting;
 use super::super::{NAME, facts};
-use super::bgp::{Annotations, Peers};
+use super::bgp::Peers;
 use super::cloud::{BlockCloud, Order};
 use super::cluster::{Claim, Cluster, ClusterError};
+use super::node_peers::Annotations;
 use super::settings::Settings;
 use crate::cloud_api::{CloudError, ErrorKind};
-use crate::clouds::load_balancers::{
+use crate::cloud_provider::load_balancers::{
     CollectorContext, HealthTarget, LoadBalancerRequest, Stop, WriteGuard,
 };
-use crate::clouds::{Machine, MachineSource, Presence};
-use crate::service_view::ServiceView;
+use crate::cloud_provider::{Machine, MachineSource};
+use crate::views::service_view::ServiceView;
 pub(crate) use ration::Ration;
 
 pub(crate) const CLUSTER: &str = "cluster-uid";

@@ -17,7 +17,7 @@ use tokio::time::advance;
 
 use super::super::model::BlockStatus;
 use super::*;
-use crate::clouds::load_balancers::{LoadBalancerStatus, PlanSummary, Progress};
+use crate::cloud_provider::load_balancers::{LoadBalancerStatus, PlanSummary, Progress};
 use testing::{FakeCloud, FakeCluster, LONG, NETWORK, OpenGuard, request, service, settings};
 
 /// The Node of a server, by whose name it goes.
@@ -420,17 +420,17 @@ async fn who_is_deposed_after_its_claim_does_not_buy_and_gives_the_claim_back() 
     struct Deposed(Mutex<usize>);
     #[async_trait]
     impl WriteGuard for Deposed {
-        fn before_write(&self) -> Result<(), crate::clouds::load_balancers::Stop> {
+        fn before_write(&self) -> Result<(), crate::cloud_provider::load_balancers::Stop> {
             let mut left = self.0.lock().unwrap();
             match left.checked_sub(1) {
                 Some(fewer) => {
                     *left = fewer;
                     Ok(())
                 }
-                None => Err(crate::clouds::load_balancers::Stop::Changed),
+                None => Err(crate::cloud_provider::load_balancers::Stop::Changed),
             }
         }
-        async fn before_creation(&self) -> Result<(), crate::clouds::load_balancers::Stop> {
+        async fn before_creation(&self) -> Result<(), crate::cloud_provider::load_balancers::Stop> {
             Ok(())
         }
         fn written(&self) {}

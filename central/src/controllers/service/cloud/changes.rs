@@ -3,7 +3,7 @@
 
 use mooring_common::names::reasons;
 
-use crate::service_view::ServiceView;
+use crate::views::service_view::ServiceView;
 
 /// The fields that differ: the Event's reason, and both values.
 pub(super) fn changes(before: &ServiceView, now: &ServiceView) -> Vec<(&'static str, String)> {

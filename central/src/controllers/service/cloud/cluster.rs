@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::controllers::Context;
 use crate::controllers::service::{Failure, api};
 use crate::election::NotLeading;
-use crate::service_view::ServiceView;
+use crate::views::service_view::ServiceView;
 
 /// In whose name an Event is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use mooring_common::k8s::{Change, ObjectKey, Slim};
 use mooring_common::names::labels;
 use tokio::time::Instant;
 
-use crate::clouds::load_balancers::Endpoints;
+use crate::cloud_provider::load_balancers::Endpoints;
 
 /// How long further changes are waited for: long against the gaps between those that come together,
 /// short against the seconds that a Pod serves after SIGTERM.

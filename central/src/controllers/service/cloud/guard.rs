@@ -10,9 +10,9 @@ use tokio::time::Instant;
 
 use super::CloudServices;
 use super::status::note;
-use crate::clouds::load_balancers::{Stop, WriteGuard};
+use crate::cloud_provider::load_balancers::{Stop, WriteGuard};
 use crate::controllers::service::{Failure, Queue};
-use crate::service_view::ServiceView;
+use crate::views::service_view::ServiceView;
 
 /// How long one pass over a Service writes. It goes on after the others that wait.
 pub(super) const BUDGET: Duration = Duration::from_secs(10);

@@ -5,9 +5,9 @@ use mooring_common::names::reasons;
 
 use super::{CloudServices, SOON, service_states};
 use crate::cloud_api::ErrorKind;
-use crate::clouds::load_balancers::{ReconcileError, Stop};
+use crate::cloud_provider::load_balancers::{ReconcileError, Stop};
 use crate::controllers::service::Failure;
-use crate::service_view::ServiceView;
+use crate::views::service_view::ServiceView;
 
 /// What did not work.
 #[derive(Debug)]

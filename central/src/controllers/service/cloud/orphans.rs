@@ -18,10 +18,10 @@ use tokio::time::{Instant, sleep};
 
 use super::cluster::{Cluster, Reporter};
 use super::{CloudServices, cluster_service};
-use crate::clouds::load_balancers::{
+use crate::cloud_provider::load_balancers::{
     CollectorContext, MadeFor, Orphan, ReconcileError, Stop, WriteGuard,
 };
-use crate::service_view::ServiceView;
+use crate::views::service_view::ServiceView;
 
 /// How far apart the two looks are between which nothing may have changed.
 const APART: Duration = Duration::from_secs(30);

@@ -14,12 +14,12 @@ use super::interruption::Attempt;
 use super::service_states::{Cause, Ensured};
 use super::status::address;
 use super::{CloudServices, SOON};
-use crate::clouds::load_balancers::{
+use crate::cloud_provider::load_balancers::{
     LoadBalancerRequest, LoadBalancerStatus, Notice, PlanSummary, Progress, ReconcileError,
 };
 use crate::controllers::service::Failure;
 use crate::controllers::service::patch::{add_finalizer, guard};
-use crate::service_view::ServiceView;
+use crate::views::service_view::ServiceView;
 
 /// A pass as it begins.
 struct Pass {

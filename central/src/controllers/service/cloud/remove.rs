@@ -10,9 +10,9 @@ use super::guard::{Aim, PassGuard};
 use super::interruption::{Attempt, Cause};
 use super::status::{address, release, strip};
 use super::{CloudServices, SOON};
-use crate::clouds::load_balancers::{OwnedFields, Progress};
+use crate::cloud_provider::load_balancers::{OwnedFields, Progress};
 use crate::controllers::service::Failure;
-use crate::service_view::ServiceView;
+use crate::views::service_view::ServiceView;
 
 /// What has become of what a Service had in the cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

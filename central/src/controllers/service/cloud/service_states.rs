@@ -7,8 +7,8 @@ use std::time::Duration;
 use mooring_common::k8s::ObjectKey;
 use tokio::time::Instant;
 
-use crate::clouds::load_balancers::{Endpoints, Notice};
-use crate::service_view::ServiceView;
+use crate::cloud_provider::load_balancers::{Endpoints, Notice};
+use crate::views::service_view::ServiceView;
 
 /// After how long a notice is reported again that still holds.
 const NOTICE_AGAIN: Duration = Duration::from_secs(3600);

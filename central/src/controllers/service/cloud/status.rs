@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mooring_common::names::annotations;
 use serde_json::{Map, Value, json};
 
-use crate::clouds::load_balancers::LoadBalancerStatus;
+use crate::cloud_provider::load_balancers::LoadBalancerStatus;
 use crate::controllers::service::patch::{annotation_path, guard, remove_finalizer};
-use crate::service_view::{Ingress, ServiceView};
+use crate::views::service_view::{Ingress, ServiceView};
 
 /// Status and annotations, as far as this API server keeps them.
 #[derive(Debug, Default)]

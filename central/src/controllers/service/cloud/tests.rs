@@ -14,7 +14,7 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::clouds::load_balancers::Notice;
+use crate::cloud_provider::load_balancers::Notice;
 use fakes::{FakeCloud, FakeCluster};
 
 const ENSURED: [&str; 2] = [

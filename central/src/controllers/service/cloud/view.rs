@@ -8,9 +8,9 @@ use mooring_common::k8s::ObjectKey;
 use mooring_common::node_view::NodeView;
 
 use super::cluster::Cluster;
-use crate::clouds::load_balancers::{HealthTarget, LoadBalancerRequest, Others};
+use crate::cloud_provider::load_balancers::{HealthTarget, LoadBalancerRequest, Others};
 use crate::controllers::service::Routing;
-use crate::service_view::ServiceView;
+use crate::views::service_view::ServiceView;
 
 /// The Service that every API server makes, and whose UID tells clusters apart.
 pub(super) fn cluster_service() -> ObjectKey {

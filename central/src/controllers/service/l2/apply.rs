@@ -10,7 +10,7 @@ use super::patch::operations;
 use super::plan::{self, Decision, ServiceStep};
 use crate::controllers::service::Failure;
 use crate::controllers::service::api::{fresh, patch};
-use crate::service_view::ServiceView;
+use crate::views::service_view::ServiceView;
 
 /// How often a Service that somebody else has changed is read and planned anew within one pass.
 const ATTEMPTS: u32 = 5;

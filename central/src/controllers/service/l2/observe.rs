@@ -7,7 +7,7 @@ use super::request::{InvalidRequest, request};
 use crate::controllers::address_pool::{
     Allocations, Family, Held, Namespace, Request, Unavailable,
 };
-use crate::service_view::ServiceView;
+use crate::views::service_view::ServiceView;
 
 /// Why a Service cannot be given what it asks for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -84,7 +84,7 @@ fn claim(service: &ServiceView, allocations: &Allocations) -> Result<Option<Held
 mod tests {
     use super::*;
     use crate::controllers::address_pool::Pool;
-    use crate::service_view::tests::service;
+    use crate::views::service_view::tests::service;
     use std::collections::HashMap;
 
     fn allocations() -> Allocations {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::patch::{add_finalizer, annotation_path, guard, remove_finalizer};
 use super::plan::ServiceStep;
 use crate::controllers::address_pool::Held;
-use crate::service_view::ServiceView;
+use crate::views::service_view::ServiceView;
 
 /// The operations of one step. The first tests that the Service is as it was planned for.
 pub(super) fn operations(service: &ServiceView, step: &ServiceStep) -> Vec<Value> {
@@ -63,7 +63,7 @@ fn release(service: &ServiceView) -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service_view::tests::service;
+    use crate::views::service_view::tests::service;
     use mooring_common::names::finalizers;
 
     #[test]

@@ -6,7 +6,7 @@ use mooring_common::engine::{Impact, Plan, Step};
 
 use super::observe::{Allocated, Obstacle, recorded};
 use crate::controllers::address_pool::Held;
-use crate::service_view::ServiceView;
+use crate::views::service_view::ServiceView;
 
 /// One write to a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +98,7 @@ pub(super) fn plan(service: &ServiceView, allocated: &Allocated) -> Decision {
 mod tests {
     use super::*;
     use crate::controllers::address_pool::Unavailable;
-    use crate::service_view::tests::service;
+    use crate::views::service_view::tests::service;
     use mooring_common::names::finalizers;
 
     fn held() -> Held {

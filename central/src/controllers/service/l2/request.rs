@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use mooring_common::names::annotations;
 
 use crate::controllers::address_pool::{Family, Request};
-use crate::service_view::ServiceView;
+use crate::views::service_view::ServiceView;
 
 /// Everything about a Service that cannot be read: each with key, value and remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -111,7 +111,7 @@ fn is_object_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service_view::tests::service;
+    use crate::views::service_view::tests::service;
     use proptest::prelude::*;
 
     #[test]

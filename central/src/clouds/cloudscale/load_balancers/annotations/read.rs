@@ -7,11 +7,11 @@ use mooring_common::names::{cloudscale_annotations as keys, reasons};
 use serde::de::DeserializeOwned;
 
 use super::{ListenerOptions, MonitorOptions, Options, Port};
+use crate::cloud_provider::load_balancers::{InvalidField, Notice};
 use crate::clouds::cloudscale::load_balancers::model::{HttpSpec, VipRequest};
-use crate::clouds::load_balancers::{InvalidField, Notice};
 use crate::engine::canonical::{canonical_address, canonical_network, canonical_uuid};
 use crate::engine::selector::Selector;
-use crate::service_view::{ServicePort, ServiceView};
+use crate::views::service_view::{ServicePort, ServiceView};
 
 /// The longest that a value is cited.
 const CITED: usize = 80;

@@ -6,7 +6,7 @@ use mooring_common::names::reasons;
 use super::super::annotations::Options;
 use super::super::observed::Observed;
 use super::{Desired, reachable, selected};
-use crate::clouds::load_balancers::{HealthTarget, LoadBalancerRequest, Notice};
+use crate::cloud_provider::load_balancers::{HealthTarget, LoadBalancerRequest, Notice};
 use crate::engine::members::{Members, some_of};
 
 /// Everything that a person should know although it can be carried out. `observed`: the load

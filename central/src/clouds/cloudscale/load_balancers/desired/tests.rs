@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::super::annotations::tests::service;
 use super::*;
-use crate::clouds::load_balancers::{HealthTarget, Notice, Others};
+use crate::cloud_provider::load_balancers::{HealthTarget, Notice, Others};
 
 const FIRST: &str = "11111111-1864-4608-853a-0771b6885a3a";
 const SECOND: &str = "22222222-1864-4608-853a-0771b6885a3a";

@@ -188,7 +188,7 @@ fn would_strand(pair: &Pair<'_>, kept: &[&Member]) -> bool {
             .into_iter()
             .any(|port| port == member.spec.monitor_port)
     };
-    !super::monitors::is_same(&monitor.spec, &pair.wanted.monitor)
+    !monitor.spec.can_become(&pair.wanted.monitor)
         && !kept
             .iter()
             .filter(|member| member.spec.enabled)

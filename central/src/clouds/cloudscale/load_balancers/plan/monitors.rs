@@ -2,7 +2,7 @@
 
 use super::members::Changes;
 use super::pools::Pair;
-use crate::clouds::cloudscale::load_balancers::model::{HttpSpec, MonitorSpec};
+use crate::clouds::cloudscale::load_balancers::model::HttpSpec;
 use crate::clouds::cloudscale::load_balancers::observed::Monitor;
 use crate::clouds::cloudscale::load_balancers::step::{MonitorChange, Step};
 
@@ -17,7 +17,7 @@ pub(super) fn around(pair: &Pair<'_>, members: &Changes<'_>) -> Vec<Step> {
     }
     let all = pair.actual.map(|pool| pool.monitors.as_slice());
     let all = all.unwrap_or_default();
-    let same = |monitor: &&Monitor| is_same(&monitor.spec, &pair.wanted.monitor);
+    let same = |monitor: &&Monitor| monitor.spec.can_become(&pair.wanted.monitor);
     let kept = all.iter().find(same);
     let is_kept = |monitor: &&Monitor| kept.is_some_and(|kept| kept.uuid == monitor.uuid);
     let unwanted = all.iter().filter(|monitor| !is_kept(monitor));
@@ -37,15 +37,6 @@ pub(super) fn around(pair: &Pair<'_>, members: &Changes<'_>) -> Vec<Step> {
         }),
     }
     steps
-}
-
-/// Whether one can be made the other in place.
-pub(super) fn is_same(actual: &MonitorSpec, wanted: &MonitorSpec) -> bool {
-    let is_version_same = match (&actual.http, &wanted.http) {
-        (Some(actual), Some(wanted)) => actual.version == wanted.version,
-        _ => true,
-    };
-    actual.kind == wanted.kind && is_version_same
 }
 
 fn delete(pair: &Pair<'_>, monitor: &Monitor) -> Step {

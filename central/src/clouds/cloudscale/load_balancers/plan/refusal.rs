@@ -2,10 +2,10 @@
 
 use mooring_common::names::cloudscale_annotations as keys;
 
+use crate::cloud_provider::load_balancers::ReconcileError;
 use crate::clouds::cloudscale::load_balancers::desired::Desired;
 use crate::clouds::cloudscale::load_balancers::model::VipRequest;
 use crate::clouds::cloudscale::load_balancers::observed::{Observed, Vip};
-use crate::clouds::load_balancers::ReconcileError;
 
 /// What would have to change of a load balancer, and cannot.
 pub(super) fn of_changes(desired: &Desired, observed: &Observed) -> Result<(), ReconcileError> {

@@ -7,13 +7,13 @@ pub(in super::super) mod simulation;
 use mooring_common::engine::{Impact, Step as _};
 
 use super::plan;
+use crate::cloud_provider::load_balancers::ReconcileError;
 use crate::clouds::cloudscale::load_balancers::desired::{Desired, DesiredPool};
 use crate::clouds::cloudscale::load_balancers::model::{
     HttpSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, VipRequest,
 };
 use crate::clouds::cloudscale::load_balancers::observed::{Observed, Vip};
 use crate::clouds::cloudscale::load_balancers::step::Step;
-use crate::clouds::load_balancers::ReconcileError;
 use simulation::{Simulation, built, is_as_wanted};
 
 const SUBNET: &str = "11111111-1864-4608-853a-0771b6885a3a";

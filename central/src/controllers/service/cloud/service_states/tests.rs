@@ -1,5 +1,5 @@
 use super::*;
-use crate::service_view::tests::service;
+use crate::views::service_view::tests::service;
 
 fn notice() -> Notice {
     Notice {
@@ -80,7 +80,7 @@ fn foreign_write_and_app_protocol_are_changes() {
 
     let with = |protocol: Option<&str>| {
         let mut service = (*before).clone();
-        service.ports.push(crate::service_view::ServicePort {
+        service.ports.push(crate::views::service_view::ServicePort {
             app_protocol: protocol.map(ToOwned::to_owned),
             name: None,
             protocol: "TCP".to_owned(),

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::*;
 use crate::cloud_api::{CloudError, ErrorKind};
-use crate::clouds::load_balancers::{InvalidField, ReconcileError};
+use crate::cloud_provider::load_balancers::{InvalidField, ReconcileError};
 
 fn error() -> CloudError {
     CloudError::new("fake", ErrorKind::Server, "out of order")
@@ -143,7 +143,7 @@ async fn pass_over_budget_yields_after_write() {
         tokio::time::Instant::now(),
     );
     tokio::time::advance(guard::BUDGET).await;
-    use crate::clouds::load_balancers::{Stop, WriteGuard as _};
+    use crate::cloud_provider::load_balancers::{Stop, WriteGuard as _};
     guard.before_write().unwrap();
     guard.written();
     assert!(matches!(guard.before_write(), Err(Stop::Yield)));

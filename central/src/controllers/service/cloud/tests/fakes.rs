@@ -14,12 +14,12 @@ use tokio_util::sync::CancellationToken;
 use super::super::cluster::Changes;
 use super::super::*;
 use crate::cloud_api::CloudError;
-use crate::clouds::load_balancers::{
+use crate::cloud_provider::load_balancers::{
     LoadBalancerStatus, MadeFor, Notice, Orphan, PlanSummary, PlannedStep, PreparedPlan, Presence,
     Progress, ReconcileError, Stop, WriteGuard,
 };
 use crate::election::NotLeading;
-use crate::service_view::Ingress;
+use crate::views::service_view::Ingress;
 
 /// Places in [`FakeCluster::changes`].
 const NODES: usize = 0;

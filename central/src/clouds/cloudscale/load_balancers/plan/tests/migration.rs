@@ -9,7 +9,8 @@ use mooring_common::node_view::NodeView;
 use serde_json::{Value, json};
 
 use super::{SUBNET, plan};
-use crate::clouds::Attachment;
+use crate::cloud_provider::Attachment;
+use crate::cloud_provider::load_balancers::{HealthTarget, LoadBalancerRequest, Others};
 use crate::clouds::cloudscale::load_balancers::annotations::{Options, tests::service};
 use crate::clouds::cloudscale::load_balancers::desired::desired;
 use crate::clouds::cloudscale::load_balancers::model::{
@@ -18,7 +19,6 @@ use crate::clouds::cloudscale::load_balancers::model::{
 use crate::clouds::cloudscale::load_balancers::observed::{
     Balancer, Listener, Member, Monitor, Observed, Pool, Vip,
 };
-use crate::clouds::load_balancers::{HealthTarget, LoadBalancerRequest, Others};
 use crate::engine::members::{MachineOf, Members};
 
 /// A port as it is found in the cloud.

@@ -7,6 +7,7 @@ use std::sync::{PoisonError, RwLock};
 use k8s_openapi::api::core::v1::{
     LoadBalancerIngress, ObjectReference, Service, ServicePort as ApiPort,
 };
+use mooring_common::clouds;
 use mooring_common::k8s::{ObjectKey, Slim};
 use mooring_common::names::{annotations, finalizers};
 
@@ -56,7 +57,7 @@ pub struct ServiceView {
     /// `status.loadBalancer.ingress`, as it is.
     pub ingress: Vec<Ingress>,
     /// Those of `metadata.annotations` that a cloud may read
-    /// ([`annotations::ON_SERVICES_PREFIXES`], [`read_annotation`]).
+    /// ([`clouds::is_read_on_services`], [`read_annotation`]).
     pub annotations: BTreeMap<String, String>,
     /// `spec.ports`, in order.
     pub ports: Vec<ServicePort>,
@@ -217,10 +218,7 @@ impl Slim for ServiceView {
 
 fn of_clouds(all: BTreeMap<String, String>) -> BTreeMap<String, String> {
     let configured = CONFIGURED.read().unwrap_or_else(PoisonError::into_inner);
-    let is_read = |key: &String| {
-        let mut prefixes = annotations::ON_SERVICES_PREFIXES.iter();
-        prefixes.any(|prefix| key.starts_with(prefix)) || configured.contains(key)
-    };
+    let is_read = |key: &String| clouds::is_read_on_services(key) || configured.contains(key);
     all.into_iter().filter(|(key, _)| is_read(key)).collect()
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::Planned;
-use crate::clouds::load_balancers::{Notice, PlanSummary, PlannedStep};
+use crate::cloud_provider::load_balancers::{Notice, PlanSummary, PlannedStep};
 
 /// One block per Service:
 ///
@@ -82,7 +82,7 @@ fn object(planned: &Planned) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service_view::tests::service;
+    use crate::views::service_view::tests::service;
     use mooring_common::engine::Impact;
     use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use mooring_common::node_facts::NodeFacts;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::clouds::Machine;
+use crate::cloud_provider::Machine;
 
 /// A cloud that counts what it is asked.
 #[derive(Default)]

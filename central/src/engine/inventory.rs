@@ -30,7 +30,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::cloud_api::{CloudError, ErrorKind};
-use crate::clouds::{Attachment, Instances, Lookup, MachineSource};
+use crate::cloud_provider::{Attachment, Instances, Lookup, MachineSource};
 use listing::Listing;
 
 /// How far apart two listings begin at least.

@@ -15,9 +15,9 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
 use super::flags::PlanFlags;
-use crate::clouds::load_balancers::Endpoints;
+use crate::cloud_provider::load_balancers::Endpoints;
 use crate::controllers::service::{EndpointChanges, Routing, Server, SliceView};
-use crate::service_view::ServiceView;
+use crate::views::service_view::ServiceView;
 
 /// Where `kubectl apply` keeps what it has applied.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";

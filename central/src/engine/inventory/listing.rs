@@ -9,7 +9,7 @@ use mooring_common::provider_id::ProviderId;
 use tokio::time::Instant;
 
 use super::joined;
-use crate::clouds::{Attachment, Lookup, Machine};
+use crate::cloud_provider::{Attachment, Lookup, Machine};
 
 /// Of how many machines at most an empty listing can be believed that they are gone.
 const MOST_VANISHED: usize = 10;
@@ -24,7 +24,7 @@ pub(super) struct Listing {
     by_address: HashMap<IpAddr, Vec<ProviderId>>,
     /// With which credentials it was made, by [`MachineSource::credentials`]; `None`: with several.
     ///
-    /// [`MachineSource::credentials`]: crate::clouds::MachineSource::credentials
+    /// [`MachineSource::credentials`]: crate::cloud_provider::MachineSource::credentials
     pub(super) credentials: Option<u64>,
     /// If it is empty: what was listed before that with the same credentials, unless that is more
     /// than can be asked for one by one.

@@ -21,7 +21,7 @@ use mooring_common::node_view::NodeView;
 
 use crate::cloud_api::CloudError;
 use crate::election::NotLeading;
-use crate::service_view::{Ingress, ServiceView};
+use crate::views::service_view::{Ingress, ServiceView};
 
 /// A Service that is to have a load balancer, and all that its provider goes by.
 #[derive(Clone, Debug)]

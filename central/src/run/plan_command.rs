@@ -17,13 +17,13 @@ use mooring_common::k8s::{ClientOptions, client};
 use mooring_common::program::{self, Threads};
 use prometheus_client::registry::Registry;
 
-use crate::clouds::load_balancers::{
+use crate::cloud_provider::load_balancers::{
     LoadBalancerRequest, LoadBalancers, PlanSummary, ReconcileError,
 };
 use crate::controllers::service::{ClusterView, Routing, Server};
 use crate::flags::ProcessEnv;
 use crate::providers;
-use crate::service_view::ServiceView;
+use crate::views::service_view::ServiceView;
 use flags::{PlanFlags, long_names, table};
 use services::Snapshot;
 
@@ -52,24 +52,16 @@ pub fn main(env: ProcessEnv<'_>, arguments: Vec<String>) -> ExitCode {
 }
 
 async fn run(flags: PlanFlags) -> anyhow::Result<()> {
-    let opened = providers::open(&flags.common, &mut Registry::default()).await?;
-    if opened.load_balancers.is_empty() && opened.phoenixnap.is_none() {
+    let mut opened = providers::open(&flags.common, &mut Registry::default()).await?;
+    if opened.load_balancers.is_empty() {
         bail!("{NO_LOAD_BALANCERS}");
     }
     let client = connect(&flags).await?;
-    let opened = opened.with_cluster(&client, "mooring-plan");
-    let has_segment = opened
-        .phoenixnap
-        .as_ref()
-        .is_some_and(|(cloud, _)| cloud.has_segment());
-    let clouds = opened.load_balancers;
-    if clouds.is_empty() {
-        bail!("{NO_LOAD_BALANCERS}");
-    }
+    let clouds = opened.make_load_balancers(&client, "mooring-plan");
     let routing = Routing {
         own_class: flags.common.services.own_class.clone(),
         serves_classless: flags.common.services.serves_classless,
-        l2_networks: opened.machines.is_some() || has_segment,
+        l2_networks: !opened.networks.is_empty(),
         clouds: clouds.iter().map(|cloud| cloud.provider()).collect(),
     };
     let can_follow = clouds.iter().any(|cloud| cloud.follows_endpoints());
