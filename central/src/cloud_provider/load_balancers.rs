@@ -478,6 +478,9 @@ pub trait LoadBalancers: Send + Sync {
         OwnedFields::default()
     }
 
+    /// This is a Service as this process has written it: what it is beside that, somebody else has made it.
+    fn wrote(&self, _service: &ServiceView) {}
+
     /// Lets go of what is remembered of a Service that is no more, by its UID.
     fn forget(&self, service_uid: &str);
 

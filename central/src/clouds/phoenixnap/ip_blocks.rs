@@ -69,7 +69,7 @@ use crate::engine::provider::AccountWords;
 use crate::views::service_view::ServiceView;
 use cloud::BlockCloud;
 use cluster::{Cluster, RealCluster};
-use memory::{Memory, Said};
+use memory::{Memory, Said, Written};
 use pass::EnsurePlan;
 use purchase::Purchases;
 use removal::Removal;
@@ -151,6 +151,9 @@ impl Shared {
     async fn memory(&self) -> MutexGuard<'_, Memory> {
         let mut memory = self.memory.lock().await;
         let said = std::mem::take(&mut *self.said());
+        for service in said.written {
+            memory.seen.wrote(&service.uid, service.version);
+        }
         for uid in said.gone {
             memory.forget(&uid);
         }
@@ -205,6 +208,13 @@ impl LoadBalancers for IpBlocks {
 
     fn owned_fields(&self, service: &ServiceView) -> OwnedFields {
         removal::owned_fields(service)
+    }
+
+    fn wrote(&self, service: &ServiceView) {
+        self.shared.said().written.push(Written {
+            uid: service.uid.clone(),
+            version: service.resource_version.clone(),
+        });
     }
 
     fn forget(&self, service_uid: &str) {

@@ -378,8 +378,18 @@ fn in_transit(status: &BlockStatus) -> bool {
 /// What is said while somebody else works with the memory: it is heeded before the next does.
 #[derive(Debug, Default)]
 pub(super) struct Said {
+    /// Services as this process has written them.
+    pub(super) written: Vec<Written>,
     /// Services that are no more, by UID.
     pub(super) gone: Vec<String>,
     /// What is known is to be looked at anew.
     pub(super) anew: bool,
+}
+
+/// A Service as this process has written it.
+#[derive(Debug)]
+pub(super) struct Written {
+    pub(super) uid: String,
+    /// `metadata.resourceVersion`.
+    pub(super) version: String,
 }

@@ -18,7 +18,7 @@ pub(super) struct SeenServices(HashMap<String, Seen>);
 struct Seen {
     /// `metadata.resourceVersion`.
     version: String,
-    /// Whether it said all that it was to say. If not, it is this process that changes it next.
+    /// Whether it said all that it was to say.
     is_written: bool,
     /// When it was seen that somebody had touched it, and no listing has been begun since.
     touched: Option<Instant>,
@@ -40,6 +40,13 @@ impl SeenServices {
             touched,
         };
         self.0.insert(service.uid.clone(), seen);
+    }
+
+    /// This process has written it, which has made it this version.
+    pub(super) fn wrote(&mut self, uid: &str, version: String) {
+        if let Some(seen) = self.0.get_mut(uid) {
+            (seen.version, seen.is_written) = (version, true);
+        }
     }
 
     /// Whether somebody has touched it since the last listing.

@@ -111,6 +111,7 @@ impl World {
         let progress = prepared.carry_out(&OpenGuard::default()).await?;
         if let Progress::Ensured(provided) = &progress {
             self.write(name, provided);
+            blocks.wrote(&self.service(name));
         }
         Ok(progress)
     }

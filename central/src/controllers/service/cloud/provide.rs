@@ -193,6 +193,7 @@ impl CloudServices {
         }
         // What we have written is no news.
         self.service_states.sees(&service);
+        self.cloud.wrote(&service);
         let endpoints = pass.request.endpoints.clone();
         let ensured = Ensured {
             service: service.clone(),

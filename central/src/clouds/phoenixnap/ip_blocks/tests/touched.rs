@@ -64,6 +64,16 @@ async fn a_service_whose_block_is_gone_gets_another_address_soon_after_it_was_to
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_touch_right_after_our_own_write_is_noticed() {
+    let world = World::new(true).with(&["web"]);
+    let blocks = world.start("one");
+    world.provided(&blocks, "web").await;
+    world.release_by_hand();
+    world.touch("web");
+    assert_eq!(world.settled(&blocks, "web").await, "203.0.113.18");
+}
+
 /// The last listing is recent, and older than what was done by hand.
 #[tokio::test(start_paused = true)]
 async fn a_listing_from_before_the_touch_is_not_the_last_word() {
