@@ -233,7 +233,7 @@ mod tests {
 
     /// PR-18.
     #[tokio::test(start_paused = true)]
-    async fn the_file_is_read_again_when_what_was_read_is_old() {
+    async fn rereads_stale_file() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "old").unwrap();
         let credentials = credentials(Some(file.path()));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sent_is_no_token() {
+    fn rejects_unsendable_token() {
         assert!(Secret::new(" \n").is_none() && Secret::new("a b").is_none());
         assert!(Secret::new("a\r\nb").is_none() && Secret::new("ä").is_none());
     }

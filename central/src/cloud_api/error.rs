@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_answers_that_refuse_prove_that_nothing_was_done() {
+    fn only_refusal_proves_that_nothing_was_done() {
         let may = |kind| CloudError::new("x", kind, "").may_have_been_done();
         assert!(may(ErrorKind::Timeout) && may(ErrorKind::Transport) && may(ErrorKind::Server));
         assert!(!may(ErrorKind::RateLimited) && !may(ErrorKind::Invalid) && !may(ErrorKind::Busy));

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_read_as_go_reads_them_and_their_passwords_are_not_shown() {
+    fn reads_proxies_like_go_and_hides_passwords() {
         let read = proxies(&[
             ("https_proxy", "http://mallory:hunter2@proxy.example:3128"),
             ("HTTP_PROXY", "other.example"),
@@ -129,20 +129,20 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_that_cannot_be_used_is_a_fault_without_its_value() {
+    fn invalid_proxy_fault_hides_value() {
         let faults = proxies(&[("HTTPS_PROXY", "socks5://me:hunter2@proxy.example")]).unwrap_err();
         assert_eq!(faults.len(), 1);
         assert!(!faults[0].to_string().contains("hunter2"));
     }
 
     #[test]
-    fn a_cgi_request_cannot_choose_the_proxy() {
+    fn cgi_request_cannot_choose_proxy() {
         let read = proxies(&[("HTTP_PROXY", "evil.example"), ("REQUEST_METHOD", "GET")]);
         assert!(read.unwrap().http.is_none());
     }
 
     #[test]
-    fn this_machine_is_reached_directly() {
+    fn reaches_loopback_directly() {
         for (base, is) in [
             ("http://localhost:1/", true),
             ("http://127.0.0.1:1/", true),

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_and_dates_are_read() {
+    fn parses_seconds_and_dates() {
         let now = SystemTime::UNIX_EPOCH;
         let seconds = |text: &str| retry_after(&headers(&[("retry-after", text)]), now);
         assert_eq!(seconds("7"), Some(Duration::from_secs(7)));
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_spent_budget_is_waited_for() {
+    fn waits_only_for_spent_budget() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1000);
         let budget = |left: &str| {
             let lines = [
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_without_a_word_make_the_wait_grow_up_to_a_limit() {
+    fn refusals_without_retry_after_back_off_to_limit() {
         assert_eq!(unasked(1), Duration::from_secs(1));
         assert_eq!(unasked(4), Duration::from_secs(8));
         assert_eq!(unasked(60), Duration::from_secs(120));

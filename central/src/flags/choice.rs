@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_tells_and_then_the_credentials() {
+    fn program_name_then_credentials_choose_cloud() {
         let cloudscale_token = ("CLOUDSCALE_ACCESS_TOKEN", "secret");
         let cloudscale_file = ("CLOUDSCALE_ACCESS_TOKEN_FILE", "/token");
         let linode_token = ("LINODE_API_TOKEN", "secret");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_clear_is_asked_for() {
+    fn ambiguous_choice_asks_for_flag() {
         let none = choose_with("/usr/bin/mooring-central", &[]).unwrap_err();
         assert!(none.contains("--cloud-provider is missing"), "{none}");
         let other = choose_with("cloudscale-cloud-controller-manager-tool", &[]);

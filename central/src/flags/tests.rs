@@ -19,7 +19,7 @@ fn read(line: &str) -> Result<Flags, FlagFaults> {
 
 /// The flags of the manifests in the field, the oldest of Cloudlycke among them.
 #[test]
-fn pr_11_every_flag_line_of_the_common_manifests_is_taken() {
+fn pr_11_accepts_flags_of_common_manifests() {
     for line in [
         "--cloud-provider=cloudlycke --leader-elect=false --use-service-account-credentials \
          --address=127.0.0.1 --cluster-name=kubernetes-2 --v=5 --allow-untagged-cloud",
@@ -42,7 +42,7 @@ fn underscored(word: &str) -> String {
 
 /// The Go controller of cloudscale.ch knows these flags. Some have to be given together.
 #[test]
-fn pr_11_every_flag_of_the_controller_of_cloudscale_is_taken() {
+fn pr_11_accepts_flags_of_cloudscale_controller() {
     let lines = include_str!("tests/cloudscale-flags.txt").lines();
     for line in lines.filter(|line| !line.is_empty()) {
         let line = format!("--cloud-provider=cloudscale {line}");
@@ -57,7 +57,7 @@ fn pr_11_every_flag_of_the_controller_of_cloudscale_is_taken() {
 }
 
 #[test]
-fn an_unknown_flag_is_fatal_with_the_closest_name() {
+fn unknown_flag_is_fatal_with_closest_name() {
     for (misspelt, known) in [
         ("--concurent-service-syncs=2", "--concurrent-service-syncs"),
         ("--allow-untaged-cloud", "--allow-untagged-cloud"),
@@ -72,7 +72,7 @@ fn an_unknown_flag_is_fatal_with_the_closest_name() {
 }
 
 #[test]
-fn each_cloud_has_limits_of_its_own_unless_the_flags_say() {
+fn flags_override_limits_of_cloud() {
     let default = crate::clouds::cloudscale::LIMITS;
     let limits = |line: &str| {
         read(&format!("--cloud-provider=cloudscale {line}"))
@@ -101,13 +101,13 @@ fn each_cloud_has_limits_of_its_own_unless_the_flags_say() {
 }
 
 #[test]
-fn an_empty_provider_counts_as_absent() {
+fn empty_provider_is_absent() {
     let told = read("--cloud-provider=").unwrap_err().to_string();
     assert!(told.contains("--cloud-provider is missing"), "{told}");
 }
 
 #[test]
-fn pr_10_controllers_are_chosen_by_either_name() {
+fn pr_10_accepts_both_controller_names() {
     let flags = read("--cloud-provider=cloudlycke --controllers=*,-service").unwrap();
     assert_eq!(
         flags.controllers,
@@ -129,7 +129,7 @@ fn pr_10_controllers_are_chosen_by_either_name() {
 }
 
 #[test]
-fn pr_21_several_errors_are_told_at_once() {
+fn pr_21_reports_several_errors_at_once() {
     let error = read(
         "--leader-elect-lease-duration=5s --secure-port=99999 --bind-address=here \
          --controllers=nodes --tls-cert-file=x --v=-1 --max-node-deletions-percent=101",
@@ -139,7 +139,7 @@ fn pr_21_several_errors_are_told_at_once() {
 }
 
 #[test]
-fn without_a_port_nothing_is_served() {
+fn service_without_ports_serves_nothing() {
     assert!(
         read("--cloud-provider=cloudlycke --secure-port=0")
             .unwrap()
@@ -155,7 +155,7 @@ fn without_a_port_nothing_is_served() {
 }
 
 #[test]
-fn periods_of_nothing_are_refused() {
+fn rejects_periods_of_zero() {
     let error = read(
         "--cloud-provider=cloudlycke --node-status-update-frequency=0 --node-monitor-period=0s \
          --leader-elect-retry-period=0",
@@ -166,7 +166,7 @@ fn periods_of_nothing_are_refused() {
 }
 
 #[test]
-fn sv_40_whose_services_are_served_can_be_chosen() {
+fn sv_40_classes_choose_services() {
     let flags = read("--cloud-provider=cloudscale").unwrap().services;
     assert!(flags.serves_classless && flags.own_class.is_none() && !flags.delete_orphans);
     assert_eq!(flags.resync_period, Some(Duration::from_secs(600)));
@@ -178,7 +178,7 @@ fn sv_40_whose_services_are_served_can_be_chosen() {
 }
 
 #[test]
-fn health_is_asked_of_the_service_proxy_unless_said_otherwise() {
+fn health_target_defaults_to_service_proxy() {
     let target = |line: &str| {
         let line = format!("--cloud-provider=cloudscale {line}");
         read(&line).map(|flags| flags.services.health)
@@ -193,7 +193,7 @@ fn health_is_asked_of_the_service_proxy_unless_said_otherwise() {
 }
 
 #[test]
-fn asking_all_the_time_is_refused() {
+fn rejects_polling_period_of_zero() {
     let error = read(
         "--cloud-provider=cloudscale --serve-classless-services=false \
          --load-balancer-resync-period=500ms",

@@ -57,7 +57,7 @@ async fn error_of(reply: Reply) -> (CloudError, Vec<String>) {
 }
 
 #[tokio::test]
-async fn a_whole_answer_is_read_and_the_token_is_shown_to_the_cloud_alone() {
+async fn reads_whole_answer_and_sends_token_to_cloud_only() {
     let cloud = Cloud::start(|_, _| Reply::json(json!({"is": "well"}))).await;
     let client = client(&cloud);
     let answer: Value = client.fetch(&things()).await.unwrap();
@@ -74,7 +74,7 @@ async fn a_whole_answer_is_read_and_the_token_is_shown_to_the_cloud_alone() {
 
 /// SC-07.
 #[tokio::test]
-async fn what_is_no_whole_answer_of_the_cloud_is_an_error() {
+async fn rejects_incomplete_answer() {
     for (reply, kind, said) in [
         (Reply::html(), ErrorKind::Malformed, "is http://127.0.0.1"),
         (Reply::json(""), ErrorKind::Malformed, "cannot be read"),
@@ -126,7 +126,7 @@ async fn what_is_no_whole_answer_of_the_cloud_is_an_error() {
 
 /// SC-07 for changes, whose answers are empty.
 #[tokio::test]
-async fn a_page_with_status_200_does_not_prove_that_a_change_was_made() {
+async fn html_page_with_status_200_is_no_success() {
     for (reply, kind) in [
         (Reply::html(), Some(ErrorKind::Malformed)),
         (Reply::json(""), None),
@@ -140,7 +140,7 @@ async fn a_page_with_status_200_does_not_prove_that_a_change_was_made() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_told_and_not_followed() {
+async fn reports_redirect_without_following() {
     let reply = Reply::json("{}")
         .status(302)
         .header("location", "https://elsewhere.example/");
@@ -154,7 +154,7 @@ async fn a_redirect_is_told_and_not_followed() {
 
 /// T13: who wants to be left alone is, by every request, and no caller is held up.
 #[tokio::test]
-async fn a_refusal_for_want_of_budget_keeps_all_requests_back() {
+async fn rate_limit_refusal_pauses_all_requests() {
     for (reply, kind) in [
         (
             Reply::json("{}").status(429).header("retry-after", 60),
@@ -190,7 +190,7 @@ async fn a_refusal_for_want_of_budget_keeps_all_requests_back() {
 
 /// Requests that are on their way together are refused together, and that is one refusal.
 #[tokio::test]
-async fn ten_requests_that_are_refused_together_hold_up_the_next_for_one_second() {
+async fn ten_concurrent_refusals_pause_one_second() {
     let cloud = Cloud::start(|_, _| Reply::json("{}").status(429)).await;
     let (client, request) = (client(&cloud), things());
     let answers = join_all((0..10).map(|_| client.call(&request))).await;
@@ -201,7 +201,7 @@ async fn ten_requests_that_are_refused_together_hold_up_the_next_for_one_second(
 }
 
 #[tokio::test]
-async fn the_last_request_of_a_budget_is_answered_and_followed_by_a_pause() {
+async fn last_request_of_budget_is_followed_by_pause() {
     let spent = Reply::json("{}")
         .header("x-ratelimit-remaining", 0)
         .header("x-ratelimit-reset", 1_795_248_060)
@@ -219,7 +219,7 @@ async fn the_last_request_of_a_budget_is_answered_and_followed_by_a_pause() {
 
 /// PR-18: a token that was exchanged is in use with the first refusal of the old one.
 #[tokio::test]
-async fn a_refused_token_is_read_again() {
+async fn rereads_refused_token() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), " old-token\n").unwrap();
     let cloud = Cloud::start(|seen, _| match seen.header("authorization") {
@@ -250,7 +250,7 @@ async fn a_refused_token_is_read_again() {
 }
 
 #[tokio::test]
-async fn silence_ends_and_the_variable_that_says_when_is_named() {
+async fn timeout_error_names_variable() {
     let cloud = Cloud::start(|_, _| Reply::never()).await;
     let mut connection = connection(&cloud.base);
     connection.timeout = Duration::from_millis(50);
@@ -263,7 +263,7 @@ async fn silence_ends_and_the_variable_that_says_when_is_named() {
 }
 
 #[tokio::test]
-async fn a_cloud_that_is_not_there_is_an_error() {
+async fn unreachable_cloud_is_an_error() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base: Url = format!("http://{}/", listener.local_addr().unwrap())
         .parse()
@@ -277,7 +277,7 @@ async fn a_cloud_that_is_not_there_is_an_error() {
 }
 
 #[tokio::test]
-async fn the_proxy_of_the_environment_is_asked() {
+async fn uses_proxy_of_environment() {
     let proxy = Cloud::start(|_, _| Reply::json("{}")).await;
     let address = proxy.base.to_string();
     let read = |name: &str| match name {
@@ -302,7 +302,7 @@ async fn the_proxy_of_the_environment_is_asked() {
 }
 
 #[tokio::test]
-async fn only_the_authorities_that_are_named_are_trusted() {
+async fn trusts_only_named_authorities() {
     let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = own.signing_key.serialize_der().try_into().unwrap();
@@ -342,7 +342,7 @@ async fn only_the_authorities_that_are_named_are_trusted() {
 }
 
 #[tokio::test]
-async fn requests_are_counted_by_what_came_of_them() {
+async fn counts_requests_by_outcome() {
     let cloud = Cloud::start(|_, before| match before {
         0 => Reply::json("{}"),
         1 => Reply::html(),

@@ -19,7 +19,7 @@ async fn count(limiter: &Limiter, during: Duration) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_burst_passes_at_once_and_then_so_many_each_second() {
+async fn burst_passes_then_rate_applies() {
     let limiter = limiter(5.0, 20);
     for _ in 0..20 {
         assert_eq!(limiter.admit().await, Ok(Duration::ZERO));
@@ -28,7 +28,7 @@ async fn a_burst_passes_at_once_and_then_so_many_each_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_for_longer_than_a_few_seconds() {
+async fn wait_is_bounded() {
     let limiter = limiter(0.1, 1);
     limiter.admit().await.unwrap();
     let began = Instant::now();
@@ -40,7 +40,7 @@ async fn nobody_waits_for_longer_than_a_few_seconds() {
 
 /// T13: the rate falls below what `Retry-After` permits, and recovers by itself.
 #[tokio::test(start_paused = true)]
-async fn a_cloud_that_wants_to_be_left_alone_is() {
+async fn honours_pause_of_cloud() {
     let limiter = limiter(5.0, 20);
     limiter.admit().await.unwrap();
     assert_eq!(
@@ -59,7 +59,7 @@ async fn a_cloud_that_wants_to_be_left_alone_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_token_notices_that_the_door_is_shut() {
+async fn waiting_caller_notices_pause() {
     let limiter = limiter(1.0, 1);
     limiter.admit().await.unwrap();
     let (waited, ()) = tokio::join!(limiter.admit(), async {
@@ -69,7 +69,7 @@ async fn who_waits_for_a_token_notices_that_the_door_is_shut() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refusals_without_a_word_are_counted_until_one_request_passes() {
+async fn counts_refusals_until_success() {
     let limiter = limiter(5.0, 20);
     for wait in [1, 2, 4] {
         tokio::time::sleep(Duration::from_secs(wait)).await;

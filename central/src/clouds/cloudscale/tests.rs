@@ -25,7 +25,7 @@ fn entry(uuid: &str, name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn all_servers_are_listed_those_of_one_name_too() {
+async fn lists_servers_of_equal_names() {
     let servers = json!([entry(A, "clone"), entry(B, "clone")]);
     let (cloud, cloudscale) = answering(Reply::json(servers)).await;
     let machines = cloudscale.list().await.unwrap();
@@ -39,13 +39,13 @@ async fn all_servers_are_listed_those_of_one_name_too() {
 }
 
 #[tokio::test]
-async fn a_project_without_servers_has_none() {
+async fn empty_project_lists_no_servers() {
     let (_cloud, cloudscale) = answering(Reply::json("[]")).await;
     assert_eq!(cloudscale.list().await, Ok(vec![]));
 }
 
 #[tokio::test]
-async fn whatever_is_no_whole_listing_is_an_error() {
+async fn rejects_incomplete_listing() {
     for reply in [
         Reply::html(),
         Reply::json("[]").status(500),
@@ -65,7 +65,7 @@ async fn whatever_is_no_whole_listing_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_404_says_that_a_server_does_not_exist_unless_somebody_else_says_it() {
+async fn only_the_clouds_404_means_no_server() {
     let id = facts::parse_id(&format!("cloudscale://{A}")).unwrap();
     for (reply, expected) in [
         (Reply::json(entry(A, "a")), Some(true)),
@@ -95,7 +95,7 @@ async fn a_404_says_that_a_server_does_not_exist_unless_somebody_else_says_it() 
 }
 
 #[tokio::test]
-async fn refusals_are_told_in_the_clouds_words() {
+async fn refusals_keep_the_clouds_words() {
     let said = json!({"name": ["too long", "not unique"], "detail": "no"});
     let (_cloud, cloudscale) = answering(Reply::json(said).status(400)).await;
     let error = cloudscale.list().await.unwrap_err();

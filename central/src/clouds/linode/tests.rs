@@ -45,7 +45,7 @@ fn not_found() -> Reply {
 }
 
 #[tokio::test]
-async fn all_pages_are_read() {
+async fn reads_all_pages() {
     let cloud = Cloud::start(|seen, _| match seen.query("page") {
         Some("1") => page(&[1, 2], 1, 3, 5),
         Some("2") => page(&[3, 4], 2, 3, 5),
@@ -71,7 +71,7 @@ async fn all_pages_are_read() {
 }
 
 #[tokio::test]
-async fn an_account_without_linodes_has_none() {
+async fn empty_account_lists_no_linodes() {
     let cloud = Cloud::start(|_, _| page(&[], 1, 1, 0)).await;
     assert_eq!(
         linode(&cloud.base, Flags::default()).list().await,
@@ -81,7 +81,7 @@ async fn an_account_without_linodes_has_none() {
 
 /// Entries move between pages while they are read; what shows is read once more.
 #[tokio::test]
-async fn pages_that_do_not_fit_together_are_read_once_more() {
+async fn rereads_inconsistent_pages_once() {
     let cloud = Cloud::start(|_, before| match before {
         0 => page(&[1, 2], 1, 2, 4),
         1 => page(&[2, 3], 2, 2, 4),
@@ -97,7 +97,7 @@ async fn pages_that_do_not_fit_together_are_read_once_more() {
 }
 
 #[tokio::test]
-async fn a_listing_that_never_fits_together_is_an_error() {
+async fn inconsistent_pages_are_an_error() {
     type Answer = fn(&Seen, usize) -> Reply;
     let torn: [(&str, Answer); 7] = [
         ("an entry on two pages", |seen, _| {
@@ -142,7 +142,7 @@ async fn a_listing_that_never_fits_together_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_page_that_fails_makes_the_listing_fail() {
+async fn failed_page_fails_listing() {
     for bad in [
         Reply::html(),
         page(&[3], 2, 2, 3).cut(4),
@@ -163,7 +163,7 @@ async fn a_page_that_fails_makes_the_listing_fail() {
 }
 
 #[tokio::test]
-async fn only_linodes_own_404_says_that_a_machine_does_not_exist() {
+async fn only_linodes_404_means_no_machine() {
     let id = facts::parse_id("linode://7").unwrap();
     for (reply, expected) in [
         (Reply::json(entry(7)), Some(true)),
@@ -189,7 +189,7 @@ async fn only_linodes_own_404_says_that_a_machine_does_not_exist() {
 }
 
 #[tokio::test]
-async fn another_machine_than_asked_for_proves_nothing() {
+async fn answer_about_another_machine_proves_nothing() {
     let cloud = Cloud::start(|_, _| Reply::json(entry(8))).await;
     let id = facts::parse_id("linode://7").unwrap();
     let error = linode(&cloud.base, Flags::default())
@@ -200,7 +200,7 @@ async fn another_machine_than_asked_for_proves_nothing() {
 }
 
 #[tokio::test]
-async fn errors_are_told_in_the_form_of_the_go_controller() {
+async fn errors_have_form_of_go_controller() {
     let refused = json!({"errors": [
         {"field": "X-Filter", "reason": "Cannot filter on x"}, {"reason": "And more"}
     ]});
@@ -217,7 +217,7 @@ async fn errors_are_told_in_the_form_of_the_go_controller() {
 }
 
 #[tokio::test]
-async fn a_busy_linode_is_asked_again_later() {
+async fn retries_busy_api_later() {
     let busy = Reply::json(json!({"errors": [{"reason": "Linode busy."}]})).status(400);
     let front_end = Reply::html().status(400).header("server", "nginx");
     for reply in [busy, front_end] {
@@ -232,7 +232,7 @@ async fn a_busy_linode_is_asked_again_later() {
 }
 
 #[tokio::test]
-async fn the_token_checker_ends_with_the_token_only() {
+async fn token_checker_ends_with_token_only() {
     let cloud = Cloud::start(|_, _| Reply::json("{}").status(401)).await;
     let linode = linode(&cloud.base, Flags::default());
     let error = linode.until_token_is_refused().await;
@@ -304,7 +304,7 @@ mod in_vpcs {
     }
 
     #[tokio::test]
-    async fn their_addresses_come_first_and_who_is_outside_is_listed_too() {
+    async fn vpc_addresses_come_first() {
         let cloud = Cloud::start(|seen, _| answer(seen)).await;
         let linode = linode(&cloud.base, by_name(&["a", "b"]));
         let machines = linode.list().await.unwrap();
@@ -333,7 +333,7 @@ mod in_vpcs {
     }
 
     #[tokio::test]
-    async fn a_vpc_that_was_made_again_is_found_again() {
+    async fn finds_recreated_vpc() {
         let cloud = Cloud::start(|seen, before| match before {
             3 => not_found(),
             _ => answer(seen),
@@ -355,7 +355,7 @@ mod in_vpcs {
     }
 
     #[tokio::test]
-    async fn if_they_cannot_be_read_a_listing_fails_and_a_machine_is_there_all_the_same() {
+    async fn unreadable_vpcs_fail_listing_but_not_look_up() {
         let cloud = Cloud::start(|seen, _| match seen.line.contains("/ips") {
             true => Reply::json("{}").status(500),
             false => answer(seen),
@@ -372,7 +372,7 @@ mod in_vpcs {
     }
 
     #[tokio::test]
-    async fn names_that_nothing_has_are_told() {
+    async fn reports_unknown_names() {
         let cloud = Cloud::start(|seen, _| answer(seen)).await;
         let error = linode(&cloud.base, by_name(&["a", "c"]))
             .list()
@@ -391,7 +391,7 @@ mod in_vpcs {
     }
 
     #[tokio::test]
-    async fn by_number_nothing_is_searched_for() {
+    async fn numbers_need_no_search() {
         let cloud = Cloud::start(|seen, _| answer(seen)).await;
         let flags = Flags {
             vpcs: VpcChoice::Numbers {

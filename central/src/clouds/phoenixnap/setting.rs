@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_readmes_form_and_the_codes_form_are_the_same() {
+    fn reads_both_forms_of_setting() {
         let read = |text: &str| text.parse::<Setting>().map(|setting| setting.to_string());
         for (text, expected) in [
             ("kube-vip://60473c25", "kube-vip://60473c25"),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_network_or_nothing_known_is_told_what_to_write() {
+    fn invalid_setting_error_says_what_to_write() {
         for (text, why) in [
             ("kube-vip://", "no public network"),
             ("kube-vip:///", "no public network"),

@@ -70,7 +70,7 @@ fn list(servers: Value) -> impl Fn(&Seen) -> Reply + Send + Sync + 'static {
 
 /// phoenixnap.md 7.8, row 15.
 #[tokio::test]
-async fn a_token_that_was_revoked_is_exchanged_and_the_request_repeated_once() {
+async fn exchanges_revoked_token_and_repeats_once() {
     let cloud = cloud(|seen| match seen.header("authorization") {
         Some("Bearer t0") => Reply::json(json!({"message": "expired"})).status(401),
         _ => Reply::json(json!([{"id": "a1"}])),
@@ -83,7 +83,7 @@ async fn a_token_that_was_revoked_is_exchanged_and_the_request_repeated_once() {
 
 /// As long as a client is refused everything, nothing is asked without end.
 #[tokio::test]
-async fn a_client_without_rights_is_told_so() {
+async fn reports_client_without_rights() {
     let cloud = cloud(|_| Reply::json(json!({"message": "no"})).status(401)).await;
     let phoenixnap = phoenixnap(&cloud.base);
     let error = phoenixnap.list().await.unwrap_err();
@@ -95,7 +95,7 @@ async fn a_client_without_rights_is_told_so() {
 
 /// 2.2 and 7.8, row 16: 403 is said of what does not exist, and of what may not be seen.
 #[tokio::test]
-async fn a_server_that_is_hidden_and_yet_listed_is_there() {
+async fn hidden_listed_server_exists() {
     let cloud = cloud(list(json!([{"id": "a1", "status": "powered-on"}]))).await;
     let machine = phoenixnap(&cloud.base).get(&id("a1")).await.unwrap();
     assert!(machine.is_some());
@@ -103,7 +103,7 @@ async fn a_server_that_is_hidden_and_yet_listed_is_there() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_hidden_and_not_listed_is_gone() {
+async fn hidden_unlisted_server_is_gone() {
     for gone in [
         denied(),
         Reply::json(json!({"message": "none"})).status(404),
@@ -118,7 +118,7 @@ async fn a_server_that_is_hidden_and_not_listed_is_gone() {
 }
 
 #[tokio::test]
-async fn nothing_else_says_that_a_server_is_gone() {
+async fn only_404_means_server_is_gone() {
     type Answer = fn(&Seen) -> Reply;
     let cases: [(&str, Answer); 6] = [
         ("no server at all", |seen| match seen.line.as_str() {
@@ -149,7 +149,7 @@ async fn nothing_else_says_that_a_server_is_gone() {
 
 /// B30: what is left of it is the bill.
 #[tokio::test]
-async fn a_server_that_was_given_back_and_is_still_reserved_is_gone() {
+async fn released_reserved_server_is_gone() {
     let server = json!({"id": "a1", "status": "reserved", "hostname": "n1"});
     let cloud = cloud(move |seen| match seen.line.as_str() {
         LIST => Reply::json(json!([server])),
@@ -163,7 +163,7 @@ async fn a_server_that_was_given_back_and_is_still_reserved_is_gone() {
 
 /// 7.8, row 17 and B1.
 #[tokio::test]
-async fn a_cloud_that_is_away_is_an_error_and_then_back() {
+async fn unreachable_cloud_recovers() {
     let away: Url = "http://127.0.0.1:9/".parse().unwrap();
     let error = phoenixnap(&away).list().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Transport);
@@ -192,7 +192,7 @@ fn on_network(location: Option<&str>) -> ServiceConfig {
 }
 
 #[tokio::test]
-async fn the_network_is_looked_at_with_one_call() {
+async fn reads_network_with_one_call() {
     let cloud = cloud(|_| Reply::json(json!({"id": "n1", "location": "PHX"}))).await;
     for location in [None, Some("PHX")] {
         let phoenixnap = with(&cloud.base, on_network(location));
@@ -204,7 +204,7 @@ async fn the_network_is_looked_at_with_one_call() {
 }
 
 #[tokio::test]
-async fn a_network_that_is_not_there_or_elsewhere_is_told_with_its_remedy() {
+async fn reports_missing_or_distant_network_with_remedy() {
     let hidden = cloud(|_| denied()).await;
     let told = with(&hidden.base, on_network(None)).check().await;
     let told = told.unwrap_err().to_string();
@@ -221,7 +221,7 @@ async fn a_network_that_is_not_there_or_elsewhere_is_told_with_its_remedy() {
 
 /// The controller must start while the cloud is away.
 #[tokio::test]
-async fn a_cloud_that_cannot_be_asked_keeps_nothing_from_starting() {
+async fn starts_while_cloud_is_unreachable() {
     for status in [401, 429, 500, 503] {
         let cloud = cloud(move |_| Reply::json(json!({"message": "no"})).status(status)).await;
         let checked = with(&cloud.base, on_network(Some("PHX"))).check().await;

@@ -117,7 +117,7 @@ fn shown(selection: &Selection<'_, Balancer>) -> String {
 
 /// cloudscale.md 7.2, TestFindLoadBalancer.
 #[test]
-fn what_the_go_controller_finds_is_found() {
+fn finds_what_go_controller_finds() {
     let all = [
         balancer(A, "foo", None),
         balancer(B, "clone", None),
@@ -142,7 +142,7 @@ fn what_the_go_controller_finds_is_found() {
 }
 
 #[test]
-fn marks_and_names_of_others_are_never_ours() {
+fn foreign_marks_and_names_are_never_ours() {
     let own = format!("k8s-service-{OWN}");
     let other = format!("k8s-service-{OTHER}");
     let tagged = |name: &str| balancer(A, name, Some(OTHER));
@@ -188,7 +188,7 @@ fn marks_and_names_of_others_are_never_ours() {
 }
 
 #[test]
-fn of_several_with_our_mark_the_noted_one_stays() {
+fn recorded_one_of_several_marked_stays() {
     let mut all = vec![balancer(A, "foo", Some(OWN)), balancer(B, "foo", Some(OWN))];
     let noted = claim(OWN, "02", None, Some(B), None);
     assert_eq!(shown(&select(&all, &noted, &[])), format!("own {B} +1"));
@@ -199,7 +199,7 @@ fn of_several_with_our_mark_the_noted_one_stays() {
 }
 
 #[test]
-fn whoever_uses_it_or_is_older_has_the_better_right() {
+fn user_or_older_claim_wins() {
     let all = [balancer(A, "foo", None)];
     let vip = Some("203.0.113.7");
     for (own_age, own_ip, other_age, other_ip, expected) in [
@@ -221,7 +221,7 @@ fn whoever_uses_it_or_is_older_has_the_better_right() {
 }
 
 #[test]
-fn a_refusal_says_whose_it_is_and_what_to_do() {
+fn refusal_names_owner_and_remedy() {
     let all = [balancer(A, "foo", Some(OTHER))];
     let own = claim(OWN, "02", None, Some(A), None);
     let other = claim(OTHER, "01", None, None, None);

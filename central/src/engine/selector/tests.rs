@@ -12,7 +12,7 @@ fn node(labels: &[(&str, &str)]) -> NodeView {
 }
 
 #[test]
-fn every_form_of_a_requirement_is_understood() {
+fn parses_all_requirement_forms() {
     let node = node(&[
         ("env", "prod"),
         ("cores", "8"),
@@ -58,7 +58,7 @@ fn every_form_of_a_requirement_is_understood() {
 }
 
 #[test]
-fn what_is_no_selector_is_refused_with_a_remedy() {
+fn rejects_invalid_selector_with_remedy() {
     for text in [
         "invalid===syntax",
         "a=b,",
@@ -85,7 +85,7 @@ fn what_is_no_selector_is_refused_with_a_remedy() {
 }
 
 #[test]
-fn what_is_very_long_is_not_repeated_whole() {
+fn shortens_long_values_in_errors() {
     let long = "x".repeat(100_000);
     for text in [
         long.clone(),
@@ -100,7 +100,7 @@ fn what_is_very_long_is_not_repeated_whole() {
 
 proptest! {
     #[test]
-    fn any_text_is_taken_or_refused(text in "[a-c=!<>(), \\t]{0,24}|\\PC{0,40}") {
+    fn selector_parser_never_panics(text in "[a-c=!<>(), \\t]{0,24}|\\PC{0,40}") {
         if let Ok(selector) = text.parse::<Selector>() {
             selector.matches(&node(&[]));
         }

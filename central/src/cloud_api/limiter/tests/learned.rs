@@ -78,7 +78,7 @@ const LIMITS: [(f64, u32); 2] = [(5.0, 20), (20.0, 40)];
 const WORDS: [Option<u64>; 3] = [None, Some(1), Some(8)];
 
 #[tokio::test(start_paused = true)]
-async fn a_cloud_that_takes_two_requests_a_second_is_asked_as_often_as_it_takes() {
+async fn learns_rate_of_two_per_second() {
     for (qps, burst) in LIMITS {
         for retry_after in WORDS {
             let (cloud, limiter) = (Cloud::taking(2, retry_after), limiter(qps, burst));
@@ -97,7 +97,7 @@ async fn a_cloud_that_takes_two_requests_a_second_is_asked_as_often_as_it_takes(
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_passes_beside_each_other_all_come_to_their_end() {
+async fn many_concurrent_passes_complete() {
     for (qps, burst) in LIMITS {
         for retry_after in WORDS {
             let (cloud, limiter) = (Cloud::taking(2, retry_after), limiter(qps, burst));
@@ -112,7 +112,7 @@ async fn many_passes_beside_each_other_all_come_to_their_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_that_were_on_their_way_when_one_was_refused_count_as_one_refusal() {
+async fn concurrent_refusals_count_once() {
     let (cloud, limiter) = (Cloud::taking(0, None), limiter(5.0, 20));
     let answers = join_all((0..20).map(|_| cloud.ask(&limiter))).await;
     assert_eq!(answers, vec![Err(Duration::from_secs(1)); 20]);
@@ -122,7 +122,7 @@ async fn requests_that_were_on_their_way_when_one_was_refused_count_as_one_refus
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_slows_down_and_is_forgotten_after_some_minutes() {
+async fn refusal_slows_down_for_minutes() {
     let limiter = limiter(5.0, 20);
     limiter.refused(Instant::now(), None);
     sleep(Duration::from_secs(1)).await;
@@ -137,7 +137,7 @@ async fn a_refusal_slows_down_and_is_forgotten_after_some_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_asked_more_often_than_configured_nor_almost_never() {
+async fn rate_stays_within_bounds() {
     let slow = limiter(0.2, 1);
     for _ in 0..5 {
         slow.refused(Instant::now(), None);

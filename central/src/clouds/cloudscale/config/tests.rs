@@ -10,7 +10,7 @@ fn read(set: &[(&str, &str)]) -> Result<Config, Vec<Fault>> {
 const TOKEN: (&str, &str) = ("CLOUDSCALE_ACCESS_TOKEN", "s3cr3t");
 
 #[test]
-fn the_address_is_read_with_and_without_the_version() {
+fn reads_url_with_and_without_version() {
     for (url, expected) in [
         ("", "https://api.cloudscale.ch/v1/"),
         (
@@ -38,7 +38,7 @@ fn the_address_is_read_with_and_without_the_version() {
 
 /// cloudscale.md 7.1.
 #[test]
-fn the_timeout_is_20_seconds_unless_said_otherwise() {
+fn timeout_defaults_to_20_seconds() {
     let timeout = |text| {
         read(&[TOKEN, ("CLOUDSCALE_API_TIMEOUT", text)])
             .unwrap()
@@ -53,7 +53,7 @@ fn the_timeout_is_20_seconds_unless_said_otherwise() {
 }
 
 #[test]
-fn a_token_is_needed_and_never_shown() {
+fn requires_token_and_never_shows_it() {
     let faults = read(&[("CLOUDSCALE_API_URL", "not an address")]).unwrap_err();
     assert_eq!(faults.len(), 2, "{faults:?}");
     assert!(

@@ -41,7 +41,7 @@ fn shown(machine: &Machine) -> Vec<String> {
 
 /// cloudscale.md 7.4, TestInstanceMetadata.
 #[test]
-fn a_server_is_described_as_the_go_controller_does() {
+fn describes_server_like_go_controller() {
     let machine = machine(&server(json!({}))).unwrap();
     let facts = &machine.facts;
     assert_eq!(machine.id.to_string(), format!("cloudscale://{UUID}"));
@@ -66,7 +66,7 @@ fn a_server_is_described_as_the_go_controller_does() {
 }
 
 #[test]
-fn with_an_address_that_is_none_no_address_is_known() {
+fn invalid_address_means_none() {
     for interfaces in [
         json!(null),
         json!([]),
@@ -81,7 +81,7 @@ fn with_an_address_that_is_none_no_address_is_known() {
 }
 
 #[test]
-fn a_server_is_seen_whatever_is_missing_of_it() {
+fn lists_server_with_missing_fields() {
     let odd = json!({"uuid": UUID, "name": 1, "zone": "rma1", "flavor": null, "status": {}});
     for entry in [json!({"uuid": UUID}), odd] {
         let bare: Server = serde_json::from_value(entry).unwrap();
@@ -92,13 +92,13 @@ fn a_server_is_seen_whatever_is_missing_of_it() {
 }
 
 #[test]
-fn a_server_without_a_uuid_could_be_anyone() {
+fn rejects_server_without_uuid() {
     assert!(machine(&server(json!({"uuid": "7"}))).is_err());
     assert!(serde_json::from_value::<Server>(json!({"name": "a"})).is_err());
 }
 
 #[test]
-fn only_what_is_stopped_is_stopped() {
+fn only_stopped_server_is_stopped() {
     for (status, presence) in [
         ("running", Presence::Running),
         ("stopped", Presence::Stopped),
@@ -112,7 +112,7 @@ fn only_what_is_stopped_is_stopped() {
 
 /// cloudscale.md 7.1, TestParseProviderID.
 #[test]
-fn ids_are_read_in_any_form_and_written_in_one() {
+fn ids_are_normalised() {
     let hex = UUID.replace('-', "");
     for form in [
         UUID.to_owned(),
@@ -145,7 +145,7 @@ fn ids_are_read_in_any_form_and_written_in_one() {
 
 proptest! {
     #[test]
-    fn any_entry_with_a_uuid_is_a_server(name in ".{0,300}", slug in ".{0,80}", ip in ".{0,20}") {
+    fn entry_with_uuid_is_a_server(name in ".{0,300}", slug in ".{0,80}", ip in ".{0,20}") {
         let entry = json!({
             "uuid": UUID, "name": name, "zone": {"slug": slug}, "flavor": {"slug": slug},
             "interfaces": [{"type": slug, "addresses": [{"address": ip}]}],

@@ -171,7 +171,7 @@ fn since(cloud: &Cloud, before: usize) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_service_gets_a_load_balancer_and_then_costs_nothing() {
+async fn served_service_costs_no_requests() {
     let (project, cloud) = project(2).await;
     let balancers = balancers(&cloud);
     let guard = Open::default();
@@ -230,7 +230,7 @@ async fn a_service_gets_a_load_balancer_and_then_costs_nothing() {
 
 /// Nobody tells when the cloud answers again.
 #[tokio::test]
-async fn a_node_that_could_not_be_asked_for_is_asked_for_again() {
+async fn retries_failed_look_up_of_node() {
     let (project, cloud) = project(1).await;
     let balancers = balancers(&cloud);
     made(&project, &balancers, &request(1, 1)).await;
@@ -259,7 +259,7 @@ async fn a_node_that_could_not_be_asked_for_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_new_load_balancer_waits_for_servers_that_cannot_be_listed() {
+async fn creation_waits_for_server_listing() {
     let (project, cloud) = project(1).await;
     let balancers = balancers(&cloud);
     project.fail_once("GET /v1/servers", Reply::json("{}").status(500));
@@ -269,7 +269,7 @@ async fn a_new_load_balancer_waits_for_servers_that_cannot_be_listed() {
 }
 
 #[tokio::test]
-async fn all_who_look_for_a_new_node_share_one_listing() {
+async fn look_ups_of_new_node_share_one_listing() {
     let (project, cloud) = project(1).await;
     let balancers = balancers(&cloud);
     for number in 1..=3 {
@@ -290,7 +290,7 @@ async fn all_who_look_for_a_new_node_share_one_listing() {
 }
 
 #[tokio::test]
-async fn a_node_that_joins_costs_its_members_and_nothing_else() {
+async fn joining_node_costs_its_members_only() {
     let (project, cloud) = project(2).await;
     let balancers = balancers(&cloud);
     made(&project, &balancers, &request(1, 1)).await;
@@ -307,7 +307,7 @@ async fn a_node_that_joins_costs_its_members_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn after_a_restart_everything_is_listed_once_for_all() {
+async fn restart_lists_everything_once() {
     let (project, cloud) = project(1).await;
     for number in 1..=20 {
         let uuid = uid(100 + number);
@@ -339,7 +339,7 @@ async fn after_a_restart_everything_is_listed_once_for_all() {
 }
 
 #[tokio::test]
-async fn a_write_whose_end_nobody_knows_makes_it_observed_anew() {
+async fn unconfirmed_write_invalidates_cache() {
     let (project, cloud) = project(2).await;
     let balancers = balancers(&cloud);
     let uuid = made(&project, &balancers, &request(1, 1)).await;
@@ -366,7 +366,7 @@ async fn a_write_whose_end_nobody_knows_makes_it_observed_anew() {
 }
 
 #[tokio::test]
-async fn a_creation_that_was_made_nevertheless_is_found_and_not_made_twice() {
+async fn finds_unconfirmed_creation() {
     let (project, cloud) = project(1).await;
     let balancers = balancers(&cloud);
     let tags = json!({"mooring-service-uid": uid(1)});
@@ -387,7 +387,7 @@ async fn a_creation_that_was_made_nevertheless_is_found_and_not_made_twice() {
 }
 
 #[tokio::test]
-async fn nothing_is_written_against_the_gate() {
+async fn write_guard_stops_all_writes() {
     let (project, cloud) = project(1).await;
     let balancers = balancers(&cloud);
     let stopped = ensure(&balancers, &request(1, 1), &Shut).await;
@@ -399,7 +399,7 @@ async fn nothing_is_written_against_the_gate() {
 }
 
 #[tokio::test]
-async fn what_is_no_complete_listing_neither_makes_nor_removes() {
+async fn incomplete_listing_neither_creates_nor_removes() {
     for reply in [
         Reply::json("{}").status(401),
         Reply::json("{}").status(500),
@@ -426,7 +426,7 @@ async fn what_is_no_complete_listing_neither_makes_nor_removes() {
 }
 
 #[tokio::test]
-async fn it_is_removed_once_a_complete_listing_lacks_it() {
+async fn removal_ends_with_complete_listing() {
     let (project, cloud) = project(1).await;
     let balancers = balancers(&cloud);
     let uuid = made(&project, &balancers, &request(1, 1)).await;
@@ -457,7 +457,7 @@ async fn it_is_removed_once_a_complete_listing_lacks_it() {
 
 /// E15: what is remembered to be its own may be another's by now.
 #[tokio::test]
-async fn what_bears_anothers_marks_by_now_is_not_deleted() {
+async fn does_not_delete_what_bears_foreign_marks_by_now() {
     for given in [
         json!({"mooring-service-uid": uid(9), "mooring-cluster": "cluster"}),
         json!({"mooring-service-uid": uid(1), "mooring-cluster": "elsewhere"}),
@@ -483,7 +483,7 @@ async fn what_bears_anothers_marks_by_now_is_not_deleted() {
 
 /// E21: it was asked for, nobody knows how that ended, and no listing shows it.
 #[tokio::test]
-async fn what_was_asked_for_is_waited_for_before_another_is_made_or_all_counts_as_gone() {
+async fn waits_for_unconfirmed_creation() {
     let (project, cloud) = project(1).await;
     let balancers = balancers(&cloud);
     project.fail_once("POST", Reply::html().status(504));
@@ -513,7 +513,7 @@ async fn what_was_asked_for_is_waited_for_before_another_is_made_or_all_counts_a
 
 /// Its UUID is noted on the Service, and the listing lacks what is there: it is no proof.
 #[tokio::test]
-async fn a_listing_without_what_is_there_proves_nothing() {
+async fn incomplete_listing_proves_nothing() {
     let (project, cloud) = project(1).await;
     project.put(BALANCERS, json!({"uuid": uid(5), "name": "x"}));
     let balancers = balancers(&cloud);
@@ -528,7 +528,7 @@ async fn a_listing_without_what_is_there_proves_nothing() {
 }
 
 #[tokio::test]
-async fn orphans_are_deleted_by_their_marks_alone() {
+async fn deletes_orphans_by_marks_only() {
     let (project, cloud) = project(1).await;
     let balancers = balancers(&cloud);
     let tags =
@@ -573,7 +573,7 @@ async fn orphans_are_deleted_by_their_marks_alone() {
 }
 
 #[tokio::test]
-async fn a_floating_ip_is_not_taken_from_another_service() {
+async fn does_not_take_floating_ip_of_another_service() {
     let (project, cloud) = project(1).await;
     project.put(
         "floating-ips",
@@ -598,7 +598,7 @@ async fn a_floating_ip_is_not_taken_from_another_service() {
 }
 
 #[tokio::test]
-async fn a_node_without_a_server_keeps_nobody_from_being_served() {
+async fn node_without_server_blocks_nobody() {
     let (project, cloud) = project(1).await;
     let balancers = balancers(&cloud);
     made(&project, &balancers, &request(1, 1)).await;

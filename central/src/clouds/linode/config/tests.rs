@@ -21,7 +21,7 @@ fn base(set: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn the_version_comes_from_the_path_or_the_variable() {
+fn api_version_comes_from_path_or_variable() {
     for (url, version, expected) in [
         ("", "", "https://api.linode.com/v4/"),
         ("", "v4beta", "https://api.linode.com/v4beta/"),
@@ -48,7 +48,7 @@ fn the_version_comes_from_the_path_or_the_variable() {
 }
 
 #[test]
-fn all_faults_are_told_at_once_and_no_secret_among_them() {
+fn reports_all_faults_without_secrets() {
     let faults = read(&[
         ("LINODE_API_TOKEN", "two words"),
         ("LINODE_URL", "ftp://me:hunter2@x"),
@@ -77,7 +77,7 @@ fn all_faults_are_told_at_once_and_no_secret_among_them() {
 }
 
 #[test]
-fn without_a_token_both_ways_to_give_one_are_told() {
+fn missing_token_error_names_both_ways() {
     let told = read(&[REGION]).unwrap_err()[0].to_string();
     assert!(
         told.contains("LINODE_API_TOKEN:") && told.contains("LINODE_API_TOKEN_FILE"),
@@ -91,7 +91,7 @@ fn without_a_token_both_ways_to_give_one_are_told() {
 }
 
 #[tokio::test]
-async fn the_file_wins_and_without_it_the_variable_does() {
+async fn token_file_overrides_variable() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let path = file.path().to_str().unwrap();
     let with_file = [REGION, TOKEN, ("LINODE_API_TOKEN_FILE", path)];
@@ -113,7 +113,7 @@ async fn the_file_wins_and_without_it_the_variable_does() {
 }
 
 #[test]
-fn numbers_that_make_no_sense_give_the_default_and_a_notice() {
+fn invalid_numbers_give_default_with_notice() {
     for text in ["0", "-1", "soon"] {
         let config = read(&[
             REGION,

@@ -42,7 +42,7 @@ fn shown(machine: &Machine) -> Vec<String> {
 
 /// linode.md 3.2: the order of the Go controller.
 #[test]
-fn addresses_stand_in_the_order_of_the_go_controller() {
+fn addresses_keep_order_of_go_controller() {
     let vpcs = VpcAddresses {
         ipv4: vec!["10.0.0.2".parse().unwrap(), "10.1.0.2".parse().unwrap()],
         ipv6: vec![
@@ -71,7 +71,7 @@ fn addresses_stand_in_the_order_of_the_go_controller() {
 }
 
 #[test]
-fn a_linode_is_described_as_the_go_controller_does() {
+fn describes_linode_like_go_controller() {
     let machine = machine(json!({}));
     let facts = &machine.facts;
     assert_eq!(machine.id.to_string(), "linode://123");
@@ -94,7 +94,7 @@ fn a_linode_is_described_as_the_go_controller_does() {
 }
 
 #[test]
-fn the_external_subnet_makes_private_addresses_external() {
+fn external_subnet_makes_private_addresses_external() {
     let describe = Describe {
         external_subnet: Some("192.168.0.0/16".parse().unwrap()),
     };
@@ -110,7 +110,7 @@ fn the_external_subnet_makes_private_addresses_external() {
 
 /// Addresses that cannot be read would be taken off the Node if the others were reported.
 #[test]
-fn with_an_address_that_is_none_no_address_is_known() {
+fn invalid_address_means_none() {
     for more in [
         json!({"ipv4": ["198.51.100.7", "somewhere"]}),
         json!({"ipv4": ["198.51.100.7", null]}),
@@ -137,7 +137,7 @@ fn with_an_address_that_is_none_no_address_is_known() {
 }
 
 #[test]
-fn a_machine_is_seen_whatever_is_missing_of_it() {
+fn lists_machine_with_missing_fields() {
     let bare: Instance = serde_json::from_value(json!({"id": 5, "new": {"a": 1}})).unwrap();
     let machine = Describe::default()
         .machine(&bare, Some(&VpcAddresses::default()))
@@ -153,7 +153,7 @@ fn a_machine_is_seen_whatever_is_missing_of_it() {
 }
 
 #[test]
-fn only_what_is_shut_down_is_stopped() {
+fn only_shut_down_server_is_stopped() {
     for (status, presence) in [
         ("running", Presence::Running),
         ("offline", Presence::Stopped),
@@ -171,7 +171,7 @@ fn only_what_is_shut_down_is_stopped() {
 }
 
 #[test]
-fn what_is_no_label_value_becomes_one() {
+fn invalid_label_value_is_sanitised() {
     let machine = machine(json!({"type": "GPU (RTX 6000)", "host_uuid": " -- ", "label": ""}));
     assert_eq!(machine.facts.instance_type.as_deref(), Some("GPU-RTX-6000"));
     assert!(machine.facts.provider_labels.is_empty());
@@ -179,7 +179,7 @@ fn what_is_no_label_value_becomes_one() {
 }
 
 #[test]
-fn ids_are_read_in_the_form_in_which_they_are_written_only() {
+fn reads_ids_in_written_form_only() {
     assert_eq!(
         parse_id("linode://123").unwrap().to_string(),
         "linode://123"
@@ -222,7 +222,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn any_entry_with_a_number_is_a_machine(
+    fn entry_with_number_is_a_machine(
         label in any_json(), kind in any_json(), ipv4 in any_json(), ipv6 in any_json(),
         status in any_json(), id in 1_u64..,
     ) {
@@ -236,7 +236,7 @@ proptest! {
     }
 
     #[test]
-    fn no_entry_makes_the_decoder_fall_over(entry in any_json()) {
+    fn decoder_survives_any_entry(entry in any_json()) {
         let _ = serde_json::from_value::<Instance>(entry);
     }
 }

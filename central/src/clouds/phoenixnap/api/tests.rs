@@ -32,7 +32,7 @@ fn refusal(status: u16, body: &str) -> Refusal {
 
 /// phoenixnap.md 4.2; the Go controller tells the status alone (B22).
 #[test]
-fn what_the_cloud_says_is_passed_on() {
+fn passes_on_the_clouds_words() {
     let invalid = refusal(
         400,
         r#"{"message": "Bad block", "validationErrors": ["size", "location"]}"#,
@@ -48,7 +48,7 @@ fn what_the_cloud_says_is_passed_on() {
 }
 
 #[test]
-fn only_the_clouds_own_404_says_that_there_is_none_and_no_403_does() {
+fn only_404_means_not_found_403_does_not() {
     let kind = |status, body| refusal(status, body).kind;
     assert_eq!(kind(404, r#"{"message": "no"}"#), ErrorKind::NotFound);
     assert_eq!(kind(404, "<html>"), ErrorKind::Malformed);
@@ -60,7 +60,7 @@ fn only_the_clouds_own_404_says_that_there_is_none_and_no_403_does() {
 
 /// 4.4: the documentation's words and those of its examples.
 #[test]
-fn a_blocks_status_and_holder_are_read_in_both_spellings() {
+fn reads_block_status_and_holder_in_both_spellings() {
     for (word, expected) in [
         ("creating", BlockStatus::Creating),
         ("error assigning", BlockStatus::ErrorAssigning),
@@ -96,7 +96,7 @@ fn a_blocks_status_and_holder_are_read_in_both_spellings() {
 
 /// 3.2: that several tags are heeded together is documented nowhere.
 #[tokio::test]
-async fn a_listing_by_tags_is_looked_at_again() {
+async fn checks_tags_of_filtered_listing() {
     let (cloud, api) = answered(|_, _| {
         Reply::json(json!([
             {"id": "ours", "tags": [{"id": "1", "name": "cluster", "value": "c"},
@@ -120,7 +120,7 @@ async fn a_listing_by_tags_is_looked_at_again() {
 }
 
 #[tokio::test]
-async fn a_block_is_bought_with_its_tags_and_asked_for_once() {
+async fn buys_block_with_its_tags_once() {
     let (cloud, api) = answered(|_, _| Reply::html().status(504)).await;
     let block = NewIpBlock {
         location: "PHX".to_owned(),
@@ -143,7 +143,7 @@ async fn a_block_is_bought_with_its_tags_and_asked_for_once() {
 
 /// 4.5: the answer to a detachment is a sentence, quoted or not.
 #[tokio::test]
-async fn a_sentence_is_an_answer_and_a_page_is_none() {
+async fn accepts_text_answer_rejects_html() {
     for (said, is_done) in [
         ("The IP block is being removed.", true),
         (r#""The IP block is being removed.""#, true),
@@ -163,7 +163,7 @@ async fn a_sentence_is_an_answer_and_a_page_is_none() {
 
 /// 4.6 and B24.
 #[tokio::test]
-async fn a_tag_that_exists_already_is_as_good_as_a_new_one() {
+async fn existing_tag_is_success() {
     let (cloud, api) = answered(|seen, _| match seen.line.split(' ').next() {
         Some("GET") => Reply::json(json!([{"id": "1", "name": "Usage"}])),
         _ => Reply::json(json!({"message": "exists"})).status(409),
@@ -180,7 +180,7 @@ async fn a_tag_that_exists_already_is_as_good_as_a_new_one() {
 }
 
 #[tokio::test]
-async fn an_answer_about_something_else_is_none() {
+async fn rejects_answer_about_another_object() {
     let (_cloud, api) = answered(|_, _| Reply::json(json!({"id": "other"}))).await;
     let kind = |error: CloudError| error.kind;
     let malformed = Some(ErrorKind::Malformed);
@@ -194,21 +194,21 @@ async fn an_answer_about_something_else_is_none() {
 }
 
 #[tokio::test]
-async fn a_listing_with_one_server_twice_is_none() {
+async fn rejects_listing_with_duplicate_server() {
     let (_cloud, api) = answered(|_, _| Reply::json(json!([{"id": "a"}, {"id": "a"}]))).await;
     let error = api.servers().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Malformed);
 }
 
 #[tokio::test]
-async fn an_error_with_status_200_is_an_error() {
+async fn detects_error_with_status_200() {
     let (_cloud, api) = answered(|_, _| Reply::json(json!({"message": "Not now"}))).await;
     let error = api.ip_block("b").await.unwrap_err();
     assert_eq!(error.words.as_deref(), Some("Not now"));
 }
 
 #[test]
-fn a_network_and_its_members_are_read() {
+fn reads_network_and_members() {
     let network: PublicNetwork = serde_json::from_value(json!({
         "id": "n", "location": "PHX", "vlanId": 2051, "status": "BUSY",
         "ipBlocks": [{"id": "b", "cidr": "203.0.113.8/29", "usedIpsCount": "1"}],
@@ -234,7 +234,7 @@ fn a_network_and_its_members_are_read() {
 }
 
 #[tokio::test]
-async fn a_server_is_brought_into_a_network_without_addresses() {
+async fn attaches_server_without_addresses() {
     let (cloud, api) = answered(|_, _| Reply::json(json!({"id": "n"})).status(202)).await;
     assert_eq!(api.attach_server("s", "n").await, Ok(()));
     let path = "/bmc/v1/servers/s/network-configuration/public-network-configuration";
@@ -247,7 +247,7 @@ async fn a_server_is_brought_into_a_network_without_addresses() {
 }
 
 #[tokio::test]
-async fn the_peer_groups_of_another_location_are_not_ours() {
+async fn ignores_peer_groups_of_other_locations() {
     let (_cloud, api) = answered(|_, _| {
         Reply::json(json!([
             {"id": "1", "location": "PHX", "status": "READY", "password": "s3cr3t",

@@ -37,7 +37,7 @@ fn token(text: &str) -> Secret {
 
 /// RFC 6749, 2.3.1: both parts are encoded before they are joined.
 #[tokio::test]
-async fn one_token_serves_all_who_ask_at_once() {
+async fn concurrent_callers_share_one_token() {
     let cloud = Cloud::start(|_, before| granted(before, 300.0)).await;
     let tokens = source(&cloud.base);
     let asked = (0..20).map(|_| tokens.current());
@@ -58,7 +58,7 @@ async fn one_token_serves_all_who_ask_at_once() {
 }
 
 #[tokio::test]
-async fn it_is_renewed_before_it_ends() {
+async fn renews_token_before_expiry() {
     let cloud = Cloud::start(|_, before| granted(before, 300.0)).await;
     let tokens = source(&cloud.base);
     assert_eq!(tokens.current().await, Ok(token("t0")));
@@ -73,7 +73,7 @@ async fn it_is_renewed_before_it_ends() {
 
 /// Until its end the old one is as good.
 #[tokio::test]
-async fn while_it_cannot_be_renewed_it_is_used_for_as_long_as_it_lasts() {
+async fn uses_token_until_expiry_while_renewal_fails() {
     let cloud = Cloud::start(|_, before| match before {
         0 => granted(0, 300.0),
         _ => Reply::html().status(503),
@@ -96,7 +96,7 @@ async fn while_it_cannot_be_renewed_it_is_used_for_as_long_as_it_lasts() {
 }
 
 #[tokio::test]
-async fn a_refused_one_is_replaced_once() {
+async fn replaces_refused_token_once() {
     let cloud = Cloud::start(|_, before| granted(before, 300.0)).await;
     let tokens = source(&cloud.base);
     let first = tokens.current().await.unwrap();
@@ -114,7 +114,7 @@ async fn a_refused_one_is_replaced_once() {
 }
 
 #[tokio::test]
-async fn a_client_that_lacks_a_part_of_the_scope_gets_what_it_has() {
+async fn client_with_partial_scope_gets_token() {
     let cloud = Cloud::start(|seen, before| {
         if seen.text.contains("scope=bmc+bmc.read+tags+tags.read") {
             refused("invalid_scope")
@@ -137,7 +137,7 @@ async fn a_client_that_lacks_a_part_of_the_scope_gets_what_it_has() {
 }
 
 #[tokio::test]
-async fn whatever_goes_wrong_is_an_error_that_shows_no_secret() {
+async fn errors_show_no_secret() {
     type Answer = fn(&Seen, usize) -> Reply;
     let wrong: [(Answer, ErrorKind); 6] = [
         (|_, _| refused("invalid_client"), ErrorKind::Unauthorized),
@@ -168,7 +168,7 @@ async fn whatever_goes_wrong_is_an_error_that_shows_no_secret() {
 
 /// An endpoint that refuses the connection, and later does not.
 #[tokio::test]
-async fn it_is_had_as_soon_as_the_endpoint_is_back() {
+async fn token_recovers_with_endpoint() {
     static BACK: AtomicBool = AtomicBool::new(false);
     let cloud = Cloud::start(|_, before| {
         if BACK.load(Ordering::SeqCst) {
@@ -189,7 +189,7 @@ async fn it_is_had_as_soon_as_the_endpoint_is_back() {
 
 /// A time beyond all clocks must not end the process.
 #[tokio::test]
-async fn what_it_says_of_its_end_need_not_make_sense() {
+async fn survives_nonsense_expiry() {
     for lasts in [
         json!(1e300),
         json!(1e18),

@@ -30,7 +30,7 @@ const CLIENT: [(&str, &str); 2] = [
 
 /// phoenixnap.md 7.7, rows 1 and 4: without a file the environment is enough.
 #[test]
-fn the_environment_alone_is_enough() {
+fn environment_alone_suffices() {
     for file in [None, Some("{}"), Some("null")] {
         let config = read(&CLIENT, file).unwrap();
         assert_eq!(config.client.id, "an-id");
@@ -55,7 +55,7 @@ fn the_environment_alone_is_enough() {
 
 /// Row 3 names the variable alone; here both places are named, and both things that lack.
 #[test]
-fn what_lacks_is_told_at_once() {
+fn reports_missing_variables_at_once() {
     let told = told(&[("PNAP_LOAD_BALANCER", "metallb://x")], Some("{}"));
     for part in [
         "PNAP_CLIENT_ID: must be set",
@@ -69,7 +69,7 @@ fn what_lacks_is_told_at_once() {
 
 /// Rows 2 and 7. A file that cannot be read is not said to lack anything.
 #[test]
-fn a_file_that_is_no_object_is_refused() {
+fn rejects_file_that_is_no_object() {
     for text in ["", " ", "{]", "[]", "7", "{} {}", r#"{"clientID": "a""#] {
         let told = told(&[], Some(text));
         assert!(told.contains("is no JSON object"), "{text}: {told}");
@@ -89,7 +89,7 @@ fn a_file_that_is_no_object_is_refused() {
 
 /// Row 5, and what else Go does: capitals do not count, the last one does, null is nothing.
 #[test]
-fn keys_are_read_as_go_reads_them() {
+fn reads_keys_like_go() {
     let file = r#"{
         "CLIENTid": "first", "clientsecret": "b", "extra": {"clientID": "no"},
         "clientID": "last", "clientId": null, "loadBalancer": "kube-vip:///60473c25",
@@ -119,7 +119,7 @@ fn keys_are_read_as_go_reads_them() {
 
 /// Row 6: the template of the old controller's Secret has this comma, and its users took it out.
 #[test]
-fn a_comma_too_many_is_taken_and_told() {
+fn accepts_and_reports_extra_comma() {
     let file = "{\"clientID\": \"a,}\\\",}\", \"clientSecret\": \"b\",\n}\n";
     let config = read(&[], Some(file)).unwrap();
     assert_eq!(
@@ -133,7 +133,7 @@ fn a_comma_too_many_is_taken_and_told() {
 
 /// Row 8.
 #[test]
-fn the_environment_wins_unless_it_is_empty() {
+fn environment_overrides_file_unless_empty() {
     let file = r#"{"clientID": "f", "clientSecret": "f", "location": "ASH",
         "loadbalancer": "kube-vip://f", "base-url": "https://f/", "token-url": "https://f/t"}"#;
     let mut set = vec![
@@ -165,7 +165,7 @@ fn the_environment_wins_unless_it_is_empty() {
 
 /// Rows 9 and 10.
 #[test]
-fn a_port_is_a_number_and_has_no_effect() {
+fn accepts_port_number_without_effect() {
     let with = |port| [CLIENT[0], CLIENT[1], ("PNAP_API_SERVER_PORT", port)];
     assert!(told(&with("abc"), None).contains("PNAP_API_SERVER_PORT=abc: must be a number"));
     let notices = read(&with("6443"), None).unwrap().notices;
@@ -178,7 +178,7 @@ fn a_port_is_a_number_and_has_no_effect() {
 }
 
 #[tokio::test]
-async fn the_file_is_read_again_for_what_the_variables_do_not_say() {
+async fn rereads_file_for_missing_variables() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let write = |text: &str| std::fs::write(file.path(), text).unwrap();
     write(r#"{"clientID": "one", "clientSecret": "old"}"#);
@@ -198,7 +198,7 @@ async fn the_file_is_read_again_for_what_the_variables_do_not_say() {
 }
 
 #[test]
-fn nothing_shows_the_credentials() {
+fn never_shows_credentials() {
     let config = read(&CLIENT, None).unwrap();
     let shown = format!("{config:?}");
     assert!(
@@ -217,7 +217,7 @@ fn nothing_shows_the_credentials() {
 }
 
 #[test]
-fn addresses_must_be_addresses_without_credentials() {
+fn rejects_url_with_credentials() {
     for (set, part) in [
         (
             ("PNAP_BASE_URL", "api.phoenixnap.com"),
@@ -240,7 +240,7 @@ fn addresses_must_be_addresses_without_credentials() {
 
 /// Each other setting finds its location by its network.
 #[test]
-fn bgp_without_a_peer_group_needs_a_location() {
+fn bgp_without_peer_group_needs_location() {
     let with = |setting, location| {
         let set = [
             CLIENT[0],

@@ -21,7 +21,7 @@ fn told(machine: &Machine) -> Vec<String> {
 
 /// phoenixnap.md 2.1.
 #[test]
-fn an_id_is_read_in_all_its_forms() {
+fn reads_all_id_forms() {
     let id = "60473c2509268bc77fd06d29";
     for text in [
         format!("phoenixnap://{id}"),
@@ -40,7 +40,7 @@ fn an_id_is_read_in_all_its_forms() {
 }
 
 #[test]
-fn an_id_that_names_no_server_is_told_as_such() {
+fn reports_id_that_names_no_server() {
     for text in [
         "phoenixnap://",
         "phoenixnap:///abc",
@@ -61,7 +61,7 @@ fn an_id_that_names_no_server_is_told_as_such() {
 
 /// 2.3: what the Go controller reports, in its order.
 #[test]
-fn a_server_describes_its_node() {
+fn server_describes_node() {
     let machine = only(json!({
         "id": "a1", "hostname": "web-1", "type": "s2.c1.medium", "location": "PHX",
         "status": "powered-on",
@@ -88,7 +88,7 @@ fn a_server_describes_its_node() {
 
 /// The Go controller refuses the first two (B8).
 #[test]
-fn a_server_has_the_addresses_that_it_has() {
+fn reports_all_addresses_of_server() {
     for (public, private, expected) in [
         (
             json!(null),
@@ -127,7 +127,7 @@ fn a_server_has_the_addresses_that_it_has() {
 
 /// 2.4, with the two that the Go controller does not know.
 #[test]
-fn what_a_status_means() {
+fn maps_status() {
     for (status, expected) in [
         ("creating", Some(Presence::Running)),
         ("powered-on", Some(Presence::Running)),
@@ -150,7 +150,7 @@ fn what_a_status_means() {
 
 /// 2.2 and B29.
 #[test]
-fn a_node_is_found_by_the_host_name_of_what_runs() {
+fn finds_node_by_host_name_of_running_server() {
     let list = servers(json!([
         {"id": "capitals", "hostname": "Web-1", "status": "powered-on"},
         {"id": "twin-on", "hostname": "twin", "status": "powered-on"},
@@ -181,7 +181,7 @@ fn a_node_is_found_by_the_host_name_of_what_runs() {
 }
 
 #[test]
-fn only_public_addresses_tell_whose_node_it_is() {
+fn matches_nodes_by_public_address_only() {
     let machine = only(json!({
         "id": "a1", "publicIpAddresses": ["131.153.1.2"], "privateIpAddresses": ["10.0.0.11"],
     }));

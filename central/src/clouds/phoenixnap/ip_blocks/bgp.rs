@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_with_a_public_address_is_told_of_both_routers_once() {
+    fn writes_both_routers_once_on_public_node() {
         let peers = Peers {
             asn: 65401,
             routers: ["169.254.247.1", "169.254.247.0"]

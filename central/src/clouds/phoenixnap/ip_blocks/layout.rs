@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn the_third_is_given_and_router_and_ends_are_not() {
+    fn gives_third_address_never_router_or_ends() {
         let small = block("203.0.113.8/29");
         assert_eq!(third(small), Some(Ipv4Addr::new(203, 0, 113, 10)));
         assert_eq!(gateway(small), Some(Ipv4Addr::new(203, 0, 113, 9)));
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn the_capacity_is_the_number_of_usable_addresses() {
+    fn capacity_counts_usable_addresses() {
         for prefix in 22..=32 {
             let block = Ipv4Net::new(Ipv4Addr::new(203, 0, 112, 0), prefix).unwrap();
             assert_eq!(usable(block).count(), capacity(prefix), "/{prefix}");
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_is_written_with_another_address_than_its_first_gives_the_same() {
+    fn cidr_with_host_bits_gives_same_block() {
         assert_eq!(
             third(block("203.0.113.11/29")),
             third(block("203.0.113.8/29"))

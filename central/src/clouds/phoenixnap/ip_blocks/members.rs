@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn only_nodes_of_this_cloud_that_are_known_not_to_be_members_are_non_members() {
+    fn lists_known_non_members_of_this_cloud_only() {
         let nodes = [
             node("b", Some("phoenixnap://5f1b0c2509268bc77fd06d22")),
             node("a", Some("phoenixnap://5f1b0c2509268bc77fd06d21")),

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_bought_is_found_again() {
+    fn finds_bought_block_by_tags() {
         for owner in [web(), Owner::Pool("net".to_owned())] {
             let block = tagged(&of_new("uid", &owner));
             let found = Owned::of(block.clone(), "uid").unwrap();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_of_another_cluster_or_of_a_cluster_without_name_is_not_ours() {
+    fn block_of_other_or_unnamed_cluster_is_not_ours() {
         let other = tagged(&of_new("elsewhere", &web()));
         assert_eq!(Owned::of(other, "uid"), None);
         let nameless = tagged(&of_new("", &web()));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_delete_on_a_block_that_serves_takes_it_from_nobody() {
+    fn delete_tag_on_serving_block_is_ignored() {
         let mut contradicting = of_new("uid", &web());
         contradicting.push(Tag::new(tags::DELETE, "true"));
         let found = Owned::of(tagged(&contradicting), "uid").unwrap();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn marking_keeps_the_tags_of_others() {
+    fn marking_keeps_foreign_tags() {
         let mut all = of_new("uid", &web());
         all.push(Tag::new("cost-center", "7"));
         let names: Vec<String> = marked(&all).into_iter().map(|tag| tag.name).collect();

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn vlan_subnets_gateways_and_ranges_are_those_of_our_blocks_in_the_network() {
+    fn l2_network_describes_own_blocks() {
         let pool = || Owner::Pool("net".to_owned());
         let blocks = [
             owned("b2", "203.0.113.16/28", pool()),

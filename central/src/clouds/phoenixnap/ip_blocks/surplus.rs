@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn young_unused_shared_blocks_and_second_ones_of_a_service_are_suspects() {
+    fn detects_surplus_blocks() {
         let now = Timestamp::now();
         let old = now - jiff::SignedDuration::from_hours(2);
         let pool = || Owner::Pool("net".to_owned());

@@ -207,7 +207,7 @@ impl World {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_service_costs_the_calls_of_the_old_controller_and_gets_the_third_address() {
+async fn new_service_makes_calls_of_go_controller() {
     let world = World::new(false).with(&["web"]);
     let blocks = world.start("one");
     assert_eq!(world.provided(&blocks, "web").await, "203.0.113.10");
@@ -231,7 +231,7 @@ async fn a_new_service_costs_the_calls_of_the_old_controller_and_gets_the_third_
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_as_wanted_costs_nothing_and_after_a_restart_two_questions() {
+async fn unchanged_costs_nothing_and_restart_two_requests() {
     let world = World::new(true).with(&["a", "b"]);
     let blocks = world.start("one");
     for name in ["a", "b"] {
@@ -252,7 +252,7 @@ async fn what_is_as_wanted_costs_nothing_and_after_a_restart_two_questions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn services_share_blocks_and_the_last_one_takes_the_block_with_it() {
+async fn last_service_releases_shared_block() {
     let names = ["a", "b", "c", "d", "e", "f"];
     let world = World::new(true).with(&names);
     let blocks = world.start("one");
@@ -275,7 +275,7 @@ async fn services_share_blocks_and_the_last_one_takes_the_block_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_address_is_published_only_when_its_block_has_arrived() {
+async fn publishes_address_after_block_is_assigned() {
     let world = World::new(true).with(&["web"]);
     world.cloud.0.lock().unwrap().slowness = 3;
     let blocks = world.start("one");
@@ -297,7 +297,7 @@ async fn an_address_is_published_only_when_its_block_has_arrived() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_busy_network_is_asked_again_after_seconds_and_nothing_is_bought_twice() {
+async fn busy_network_is_retried_without_second_purchase() {
     let names = ["a", "b", "c", "d", "e"];
     let world = World::new(false).with(&names);
     world.cloud.0.lock().unwrap().busy = 3;
@@ -312,7 +312,7 @@ async fn a_busy_network_is_asked_again_after_seconds_and_nothing_is_bought_twice
 }
 
 #[tokio::test(start_paused = true)]
-async fn three_marked_blocks_are_detached_in_one_round() {
+async fn detaches_three_marked_blocks_in_one_round() {
     let names = ["a", "b", "c"];
     let world = World::new(false).with(&names);
     let blocks = world.start("one");
@@ -336,7 +336,7 @@ async fn three_marked_blocks_are_detached_in_one_round() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_lead_gives_nothing_back() {
+async fn former_leader_releases_nothing() {
     let world = World::new(false).with(&["web"]);
     let blocks = world.start("one");
     world.provided(&blocks, "web").await;
@@ -351,7 +351,7 @@ async fn who_does_not_lead_gives_nothing_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_user_set_address_of_nobodys_buys_nothing_and_its_status_is_left_alone() {
+async fn foreign_user_address_buys_nothing() {
     let world = World::new(true);
     world.put(ServiceView {
         load_balancer_ip: Some("192.0.2.1".to_owned()),
@@ -366,7 +366,7 @@ async fn a_user_set_address_of_nobodys_buys_nothing_and_its_status_is_left_alone
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_service_asks_for_and_cannot_be_read_is_told_and_changes_nothing() {
+async fn invalid_request_is_reported_and_changes_nothing() {
     let world = World::new(true);
     world.put(ServiceView {
         load_balancer_ip: Some("2001:db8::1".to_owned()),
@@ -382,7 +382,7 @@ async fn what_a_service_asks_for_and_cannot_be_read_is_told_and_changes_nothing(
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_that_believe_to_lead_one_buys_and_the_other_uses_what_was_bought() {
+async fn two_leaders_buy_one_block() {
     let world = World::new(true).with(&["a", "b"]);
     let (one, two) = (world.start("one"), world.start("two"));
     // The first has claimed, and its purchase is under way.
@@ -400,7 +400,7 @@ async fn of_two_that_believe_to_lead_one_buys_and_the_other_uses_what_was_bought
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_whose_process_has_died_is_taken_over_after_a_while() {
+async fn takes_over_claim_of_dead_process() {
     let world = World::new(true).with(&["web"]);
     let dead = world.start("dead");
     let claimed = dead.shared.purchases.claim(&world.cluster, "a block").await;
@@ -417,7 +417,7 @@ async fn a_claim_whose_process_has_died_is_taken_over_after_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_deposed_after_its_claim_does_not_buy_and_gives_the_claim_back() {
+async fn deposed_leader_buys_nothing_and_releases_claim() {
     struct Deposed(Mutex<usize>);
     #[async_trait]
     impl WriteGuard for Deposed {
@@ -454,7 +454,7 @@ async fn who_is_deposed_after_its_claim_does_not_buy_and_gives_the_claim_back() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_orphan_is_a_block_whose_service_is_gone_and_marking_looks_at_its_tags_again() {
+async fn marking_orphan_rereads_its_tags() {
     let world = World::new(false).with(&["web", "kept"]);
     let blocks = world.start("one");
     for name in ["web", "kept"] {
@@ -491,7 +491,7 @@ async fn an_orphan_is_a_block_whose_service_is_gone_and_marking_looks_at_its_tag
 }
 
 #[test]
-fn what_was_written_goes_with_the_service_and_what_a_user_has_set_stays() {
+fn removal_clears_own_fields_only() {
     let given = ServiceView {
         allocated_addresses: Some("203.0.113.10".to_owned()),
         public_network: Some(NETWORK.to_owned()),

@@ -37,7 +37,7 @@ fn faults(annotations: &[(&str, &str)], spec: &Value) -> Vec<String> {
 }
 
 #[test]
-fn the_defaults_are_those_of_the_go_controller() {
+fn defaults_match_go_controller() {
     let options = Options::read(&service(&[], &json!({}))).unwrap();
     assert_eq!(
         options,
@@ -81,7 +81,7 @@ fn the_defaults_are_those_of_the_go_controller() {
 }
 
 #[test]
-fn each_annotation_is_taken_up() {
+fn reads_each_annotation() {
     let uuid = "2db69ba3-1864-4608-853a-0771b6885a3a";
     let vips = format!(
         r#"[{{"subnet": "{}", "address": "FD00::0:9"}}]"#,
@@ -156,7 +156,7 @@ fn each_annotation_is_taken_up() {
 }
 
 #[test]
-fn what_is_empty_means_what_it_meant() {
+fn empty_annotations_keep_go_meaning() {
     for (key, value) in [
         (keys::UUID, ""),
         (keys::ZONE, ""),
@@ -183,7 +183,7 @@ fn what_is_empty_means_what_it_meant() {
 }
 
 #[test]
-fn what_cannot_be_understood_is_told_with_key_value_and_remedy() {
+fn invalid_annotation_error_names_key_value_and_remedy() {
     for (key, value, remedy) in [
         (keys::NAME, " ", "remove the annotation"),
         (keys::FLAVOR, "", "lb-standard"),
@@ -258,7 +258,7 @@ fn what_cannot_be_understood_is_told_with_key_value_and_remedy() {
 
 /// The Go controller takes them: a Service that has worked with it goes on working.
 #[test]
-fn what_the_go_controller_takes_is_taken_and_told() {
+fn accepts_and_reports_what_go_controller_accepts() {
     for (key, value, told) in [
         (keys::MONITOR_TIMEOUT_S, "0", "write a number from 1 to"),
         (keys::MONITOR_UP_THRESHOLD, "0", "write a number from 1 to"),
@@ -281,7 +281,7 @@ fn what_the_go_controller_takes_is_taken_and_told() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_at_once() {
+fn reports_everything_wrong_at_once() {
     let ports = json!({"ports": [
         {"name": "a", "protocol": "SCTP", "port": 1, "nodePort": 30001},
         {"name": "b", "protocol": "UDP", "port": 2},
@@ -300,14 +300,14 @@ fn everything_that_is_wrong_is_told_at_once() {
 }
 
 #[test]
-fn values_are_cited_in_short_and_on_one_line() {
+fn quotes_values_short_on_one_line() {
     let long = format!("a\n\u{1b}{}", "ü".repeat(200));
     let fault = faults(&[(keys::POOL_ALGORITHM, &long)], &json!({})).concat();
     assert!(!fault.contains('\n') && !fault.contains('\u{1b}') && fault.len() < 400);
 }
 
 #[test]
-fn who_may_connect_is_said_in_one_of_three_places() {
+fn source_ranges_come_from_one_of_three_places() {
     let legacy = (
         mooring_common::names::annotations::SOURCE_RANGES,
         "10.3.0.0/16, 10.4.0.0/16,",
@@ -330,7 +330,7 @@ fn who_may_connect_is_said_in_one_of_three_places() {
 }
 
 #[test]
-fn a_value_as_long_as_can_be_is_read_to_its_end() {
+fn reads_longest_value() {
     for value in
         ["[", "{\"a\":", "\"", "(", "a,", "1", "!"].map(|part| part.repeat(262_144 / part.len()))
     {
@@ -348,7 +348,7 @@ fn a_value_as_long_as_can_be_is_read_to_its_end() {
 
 proptest! {
     #[test]
-    fn any_text_is_taken_or_refused(text in "\\PC{0,60}|[\\[\\]{}\":,a-z0-9./]{0,40}", key in 0..24_usize) {
+    fn selector_parser_never_panics(text in "\\PC{0,60}|[\\[\\]{}\":,a-z0-9./]{0,40}", key in 0..24_usize) {
         let all = [
             keys::UUID, keys::NAME, keys::FLAVOR, keys::ZONE, keys::VIP_ADDRESSES, keys::FLOATING_IPS,
             keys::POOL_ALGORITHM, keys::POOL_PROTOCOL, keys::FORCE_HOSTNAME, keys::IP_MODE,

@@ -82,7 +82,7 @@ fn wanted(annotations: &[(&str, &str)], spec: &Value, machines: Vec<MachineOf>) 
 }
 
 #[test]
-fn names_are_those_of_the_go_controller() {
+fn names_match_go_controller() {
     let spec = json!({"ports": [
         {"protocol": "UDP", "name": "FOO", "port": 53, "nodePort": 1},
         {"protocol": "TCP", "port": 80, "nodePort": 443},
@@ -110,7 +110,7 @@ fn names_are_those_of_the_go_controller() {
 }
 
 #[test]
-fn the_zone_is_said_or_that_of_all_nodes() {
+fn zone_is_given_or_that_of_all_nodes() {
     let zone = |annotations: &[(&str, &str)], machines| {
         let desired = wanted(annotations, &json!({}), machines);
         (desired.zone, desired.zone_of_nodes)
@@ -124,7 +124,7 @@ fn the_zone_is_said_or_that_of_all_nodes() {
 }
 
 #[test]
-fn each_port_has_a_pool_with_every_node() {
+fn each_port_has_pool_with_every_node() {
     let spec = json!({"ports": [
         {"protocol": "TCP", "name": "http", "port": 80, "nodePort": 30080},
         {"protocol": "TCP", "name": "https", "port": 443, "nodePort": 30443},
@@ -155,7 +155,7 @@ fn each_port_has_a_pool_with_every_node() {
 }
 
 #[test]
-fn udp_is_spoken_on_udp_ports_whatever_the_annotations_say() {
+fn udp_ports_ignore_protocol_annotations() {
     let udp = [
         (keys::MONITOR_TYPE, "udp-connect"),
         (keys::MONITOR_DELAY_S, "3"),
@@ -188,7 +188,7 @@ fn udp_is_spoken_on_udp_ports_whatever_the_annotations_say() {
 }
 
 #[test]
-fn members_come_from_the_subnets_that_are_allowed() {
+fn members_come_from_allowed_subnets() {
     let machines = || {
         vec![
             machine("n1", "rma1", &[("10.0.1.1", FIRST), ("10.0.2.1", SECOND)]),
@@ -219,7 +219,7 @@ fn members_come_from_the_subnets_that_are_allowed() {
 }
 
 #[test]
-fn an_address_that_two_machines_have_is_one_member() {
+fn shared_address_is_one_member() {
     let twice = vec![
         machine("n1", "a", &[("10.0.0.1", FIRST)]),
         machine("n2", "a", &[("10.0.0.1", FIRST)]),
@@ -228,7 +228,7 @@ fn an_address_that_two_machines_have_is_one_member() {
 }
 
 #[test]
-fn with_local_policy_kube_proxy_is_asked() {
+fn local_policy_asks_kube_proxy() {
     let local = json!({"externalTrafficPolicy": "Local", "healthCheckNodePort": 32000});
     let desired = wanted(&[(keys::MONITOR_TYPE, "ping")], &local, two());
     let pool = &desired.pools[0];
@@ -254,7 +254,7 @@ fn with_local_policy_kube_proxy_is_asked() {
 }
 
 #[test]
-fn the_node_daemon_is_asked_about_the_service_or_the_node() {
+fn node_daemon_is_asked_about_service_or_node() {
     let daemon = |annotations: &[(&str, &str)], policy: &str| {
         let spec = json!({"externalTrafficPolicy": policy, "healthCheckNodePort": 32000});
         let mut case = Case::of(annotations, &spec, two());
@@ -280,13 +280,13 @@ fn the_node_daemon_is_asked_about_the_service_or_the_node() {
 }
 
 #[test]
-fn http_that_is_not_described_is_spoken_as_the_cloud_would() {
+fn undescribed_http_has_cloud_defaults() {
     let desired = wanted(&[(keys::MONITOR_TYPE, "https")], &json!({}), two());
     assert_eq!(desired.pools[0].monitor.http, Some(HttpSpec::default()));
 }
 
 #[test]
-fn no_machine_at_all_is_taken_for_ignorance_unless_no_node_is_selected() {
+fn missing_machines_are_ignorance_unless_none_is_selected() {
     assert!(!wanted(&[], &json!({}), Vec::new()).members_are_complete);
     let nobody = [(keys::NODE_SELECTOR, "nonexistent=value")];
     let case = Case::of(&nobody, &json!({}), Vec::new());
@@ -301,7 +301,7 @@ fn no_machine_at_all_is_taken_for_ignorance_unless_no_node_is_selected() {
 }
 
 #[test]
-fn what_the_cloud_does_not_have_is_told() {
+fn reports_what_cloud_lacks() {
     let spec = json!({"sessionAffinity": "ClientIP"});
     assert_eq!(
         Case::of(&[], &spec, two()).reasons(),
@@ -312,7 +312,7 @@ fn what_the_cloud_does_not_have_is_told() {
 }
 
 #[test]
-fn an_address_that_is_asked_for_is_one_that_it_will_have() {
+fn requests_only_usable_addresses() {
     let unmet = |annotations: &[(&str, &str)]| {
         let spec = json!({"loadBalancerIP": "203.0.113.9"});
         wanted(annotations, &spec, two()).unmet_address.is_some()

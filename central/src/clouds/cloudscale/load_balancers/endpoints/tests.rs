@@ -64,7 +64,7 @@ fn settled(hosts: &str, enabled: &str, healthy: &[usize]) -> (String, bool) {
 }
 
 #[test]
-fn a_node_whose_last_endpoint_terminates_is_disabled_if_another_one_serves() {
+fn disables_node_with_terminating_endpoint_if_another_serves() {
     let table = [
         // Ready, Leaving or neither; enabled before; healthy; enabled after; whether one waits.
         ("LR", "++", &[1, 2][..], "-+", false),
@@ -87,7 +87,7 @@ fn a_node_whose_last_endpoint_terminates_is_disabled_if_another_one_serves() {
 }
 
 #[test]
-fn a_node_with_a_ready_endpoint_is_enabled_at_once_and_others_stay_as_they_are() {
+fn enables_node_with_ready_endpoint_at_once() {
     let table = [
         ("RR", "-+", "++"),
         // Whoever has disabled it.
@@ -102,7 +102,7 @@ fn a_node_with_a_ready_endpoint_is_enabled_at_once_and_others_stay_as_they_are()
 }
 
 #[test]
-fn the_last_member_is_never_disabled() {
+fn never_disables_last_member() {
     let all = [1, 2, 3];
     for (hosts, enabled, after) in [
         ("L", "+", "+"),
@@ -119,7 +119,7 @@ fn the_last_member_is_never_disabled() {
 }
 
 #[test]
-fn a_load_balancers_health_is_asked_for_only_where_it_decides() {
+fn reads_member_health_only_where_needed() {
     let to_ask = |hosts: &str, enabled: &str| {
         endpoint_states(hosts).to_ask(&before(hosts.len()), &there(enabled))
     };
@@ -143,7 +143,7 @@ proptest! {
     /// Whatever happens in whatever order, members are switched in place, nobody is disabled before
     /// all are enabled that are to be, and somebody who serves, if anybody does, goes on to.
     #[test]
-    fn each_moment_of_a_plan_has_a_member_that_serves(
+    fn plan_always_keeps_a_serving_member(
         hosts in any_hosts(&['R', 'L', '-']),
         enabled in any_hosts(&['+', '-']),
         healthy in prop::collection::btree_set(1..=4_usize, 0..4),

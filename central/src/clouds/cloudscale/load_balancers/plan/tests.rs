@@ -112,7 +112,7 @@ fn refusal(desired: &Desired, observed: Option<&Observed>) -> String {
 }
 
 #[test]
-fn what_cannot_be_changed_is_refused_together_and_with_a_remedy() {
+fn refuses_immutable_changes_together_with_remedy() {
     let mut desired = wanted([]);
     let observed = built(&desired);
     desired.flavor = "lb-large".to_owned();
@@ -134,7 +134,7 @@ fn what_cannot_be_changed_is_refused_together_and_with_a_remedy() {
 }
 
 #[test]
-fn virtual_addresses_are_compared_as_far_as_they_are_asked_for() {
+fn compares_virtual_addresses_as_requested() {
     let vip = |address: &str| Vip {
         address: address.to_owned(),
         subnet: Some(SUBNET.to_owned()),
@@ -161,7 +161,7 @@ fn virtual_addresses_are_compared_as_far_as_they_are_asked_for() {
 }
 
 #[test]
-fn nothing_is_made_without_a_zone_or_with_another_address_than_asked_for() {
+fn creates_nothing_without_zone_or_requested_address() {
     let mut desired = wanted([]);
     desired.zone = None;
     assert!(refusal(&desired, None).contains("loadbalancer-zone"));
@@ -172,7 +172,7 @@ fn nothing_is_made_without_a_zone_or_with_another_address_than_asked_for() {
 }
 
 #[test]
-fn a_new_one_is_shown_with_all_that_follows() {
+fn plan_of_new_load_balancer_shows_all_steps() {
     let mut desired = wanted([pool("tcp/a", 80, 1), pool("udp/b", 53, 2)]);
     desired.floating_ips.insert("203.0.113.9/32".to_owned());
     let plan = plan(&desired, None).unwrap();
@@ -203,7 +203,7 @@ fn a_new_one_is_shown_with_all_that_follows() {
 }
 
 #[test]
-fn a_load_balancer_that_the_cloud_works_on_is_planned_like_any_other() {
+fn plans_for_changing_load_balancer() {
     let desired = wanted([pool("tcp", 80, 1)]);
     let mut observed = built(&desired);
     assert!(steps(&desired, &observed).is_empty());
@@ -212,7 +212,7 @@ fn a_load_balancer_that_the_cloud_works_on_is_planned_like_any_other() {
 }
 
 #[test]
-fn pools_come_before_they_go() {
+fn creates_pools_before_deleting() {
     let a = || pool("tcp/a", 80, 1);
     let (b, c) = (|| pool("tcp/b", 443, 2), || pool("tcp/c", 4433, 2));
     let table: [(Desired, Desired, &[&str]); 5] = [
@@ -266,7 +266,7 @@ fn pools_come_before_they_go() {
 }
 
 #[test]
-fn members_are_replaced_without_an_empty_moment() {
+fn replaces_members_without_empty_pool() {
     let of = |members: &[MemberSpec]| {
         wanted([with(pool("tcp", 80, 1), |p| p.members = members.to_vec())])
     };
@@ -350,7 +350,7 @@ fn members_are_replaced_without_an_empty_moment() {
 }
 
 #[test]
-fn listeners_change_in_place_where_they_can() {
+fn changes_listeners_in_place() {
     let of = |change: &dyn Fn(&mut ListenerSpec)| {
         wanted([with(pool("tcp", 80, 1), |p| change(&mut p.listener))])
     };
@@ -423,7 +423,7 @@ fn listeners_change_in_place_where_they_can() {
 }
 
 #[test]
-fn ports_that_are_swapped_come_out_swapped() {
+fn swaps_ports() {
     let desired = wanted([pool("tcp/a", 80, 1), pool("tcp/b", 443, 2)]);
     let actual = wanted([pool("tcp/a", 443, 1), pool("tcp/b", 80, 2)]);
     assert_eq!(
@@ -438,7 +438,7 @@ fn ports_that_are_swapped_come_out_swapped() {
 }
 
 #[test]
-fn a_port_that_is_renamed_keeps_everything() {
+fn renamed_port_keeps_everything() {
     let desired = wanted([pool("tcp/new", 80, 1)]);
     let actual = wanted([pool("tcp/old", 80, 1)]);
     let expected = ["rename pool p-0 from tcp/old to tcp/new"];
@@ -446,7 +446,7 @@ fn a_port_that_is_renamed_keeps_everything() {
 }
 
 #[test]
-fn monitors_change_in_place_where_they_can() {
+fn changes_monitors_in_place() {
     let of = |monitor: MonitorSpec| wanted([with(pool("tcp", 80, 1), |p| p.monitor = monitor)]);
     let http = |change: &dyn Fn(&mut HttpSpec)| {
         let mut spec = monitor("http");
@@ -531,7 +531,7 @@ fn monitors_change_in_place_where_they_can() {
 }
 
 #[test]
-fn while_another_port_is_asked_no_monitor_takes_members_for_dead() {
+fn changes_monitor_port_without_failing_members() {
     let local = wanted([with(pool("tcp", 80, 1), |p| {
         p.monitor = monitor("http");
         p.members.iter_mut().for_each(|m| m.monitor_port = Some(9));
@@ -551,7 +551,7 @@ fn while_another_port_is_asked_no_monitor_takes_members_for_dead() {
 }
 
 #[test]
-fn the_load_balancer_is_renamed_and_marked_when_there_is_something_to_do() {
+fn renames_and_marks_with_other_changes_only() {
     let desired = wanted([]);
     let mut observed = built(&desired);
     observed.balancer.tags = [("mine".to_owned(), "kept".to_owned())].into();
@@ -565,7 +565,7 @@ fn the_load_balancer_is_renamed_and_marked_when_there_is_something_to_do() {
 }
 
 #[test]
-fn what_is_not_known_to_be_wrong_stays_while_members_are_missing() {
+fn keeps_members_while_machines_are_unknown() {
     let mut desired = wanted([with(pool("tcp/a", 80, 1), |p| p.members.clear())]);
     desired.members_are_complete = false;
     let is_kept = |desired: &Desired, actual: Desired| {

@@ -32,7 +32,7 @@ fn writes(cloud: &Cloud) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_recorded_load_balancer_that_a_listing_lacks_is_asked_for_by_its_uuid() {
+async fn asks_for_unlisted_recorded_load_balancer_by_uuid() {
     let (project, cloud) = project(1).await;
     of_go(&project, &uid(5), "mine");
     let balancers = balancers(&cloud);
@@ -50,7 +50,7 @@ async fn a_recorded_load_balancer_that_a_listing_lacks_is_asked_for_by_its_uuid(
 
 /// Neither the Nodes' servers are there, nor what Services have: it is another project.
 #[tokio::test]
-async fn the_token_of_another_project_makes_and_removes_nothing() {
+async fn token_of_another_project_changes_nothing() {
     for is_empty in [true, false] {
         let project = Project::default();
         if !is_empty {
@@ -79,7 +79,7 @@ async fn the_token_of_another_project_makes_and_removes_nothing() {
 
 /// The servers are there: somebody has deleted it by hand.
 #[tokio::test]
-async fn what_was_deleted_by_hand_is_made_anew_where_the_servers_are_known() {
+async fn recreates_deleted_load_balancer_when_servers_are_known() {
     let (project, cloud) = project(1).await;
     let balancers = balancers(&cloud);
     let made = ensure(&balancers, &recorded(1, &uid(5)), &Open::default()).await;
@@ -89,7 +89,7 @@ async fn what_was_deleted_by_hand_is_made_anew_where_the_servers_are_known() {
 
 /// What has been served has pools; a listing without any is not believed by itself.
 #[tokio::test]
-async fn one_listing_without_pools_makes_none_anew() {
+async fn one_false_listing_recreates_no_pools() {
     let (project, cloud) = project(1).await;
     let uuid = made(&project, &balancers(&cloud), &request(1, 1)).await;
     let before = project.of(POOLS).len();

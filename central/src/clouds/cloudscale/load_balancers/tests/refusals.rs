@@ -20,7 +20,7 @@ fn among(numbers: &[usize]) -> LoadBalancerRequest {
 
 /// Whoever leaves is taken out all the same, and the Service has its status.
 #[tokio::test]
-async fn one_refused_member_keeps_nobody_else_waiting() {
+async fn refused_member_delays_no_other() {
     let (project, cloud) = project(3).await;
     let balancers = balancers(&cloud);
     let uuid = made(&project, &balancers, &request(1, 1)).await;
@@ -38,7 +38,7 @@ async fn one_refused_member_keeps_nobody_else_waiting() {
 
 /// A pool is not emptied for the sake of those that the cloud does not take.
 #[tokio::test]
-async fn the_last_member_stays_if_those_that_follow_it_are_refused() {
+async fn keeps_last_member_if_successors_are_refused() {
     let (project, cloud) = project(2).await;
     let balancers = balancers(&cloud);
     let uuid = made(&project, &balancers, &request(1, 1)).await;
@@ -50,7 +50,7 @@ async fn the_last_member_stays_if_those_that_follow_it_are_refused() {
 
 /// Private networks end at their zone.
 #[tokio::test]
-async fn a_server_of_another_zone_is_not_offered_as_a_member() {
+async fn leaves_out_server_of_another_zone() {
     let (project, cloud) = project(2).await;
     project.set(&uid(902), "zone", json!({"slug": "lpg1"}));
     let balancers = balancers(&cloud);

@@ -46,7 +46,7 @@ async fn one_listing_confirms_twenty_deletions() {
 
 /// The pass that deletes does not wait for the cloud: other Services have their turn.
 #[tokio::test]
-async fn what_is_being_deleted_is_not_deleted_again() {
+async fn does_not_delete_twice() {
     let (project, cloud) = project(1).await;
     let uuid = marked(&project, 1);
     project.linger();

@@ -72,7 +72,7 @@ fn given(block: &str, text: &str) -> Assignment {
 }
 
 #[test]
-fn services_share_a_block_until_it_is_full() {
+fn services_share_block_until_full() {
     let blocks = [pool("b", "203.0.113.8/29")];
     let ip_requests: Vec<_> = ["a", "b", "c", "d", "e", "f"].map(ip_request).into();
     let allocation = allocated(&blocks, &ip_requests);
@@ -87,7 +87,7 @@ fn services_share_a_block_until_it_is_full() {
 }
 
 #[test]
-fn without_sharing_a_free_address_is_given_to_nobody_and_a_held_one_is_kept() {
+fn without_sharing_keeps_held_addresses_only() {
     let blocks = [pool("b", "203.0.113.8/29")];
     let held = IpRequest {
         recorded: Some(address("203.0.113.12")),
@@ -99,7 +99,7 @@ fn without_sharing_a_free_address_is_given_to_nobody_and_a_held_one_is_kept() {
 }
 
 #[test]
-fn a_block_of_its_own_gives_a_service_what_it_asks_for_else_what_it_has_else_the_third() {
+fn own_block_gives_requested_then_current_then_third_address() {
     let blocks = [own("b", "203.0.113.8/29", "web")];
     let with = |asked: Option<&str>, published: Option<&str>| {
         let web = IpRequest {
@@ -122,7 +122,7 @@ fn a_block_of_its_own_gives_a_service_what_it_asks_for_else_what_it_has_else_the
 }
 
 #[test]
-fn a_block_of_one_service_is_no_other_ones() {
+fn own_block_serves_one_service() {
     let blocks = [own("b", "203.0.113.8/29", "web")];
     let asking = IpRequest {
         asked: Some(address("203.0.113.12")),
@@ -137,7 +137,7 @@ fn a_block_of_one_service_is_no_other_ones() {
 }
 
 #[test]
-fn of_two_blocks_of_one_service_the_used_one_stays_whichever_is_listed_first() {
+fn used_one_of_two_own_blocks_stays() {
     let mut blocks = [
         own("b1", "203.0.113.8/29", "web"),
         own("b2", "203.0.113.16/29", "web"),
@@ -158,7 +158,7 @@ fn of_two_blocks_of_one_service_the_used_one_stays_whichever_is_listed_first() {
 }
 
 #[test]
-fn an_address_that_two_claim_is_the_one_ones_that_publishes_it() {
+fn publisher_keeps_contested_address() {
     let blocks = [pool("b", "203.0.113.8/29")];
     let copy = IpRequest {
         recorded: Some(address("203.0.113.10")),
@@ -176,7 +176,7 @@ fn an_address_that_two_claim_is_the_one_ones_that_publishes_it() {
 }
 
 #[test]
-fn a_wish_is_granted_if_it_is_free_and_is_left_alone_if_it_is_nowhere_here() {
+fn grants_free_request_and_leaves_foreign_one() {
     let blocks = [pool("b", "203.0.113.8/29")];
     let wishing = |name, text| IpRequest {
         asked: Some(address(text)),
@@ -209,7 +209,7 @@ fn a_wish_is_granted_if_it_is_free_and_is_left_alone_if_it_is_nowhere_here() {
 }
 
 #[test]
-fn who_is_refused_another_address_keeps_the_one_that_it_has() {
+fn refused_service_keeps_its_address() {
     let blocks = [pool("b", "203.0.113.8/29")];
     let refused = IpRequest {
         recorded: Some(address("203.0.113.10")),
@@ -226,7 +226,7 @@ fn who_is_refused_another_address_keeps_the_one_that_it_has() {
 }
 
 #[test]
-fn an_address_whose_block_is_not_there_is_missing_and_when_it_is_lost_another_is_given() {
+fn missing_block_waits_lost_block_is_replaced() {
     let blocks = [pool("b", "203.0.113.8/29")];
     let missing = IpRequest {
         recorded: Some(address("203.0.113.50")),
@@ -249,7 +249,7 @@ fn an_address_whose_block_is_not_there_is_missing_and_when_it_is_lost_another_is
 }
 
 #[test]
-fn an_address_whose_block_lost_its_tags_is_kept_while_the_network_has_it() {
+fn keeps_address_of_untagged_block_in_network() {
     let mut network = network();
     network
         .blocks
@@ -275,7 +275,7 @@ fn an_address_whose_block_lost_its_tags_is_kept_while_the_network_has_it() {
 }
 
 #[test]
-fn the_fullest_block_that_works_is_filled_first_so_that_others_can_be_given_back() {
+fn fills_fullest_block_first() {
     let blocks = [
         pool("b1", "203.0.113.8/29"),
         pool("b2", "203.0.113.16/29"),
@@ -293,7 +293,7 @@ fn the_fullest_block_that_works_is_filled_first_so_that_others_can_be_given_back
 
 /// A2: only the status proves that an address of a block without our tags is the Service's.
 #[test]
-fn an_address_without_our_tags_is_kept_by_who_provably_has_it_and_given_to_nobody() {
+fn untagged_address_stays_with_proven_holder() {
     let untagged = |recorded: &str, published: Option<&str>, may_take_over: bool| {
         let ip_request = IpRequest {
             recorded: Some(address(recorded)),

@@ -77,7 +77,7 @@ fn refusal(next: Next) -> String {
 }
 
 #[test]
-fn every_state_of_a_block_has_its_next_step() {
+fn every_block_state_has_next_step() {
     let ours = in_network(NETWORK);
     let provided = Next::Provide {
         block: "b".to_owned(),
@@ -104,7 +104,7 @@ fn every_state_of_a_block_has_its_next_step() {
 }
 
 #[test]
-fn a_block_elsewhere_is_let_be_unless_the_configuration_named_that_network_before() {
+fn moves_block_only_from_formerly_configured_network() {
     let elsewhere = || own(BlockStatus::Assigned, in_network("old"));
     let told = refusal(after(elsewhere()));
     assert!(told.contains("old") && told.contains(NETWORK), "{told}");
@@ -126,7 +126,7 @@ fn a_block_elsewhere_is_let_be_unless_the_configuration_named_that_network_befor
 }
 
 #[test]
-fn a_service_without_a_block_gets_one_bought_for_it_alone_or_to_be_shared() {
+fn buys_own_or_shared_block() {
     let bought = |sharing| match planned(&settings(sharing), &network(), &[], &web()) {
         Next::Take(Step::Buy { owner, prefix, .. }) => (owner, prefix),
         other => panic!("{other:?}"),
@@ -136,7 +136,7 @@ fn a_service_without_a_block_gets_one_bought_for_it_alone_or_to_be_shared() {
 }
 
 #[test]
-fn no_block_is_bought_beyond_what_flags_and_network_permit() {
+fn block_limit_is_enforced() {
     let limited = Settings {
         most: 0,
         ..settings(true)
@@ -157,7 +157,7 @@ fn no_block_is_bought_beyond_what_flags_and_network_permit() {
 }
 
 #[test]
-fn a_block_of_another_location_is_not_assigned_to_the_network() {
+fn does_not_assign_block_of_another_location() {
     let mut away = own(BlockStatus::Unassigned, None);
     away.block.location = "ASH".to_owned();
     let told = refusal(after(away));
@@ -165,7 +165,7 @@ fn a_block_of_another_location_is_not_assigned_to_the_network() {
 }
 
 #[test]
-fn with_bgp_a_block_works_without_a_network() {
+fn bgp_block_needs_no_network() {
     let settings = Settings {
         setting: "bgp://".parse().unwrap(),
         location: Some("PHX".to_owned()),
@@ -189,7 +189,7 @@ fn with_bgp_a_block_works_without_a_network() {
 }
 
 #[test]
-fn a_service_that_goes_leaves_no_block_of_its_own_and_no_shared_one_that_nobody_needs() {
+fn removal_marks_own_and_unused_shared_blocks() {
     let mut blocks = vec![
         own(BlockStatus::Assigned, in_network(NETWORK)),
         own(BlockStatus::Assigned, in_network("elsewhere")),
@@ -234,7 +234,7 @@ fn a_service_that_goes_leaves_no_block_of_its_own_and_no_shared_one_that_nobody_
 }
 
 #[test]
-fn a_marked_block_goes_out_of_the_network_that_it_is_really_in_and_back() {
+fn detaches_and_releases_marked_block() {
     let disposed = |status, holder| {
         let marked = of(Owner::Marked, status, holder);
         dispose(&marked, Some(&network())).unwrap()
@@ -283,7 +283,7 @@ fn a_marked_block_goes_out_of_the_network_that_it_is_really_in_and_back() {
 }
 
 #[test]
-fn a_marked_block_that_did_not_arrive_is_taken_from_the_network_that_lists_it() {
+fn detaches_marked_block_that_failed_to_arrive() {
     let marked = of(Owner::Marked, BlockStatus::ErrorAssigning, None);
     let mut network = network();
     let step = |network: &Network| match dispose(&marked, Some(network)) {

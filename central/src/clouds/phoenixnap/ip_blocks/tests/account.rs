@@ -32,7 +32,7 @@ fn upstream(world: &World, name: &str, number: u8) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_old_controller_has_left_is_used_as_it_is_with_or_without_sharing() {
+async fn adopts_go_controllers_blocks_unchanged() {
     for sharing in [true, false] {
         let world = World::new(sharing);
         upstream(&world, "a", 20);
@@ -45,7 +45,7 @@ async fn what_the_old_controller_has_left_is_used_as_it_is_with_or_without_shari
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_block_that_the_old_controller_has_marked_is_given_back() {
+async fn releases_block_marked_by_go_controller() {
     let world = World::new(true);
     upstream(&world, "a", 20);
     {
@@ -62,7 +62,7 @@ async fn a_block_that_the_old_controller_has_marked_is_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_block_that_was_given_back_by_hand_is_told_and_replaced_after_two_listings() {
+async fn replaces_block_released_by_hand_after_two_listings() {
     let world = World::new(true).with(&["web"]);
     let blocks = world.start("one");
     world.provided(&blocks, "web").await;
@@ -87,7 +87,7 @@ async fn a_block_that_was_given_back_by_hand_is_told_and_replaced_after_two_list
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_bogus_empty_listing_buys_nothing() {
+async fn false_empty_listing_buys_nothing() {
     let world = World::new(true).with(&["web"]);
     let blocks = world.start("one");
     world.provided(&blocks, "web").await;
@@ -107,7 +107,7 @@ async fn one_bogus_empty_listing_buys_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_block_that_was_detached_by_hand_is_told_and_assigned_again() {
+async fn reports_and_reassigns_block_detached_by_hand() {
     let world = World::new(true).with(&["web"]);
     let blocks = world.start("one");
     world.provided(&blocks, "web").await;
@@ -127,7 +127,7 @@ async fn a_block_that_was_detached_by_hand_is_told_and_assigned_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_the_configuration_names_another_network_the_blocks_move() {
+async fn blocks_move_to_newly_configured_network() {
     let mut world = World::new(true).with(&["web"]);
     let blocks = world.start("one");
     world.provided(&blocks, "web").await;
@@ -151,7 +151,7 @@ async fn when_the_configuration_names_another_network_the_blocks_move() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_block_of_the_old_controller_in_a_strange_network_is_let_be_and_still_can_go() {
+async fn leaves_old_block_in_foreign_network_until_removal() {
     let world = World::new(true);
     upstream(&world, "a", 20);
     world
@@ -182,7 +182,7 @@ async fn a_block_of_the_old_controller_in_a_strange_network_is_let_be_and_still_
 }
 
 #[tokio::test(start_paused = true)]
-async fn blocks_of_other_clusters_are_not_touched_though_the_listing_has_them() {
+async fn ignores_listed_blocks_of_other_clusters() {
     let world = World::new(true).with(&["web"]);
     let foreign = Block {
         tags: vec![
@@ -209,7 +209,7 @@ async fn blocks_of_other_clusters_are_not_touched_though_the_listing_has_them() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_is_made_anew_while_its_block_goes_gets_another() {
+async fn recreated_service_gets_new_block() {
     let world = World::new(false).with(&["web"]);
     let blocks = world.start("one");
     world.provided(&blocks, "web").await;
@@ -221,7 +221,7 @@ async fn a_service_that_is_made_anew_while_its_block_goes_gets_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tag_that_somebody_has_taken_away_is_made_again() {
+async fn recreates_deleted_tag() {
     let world = World::new(false).with(&["a", "b"]);
     let blocks = world.start("one");
     world.provided(&blocks, "a").await;
@@ -238,7 +238,7 @@ async fn a_tag_that_somebody_has_taken_away_is_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_cloud_fails_at_is_told_and_tried_ever_more_slowly() {
+async fn reports_cloud_failure_and_backs_off() {
     let world = World::new(true).with(&["web"]);
     let blocks = world.start("one");
     let fail = || {
@@ -313,7 +313,7 @@ async fn credentials_of_another_account_lose_no_address_of_bgp() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_stays_while_the_credentials_are_those_of_another_account() {
+async fn keeps_service_under_credentials_of_another_account() {
     let network = format!("kube-vip://{NETWORK}");
     for setting in ["bgp://", &network] {
         let world = serving(setting).await;
@@ -330,7 +330,7 @@ async fn a_service_stays_while_the_credentials_are_those_of_another_account() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_block_of_bgp_that_was_given_back_by_hand_is_replaced() {
+async fn replaces_bgp_block_released_by_hand() {
     let world = serving("bgp://").await;
     world.cloud.0.lock().unwrap().blocks.clear();
     let blocks = world.start("two");
@@ -339,7 +339,7 @@ async fn a_block_of_bgp_that_was_given_back_by_hand_is_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_whose_network_and_block_are_gone_may_go() {
+async fn removes_service_whose_network_and_block_are_gone() {
     let world = serving(&format!("kube-vip://{NETWORK}")).await;
     {
         let mut account = world.cloud.0.lock().unwrap();

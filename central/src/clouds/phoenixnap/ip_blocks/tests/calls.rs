@@ -31,7 +31,7 @@ fn node(name: &str, address: &str) -> Arc<NodeView> {
 
 /// What is looked for before it is bought is looked for once, when the purchase is claimed.
 #[tokio::test(start_paused = true)]
-async fn a_further_block_costs_one_look_before_it_is_bought() {
+async fn looks_once_before_buying_another_block() {
     let world = World::new(false).with(&["a", "b"]);
     let blocks = world.start("one");
     world.provided(&blocks, "a").await;
@@ -53,7 +53,7 @@ async fn a_further_block_costs_one_look_before_it_is_bought() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn that_there_is_room_again_is_told_without_a_question() {
+async fn reports_free_room_without_request() {
     let world = World::new(false).with(&["web"]);
     let blocks = world.start("one");
     world.provided(&blocks, "web").await;
@@ -73,7 +73,7 @@ async fn that_there_is_room_again_is_told_without_a_question() {
 }
 
 #[test]
-fn a_network_that_has_refused_a_change_is_not_asked_while_a_block_is_on_its_way() {
+fn does_not_ask_busy_network_during_transition() {
     let mut memory = Memory::new();
     let owner = Owner::Service(key("web"));
     let mut block = block("b1", "203.0.113.8/29");
@@ -89,7 +89,7 @@ fn a_network_that_has_refused_a_change_is_not_asked_while_a_block_is_on_its_way(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_joins_is_told_of_its_peers_without_a_look_at_blocks() {
+async fn joining_node_gets_peers_without_block_listing() {
     let mut world = World::new(true);
     world.settings.setting = "bgp://".parse().unwrap();
     world.settings.location = Some("PHX".to_owned());
@@ -119,7 +119,7 @@ async fn a_node_that_joins_is_told_of_its_peers_without_a_look_at_blocks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_group_that_is_not_ready_is_told_and_looked_at_again_within_a_minute() {
+async fn reports_unready_peer_group_and_retries() {
     let mut world = World::new(true);
     world.settings.setting = "bgp://group".parse().unwrap();
     let blocks = world.start("one");
@@ -135,7 +135,7 @@ async fn a_peer_group_that_is_not_ready_is_told_and_looked_at_again_within_a_min
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_peer_group_nobody_knows_where_to_buy_unless_it_is_configured() {
+async fn missing_peer_group_needs_configured_location() {
     let mut world = World::new(true).with(&["web"]);
     world.settings.setting = "bgp://group".parse().unwrap();
     let blocks = world.start("one");

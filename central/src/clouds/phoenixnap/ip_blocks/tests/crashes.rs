@@ -77,7 +77,7 @@ async fn calls(sharing: bool) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mishap_at_any_call_costs_no_second_block_and_leaves_none() {
+async fn fault_at_any_call_buys_and_strands_nothing() {
     for (sharing, expected) in [(true, 1), (false, 3)] {
         let calls = calls(sharing).await;
         assert!(calls > 10, "{calls}");

@@ -52,7 +52,7 @@ impl World {
 const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
 #[tokio::test(start_paused = true)]
-async fn a_cloud_that_takes_two_requests_a_second_gives_all_services_their_addresses() {
+async fn serves_all_services_at_two_requests_a_second() {
     for retry_after in [None, Some(1), Some(10)] {
         let retry_after = retry_after.map(Duration::from_secs);
         let world = World::new(false).with(&NAMES).taking(2, retry_after);
@@ -76,7 +76,7 @@ async fn a_cloud_that_takes_two_requests_a_second_gives_all_services_their_addre
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_purchase_that_is_answered_429_keeps_its_claim_until_it_is_made() {
+async fn rate_limited_purchase_keeps_its_claim() {
     let world = World::new(false).with(&["a", "b"]);
     let blocks = world.start("one");
     world.spoil_purchase(InjectedFault::Refused(ErrorKind::RateLimited));
@@ -111,7 +111,7 @@ async fn a_purchase_that_is_answered_429_keeps_its_claim_until_it_is_made() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_was_kept_for_a_service_that_is_gone_is_given_up() {
+async fn releases_claim_of_deleted_service() {
     let world = World::new(false).with(&["a"]);
     let blocks = world.start("one");
     world.spoil_purchase(InjectedFault::Refused(ErrorKind::RateLimited));
@@ -128,7 +128,7 @@ async fn a_claim_that_was_kept_for_a_service_that_is_gone_is_given_up() {
 
 /// A purchase whose answer was lost has been made.
 #[tokio::test(start_paused = true)]
-async fn a_purchase_whose_answer_was_lost_is_found_within_ten_seconds_and_the_next_is_made() {
+async fn finds_purchase_with_lost_answer_within_ten_seconds() {
     for sharing in [false, true] {
         let world = World::new(sharing).with(&["a", "b"]);
         let blocks = world.start("one");
@@ -154,7 +154,7 @@ async fn a_purchase_whose_answer_was_lost_is_found_within_ten_seconds_and_the_ne
 
 /// One that was not made, for all that is known, is not made again before it must have shown.
 #[tokio::test(start_paused = true)]
-async fn a_purchase_that_no_listing_shows_is_looked_for_by_all_together_and_made_again_late() {
+async fn unlisted_purchase_is_repeated_after_settle_time() {
     let names = &NAMES[..4];
     let world = World::new(false).with(names);
     let blocks = world.start("one");

@@ -43,7 +43,7 @@ impl World {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_whose_block_is_gone_gets_another_address_soon_after_it_was_touched() {
+async fn touch_replaces_lost_block() {
     for sharing in [true, false] {
         let world = World::new(sharing).with(&["web"]);
         let blocks = world.start("one");
@@ -65,7 +65,7 @@ async fn a_service_whose_block_is_gone_gets_another_address_soon_after_it_was_to
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_touch_right_after_our_own_write_is_noticed() {
+async fn notices_touch_right_after_own_write() {
     let world = World::new(true).with(&["web"]);
     let blocks = world.start("one");
     world.provided(&blocks, "web").await;
@@ -76,7 +76,7 @@ async fn a_touch_right_after_our_own_write_is_noticed() {
 
 /// The last listing is recent, and older than what was done by hand.
 #[tokio::test(start_paused = true)]
-async fn a_listing_from_before_the_touch_is_not_the_last_word() {
+async fn listing_before_touch_does_not_count() {
     let world = World::new(true).with(&["web"]);
     let blocks = world.start("one");
     world.provided(&blocks, "web").await;
@@ -88,7 +88,7 @@ async fn a_listing_from_before_the_touch_is_not_the_last_word() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_block_that_was_taken_off_by_hand_is_assigned_again_when_its_service_is_touched() {
+async fn touch_reassigns_block_detached_by_hand() {
     let world = World::new(true).with(&["web"]);
     let blocks = world.start("one");
     world.provided(&blocks, "web").await;
@@ -108,7 +108,7 @@ async fn a_block_that_was_taken_off_by_hand_is_assigned_again_when_its_service_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn services_that_are_touched_together_share_one_listing_and_our_own_writes_cost_none() {
+async fn touched_services_share_one_listing() {
     let names = ["a", "b", "c", "d", "e"];
     let world = World::new(true).with(&names);
     let blocks = world.start("one");

@@ -19,7 +19,7 @@ impl World {
 
 /// Whatever a Service asks for that it cannot have: what its status shows is nobody else's.
 #[tokio::test(start_paused = true)]
-async fn who_asks_for_what_it_cannot_have_keeps_its_address_and_no_other_is_given_it() {
+async fn refused_request_keeps_current_address() {
     for wish in ["203.0.113.9", "203.0.113.12", "192.0.2.1", "2001:db8::1"] {
         let world = World::new(true).with(&["web"]);
         let blocks = world.start("one");
@@ -62,7 +62,7 @@ async fn who_asks_for_what_it_cannot_have_keeps_its_address_and_no_other_is_give
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_address_is_free_when_the_status_shows_the_foreign_one_that_was_asked_for() {
+async fn foreign_status_frees_former_address() {
     let world = World::new(true).with(&["web"]);
     let blocks = world.start("one");
     world.provided(&blocks, "web").await;

@@ -141,7 +141,7 @@ fn steps(annotations: &[(&str, &str)], spec: &Value, observed: &Observed) -> Str
 }
 
 #[test]
-fn what_the_go_controller_has_made_is_taken_over_without_a_write() {
+fn adopts_go_controllers_work_unchanged() {
     let public = [("5.102.144.1", None), ("2a06:c01:bb::1", None)];
     let written = [
         (keys::UUID, "2db69ba3-1864-4608-853a-0771b6885a3a"),

@@ -216,7 +216,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_plan_leads_to_what_is_wanted_and_cuts_nothing_that_need_not_be(
+    fn plan_reaches_desired_state_without_needless_cuts(
         desired in any_wanted(), before in any_observed()
     ) {
         let steps = plan(&desired, Some(&before)).unwrap();
@@ -233,7 +233,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cut_is_mended_by_the_next_step(desired in any_wanted(), before in any_observed()) {
+    fn next_step_repairs_interruption(desired in any_wanted(), before in any_observed()) {
         let steps = plan(&desired, Some(&before)).unwrap();
         for pair in steps.steps().windows(2).filter(|pair| is_cut(&pair[0])) {
             let is_mended = match (&pair[0], &pair[1]) {
@@ -251,7 +251,7 @@ proptest! {
     }
 
     #[test]
-    fn from_wherever_it_stops_the_next_plan_goes_on(
+    fn resumes_after_any_interruption(
         desired in any_wanted(), before in any_observed(), at in any::<prop::sample::Index>()
     ) {
         let steps = plan(&desired, Some(&before)).unwrap();
@@ -264,7 +264,7 @@ proptest! {
     }
 
     #[test]
-    fn while_members_are_missing_nothing_loses_any(
+    fn removes_no_members_while_some_are_unknown(
         desired in any_wanted(), before in any_observed()
     ) {
         let mut desired = Desired { members_are_complete: false, ..desired };
@@ -293,7 +293,7 @@ proptest! {
 }
 
 #[test]
-fn the_second_of_two_pools_that_are_the_same_is_kept_if_it_serves() {
+fn keeps_serving_one_of_two_equal_pools() {
     let desired = wanted([super::pool("tcp", 80, 1)]);
     let mut observed = built(&desired);
     let mut empty = built(&wanted([with(super::pool("tcp", 80, 1), |p| {

@@ -17,7 +17,7 @@ fn a_pool(id: &str) -> [Owned; 1] {
 }
 
 #[test]
-fn an_address_that_a_status_shows_is_nobody_elses_while_its_service_asks_for_a_foreign_one() {
+fn published_address_is_reserved_during_foreign_request() {
     let blocks = a_pool("b");
     let web = asking("web", "203.0.113.10", "192.0.2.1");
     let wishing = IpRequest {
@@ -40,7 +40,7 @@ fn an_address_that_a_status_shows_is_nobody_elses_while_its_service_asks_for_a_f
 }
 
 #[test]
-fn an_address_that_a_status_shows_no_more_is_free_for_others() {
+fn unpublished_address_is_free() {
     let blocks = a_pool("b");
     let web = IpRequest {
         published: Some(address("192.0.2.1")),
@@ -51,7 +51,7 @@ fn an_address_that_a_status_shows_no_more_is_free_for_others() {
 }
 
 #[test]
-fn an_address_that_a_service_moves_from_is_its_own_until_its_status_shows_the_new_one() {
+fn keeps_former_address_until_status_shows_new_one() {
     let blocks = a_pool("b");
     let moving = IpRequest {
         given: Some(address("203.0.113.13")),
@@ -69,7 +69,7 @@ fn an_address_that_a_service_moves_from_is_its_own_until_its_status_shows_the_ne
 }
 
 #[test]
-fn an_address_without_our_tags_that_a_status_shows_is_given_to_one_service_alone() {
+fn untagged_published_address_serves_one_service() {
     let mut network = network();
     let cidr = "203.0.113.64/29".parse().unwrap();
     network.blocks.push(("bare".to_owned(), cidr));
@@ -98,7 +98,7 @@ fn an_address_without_our_tags_that_a_status_shows_is_given_to_one_service_alone
 }
 
 #[test]
-fn a_block_of_its_own_stays_while_the_status_shows_an_address_of_it() {
+fn own_block_stays_while_status_shows_it() {
     let mut own = own("own", "203.0.113.16/29", "web");
     // Somebody has taken it from the network, and two others have its name.
     (own.block.status, own.block.holder) = (BlockStatus::Unassigned, None);

@@ -177,7 +177,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn nothing_is_bought_while_there_is_a_block_for_it(
+    fn buys_nothing_while_a_block_fits(
         blocks in any_blocks(),
         ip_requests in any_claimants(),
         sharing in any::<bool>(),
@@ -199,7 +199,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_touched_that_is_not_ours_nor_detached_from_where_it_is_not(
+    fn touches_only_own_blocks_where_they_are(
         blocks in any_blocks(),
         ip_requests in any_claimants(),
         sharing in any::<bool>(),
@@ -243,7 +243,7 @@ proptest! {
     }
 
     #[test]
-    fn an_address_is_provided_only_where_it_works_and_to_one_service(
+    fn provides_working_address_to_one_service(
         blocks in any_blocks(),
         ip_requests in any_claimants(),
         sharing in any::<bool>(),
@@ -266,7 +266,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_a_listing_does_not_matter(
+    fn ignores_order_of_listing(
         blocks in any_blocks(),
         ip_requests in any_claimants(),
         sharing in any::<bool>(),
@@ -279,7 +279,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_status_shows_is_nobody_elses_and_its_block_stays(
+    fn published_address_is_reserved_and_its_block_stays(
         blocks in any_blocks(),
         ip_requests in any_claimants(),
         sharing in any::<bool>(),
@@ -306,7 +306,7 @@ proptest! {
     }
 
     #[test]
-    fn who_has_an_address_that_nobody_contests_keeps_it(
+    fn uncontested_address_stays(
         blocks in any_blocks(),
         mut ip_requests in any_claimants(),
     ) {
