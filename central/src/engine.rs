@@ -17,6 +17,7 @@
 //! (`ownership.rs`). Credentials that show nothing of the cluster are doubted as a whole
 //! (`credentials.rs`). No two writes to one load balancer are under way at once.
 
+pub mod annotations;
 mod apply;
 mod cache;
 pub mod canonical;

@@ -2,6 +2,7 @@
 //!
 //! Servers may be renamed at will and several may have one name; all of them are listed.
 
+pub mod annotations;
 mod api;
 mod config;
 mod facts;

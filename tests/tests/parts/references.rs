@@ -47,3 +47,26 @@ fn clouds_of_the_chart() {
         &format!("{clouds}\n"),
     );
 }
+
+/// The table of annotations stands between two marks of a page that people write.
+#[test]
+fn annotations_of_cloudscale() {
+    use mooring_central::clouds::cloudscale::annotations::{ALL, PREFIX};
+    let table = mooring_central::engine::annotations::reference(ALL, PREFIX);
+    check_part("cloudscale.md", "annotations", &table);
+}
+
+fn check_part(page: &str, name: &str, generated: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../docs/reference")
+        .join(page);
+    let text = std::fs::read_to_string(path).unwrap();
+    let marks = [
+        format!("<!-- {name}: written by make references -->\n"),
+        format!("<!-- end of {name} -->\n"),
+    ];
+    let (before, rest) = text.split_once(&marks[0]).expect("the first mark");
+    let (_, after) = rest.split_once(&marks[1]).expect("the last mark");
+    let [first, last] = marks;
+    check(page, &format!("{before}{first}{generated}{last}{after}"));
+}

@@ -3,7 +3,6 @@
 //! A Service has one load balancer; each of its ports a pool with members, one health monitor and
 //! one listener.
 
-mod annotations;
 mod assembly;
 mod desired;
 mod endpoints;
@@ -12,6 +11,7 @@ mod listed_parts;
 mod listings;
 mod model;
 mod observed;
+mod options;
 mod plan;
 mod requests;
 mod step;
@@ -38,11 +38,11 @@ use crate::engine::members::Members;
 use crate::engine::provider::{AccountWords, Effect, Holder, Provider, Step as _, Vocabulary};
 use crate::engine::selector::Selector;
 use crate::views::service_view::{Ingress, ServiceView};
-use annotations::Options;
 use desired::Desired;
 use endpoints::EndpointStates;
 use listings::PartListings;
 use observed::Observed;
+use options::Options;
 use step::Step;
 
 /// The load balancers of a project; `inventory`: its machines.

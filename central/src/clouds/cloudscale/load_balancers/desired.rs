@@ -10,8 +10,8 @@ use std::sync::Arc;
 use mooring_common::names::cloudscale_tags;
 use mooring_common::node_view::NodeView;
 
-use super::annotations::{MonitorOptions, Options, Port};
 use super::model::{HttpSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, Tags, VipRequest};
+use super::options::{MonitorOptions, Options, Port};
 use crate::cloud_provider::Attachment;
 use crate::cloud_provider::load_balancers::{HealthCheck, LoadBalancerRequest};
 use crate::engine::canonical::{canonical_network, canonical_uuid};

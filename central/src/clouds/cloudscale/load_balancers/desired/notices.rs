@@ -3,8 +3,8 @@
 use mooring_common::names::cloudscale_annotations as keys;
 use mooring_common::names::reasons;
 
-use super::super::annotations::Options;
 use super::super::observed::Observed;
+use super::super::options::Options;
 use super::{Desired, reachable, selected};
 use crate::cloud_provider::load_balancers::{HealthTarget, LoadBalancerRequest, Notice};
 use crate::engine::members::{Members, some_of};

@@ -3,7 +3,7 @@ use mooring_common::k8s::Slim;
 use mooring_common::names::{cloudscale_annotations as keys, reasons};
 use serde_json::{Value, json};
 
-use super::super::annotations::tests::service;
+use super::super::options::tests::service;
 use super::*;
 use crate::cloud_provider::load_balancers::{HealthTarget, Notice, Others};
 

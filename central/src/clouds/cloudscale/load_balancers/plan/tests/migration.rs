@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use super::{SUBNET, plan};
 use crate::cloud_provider::Attachment;
 use crate::cloud_provider::load_balancers::{HealthTarget, LoadBalancerRequest, Others};
-use crate::clouds::cloudscale::load_balancers::annotations::{Options, tests::service};
 use crate::clouds::cloudscale::load_balancers::desired::desired;
 use crate::clouds::cloudscale::load_balancers::model::{
     HttpSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec,
@@ -19,6 +18,7 @@ use crate::clouds::cloudscale::load_balancers::model::{
 use crate::clouds::cloudscale::load_balancers::observed::{
     Balancer, Listener, Member, Monitor, Observed, Pool, Vip,
 };
+use crate::clouds::cloudscale::load_balancers::options::{Options, tests::service};
 use crate::engine::members::{MachineOf, Members};
 
 /// A port as it is found in the cloud.
