@@ -1,21 +1,26 @@
-//! The parts of a load balancer, as they are wanted and as they are.
+//! The parts of a load balancer, as they are wanted, as they are, and as the cloud is told of them.
 
 use std::collections::BTreeMap;
+
+use serde::ser::SerializeMap as _;
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Tags of a load balancer.
 pub(super) type Tags = BTreeMap<String, String>;
 
 /// A virtual address that is asked for. Both absent: any public ones.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) struct VipRequest {
     /// The subnet's UUID.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) subnet: Option<String>,
     /// The address.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) address: Option<String>,
 }
 
 /// What of a pool cannot be changed but for its name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub(super) struct PoolSpec {
     /// `tcp`, `udp/dns`: the protocol of the Service's port, and its name if it has one.
     pub(super) name: String,
@@ -26,11 +31,12 @@ pub(super) struct PoolSpec {
 }
 
 /// A member of a pool. Nothing of it can be changed in place but whether it is enabled.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub(super) struct MemberSpec {
     /// `10.0.0.1:30080`, `[fd00::1]:30080`.
     pub(super) name: String,
     /// Whether it is given new connections. Those that it has go on.
+    #[serde(skip_serializing_if = "is_default")]
     pub(super) enabled: bool,
     /// Its address, in canonical form.
     pub(super) address: String,
@@ -39,7 +45,14 @@ pub(super) struct MemberSpec {
     /// The port that traffic goes to.
     pub(super) protocol_port: u16,
     /// The port that the health monitor asks. `None`: the cloud does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) monitor_port: Option<u16>,
+}
+
+/// What is not said is true.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+const fn is_default(enabled: &bool) -> bool {
+    *enabled
 }
 
 impl MemberSpec {
@@ -50,7 +63,7 @@ impl MemberSpec {
 }
 
 /// How a health monitor speaks HTTP.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct HttpSpec {
     /// `GET`.
     pub(super) method: String,
@@ -59,6 +72,7 @@ pub(super) struct HttpSpec {
     /// `1.0` or `1.1`; cannot be changed in place.
     pub(super) version: String,
     /// The `Host` header; `None`: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) host: Option<String>,
     /// `200`, `200-204`.
     pub(super) expected_codes: Vec<String>,
@@ -78,20 +92,34 @@ impl Default for HttpSpec {
 }
 
 /// A pool's health monitor.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct MonitorSpec {
     /// `tcp`, `http`, `udp-connect`; cannot be changed in place.
+    #[serde(rename = "type")]
     pub(super) kind: String,
     /// Seconds between two questions. `None`, here and below: the cloud does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) delay_s: Option<u32>,
     /// Seconds that an answer may take.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) timeout_s: Option<u32>,
     /// Good answers in a row that make a member healthy.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) up_threshold: Option<u32>,
     /// Bad ones that make it unhealthy.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) down_threshold: Option<u32>,
     /// How it speaks HTTP, if it does.
+    #[serde(serialize_with = "or_empty")]
     pub(super) http: Option<HttpSpec>,
+}
+
+/// `{}` for what is not there.
+fn or_empty<S: Serializer>(http: &Option<HttpSpec>, serializer: S) -> Result<S::Ok, S::Error> {
+    match http {
+        Some(http) => http.serialize(serializer),
+        None => serializer.serialize_map(Some(0))?.end(),
+    }
 }
 
 impl MonitorSpec {
@@ -106,21 +134,25 @@ impl MonitorSpec {
 }
 
 /// A listener.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct ListenerSpec {
     /// `tcp/80`.
     pub(super) name: String,
     /// `tcp` or `udp`; cannot be changed in place, nor can the port.
     pub(super) protocol: String,
     /// The port that clients use.
+    #[serde(rename = "protocol_port")]
     pub(super) port: u16,
     /// Who may connect; empty: everybody. The order says nothing.
     pub(super) allowed_cidrs: Vec<String>,
     /// Milliseconds that a client may be silent. `None`, here and below: the cloud does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) timeout_client_data_ms: Option<u32>,
     /// Milliseconds that connecting to a member may take.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) timeout_member_connect_ms: Option<u32>,
     /// Milliseconds that a member may be silent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) timeout_member_data_ms: Option<u32>,
 }
 

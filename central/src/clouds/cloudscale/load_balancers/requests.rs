@@ -4,7 +4,6 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::super::api::{balancers, floating_ips, parts};
-use super::model::{HttpSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, VipRequest};
 use super::step::{ListenerChange, MonitorChange, PoolRef, Step};
 use crate::cloud_api::Request;
 
@@ -24,7 +23,6 @@ pub(super) fn request(step: &Step, balancer: &str, planned: &[String]) -> Option
             vips,
             tags,
         } => {
-            let vips: Vec<Value> = vips.iter().map(vip).collect();
             let mut body =
                 json!({"name": name, "flavor": flavor, "vip_addresses": vips, "tags": tags});
             put(&mut body, "zone", zone.as_ref());
@@ -42,7 +40,7 @@ pub(super) fn request(step: &Step, balancer: &str, planned: &[String]) -> Option
         Step::CreatePool(spec) => post(
             "create_pool",
             parts::POOLS.to_owned(),
-            pool_body(spec, balancer),
+            part(spec, "load_balancer", balancer),
         ),
         Step::RenamePool { pool, name, .. } => {
             patch("rename_pool", of_pool(pool)?, json!({"name": name}))
@@ -51,7 +49,7 @@ pub(super) fn request(step: &Step, balancer: &str, planned: &[String]) -> Option
         Step::CreateMember { pool: to, member } => post(
             "create_member",
             parts::members_path(&pool(to)?),
-            member_body(member),
+            json!(member),
         ),
         Step::SwitchMember {
             pool: of,
@@ -72,7 +70,7 @@ pub(super) fn request(step: &Step, balancer: &str, planned: &[String]) -> Option
         Step::CreateMonitor { pool: to, monitor } => post(
             "create_health_monitor",
             parts::MONITORS.to_owned(),
-            monitor_body(monitor, &pool(to)?),
+            part(monitor, "pool", &pool(to)?),
         ),
         Step::DeleteMonitor { uuid, .. } => delete("delete_health_monitor", monitor(uuid)),
         Step::PatchMonitor { uuid, change, .. } => patch(
@@ -83,7 +81,7 @@ pub(super) fn request(step: &Step, balancer: &str, planned: &[String]) -> Option
         Step::CreateListener { pool: of, listener } => post(
             "create_listener",
             parts::LISTENERS.to_owned(),
-            listener_body(listener, &pool(of)?),
+            part(listener, "pool", &pool(of)?),
         ),
         Step::DeleteListener { uuid, .. } => delete("delete_listener", listener(uuid)),
         Step::PatchListener { uuid, change } => {
@@ -112,78 +110,10 @@ fn delete(operation: &'static str, path: String) -> Request {
     Request::new(operation, Method::DELETE, path)
 }
 
-fn vip(vip: &VipRequest) -> Value {
-    let mut body = json!({});
-    put(&mut body, "address", vip.address.as_ref());
-    put(&mut body, "subnet", vip.subnet.as_ref());
-    body
-}
-
-fn pool_body(spec: &PoolSpec, balancer: &str) -> Value {
-    json!({
-        "name": spec.name,
-        "load_balancer": balancer,
-        "algorithm": spec.algorithm,
-        "protocol": spec.protocol,
-    })
-}
-
-fn member_body(member: &MemberSpec) -> Value {
-    let mut body = json!({
-        "name": member.name,
-        "protocol_port": member.protocol_port,
-        "address": member.address,
-        "subnet": member.subnet,
-    });
-    put(&mut body, "monitor_port", member.monitor_port);
-    // What is not said is true.
-    put(&mut body, "enabled", (!member.enabled).then_some(false));
-    body
-}
-
-fn monitor_body(monitor: &MonitorSpec, pool: &str) -> Value {
-    let mut body = json!({
-        "pool": pool,
-        "type": monitor.kind,
-        "http": monitor.http.as_ref().map_or_else(|| json!({}), http_body),
-    });
-    put(&mut body, "delay_s", monitor.delay_s);
-    put(&mut body, "timeout_s", monitor.timeout_s);
-    put(&mut body, "up_threshold", monitor.up_threshold);
-    put(&mut body, "down_threshold", monitor.down_threshold);
-    body
-}
-
-fn http_body(http: &HttpSpec) -> Value {
-    let mut body = json!({
-        "expected_codes": http.expected_codes,
-        "method": http.method,
-        "url_path": http.url_path,
-        "version": http.version,
-    });
-    put(&mut body, "host", http.host.as_ref());
-    body
-}
-
-fn listener_body(listener: &ListenerSpec, pool: &str) -> Value {
-    let mut body = json!({
-        "pool": pool,
-        "name": listener.name,
-        "protocol": listener.protocol,
-        "protocol_port": listener.port,
-        "allowed_cidrs": listener.allowed_cidrs,
-    });
-    let listener_timeouts = [
-        ("timeout_client_data_ms", listener.timeout_client_data_ms),
-        (
-            "timeout_member_connect_ms",
-            listener.timeout_member_connect_ms,
-        ),
-        ("timeout_member_data_ms", listener.timeout_member_data_ms),
-    ];
-    for (key, timeout) in listener_timeouts {
-        put(&mut body, key, timeout);
-    }
+/// A part, and what it belongs to.
+fn part<T: serde::Serialize>(spec: &T, of: &'static str, uuid: &str) -> Value {
+    let mut body = json!(spec);
+    put(&mut body, of, Some(uuid));
     body
 }
 
