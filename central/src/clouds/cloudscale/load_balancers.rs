@@ -4,6 +4,7 @@
 //! one listener.
 
 mod assembly;
+mod change;
 mod desired;
 mod endpoints;
 mod floating_ips;

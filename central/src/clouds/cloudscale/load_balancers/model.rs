@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::ser::SerializeMap as _;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// Tags of a load balancer.
 pub(super) type Tags = BTreeMap<String, String>;
@@ -63,7 +62,7 @@ impl MemberSpec {
 }
 
 /// How a health monitor speaks HTTP.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) struct HttpSpec {
     /// `GET`.
     pub(super) method: String,
@@ -92,7 +91,7 @@ impl Default for HttpSpec {
 }
 
 /// A pool's health monitor.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) struct MonitorSpec {
     /// `tcp`, `http`, `udp-connect`; cannot be changed in place.
     #[serde(rename = "type")]
@@ -110,15 +109,30 @@ pub(super) struct MonitorSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) down_threshold: Option<u32>,
     /// How it speaks HTTP, if it does.
-    #[serde(serialize_with = "or_empty")]
+    #[serde(with = "or_empty")]
     pub(super) http: Option<HttpSpec>,
 }
 
 /// `{}` for what is not there.
-fn or_empty<S: Serializer>(http: &Option<HttpSpec>, serializer: S) -> Result<S::Ok, S::Error> {
-    match http {
-        Some(http) => http.serialize(serializer),
-        None => serializer.serialize_map(Some(0))?.end(),
+mod or_empty {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+    use serde_json::{Value, json};
+
+    use super::HttpSpec;
+
+    pub(super) fn serialize<S: Serializer>(
+        http: &Option<HttpSpec>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        http.as_ref()
+            .map_or_else(|| json!({}), |http| json!(http))
+            .serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<HttpSpec>, D::Error> {
+        Ok(serde_json::from_value(Value::deserialize(deserializer)?).ok())
     }
 }
 
@@ -134,7 +148,7 @@ impl MonitorSpec {
 }
 
 /// A listener.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) struct ListenerSpec {
     /// `tcp/80`.
     pub(super) name: String,

@@ -6,8 +6,8 @@ use mooring_common::engine::Impact;
 use mooring_common::names::cloudscale_tags as tags;
 
 use super::super::api;
-use super::model::{HttpSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, Tags, VipRequest};
-use super::step::{ListenerChange, MonitorChange, PoolRef, Step};
+use super::model::{ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, Tags, VipRequest};
+use super::step::{PoolRef, Step};
 use crate::engine::canonical::{canonical_address, canonical_uuid};
 use crate::engine::provider::{self, Listed as _};
 
@@ -186,7 +186,7 @@ impl Observed {
             Step::PatchListener { uuid, change } => {
                 let listeners = self.pools.iter_mut().flat_map(|pool| &mut pool.listeners);
                 for listener in listeners.filter(|listener| listener.uuid == *uuid) {
-                    listener.spec.take(change);
+                    change.take(&mut listener.spec);
                 }
             }
             Step::RenamePool { pool, .. }
@@ -343,7 +343,7 @@ impl Pool {
             Step::DeleteMonitor { uuid, .. } => self.monitors.retain(|m| m.uuid != *uuid),
             Step::PatchMonitor { uuid, change, .. } => {
                 for monitor in self.monitors.iter_mut().filter(|m| m.uuid == *uuid) {
-                    monitor.spec.take(change);
+                    change.take(&mut monitor.spec);
                 }
             }
             Step::CreateListener { listener: spec, .. } => self.listeners.push(Listener {
@@ -351,39 +351,6 @@ impl Pool {
                 spec: spec.clone(),
             }),
             _ => {}
-        }
-    }
-}
-
-impl MonitorSpec {
-    fn take(&mut self, change: &MonitorChange) {
-        match change {
-            MonitorChange::DelayS(number) => self.delay_s = Some(*number),
-            MonitorChange::TimeoutS(number) => self.timeout_s = Some(*number),
-            MonitorChange::UpThreshold(number) => self.up_threshold = Some(*number),
-            MonitorChange::DownThreshold(number) => self.down_threshold = Some(*number),
-            MonitorChange::HttpHost(host) => self.speaking().host.clone_from(host),
-            MonitorChange::HttpPath(path) => self.speaking().url_path.clone_from(path),
-            MonitorChange::HttpMethod(method) => self.speaking().method.clone_from(method),
-            MonitorChange::HttpExpectedCodes(codes) => {
-                self.speaking().expected_codes.clone_from(codes);
-            }
-        }
-    }
-
-    fn speaking(&mut self) -> &mut HttpSpec {
-        self.http.get_or_insert_default()
-    }
-}
-
-impl ListenerSpec {
-    fn take(&mut self, change: &ListenerChange) {
-        match change {
-            ListenerChange::Name(name) => self.name.clone_from(name),
-            ListenerChange::AllowedCidrs(cidrs) => self.allowed_cidrs.clone_from(cidrs),
-            ListenerChange::ClientDataMs(ms) => self.timeout_client_data_ms = Some(*ms),
-            ListenerChange::MemberConnectMs(ms) => self.timeout_member_connect_ms = Some(*ms),
-            ListenerChange::MemberDataMs(ms) => self.timeout_member_data_ms = Some(*ms),
         }
     }
 }

@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::super::api::{balancers, floating_ips, parts};
-use super::step::{ListenerChange, MonitorChange, PoolRef, Step};
+use super::step::{PoolRef, Step};
 use crate::cloud_api::Request;
 
 /// The request for a step about the load balancer with this UUID (nobody has one yet when it is
@@ -73,11 +73,9 @@ pub(super) fn request(step: &Step, balancer: &str, planned: &[String]) -> Option
             part(monitor, "pool", &pool(to)?),
         ),
         Step::DeleteMonitor { uuid, .. } => delete("delete_health_monitor", monitor(uuid)),
-        Step::PatchMonitor { uuid, change, .. } => patch(
-            "change_health_monitor",
-            monitor(uuid),
-            monitor_change(change),
-        ),
+        Step::PatchMonitor { uuid, change, .. } => {
+            patch("change_health_monitor", monitor(uuid), change.body())
+        }
         Step::CreateListener { pool: of, listener } => post(
             "create_listener",
             parts::LISTENERS.to_owned(),
@@ -85,7 +83,7 @@ pub(super) fn request(step: &Step, balancer: &str, planned: &[String]) -> Option
         ),
         Step::DeleteListener { uuid, .. } => delete("delete_listener", listener(uuid)),
         Step::PatchListener { uuid, change } => {
-            patch("change_listener", listener(uuid), listener_change(change))
+            patch("change_listener", listener(uuid), change.body())
         }
         Step::AssignFloatingIp { network } => {
             let path = floating_ips::path(network);
@@ -121,28 +119,5 @@ fn part<T: serde::Serialize>(spec: &T, of: &'static str, uuid: &str) -> Value {
 fn put<T: serde::Serialize>(body: &mut Value, key: &str, value: Option<T>) {
     if let (Some(fields), Some(value)) = (body.as_object_mut(), value) {
         fields.insert(key.to_owned(), json!(value));
-    }
-}
-
-fn monitor_change(change: &MonitorChange) -> Value {
-    match change {
-        MonitorChange::DelayS(seconds) => json!({"delay_s": seconds}),
-        MonitorChange::TimeoutS(seconds) => json!({"timeout_s": seconds}),
-        MonitorChange::UpThreshold(count) => json!({"up_threshold": count}),
-        MonitorChange::DownThreshold(count) => json!({"down_threshold": count}),
-        MonitorChange::HttpHost(host) => json!({"http": {"host": host}}),
-        MonitorChange::HttpPath(path) => json!({"http": {"url_path": path}}),
-        MonitorChange::HttpMethod(method) => json!({"http": {"method": method}}),
-        MonitorChange::HttpExpectedCodes(codes) => json!({"http": {"expected_codes": codes}}),
-    }
-}
-
-fn listener_change(change: &ListenerChange) -> Value {
-    match change {
-        ListenerChange::Name(name) => json!({"name": name}),
-        ListenerChange::AllowedCidrs(cidrs) => json!({"allowed_cidrs": cidrs}),
-        ListenerChange::ClientDataMs(ms) => json!({"timeout_client_data_ms": ms}),
-        ListenerChange::MemberConnectMs(ms) => json!({"timeout_member_connect_ms": ms}),
-        ListenerChange::MemberDataMs(ms) => json!({"timeout_member_data_ms": ms}),
     }
 }

@@ -9,6 +9,7 @@ use mooring_common::engine::{self, Impact};
 
 use crate::engine::provider::{self, Effect};
 
+use super::change::Change;
 use super::model::{ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, Tags, VipRequest};
 
 /// A pool that a step is about.
@@ -86,7 +87,7 @@ pub(super) enum Step {
     PatchMonitor {
         pool: PoolRef,
         uuid: String,
-        change: MonitorChange,
+        change: Change,
     },
     /// Puts up a listener before a pool.
     CreateListener {
@@ -100,36 +101,9 @@ pub(super) enum Step {
         impact: Impact,
     },
     /// Changes one thing about a listener.
-    PatchListener {
-        uuid: String,
-        change: ListenerChange,
-    },
+    PatchListener { uuid: String, change: Change },
     /// Lets a floating IP lead to it, by its network.
     AssignFloatingIp { network: String },
-}
-
-/// One thing about a health monitor.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum MonitorChange {
-    DelayS(u32),
-    TimeoutS(u32),
-    UpThreshold(u32),
-    DownThreshold(u32),
-    /// How it speaks HTTP: only what has changed is sent, one field a request.
-    HttpHost(Option<String>),
-    HttpPath(String),
-    HttpMethod(String),
-    HttpExpectedCodes(Vec<String>),
-}
-
-/// One thing about a listener.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ListenerChange {
-    Name(String),
-    AllowedCidrs(Vec<String>),
-    ClientDataMs(u32),
-    MemberConnectMs(u32),
-    MemberDataMs(u32),
 }
 
 impl engine::Step for Step {
@@ -262,39 +236,6 @@ impl fmt::Display for Step {
             }
             Self::PatchListener { uuid, change } => write!(f, "set {change} of listener {uuid}"),
             Self::AssignFloatingIp { network } => write!(f, "assign floating IP {network}"),
-        }
-    }
-}
-
-impl fmt::Display for MonitorChange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::DelayS(seconds) => write!(f, "delay to {seconds} s"),
-            Self::TimeoutS(seconds) => write!(f, "timeout to {seconds} s"),
-            Self::UpThreshold(count) => write!(f, "up threshold to {count}"),
-            Self::DownThreshold(count) => write!(f, "down threshold to {count}"),
-            Self::HttpHost(Some(host)) => write!(f, "HTTP host to {host}"),
-            Self::HttpHost(None) => f.write_str("HTTP host to none"),
-            Self::HttpPath(path) => write!(f, "HTTP path to {path}"),
-            Self::HttpMethod(method) => write!(f, "HTTP method to {method}"),
-            Self::HttpExpectedCodes(codes) => {
-                write!(f, "expected HTTP codes to {}", codes.join(", "))
-            }
-        }
-    }
-}
-
-impl fmt::Display for ListenerChange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Name(name) => write!(f, "name to {name}"),
-            Self::AllowedCidrs(cidrs) if cidrs.is_empty() => {
-                f.write_str("allowed clients to everybody")
-            }
-            Self::AllowedCidrs(cidrs) => write!(f, "allowed clients to {}", cidrs.join(", ")),
-            Self::ClientDataMs(ms) => write!(f, "client data timeout to {ms} ms"),
-            Self::MemberConnectMs(ms) => write!(f, "member connect timeout to {ms} ms"),
-            Self::MemberDataMs(ms) => write!(f, "member data timeout to {ms} ms"),
         }
     }
 }

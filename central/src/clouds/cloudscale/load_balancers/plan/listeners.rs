@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use mooring_common::engine::Impact;
 
 use super::pools::{Pair, Pools};
+use crate::clouds::cloudscale::load_balancers::change::{OF_LISTENERS, changes};
 use crate::clouds::cloudscale::load_balancers::model::ListenerSpec;
 use crate::clouds::cloudscale::load_balancers::observed::{Listener, Observed};
-use crate::clouds::cloudscale::load_balancers::step::{ListenerChange, Step};
-use crate::engine::canonical::canonical_set;
+use crate::clouds::cloudscale::load_balancers::step::Step;
 
 /// What changes about listeners, in the order to do it.
 #[derive(Default)]
@@ -91,30 +91,10 @@ fn delete(listener: &Listener, impact: Impact) -> Step {
     }
 }
 
-fn patches(listener: &Listener, wanted: &ListenerSpec) -> Vec<Step> {
-    let actual = &listener.spec;
-    let name = (actual.name != wanted.name).then(|| ListenerChange::Name(wanted.name.clone()));
-    let are_others = canonical_set(&actual.allowed_cidrs) != canonical_set(&wanted.allowed_cidrs);
-    let cidrs = are_others.then(|| ListenerChange::AllowedCidrs(wanted.allowed_cidrs.clone()));
-    let number = |actual: Option<u32>, wanted: Option<u32>| {
-        wanted.filter(|wanted| actual.is_some_and(|actual| actual != *wanted))
-    };
-    let client = number(actual.timeout_client_data_ms, wanted.timeout_client_data_ms);
-    let connect = number(
-        actual.timeout_member_connect_ms,
-        wanted.timeout_member_connect_ms,
-    );
-    let member = number(actual.timeout_member_data_ms, wanted.timeout_member_data_ms);
-    let all = [
-        name,
-        cidrs,
-        client.map(ListenerChange::ClientDataMs),
-        connect.map(ListenerChange::MemberConnectMs),
-        member.map(ListenerChange::MemberDataMs),
-    ];
-    let patch = |change| Step::PatchListener {
+fn patches(listener: &Listener, wanted: &ListenerSpec) -> impl Iterator<Item = Step> {
+    let all = changes(&listener.spec, wanted, OF_LISTENERS);
+    all.into_iter().map(|change| Step::PatchListener {
         uuid: listener.uuid.clone(),
         change,
-    };
-    all.into_iter().flatten().map(patch).collect()
+    })
 }

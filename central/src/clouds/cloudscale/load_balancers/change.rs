@@ -1,0 +1,150 @@
+//! What is changed in place about a part: one field a request.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::engine::canonical::canonical_set;
+
+/// A field with the value that it gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    field: &'static Field,
+    value: Value,
+}
+
+/// A field that can be changed in place.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Field {
+    /// Where it is: `http`, `host`.
+    path: &'static [&'static str],
+    /// What it is called, and what follows its value.
+    words: [&'static str; 2],
+    /// What its value is called where there is none.
+    none: &'static str,
+    /// It is a set of networks: neither their order nor their form counts.
+    is_set: bool,
+}
+
+const fn field(
+    path: &'static [&'static str],
+    words: [&'static str; 2],
+    none: &'static str,
+) -> Field {
+    Field {
+        path,
+        words,
+        none,
+        is_set: false,
+    }
+}
+
+/// Those of a health monitor.
+pub(super) const OF_MONITORS: &[Field] = &[
+    field(&["http", "host"], ["HTTP host", ""], "none"),
+    field(&["http", "url_path"], ["HTTP path", ""], ""),
+    field(&["http", "method"], ["HTTP method", ""], ""),
+    field(&["http", "expected_codes"], ["expected HTTP codes", ""], ""),
+    field(&["delay_s"], ["delay", " s"], ""),
+    field(&["timeout_s"], ["timeout", " s"], ""),
+    field(&["up_threshold"], ["up threshold", ""], ""),
+    field(&["down_threshold"], ["down threshold", ""], ""),
+];
+
+/// Those of a listener.
+pub(super) const OF_LISTENERS: &[Field] = &[
+    field(&["name"], ["name", ""], ""),
+    Field {
+        is_set: true,
+        ..field(&["allowed_cidrs"], ["allowed clients", ""], "everybody")
+    },
+    field(
+        &["timeout_client_data_ms"],
+        ["client data timeout", " ms"],
+        "",
+    ),
+    field(
+        &["timeout_member_connect_ms"],
+        ["member connect timeout", " ms"],
+        "",
+    ),
+    field(
+        &["timeout_member_data_ms"],
+        ["member data timeout", " ms"],
+        "",
+    ),
+];
+
+/// What leads from one to the other. What one of them does not say is no change, unless it can be taken
+/// away: the cloud has a value of its own then.
+pub(super) fn changes<T: Serialize>(
+    actual: &T,
+    wanted: &T,
+    fields: &'static [Field],
+) -> Vec<Change> {
+    let (actual, wanted) = (json!(actual), json!(wanted));
+    let changed = |field: &'static Field| {
+        let (parent, name) = field.path.split_at(field.path.len() - 1);
+        let of = |part: &Value| {
+            let parent = parent.iter().try_fold(part, |part, key| part.get(key))?;
+            let is_said = parent.as_object().is_some_and(|fields| !fields.is_empty());
+            let value = parent.get(name.first()?).cloned().unwrap_or_default();
+            is_said.then_some(value)
+        };
+        let (actual, value) = (of(&actual)?, of(&wanted)?);
+        let is_said = !actual.is_null() && !value.is_null() || !field.none.is_empty();
+        (is_said && !field.is_same(&actual, &value)).then_some(Change { field, value })
+    };
+    fields.iter().filter_map(changed).collect()
+}
+
+impl Field {
+    fn is_same(&self, actual: &Value, wanted: &Value) -> bool {
+        let networks = |value: &Value| {
+            let texts: Vec<String> = serde_json::from_value(value.clone()).ok()?;
+            self.is_set.then(|| canonical_set(&texts))
+        };
+        let are_same = networks(actual).zip(networks(wanted));
+        actual == wanted || are_same.is_some_and(|(actual, wanted)| actual == wanted)
+    }
+}
+
+impl Change {
+    /// What the cloud is told.
+    pub(super) fn body(&self) -> Value {
+        let path = self.field.path.iter().rev();
+        path.fold(self.value.clone(), |value, key| json!({ *key: value }))
+    }
+
+    /// What a part is then.
+    pub(super) fn take<T: Serialize + DeserializeOwned>(&self, part: &mut T) {
+        let mut changed = json!(part);
+        json_patch::merge(&mut changed, &self.body());
+        if let Ok(changed) = serde_json::from_value(changed) {
+            *part = changed;
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [name, unit] = self.field.words;
+        let text = match &self.value {
+            Value::Array(all) => {
+                let texts: Vec<&str> = all.iter().filter_map(Value::as_str).collect();
+                texts.join(", ")
+            }
+            Value::String(text) => text.clone(),
+            Value::Null => String::new(),
+            other => other.to_string(),
+        };
+        let text = if text.is_empty() {
+            self.field.none
+        } else {
+            &text
+        };
+        write!(f, "{name} to {text}{unit}")
+    }
+}
