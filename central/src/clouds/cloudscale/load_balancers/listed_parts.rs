@@ -5,14 +5,14 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::super::api::floating_ips::FloatingIp;
-use super::super::api::parts::{Listener, Monitor, Pool};
+use super::super::api::parts::Part;
 use crate::engine::listing::Listing;
 
 /// The parts of all load balancers, but for members.
 pub(super) struct Parts {
-    pub(super) pools: Arc<Listing<Pool>>,
-    pub(super) listeners: Arc<Listing<Listener>>,
-    pub(super) monitors: Arc<Listing<Monitor>>,
+    pub(super) pools: Arc<Listing<Part>>,
+    pub(super) listeners: Arc<Listing<Part>>,
+    pub(super) monitors: Arc<Listing<Part>>,
     pub(super) floating_ips: Arc<Listing<FloatingIp>>,
 }
 

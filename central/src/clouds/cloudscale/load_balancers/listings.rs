@@ -8,10 +8,11 @@ use tokio::time::Instant;
 
 use super::super::api::balancers::Balancer;
 use super::super::api::floating_ips::{self, FloatingIp};
-use super::super::api::parts::{self, Listener, Member, Monitor, Pool};
+use super::super::api::parts::{self, Part};
 use super::super::{Cloudscale, NAME};
 use super::assembly;
 use super::listed_parts::Parts;
+use super::model::MemberSpec;
 use super::observed::Observed;
 use crate::cloud_api::{CloudError, ErrorKind, Request};
 use crate::engine::listing::{Listing, Listings};
@@ -23,9 +24,9 @@ const MEMBER_LISTS: usize = 4;
 #[derive(Debug)]
 pub(super) struct PartListings {
     cloud: Arc<Cloudscale>,
-    pools: Listings<Pool>,
-    listeners: Listings<Listener>,
-    monitors: Listings<Monitor>,
+    pools: Listings<Part>,
+    listeners: Listings<Part>,
+    monitors: Listings<Part>,
     floating_ips: Listings<FloatingIp>,
 }
 
@@ -81,7 +82,7 @@ impl PartListings {
             let served = members.filter(|member| {
                 let status = member.monitor_status.as_deref();
                 let is_well = status.is_none_or(|status| ["up", "no_monitor"].contains(&status));
-                member.enabled.unwrap_or(true) && is_well
+                is_well && member.read().is_ok_and(|spec: MemberSpec| spec.enabled)
             });
             serving.extend(served.map(|member| member.uuid));
         }
@@ -103,7 +104,7 @@ impl PartListings {
         })
     }
 
-    async fn members(&self, pool: &str) -> Result<Vec<Member>, CloudError> {
+    async fn members(&self, pool: &str) -> Result<Vec<Part>, CloudError> {
         self.cloud.client.fetch(&parts::members(pool)).await
     }
 }

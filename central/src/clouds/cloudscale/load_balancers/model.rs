@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::cloud_api::lenient;
+use crate::clouds::cloudscale::api::Reference;
+use crate::engine::canonical::{canonical_address, canonical_uuid};
 
 /// Tags of a load balancer.
 pub(super) type Tags = BTreeMap<String, String>;
@@ -19,7 +23,7 @@ pub(super) struct VipRequest {
 }
 
 /// What of a pool cannot be changed but for its name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 pub(super) struct PoolSpec {
     /// `tcp`, `udp/dns`: the protocol of the Service's port, and its name if it has one.
     pub(super) name: String,
@@ -30,28 +34,57 @@ pub(super) struct PoolSpec {
 }
 
 /// A member of a pool. Nothing of it can be changed in place but whether it is enabled.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 pub(super) struct MemberSpec {
     /// `10.0.0.1:30080`, `[fd00::1]:30080`.
     pub(super) name: String,
     /// Whether it is given new connections. Those that it has go on.
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(
+        default = "yes",
+        deserialize_with = "or_yes",
+        skip_serializing_if = "is_yes"
+    )]
     pub(super) enabled: bool,
     /// Its address, in canonical form.
+    #[serde(deserialize_with = "address")]
     pub(super) address: String,
     /// The UUID of the address' subnet.
+    #[serde(default, deserialize_with = "referred")]
     pub(super) subnet: String,
     /// The port that traffic goes to.
     pub(super) protocol_port: u16,
     /// The port that the health monitor asks. `None`: the cloud does not say.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "lenient",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub(super) monitor_port: Option<u16>,
 }
 
 /// What is not said is true.
+const fn yes() -> bool {
+    true
+}
+
+fn or_yes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    Ok(lenient(deserializer)?.unwrap_or(true))
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-const fn is_default(enabled: &bool) -> bool {
-    *enabled
+const fn is_yes(flag: &bool) -> bool {
+    *flag
+}
+
+fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    Ok(canonical_address(&text))
+}
+
+/// The UUID of what is referred to. The Go controller compares a missing one like an empty one too.
+fn referred<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let subnet = lenient::<D, Reference>(deserializer)?;
+    Ok(subnet.map_or_else(String::new, |subnet| canonical_uuid(&subnet.uuid)))
 }
 
 impl MemberSpec {
@@ -63,6 +96,7 @@ impl MemberSpec {
 
 /// How a health monitor speaks HTTP.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
 pub(super) struct HttpSpec {
     /// `GET`.
     pub(super) method: String,
@@ -97,19 +131,35 @@ pub(super) struct MonitorSpec {
     #[serde(rename = "type")]
     pub(super) kind: String,
     /// Seconds between two questions. `None`, here and below: the cloud does not say.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "lenient",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub(super) delay_s: Option<u32>,
     /// Seconds that an answer may take.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "lenient",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub(super) timeout_s: Option<u32>,
     /// Good answers in a row that make a member healthy.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "lenient",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub(super) up_threshold: Option<u32>,
     /// Bad ones that make it unhealthy.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "lenient",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub(super) down_threshold: Option<u32>,
     /// How it speaks HTTP, if it does.
-    #[serde(with = "or_empty")]
+    #[serde(default, with = "or_empty")]
     pub(super) http: Option<HttpSpec>,
 }
 
@@ -129,11 +179,25 @@ mod or_empty {
             .serialize(serializer)
     }
 
+    /// What the cloud leaves out is its own default; all left out: it does not speak HTTP.
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<HttpSpec>, D::Error> {
-        Ok(serde_json::from_value(Value::deserialize(deserializer)?).ok())
+        let mut given = Value::deserialize(deserializer)?;
+        let Some(fields) = given.as_object_mut() else {
+            return Ok(None);
+        };
+        fields.retain(|_, value| !value.is_null());
+        let says_something = !fields.is_empty();
+        Ok(serde_json::from_value(given)
+            .ok()
+            .filter(|_| says_something))
     }
+}
+
+/// Nothing for what is no list.
+fn or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    Ok(lenient(deserializer)?.unwrap_or_default())
 }
 
 impl MonitorSpec {
@@ -158,15 +222,28 @@ pub(super) struct ListenerSpec {
     #[serde(rename = "protocol_port")]
     pub(super) port: u16,
     /// Who may connect; empty: everybody. The order says nothing.
+    #[serde(default, deserialize_with = "or_none")]
     pub(super) allowed_cidrs: Vec<String>,
     /// Milliseconds that a client may be silent. `None`, here and below: the cloud does not say.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "lenient",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub(super) timeout_client_data_ms: Option<u32>,
     /// Milliseconds that connecting to a member may take.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "lenient",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub(super) timeout_member_connect_ms: Option<u32>,
     /// Milliseconds that a member may be silent.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "lenient",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub(super) timeout_member_data_ms: Option<u32>,
 }
 
