@@ -102,11 +102,13 @@ impl Scene {
         (service, workload)
     }
 
-    /// Waits until a Service has its load balancer, with all Nodes. Gives the UUID of that.
+    /// Waits until a Service has its load balancer, with all Nodes and listeners: the status comes last. Gives
+    /// the UUID of that.
     pub(crate) async fn provided(&self, name: &str) -> String {
         let services = Api::<Service>::namespaced(self.place.admin.clone(), &self.namespace);
         eventually(&format!("{name} is provided"), SOON, async || {
             let service = services.get(name).await.ok()?;
+            service.status?.load_balancer?.ingress?.first()?;
             let uuid = service.metadata.annotations?.remove(keys::UUID)?;
             (self.members(&uuid).len() == NODES).then_some(uuid)
         })
