@@ -32,7 +32,6 @@ mod garbage_collector;
 mod ip_request;
 mod layout;
 mod members;
-mod memory;
 mod node_peers;
 mod notices;
 mod observe;
@@ -45,6 +44,7 @@ mod removal;
 mod seen;
 mod segment;
 mod settings;
+mod state;
 mod step;
 mod surplus;
 #[cfg(test)]
@@ -69,11 +69,11 @@ use crate::engine::provider::AccountWords;
 use crate::views::service_view::ServiceView;
 use cloud::BlockCloud;
 use cluster::{Cluster, RealCluster};
-use memory::{Memory, Said, Written};
 use pass::EnsurePlan;
 use purchase::Purchases;
 use removal::Removal;
 pub(super) use settings::Settings;
+use state::{Said, State, Written};
 use step::Step;
 
 /// The name under which Events are reported.
@@ -101,7 +101,7 @@ struct Shared {
     settings: Settings,
     machines: MemberResolver,
     purchases: Purchases,
-    memory: Mutex<Memory>,
+    state: Mutex<State>,
     said: std::sync::Mutex<Said>,
     /// Told when there may be garbage to collect.
     untended: Notify,
@@ -137,7 +137,7 @@ impl IpBlocks {
                 machines: MemberResolver::new(inventory, CLOUD),
                 purchases: Purchases::new(identity, settings.settle_time),
                 settings,
-                memory: Mutex::new(Memory::new()),
+                state: Mutex::new(State::new()),
                 said: std::sync::Mutex::default(),
                 untended: Notify::new(),
                 nodes_changed: Notify::new(),
@@ -147,20 +147,20 @@ impl IpBlocks {
 }
 
 impl Shared {
-    /// The memory, for one at a time.
-    async fn memory(&self) -> MutexGuard<'_, Memory> {
-        let mut memory = self.memory.lock().await;
+    /// The state, for one at a time.
+    async fn state(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock().await;
         let said = std::mem::take(&mut *self.said());
         for service in said.written {
-            memory.seen.wrote(&service.uid, service.version);
+            state.seen.wrote(&service.uid, service.version);
         }
         for uid in said.gone {
-            memory.forget(&uid);
+            state.forget(&uid);
         }
         if said.anew {
-            memory.starts_anew();
+            state.starts_anew();
         }
-        memory
+        state
     }
 
     fn said(&self) -> std::sync::MutexGuard<'_, Said> {

@@ -11,7 +11,7 @@ use mooring_common::names::cloudscale_tags;
 use mooring_common::node_view::NodeView;
 
 use super::model::{HttpSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, Tags, VipRequest};
-use super::options::{MonitorOptions, Options, Port};
+use super::options::{Options, Port};
 use crate::cloud_provider::Attachment;
 use crate::cloud_provider::load_balancers::{HealthCheck, LoadBalancerRequest};
 use crate::engine::canonical::{canonical_network, canonical_uuid};
@@ -117,7 +117,7 @@ fn unmet_address(service: &ServiceView, options: &Options) -> Option<String> {
 
 /// Who asks for a type of health monitor gets it, as far as the Go controller would give it.
 fn is_asked_by_http(service: &ServiceView, options: &Options) -> bool {
-    service.is_local || options.monitor.kind == MonitorOptions::TYPE
+    service.is_local || options.monitor.kind == "tcp"
 }
 
 /// `check`: what a node daemon is asked; `None`: the service proxy is.
@@ -211,14 +211,11 @@ fn monitor_of_daemon(options: &Options, check: &HealthCheck) -> MonitorSpec {
     monitor_with(&options.monitor, "http", Some(plain_http(&check.path)))
 }
 
-fn monitor_with(asked: &MonitorOptions, kind: &str, http: Option<HttpSpec>) -> MonitorSpec {
+fn monitor_with(asked: &MonitorSpec, kind: &str, http: Option<HttpSpec>) -> MonitorSpec {
     MonitorSpec {
         kind: kind.to_owned(),
-        delay_s: asked.delay_s,
-        timeout_s: asked.timeout_s,
-        up_threshold: asked.up_threshold,
-        down_threshold: asked.down_threshold,
         http,
+        ..asked.clone()
     }
 }
 

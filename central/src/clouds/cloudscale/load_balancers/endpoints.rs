@@ -39,8 +39,8 @@ impl EndpointStates {
         for wanted in &desired.pools {
             let enabled = |presence: Presence| {
                 let members = self.with(wanted, presence);
-                let twins = members.flat_map(|member| twins(observed, member));
-                twins.filter(|(_, member)| member.spec.enabled)
+                let all = members.flat_map(|member| matches_of(observed, member));
+                all.filter(|(_, member)| member.spec.enabled)
             };
             if enabled(Presence::Leaving).next().is_some() {
                 pools.extend(enabled(Presence::Ready).map(|(pool, _)| pool.uuid.clone()));
@@ -62,17 +62,17 @@ impl EndpointStates {
         let mut is_held = false;
         for wanted in &mut desired.pools {
             let takes_over = |member: &MemberSpec| {
-                twins(observed, member)
-                    .any(|(_, twin)| twin.spec.enabled && serving.contains(&twin.uuid))
+                matches_of(observed, member)
+                    .any(|(_, actual)| actual.spec.enabled && serving.contains(&actual.uuid))
             };
-            let has_heir = self.with(wanted, Presence::Ready).any(takes_over);
+            let has_successor = self.with(wanted, Presence::Ready).any(takes_over);
             let will_have = self.with(wanted, Presence::Ready).next().is_some();
             for member in &mut wanted.members {
                 let presence = self.presence(member);
                 let is_enabled = is_enabled(observed, member);
                 member.enabled = match presence {
                     Presence::Ready => true,
-                    Presence::Leaving => is_enabled && !has_heir,
+                    Presence::Leaving => is_enabled && !has_successor,
                     Presence::Absent => is_enabled,
                 };
                 is_held |= presence == Presence::Leaving && member.enabled && will_have;
@@ -102,12 +102,12 @@ impl EndpointStates {
 
 /// Whether a member that is wanted gets new connections; what there is not yet will.
 fn is_enabled(observed: &Observed, wanted: &MemberSpec) -> bool {
-    let mut twins = twins(observed, wanted).peekable();
-    twins.peek().is_none() || twins.any(|(_, twin)| twin.spec.enabled)
+    let mut all = matches_of(observed, wanted).peekable();
+    all.peek().is_none() || all.any(|(_, actual)| actual.spec.enabled)
 }
 
 /// The members that there are for one that is wanted, and their pools.
-fn twins<'a>(
+fn matches_of<'a>(
     observed: &'a Observed,
     wanted: &'a MemberSpec,
 ) -> impl Iterator<Item = (&'a Pool, &'a Member)> {

@@ -4,7 +4,7 @@ mod read;
 
 use std::collections::BTreeSet;
 
-use super::model::{HttpSpec, VipRequest};
+use super::model::{MonitorSpec, VipRequest};
 use crate::cloud_provider::load_balancers::{InvalidField, Notice};
 use crate::engine::selector::Selector;
 use crate::views::service_view::ServiceView;
@@ -32,8 +32,8 @@ pub(super) struct Options {
     pub(super) pool_algorithm: String,
     /// What pools of TCP ports speak.
     pub(super) pool_protocol: String,
-    /// What is asked of health monitors.
-    pub(super) monitor: MonitorOptions,
+    /// What is asked of health monitors; `http` only if the Service says it.
+    pub(super) monitor: MonitorSpec,
     /// What is asked of listeners.
     pub(super) listener: ListenerOptions,
     /// UUIDs of the subnets that members are taken from; none: all.
@@ -44,28 +44,6 @@ pub(super) struct Options {
     pub(super) ports: Vec<Port>,
     /// What is taken as it is, and means little.
     pub(super) notices: Vec<Notice>,
-}
-
-/// What is asked of health monitors.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct MonitorOptions {
-    /// How they ask.
-    pub(super) kind: String,
-    /// Seconds between two questions. `None`, here and below: whatever the cloud has.
-    pub(super) delay_s: Option<u32>,
-    /// Seconds that an answer may take.
-    pub(super) timeout_s: Option<u32>,
-    /// Good answers in a row that make a member healthy.
-    pub(super) up_threshold: Option<u32>,
-    /// Bad ones that make it unhealthy.
-    pub(super) down_threshold: Option<u32>,
-    /// How they speak HTTP, if the Service says it.
-    pub(super) http: Option<HttpSpec>,
-}
-
-impl MonitorOptions {
-    /// How they ask if nothing is said.
-    pub(super) const TYPE: &str = "tcp";
 }
 
 /// What is asked of listeners.

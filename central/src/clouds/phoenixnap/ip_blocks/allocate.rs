@@ -22,7 +22,7 @@ use crate::cloud_provider::load_balancers::TakeOver;
 
 /// All that is known.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct World<'a> {
+pub(super) struct Observed<'a> {
     pub(super) settings: &'a Settings,
     /// Where blocks are bought.
     pub(super) location: &'a str,
@@ -60,7 +60,7 @@ pub(super) struct Allocation {
     pub(super) doubles: BTreeMap<String, ObjectKey>,
 }
 
-impl World<'_> {
+impl Observed<'_> {
     /// One of the blocks.
     pub(super) fn block(&self, id: &str) -> Option<&Owned> {
         self.blocks.iter().find(|owned| owned.block.id == id)
@@ -88,12 +88,12 @@ impl World<'_> {
     }
 }
 
-/// Decides who has what. The same world gives the same answer, whatever the order that it is
+/// Decides who has what. The same input gives the same answer, whatever the order that it is
 /// described in.
-pub(super) fn allocate(world: &World<'_>) -> Allocation {
-    let mut order: Vec<&IpRequest> = world.ip_requests.iter().collect();
+pub(super) fn allocate(observed: &Observed<'_>) -> Allocation {
+    let mut order: Vec<&IpRequest> = observed.ip_requests.iter().collect();
     order.sort_by(|a, b| (a.rank(), a.created, &a.key).cmp(&(b.rank(), b.created, &b.key)));
-    let mut work = Work::new(world);
+    let mut work = Work::new(observed);
     for ip_request in &order {
         if let Some(proven) = ip_request.proven() {
             work.keep_shared(ip_request, proven);
@@ -115,7 +115,7 @@ pub(super) fn allocate(world: &World<'_>) -> Allocation {
 }
 
 struct Work<'a> {
-    world: &'a World<'a>,
+    observed: &'a Observed<'a>,
     /// The one that each Service uses of those that bear its name.
     own: BTreeMap<&'a ObjectKey, &'a Block>,
     /// Whose an address is: what each Service is to have, and what is in use.
@@ -124,14 +124,14 @@ struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    fn new(world: &'a World<'a>) -> Self {
+    fn new(observed: &'a Observed<'a>) -> Self {
         let mut work = Self {
-            world,
+            observed,
             own: BTreeMap::new(),
             taken: BTreeMap::new(),
             result: Allocation::default(),
         };
-        for ip_request in world.ip_requests {
+        for ip_request in observed.ip_requests {
             work.choose_own(ip_request);
         }
         work
@@ -143,7 +143,7 @@ impl<'a> Work<'a> {
             Owner::Service(key) => *key == ip_request.key,
             _ => false,
         };
-        let named = self.world.blocks.iter().filter(bears_name);
+        let named = self.observed.blocks.iter().filter(bears_name);
         let mut blocks: Vec<&Block> = named.map(|owned| &owned.block).collect();
         blocks.sort_by_cached_key(|block| {
             let has = |address: Option<Ipv4Addr>| {
@@ -151,7 +151,7 @@ impl<'a> Work<'a> {
             };
             let is_used =
                 has(ip_request.published) || has(ip_request.ours()) || has(ip_request.asked);
-            let is_in_place = self.world.is_in_place(block);
+            let is_in_place = self.observed.is_in_place(block);
             (
                 !(is_used && is_in_place),
                 !is_in_place,
@@ -172,7 +172,7 @@ impl<'a> Work<'a> {
     /// The shared block that has this address to give.
     fn shared_with(&self, address: Ipv4Addr) -> Option<&'a Block> {
         let mut all = self
-            .world
+            .observed
             .blocks
             .iter()
             .filter_map(|owned| matches!(owned.owner, Owner::Pool(_)).then_some(&owned.block));
@@ -251,7 +251,7 @@ impl<'a> Work<'a> {
             }
             return;
         }
-        let mut others = self.world.blocks.iter();
+        let mut others = self.observed.blocks.iter();
         let share = match others.find(|owned| owned.block.cidr.contains(&wish)) {
             None => {
                 // What it had here can be another's once its status does not show it any more.
@@ -311,7 +311,7 @@ impl<'a> Work<'a> {
             return self.set(ip_request, share);
         }
         match self.free() {
-            Some((block, address)) if self.world.settings.sharing => {
+            Some((block, address)) if self.observed.settings.sharing => {
                 self.take(ip_request, block, address);
             }
             _ => self.set(ip_request, Assignment::Nothing),
@@ -321,38 +321,40 @@ impl<'a> Work<'a> {
     /// What is known of an address of ours that is in none of our blocks. `None`: its block is being
     /// given back.
     fn gone(&self, address: Ipv4Addr) -> Option<Assignment> {
-        let mut all = self.world.blocks.iter();
+        let mut all = self.observed.blocks.iter();
         match all.find(|owned| owned.block.cidr.contains(&address)) {
             Some(owned) if owned.owner == Owner::Unclear => Some(Assignment::Untagged {
                 block: owned.block.id.clone(),
                 address,
             }),
             Some(_) => None,
-            None => Some(match self.world.network.and_then(|n| n.block_of(address)) {
-                Some(block) => Assignment::Untagged {
-                    block: block.to_owned(),
-                    address,
+            None => Some(
+                match self.observed.network.and_then(|n| n.block_of(address)) {
+                    Some(block) => Assignment::Untagged {
+                        block: block.to_owned(),
+                        address,
+                    },
+                    None => Assignment::Missing(address),
                 },
-                None => Assignment::Missing(address),
-            }),
+            ),
         }
     }
 
     /// A free address: of a block that works before one that does not yet, and of the fullest of
     /// them, so that the others can be given back when their Services go.
     fn free(&self) -> Option<(&'a Block, Ipv4Addr)> {
-        let world = self.world;
-        let fit = world.blocks.iter().filter_map(|owned| {
+        let observed = self.observed;
+        let fit = observed.blocks.iter().filter_map(|owned| {
             let is_shared = matches!(owned.owner, Owner::Pool(_));
-            (is_shared && world.is_fit(&owned.block)).then_some(&owned.block)
+            (is_shared && observed.is_fit(&owned.block)).then_some(&owned.block)
         });
         let with_room = fit.filter_map(|block| {
             let is_free = |address: &Ipv4Addr| !self.taken.contains_key(address);
             let mut free = layout::usable(block.cidr).filter(is_free);
             let address = free.next()?;
             let left = free.count();
-            let works = world.network.is_none()
-                || (world.is_in_place(block) && block.status == BlockStatus::Assigned);
+            let works = observed.network.is_none()
+                || (observed.is_in_place(block) && block.status == BlockStatus::Assigned);
             Some(((!works, left, block.created, &block.id), block, address))
         });
         let best = with_room.min_by(|(a, ..), (b, ..)| a.cmp(b));
@@ -373,7 +375,7 @@ impl<'a> Work<'a> {
             let mut taken = self.taken.keys();
             taken.any(|address| block.cidr.contains(address))
         };
-        let unused = self.world.shared();
+        let unused = self.observed.shared();
         let unused = unused.filter(|block| !used.contains(&block.id) && !is_held(block));
         self.result.unused = unused.map(|block| block.id.clone()).collect();
         let idle = self
@@ -388,14 +390,14 @@ impl<'a> Work<'a> {
             .map(|(key, block)| (block.id.clone(), (*key).clone()))
             .collect();
         self.result.doubles.extend(idle);
-        let world = self.world;
-        let in_use: Vec<Ipv4Addr> = world
+        let observed = self.observed;
+        let in_use: Vec<Ipv4Addr> = observed
             .ip_requests
             .iter()
             .filter_map(|ip_request| ip_request.published)
             .collect();
         self.result.doubles.retain(|id, _| {
-            let block = world.block(id).map(|owned| &owned.block);
+            let block = observed.block(id).map(|owned| &owned.block);
             !block.is_some_and(|block| in_use.iter().any(|address| block.cidr.contains(address)))
         });
         self.result

@@ -6,8 +6,8 @@ use mooring_common::names::phoenixnap_tags as names;
 
 use super::super::model::{Block, BlockStatus};
 use super::Shared;
-use super::memory::{Memory, POLL};
 use super::ownership::{self, Owned};
+use super::state::{POLL, State};
 use super::step::Step;
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{Progress, ReconcileError, WriteGuard};
@@ -30,9 +30,9 @@ impl From<(Duration, String)> for Progress {
 }
 
 /// What was asked for may have been done: the next listing tells.
-fn unheard(memory: &mut Memory, error: CloudError) -> ReconcileError {
+fn unheard(state: &mut State, error: CloudError) -> ReconcileError {
     if error.may_have_been_done() {
-        memory.expires();
+        state.expires();
     }
     error.into()
 }
@@ -44,21 +44,21 @@ impl Shared {
     /// [`ReconcileError`] unless the cloud has taken it, or is to be asked again in seconds.
     pub(super) async fn take(
         &self,
-        memory: &mut Memory,
+        state: &mut State,
         step: &Step,
         guard: &dyn WriteGuard,
     ) -> Result<Taken, ReconcileError> {
         match step {
-            Step::EnsureTags(names) => self.ensure_tags(memory, names, guard).await,
-            Step::Buy { .. } => self.buy(memory, step, guard).await,
+            Step::EnsureTags(names) => self.ensure_tags(state, names, guard).await,
+            Step::Buy { .. } => self.buy(state, step, guard).await,
             Step::Attach { block, network, .. } => {
-                if let Some(later) = Self::not_yet(memory, block, network) {
+                if let Some(later) = Self::not_yet(state, block, network) {
                     return Ok(later);
                 }
                 guard.before_write()?;
                 let answer = self.cloud.attach(network, block).await;
-                let taken = Self::in_network(memory, network, answer, guard, |memory| {
-                    memory.attached(block, network);
+                let taken = Self::in_network(state, network, answer, guard, |state| {
+                    state.attached(block, network);
                 })?;
                 if taken == Taken::Done && self.settings.attaches_nodes {
                     // The network has something that its servers are to announce.
@@ -67,24 +67,24 @@ impl Shared {
                 Ok(taken)
             }
             Step::Detach { block, network, .. } => {
-                if let Some(later) = Self::not_yet(memory, block, network) {
+                if let Some(later) = Self::not_yet(state, block, network) {
                     return Ok(later);
                 }
-                if self.read_again(memory, block).await?.is_none() {
+                if self.read_again(state, block).await?.is_none() {
                     return Ok(Taken::LookAgain);
                 }
                 guard.before_write()?;
                 let answer = self.cloud.detach(network, block).await;
-                Self::in_network(memory, network, answer, guard, |memory| {
-                    memory.detached(block, network);
+                Self::in_network(state, network, answer, guard, |state| {
+                    state.detached(block, network);
                 })
             }
             Step::Mark { block, .. } => {
                 // Another controller may have bought it, and never marked one.
-                if !memory.knows_tags(&[names::DELETE]) {
-                    self.ensure_tags(memory, &[names::DELETE], guard).await?;
+                if !state.knows_tags(&[names::DELETE]) {
+                    self.ensure_tags(state, &[names::DELETE], guard).await?;
                 }
-                let Some(now) = self.read_again(memory, block).await? else {
+                let Some(now) = self.read_again(state, block).await? else {
                     return Ok(Taken::LookAgain);
                 };
                 let tags = &ownership::marked(&now.tags);
@@ -95,17 +95,17 @@ impl Shared {
                     Err(error) if error.kind == ErrorKind::Busy => Ok(Taken::Later(POLL, busy)),
                     answer => {
                         answer.map_err(|error| {
-                            memory.doubts_tags(&error);
-                            unheard(memory, error)
+                            state.doubts_tags(&error);
+                            unheard(state, error)
                         })?;
                         guard.written();
-                        memory.marked(block, tags.clone());
+                        state.marked(block, tags.clone());
                         Ok(Taken::Done)
                     }
                 }
             }
             Step::Release { block, .. } => {
-                if self.read_again(memory, block).await?.is_none() {
+                if self.read_again(state, block).await?.is_none() {
                     return Ok(Taken::LookAgain);
                 }
                 guard.before_write()?;
@@ -116,13 +116,13 @@ impl Shared {
                     }
                     // Somebody else has given it back: the next listing says so.
                     Err(error) if error.is_not_found() => {
-                        memory.released(block);
+                        state.released(block);
                         Ok(Taken::Done)
                     }
                     answer => {
-                        answer.map_err(|error| unheard(memory, error))?;
+                        answer.map_err(|error| unheard(state, error))?;
                         guard.written();
-                        memory.released(block);
+                        state.released(block);
                         Ok(Taken::Done)
                     }
                 }
@@ -134,7 +134,7 @@ impl Shared {
     /// by its tags, or gone; then nothing is done, and all is looked at anew.
     async fn read_again(
         &self,
-        memory: &mut Memory,
+        state: &mut State,
         id: &str,
     ) -> Result<Option<Block>, ReconcileError> {
         let cluster = self.cluster.id().await?;
@@ -142,25 +142,25 @@ impl Shared {
             Err(error) if error.is_not_found() => None,
             answer => Owned::of(answer?, &cluster),
         };
-        let before = memory.owner(id);
+        let before = state.owner(id);
         let same = read.filter(|now| now.block.id == id && Some(&now.owner) == before);
         if same.is_none() {
-            memory.expires();
+            state.expires();
         }
         Ok(same.map(|now| now.block))
     }
 
     /// A network takes one change after the other, and what has failed is not tried at once.
-    fn not_yet(memory: &mut Memory, block: &str, network: &str) -> Option<Taken> {
-        if let Some(left) = memory.is_busy(network) {
+    fn not_yet(state: &mut State, block: &str, network: &str) -> Option<Taken> {
+        if let Some(left) = state.is_busy(network) {
             let what = format!("the public network {network} is at work on something else");
             return Some(Taken::Later(left, what));
         }
-        if memory.is_at_work(network) {
+        if state.is_at_work(network) {
             let what = format!("the public network {network} is at work on another IP block");
             return Some(Taken::Later(POLL, what));
         }
-        let is_failed = memory.block(block).is_some_and(|block| {
+        let is_failed = state.block(block).is_some_and(|block| {
             matches!(
                 block.status,
                 BlockStatus::ErrorAssigning | BlockStatus::ErrorUnassigning
@@ -169,46 +169,46 @@ impl Shared {
         if !is_failed {
             return None;
         }
-        if let Some(left) = memory.pause(block) {
+        if let Some(left) = state.pause(block) {
             let what = format!("the cloud has failed at the IP block {block}");
             return Some(Taken::Later(left, what));
         }
-        memory.tries_again(block);
+        state.tries_again(block);
         None
     }
 
     fn in_network(
-        memory: &mut Memory,
+        state: &mut State,
         network: &str,
         answer: Result<(), CloudError>,
         guard: &dyn WriteGuard,
-        done: impl FnOnce(&mut Memory),
+        done: impl FnOnce(&mut State),
     ) -> Result<Taken, ReconcileError> {
         match answer {
             Ok(()) => {
                 guard.written();
-                done(memory);
+                done(state);
                 Ok(Taken::Done)
             }
             Err(error) if error.kind == ErrorKind::Busy => {
                 let pause = error.retry_after.unwrap_or(POLL);
-                memory.set_busy(network, pause);
-                memory.takes_one_change_at_a_time(network);
+                state.set_busy(network, pause);
+                state.takes_one_change_at_a_time(network);
                 let what = format!("the public network {network} is busy");
                 Ok(Taken::Later(pause, what))
             }
-            Err(error) => Err(unheard(memory, error)),
+            Err(error) => Err(unheard(state, error)),
         }
     }
 
     /// Tags are made one by one: the cloud refuses a block whose tags do not exist.
     async fn ensure_tags(
         &self,
-        memory: &mut Memory,
+        state: &mut State,
         names: &[&str],
         guard: &dyn WriteGuard,
     ) -> Result<Taken, ReconcileError> {
-        let mut known = match memory.tags.take() {
+        let mut known = match state.tags.take() {
             Some(known) => known,
             None => self.cloud.tag_names().await?,
         };
@@ -222,7 +222,7 @@ impl Shared {
             tracing::info!(name, "made a tag for IP blocks");
             known.insert((*name).to_owned());
         }
-        memory.tags = Some(known);
+        state.tags = Some(known);
         Ok(Taken::Done)
     }
 }

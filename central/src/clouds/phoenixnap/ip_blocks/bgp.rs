@@ -14,8 +14,8 @@ use mooring_common::node_view::NodeView;
 
 use super::super::setting::Setting;
 use super::Shared;
-use super::memory::Memory;
 use super::node_peers::{Annotations, NodePeers, WrittenPeers};
+use super::state::State;
 use crate::cloud_provider::load_balancers::{CollectorContext, ReconcileError};
 
 /// How the keys begin.
@@ -105,7 +105,7 @@ impl Shared {
     /// [`ReconcileError`] unless all have been told who can be.
     pub(super) async fn write_peers(
         &self,
-        memory: &mut Memory,
+        state: &mut State,
         context: &dyn CollectorContext,
     ) -> Result<Option<Duration>, ReconcileError> {
         let Setting::Bgp { group } = &self.settings.setting else {
@@ -113,7 +113,7 @@ impl Shared {
         };
         let nodes = context.nodes();
         let is_told = |node: &Arc<NodeView>| {
-            let told = memory.annotated.get(&node.uid).map(|told| told.source);
+            let told = state.annotated.get(&node.uid).map(|told| told.source);
             told == source(node) || source(node).is_none()
         };
         if nodes.iter().all(is_told) {
@@ -130,20 +130,20 @@ impl Shared {
                 "{which}, so that Nodes are not told whom to announce addresses to; see to it in the \
                  portal"
             );
-            self.tell(memory, context, reasons::NO_PEER_GROUP, note)
+            self.tell(state, context, reasons::NO_PEER_GROUP, note)
                 .await;
             return Ok(Some(AGAIN));
         };
         let is_there = |uid: &String| nodes.iter().any(|node| node.uid == *uid);
-        memory.annotated.retain(|uid, _| is_there(uid));
-        for (node, wanted) in missing(&peers, &nodes, &memory.annotated) {
+        state.annotated.retain(|uid, _| is_there(uid));
+        for (node, wanted) in missing(&peers, &nodes, &state.annotated) {
             context.before_write()?;
             let NodeView { name, uid, .. } = node;
             self.cluster
                 .annotate_node(name, &wanted.annotations)
                 .await?;
             tracing::info!(node = name, "told a Node of its BGP peers");
-            memory.annotated.insert(uid.clone(), wanted);
+            state.annotated.insert(uid.clone(), wanted);
         }
         Ok(None)
     }

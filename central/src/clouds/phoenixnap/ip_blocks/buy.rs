@@ -7,18 +7,18 @@ use tokio::time::Instant;
 use super::Shared;
 use super::apply::Taken;
 use super::cloud::Order;
-use super::memory::{Memory, POLL};
 use super::ownership::{self, Owned, Owner};
 use super::purchase::{Claimed, Ours, Sent};
+use super::state::{POLL, State};
 use super::step::Step;
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{ReconcileError, WriteGuard};
 
 impl Shared {
-    /// Buys, if the world is still without such a block once nobody else may buy.
+    /// Buys, if the cloud still shows no such block once nobody else may buy.
     pub(super) async fn buy(
         &self,
-        memory: &mut Memory,
+        state: &mut State,
         step: &Step,
         guard: &dyn WriteGuard,
     ) -> Result<Taken, ReconcileError> {
@@ -31,16 +31,16 @@ impl Shared {
             return Ok(Taken::LookAgain);
         };
         let purpose = step.to_string();
-        if let Some(sent) = memory.sent.take() {
-            return self.after_last(memory, sent, &purpose, guard).await;
+        if let Some(sent) = state.sent.take() {
+            return self.after_last(state, sent, &purpose, guard).await;
         }
-        let ours = match memory.claim.take() {
+        let ours = match state.claim.take() {
             Some(ours) if ours.is_fresh() => ours,
             Some(kept) => match self.renew(kept, &purpose, guard).await? {
                 Some(ours) => ours,
-                None => return Ok(lost(memory)),
+                None => return Ok(lost(state)),
             },
-            None => return self.claim(memory, &purpose, guard).await,
+            None => return self.claim(state, &purpose, guard).await,
         };
         if let Err(stop) = guard.before_write() {
             self.purchases.settle(&*self.cluster, ours).await;
@@ -52,14 +52,14 @@ impl Shared {
             prefix: *prefix,
             tags: ownership::of_new(&cluster, owner),
         };
-        self.send(memory, ours, owner, &order, guard).await
+        self.send(state, ours, owner, &order, guard).await
     }
 
     /// Nothing is bought before a listing has shown what was bought last. The claim goes on to the next
     /// purchase then, and that listing was begun under it.
     async fn after_last(
         &self,
-        memory: &mut Memory,
+        state: &mut State,
         sent: Sent,
         purpose: &str,
         guard: &dyn WriteGuard,
@@ -69,16 +69,16 @@ impl Shared {
         }
         let now = Instant::now();
         let recent = now.checked_sub(POLL).unwrap_or(now).max(sent.at);
-        let listed = self.list(memory, recent).await;
-        if listed.is_err() || !memory.shows(&sent) {
-            memory.sent = Some(sent);
+        let listed = self.list(state, recent).await;
+        if listed.is_err() || !state.shows(&sent) {
+            state.sent = Some(sent);
             listed?;
             let what = "the cloud does not show yet what was bought last".to_owned();
             return Ok(Taken::Later(POLL, what));
         }
         match self.renew(sent.ours, purpose, guard).await? {
-            Some(ours) => memory.claim = Some(ours),
-            None => return Ok(lost(memory)),
+            Some(ours) => state.claim = Some(ours),
+            None => return Ok(lost(state)),
         }
         Ok(Taken::LookAgain)
     }
@@ -99,7 +99,7 @@ impl Shared {
 
     async fn claim(
         &self,
-        memory: &mut Memory,
+        state: &mut State,
         purpose: &str,
         guard: &dyn WriteGuard,
     ) -> Result<Taken, ReconcileError> {
@@ -107,58 +107,58 @@ impl Shared {
         match self.purchases.claim(&*self.cluster, purpose).await? {
             Claimed::Ours(ours) => {
                 // What was bought before this claim shows in a listing that is begun now.
-                memory.claim = Some(ours);
-                memory.blocks = None;
+                state.claim = Some(ours);
+                state.blocks = None;
                 Ok(Taken::LookAgain)
             }
             Claimed::Others(who) => {
                 tracing::info!(who, "another purchase is under way");
-                Ok(lost(memory))
+                Ok(lost(state))
             }
         }
     }
 
     async fn send(
         &self,
-        memory: &mut Memory,
+        state: &mut State,
         ours: Ours,
         owner: &Owner,
         order: &Order,
         guard: &dyn WriteGuard,
     ) -> Result<Taken, ReconcileError> {
         let cluster = self.cluster.id().await?;
-        let there = memory.blocks.as_ref().map_or(&[][..], |(blocks, _)| blocks);
+        let there = state.blocks.as_ref().map_or(&[][..], |(blocks, _)| blocks);
         // Noted before it is sent: this pass may be dropped at any time.
-        memory.sent = Some(Sent::now(ours.clone(), owner.clone(), there));
+        state.sent = Some(Sent::now(ours.clone(), owner.clone(), there));
         self.purchases.sends();
         match self.cloud.buy(order).await {
             Ok(block) => {
                 guard.written();
                 tracing::info!(id = block.id, cidr = %block.cidr, "bought an IP block");
                 // Whoever leads next must not buy before a listing shows it.
-                match (Owned::of(block, &cluster), &mut memory.sent) {
+                match (Owned::of(block, &cluster), &mut state.sent) {
                     (Some(owned), Some(sent)) => {
                         sent.is_heard = true;
-                        memory.bought(owned);
+                        state.bought(owned);
                     }
-                    _ => memory.expires(),
+                    _ => state.expires(),
                 }
                 Ok(Taken::Done)
             }
             Err(mut error) => {
-                memory.doubts_tags(&error);
+                state.doubts_tags(&error);
                 if error.may_have_been_done() {
                     // It is looked for at once: whoever waits for it does not wait for long.
-                    memory.expires();
+                    state.expires();
                     error.retry_after.get_or_insert(POLL);
                     return Err(error.into());
                 }
-                memory.sent = None;
+                state.sent = None;
                 if error.kind == ErrorKind::RateLimited {
-                    memory.claim = Some(ours);
+                    state.claim = Some(ours);
                     return Err(error.into());
                 }
-                memory.expires();
+                state.expires();
                 self.purchases.settle(&*self.cluster, ours).await;
                 if error.kind == ErrorKind::Busy {
                     return Ok(Taken::Later(POLL, "the cloud is busy".to_owned()));
@@ -170,28 +170,28 @@ impl Shared {
 
     /// A claim under which nothing was bought goes; unless all that hinders the purchase is that the cloud
     /// wants to be asked less.
-    pub(super) async fn settle_unused(&self, memory: &mut Memory, error: Option<&ReconcileError>) {
+    pub(super) async fn settle_unused(&self, state: &mut State, error: Option<&ReconcileError>) {
         if let Some(wait) = error.and_then(held_back)
-            && let Some(ours) = &mut memory.claim
+            && let Some(ours) = &mut state.claim
         {
             return ours.keep(wait);
         }
-        if let Some(unused) = memory.claim.take_if(|ours| ours.is_idle()) {
+        if let Some(unused) = state.claim.take_if(|ours| ours.is_idle()) {
             self.purchases.settle(&*self.cluster, unused).await;
         }
     }
 
     /// This process ends: whoever leads next may buy at once.
     pub(super) async fn give_up_claim(&self) {
-        if let Some(unused) = self.memory().await.claim.take() {
+        if let Some(unused) = self.state().await.claim.take() {
             self.purchases.settle(&*self.cluster, unused).await;
         }
     }
 }
 
 /// Another process buys: what is known of the blocks will soon be out of date.
-fn lost(memory: &mut Memory) -> Taken {
-    memory.expires_unless_recent();
+fn lost(state: &mut State) -> Taken {
+    state.expires_unless_recent();
     Taken::Later(POLL, "another purchase is under way".to_owned())
 }
 

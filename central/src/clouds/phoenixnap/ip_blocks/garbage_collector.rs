@@ -8,9 +8,9 @@ use tokio::time::{Instant, sleep_until};
 use super::super::model::BlockStatus;
 use super::Shared;
 use super::apply::Taken;
-use super::memory::{Memory, POLL};
 use super::ownership::{Owned, Owner};
 use super::plan::{ReleaseStep, dispose};
+use super::state::{POLL, State};
 use crate::cloud_provider::load_balancers::{CollectorContext, ReconcileError};
 
 /// After how long is looked for them although nothing has called for it.
@@ -53,22 +53,22 @@ impl Shared {
         context: &dyn CollectorContext,
     ) -> Result<Duration, ReconcileError> {
         context.before_write()?;
-        let mut memory = self.memory().await;
-        self.look_after_nodes(&mut memory, context).await
+        let mut state = self.state().await;
+        self.look_after_nodes(&mut state, context).await
     }
 
     /// Tells Nodes what they need, and brings them into the network; when to look again.
     async fn look_after_nodes(
         &self,
-        memory: &mut Memory,
+        state: &mut State,
         context: &dyn CollectorContext,
     ) -> Result<Duration, ReconcileError> {
-        let again = self.write_peers(memory, context).await?;
+        let again = self.write_peers(state, context).await?;
         let mut pause = again.unwrap_or(REGULARLY);
-        if memory.network.is_some() {
-            let steady = memory.fresh_since;
-            self.look_at_network(memory, steady).await?;
-            if let Some(again) = self.look_after_members(memory, context).await? {
+        if state.network.is_some() {
+            let steady = state.fresh_since;
+            self.look_at_network(state, steady).await?;
+            if let Some(again) = self.look_after_members(state, context).await? {
                 pause = pause.min(again);
             }
         }
@@ -81,33 +81,33 @@ impl Shared {
         context: &dyn CollectorContext,
     ) -> Result<Duration, ReconcileError> {
         context.before_write()?;
-        let mut memory = self.memory().await;
-        let steady = memory.fresh_since;
+        let mut state = self.state().await;
+        let steady = state.fresh_since;
         let recent = Instant::now()
             .checked_sub(POLL)
             .unwrap_or(steady)
             .max(steady);
         // Only that there is room is to be said once more.
-        let is_echo = memory.freed > 0 && !memory.has_marked();
+        let is_echo = state.freed > 0 && !state.has_marked();
         let since = if is_echo { steady } else { recent };
-        self.list(&mut memory, since).await?;
-        let blocks = memory.blocks.as_ref().map_or(&[][..], |(blocks, _)| blocks);
+        self.list(&mut state, since).await?;
+        let blocks = state.blocks.as_ref().map_or(&[][..], |(blocks, _)| blocks);
         let marked: Vec<Owned> = blocks.to_vec();
         let did_not_arrive = |owned: &Owned| {
             owned.owner == Owner::Marked && owned.block.status == BlockStatus::ErrorAssigning
         };
         if marked.iter().any(did_not_arrive) {
-            self.look_at_network(&mut memory, recent).await?;
+            self.look_at_network(&mut state, recent).await?;
         }
         let mut pause = REGULARLY;
         for owned in &marked {
-            let network = memory.network.as_ref().map(|(network, _)| network);
+            let network = state.network.as_ref().map(|(network, _)| network);
             let Some(disposal) = dispose(owned, network) else {
                 continue;
             };
-            let disposed = self.dispose(&mut memory, disposal, context).await;
+            let disposed = self.dispose(&mut state, disposal, context).await;
             match disposed {
-                Ok(Disposed::Gone) => memory.freed = 2,
+                Ok(Disposed::Gone) => state.freed = 2,
                 Ok(Disposed::Goes(after)) => pause = pause.min(after),
                 Err(ReconcileError::Stopped(stop)) => return Err(stop.into()),
                 Err(error) => {
@@ -115,24 +115,24 @@ impl Shared {
                         "The IP block {} ({}) cannot be given back yet: {error}",
                         owned.block.id, owned.block.cidr
                     );
-                    self.tell(&mut memory, context, reasons::IP_BLOCK_STUCK, note)
+                    self.tell(&mut state, context, reasons::IP_BLOCK_STUCK, note)
                         .await;
                     pause = pause.min(AFTER_FAILURE);
                 }
             }
         }
-        self.settle_unused(&mut memory, None).await;
-        if let Some(again) = self.look_for_surplus(&mut memory, context).await? {
+        self.settle_unused(&mut state, None).await;
+        if let Some(again) = self.look_for_surplus(&mut state, context).await? {
             pause = pause.min(again);
         }
-        self.write_segment(&mut memory, context).await?;
-        pause = pause.min(self.look_after_nodes(&mut memory, context).await?);
-        let is_room = memory.freed > 0;
-        memory.freed = memory.freed.saturating_sub(1);
-        if memory.freed > 0 {
+        self.write_segment(&mut state, context).await?;
+        pause = pause.min(self.look_after_nodes(&mut state, context).await?);
+        let is_room = state.freed > 0;
+        state.freed = state.freed.saturating_sub(1);
+        if state.freed > 0 {
             pause = pause.min(POLL);
         }
-        drop(memory);
+        drop(state);
         if is_room {
             context.freed();
         }
@@ -141,20 +141,20 @@ impl Shared {
 
     async fn dispose(
         &self,
-        memory: &mut Memory,
+        state: &mut State,
         disposal: ReleaseStep,
         context: &dyn CollectorContext,
     ) -> Result<Disposed, ReconcileError> {
         let step = match disposal {
             ReleaseStep::Wait => return Ok(Disposed::Goes(POLL)),
             ReleaseStep::Stuck(why) => {
-                self.tell(memory, context, reasons::IP_BLOCK_STUCK, why)
+                self.tell(state, context, reasons::IP_BLOCK_STUCK, why)
                     .await;
                 return Ok(Disposed::Goes(REGULARLY));
             }
             ReleaseStep::Take(step) => step,
         };
-        match self.take(memory, &step, context).await? {
+        match self.take(state, &step, context).await? {
             Taken::Done => {
                 tracing::info!("{step}");
                 let is_released = matches!(step, super::step::Step::Release { .. });

@@ -12,7 +12,7 @@ use super::super::facts;
 use super::super::model::Network;
 use super::Shared;
 use super::garbage_collector::AFTER_FAILURE;
-use super::memory::{Memory, POLL};
+use super::state::{POLL, State};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{CollectorContext, ReconcileError};
 
@@ -42,7 +42,7 @@ pub(super) fn non_members(network: &Network, nodes: &[Arc<NodeView>]) -> Vec<Non
     all
 }
 
-impl Memory {
+impl State {
     /// Those of these Nodes whose servers are not in the network, by what is known of it.
     fn non_members(&self, nodes: &[Arc<NodeView>]) -> Vec<NonMember> {
         let network = self.network.as_ref();
@@ -78,20 +78,20 @@ impl Shared {
     /// [`ReconcileError`] if the process is to do nothing any more.
     pub(super) async fn look_after_members(
         &self,
-        memory: &mut Memory,
+        state: &mut State,
         context: &dyn CollectorContext,
     ) -> Result<Option<Duration>, ReconcileError> {
         let nodes = context.nodes();
-        let Some((network, _)) = &memory.network else {
+        let Some((network, _)) = &state.network else {
             return Ok(None);
         };
         let network = network.id.clone();
         // A server may have become a member after the network was looked at.
-        let since = memory.sees_non_members(&memory.non_members(&nodes));
+        let since = state.sees_non_members(&state.non_members(&nodes));
         if let Some(since) = since {
-            self.look_at_network(memory, since).await?;
+            self.look_at_network(state, since).await?;
         }
-        let all = memory.non_members(&nodes);
+        let all = state.non_members(&nodes);
         if all.is_empty() {
             return Ok(None);
         }
@@ -106,12 +106,12 @@ impl Shared {
                  portal, or start mooring-central with --attach-nodes",
                 names.join(", ")
             );
-            self.tell(memory, context, reasons::NODE_NOT_IN_NETWORK, note)
+            self.tell(state, context, reasons::NODE_NOT_IN_NETWORK, note)
                 .await;
             return Ok(None);
         }
         for NonMember { node, server } in all {
-            if let Some(left) = memory.is_busy(&network) {
+            if let Some(left) = state.is_busy(&network) {
                 return Ok(Some(left));
             }
             context.before_write()?;
@@ -123,12 +123,12 @@ impl Shared {
                         network,
                         "made a server a member of the network"
                     );
-                    memory.joined(&server);
+                    state.joined(&server);
                 }
-                Err(error) if is_already_member(&error) => memory.joined(&server),
+                Err(error) if is_already_member(&error) => state.joined(&server),
                 Err(error) if error.kind == ErrorKind::Busy => {
                     let pause = error.retry_after.unwrap_or(POLL);
-                    memory.set_busy(&network, pause);
+                    state.set_busy(&network, pause);
                     return Ok(Some(pause));
                 }
                 Err(error) => {
@@ -136,7 +136,7 @@ impl Shared {
                         "The server {server} of the Node {node} cannot be made a member of the public \
                          network {network}: {error}"
                     );
-                    self.tell(memory, context, reasons::NODE_NOT_IN_NETWORK, note)
+                    self.tell(state, context, reasons::NODE_NOT_IN_NETWORK, note)
                         .await;
                 }
             }
@@ -147,12 +147,12 @@ impl Shared {
     /// Reports a Warning, unless it was reported within the last hour.
     pub(super) async fn tell(
         &self,
-        memory: &mut Memory,
+        state: &mut State,
         context: &dyn CollectorContext,
         reason: &'static str,
         note: String,
     ) {
-        if memory.is_news(&note) {
+        if state.is_news(&note) {
             tracing::warn!("{note}");
             context.tell(EventKind::Warning, reason, &note).await;
         }

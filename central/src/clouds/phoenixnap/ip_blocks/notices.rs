@@ -3,9 +3,9 @@
 use mooring_common::names::reasons;
 
 use super::super::model::BlockStatus;
-use super::memory::Memory;
 use super::plan::Next;
 use super::settings::Settings;
+use super::state::State;
 use super::step::Step;
 use crate::cloud_provider::load_balancers::{Notice, ReconcileError};
 use crate::views::service_view::ServiceView;
@@ -13,7 +13,7 @@ use crate::views::service_view::ServiceView;
 /// What is to be told of a Service for which this comes next.
 pub(super) fn of(
     settings: &Settings,
-    memory: &Memory,
+    state: &State,
     service: &ServiceView,
     found: &Next,
 ) -> Vec<Notice> {
@@ -25,7 +25,7 @@ pub(super) fn of(
             by_provider: true,
         });
     };
-    if memory.lost.contains(&service.uid) {
+    if state.lost.contains(&service.uid) {
         let had = service
             .allocated_addresses
             .as_deref()
@@ -44,7 +44,7 @@ pub(super) fn of(
             cidr,
             network,
         }) => {
-            let status = memory.block(block).map(|block| &block.status);
+            let status = state.block(block).map(|block| &block.status);
             let is_used = service.status.iter().any(|address| match address {
                 std::net::IpAddr::V4(address) => cidr.contains(address),
                 std::net::IpAddr::V6(_) => false,

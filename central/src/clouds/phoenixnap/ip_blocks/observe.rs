@@ -9,16 +9,16 @@ use super::super::api::Tag;
 use super::super::may_not_exist;
 use super::super::model::Network;
 use super::super::setting::Setting;
-use super::allocate::World;
+use super::allocate::Observed;
 use super::ip_request::IpRequest;
-use super::memory::Memory;
 use super::ownership::Owned;
+use super::state::State;
 use super::{ACCOUNT, Shared};
 use crate::cloud_provider::load_balancers::{InvalidField, LoadBalancerRequest, ReconcileError};
 use crate::views::service_view::ServiceView;
 
 /// What a Service has and asks for. What cannot be read counts as not said: [`invalid`] tells of it.
-pub(super) fn ip_request(service: &ServiceView, memory: &Memory) -> IpRequest {
+pub(super) fn ip_request(service: &ServiceView, state: &State) -> IpRequest {
     let read = |text: Option<&String>| text?.trim().parse::<Ipv4Addr>().ok();
     let published = service
         .ingress
@@ -28,12 +28,12 @@ pub(super) fn ip_request(service: &ServiceView, memory: &Memory) -> IpRequest {
         key: service.key.clone(),
         uid: service.uid.clone(),
         created: service.created,
-        given: memory.given.get(&service.uid).copied(),
+        given: state.given.get(&service.uid).copied(),
         recorded: read(service.allocated_addresses.as_ref()),
         published,
         asked: read(service.load_balancer_ip.as_ref()),
         home: None,
-        lost: memory.lost.contains(&service.uid),
+        lost: state.lost.contains(&service.uid),
         may_take_over: false,
     };
     // It is recorded together with the address, and as much worth.
@@ -76,10 +76,10 @@ pub(super) fn invalid(service: &ServiceView) -> Vec<InvalidField> {
 impl Shared {
     /// What of a Service asks for another location than that of the blocks. A location in the
     /// configuration wins over it, as the Go controller's README has it.
-    pub(super) fn misplaced(&self, memory: &Memory, service: &ServiceView) -> Vec<InvalidField> {
+    pub(super) fn misplaced(&self, state: &State, service: &ServiceView) -> Vec<InvalidField> {
         let key = &self.settings.location_annotation;
         let asked = service.annotation(key).map(str::trim).unwrap_or_default();
-        let there = self.world(memory, &[]).location.to_owned();
+        let there = self.observed(state, &[]).location.to_owned();
         let is_fit = asked.is_empty() || asked.eq_ignore_ascii_case(&there);
         if is_fit || self.settings.location.is_some() {
             return Vec::new();
@@ -107,10 +107,10 @@ impl Shared {
     /// The blocks, by a listing begun then or later.
     pub(super) async fn list(
         &self,
-        memory: &mut Memory,
+        state: &mut State,
         since: Instant,
     ) -> Result<(), ReconcileError> {
-        if memory
+        if state
             .blocks
             .as_ref()
             .is_some_and(|(_, begun)| *begun >= since)
@@ -124,13 +124,13 @@ impl Shared {
             .into_iter()
             .filter_map(|block| Owned::of(block, &cluster));
         let mut ours: Vec<Owned> = ours.collect();
-        self.add_unlisted(memory, &mut ours, &cluster).await?;
-        memory.listed(ours, begun);
-        if let Some(sent) = memory.sent.take() {
-            if memory.shows(&sent) {
+        self.add_unlisted(state, &mut ours, &cluster).await?;
+        state.listed(ours, begun);
+        if let Some(sent) = state.sent.take() {
+            if state.shows(&sent) {
                 self.purchases.settle(&*self.cluster, sent.ours).await;
             } else {
-                memory.sent = Some(sent);
+                state.sent = Some(sent);
             }
         }
         Ok(())
@@ -141,16 +141,16 @@ impl Shared {
     /// passed.
     async fn add_unlisted(
         &self,
-        memory: &mut Memory,
+        state: &mut State,
         listed: &mut Vec<Owned>,
         cluster: &str,
     ) -> Result<(), ReconcileError> {
         let is_listed = |id: &str| listed.iter().any(|owned| owned.block.id == id);
-        memory
+        state
             .unlisted
             .retain(|(owned, _)| !is_listed(&owned.block.id));
         let mut gone = Vec::new();
-        for (owned, bought) in &memory.unlisted {
+        for (owned, bought) in &state.unlisted {
             let id = &owned.block.id;
             match self.cloud.block(id).await {
                 Ok(block) => match Owned::of(block, cluster) {
@@ -167,7 +167,7 @@ impl Shared {
                 Err(error) => return Err(error.into()),
             }
         }
-        memory
+        state
             .unlisted
             .retain(|(owned, _)| !gone.contains(&owned.block.id));
         Ok(())
@@ -176,13 +176,13 @@ impl Shared {
     /// The public network, as it was then or later.
     pub(super) async fn look_at_network(
         &self,
-        memory: &mut Memory,
+        state: &mut State,
         since: Instant,
     ) -> Result<(), ReconcileError> {
         let Some(id) = self.settings.setting.network() else {
             return Ok(());
         };
-        if memory
+        if state
             .network
             .as_ref()
             .is_some_and(|(_, begun)| *begun >= since)
@@ -201,7 +201,7 @@ impl Shared {
                 network.location
             )));
         }
-        memory.network = Some((network, begun));
+        state.network = Some((network, begun));
         Ok(())
     }
 
@@ -213,11 +213,11 @@ impl Shared {
     /// [`ReconcileError::Cloud`] if they are in doubt, or the servers cannot be listed.
     pub(super) async fn check_credentials(
         &self,
-        memory: &Memory,
+        state: &State,
         request: &LoadBalancerRequest,
         has_network: bool,
     ) -> Result<(), ReconcileError> {
-        if memory.has_blocks() || has_network {
+        if state.has_blocks() || has_network {
             return Ok(());
         }
         let mut services = request.others.iter().chain([&request.service]);
@@ -230,11 +230,11 @@ impl Shared {
 
     /// Where blocks are bought, if neither the configuration nor a network says so: where the peer group
     /// is that the configuration names.
-    pub(super) async fn look_at_location(&self, memory: &mut Memory) -> Result<(), ReconcileError> {
+    pub(super) async fn look_at_location(&self, state: &mut State) -> Result<(), ReconcileError> {
         let Setting::Bgp { group: Some(group) } = &self.settings.setting else {
             return Ok(());
         };
-        if self.settings.location.is_some() || memory.location.is_some() {
+        if self.settings.location.is_some() || state.location.is_some() {
             return Ok(());
         }
         let peers = self.cloud.peers(Some(group), "").await?;
@@ -245,26 +245,26 @@ impl Shared {
                  buy IP blocks; correct PNAP_LOAD_BALANCER, or set PNAP_LOCATION"
             )));
         }
-        memory.location = location;
+        state.location = location;
         Ok(())
     }
 
     /// What is known by now of these Services.
-    pub(super) fn world<'a>(
+    pub(super) fn observed<'a>(
         &'a self,
-        memory: &'a Memory,
+        state: &'a State,
         ip_requests: &'a [IpRequest],
-    ) -> World<'a> {
-        let network: Option<&Network> = memory.network.as_ref().map(|(network, _)| network);
+    ) -> Observed<'a> {
+        let network: Option<&Network> = state.network.as_ref().map(|(network, _)| network);
         let location = network.map(|network| network.location.as_str());
-        World {
+        Observed {
             settings: &self.settings,
             location: location
                 .or(self.settings.location.as_deref())
-                .or(memory.location.as_deref())
+                .or(state.location.as_deref())
                 .unwrap_or_default(),
             network,
-            blocks: memory.blocks.as_ref().map_or(&[], |(blocks, _)| blocks),
+            blocks: state.blocks.as_ref().map_or(&[], |(blocks, _)| blocks),
             ip_requests,
         }
     }

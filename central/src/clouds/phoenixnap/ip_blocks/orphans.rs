@@ -20,13 +20,13 @@ impl Shared {
     /// # Errors
     /// [`CloudError`] unless the listing is complete.
     pub(super) async fn orphans(&self, living: &[ServiceView]) -> Result<Vec<Orphan>, CloudError> {
-        let mut memory = self.memory().await;
-        let listed = self.list(&mut memory, Instant::now()).await;
+        let mut state = self.state().await;
+        let listed = self.list(&mut state, Instant::now()).await;
         listed.map_err(|error| match error {
             ReconcileError::Cloud(error) => error,
             other => CloudError::new(NAME, ErrorKind::Transport, other.to_string()),
         })?;
-        let Some((blocks, _)) = &memory.blocks else {
+        let Some((blocks, _)) = &state.blocks else {
             return Ok(Vec::new());
         };
         let waits = living.iter().any(|service| {
@@ -43,7 +43,7 @@ impl Shared {
                 Owner::Pool(_) => {
                     let mut all = living.iter();
                     let is_used = all.any(|service| {
-                        let ip_request = observe::ip_request(service, &memory);
+                        let ip_request = observe::ip_request(service, &state);
                         let has = [ip_request.given, ip_request.recorded, ip_request.published];
                         let is_in = |address: &Ipv4Addr| owned.block.cidr.contains(address);
                         may_hold(service) && has.iter().flatten().any(is_in)
@@ -71,7 +71,7 @@ impl Shared {
         guard: &dyn WriteGuard,
     ) -> Result<(), ReconcileError> {
         let cluster = self.cluster.id().await?;
-        let mut memory = self.memory().await;
+        let mut state = self.state().await;
         let block = self.cloud.block(&orphan.id).await?;
         let found = Owned::of(block, &cluster).filter(|owned| owned.block.id == orphan.id);
         let is_same = found
@@ -88,7 +88,7 @@ impl Shared {
             )));
         };
         let step = mark(&owned.block);
-        if self.take(&mut memory, &step, guard).await? != Taken::Done {
+        if self.take(&mut state, &step, guard).await? != Taken::Done {
             return Err(ReconcileError::Refused(format!(
                 "{step}: not now; it will be done later"
             )));

@@ -12,8 +12,8 @@ use super::super::setting::Mode;
 use super::allocate::allocate;
 use super::apply::Taken;
 use super::ip_request::IpRequest;
-use super::memory::{APART, Absence, FRESH, Memory, POLL};
 use super::plan::{Next, next};
+use super::state::{APART, Absence, FRESH, POLL, State};
 use super::step::Step;
 use super::{Shared, notices, observe, ownership, planned, segment};
 use crate::cloud_provider::load_balancers::{
@@ -41,27 +41,27 @@ impl EnsurePlan {
         if !faults.is_empty() {
             return Err(ReconcileError::Invalid(faults));
         }
-        let mut memory = shared.memory().await;
-        let looked = match shared.look(&mut memory, request).await {
+        let mut state = shared.state().await;
+        let looked = match shared.look(&mut state, request).await {
             Ok(looked) => looked,
             Err(error) => {
-                shared.settle_unused(&mut memory, Some(&error)).await;
+                shared.settle_unused(&mut state, Some(&error)).await;
                 return Err(error);
             }
         };
-        let faults = shared.misplaced(&memory, &request.service);
+        let faults = shared.misplaced(&state, &request.service);
         if !faults.is_empty() {
             return Err(ReconcileError::Invalid(faults));
         }
         let shown = PlanSummary {
-            steps: shared.steps(&memory, &looked).iter().map(planned).collect(),
-            notices: notices::of(&shared.settings, &memory, &request.service, &looked),
+            steps: shared.steps(&state, &looked).iter().map(planned).collect(),
+            notices: notices::of(&shared.settings, &state, &request.service, &looked),
         };
         if let Next::Refuse(why) = looked {
             let why = ReconcileError::Refused(why);
             return Err(notices::with(why, shown.notices));
         }
-        drop(memory);
+        drop(state);
         Ok(Self {
             request: request.clone(),
             shared,
@@ -81,10 +81,10 @@ impl PreparedPlan for EnsurePlan {
         guard: &dyn WriteGuard,
     ) -> Result<Progress, ReconcileError> {
         let shared = &self.shared;
-        let mut memory = shared.memory().await;
-        let progress = shared.provide(&mut memory, &self.request, guard).await;
+        let mut state = shared.state().await;
+        let progress = shared.provide(&mut state, &self.request, guard).await;
         let error = progress.as_ref().err();
-        shared.settle_unused(&mut memory, error).await;
+        shared.settle_unused(&mut state, error).await;
         progress
     }
 }
@@ -94,119 +94,119 @@ impl Shared {
     /// do.
     async fn look(
         &self,
-        memory: &mut Memory,
+        state: &mut State,
         request: &LoadBalancerRequest,
     ) -> Result<Next, ReconcileError> {
-        self.seed(memory).await?;
-        self.look_at_location(memory).await?;
+        self.seed(state).await?;
+        self.look_at_location(state).await?;
         for service in request.others.iter().chain([&request.service]) {
-            let recorded = observe::ip_request(service, memory).recorded;
-            memory.recorded(&service.uid, recorded);
+            let recorded = observe::ip_request(service, state).recorded;
+            state.recorded(&service.uid, recorded);
         }
-        let steady = memory.fresh_since;
-        self.list(memory, steady).await?;
-        self.look_at_network(memory, steady).await?;
-        self.check_credentials(memory, request, memory.network.is_some())
+        let steady = state.fresh_since;
+        self.list(state, steady).await?;
+        self.look_at_network(state, steady).await?;
+        self.check_credentials(state, request, state.network.is_some())
             .await?;
-        let mut found = self.next(memory, request);
+        let mut found = self.next(state, request);
         let is_written = is_written(&request.service, &found);
-        memory.seen.looks_at(&request.service, is_written);
-        if is_steady(&request.service, &found) && memory.seen.is_touched(&request.service.uid) {
-            found = self.look_at_touched(memory, request).await?;
+        state.seen.looks_at(&request.service, is_written);
+        if is_steady(&request.service, &found) && state.seen.is_touched(&request.service.uid) {
+            found = self.look_at_touched(state, request).await?;
         }
         // What is bought is looked for once more when it has been claimed.
-        let is_claimed = memory.claim.is_some();
+        let is_claimed = state.claim.is_some();
         let is_steady = is_steady(&request.service, &found);
         if is_steady || matches!(found, Next::Take(Step::Buy { .. })) && !is_claimed {
             return Ok(found);
         }
         let since = |age| since(age, steady);
-        let as_of = |memory: &Memory| memory.blocks.as_ref().map(|(_, begun)| *begun);
-        let before = as_of(memory);
-        self.list(memory, since(oldest(memory, &found))).await?;
+        let as_of = |state: &State| state.blocks.as_ref().map(|(_, begun)| *begun);
+        let before = as_of(state);
+        self.list(state, since(oldest(state, &found))).await?;
         // A network that was at work may be so no more.
-        self.list(memory, since(oldest(memory, &found))).await?;
+        self.list(state, since(oldest(state, &found))).await?;
         let needs_room = match &found {
-            Next::Take(Step::Attach { network, .. }) => !memory.is_at_work(network),
+            Next::Take(Step::Attach { network, .. }) => !state.is_at_work(network),
             Next::Take(Step::Buy { .. }) => true,
             _ => false,
         };
         if needs_room {
-            self.look_at_network(memory, since(POLL)).await?;
-        } else if as_of(memory) == before {
+            self.look_at_network(state, since(POLL)).await?;
+        } else if as_of(state) == before {
             return Ok(found);
         }
-        Ok(self.next(memory, request))
+        Ok(self.next(state, request))
     }
 
     /// All seems as wanted, and somebody has touched the Service: the cloud is asked whether it is so. If
     /// it was asked just before, it is asked again a little later ([`LoadBalancerStatus::again`]).
     async fn look_at_touched(
         &self,
-        memory: &mut Memory,
+        state: &mut State,
         request: &LoadBalancerRequest,
     ) -> Result<Next, ReconcileError> {
-        let recent = since(POLL, memory.fresh_since);
-        self.list(memory, recent).await?;
-        let found = self.next(memory, request);
+        let recent = since(POLL, state.fresh_since);
+        self.list(state, recent).await?;
+        let found = self.next(state, request);
         if matches!(found, Next::Provide { .. } | Next::LeaveAlone(_)) {
             return Ok(found);
         }
-        self.look_at_network(memory, recent).await?;
-        Ok(self.next(memory, request))
+        self.look_at_network(state, recent).await?;
+        Ok(self.next(state, request))
     }
 
     /// What the controller before us has given out is known from the API server itself: a cache may
     /// lag.
-    pub(super) async fn seed(&self, memory: &mut Memory) -> Result<(), ReconcileError> {
-        if memory.is_seeded {
+    pub(super) async fn seed(&self, state: &mut State) -> Result<(), ReconcileError> {
+        if state.is_seeded {
             return Ok(());
         }
         for service in self.cluster.services().await? {
-            let ip_request = observe::ip_request(&service, memory);
+            let ip_request = observe::ip_request(&service, state);
             let is_held = service.is_load_balancer && ip_request.recorded == ip_request.published;
             if let Some(address) = ip_request.recorded.filter(|_| is_held) {
-                memory.had.insert(service.uid.clone(), address);
-                memory.given.insert(service.uid, address);
+                state.had.insert(service.uid.clone(), address);
+                state.given.insert(service.uid, address);
             }
         }
-        memory.is_seeded = true;
+        state.is_seeded = true;
         Ok(())
     }
 
-    fn ip_requests(memory: &Memory, request: &LoadBalancerRequest) -> Vec<IpRequest> {
+    fn ip_requests(state: &State, request: &LoadBalancerRequest) -> Vec<IpRequest> {
         let others = request.others.iter();
-        let others = others.map(|service| observe::ip_request(service, memory));
+        let others = others.map(|service| observe::ip_request(service, state));
         let own = IpRequest {
             may_take_over: request.may_take_over,
-            ..observe::ip_request(&request.service, memory)
+            ..observe::ip_request(&request.service, state)
         };
         others.chain([own]).collect()
     }
 
-    fn next(&self, memory: &mut Memory, request: &LoadBalancerRequest) -> Next {
+    fn next(&self, state: &mut State, request: &LoadBalancerRequest) -> Next {
         let key = &request.service.key;
         let uid = &request.service.uid;
-        let ip_requests = Self::ip_requests(memory, request);
-        let world = self.world(memory, &ip_requests);
+        let ip_requests = Self::ip_requests(state, request);
+        let observed = self.observed(state, &ip_requests);
         let Some(ip_request) = ip_requests.iter().find(|ip_request| ip_request.key == *key) else {
             return Next::Refuse("it is not among the Services that want an address".to_owned());
         };
-        let found = next(&world, ip_request, &allocate(&world));
+        let found = next(&observed, ip_request, &allocate(&observed));
         match &found {
-            Next::LookAgain(address) if memory.misses(*address) == Absence::Certain => {
-                memory.lost.insert(uid.clone());
-                memory.given.remove(uid);
-                let ip_requests = Self::ip_requests(memory, request);
-                let world = self.world(memory, &ip_requests);
+            Next::LookAgain(address) if state.misses(*address) == Absence::Certain => {
+                state.lost.insert(uid.clone());
+                state.given.remove(uid);
+                let ip_requests = Self::ip_requests(state, request);
+                let observed = self.observed(state, &ip_requests);
                 let lost = ip_requests.iter().find(|ip_request| ip_request.key == *key);
                 return match lost {
-                    Some(ip_request) => next(&world, ip_request, &allocate(&world)),
+                    Some(ip_request) => next(&observed, ip_request, &allocate(&observed)),
                     None => found,
                 };
             }
             Next::LeaveAlone(_) => {
-                memory.given.remove(uid);
+                state.given.remove(uid);
             }
             _ => {}
         }
@@ -214,13 +214,13 @@ impl Shared {
     }
 
     /// All that is to be done, as far as can be told beforehand.
-    fn steps(&self, memory: &Memory, found: &Next) -> Vec<Step> {
+    fn steps(&self, state: &State, found: &Next) -> Vec<Step> {
         let Next::Take(step) = found else {
             return Vec::new();
         };
         let mut steps = Vec::new();
         let names = ownership::names(self.settings.sharing);
-        if matches!(step, Step::Buy { .. }) && !memory.knows_tags(names) {
+        if matches!(step, Step::Buy { .. }) && !state.knows_tags(names) {
             steps.push(Step::EnsureTags(names));
         }
         steps.push(step.clone());
@@ -229,45 +229,45 @@ impl Shared {
 
     async fn provide(
         &self,
-        memory: &mut Memory,
+        state: &mut State,
         request: &LoadBalancerRequest,
         guard: &dyn WriteGuard,
     ) -> Result<Progress, ReconcileError> {
         for _ in 0..MOST_STEPS {
-            let step = match self.look(memory, request).await? {
+            let step = match self.look(state, request).await? {
                 Next::Take(step) => step,
                 Next::Wait(what) => return Ok((POLL, what).into()),
                 Next::LookAgain(address) => {
                     let what = format!("the IP block of {address} is not there, asking again");
-                    memory.expires();
+                    state.expires();
                     return Ok((APART, what).into());
                 }
                 Next::Refuse(why) => return Err(ReconcileError::Refused(why)),
                 Next::Provide { block, address } | Next::ProvideUntagged { block, address } => {
                     tracing::debug!(block, %address, "it has its address");
-                    memory.given.insert(request.service.uid.clone(), address);
-                    memory.had.insert(request.service.uid.clone(), address);
-                    memory.lost.remove(&request.service.uid);
-                    self.write_segment(memory, guard).await?;
+                    state.given.insert(request.service.uid.clone(), address);
+                    state.had.insert(request.service.uid.clone(), address);
+                    state.lost.remove(&request.service.uid);
+                    self.write_segment(state, guard).await?;
                     return Ok(Progress::Ensured(LoadBalancerStatus {
-                        again: again(memory, request),
-                        ..self.provided(memory, address)
+                        again: again(state, request),
+                        ..self.provided(state, address)
                     }));
                 }
                 Next::LeaveAlone(_) => {
                     return Ok(Progress::Ensured(LoadBalancerStatus {
                         ingress: request.service.ingress.clone(),
-                        again: again(memory, request),
+                        again: again(state, request),
                         ..LoadBalancerStatus::default()
                     }));
                 }
             };
             // Nobody else is given what this step is for.
-            if let Some(address) = self.allocated(memory, request) {
-                memory.given.insert(request.service.uid.clone(), address);
+            if let Some(address) = self.allocated(state, request) {
+                state.given.insert(request.service.uid.clone(), address);
             }
-            for step in self.steps(memory, &Next::Take(step)) {
-                match self.take(memory, &step, guard).await? {
+            for step in self.steps(state, &Next::Take(step)) {
+                match self.take(state, &step, guard).await? {
                     Taken::Done => tracing::info!("{step}"),
                     Taken::LookAgain => break,
                     Taken::Later(after, what) => return Ok((after, what).into()),
@@ -278,9 +278,9 @@ impl Shared {
     }
 
     /// The address that a Service is about to have.
-    fn allocated(&self, memory: &Memory, request: &LoadBalancerRequest) -> Option<Ipv4Addr> {
-        let ip_requests = Self::ip_requests(memory, request);
-        let allocation = allocate(&self.world(memory, &ip_requests));
+    fn allocated(&self, state: &State, request: &LoadBalancerRequest) -> Option<Ipv4Addr> {
+        let ip_requests = Self::ip_requests(state, request);
+        let allocation = allocate(&self.observed(state, &ip_requests));
         match allocation.shares.get(&request.service.key) {
             Some(super::allocate::Assignment::Address { address, .. }) => Some(*address),
             _ => None,
@@ -288,10 +288,10 @@ impl Shared {
     }
 
     /// What the Service then says.
-    fn provided(&self, memory: &Memory, address: Ipv4Addr) -> LoadBalancerStatus {
+    fn provided(&self, state: &State, address: Ipv4Addr) -> LoadBalancerStatus {
         let text = address.to_string();
         let mut annotations = vec![(annotations::ALLOCATED_ADDRESSES, text.clone())];
-        if let Some((network, _)) = &memory.network {
+        if let Some((network, _)) = &state.network {
             annotations.push((annotations::PUBLIC_NETWORK, network.id.clone()));
             if self.settings.setting.mode() == Mode::L2 {
                 annotations.push((annotations::ALLOCATED_NETWORK, segment::name(&network.id)));
@@ -317,11 +317,11 @@ impl Shared {
 }
 
 /// How old the listing may be at most by which this is done.
-fn oldest(memory: &Memory, found: &Next) -> Duration {
+fn oldest(state: &State, found: &Next) -> Duration {
     match found {
-        Next::Take(Step::Attach { block, .. }) if memory.has_just_bought(block) => POLL,
+        Next::Take(Step::Attach { block, .. }) if state.has_just_bought(block) => POLL,
         Next::Take(Step::Attach { network, .. } | Step::Detach { network, .. })
-            if !memory.is_at_work(network) =>
+            if !state.is_at_work(network) =>
         {
             FRESH
         }
@@ -330,8 +330,8 @@ fn oldest(memory: &Memory, found: &Next) -> Duration {
 }
 
 /// When to look again although all is as wanted, by a listing that is a little too old.
-fn again(memory: &Memory, request: &LoadBalancerRequest) -> Option<Duration> {
-    let is_touched = memory.seen.is_touched(&request.service.uid);
+fn again(state: &State, request: &LoadBalancerRequest) -> Option<Duration> {
+    let is_touched = state.seen.is_touched(&request.service.uid);
     is_touched.then_some(POLL)
 }
 

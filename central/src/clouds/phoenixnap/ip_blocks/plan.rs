@@ -1,6 +1,6 @@
 //! What comes next for a Service, for one that goes, and for blocks that nobody needs. Pure.
 //!
-//! One step at a time: after each, the world is looked at anew.
+//! One step at a time: after each, everything is observed again.
 //!
 //! **Guarantees.** Nothing is bought for a Service for which there is a block. Nothing is done to a
 //! block that is not this cluster's by its tags. No address is provided whose block is not assigned to
@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 
 use super::super::model::{Block, BlockStatus, Holder, Network};
 use super::super::setting::Mode;
-use super::allocate::{Allocation, Assignment, World, allocate};
+use super::allocate::{Allocation, Assignment, Observed, allocate};
 use super::ip_request::IpRequest;
 use super::layout;
 use super::ownership::{self, Owned, Owner};
@@ -42,10 +42,14 @@ pub(super) enum Next {
 }
 
 /// What comes next for one of the ip_requests, whose share is known.
-pub(super) fn next(world: &World<'_>, ip_request: &IpRequest, allocation: &Allocation) -> Next {
+pub(super) fn next(
+    observed: &Observed<'_>,
+    ip_request: &IpRequest,
+    allocation: &Allocation,
+) -> Next {
     match allocation.shares.get(&ip_request.key) {
-        Some(Assignment::Address { block, address }) => match world.block(block) {
-            Some(owned) => lead(world, ip_request, owned, *address),
+        Some(Assignment::Address { block, address }) => match observed.block(block) {
+            Some(owned) => lead(observed, ip_request, owned, *address),
             None => Next::LookAgain(*address),
         },
         Some(Assignment::Untagged { block, address }) => Next::ProvideUntagged {
@@ -55,13 +59,13 @@ pub(super) fn next(world: &World<'_>, ip_request: &IpRequest, allocation: &Alloc
         Some(Assignment::Missing(address)) => Next::LookAgain(*address),
         Some(Assignment::Foreign(address)) => Next::LeaveAlone(*address),
         Some(Assignment::Refused(why)) => Next::Refuse(why.clone()),
-        Some(Assignment::Nothing) => buy(world, ip_request),
+        Some(Assignment::Nothing) => buy(observed, ip_request),
         None => Next::Refuse("it is not among the Services that are to have an address".to_owned()),
     }
 }
 
 /// Leads a block to where its address works.
-fn lead(world: &World<'_>, ip_request: &IpRequest, owned: &Owned, address: Ipv4Addr) -> Next {
+fn lead(observed: &Observed<'_>, ip_request: &IpRequest, owned: &Owned, address: Ipv4Addr) -> Next {
     let block = &owned.block;
     let Block { id, cidr, .. } = block;
     let wait = |what: &str| Next::Wait(format!("the IP block {id} ({cidr}) is {what}"));
@@ -69,14 +73,14 @@ fn lead(world: &World<'_>, ip_request: &IpRequest, owned: &Owned, address: Ipv4A
         block: id.clone(),
         address,
     };
-    let Some(network) = world.network else {
+    let Some(network) = observed.network else {
         return match &block.status {
             BlockStatus::Creating => wait("being bought"),
             BlockStatus::Subnetted | BlockStatus::Unknown => refuse_status(block),
             _ => provide,
         };
     };
-    let attach = || attach(world, block);
+    let attach = || attach(observed, block);
     match (&block.status, &block.holder) {
         (BlockStatus::Subnetted | BlockStatus::Unknown, _) => refuse_status(block),
         (BlockStatus::Creating, _) => wait("being bought"),
@@ -139,8 +143,8 @@ fn refuse_status(block: &Block) -> Next {
     })
 }
 
-fn attach(world: &World<'_>, block: &Block) -> Next {
-    let Some(network) = world.network else {
+fn attach(observed: &Observed<'_>, block: &Block) -> Next {
+    let Some(network) = observed.network else {
         return Next::Wait("there is no network".to_owned());
     };
     let Block {
@@ -156,7 +160,7 @@ fn attach(world: &World<'_>, block: &Block) -> Next {
     }
     let others = network.blocks.iter().filter(|(other, _)| other != id);
     if others.count() >= MOST_PER_NETWORK {
-        return Next::Refuse(full(world));
+        return Next::Refuse(full(observed));
     }
     Next::Take(Step::Attach {
         block: id.clone(),
@@ -166,9 +170,9 @@ fn attach(world: &World<'_>, block: &Block) -> Next {
 }
 
 /// What there is no room for.
-fn full(world: &World<'_>) -> String {
-    let network = world.network.map(|n| n.id.as_str()).unwrap_or_default();
-    let remedy = if world.settings.sharing {
+fn full(observed: &Observed<'_>) -> String {
+    let network = observed.network.map(|n| n.id.as_str()).unwrap_or_default();
+    let remedy = if observed.settings.sharing {
         "--ip-block-size=28 makes the next blocks larger; or name another public network"
     } else {
         "let Services share blocks (--ip-block-sharing=true), or name another public network"
@@ -181,23 +185,23 @@ fn full(world: &World<'_>) -> String {
 }
 
 /// A block for a Service that none has an address for.
-fn buy(world: &World<'_>, ip_request: &IpRequest) -> Next {
-    let settings = world.settings;
-    let (most, there) = (settings.most, world.blocks.len());
+fn buy(observed: &Observed<'_>, ip_request: &IpRequest) -> Next {
+    let settings = observed.settings;
+    let (most, there) = (settings.most, observed.blocks.len());
     if there >= most {
         return Next::Refuse(format!(
             "this cluster has {there} IP blocks, and --max-ip-blocks={most} permits no further one, \
              so none is bought; raise it, or delete a Service"
         ));
     }
-    let owner = match (settings.sharing, world.network) {
+    let owner = match (settings.sharing, observed.network) {
         (false, _) => Owner::Service(ip_request.key.clone()),
         (true, Some(network)) => Owner::Pool(network.id.clone()),
         (true, None) => Owner::Pool(BGP_POOL.to_owned()),
     };
     let is_ours = |owned: &&Owned| matches!(owned.owner, Owner::Service(_) | Owner::Pool(_));
     if settings.setting.mode() == Mode::L2
-        && world.blocks.iter().filter(is_ours).count() >= MOST_SUBNETS
+        && observed.blocks.iter().filter(is_ours).count() >= MOST_SUBNETS
     {
         return Next::Refuse(format!(
             "the L2Network of the public network has {MOST_SUBNETS} subnets, more than which it does \
@@ -209,21 +213,21 @@ fn buy(world: &World<'_>, ip_request: &IpRequest) -> Next {
         let is_without_addresses = layout::capacity(owned.block.cidr.prefix_len()) == 0;
         owned.owner == owner && owned.block.status == BlockStatus::Creating && is_without_addresses
     };
-    if world.blocks.iter().any(|owned| is_coming(&owned)) {
+    if observed.blocks.iter().any(|owned| is_coming(&owned)) {
         return Next::Wait("an IP block is being bought".to_owned());
     }
-    if let Some(network) = world.network {
+    if let Some(network) = observed.network {
         let is_bound = |owned: &&Owned| {
             let is_elsewhere = network.blocks.iter().all(|(id, _)| *id != owned.block.id);
             is_elsewhere && !matches!(owned.owner, Owner::Marked | Owner::Unclear)
         };
-        let bound = world.blocks.iter().filter(is_bound).count();
+        let bound = observed.blocks.iter().filter(is_bound).count();
         if network.blocks.len() + bound >= MOST_PER_NETWORK {
-            return Next::Refuse(full(world));
+            return Next::Refuse(full(observed));
         }
     }
     Next::Take(Step::Buy {
-        location: world.location.to_owned(),
+        location: observed.location.to_owned(),
         prefix: settings.prefix(),
         owner,
     })
@@ -234,15 +238,15 @@ pub(super) const BGP_POOL: &str = "bgp";
 
 /// What is to be marked when a Service goes that is not among the ip_requests any more: all blocks that
 /// are its own, and those shared ones that nobody needs then.
-pub(super) fn removal(world: &World<'_>, going: &IpRequest) -> Vec<Step> {
-    let allocation = allocate(world);
+pub(super) fn removal(observed: &Observed<'_>, going: &IpRequest) -> Vec<Step> {
+    let allocation = allocate(observed);
     let is_its = |owned: &&Owned| match &owned.owner {
         Owner::Service(key) => *key == going.key,
         Owner::Pool(_) => allocation.unused.contains(&owned.block.id),
         Owner::Marked | Owner::Unclear => false,
     };
     let is_whole = |owned: &&Owned| owned.block.status != BlockStatus::Subnetted;
-    let all = world.blocks.iter().filter(is_its).filter(is_whole);
+    let all = observed.blocks.iter().filter(is_its).filter(is_whole);
     all.map(|owned| mark(&owned.block)).collect()
 }
 

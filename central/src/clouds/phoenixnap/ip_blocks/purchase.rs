@@ -87,7 +87,7 @@ impl Ours {
 }
 
 impl Sent {
-    /// One that is sent now, for whom the block is to be, in this world.
+    /// One that is sent now, for whom the block is to be, by what is observed.
     pub(super) fn now(ours: Ours, owner: Owner, there: &[Owned]) -> Self {
         Self {
             ours,

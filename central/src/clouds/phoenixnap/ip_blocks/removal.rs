@@ -9,9 +9,9 @@ use tokio::time::Instant;
 
 use super::apply::Taken;
 use super::ip_request::IpRequest;
-use super::memory::{Memory, POLL};
 use super::ownership::Owner;
 use super::plan::removal;
+use super::state::{POLL, State};
 use super::step::Step;
 use super::{Shared, observe, planned};
 use crate::cloud_provider::load_balancers::{
@@ -32,9 +32,9 @@ impl Removal {
         shared: Arc<Shared>,
         request: &LoadBalancerRequest,
     ) -> Result<Self, ReconcileError> {
-        let mut memory = shared.memory().await;
-        let steps = shared.removal(&mut memory, request).await?;
-        drop(memory);
+        let mut state = shared.state().await;
+        let steps = shared.removal(&mut state, request).await?;
+        drop(state);
         Ok(Self {
             shared,
             request: request.clone(),
@@ -57,18 +57,18 @@ impl PreparedPlan for Removal {
         guard: &dyn WriteGuard,
     ) -> Result<Progress, ReconcileError> {
         let shared = &self.shared;
-        let mut memory = shared.memory().await;
-        let steps = shared.removal(&mut memory, &self.request).await?;
+        let mut state = shared.state().await;
+        let steps = shared.removal(&mut state, &self.request).await?;
         for step in steps {
-            match shared.take(&mut memory, &step, guard).await? {
+            match shared.take(&mut state, &step, guard).await? {
                 Taken::Done => tracing::info!("{step}"),
                 Taken::LookAgain => return Ok((POLL, "looking again".to_owned()).into()),
                 Taken::Later(after, what) => return Ok((after, what).into()),
             }
         }
         shared.untended.notify_one();
-        memory.forget(&self.request.service.uid);
-        shared.settle_unused(&mut memory, None).await;
+        state.forget(&self.request.service.uid);
+        shared.settle_unused(&mut state, None).await;
         Ok(Progress::Removed)
     }
 }
@@ -78,37 +78,37 @@ impl Shared {
     /// has no Service that needs them.
     async fn removal(
         &self,
-        memory: &mut Memory,
+        state: &mut State,
         request: &LoadBalancerRequest,
     ) -> Result<Vec<Step>, ReconcileError> {
-        let steady = memory.fresh_since;
+        let steady = state.fresh_since;
         let recent = Instant::now()
             .checked_sub(POLL)
             .unwrap_or(steady)
             .max(steady);
-        self.list(memory, recent).await?;
+        self.list(state, recent).await?;
         // A network that cannot be looked at keeps no Service from going: its blocks are marked all the
         // same.
-        let since = if memory.has_blocks() { steady } else { recent };
-        let is_listed = self.look_at_network(memory, since).await.is_ok();
-        let has_network = is_listed && memory.network.is_some();
-        self.check_credentials(memory, request, has_network).await?;
-        let going = observe::ip_request(&request.service, memory);
+        let since = if state.has_blocks() { steady } else { recent };
+        let is_listed = self.look_at_network(state, since).await.is_ok();
+        let has_network = is_listed && state.network.is_some();
+        self.check_credentials(state, request, has_network).await?;
+        let going = observe::ip_request(&request.service, state);
         let cached = request.others.iter();
         let mut others: Vec<IpRequest> = cached
-            .map(|other| observe::ip_request(other, memory))
+            .map(|other| observe::ip_request(other, state))
             .collect();
-        let steps = removal(&self.world(memory, &others), &going);
+        let steps = removal(&self.observed(state, &others), &going);
         let shared: Vec<Ipv4Net> = steps
             .iter()
-            .filter_map(|step| self.shared_block(memory, step))
+            .filter_map(|step| self.shared_block(state, step))
             .collect();
         if shared.is_empty() {
             return Ok(steps);
         }
         // The cache may not have one yet that has been given an address.
         for service in self.cluster.services().await? {
-            let ip_request = observe::ip_request(&service, memory);
+            let ip_request = observe::ip_request(&service, state);
             let is_known = ip_request.uid == going.uid
                 || others.iter().any(|other| other.uid == ip_request.uid);
             let has = [ip_request.given, ip_request.recorded, ip_request.published];
@@ -119,15 +119,15 @@ impl Shared {
                 others.push(ip_request);
             }
         }
-        Ok(removal(&self.world(memory, &others), &going))
+        Ok(removal(&self.observed(state, &others), &going))
     }
 
     /// The block that a step marks, if it is a shared one.
-    fn shared_block(&self, memory: &Memory, step: &Step) -> Option<Ipv4Net> {
+    fn shared_block(&self, state: &State, step: &Step) -> Option<Ipv4Net> {
         let Step::Mark { block, cidr, .. } = step else {
             return None;
         };
-        let owned = self.world(memory, &[]).block(block)?.owner.clone();
+        let owned = self.observed(state, &[]).block(block)?.owner.clone();
         matches!(owned, Owner::Pool(_)).then_some(*cidr)
     }
 }

@@ -9,8 +9,8 @@ use super::super::model::Network;
 use super::super::setting::Mode;
 use super::Shared;
 use super::layout;
-use super::memory::Memory;
 use super::ownership::{Owned, Owner};
+use super::state::State;
 use crate::cloud_provider::load_balancers::{ReconcileError, WriteGuard};
 
 /// The name of a public network's L2Network.
@@ -55,25 +55,25 @@ impl Shared {
     /// [`ReconcileError`] unless it is.
     pub(super) async fn write_segment(
         &self,
-        memory: &mut Memory,
+        state: &mut State,
         guard: &dyn WriteGuard,
     ) -> Result<(), ReconcileError> {
         let is_announced = self.settings.setting.mode() == Mode::L2;
-        let (Some((network, _)), true) = (&memory.network, is_announced) else {
+        let (Some((network, _)), true) = (&state.network, is_announced) else {
             return Ok(());
         };
-        let blocks = memory.blocks.as_ref().map_or(&[][..], |(blocks, _)| blocks);
+        let blocks = state.blocks.as_ref().map_or(&[][..], |(blocks, _)| blocks);
         let Some(spec) = wanted(network, blocks) else {
             return Ok(());
         };
-        if memory.segment.as_ref() == Some(&spec) {
+        if state.segment.as_ref() == Some(&spec) {
             return Ok(());
         }
         let name = name(&network.id);
         guard.before_write()?;
         self.cluster.apply_segment(&name, spec.clone()).await?;
         tracing::info!(name, %spec, "wrote the L2Network of the public network");
-        memory.segment = Some(spec);
+        state.segment = Some(spec);
         Ok(())
     }
 }

@@ -8,12 +8,12 @@ use jiff::Timestamp;
 use mooring_common::names::reasons;
 use tokio::time::Instant;
 
-use super::allocate::{World, allocate};
+use super::allocate::{Observed, allocate};
 use super::apply::Taken;
 use super::ip_request::IpRequest;
-use super::memory::{Memory, POLL};
 use super::ownership::{Owned, Owner};
 use super::plan::mark;
+use super::state::{POLL, State};
 use super::{Shared, observe};
 use crate::cloud_provider::load_balancers::{CollectorContext, ReconcileError};
 
@@ -24,8 +24,8 @@ const WATCHED: Duration = Duration::from_secs(60);
 const YOUNG: jiff::SignedDuration = jiff::SignedDuration::from_hours(1);
 
 /// Those that may be one too many, by what is remembered.
-fn suspects(memory: &Memory, now: Timestamp) -> Vec<String> {
-    let blocks = memory.blocks.as_ref().map_or(&[][..], |(blocks, _)| blocks);
+fn suspects(state: &State, now: Timestamp) -> Vec<String> {
+    let blocks = state.blocks.as_ref().map_or(&[][..], |(blocks, _)| blocks);
     let mut of_service: BTreeMap<_, usize> = BTreeMap::new();
     for owned in blocks {
         if let Owner::Service(key) = &owned.owner {
@@ -35,7 +35,7 @@ fn suspects(memory: &Memory, now: Timestamp) -> Vec<String> {
     let is_suspect = |owned: &&Owned| match &owned.owner {
         Owner::Service(key) => of_service.get(key).is_some_and(|count| *count > 1),
         Owner::Pool(_) => {
-            let mut had = memory.had.values();
+            let mut had = state.had.values();
             is_young(owned, now) && !had.any(|address| owned.block.cidr.contains(address))
         }
         Owner::Marked | Owner::Unclear => false,
@@ -49,15 +49,15 @@ fn is_young(owned: &Owned, now: Timestamp) -> bool {
     created.is_some_and(|created| now.duration_since(created) < YOUNG)
 }
 
-/// Why a block is one too many in this world; `None`: it is not.
-fn verdict(world: &World<'_>, owned: &Owned, now: Timestamp) -> Option<String> {
-    let allocation = allocate(world);
+/// Why a block is surplus by what is observed; `None`: it is not.
+fn verdict(observed: &Observed<'_>, owned: &Owned, now: Timestamp) -> Option<String> {
+    let allocation = allocate(observed);
     let id = &owned.block.id;
     if let Some(key) = allocation.doubles.get(id) {
         return Some(format!("the Service {key} has another one"));
     }
     let is_unused = allocation.unused.contains(id) && is_young(owned, now);
-    let is_idle = is_unused && !world.ip_requests.is_empty();
+    let is_idle = is_unused && !observed.ip_requests.is_empty();
     is_idle.then(|| "all Services have their addresses in others".to_owned())
 }
 
@@ -68,22 +68,19 @@ impl Shared {
     /// [`ReconcileError`] if the API server or the cloud does not answer.
     pub(super) async fn look_for_surplus(
         &self,
-        memory: &mut Memory,
+        state: &mut State,
         context: &dyn CollectorContext,
     ) -> Result<Option<Duration>, ReconcileError> {
-        self.seed(memory).await?;
+        self.seed(state).await?;
         let now = Timestamp::now();
-        let suspects = suspects(memory, now);
-        memory.surplus.retain(|id, _| suspects.contains(id));
+        let suspects = suspects(state, now);
+        state.surplus.retain(|id, _| suspects.contains(id));
         if suspects.is_empty() {
             return Ok(None);
         }
         let mut ripe = Vec::new();
         for id in suspects {
-            let since = *memory
-                .surplus
-                .entry(id.clone())
-                .or_insert_with(Instant::now);
+            let since = *state.surplus.entry(id.clone()).or_insert_with(Instant::now);
             if since.elapsed() >= WATCHED {
                 ripe.push(id);
             }
@@ -96,24 +93,24 @@ impl Shared {
             .iter()
             .filter(|s| s.is_load_balancer && !s.deleting);
         let ip_requests: Vec<IpRequest> = wanting
-            .map(|service| observe::ip_request(service, memory))
+            .map(|service| observe::ip_request(service, state))
             .collect();
         for id in ripe {
-            let world = self.world(memory, &ip_requests);
-            let Some(owned) = world.block(&id).cloned() else {
+            let observed = self.observed(state, &ip_requests);
+            let Some(owned) = observed.block(&id).cloned() else {
                 continue;
             };
-            let Some(why) = verdict(&world, &owned, now) else {
+            let Some(why) = verdict(&observed, &owned, now) else {
                 continue;
             };
             let step = mark(&owned.block);
-            if self.take(memory, &step, context).await? == Taken::Done {
+            if self.take(state, &step, context).await? == Taken::Done {
                 let note = format!(
                     "The IP block {id} ({}) is one too many, for {why}; it is given back. Two \
                      replicas may have bought at once, or the cloud has made a purchase late",
                     owned.block.cidr
                 );
-                self.tell(memory, context, reasons::IP_BLOCK_SURPLUS, note)
+                self.tell(state, context, reasons::IP_BLOCK_SURPLUS, note)
                     .await;
             }
         }
@@ -142,7 +139,7 @@ mod tests {
         let now = Timestamp::now();
         let old = now - jiff::SignedDuration::from_hours(2);
         let pool = || Owner::Pool("net".to_owned());
-        let mut memory = Memory::new();
+        let mut state = State::new();
         let blocks = vec![
             owned("used", "203.0.113.0/29", pool(), now),
             owned("young", "203.0.113.8/29", pool(), now),
@@ -151,10 +148,10 @@ mod tests {
             owned("two", "203.0.113.32/29", Owner::Service(key("web")), old),
             owned("only", "203.0.113.40/29", Owner::Service(key("b")), now),
         ];
-        memory.blocks = Some((blocks, Instant::now()));
-        memory
+        state.blocks = Some((blocks, Instant::now()));
+        state
             .had
             .insert("a".to_owned(), "203.0.113.2".parse().unwrap());
-        assert_eq!(suspects(&memory, now), ["young", "one", "two"]);
+        assert_eq!(suspects(&state, now), ["young", "one", "two"]);
     }
 }

@@ -30,7 +30,7 @@ fn node(server: &str) -> Arc<NodeView> {
 }
 
 /// A cluster at a cloud, and the Services that want an address.
-struct World {
+struct TestCluster {
     cloud: FakeCloud,
     cluster: FakeCluster,
     settings: Settings,
@@ -41,7 +41,7 @@ struct World {
     writes: AtomicUsize,
 }
 
-impl World {
+impl TestCluster {
     fn new(sharing: bool) -> Self {
         Self {
             cloud: FakeCloud::new(),
@@ -208,9 +208,9 @@ impl World {
 
 #[tokio::test(start_paused = true)]
 async fn new_service_makes_calls_of_go_controller() {
-    let world = World::new(false).with(&["web"]);
-    let blocks = world.start("one");
-    assert_eq!(world.provided(&blocks, "web").await, "203.0.113.10");
+    let cluster = TestCluster::new(false).with(&["web"]);
+    let blocks = cluster.start("one");
+    assert_eq!(cluster.provided(&blocks, "web").await, "203.0.113.10");
     let made = [
         "usage",
         "cluster",
@@ -220,93 +220,93 @@ async fn new_service_makes_calls_of_go_controller() {
     ];
     let mut expected: Vec<String> = made.map(|name| format!("tag {name}")).into();
     expected.extend(["buy /29", "attach b1 to net"].map(ToOwned::to_owned));
-    assert_eq!(world.cloud.writes(), expected);
-    let service = world.service("web");
+    assert_eq!(cluster.cloud.writes(), expected);
+    let service = cluster.service("web");
     assert_eq!(service.load_balancer_ip.as_deref(), Some("203.0.113.10"));
-    assert_eq!(world.cluster.0.lock().unwrap().claim, None);
-    world.removed(&blocks, "web").await;
-    world.tended(&blocks).await;
+    assert_eq!(cluster.cluster.0.lock().unwrap().claim, None);
+    cluster.removed(&blocks, "web").await;
+    cluster.tended(&blocks).await;
     let expected = ["mark b1", "detach b1 from net", "release b1"];
-    assert_eq!(world.cloud.writes(), expected);
+    assert_eq!(cluster.cloud.writes(), expected);
 }
 
 #[tokio::test(start_paused = true)]
 async fn unchanged_costs_nothing_and_restart_two_requests() {
-    let world = World::new(true).with(&["a", "b"]);
-    let blocks = world.start("one");
+    let cluster = TestCluster::new(true).with(&["a", "b"]);
+    let blocks = cluster.start("one");
     for name in ["a", "b"] {
-        world.provided(&blocks, name).await;
+        cluster.provided(&blocks, name).await;
     }
-    world.cloud.writes();
+    cluster.cloud.writes();
     advance(LONG).await;
     for name in ["a", "b"] {
-        world.provided(&blocks, name).await;
+        cluster.provided(&blocks, name).await;
     }
-    assert!(world.cloud.0.lock().unwrap().calls.is_empty());
-    let blocks = world.start("two");
+    assert!(cluster.cloud.0.lock().unwrap().calls.is_empty());
+    let blocks = cluster.start("two");
     for name in ["a", "b"] {
-        world.provided(&blocks, name).await;
+        cluster.provided(&blocks, name).await;
     }
-    let calls = std::mem::take(&mut world.cloud.0.lock().unwrap().calls);
+    let calls = std::mem::take(&mut cluster.cloud.0.lock().unwrap().calls);
     assert_eq!(calls, ["list blocks", "get network net"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn last_service_releases_shared_block() {
     let names = ["a", "b", "c", "d", "e", "f"];
-    let world = World::new(true).with(&names);
-    let blocks = world.start("one");
+    let cluster = TestCluster::new(true).with(&names);
+    let blocks = cluster.start("one");
     let mut addresses = Vec::new();
     for name in names {
-        addresses.push(world.provided(&blocks, name).await);
+        addresses.push(cluster.provided(&blocks, name).await);
     }
     assert_eq!(addresses[..2], ["203.0.113.10", "203.0.113.11"]);
     assert_eq!(addresses[5], "203.0.113.18");
-    assert_eq!(world.bought(), 2);
-    world.cloud.writes();
-    world.removed(&blocks, "a").await;
-    assert!(world.cloud.writes().is_empty());
-    world.removed(&blocks, "f").await;
-    assert_eq!(world.cloud.writes(), ["mark b2"]);
+    assert_eq!(cluster.bought(), 2);
+    cluster.cloud.writes();
+    cluster.removed(&blocks, "a").await;
+    assert!(cluster.cloud.writes().is_empty());
+    cluster.removed(&blocks, "f").await;
+    assert_eq!(cluster.cloud.writes(), ["mark b2"]);
     for name in ["b", "c", "d", "e"] {
-        world.removed(&blocks, name).await;
+        cluster.removed(&blocks, name).await;
     }
-    world.tended(&blocks).await;
+    cluster.tended(&blocks).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn publishes_address_after_block_is_assigned() {
-    let world = World::new(true).with(&["web"]);
-    world.cloud.0.lock().unwrap().slowness = 3;
-    let blocks = world.start("one");
+    let cluster = TestCluster::new(true).with(&["web"]);
+    cluster.cloud.0.lock().unwrap().slowness = 3;
+    let blocks = cluster.start("one");
     let mut waits = 0;
-    while let Progress::Wait { after, .. } = world.pass(&blocks, "web").await.unwrap() {
+    while let Progress::Wait { after, .. } = cluster.pass(&blocks, "web").await.unwrap() {
         let arrived = {
-            let account = world.cloud.0.lock().unwrap();
+            let account = cluster.cloud.0.lock().unwrap();
             let mut blocks = account.blocks.values();
             blocks.any(|block| block.status == BlockStatus::Assigned)
         };
         assert!(!arrived, "it has arrived and is not published");
-        assert!(world.service("web").ingress.is_empty());
+        assert!(cluster.service("web").ingress.is_empty());
         assert!(after <= Duration::from_secs(3));
         advance(after).await;
         waits += 1;
     }
     assert!(waits >= 6, "{waits}");
-    assert_eq!(world.bought(), 1);
+    assert_eq!(cluster.bought(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn busy_network_is_retried_without_second_purchase() {
     let names = ["a", "b", "c", "d", "e"];
-    let world = World::new(false).with(&names);
-    world.cloud.0.lock().unwrap().busy = 3;
-    let blocks = world.start("one");
+    let cluster = TestCluster::new(false).with(&names);
+    cluster.cloud.0.lock().unwrap().busy = 3;
+    let blocks = cluster.start("one");
     let begun = tokio::time::Instant::now();
     for name in names {
-        world.provided(&blocks, name).await;
+        cluster.provided(&blocks, name).await;
     }
-    assert_eq!(world.bought(), 5);
+    assert_eq!(cluster.bought(), 5);
     let took = begun.elapsed();
     assert!(took < Duration::from_secs(60), "{took:?}");
 }
@@ -314,22 +314,22 @@ async fn busy_network_is_retried_without_second_purchase() {
 #[tokio::test(start_paused = true)]
 async fn detaches_three_marked_blocks_in_one_round() {
     let names = ["a", "b", "c"];
-    let world = World::new(false).with(&names);
-    let blocks = world.start("one");
+    let cluster = TestCluster::new(false).with(&names);
+    let blocks = cluster.start("one");
     for name in names {
-        world.provided(&blocks, name).await;
+        cluster.provided(&blocks, name).await;
     }
     for name in names {
-        world.removed(&blocks, name).await;
+        cluster.removed(&blocks, name).await;
     }
-    world.cloud.writes();
+    cluster.cloud.writes();
     let context = OpenGuard::default();
     blocks.shared.round(&context).await.unwrap();
     let detached = ["b1", "b2", "b3"].map(|id| format!("detach {id} from net"));
-    assert_eq!(world.cloud.writes(), detached);
+    assert_eq!(cluster.cloud.writes(), detached);
     advance(LONG).await;
     blocks.shared.round(&context).await.unwrap();
-    assert!(world.cloud.0.lock().unwrap().blocks.is_empty());
+    assert!(cluster.cloud.0.lock().unwrap().blocks.is_empty());
     blocks.shared.round(&context).await.unwrap();
     blocks.shared.round(&context).await.unwrap();
     assert_eq!(*context.freed.lock().unwrap(), 2);
@@ -337,83 +337,91 @@ async fn detaches_three_marked_blocks_in_one_round() {
 
 #[tokio::test(start_paused = true)]
 async fn former_leader_releases_nothing() {
-    let world = World::new(false).with(&["web"]);
-    let blocks = world.start("one");
-    world.provided(&blocks, "web").await;
-    world.removed(&blocks, "web").await;
-    world.cloud.writes();
+    let cluster = TestCluster::new(false).with(&["web"]);
+    let blocks = cluster.start("one");
+    cluster.provided(&blocks, "web").await;
+    cluster.removed(&blocks, "web").await;
+    cluster.cloud.writes();
     let deposed = OpenGuard {
         is_shut: true,
         ..OpenGuard::default()
     };
     assert!(blocks.shared.round(&deposed).await.is_err());
-    assert!(world.cloud.writes().is_empty());
+    assert!(cluster.cloud.writes().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn foreign_user_address_buys_nothing() {
-    let world = World::new(true);
-    world.put(ServiceView {
+    let cluster = TestCluster::new(true);
+    cluster.put(ServiceView {
         load_balancer_ip: Some("192.0.2.1".to_owned()),
         ..service("web")
     });
-    let blocks = world.start("one");
-    let shown = world.summary(&blocks, "web").await;
+    let blocks = cluster.start("one");
+    let shown = cluster.summary(&blocks, "web").await;
     assert_eq!(shown.notices[0].reason, reasons::ADDRESS_NOT_OURS);
-    let progress = world.pass(&blocks, "web").await.unwrap();
+    let progress = cluster.pass(&blocks, "web").await.unwrap();
     assert_eq!(progress, Progress::Ensured(LoadBalancerStatus::default()));
-    assert!(world.cloud.writes().is_empty());
+    assert!(cluster.cloud.writes().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn invalid_request_is_reported_and_changes_nothing() {
-    let world = World::new(true);
-    world.put(ServiceView {
+    let cluster = TestCluster::new(true);
+    cluster.put(ServiceView {
         load_balancer_ip: Some("2001:db8::1".to_owned()),
         ip_families: vec!["IPv6".to_owned()],
         ..service("web")
     });
-    let blocks = world.start("one");
-    match world.pass(&blocks, "web").await {
+    let blocks = cluster.start("one");
+    match cluster.pass(&blocks, "web").await {
         Err(ReconcileError::Invalid(faults)) => assert_eq!(faults.len(), 2),
         other => panic!("{other:?}"),
     }
-    assert!(world.cloud.0.lock().unwrap().calls.is_empty());
+    assert!(cluster.cloud.0.lock().unwrap().calls.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn two_leaders_buy_one_block() {
-    let world = World::new(true).with(&["a", "b"]);
-    let (one, two) = (world.start("one"), world.start("two"));
+    let cluster = TestCluster::new(true).with(&["a", "b"]);
+    let (one, two) = (cluster.start("one"), cluster.start("two"));
     // The first has claimed, and its purchase is under way.
-    let claimed = one.shared.purchases.claim(&world.cluster, "a block").await;
+    let claimed = one
+        .shared
+        .purchases
+        .claim(&cluster.cluster, "a block")
+        .await;
     assert!(matches!(claimed, Ok(purchase::Claimed::Ours(_))));
-    let waiting = world.pass(&two, "b").await.unwrap();
+    let waiting = cluster.pass(&two, "b").await.unwrap();
     assert!(matches!(waiting, Progress::Wait { .. }), "{waiting:?}");
-    assert_eq!(world.bought(), 0);
+    assert_eq!(cluster.bought(), 0);
     if let Ok(purchase::Claimed::Ours(ours)) = claimed {
-        one.shared.purchases.settle(&world.cluster, ours).await;
+        one.shared.purchases.settle(&cluster.cluster, ours).await;
     }
-    assert_eq!(world.provided(&one, "a").await, "203.0.113.10");
-    assert_eq!(world.provided(&two, "b").await, "203.0.113.11");
-    assert_eq!(world.bought(), 1);
+    assert_eq!(cluster.provided(&one, "a").await, "203.0.113.10");
+    assert_eq!(cluster.provided(&two, "b").await, "203.0.113.11");
+    assert_eq!(cluster.bought(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn takes_over_claim_of_dead_process() {
-    let world = World::new(true).with(&["web"]);
-    let dead = world.start("dead");
-    let claimed = dead.shared.purchases.claim(&world.cluster, "a block").await;
+    let cluster = TestCluster::new(true).with(&["web"]);
+    let dead = cluster.start("dead");
+    let claimed = dead
+        .shared
+        .purchases
+        .claim(&cluster.cluster, "a block")
+        .await;
     assert!(claimed.is_ok());
-    let blocks = world.start("alive");
+    let blocks = cluster.start("alive");
     let begun = tokio::time::Instant::now();
-    world.provided(&blocks, "web").await;
+    cluster.provided(&blocks, "web").await;
     let took = begun.elapsed();
     assert!(
         took >= testing::SETTLE && took < testing::SETTLE * 2,
         "{took:?}"
     );
-    assert_eq!(world.bought(), 1);
+    assert_eq!(cluster.bought(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -436,44 +444,44 @@ async fn deposed_leader_buys_nothing_and_releases_claim() {
         }
         fn written(&self) {}
     }
-    let world = World::new(true).with(&["web"]);
-    let blocks = world.start("one");
+    let cluster = TestCluster::new(true).with(&["web"]);
+    let blocks = cluster.start("one");
     // Four tags and the claim; not the purchase.
-    let prepared = blocks.prepare(&world.request("web")).await.unwrap();
+    let prepared = blocks.prepare(&cluster.request("web")).await.unwrap();
     let stopped = prepared.carry_out(&Deposed(Mutex::new(5))).await;
     assert!(
         matches!(stopped, Err(ReconcileError::Stopped(_))),
         "{stopped:?}"
     );
-    assert_eq!(world.bought(), 0);
-    assert_eq!(world.cluster.0.lock().unwrap().claim, None);
+    assert_eq!(cluster.bought(), 0);
+    assert_eq!(cluster.cluster.0.lock().unwrap().claim, None);
     assert!(
-        world.cluster.0.lock().unwrap().version >= 2,
+        cluster.cluster.0.lock().unwrap().version >= 2,
         "it has claimed before"
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn marking_orphan_rereads_its_tags() {
-    let world = World::new(false).with(&["web", "kept"]);
-    let blocks = world.start("one");
+    let cluster = TestCluster::new(false).with(&["web", "kept"]);
+    let blocks = cluster.start("one");
     for name in ["web", "kept"] {
-        world.provided(&blocks, name).await;
+        cluster.provided(&blocks, name).await;
     }
-    world.remove("web");
-    let living = world.services.lock().unwrap().clone();
+    cluster.remove("web");
+    let living = cluster.services.lock().unwrap().clone();
     let orphans = blocks.orphans("", &living).await.unwrap();
     let ids: Vec<_> = orphans.iter().map(|orphan| orphan.id.clone()).collect();
     assert_eq!(ids, ["b1"]);
     let guard = OpenGuard::default();
     let tags = {
-        let mut account = world.cloud.0.lock().unwrap();
+        let mut account = cluster.cloud.0.lock().unwrap();
         let block = account.blocks.get_mut("b1").unwrap();
         std::mem::take(&mut block.tags)
     };
     let kept = blocks.remove_orphan("cluster", &orphans[0], &guard).await;
     assert!(matches!(kept, Err(ReconcileError::Refused(_))), "{kept:?}");
-    world
+    cluster
         .cloud
         .0
         .lock()
@@ -486,8 +494,8 @@ async fn marking_orphan_rereads_its_tags() {
         .remove_orphan("cluster", &orphans[0], &guard)
         .await
         .unwrap();
-    world.removed(&blocks, "kept").await;
-    world.tended(&blocks).await;
+    cluster.removed(&blocks, "kept").await;
+    cluster.tended(&blocks).await;
 }
 
 #[test]

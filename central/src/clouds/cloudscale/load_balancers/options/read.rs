@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use mooring_common::names::annotations::SOURCE_RANGES;
 
-use super::{ListenerOptions, MonitorOptions, Options, Port};
+use super::{ListenerOptions, Options, Port};
 use crate::cloud_provider::load_balancers::InvalidField;
 use crate::clouds::cloudscale::annotations as keys;
-use crate::clouds::cloudscale::load_balancers::model::{HttpSpec, VipRequest};
+use crate::clouds::cloudscale::load_balancers::model::{HttpSpec, MonitorSpec, VipRequest};
 use crate::engine::annotations::{Reader, either};
 use crate::engine::canonical::{canonical_address, canonical_uuid};
 use crate::engine::selector::Selector;
@@ -60,8 +60,8 @@ impl OptionsReader<'_> {
         }
     }
 
-    fn monitor(&mut self) -> MonitorOptions {
-        MonitorOptions {
+    fn monitor(&mut self) -> MonitorSpec {
+        MonitorSpec {
             kind: self.0.one_of(&keys::MONITOR_TYPE).to_owned(),
             delay_s: self.0.number(&keys::MONITOR_DELAY_S),
             timeout_s: self.0.number(&keys::MONITOR_TIMEOUT_S),

@@ -4,6 +4,8 @@ use mooring_common::names::cloudscale_annotations as keys;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::clouds::cloudscale::load_balancers::model::HttpSpec;
+
 use super::*;
 
 /// A Service with one TCP port, these annotations, and more in its spec.
@@ -52,7 +54,7 @@ fn defaults_match_go_controller() {
             ip_mode: "Proxy",
             pool_algorithm: "round_robin".to_owned(),
             pool_protocol: "tcp".to_owned(),
-            monitor: MonitorOptions {
+            monitor: MonitorSpec {
                 kind: "tcp".to_owned(),
                 delay_s: Some(2),
                 timeout_s: Some(1),

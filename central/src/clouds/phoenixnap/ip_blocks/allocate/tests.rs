@@ -51,7 +51,7 @@ fn allocated(blocks: &[Owned], ip_requests: &[IpRequest]) -> Allocation {
 
 fn allotted_by(settings: &Settings, blocks: &[Owned], ip_requests: &[IpRequest]) -> Allocation {
     let network = network();
-    allocate(&World {
+    allocate(&Observed {
         settings,
         location: "PHX",
         network: Some(&network),
@@ -260,7 +260,7 @@ fn keeps_address_of_untagged_block_in_network() {
         ..ip_request("web")
     };
     let settings = settings(true);
-    let allocation = allocate(&World {
+    let allocation = allocate(&Observed {
         settings: &settings,
         location: "PHX",
         network: Some(&network),
@@ -305,7 +305,7 @@ fn untagged_address_stays_with_proven_holder() {
         let cidr = "203.0.113.64/29".parse().unwrap();
         there.blocks.push(("theirs".to_owned(), cidr));
         let settings = settings(true);
-        let allocation = allocate(&World {
+        let allocation = allocate(&Observed {
             settings: &settings,
             location: "PHX",
             network: Some(&there),

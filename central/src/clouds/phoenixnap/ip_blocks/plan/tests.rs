@@ -43,14 +43,14 @@ fn planned(
     ip_request: &IpRequest,
 ) -> Next {
     let ip_requests = [ip_request.clone()];
-    let world = World {
+    let observed = Observed {
         settings,
         location: "PHX",
         network: Some(network),
         blocks,
         ip_requests: &ip_requests,
     };
-    next(&world, ip_request, &allocate(&world))
+    next(&observed, ip_request, &allocate(&observed))
 }
 
 fn after(owned: Owned) -> Next {
@@ -177,14 +177,14 @@ fn bgp_block_needs_no_network() {
         None,
     );
     let (blocks, ip_requests) = ([pool], [web()]);
-    let world = World {
+    let observed = Observed {
         settings: &settings,
         location: "PHX",
         network: None,
         blocks: &blocks,
         ip_requests: &ip_requests,
     };
-    let next = next(&world, &ip_requests[0], &allocate(&world));
+    let next = next(&observed, &ip_requests[0], &allocate(&observed));
     assert!(matches!(next, Next::Provide { .. }), "{next:?}");
 }
 
@@ -210,14 +210,14 @@ fn removal_marks_own_and_unused_shared_blocks() {
     }
     let marked = |ip_requests: &[IpRequest]| -> Vec<String> {
         let (settings, network) = (settings(true), network());
-        let world = World {
+        let observed = Observed {
             settings: &settings,
             location: "PHX",
             network: Some(&network),
             blocks: &blocks,
             ip_requests,
         };
-        let steps = removal(&world, &web()).into_iter();
+        let steps = removal(&observed, &web()).into_iter();
         let id = |step| match step {
             Step::Mark { block, .. } => block,
             other => panic!("{other}"),

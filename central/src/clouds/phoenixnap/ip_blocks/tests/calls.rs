@@ -7,12 +7,12 @@ use serde_json::json;
 
 use super::super::super::model::BlockStatus;
 use super::super::bgp::Peers;
-use super::super::memory::Memory;
 use super::super::ownership::{self, Owned, Owner};
+use super::super::state::State;
 use super::super::testing::{CLUSTER, block, key};
 use super::*;
 
-impl World {
+impl TestCluster {
     /// The calls since the last time.
     fn calls(&self) -> Vec<String> {
         std::mem::take(&mut self.cloud.0.lock().unwrap().calls)
@@ -32,12 +32,12 @@ fn node(name: &str, address: &str) -> Arc<NodeView> {
 /// What is looked for before it is bought is looked for once, when the purchase is claimed.
 #[tokio::test(start_paused = true)]
 async fn looks_once_before_buying_another_block() {
-    let world = World::new(false).with(&["a", "b"]);
-    let blocks = world.start("one");
-    world.provided(&blocks, "a").await;
+    let cluster = TestCluster::new(false).with(&["a", "b"]);
+    let blocks = cluster.start("one");
+    cluster.provided(&blocks, "a").await;
     advance(LONG).await;
-    world.calls();
-    world.provided(&blocks, "b").await;
+    cluster.calls();
+    cluster.provided(&blocks, "b").await;
     let expected = [
         "list blocks",
         "get network net",
@@ -49,23 +49,23 @@ async fn looks_once_before_buying_another_block() {
         // It has arrived.
         "list blocks",
     ];
-    assert_eq!(world.calls(), expected);
+    assert_eq!(cluster.calls(), expected);
 }
 
 #[tokio::test(start_paused = true)]
 async fn reports_free_room_without_request() {
-    let world = World::new(false).with(&["web"]);
-    let blocks = world.start("one");
-    world.provided(&blocks, "web").await;
-    world.removed(&blocks, "web").await;
-    let context = world.tended(&blocks).await;
-    world.calls();
+    let cluster = TestCluster::new(false).with(&["web"]);
+    let blocks = cluster.start("one");
+    cluster.provided(&blocks, "web").await;
+    cluster.removed(&blocks, "web").await;
+    let context = cluster.tended(&blocks).await;
+    cluster.calls();
     for _ in 0..3 {
         let pause = blocks.shared.round(&context).await.unwrap();
-        advance(pause.min(memory::POLL)).await;
+        advance(pause.min(state::POLL)).await;
         if *context.freed.lock().unwrap() == 2 {
-            assert_eq!(world.calls(), Vec::<String>::new());
-            assert!(pause > memory::POLL, "{pause:?}");
+            assert_eq!(cluster.calls(), Vec::<String>::new());
+            assert!(pause > state::POLL, "{pause:?}");
             return;
         }
     }
@@ -74,25 +74,25 @@ async fn reports_free_room_without_request() {
 
 #[test]
 fn does_not_ask_busy_network_during_transition() {
-    let mut memory = Memory::new();
+    let mut state = State::new();
     let owner = Owner::Service(key("web"));
     let mut block = block("b1", "203.0.113.8/29");
     block.tags = ownership::of_new(CLUSTER, &owner);
     block.status = BlockStatus::Assigning;
-    memory.blocks = Some((vec![Owned { block, owner }], tokio::time::Instant::now()));
-    assert!(!memory.is_at_work(NETWORK), "it may take several at once");
-    memory.takes_one_change_at_a_time(NETWORK);
-    assert!(memory.is_at_work(NETWORK));
-    assert!(!memory.is_at_work("another"));
-    memory.changed("b1", |owned| owned.block.status = BlockStatus::Assigned);
-    assert!(!memory.is_at_work(NETWORK));
+    state.blocks = Some((vec![Owned { block, owner }], tokio::time::Instant::now()));
+    assert!(!state.is_at_work(NETWORK), "it may take several at once");
+    state.takes_one_change_at_a_time(NETWORK);
+    assert!(state.is_at_work(NETWORK));
+    assert!(!state.is_at_work("another"));
+    state.changed("b1", |owned| owned.block.status = BlockStatus::Assigned);
+    assert!(!state.is_at_work(NETWORK));
 }
 
 #[tokio::test(start_paused = true)]
 async fn joining_node_gets_peers_without_block_listing() {
-    let mut world = World::new(true);
-    world.settings.setting = "bgp://".parse().unwrap();
-    world.settings.location = Some("PHX".to_owned());
+    let mut cluster = TestCluster::new(true);
+    cluster.settings.setting = "bgp://".parse().unwrap();
+    cluster.settings.location = Some("PHX".to_owned());
     let peers = Peers {
         asn: 65401,
         routers: vec!["169.254.247.0".parse().unwrap()],
@@ -100,29 +100,29 @@ async fn joining_node_gets_peers_without_block_listing() {
         is_ready: true,
         location: Some("PHX".to_owned()),
     };
-    world.cloud.0.lock().unwrap().peers = Some(peers);
-    let blocks = world.start("one");
+    cluster.cloud.0.lock().unwrap().peers = Some(peers);
+    let blocks = cluster.start("one");
     let mut context = OpenGuard {
         nodes: vec![node("a", "198.51.100.1")],
         ..OpenGuard::default()
     };
     blocks.shared.round(&context).await.unwrap();
-    world.calls();
+    cluster.calls();
     context.nodes.push(node("b", "198.51.100.2"));
     blocks.shared.round_of_nodes(&context).await.unwrap();
-    assert_eq!(world.calls(), ["get peers"]);
-    let told = world.cluster.0.lock().unwrap().annotated.clone();
+    assert_eq!(cluster.calls(), ["get peers"]);
+    let told = cluster.cluster.0.lock().unwrap().annotated.clone();
     let names: Vec<_> = told.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["a", "b"]);
     blocks.shared.round_of_nodes(&context).await.unwrap();
-    assert_eq!(world.calls(), Vec::<String>::new());
+    assert_eq!(cluster.calls(), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
 async fn reports_unready_peer_group_and_retries() {
-    let mut world = World::new(true);
-    world.settings.setting = "bgp://group".parse().unwrap();
-    let blocks = world.start("one");
+    let mut cluster = TestCluster::new(true);
+    cluster.settings.setting = "bgp://group".parse().unwrap();
+    let blocks = cluster.start("one");
     let context = OpenGuard {
         nodes: vec![node("a", "198.51.100.1")],
         ..OpenGuard::default()
@@ -136,15 +136,15 @@ async fn reports_unready_peer_group_and_retries() {
 
 #[tokio::test(start_paused = true)]
 async fn missing_peer_group_needs_configured_location() {
-    let mut world = World::new(true).with(&["web"]);
-    world.settings.setting = "bgp://group".parse().unwrap();
-    let blocks = world.start("one");
-    match world.pass(&blocks, "web").await {
+    let mut cluster = TestCluster::new(true).with(&["web"]);
+    cluster.settings.setting = "bgp://group".parse().unwrap();
+    let blocks = cluster.start("one");
+    match cluster.pass(&blocks, "web").await {
         Err(ReconcileError::Refused(why)) => assert!(why.contains("group"), "{why}"),
         other => panic!("{other:?}"),
     }
-    assert!(world.cloud.writes().is_empty());
-    world.settings.location = Some("PHX".to_owned());
-    let blocks = world.start("two");
-    world.provided(&blocks, "web").await;
+    assert!(cluster.cloud.writes().is_empty());
+    cluster.settings.location = Some("PHX".to_owned());
+    let blocks = cluster.start("two");
+    cluster.provided(&blocks, "web").await;
 }

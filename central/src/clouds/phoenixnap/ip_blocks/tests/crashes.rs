@@ -9,17 +9,17 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 /// A life from the first Service to the last block's end, with a fault at one call, after which
 /// another process goes on if the first is to die of it.
 async fn live(sharing: bool, call: usize, fault: InjectedFault, dies: bool) -> usize {
-    let world = World::new(sharing).with(&NAMES);
-    world.cloud.0.lock().unwrap().faults.insert(call, fault);
-    let mut process = world.start("one");
-    let has_happened = || world.cloud.0.lock().unwrap().faults.is_empty();
+    let cluster = TestCluster::new(sharing).with(&NAMES);
+    cluster.cloud.0.lock().unwrap().faults.insert(call, fault);
+    let mut process = cluster.start("one");
+    let has_happened = || cluster.cloud.0.lock().unwrap().faults.is_empty();
     let mut is_dead = false;
     for name in NAMES {
         for _ in 0..200 {
-            let passed = world.pass(&process, name).await;
+            let passed = cluster.pass(&process, name).await;
             if dies && !is_dead && has_happened() {
                 is_dead = true;
-                process = world.start("two");
+                process = cluster.start("two");
             }
             match passed {
                 Ok(Progress::Ensured(_)) => break,
@@ -28,35 +28,35 @@ async fn live(sharing: bool, call: usize, fault: InjectedFault, dies: bool) -> u
             }
         }
         assert!(
-            !world.service(name).ingress.is_empty(),
+            !cluster.service(name).ingress.is_empty(),
             "{name} has no address"
         );
     }
     let addresses: std::collections::BTreeSet<_> = NAMES
         .iter()
-        .map(|name| world.service(name).ingress[0].ip.clone())
+        .map(|name| cluster.service(name).ingress[0].ip.clone())
         .collect();
     assert_eq!(addresses.len(), NAMES.len());
-    let bought = world.bought();
+    let bought = cluster.bought();
     for name in NAMES {
-        world.removed(&process, name).await;
+        cluster.removed(&process, name).await;
         if dies && !is_dead && has_happened() {
             is_dead = true;
-            process = world.start("two");
+            process = cluster.start("two");
         }
     }
     for _ in 0..100 {
         let round = process.shared.round(&OpenGuard::default()).await;
         if dies && !is_dead && has_happened() {
             is_dead = true;
-            process = world.start("two");
+            process = cluster.start("two");
         }
-        if world.cloud.0.lock().unwrap().blocks.is_empty() {
+        if cluster.cloud.0.lock().unwrap().blocks.is_empty() {
             break;
         }
         advance(round.unwrap_or(LONG / 10)).await;
     }
-    let left = world.cloud.0.lock().unwrap().blocks.clone();
+    let left = cluster.cloud.0.lock().unwrap().blocks.clone();
     assert!(left.is_empty(), "left behind: {left:?}");
     assert!(has_happened(), "there were fewer calls than {call}");
     bought
@@ -64,16 +64,16 @@ async fn live(sharing: bool, call: usize, fault: InjectedFault, dies: bool) -> u
 
 /// How many calls a life without faults takes.
 async fn calls(sharing: bool) -> usize {
-    let world = World::new(sharing).with(&NAMES);
-    let process = world.start("one");
+    let cluster = TestCluster::new(sharing).with(&NAMES);
+    let process = cluster.start("one");
     for name in NAMES {
-        world.provided(&process, name).await;
+        cluster.provided(&process, name).await;
     }
     for name in NAMES {
-        world.removed(&process, name).await;
+        cluster.removed(&process, name).await;
     }
-    world.tended(&process).await;
-    world.cloud.0.lock().unwrap().calls.len()
+    cluster.tended(&process).await;
+    cluster.cloud.0.lock().unwrap().calls.len()
 }
 
 #[tokio::test(start_paused = true)]

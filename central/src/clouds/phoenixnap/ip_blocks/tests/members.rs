@@ -12,15 +12,15 @@ fn nodes(servers: &[&str]) -> OpenGuard {
     }
 }
 
-impl World {
+impl TestCluster {
     /// A process that attaches Nodes or does not, and has an address in the network.
     async fn serving(attaches_nodes: bool) -> (Self, IpBlocks) {
-        let mut world = Self::new(true).with(&["web"]);
-        world.settings.attaches_nodes = attaches_nodes;
-        let blocks = world.start("one");
-        world.provided(&blocks, "web").await;
-        world.cloud.writes();
-        (world, blocks)
+        let mut cluster = Self::new(true).with(&["web"]);
+        cluster.settings.attaches_nodes = attaches_nodes;
+        let blocks = cluster.start("one");
+        cluster.provided(&blocks, "web").await;
+        cluster.cloud.writes();
+        (cluster, blocks)
     }
 
     /// The servers in the network.
@@ -39,38 +39,38 @@ impl World {
 
 #[tokio::test(start_paused = true)]
 async fn servers_join_a_busy_network_within_seconds() {
-    let (world, blocks) = World::serving(true).await;
+    let (cluster, blocks) = TestCluster::serving(true).await;
     let told = tokio::time::timeout(Duration::ZERO, blocks.shared.untended.notified()).await;
     assert!(told.is_ok(), "somebody is to look after them at once");
-    world.cloud.0.lock().unwrap().busy = 3;
+    cluster.cloud.0.lock().unwrap().busy = 3;
     let context = nodes(&SERVERS);
     let mut took = Duration::ZERO;
-    while world.members().len() < 2 {
+    while cluster.members().len() < 2 {
         let pause = blocks.shared.round(&context).await.unwrap();
         advance(pause).await;
         took += pause;
     }
     let [first, second] = SERVERS.map(|server| format!("add {server} to net"));
     let tries = [&first, &first, &first, &first, &second];
-    assert_eq!(world.cloud.writes().iter().collect::<Vec<_>>(), tries);
+    assert_eq!(cluster.cloud.writes().iter().collect::<Vec<_>>(), tries);
     assert!(took < Duration::from_secs(30), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn judges_membership_by_a_listing_younger_than_the_node() {
     for attaches_nodes in [false, true] {
-        let (world, blocks) = World::serving(attaches_nodes).await;
+        let (cluster, blocks) = TestCluster::serving(attaches_nodes).await;
         // The server is set up outside of the cluster, and then its kubelet registers.
         let [member, non_member] = SERVERS;
-        world.add_member(member);
+        cluster.add_member(member);
         let context = nodes(&[member]);
         blocks.shared.round_of_nodes(&context).await.unwrap();
         assert_eq!(*context.told.lock().unwrap(), []);
-        assert!(world.cloud.writes().is_empty());
+        assert!(cluster.cloud.writes().is_empty());
         let context = nodes(&[member, non_member]);
         blocks.shared.round_of_nodes(&context).await.unwrap();
         let told = context.told.lock().unwrap().clone();
-        let added = world.cloud.writes();
+        let added = cluster.cloud.writes();
         if attaches_nodes {
             assert_eq!(added, [format!("add {non_member} to net")]);
         } else {
@@ -88,23 +88,23 @@ async fn judges_membership_by_a_listing_younger_than_the_node() {
 
 #[tokio::test(start_paused = true)]
 async fn asks_once_about_nodes_that_stay_outside() {
-    let (world, blocks) = World::serving(false).await;
+    let (cluster, blocks) = TestCluster::serving(false).await;
     let context = nodes(&SERVERS);
     for _ in 0..5 {
         blocks.shared.round_of_nodes(&context).await.unwrap();
         advance(Duration::from_secs(1)).await;
     }
-    let calls = world.cloud.0.lock().unwrap().calls.clone();
+    let calls = cluster.cloud.0.lock().unwrap().calls.clone();
     assert_eq!(calls, ["get network net"]);
     assert_eq!(context.told.lock().unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn takes_already_a_member_for_success() {
-    let (world, blocks) = World::serving(true).await;
+    let (cluster, blocks) = TestCluster::serving(true).await;
     let [server, next] = SERVERS;
-    world.add_member(server);
-    world.cloud.0.lock().unwrap().hides_members = true;
+    cluster.add_member(server);
+    cluster.cloud.0.lock().unwrap().hides_members = true;
     let context = nodes(&SERVERS);
     for _ in 0..5 {
         let pause = blocks.shared.round_of_nodes(&context).await.unwrap();
@@ -112,5 +112,5 @@ async fn takes_already_a_member_for_success() {
     }
     assert_eq!(*context.told.lock().unwrap(), []);
     let added = [server, next].map(|server| format!("add {server} to net"));
-    assert_eq!(world.cloud.writes(), added);
+    assert_eq!(cluster.cloud.writes(), added);
 }

@@ -9,7 +9,7 @@ use super::super::testing::{InjectedFault, RETRY_AFTER, Ration, SETTLE};
 use super::*;
 use crate::cloud_api::ErrorKind;
 
-impl World {
+impl TestCluster {
     /// The account takes so many requests each second.
     fn taking(mut self, per_second: usize, retry_after: Option<Duration>) -> Self {
         self.cloud.1 = Some(Arc::new(Ration::of(per_second, retry_after)));
@@ -55,33 +55,33 @@ const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 async fn serves_all_services_at_two_requests_a_second() {
     for retry_after in [None, Some(1), Some(10)] {
         let retry_after = retry_after.map(Duration::from_secs);
-        let world = World::new(false).with(&NAMES).taking(2, retry_after);
-        let blocks = world.start("one");
-        let served = join_all(NAMES.iter().map(|name| world.served(&blocks, name)));
+        let cluster = TestCluster::new(false).with(&NAMES).taking(2, retry_after);
+        let blocks = cluster.start("one");
+        let served = join_all(NAMES.iter().map(|name| cluster.served(&blocks, name)));
         let limit = Duration::from_secs(240);
         let begun = Instant::now();
         let done = tokio::time::timeout(limit, served).await;
-        let refused = world.cloud.1.as_ref().unwrap().refused();
-        let calls = world.cloud.0.lock().unwrap().calls.len();
+        let refused = cluster.cloud.1.as_ref().unwrap().refused();
+        let calls = cluster.cloud.0.lock().unwrap().calls.len();
         let took = begun.elapsed();
         let told = format!("{retry_after:?}: {took:?}, {calls} calls, {refused} refused");
         assert!(done.is_ok(), "{told}");
-        assert_eq!(world.bought(), NAMES.len());
+        assert_eq!(cluster.bought(), NAMES.len());
         assert!(calls + refused <= 20 * NAMES.len(), "{told}");
         assert!(refused <= 10, "{told}");
-        let swaps = world.cluster.0.lock().unwrap().version;
+        let swaps = cluster.cluster.0.lock().unwrap().version;
         assert!(swaps <= 3 * NAMES.len() as u64, "{told}, {swaps} swaps");
-        assert_eq!(world.claim(), None);
+        assert_eq!(cluster.claim(), None);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn rate_limited_purchase_keeps_its_claim() {
-    let world = World::new(false).with(&["a", "b"]);
-    let blocks = world.start("one");
-    world.spoil_purchase(InjectedFault::Refused(ErrorKind::RateLimited));
+    let cluster = TestCluster::new(false).with(&["a", "b"]);
+    let blocks = cluster.start("one");
+    cluster.spoil_purchase(InjectedFault::Refused(ErrorKind::RateLimited));
     let refused = loop {
-        match world.pass(&blocks, "a").await {
+        match cluster.pass(&blocks, "a").await {
             Ok(Progress::Wait { after, .. }) => sleep(after).await,
             other => break other,
         }
@@ -90,65 +90,65 @@ async fn rate_limited_purchase_keeps_its_claim() {
         matches!(refused, Err(ReconcileError::Cloud(_))),
         "{refused:?}"
     );
-    let claim = world.claim();
+    let claim = cluster.claim();
     assert!(claim.is_some());
     // Passes of others, while nothing may be asked, let it be.
-    world.put(ServiceView {
+    cluster.put(ServiceView {
         load_balancer_ip: Some("192.0.2.1".to_owned()),
         ..service("other")
     });
-    world.pass(&blocks, "other").await.unwrap();
-    assert_eq!(world.claim(), claim);
+    cluster.pass(&blocks, "other").await.unwrap();
+    assert_eq!(cluster.claim(), claim);
     // Another replica that believes to lead does not buy meanwhile.
-    let two = world.start("two");
-    let waiting = world.pass(&two, "b").await.unwrap();
+    let two = cluster.start("two");
+    let waiting = cluster.pass(&two, "b").await.unwrap();
     assert!(matches!(waiting, Progress::Wait { .. }), "{waiting:?}");
     sleep(RETRY_AFTER).await;
-    world.served(&blocks, "a").await;
-    assert_eq!(world.bought(), 1);
-    world.served(&blocks, "b").await;
-    assert_eq!(world.claim(), None);
+    cluster.served(&blocks, "a").await;
+    assert_eq!(cluster.bought(), 1);
+    cluster.served(&blocks, "b").await;
+    assert_eq!(cluster.claim(), None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn releases_claim_of_deleted_service() {
-    let world = World::new(false).with(&["a"]);
-    let blocks = world.start("one");
-    world.spoil_purchase(InjectedFault::Refused(ErrorKind::RateLimited));
-    while world.pass(&blocks, "a").await.is_ok() {
+    let cluster = TestCluster::new(false).with(&["a"]);
+    let blocks = cluster.start("one");
+    cluster.spoil_purchase(InjectedFault::Refused(ErrorKind::RateLimited));
+    while cluster.pass(&blocks, "a").await.is_ok() {
         sleep(Duration::from_secs(2)).await;
     }
-    assert!(world.claim().is_some());
-    world.removed(&blocks, "a").await;
+    assert!(cluster.claim().is_some());
+    cluster.removed(&blocks, "a").await;
     sleep(RETRY_AFTER * 2).await;
     let context = OpenGuard::default();
     blocks.shared.round(&context).await.unwrap();
-    assert_eq!(world.claim(), None);
+    assert_eq!(cluster.claim(), None);
 }
 
 /// A purchase whose answer was lost has been made.
 #[tokio::test(start_paused = true)]
 async fn finds_purchase_with_lost_answer_within_ten_seconds() {
     for sharing in [false, true] {
-        let world = World::new(sharing).with(&["a", "b"]);
-        let blocks = world.start("one");
-        world.spoil_purchase(InjectedFault::Unheard);
+        let cluster = TestCluster::new(sharing).with(&["a", "b"]);
+        let blocks = cluster.start("one");
+        cluster.spoil_purchase(InjectedFault::Unheard);
         let begun = Instant::now();
-        world.served(&blocks, "a").await;
+        cluster.served(&blocks, "a").await;
         assert!(
             begun.elapsed() <= Duration::from_secs(10),
             "{:?}",
             begun.elapsed()
         );
-        assert_eq!((world.bought(), world.claim()), (1, None));
-        world.served(&blocks, "b").await;
+        assert_eq!((cluster.bought(), cluster.claim()), (1, None));
+        cluster.served(&blocks, "b").await;
         assert!(
             begun.elapsed() <= Duration::from_secs(20),
             "{:?}",
             begun.elapsed()
         );
-        assert_eq!(world.bought(), if sharing { 1 } else { 2 });
-        assert_eq!(world.claim(), None);
+        assert_eq!(cluster.bought(), if sharing { 1 } else { 2 });
+        assert_eq!(cluster.claim(), None);
     }
 }
 
@@ -156,21 +156,21 @@ async fn finds_purchase_with_lost_answer_within_ten_seconds() {
 #[tokio::test(start_paused = true)]
 async fn unlisted_purchase_is_repeated_after_settle_time() {
     let names = &NAMES[..4];
-    let world = World::new(false).with(names);
-    let blocks = world.start("one");
-    world.spoil_purchase(InjectedFault::Refused(ErrorKind::Server));
+    let cluster = TestCluster::new(false).with(names);
+    let blocks = cluster.start("one");
+    cluster.spoil_purchase(InjectedFault::Refused(ErrorKind::Server));
     let begun = Instant::now();
     let served = async {
-        join_all(names.iter().map(|name| world.served(&blocks, name))).await;
+        join_all(names.iter().map(|name| cluster.served(&blocks, name))).await;
     };
     let looked = async {
         sleep(SETTLE - Duration::from_secs(1)).await;
-        (world.bought(), world.listings())
+        (cluster.bought(), cluster.listings())
     };
     let ((bought, listings), ()) = tokio::join!(looked, served);
     assert_eq!(bought, 0);
     assert!(listings <= 20, "{listings}");
     let took = begun.elapsed();
     assert!(took < SETTLE + Duration::from_secs(30), "{took:?}");
-    assert_eq!((world.bought(), world.claim()), (4, None));
+    assert_eq!((cluster.bought(), cluster.claim()), (4, None));
 }

@@ -3,7 +3,7 @@
 use super::super::testing::in_network;
 use super::*;
 
-impl World {
+impl TestCluster {
     /// Somebody changes something about a Service that nobody here reads.
     fn touch(&self, name: &str) {
         self.put(self.service(name));
@@ -45,99 +45,102 @@ impl World {
 #[tokio::test(start_paused = true)]
 async fn touch_replaces_lost_block() {
     for sharing in [true, false] {
-        let world = World::new(sharing).with(&["web"]);
-        let blocks = world.start("one");
-        assert_eq!(world.provided(&blocks, "web").await, "203.0.113.10");
-        world.provided(&blocks, "web").await;
-        world.release_by_hand();
-        world.calls_since();
+        let cluster = TestCluster::new(sharing).with(&["web"]);
+        let blocks = cluster.start("one");
+        assert_eq!(cluster.provided(&blocks, "web").await, "203.0.113.10");
+        cluster.provided(&blocks, "web").await;
+        cluster.release_by_hand();
+        cluster.calls_since();
         advance(LONG).await;
         // Nobody has told anything.
-        world.provided(&blocks, "web").await;
-        assert!(world.calls_since().is_empty());
-        world.touch("web");
+        cluster.provided(&blocks, "web").await;
+        assert!(cluster.calls_since().is_empty());
+        cluster.touch("web");
         let begun = tokio::time::Instant::now();
-        assert_eq!(world.settled(&blocks, "web").await, "203.0.113.18");
+        assert_eq!(cluster.settled(&blocks, "web").await, "203.0.113.18");
         let took = begun.elapsed();
         assert!(took <= Duration::from_secs(20), "{took:?}");
-        assert_eq!(world.bought(), 2);
+        assert_eq!(cluster.bought(), 2);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn notices_touch_right_after_own_write() {
-    let world = World::new(true).with(&["web"]);
-    let blocks = world.start("one");
-    world.provided(&blocks, "web").await;
-    world.release_by_hand();
-    world.touch("web");
-    assert_eq!(world.settled(&blocks, "web").await, "203.0.113.18");
+    let cluster = TestCluster::new(true).with(&["web"]);
+    let blocks = cluster.start("one");
+    cluster.provided(&blocks, "web").await;
+    cluster.release_by_hand();
+    cluster.touch("web");
+    assert_eq!(cluster.settled(&blocks, "web").await, "203.0.113.18");
 }
 
 /// The last listing is recent, and older than what was done by hand.
 #[tokio::test(start_paused = true)]
 async fn listing_before_touch_does_not_count() {
-    let world = World::new(true).with(&["web"]);
-    let blocks = world.start("one");
-    world.provided(&blocks, "web").await;
-    world.provided(&blocks, "web").await;
+    let cluster = TestCluster::new(true).with(&["web"]);
+    let blocks = cluster.start("one");
+    cluster.provided(&blocks, "web").await;
+    cluster.provided(&blocks, "web").await;
     advance(Duration::from_millis(100)).await;
-    world.release_by_hand();
-    world.touch("web");
-    assert_eq!(world.settled(&blocks, "web").await, "203.0.113.18");
+    cluster.release_by_hand();
+    cluster.touch("web");
+    assert_eq!(cluster.settled(&blocks, "web").await, "203.0.113.18");
 }
 
 #[tokio::test(start_paused = true)]
 async fn touch_reassigns_block_detached_by_hand() {
-    let world = World::new(true).with(&["web"]);
-    let blocks = world.start("one");
-    world.provided(&blocks, "web").await;
-    world.provided(&blocks, "web").await;
+    let cluster = TestCluster::new(true).with(&["web"]);
+    let blocks = cluster.start("one");
+    cluster.provided(&blocks, "web").await;
+    cluster.provided(&blocks, "web").await;
     {
-        let mut account = world.cloud.0.lock().unwrap();
+        let mut account = cluster.cloud.0.lock().unwrap();
         let block = account.blocks.get_mut("b1").unwrap();
         assert_eq!(block.holder, in_network(NETWORK));
         (block.status, block.holder) = (BlockStatus::Unassigned, None);
         account.network.as_mut().unwrap().blocks.clear();
     }
-    world.cloud.writes();
+    cluster.cloud.writes();
     advance(LONG).await;
-    world.touch("web");
-    world.provided(&blocks, "web").await;
-    assert_eq!(world.cloud.writes(), ["attach b1 to net"]);
+    cluster.touch("web");
+    cluster.provided(&blocks, "web").await;
+    assert_eq!(cluster.cloud.writes(), ["attach b1 to net"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn touched_services_share_one_listing() {
     let names = ["a", "b", "c", "d", "e"];
-    let world = World::new(true).with(&names);
-    let blocks = world.start("one");
+    let cluster = TestCluster::new(true).with(&names);
+    let blocks = cluster.start("one");
     for name in names {
-        world.provided(&blocks, name).await;
+        cluster.provided(&blocks, name).await;
     }
     advance(LONG).await;
-    world.calls_since();
+    cluster.calls_since();
     for name in names {
-        world.provided(&blocks, name).await;
+        cluster.provided(&blocks, name).await;
     }
-    assert!(world.calls_since().is_empty(), "what was written is known");
+    assert!(
+        cluster.calls_since().is_empty(),
+        "what was written is known"
+    );
     for name in names {
-        world.touch(name);
+        cluster.touch(name);
     }
     for name in names {
-        world.provided(&blocks, name).await;
-        world.provided(&blocks, name).await;
+        cluster.provided(&blocks, name).await;
+        cluster.provided(&blocks, name).await;
     }
-    assert_eq!(world.calls_since(), ["list blocks"]);
+    assert_eq!(cluster.calls_since(), ["list blocks"]);
     // One after the other within a second: the first has one at once, the others share one.
     advance(LONG).await;
     for name in names {
         advance(Duration::from_millis(200)).await;
-        world.touch(name);
-        world.pass(&blocks, name).await.unwrap();
+        cluster.touch(name);
+        cluster.pass(&blocks, name).await.unwrap();
     }
     for name in names {
-        world.settled(&blocks, name).await;
+        cluster.settled(&blocks, name).await;
     }
-    assert_eq!(world.calls_since(), ["list blocks", "list blocks"]);
+    assert_eq!(cluster.calls_since(), ["list blocks", "list blocks"]);
 }

@@ -82,7 +82,7 @@ fn untagged_published_address_serves_one_service() {
     let settings = settings(true);
     let share_of_copy = |other: IpRequest| {
         let ip_requests = [other, permitted.clone()];
-        let allocation = allocate(&World {
+        let allocation = allocate(&Observed {
             settings: &settings,
             location: "PHX",
             network: Some(&network),

@@ -125,8 +125,8 @@ impl Case {
         }
     }
 
-    fn world(&self) -> World<'_> {
-        World {
+    fn observed(&self) -> Observed<'_> {
+        Observed {
             settings: &self.settings,
             location: "PHX",
             network: Some(&self.network),
@@ -136,9 +136,9 @@ impl Case {
     }
 
     fn all_next(&self) -> Vec<(&IpRequest, Next)> {
-        let world = self.world();
-        let allocation = allocate(&world);
-        let next = |ip_request| (ip_request, next(&world, ip_request, &allocation));
+        let observed = self.observed();
+        let allocation = allocate(&observed);
+        let next = |ip_request| (ip_request, next(&observed, ip_request, &allocation));
         self.ip_requests.iter().map(next).collect()
     }
 
@@ -213,7 +213,7 @@ proptest! {
                 steps.push(step);
             }
         }
-        steps.extend(removal(&case.world(), &web()));
+        steps.extend(removal(&case.observed(), &web()));
         for owned in &case.blocks {
             if let Some(ReleaseStep::Take(step)) = dispose(owned, Some(&case.network)) {
                 prop_assert_eq!(&owned.owner, &Owner::Marked);
@@ -275,7 +275,7 @@ proptest! {
         let mut turned = Case::of(blocks, ip_requests, sharing);
         turned.blocks.reverse();
         turned.ip_requests.reverse();
-        prop_assert_eq!(allocate(&case.world()), allocate(&turned.world()));
+        prop_assert_eq!(allocate(&case.observed()), allocate(&turned.observed()));
     }
 
     #[test]
@@ -285,7 +285,7 @@ proptest! {
         sharing in any::<bool>(),
     ) {
         let case = Case::of(blocks, ip_requests, sharing);
-        let allocation = allocate(&case.world());
+        let allocation = allocate(&case.observed());
         for ip_request in &case.ip_requests {
             let address = match &allocation.shares[&ip_request.key] {
                 Assignment::Address { address, block } if case.is_shared(block) => *address,
@@ -317,7 +317,7 @@ proptest! {
             (ip_request.published, ip_request.asked, ip_request.lost) = (own, own, false);
         }
         let case = Case::of(blocks, ip_requests, true);
-        let allocation = allocate(&case.world());
+        let allocation = allocate(&case.observed());
         let is_shared = case.blocks.iter().any(|owned| {
             owned.block.id == "b0" && matches!(owned.owner, Owner::Pool(_))
         });

@@ -29,7 +29,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// What is remembered.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct State {
     /// The blocks of this cluster, from the last complete listing and what was done since; and when
     /// that listing was begun.
     pub(super) blocks: Option<(Vec<Owned>, Instant)>,
@@ -91,7 +91,7 @@ pub(super) enum Absence {
     Certain,
 }
 
-impl Memory {
+impl State {
     pub(super) fn new() -> Self {
         Self {
             blocks: None,
@@ -375,7 +375,7 @@ fn in_transit(status: &BlockStatus) -> bool {
     )
 }
 
-/// What is said while somebody else works with the memory: it is heeded before the next does.
+/// What is said while somebody else works with the state: it is heeded before the next does.
 #[derive(Debug, Default)]
 pub(super) struct Said {
     /// Services as this process has written them.
