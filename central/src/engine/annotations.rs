@@ -24,6 +24,8 @@ pub struct Annotation {
     pub form: Form,
     /// What it does, for the reference page.
     pub effect: &'static str,
+    /// Whether central writes it, which the admission policy must permit.
+    pub by_central: bool,
 }
 
 /// What the value of an annotation is.
@@ -72,7 +74,10 @@ impl Annotation {
 pub fn reference(annotations: &[&Annotation], prefix: &str) -> String {
     let mut page =
         "| Key ends with | Default | Legal values | Effect |\n|---|---|---|---|\n".to_owned();
-    for Annotation { key, form, effect } in annotations {
+    for Annotation {
+        key, form, effect, ..
+    } in annotations
+    {
         let end = key.strip_prefix(prefix).unwrap_or(key);
         let (default, legal) = form.described();
         let cell = |text: &str| {

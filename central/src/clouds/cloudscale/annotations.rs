@@ -16,7 +16,19 @@ const MOST_ANSWERS: u32 = 1_000;
 const MOST_MILLISECONDS: u32 = i32::MAX.cast_unsigned();
 
 const fn row(key: &'static str, form: Form, effect: &'static str) -> Annotation {
-    Annotation { key, form, effect }
+    Annotation {
+        key,
+        form,
+        effect,
+        by_central: false,
+    }
+}
+
+const fn written(row: Annotation) -> Annotation {
+    Annotation {
+        by_central: true,
+        ..row
+    }
 }
 
 const fn number(key: &'static str, default: u32, max: u32, effect: &'static str) -> Annotation {
@@ -51,24 +63,24 @@ macro_rules! annotations {
 }
 
 annotations! {
-    UUID = row(
+    UUID = written(row(
         keys::UUID,
         Form::Other(["", "a UUID; what is none is not used, and told"]),
         "written by central; which load balancer it is. See [adoption](#adoption)",
-    );
-    CONFIG_VERSION = row(
+    ));
+    CONFIG_VERSION = written(row(
         keys::CONFIG_VERSION,
         Form::Other(["", ""]),
         "written by central, always `1`; not read",
-    );
+    ));
     NAME = text(keys::NAME, "k8s-service-<UID>", "not empty", "the load balancer's name");
     FLAVOR = text(keys::FLAVOR, "lb-standard", "a flavor; not empty", "**for a new one only**");
-    ZONE = row(
+    ZONE = written(row(
         keys::ZONE,
         Form::Other(["the zone of its Nodes", "`rma1`, `lpg1`"]),
         "**for a new one only**; written by central. Must be said if the Nodes stand in several zones, or if \
          there is none",
-    );
+    ));
     VIP_ADDRESSES = json(
         keys::VIP_ADDRESSES,
         [
@@ -175,4 +187,22 @@ annotations! {
         Form::OneOf(&["Proxy", "VIP"]),
         "`ipMode` of the addresses in the status; not looked at with `force-hostname`",
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use mooring_common::clouds::CLOUDS;
+
+    use super::*;
+
+    #[test]
+    fn policies_permit_what_central_writes() {
+        let written = ALL.iter().filter(|row| row.by_central);
+        let written: BTreeSet<&str> = written.map(|row| row.key).collect();
+        let cloud = CLOUDS.iter().find(|cloud| cloud.scheme == "cloudscale");
+        let permitted = cloud.unwrap().service_annotations.iter().copied();
+        assert_eq!(written, permitted.collect());
+    }
 }
