@@ -10,7 +10,6 @@ mod config;
 mod facts;
 mod flags;
 mod ip_blocks;
-mod model;
 mod registration;
 pub mod setting;
 
@@ -19,6 +18,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use kube::Client as KubeClient;
+use mooring_common::names::annotations;
 use mooring_common::provider_id::ProviderId;
 use tokio::time::timeout;
 
@@ -27,10 +27,12 @@ use crate::cloud_api::{
 };
 use crate::cloud_provider::load_balancers::LoadBalancers;
 use crate::cloud_provider::{Machine, MachineSource};
+use crate::engine::cluster::RealCluster;
 use crate::engine::inventory::Inventory;
 use crate::views::service_view::read_annotation;
-use api::Api;
+use api::blocks::BlockCloud as _;
 use api::servers::Server;
+use api::{Api, may_not_exist};
 use auth::TokenSource;
 pub use config::{Config, ServiceConfig};
 pub use flags::Flags;
@@ -125,6 +127,7 @@ impl PhoenixNap {
     ) -> Arc<dyn LoadBalancers> {
         read_annotation(&settings.location_annotation);
         let (cloud, identity) = (self.api.clone(), identity.to_owned());
+        let cluster = Arc::new(RealCluster::new(cluster, annotations::IP_BLOCK_CLAIM));
         Arc::new(IpBlocks::new(cloud, inventory, cluster, identity, settings))
     }
 
@@ -140,7 +143,7 @@ impl PhoenixNap {
         let Some(id) = setting.network() else {
             return Ok(());
         };
-        let network = match timeout(PATIENCE, self.api.public_network(id)).await {
+        let network = match timeout(PATIENCE, self.api.network(id)).await {
             Ok(Ok(network)) => network,
             Ok(Err(answer)) if may_not_exist(&answer) && answer.words.is_some() => {
                 let (setting, answer) = (setting.clone(), Box::new(answer));
@@ -157,19 +160,17 @@ impl PhoenixNap {
         };
         tracing::info!(
             network = id,
-            name = network.name,
             location = network.location,
-            vlan = network.vlan_id,
-            status = network.status_word(),
-            blocks = network.ip_blocks.as_ref().map(Vec::len),
+            vlan = network.vlan,
+            blocks = network.blocks.len(),
             "the public network is there"
         );
-        match (&self.services.location, network.location) {
-            (Some(location), Some(actual)) if !location.eq_ignore_ascii_case(&actual) => {
+        match &self.services.location {
+            Some(location) if !location.eq_ignore_ascii_case(&network.location) => {
                 Err(NetworkFault::Elsewhere {
                     location: location.clone(),
                     network: id.to_owned(),
-                    actual,
+                    actual: network.location,
                 })
             }
             _ => Ok(()),
@@ -200,11 +201,6 @@ fn connect(config: &Config, limits: Limits, metrics: Metrics) -> Result<Api, Clo
         authorities: None,
     };
     Client::new(NAME, connection, &api::ErrorShape, limits, metrics).map(Api::new)
-}
-
-/// Whether an answer may mean that there is no such thing.
-fn may_not_exist(error: &CloudError) -> bool {
-    matches!(error.kind, ErrorKind::Forbidden | ErrorKind::NotFound)
 }
 
 /// The machines that are there, and the names by which their Nodes are found.

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   Services ──► ip_requests ─┐
-//!                           ├─► allocate: who has which address ─► plan: the next step ─► apply
-//!   listings ──► blocks ────┘                                                           │
-//!      ▲                                                                                │
-//!      └─────────────────────── what is known, as it is after each step ◄───────────────┘
+//!                             ├─► allocate: who has which address ─► plan: the next step ─► apply
+//!   listings ──► blocks ──────┘                                                               │
+//!      ▲                                                                                      │
+//!      └──────────────────── what is known, as it is after each step ◄────────────────────────┘
 //! ```
 //!
 //! A block is bought with its tags, assigned to the public network, and used when it has arrived
@@ -13,7 +13,7 @@
 //! and gives them back.
 //!
 //! **Guarantees.** One block at a time is bought in a cluster, whoever believes to lead
-//! ([`purchase`]), and only on the word of a complete listing that was begun after the claim. Nothing
+//! ([`Purchases`]), and only on the word of a complete listing that was begun after the claim. Nothing
 //! is changed that is not this cluster's by its tags ([`ownership`]). An address is published when its
 //! block is assigned to the network. A Service goes when its blocks are marked, so that no block is
 //! forgotten.
@@ -22,27 +22,20 @@
 //! network takes one change at a time, and what one Service is given another cannot have.
 
 mod allocate;
-mod api;
 mod apply;
 mod bgp;
 mod buy;
-mod cloud;
-mod cluster;
+mod ensure;
 mod garbage_collector;
-mod ip_request;
-mod layout;
+mod l2_network;
 mod members;
-mod node_peers;
 mod notices;
 mod observe;
 mod orphans;
 mod ownership;
 mod pass;
 mod plan;
-mod purchase;
 mod removal;
-mod seen;
-mod segment;
 mod settings;
 mod state;
 mod step;
@@ -53,28 +46,25 @@ mod testing;
 use std::sync::{Arc, PoisonError};
 
 use async_trait::async_trait;
-use kube::Client;
-use mooring_common::engine::Step as _;
 use tokio::sync::{Mutex, MutexGuard, Notify};
 
 use super::NAME;
+use super::api::blocks::BlockCloud;
 use crate::cloud_api::CloudError;
 use crate::cloud_provider::load_balancers::{
-    CollectorContext, LoadBalancerRequest, LoadBalancers, Orphan, OwnedFields, PlannedStep,
-    PreparedPlan, ReconcileError, WriteGuard,
+    CollectorContext, LoadBalancerRequest, LoadBalancers, Orphan, OwnedFields, PreparedPlan,
+    ReconcileError, WriteGuard,
 };
+use crate::engine::cluster::Cluster;
 use crate::engine::inventory::Inventory;
+use crate::engine::ip_allocation;
 use crate::engine::members::MemberResolver;
 use crate::engine::provider::AccountWords;
+use crate::engine::purchases::Purchases;
 use crate::views::service_view::ServiceView;
-use cloud::BlockCloud;
-use cluster::{Cluster, RealCluster};
-use pass::EnsurePlan;
-use purchase::Purchases;
-use removal::Removal;
+use pass::Pass;
 pub(super) use settings::Settings;
-use state::{Said, State, Written};
-use step::Step;
+use state::Blocks;
 
 /// The name under which Events are reported.
 const COMPONENT: &str = "cloud-provider-phoenixnap";
@@ -96,17 +86,22 @@ pub(super) struct IpBlocks {
 
 /// What all passes share.
 struct Shared {
-    cloud: Arc<dyn BlockCloud>,
-    cluster: Arc<dyn Cluster>,
-    settings: Settings,
-    machines: MemberResolver,
-    purchases: Purchases,
-    state: Mutex<State>,
-    said: std::sync::Mutex<Said>,
+    blocks: Mutex<Blocks>,
+    /// What is said while somebody else works with the blocks; it is heeded before the next does.
+    said: std::sync::Mutex<Vec<Said>>,
     /// Told when there may be garbage to collect.
-    untended: Notify,
+    untended: Arc<Notify>,
     /// Told when Nodes have changed.
     nodes_changed: Notify,
+}
+
+enum Said {
+    /// This process has written the Service of this UID, which has made it this `resourceVersion`.
+    Written(String, String),
+    /// The Service of this UID is no more.
+    Gone(String),
+    /// What is known is to be looked at anew.
+    Anew,
 }
 
 impl IpBlocks {
@@ -115,31 +110,26 @@ impl IpBlocks {
     pub(super) fn new(
         cloud: Arc<dyn BlockCloud>,
         inventory: Arc<Inventory>,
-        client: Client,
-        identity: String,
-        settings: Settings,
-    ) -> Self {
-        let cluster = Arc::new(RealCluster::new(client));
-        Self::of(cloud, inventory, cluster, identity, settings)
-    }
-
-    fn of(
-        cloud: Arc<dyn BlockCloud>,
-        inventory: Arc<Inventory>,
         cluster: Arc<dyn Cluster>,
         identity: String,
         settings: Settings,
     ) -> Self {
+        let untended = Arc::new(Notify::new());
+        let purchases = Purchases::new(cluster.clone(), identity, settings.settle_time);
+        let machines = MemberResolver::new(inventory, CLOUD);
+        let blocks = Blocks::new(
+            cloud,
+            cluster,
+            machines,
+            settings,
+            purchases,
+            untended.clone(),
+        );
         Self {
             shared: Arc::new(Shared {
-                cloud,
-                cluster,
-                machines: MemberResolver::new(inventory, CLOUD),
-                purchases: Purchases::new(identity, settings.settle_time),
-                settings,
-                state: Mutex::new(State::new()),
+                blocks: Mutex::new(blocks),
                 said: std::sync::Mutex::default(),
-                untended: Notify::new(),
+                untended,
                 nodes_changed: Notify::new(),
             }),
         }
@@ -147,32 +137,22 @@ impl IpBlocks {
 }
 
 impl Shared {
-    /// The state, for one at a time.
-    async fn state(&self) -> MutexGuard<'_, State> {
-        let mut state = self.state.lock().await;
-        let said = std::mem::take(&mut *self.said());
-        for service in said.written {
-            state.seen.wrote(&service.uid, service.version);
+    /// The blocks, for one at a time.
+    async fn blocks(&self) -> MutexGuard<'_, Blocks> {
+        let mut blocks = self.blocks.lock().await;
+        for said in std::mem::take(&mut *self.said.lock().unwrap_or_else(PoisonError::into_inner)) {
+            match said {
+                Said::Written(uid, version) => blocks.touched.wrote(&uid, version),
+                Said::Gone(uid) => blocks.forget(&uid),
+                Said::Anew => blocks.starts_anew(),
+            }
         }
-        for uid in said.gone {
-            state.forget(&uid);
-        }
-        if said.anew {
-            state.starts_anew();
-        }
-        state
+        blocks
     }
 
-    fn said(&self) -> std::sync::MutexGuard<'_, Said> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// For people.
-fn planned(step: &Step) -> PlannedStep {
-    PlannedStep {
-        step: step.to_string(),
-        impact: step.impact(),
+    fn say(&self, said: Said) {
+        let mut all = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push(said);
     }
 }
 
@@ -190,39 +170,35 @@ impl LoadBalancers for IpBlocks {
         &self,
         request: &LoadBalancerRequest,
     ) -> Result<Box<dyn PreparedPlan>, ReconcileError> {
-        let prepared = EnsurePlan::prepare(self.shared.clone(), request).await?;
-        Ok(Box::new(prepared))
+        Ok(Box::new(Pass::ensure(&self.shared, request).await?))
     }
 
     async fn prepare_removal(
         &self,
         request: &LoadBalancerRequest,
     ) -> Result<Box<dyn PreparedPlan>, ReconcileError> {
-        let prepared = Removal::prepare(self.shared.clone(), request).await?;
-        Ok(Box::new(prepared))
+        Ok(Box::new(Pass::remove(&self.shared, request).await?))
     }
 
     fn may_have(&self, service: &ServiceView) -> bool {
-        observe::may_have(service)
+        ip_allocation::may_have(service)
     }
 
     fn owned_fields(&self, service: &ServiceView) -> OwnedFields {
-        removal::owned_fields(service)
+        ip_allocation::owned_fields(service)
     }
 
     fn wrote(&self, service: &ServiceView) {
-        self.shared.said().written.push(Written {
-            uid: service.uid.clone(),
-            version: service.resource_version.clone(),
-        });
+        let version = service.resource_version.clone();
+        self.shared.say(Said::Written(service.uid.clone(), version));
     }
 
     fn forget(&self, service_uid: &str) {
-        self.shared.said().gone.push(service_uid.to_owned());
+        self.shared.say(Said::Gone(service_uid.to_owned()));
     }
 
     fn observe_anew(&self) {
-        self.shared.said().anew = true;
+        self.shared.say(Said::Anew);
     }
 
     fn nodes_changed(&self) {
@@ -238,7 +214,7 @@ impl LoadBalancers for IpBlocks {
         _cluster: &str,
         living: &[ServiceView],
     ) -> Result<Vec<Orphan>, CloudError> {
-        self.shared.orphans(living).await
+        self.shared.blocks().await.orphans(living).await
     }
 
     async fn remove_orphan(
@@ -247,7 +223,11 @@ impl LoadBalancers for IpBlocks {
         orphan: &Orphan,
         guard: &dyn WriteGuard,
     ) -> Result<(), ReconcileError> {
-        self.shared.remove_orphan(orphan, guard).await
+        self.shared
+            .blocks()
+            .await
+            .remove_orphan(orphan, guard)
+            .await
     }
 
     async fn collect_garbage(&self, context: &dyn CollectorContext) {

@@ -5,12 +5,13 @@ use std::time::Duration;
 use mooring_common::names::reasons;
 use tokio::time::{Instant, sleep_until};
 
-use super::super::model::BlockStatus;
+use super::super::api::ip_blocks::BlockStatus;
 use super::Shared;
 use super::apply::Taken;
 use super::ownership::{Owned, Owner};
 use super::plan::{ReleaseStep, dispose};
-use super::state::{POLL, State};
+use super::state::{Blocks, POLL};
+use super::step::Step;
 use crate::cloud_provider::load_balancers::{CollectorContext, ReconcileError};
 
 /// After how long is looked for them although nothing has called for it.
@@ -39,7 +40,7 @@ impl Shared {
             due = if is_of_nodes { due.min(next) } else { next };
             is_of_nodes = tokio::select! {
                 biased;
-                () = context.ending() => return self.give_up_claim().await,
+                () = context.ending() => return self.blocks().await.purchases.give_up().await,
                 () = sleep_until(due) => false,
                 () = self.untended.notified() => false,
                 () = self.nodes_changed.notified() => true,
@@ -53,26 +54,7 @@ impl Shared {
         context: &dyn CollectorContext,
     ) -> Result<Duration, ReconcileError> {
         context.before_write()?;
-        let mut state = self.state().await;
-        self.look_after_nodes(&mut state, context).await
-    }
-
-    /// Tells Nodes what they need, and brings them into the network; when to look again.
-    async fn look_after_nodes(
-        &self,
-        state: &mut State,
-        context: &dyn CollectorContext,
-    ) -> Result<Duration, ReconcileError> {
-        let again = self.write_peers(state, context).await?;
-        let mut pause = again.unwrap_or(REGULARLY);
-        if state.network.is_some() {
-            let steady = state.fresh_since;
-            self.look_at_network(state, steady).await?;
-            if let Some(again) = self.look_after_members(state, context).await? {
-                pause = pause.min(again);
-            }
-        }
-        Ok(pause)
+        self.blocks().await.look_after_nodes(context).await
     }
 
     /// One look at all of them; when to look again.
@@ -81,96 +63,105 @@ impl Shared {
         context: &dyn CollectorContext,
     ) -> Result<Duration, ReconcileError> {
         context.before_write()?;
-        let mut state = self.state().await;
-        let steady = state.fresh_since;
-        let recent = Instant::now()
-            .checked_sub(POLL)
-            .unwrap_or(steady)
-            .max(steady);
-        // Only that there is room is to be said once more.
-        let is_echo = state.freed > 0 && !state.has_marked();
-        let since = if is_echo { steady } else { recent };
-        self.list(&mut state, since).await?;
-        let blocks = state.blocks.as_ref().map_or(&[][..], |(blocks, _)| blocks);
-        let marked: Vec<Owned> = blocks.to_vec();
-        let did_not_arrive = |owned: &Owned| {
-            owned.owner == Owner::Marked && owned.block.status == BlockStatus::ErrorAssigning
-        };
-        if marked.iter().any(did_not_arrive) {
-            self.look_at_network(&mut state, recent).await?;
-        }
-        let mut pause = REGULARLY;
-        for owned in &marked {
-            let network = state.network.as_ref().map(|(network, _)| network);
-            let Some(disposal) = dispose(owned, network) else {
-                continue;
-            };
-            let disposed = self.dispose(&mut state, disposal, context).await;
-            match disposed {
-                Ok(Disposed::Gone) => state.freed = 2,
-                Ok(Disposed::Goes(after)) => pause = pause.min(after),
-                Err(ReconcileError::Stopped(stop)) => return Err(stop.into()),
-                Err(error) => {
-                    let note = format!(
-                        "The IP block {} ({}) cannot be given back yet: {error}",
-                        owned.block.id, owned.block.cidr
-                    );
-                    self.tell(&mut state, context, reasons::IP_BLOCK_STUCK, note)
-                        .await;
-                    pause = pause.min(AFTER_FAILURE);
-                }
-            }
-        }
-        self.settle_unused(&mut state, None).await;
-        if let Some(again) = self.look_for_surplus(&mut state, context).await? {
-            pause = pause.min(again);
-        }
-        self.write_segment(&mut state, context).await?;
-        pause = pause.min(self.look_after_nodes(&mut state, context).await?);
-        let is_room = state.freed > 0;
-        state.freed = state.freed.saturating_sub(1);
-        if state.freed > 0 {
-            pause = pause.min(POLL);
-        }
-        drop(state);
+        let mut blocks = self.blocks().await;
+        let pause = blocks.look_after_all(context).await?;
+        let is_room = blocks.freed > 0;
+        blocks.freed = blocks.freed.saturating_sub(1);
+        let is_told_again = blocks.freed > 0;
+        drop(blocks);
         if is_room {
             context.freed();
+        }
+        Ok(match is_told_again {
+            true => pause.min(POLL),
+            false => pause,
+        })
+    }
+}
+
+impl Blocks {
+    /// Tells Nodes what they need, and brings them into the network; when to look again.
+    async fn look_after_nodes(
+        &mut self,
+        context: &dyn CollectorContext,
+    ) -> Result<Duration, ReconcileError> {
+        let again = self.write_peers(context).await?;
+        let mut pause = again.unwrap_or(REGULARLY);
+        if self.network.is_some() {
+            self.look_at_network(self.fresh_since).await?;
+            if let Some(again) = self.look_after_members(context).await? {
+                pause = pause.min(again);
+            }
         }
         Ok(pause)
     }
 
-    async fn dispose(
-        &self,
-        state: &mut State,
-        disposal: ReleaseStep,
+    async fn look_after_all(
+        &mut self,
         context: &dyn CollectorContext,
-    ) -> Result<Disposed, ReconcileError> {
-        let step = match disposal {
-            ReleaseStep::Wait => return Ok(Disposed::Goes(POLL)),
-            ReleaseStep::Stuck(why) => {
-                self.tell(state, context, reasons::IP_BLOCK_STUCK, why)
-                    .await;
-                return Ok(Disposed::Goes(REGULARLY));
-            }
-            ReleaseStep::Take(step) => step,
+    ) -> Result<Duration, ReconcileError> {
+        let recent = self.recent();
+        // Only that there is room is to be said once more.
+        let has_marked = self.blocks.iter().any(|owned| owned.owner == Owner::Marked);
+        let is_echo = self.freed > 0 && !has_marked;
+        let since = if is_echo { self.fresh_since } else { recent };
+        self.list(since).await?;
+        let marked: Vec<Owned> = self.blocks.clone();
+        let did_not_arrive = |owned: &Owned| {
+            owned.owner == Owner::Marked && owned.block.status == BlockStatus::ErrorAssigning
         };
-        match self.take(state, &step, context).await? {
-            Taken::Done => {
-                tracing::info!("{step}");
-                let is_released = matches!(step, super::step::Step::Release { .. });
-                Ok(match is_released {
-                    true => Disposed::Gone,
-                    false => Disposed::Goes(POLL),
-                })
-            }
-            Taken::Later(after, _) => Ok(Disposed::Goes(after)),
-            Taken::LookAgain => Ok(Disposed::Goes(POLL)),
+        if marked.iter().any(did_not_arrive) {
+            self.look_at_network(recent).await?;
         }
+        let mut pause = REGULARLY;
+        for owned in &marked {
+            let network = self.network.as_ref().map(|(network, _)| network);
+            let Some(step) = dispose(owned, network) else {
+                continue;
+            };
+            pause = pause.min(self.release(owned, step, context).await?);
+        }
+        self.purchases.settle_unused(None).await;
+        if let Some(again) = self.look_for_surplus(context).await? {
+            pause = pause.min(again);
+        }
+        self.write_l2_network(context).await?;
+        Ok(pause.min(self.look_after_nodes(context).await?))
     }
-}
 
-/// How far a block has come.
-enum Disposed {
-    Gone,
-    Goes(Duration),
+    /// Takes a marked block one step further; when to look again.
+    async fn release(
+        &mut self,
+        owned: &Owned,
+        step: ReleaseStep,
+        context: &dyn CollectorContext,
+    ) -> Result<Duration, ReconcileError> {
+        let (stuck, pause) = match step {
+            ReleaseStep::Wait => return Ok(POLL),
+            ReleaseStep::Stuck(why) => (why, REGULARLY),
+            ReleaseStep::Take(step) => match self.take(&step, context).await {
+                Ok(Taken::Done) => {
+                    tracing::info!("{step}");
+                    let is_released = matches!(step, Step::Release { .. });
+                    self.freed = if is_released { 2 } else { self.freed };
+                    return Ok(if is_released { REGULARLY } else { POLL });
+                }
+                Ok(Taken::Later(after, _)) => return Ok(after),
+                Ok(Taken::LookAgain) => return Ok(POLL),
+                Err(ReconcileError::Stopped(stop)) => return Err(stop.into()),
+                Err(error) => {
+                    let Owned { block, .. } = owned;
+                    let why = format!(
+                        "The IP block {} ({}) cannot be given back yet: {error}",
+                        block.id, block.cidr
+                    );
+                    (why, AFTER_FAILURE)
+                }
+            },
+        };
+        self.reports
+            .warn(context, reasons::IP_BLOCK_STUCK, stuck)
+            .await;
+        Ok(pause)
+    }
 }

@@ -1,7 +1,6 @@
 //! Blocks that are one too many: two that believed to lead have both bought, or a purchase of which
 //! nobody heard has been made after all.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -10,12 +9,11 @@ use tokio::time::Instant;
 
 use super::allocate::{Observed, allocate};
 use super::apply::Taken;
-use super::ip_request::IpRequest;
 use super::ownership::{Owned, Owner};
 use super::plan::mark;
-use super::state::{POLL, State};
-use super::{Shared, observe};
+use super::state::{Blocks, POLL};
 use crate::cloud_provider::load_balancers::{CollectorContext, ReconcileError};
+use crate::engine::ip_allocation::IpRequest;
 
 /// For how long one is watched before it counts as one too many.
 const WATCHED: Duration = Duration::from_secs(60);
@@ -23,21 +21,15 @@ const WATCHED: Duration = Duration::from_secs(60);
 /// are a person's affair.
 const YOUNG: jiff::SignedDuration = jiff::SignedDuration::from_hours(1);
 
-/// Those that may be one too many, by what is remembered.
-fn suspects(state: &State, now: Timestamp) -> Vec<String> {
-    let blocks = state.blocks.as_ref().map_or(&[][..], |(blocks, _)| blocks);
-    let mut of_service: BTreeMap<_, usize> = BTreeMap::new();
-    for owned in blocks {
-        if let Owner::Service(key) = &owned.owner {
-            *of_service.entry(key).or_default() += 1;
-        }
-    }
+/// Those that may be one too many, by what is remembered. `was_used`: whether some Service had an address
+/// of a block.
+fn suspects(blocks: &[Owned], now: Timestamp, was_used: impl Fn(&Owned) -> bool) -> Vec<String> {
     let is_suspect = |owned: &&Owned| match &owned.owner {
-        Owner::Service(key) => of_service.get(key).is_some_and(|count| *count > 1),
-        Owner::Pool(_) => {
-            let mut had = state.had.values();
-            is_young(owned, now) && !had.any(|address| owned.block.cidr.contains(address))
+        Owner::Service(_) => {
+            let same = blocks.iter().filter(|other| other.owner == owned.owner);
+            same.count() > 1
         }
+        Owner::Pool(_) => is_young(owned, now) && !was_used(owned),
         Owner::Marked | Owner::Unclear => false,
     };
     let suspects = blocks.iter().filter(is_suspect);
@@ -61,26 +53,25 @@ fn verdict(observed: &Observed<'_>, owned: &Owned, now: Timestamp) -> Option<Str
     is_idle.then(|| "all Services have their addresses in others".to_owned())
 }
 
-impl Shared {
+impl Blocks {
     /// Marks what has been one too many for a while. When to look again.
     ///
     /// # Errors
     /// [`ReconcileError`] if the API server or the cloud does not answer.
     pub(super) async fn look_for_surplus(
-        &self,
-        state: &mut State,
+        &mut self,
         context: &dyn CollectorContext,
     ) -> Result<Option<Duration>, ReconcileError> {
-        self.seed(state).await?;
+        self.seed().await?;
         let now = Timestamp::now();
-        let suspects = suspects(state, now);
-        state.surplus.retain(|id, _| suspects.contains(id));
+        let suspects = suspects(&self.blocks, now, |owned| self.was_used(owned));
+        self.surplus.retain(|id, _| suspects.contains(id));
         if suspects.is_empty() {
             return Ok(None);
         }
         let mut ripe = Vec::new();
         for id in suspects {
-            let since = *state.surplus.entry(id.clone()).or_insert_with(Instant::now);
+            let since = *self.surplus.entry(id.clone()).or_insert_with(Instant::now);
             if since.elapsed() >= WATCHED {
                 ripe.push(id);
             }
@@ -92,25 +83,22 @@ impl Shared {
         let wanting = services
             .iter()
             .filter(|s| s.is_load_balancer && !s.deleting);
-        let ip_requests: Vec<IpRequest> = wanting
-            .map(|service| observe::ip_request(service, state))
-            .collect();
+        let ip_requests: Vec<IpRequest> = wanting.map(|service| self.ip_request(service)).collect();
         for id in ripe {
-            let observed = self.observed(state, &ip_requests);
-            let Some(owned) = observed.block(&id).cloned() else {
+            let Some(owned) = self.block(&id).cloned() else {
                 continue;
             };
-            let Some(why) = verdict(&observed, &owned, now) else {
+            let Some(why) = verdict(&self.observed(&ip_requests), &owned, now) else {
                 continue;
             };
-            let step = mark(&owned.block);
-            if self.take(state, &step, context).await? == Taken::Done {
+            if self.take(&mark(&owned.block), context).await? == Taken::Done {
                 let note = format!(
                     "The IP block {id} ({}) is one too many, for {why}; it is given back. Two \
                      replicas may have bought at once, or the cloud has made a purchase late",
                     owned.block.cidr
                 );
-                self.tell(state, context, reasons::IP_BLOCK_SURPLUS, note)
+                self.reports
+                    .warn(context, reasons::IP_BLOCK_SURPLUS, note)
                     .await;
             }
         }
@@ -121,9 +109,9 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clouds::phoenixnap::api::ip_blocks::Block;
     use crate::clouds::phoenixnap::ip_blocks::ownership;
     use crate::clouds::phoenixnap::ip_blocks::testing::{CLUSTER, block, key};
-    use crate::clouds::phoenixnap::model::Block;
 
     fn owned(id: &str, cidr: &str, owner: Owner, created: Timestamp) -> Owned {
         let block = Block {
@@ -139,7 +127,6 @@ mod tests {
         let now = Timestamp::now();
         let old = now - jiff::SignedDuration::from_hours(2);
         let pool = || Owner::Pool("net".to_owned());
-        let mut state = State::new();
         let blocks = vec![
             owned("used", "203.0.113.0/29", pool(), now),
             owned("young", "203.0.113.8/29", pool(), now),
@@ -148,10 +135,7 @@ mod tests {
             owned("two", "203.0.113.32/29", Owner::Service(key("web")), old),
             owned("only", "203.0.113.40/29", Owner::Service(key("b")), now),
         ];
-        state.blocks = Some((blocks, Instant::now()));
-        state
-            .had
-            .insert("a".to_owned(), "203.0.113.2".parse().unwrap());
-        assert_eq!(suspects(&state, now), ["young", "one", "two"]);
+        let was_used = |owned: &Owned| owned.block.id == "used";
+        assert_eq!(suspects(&blocks, now, was_used), ["young", "one", "two"]);
     }
 }

@@ -3,7 +3,7 @@
 use mooring_common::names::phoenixnap_tags as tags;
 
 use super::super::super::api::Tag;
-use super::super::super::model::{Block, BlockStatus};
+use super::super::super::api::ip_blocks::{Block, BlockStatus};
 use super::super::ownership::{self, Owner};
 use super::super::testing::{Account, CLUSTER, block, in_network, key};
 use super::*;

@@ -5,10 +5,9 @@ use mooring_common::k8s::Slim as _;
 use mooring_common::node_view::NodeView;
 use serde_json::json;
 
-use super::super::super::model::BlockStatus;
-use super::super::bgp::Peers;
+use super::super::super::api::bgp::Peers;
+use super::super::super::api::ip_blocks::BlockStatus;
 use super::super::ownership::{self, Owned, Owner};
-use super::super::state::State;
 use super::super::testing::{CLUSTER, block, key};
 use super::*;
 
@@ -72,19 +71,20 @@ async fn reports_free_room_without_request() {
     panic!("it was not told twice");
 }
 
-#[test]
-fn does_not_ask_busy_network_during_transition() {
-    let mut state = State::new();
+#[tokio::test]
+async fn does_not_ask_busy_network_during_transition() {
+    let blocks = TestCluster::new(true).start("one");
+    let mut state = blocks.shared.blocks().await;
     let owner = Owner::Service(key("web"));
     let mut block = block("b1", "203.0.113.8/29");
     block.tags = ownership::of_new(CLUSTER, &owner);
     block.status = BlockStatus::Assigning;
-    state.blocks = Some((vec![Owned { block, owner }], tokio::time::Instant::now()));
+    state.blocks = vec![Owned { block, owner }];
     assert!(!state.is_at_work(NETWORK), "it may take several at once");
     state.takes_one_change_at_a_time(NETWORK);
     assert!(state.is_at_work(NETWORK));
     assert!(!state.is_at_work("another"));
-    state.changed("b1", |owned| owned.block.status = BlockStatus::Assigned);
+    state.blocks[0].block.status = BlockStatus::Assigned;
     assert!(!state.is_at_work(NETWORK));
 }
 

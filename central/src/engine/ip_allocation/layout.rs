@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use ipnet::Ipv4Net;
 
 /// The router of a block.
-pub(super) fn gateway(block: Ipv4Net) -> Option<Ipv4Addr> {
+pub fn gateway(block: Ipv4Net) -> Option<Ipv4Addr> {
     nth(block, 1)
 }
 
@@ -17,14 +17,14 @@ pub(super) fn third(block: Ipv4Net) -> Option<Ipv4Addr> {
 }
 
 /// The addresses that Services can have, the lowest first.
-pub(super) fn usable(block: Ipv4Net) -> impl Iterator<Item = Ipv4Addr> {
+pub fn usable(block: Ipv4Net) -> impl Iterator<Item = Ipv4Addr> {
     let first = u32::from(block.network()).saturating_add(2);
     let last = u32::from(block.broadcast());
     (first..last).map(Ipv4Addr::from)
 }
 
 /// Whether a Service can have this address of the block.
-pub(super) fn is_usable(block: Ipv4Net, address: Ipv4Addr) -> bool {
+pub fn is_usable(block: Ipv4Net, address: Ipv4Addr) -> bool {
     let number = u32::from(address);
     block.contains(&address)
         && number >= u32::from(block.network()).saturating_add(2)
@@ -32,7 +32,7 @@ pub(super) fn is_usable(block: Ipv4Net, address: Ipv4Addr) -> bool {
 }
 
 /// How many Services a block of this prefix length has addresses for.
-pub(super) fn capacity(prefix: u8) -> usize {
+pub fn capacity(prefix: u8) -> usize {
     let addresses = 1_usize
         .checked_shl(u32::from(32_u8.saturating_sub(prefix)))
         .unwrap_or(usize::MAX);
