@@ -33,6 +33,8 @@ pub mod members;
 mod orphans;
 pub mod outcome;
 mod ownership;
+pub mod pauses;
+pub mod pooled;
 pub mod provider;
 pub mod purchases;
 mod remove;

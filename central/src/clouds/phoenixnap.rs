@@ -36,7 +36,7 @@ use api::{Api, may_not_exist};
 use auth::TokenSource;
 pub use config::{Config, ServiceConfig};
 pub use flags::Flags;
-use ip_blocks::{IpBlocks, Settings};
+use ip_blocks::Settings;
 pub use registration::REGISTRATION;
 use setting::{Mode, Setting};
 
@@ -128,7 +128,7 @@ impl PhoenixNap {
         read_annotation(&settings.location_annotation);
         let (cloud, identity) = (self.api.clone(), identity.to_owned());
         let cluster = Arc::new(RealCluster::new(cluster, annotations::IP_BLOCK_CLAIM));
-        Arc::new(IpBlocks::new(cloud, inventory, cluster, identity, settings))
+        ip_blocks::load_balancers(cloud, inventory, cluster, identity, settings)
     }
 
     /// Looks whether the public network is there that addresses are to be on, with one request. If

@@ -8,6 +8,7 @@
 //! after another address has been provided, or by the hand of whoever announces a foreign one.
 
 mod allocate;
+mod given;
 mod layout;
 mod request;
 
@@ -19,6 +20,7 @@ use jiff::Timestamp;
 use mooring_common::k8s::ObjectKey;
 
 pub use allocate::allocate;
+pub use given::{APART, Given};
 pub use layout::{capacity, gateway, is_usable, usable};
 pub use request::{IpRequest, invalid, is_shown_of, may_have, owned_fields};
 

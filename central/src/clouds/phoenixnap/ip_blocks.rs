@@ -33,7 +33,6 @@ mod notices;
 mod observe;
 mod orphans;
 mod ownership;
-mod pass;
 mod plan;
 mod removal;
 mod settings;
@@ -43,31 +42,24 @@ mod surplus;
 #[cfg(test)]
 mod testing;
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use tokio::sync::{Mutex, MutexGuard, Notify};
+use tokio::sync::Notify;
 
 use super::NAME;
 use super::api::blocks::BlockCloud;
-use crate::cloud_api::CloudError;
-use crate::cloud_provider::load_balancers::{
-    CollectorContext, LoadBalancerRequest, LoadBalancers, Orphan, OwnedFields, PreparedPlan,
-    ReconcileError, WriteGuard,
-};
+use crate::cloud_provider::load_balancers::{LoadBalancers, ReconcileError};
 use crate::engine::cluster::Cluster;
 use crate::engine::inventory::Inventory;
-use crate::engine::ip_allocation;
 use crate::engine::members::MemberResolver;
+use crate::engine::pooled::{Pool, PooledEngine};
 use crate::engine::provider::AccountWords;
 use crate::engine::purchases::Purchases;
-use crate::views::service_view::ServiceView;
-use pass::Pass;
 pub(super) use settings::Settings;
 use state::Blocks;
+use step::Step;
 
-/// The name under which Events are reported.
-const COMPONENT: &str = "cloud-provider-phoenixnap";
 /// What Events call the cloud.
 const CLOUD: &str = "PhoenixNAP";
 /// What its credentials open.
@@ -76,162 +68,70 @@ const ACCOUNT: AccountWords = AccountWords {
     account: "account",
     credentials: "PNAP_CLIENT_ID and PNAP_CLIENT_SECRET",
 };
-/// Blocks and the network.
-const REQUESTS: usize = 2;
 
-/// The IP blocks of a cluster.
-pub(super) struct IpBlocks {
-    shared: Arc<Shared>,
+/// The load balancers of a cluster, of which nothing is known yet. `inventory`: the machines of the same
+/// account; `identity`: this process' name.
+pub(super) fn load_balancers(
+    cloud: Arc<dyn BlockCloud>,
+    inventory: Arc<Inventory>,
+    cluster: Arc<dyn Cluster>,
+    identity: String,
+    settings: Settings,
+) -> Arc<dyn LoadBalancers> {
+    Arc::new(ip_blocks(cloud, inventory, cluster, identity, settings))
 }
 
-/// What all passes share.
-struct Shared {
-    blocks: Mutex<Blocks>,
-    /// What is said while somebody else works with the blocks; it is heeded before the next does.
-    said: std::sync::Mutex<Vec<Said>>,
-    /// Told when there may be garbage to collect.
-    untended: Arc<Notify>,
-    /// Told when Nodes have changed.
-    nodes_changed: Notify,
-}
-
-enum Said {
-    /// This process has written the Service of this UID, which has made it this `resourceVersion`.
-    Written(String, String),
-    /// The Service of this UID is no more.
-    Gone(String),
-    /// What is known is to be looked at anew.
-    Anew,
-}
-
-impl IpBlocks {
-    /// Nothing is known of them yet. `inventory`: the machines of the same account; `identity`: this
-    /// process' name.
-    pub(super) fn new(
-        cloud: Arc<dyn BlockCloud>,
-        inventory: Arc<Inventory>,
-        cluster: Arc<dyn Cluster>,
-        identity: String,
-        settings: Settings,
-    ) -> Self {
-        let untended = Arc::new(Notify::new());
-        let purchases = Purchases::new(cluster.clone(), identity, settings.settle_time);
-        let machines = MemberResolver::new(inventory, CLOUD);
-        let blocks = Blocks::new(
-            cloud,
-            cluster,
-            machines,
-            settings,
-            purchases,
-            untended.clone(),
-        );
-        Self {
-            shared: Arc::new(Shared {
-                blocks: Mutex::new(blocks),
-                said: std::sync::Mutex::default(),
-                untended,
-                nodes_changed: Notify::new(),
-            }),
-        }
-    }
-}
-
-impl Shared {
-    /// The blocks, for one at a time.
-    async fn blocks(&self) -> MutexGuard<'_, Blocks> {
-        let mut blocks = self.blocks.lock().await;
-        for said in std::mem::take(&mut *self.said.lock().unwrap_or_else(PoisonError::into_inner)) {
-            match said {
-                Said::Written(uid, version) => blocks.touched.wrote(&uid, version),
-                Said::Gone(uid) => blocks.forget(&uid),
-                Said::Anew => blocks.starts_anew(),
-            }
-        }
-        blocks
-    }
-
-    fn say(&self, said: Said) {
-        let mut all = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        all.push(said);
-    }
+fn ip_blocks(
+    cloud: Arc<dyn BlockCloud>,
+    inventory: Arc<Inventory>,
+    cluster: Arc<dyn Cluster>,
+    identity: String,
+    settings: Settings,
+) -> PooledEngine<Blocks> {
+    let untended = Arc::new(Notify::new());
+    let purchases = Purchases::new(cluster.clone(), identity, settings.settle_time);
+    let machines = MemberResolver::new(inventory, CLOUD);
+    let blocks = Blocks::new(
+        cloud,
+        cluster,
+        machines,
+        settings,
+        purchases,
+        untended.clone(),
+    );
+    PooledEngine::new(blocks, untended)
 }
 
 #[async_trait]
-impl LoadBalancers for IpBlocks {
-    fn provider(&self) -> &'static str {
-        NAME
+impl Pool for Blocks {
+    type Step = Step;
+
+    const NAME: &'static str = NAME;
+    const COMPONENT: &'static str = "cloud-provider-phoenixnap";
+    /// Blocks and the network.
+    const REQUESTS: usize = 2;
+
+    async fn passed(&mut self, error: Option<&ReconcileError>) {
+        self.purchases.settle_unused(error).await;
     }
 
-    fn component(&self) -> &'static str {
-        COMPONENT
+    fn wrote(&mut self, uid: &str, version: String) {
+        self.touched.wrote(uid, version);
     }
 
-    async fn prepare(
-        &self,
-        request: &LoadBalancerRequest,
-    ) -> Result<Box<dyn PreparedPlan>, ReconcileError> {
-        Ok(Box::new(Pass::ensure(&self.shared, request).await?))
+    fn forget(&mut self, uid: &str) {
+        self.given.forget(uid);
+        self.touched.forget(uid);
     }
 
-    async fn prepare_removal(
-        &self,
-        request: &LoadBalancerRequest,
-    ) -> Result<Box<dyn PreparedPlan>, ReconcileError> {
-        Ok(Box::new(Pass::remove(&self.shared, request).await?))
+    fn observe_anew(&mut self) {
+        self.expires();
+        self.l2_network = None;
+        self.annotated.clear();
     }
 
-    fn may_have(&self, service: &ServiceView) -> bool {
-        ip_allocation::may_have(service)
-    }
-
-    fn owned_fields(&self, service: &ServiceView) -> OwnedFields {
-        ip_allocation::owned_fields(service)
-    }
-
-    fn wrote(&self, service: &ServiceView) {
-        let version = service.resource_version.clone();
-        self.shared.say(Said::Written(service.uid.clone(), version));
-    }
-
-    fn forget(&self, service_uid: &str) {
-        self.shared.say(Said::Gone(service_uid.to_owned()));
-    }
-
-    fn observe_anew(&self) {
-        self.shared.say(Said::Anew);
-    }
-
-    fn nodes_changed(&self) {
-        self.shared.nodes_changed.notify_one();
-    }
-
-    fn observation_cost(&self) -> usize {
-        REQUESTS
-    }
-
-    async fn orphans(
-        &self,
-        _cluster: &str,
-        living: &[ServiceView],
-    ) -> Result<Vec<Orphan>, CloudError> {
-        self.shared.blocks().await.orphans(living).await
-    }
-
-    async fn remove_orphan(
-        &self,
-        _cluster: &str,
-        orphan: &Orphan,
-        guard: &dyn WriteGuard,
-    ) -> Result<(), ReconcileError> {
-        self.shared
-            .blocks()
-            .await
-            .remove_orphan(orphan, guard)
-            .await
-    }
-
-    async fn collect_garbage(&self, context: &dyn CollectorContext) {
-        self.shared.collect_garbage(context).await;
+    async fn ends(&mut self) {
+        self.purchases.give_up().await;
     }
 }
 

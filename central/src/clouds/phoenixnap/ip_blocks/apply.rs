@@ -32,83 +32,63 @@ impl Blocks {
         step: &Step,
         guard: &dyn WriteGuard,
     ) -> Result<Taken, ReconcileError> {
-        match step {
-            Step::EnsureTags(names) => self.ensure_tags(names, guard).await,
+        let (block, network) = match step {
+            Step::EnsureTags(names) => return self.ensure_tags(names, guard).await,
             Step::Buy {
                 location,
                 prefix,
                 owner,
             } => {
                 let purpose = step.to_string();
-                self.buy(location, *prefix, owner, &purpose, guard).await
+                return self.buy(location, *prefix, owner, &purpose, guard).await;
             }
-            Step::Attach { block, network, .. } => {
-                if let Some(later) = self.not_yet(block, network) {
-                    return Ok(later);
-                }
-                guard.before_write()?;
-                let answer = self.cloud.attach(network, block).await;
-                if let Some(later) = self.answered(answer, Some(network), block, guard)? {
-                    return Ok(later);
-                }
+            Step::Attach { block, network, .. } | Step::Detach { block, network, .. } => {
+                (block, Some(network.as_str()))
+            }
+            Step::Mark { block, .. } | Step::Release { block, .. } => (block, None),
+        };
+        if let Some(later) = network.and_then(|network| self.not_yet(block, network)) {
+            return Ok(later);
+        }
+        if matches!(step, Step::Mark { .. }) {
+            // Another controller may have bought it, and never marked one.
+            self.ensure_tags(&[names::DELETE], guard).await?;
+        }
+        let mut tags = Vec::new();
+        if !matches!(step, Step::Attach { .. }) {
+            let Some(now) = self.read_again(block).await? else {
+                return Ok(Taken::LookAgain);
+            };
+            tags = ownership::marked(&now.tags);
+        }
+        guard.before_write()?;
+        let cloud = &self.cloud;
+        let answer = match step {
+            Step::Attach { network, .. } => cloud.attach(network, block).await,
+            Step::Detach { network, .. } => cloud.detach(network, block).await,
+            Step::Mark { .. } => cloud.set_tags(block, &tags).await,
+            _ => match cloud.release(block).await {
+                // Somebody else has given it back: the next listing says so.
+                Err(error) if error.is_not_found() => Ok(()),
+                answer => answer,
+            },
+        };
+        if let Some(later) = self.answered(answer, network, block, guard)? {
+            return Ok(later);
+        }
+        match step {
+            Step::Attach { network, .. } => {
                 self.attached(block, network);
                 if self.settings.attaches_nodes {
                     // The network has something that its servers are to announce.
                     self.untended.notify_one();
                 }
-                Ok(Taken::Done)
             }
-            Step::Detach { block, network, .. } => {
-                if let Some(later) = self.not_yet(block, network) {
-                    return Ok(later);
-                }
-                if self.read_again(block).await?.is_none() {
-                    return Ok(Taken::LookAgain);
-                }
-                guard.before_write()?;
-                let answer = self.cloud.detach(network, block).await;
-                if let Some(later) = self.answered(answer, Some(network), block, guard)? {
-                    return Ok(later);
-                }
-                self.detached(block, network);
-                Ok(Taken::Done)
-            }
-            Step::Mark { block, .. } => {
-                // Another controller may have bought it, and never marked one.
-                self.ensure_tags(&[names::DELETE], guard).await?;
-                let Some(now) = self.read_again(block).await? else {
-                    return Ok(Taken::LookAgain);
-                };
-                let tags = ownership::marked(&now.tags);
-                guard.before_write()?;
-                let answer = self.cloud.set_tags(block, &tags).await;
-                if let Err(error) = &answer {
-                    self.doubts_tags(error);
-                }
-                if let Some(later) = self.answered(answer, None, block, guard)? {
-                    return Ok(later);
-                }
-                self.marked(block, tags);
-                Ok(Taken::Done)
-            }
-            Step::Release { block, .. } => {
-                if self.read_again(block).await?.is_none() {
-                    return Ok(Taken::LookAgain);
-                }
-                guard.before_write()?;
-                match self.cloud.release(block).await {
-                    // Somebody else has given it back: the next listing says so.
-                    Err(error) if error.is_not_found() => {}
-                    answer => {
-                        if let Some(later) = self.answered(answer, None, block, guard)? {
-                            return Ok(later);
-                        }
-                    }
-                }
-                self.released(block);
-                Ok(Taken::Done)
-            }
+            Step::Detach { network, .. } => self.detached(block, network),
+            Step::Mark { .. } => self.marked(block, tags),
+            _ => self.released(block),
         }
+        Ok(Taken::Done)
     }
 
     /// What an answer means for a change of a block, or of the network that it is in or to be in. `None`: it
@@ -136,6 +116,9 @@ impl Blocks {
                 Ok(Some(Taken::Later(POLL, what)))
             }
             (Err(error), _) => {
+                if network.is_none() {
+                    self.doubts_tags(&error);
+                }
                 if error.may_have_been_done() {
                     // The next listing tells.
                     self.expires();
@@ -163,7 +146,7 @@ impl Blocks {
 
     /// A network takes one change after the other, and what has failed is not tried at once.
     fn not_yet(&mut self, block: &str, network: &str) -> Option<Taken> {
-        if let Some(left) = self.is_busy(network) {
+        if let Some(left) = self.busy.left(network) {
             let what = format!("the public network {network} is at work on something else");
             return Some(Taken::Later(left, what));
         }
@@ -175,12 +158,9 @@ impl Blocks {
         if !status.is_some_and(|status| status.is_error()) {
             return None;
         }
-        if let Some(left) = self.pause(block) {
-            let what = format!("the cloud has failed at the IP block {block}");
-            return Some(Taken::Later(left, what));
-        }
-        self.tries_again(block);
-        None
+        let left = self.tries_failed(block)?;
+        let what = format!("the cloud has failed at the IP block {block}");
+        Some(Taken::Later(left, what))
     }
 
     /// Tags are made one by one: the cloud refuses a block whose tags do not exist.

@@ -3,35 +3,102 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use mooring_common::names::annotations;
 
 use super::super::setting::Mode;
 use super::allocate::allocate;
 use super::apply::Taken;
 use super::plan::{Next, next};
-use super::state::{APART, Blocks, FRESH, POLL, since};
+use super::state::{Blocks, FRESH, POLL, since};
 use super::step::Step;
-use super::{l2_network, ownership};
+use super::{l2_network, notices, ownership};
 use crate::cloud_provider::load_balancers::{
-    LoadBalancerRequest, LoadBalancerStatus, Progress, ReconcileError, WriteGuard,
+    LoadBalancerRequest, LoadBalancerStatus, Notice, Progress, ReconcileError, WriteGuard,
 };
-use crate::engine::ip_allocation::{Assignment, IpRequest};
+use crate::engine::ip_allocation::{APART, Assignment, IpRequest};
+use crate::engine::pooled::Ensure;
 use crate::views::service_view::{Ingress, ServiceView};
 
 /// More steps than a Service can need in one pass.
 const MOST_STEPS: usize = 12;
 
+#[async_trait]
+impl Ensure for Blocks {
+    async fn plan(
+        &mut self,
+        request: &LoadBalancerRequest,
+    ) -> Result<(Vec<Step>, Vec<Notice>), ReconcileError> {
+        let found = self.look(request).await?;
+        let faults = self.misplaced(&request.service);
+        if !faults.is_empty() {
+            return Err(ReconcileError::Invalid(faults));
+        }
+        let notices = notices::of(self, &request.service, &found);
+        match found {
+            Next::Refuse(why) => Err(ReconcileError::Refused(why).with(notices)),
+            _ => Ok((self.steps(&found), notices)),
+        }
+    }
+
+    async fn ensure(
+        &mut self,
+        request: &LoadBalancerRequest,
+        guard: &dyn WriteGuard,
+    ) -> Result<Progress, ReconcileError> {
+        let uid = &request.service.uid;
+        for _ in 0..MOST_STEPS {
+            let found = self.look(request).await?;
+            match &found {
+                Next::Take(_) => {}
+                Next::Wait(what) => return Ok(wait(POLL, what.clone())),
+                Next::LookAgain(address) => {
+                    self.expires();
+                    let what = format!("the IP block of {address} is not there, asking again");
+                    return Ok(wait(APART, what));
+                }
+                Next::Refuse(why) => return Err(ReconcileError::Refused(why.clone())),
+                Next::Provide { block, address } | Next::ProvideUntagged { block, address } => {
+                    tracing::debug!(block, %address, "it has its address");
+                    self.given.has(uid, *address);
+                    self.write_l2_network(guard).await?;
+                    return Ok(Progress::Ensured(LoadBalancerStatus {
+                        again: self.again(uid),
+                        ..self.provided(*address)
+                    }));
+                }
+                Next::LeaveAlone(_) => {
+                    return Ok(Progress::Ensured(LoadBalancerStatus {
+                        ingress: request.service.ingress.clone(),
+                        again: self.again(uid),
+                        ..LoadBalancerStatus::default()
+                    }));
+                }
+            }
+            // Nobody else is given what this step is for.
+            if let Some(address) = self.allocated(request) {
+                self.given.gives(uid, address);
+            }
+            for step in self.steps(&found) {
+                match self.take(&step, guard).await? {
+                    Taken::Done => tracing::info!("{step}"),
+                    Taken::LookAgain => break,
+                    Taken::Later(after, what) => return Ok(wait(after, what)),
+                }
+            }
+        }
+        Ok(wait(POLL, "the cloud does not come to rest".to_owned()))
+    }
+}
+
 impl Blocks {
     /// What comes next for a Service, by what is known, or by a new listing if there is something to
     /// do.
-    pub(super) async fn look(
-        &mut self,
-        request: &LoadBalancerRequest,
-    ) -> Result<Next, ReconcileError> {
+    async fn look(&mut self, request: &LoadBalancerRequest) -> Result<Next, ReconcileError> {
         self.seed().await?;
         self.look_at_location().await?;
         for service in request.others.iter().chain([&request.service]) {
-            self.takes_note_of_record(service);
+            self.given.reads_record(service);
         }
         let steady = self.fresh_since;
         self.list(steady).await?;
@@ -99,10 +166,10 @@ impl Blocks {
 
     fn ip_requests(&self, request: &LoadBalancerRequest) -> Vec<IpRequest> {
         let others = request.others.iter();
-        let others = others.map(|service| self.ip_request(service));
+        let others = others.map(|service| self.given.request(service));
         let own = IpRequest {
             may_take_over: request.may_take_over,
-            ..self.ip_request(&request.service)
+            ..self.given.request(&request.service)
         };
         others.chain([own]).collect()
     }
@@ -110,18 +177,15 @@ impl Blocks {
     fn next(&mut self, request: &LoadBalancerRequest) -> Next {
         let found = self.planned(request);
         let uid = &request.service.uid;
-        match &found {
-            Next::LookAgain(address) if self.is_gone(*address) => {
-                let service = self.service(uid);
-                (service.lost, service.given) = (true, None);
-                self.planned(request)
+        match (&found, self.as_of) {
+            (Next::LookAgain(address), Some(begun)) if self.given.is_gone(*address, begun) => {
+                self.given.loses(uid);
+                return self.planned(request);
             }
-            Next::LeaveAlone(_) => {
-                self.service(uid).given = None;
-                found
-            }
-            _ => found,
+            (Next::LeaveAlone(_), _) => self.given.takes_back(uid),
+            _ => {}
         }
+        found
     }
 
     fn planned(&self, request: &LoadBalancerRequest) -> Next {
@@ -135,7 +199,7 @@ impl Blocks {
     }
 
     /// All that is to be done, as far as can be told beforehand.
-    pub(super) fn steps(&self, found: &Next) -> Vec<Step> {
+    fn steps(&self, found: &Next) -> Vec<Step> {
         let Next::Take(step) = found else {
             return Vec::new();
         };
@@ -143,58 +207,6 @@ impl Blocks {
         let needs_tags = matches!(step, Step::Buy { .. }) && !self.knows_tags(names);
         let tags = needs_tags.then_some(Step::EnsureTags(names));
         tags.into_iter().chain([step.clone()]).collect()
-    }
-
-    /// Gives a Service its address, as far as that can be done at once.
-    pub(super) async fn provide(
-        &mut self,
-        request: &LoadBalancerRequest,
-        guard: &dyn WriteGuard,
-    ) -> Result<Progress, ReconcileError> {
-        let uid = &request.service.uid;
-        for _ in 0..MOST_STEPS {
-            let found = self.look(request).await?;
-            match &found {
-                Next::Take(_) => {}
-                Next::Wait(what) => return Ok(wait(POLL, what.clone())),
-                Next::LookAgain(address) => {
-                    self.expires();
-                    let what = format!("the IP block of {address} is not there, asking again");
-                    return Ok(wait(APART, what));
-                }
-                Next::Refuse(why) => return Err(ReconcileError::Refused(why.clone())),
-                Next::Provide { block, address } | Next::ProvideUntagged { block, address } => {
-                    tracing::debug!(block, %address, "it has its address");
-                    let service = self.service(uid);
-                    (service.given, service.had) = (Some(*address), Some(*address));
-                    service.lost = false;
-                    self.write_l2_network(guard).await?;
-                    return Ok(Progress::Ensured(LoadBalancerStatus {
-                        again: self.again(uid),
-                        ..self.provided(*address)
-                    }));
-                }
-                Next::LeaveAlone(_) => {
-                    return Ok(Progress::Ensured(LoadBalancerStatus {
-                        ingress: request.service.ingress.clone(),
-                        again: self.again(uid),
-                        ..LoadBalancerStatus::default()
-                    }));
-                }
-            }
-            // Nobody else is given what this step is for.
-            if let Some(address) = self.allocated(request) {
-                self.service(uid).given = Some(address);
-            }
-            for step in self.steps(&found) {
-                match self.take(&step, guard).await? {
-                    Taken::Done => tracing::info!("{step}"),
-                    Taken::LookAgain => break,
-                    Taken::Later(after, what) => return Ok(wait(after, what)),
-                }
-            }
-        }
-        Ok(wait(POLL, "the cloud does not come to rest".to_owned()))
     }
 
     /// The address that a Service is about to have.

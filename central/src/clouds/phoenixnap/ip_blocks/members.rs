@@ -102,7 +102,7 @@ impl Blocks {
             return Ok(None);
         }
         for NonMember { node, server } in all {
-            if let Some(left) = self.is_busy(&network) {
+            if let Some(left) = self.busy.left(&network) {
                 return Ok(Some(left));
             }
             context.before_write()?;

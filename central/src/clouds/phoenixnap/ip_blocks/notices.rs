@@ -19,7 +19,7 @@ pub(super) fn of(blocks: &Blocks, service: &ServiceView, found: &Next) -> Vec<No
             by_provider: true,
         });
     };
-    if blocks.known(&service.uid).is_some_and(|known| known.lost) {
+    if blocks.given.is_lost(&service.uid) {
         let had = service
             .allocated_addresses
             .as_deref()

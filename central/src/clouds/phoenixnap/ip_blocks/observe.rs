@@ -15,39 +15,12 @@ use crate::engine::purchases::Sent;
 use crate::views::service_view::ServiceView;
 
 impl Blocks {
-    /// What a Service has and asks for.
-    pub(super) fn ip_request(&self, service: &ServiceView) -> IpRequest {
-        let known = self.known(&service.uid);
-        IpRequest {
-            lost: known.is_some_and(|known| known.lost),
-            ..IpRequest::of(service, known.and_then(|known| known.given))
-        }
-    }
-
-    /// What this process has given a Service needs no keeping once its record says it: from then on that
-    /// counts, whoever changes it.
-    pub(super) fn takes_note_of_record(&mut self, service: &ServiceView) {
-        let request = self.ip_request(service);
-        if request.recorded.is_some() && request.recorded == request.given {
-            self.service(&service.uid).given = None;
-        }
-    }
-
     /// What the controller before us has given out is known from the API server itself: a cache may
     /// lag.
     pub(super) async fn seed(&mut self) -> Result<(), ReconcileError> {
-        if self.is_seeded {
-            return Ok(());
+        if !self.given.is_seeded() {
+            self.given.seed(&self.cluster.services().await?);
         }
-        for service in self.cluster.services().await? {
-            let request = self.ip_request(&service);
-            let is_held = service.is_load_balancer && request.recorded == request.published;
-            if let Some(address) = request.recorded.filter(|_| is_held) {
-                let known = self.service(&service.uid);
-                (known.had, known.given) = (Some(address), Some(address));
-            }
-        }
-        self.is_seeded = true;
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! Blocks whose Services are no more.
 
+use async_trait::async_trait;
 use tokio::time::Instant;
 
 use super::apply::Taken;
@@ -9,18 +10,17 @@ use super::state::Blocks;
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{MadeFor, Orphan, ReconcileError, WriteGuard};
 use crate::clouds::phoenixnap::NAME;
+use crate::engine::pooled::Orphans;
 use crate::views::service_view::ServiceView;
 
-impl Blocks {
+#[async_trait]
+impl Orphans for Blocks {
     /// Those whose Service does not live, or wants no address any more; and shared ones of which no
     /// Service has an address, unless some Service still waits for one.
     ///
     /// # Errors
     /// [`CloudError`] unless the listing is complete.
-    pub(super) async fn orphans(
-        &mut self,
-        living: &[ServiceView],
-    ) -> Result<Vec<Orphan>, CloudError> {
+    async fn orphans(&mut self, living: &[ServiceView]) -> Result<Vec<Orphan>, CloudError> {
         let listed = self.list(Instant::now()).await;
         listed.map_err(|error| match error {
             ReconcileError::Cloud(error) => error,
@@ -37,35 +37,11 @@ impl Blocks {
         Ok(self.blocks.iter().filter_map(orphan).collect())
     }
 
-    /// For which Services a block was made of which none lives. `None`: it is none of those.
-    fn orphaned(&self, owned: &Owned, living: &[ServiceView]) -> Option<MadeFor> {
-        let mut holding = living
-            .iter()
-            .filter(|service| service.is_load_balancer || service.has_finalizer());
-        let (made_for, is_used) = match &owned.owner {
-            Owner::Service(key) => (
-                MadeFor::Named(key.clone()),
-                holding.any(|service| service.key == *key),
-            ),
-            Owner::Pool(_) => {
-                let waits = |service: &ServiceView| {
-                    let wants = service.is_load_balancer && !service.deleting;
-                    wants && service.has_finalizer() && service.ingress.is_empty()
-                };
-                let cidr = owned.block.cidr;
-                let is_used = holding.any(|service| self.ip_request(service).has_of(cidr));
-                (MadeFor::Several, is_used || living.iter().any(waits))
-            }
-            Owner::Marked | Owner::Unclear => return None,
-        };
-        (!is_used).then_some(made_for)
-    }
-
     /// Marks one if it still bears the tags that it was found by: it is given back like any other then.
     ///
     /// # Errors
     /// [`ReconcileError`] unless it is marked.
-    pub(super) async fn remove_orphan(
+    async fn remove_orphan(
         &mut self,
         orphan: &Orphan,
         guard: &dyn WriteGuard,
@@ -94,5 +70,31 @@ impl Blocks {
         }
         self.untended.notify_one();
         Ok(())
+    }
+}
+
+impl Blocks {
+    /// For which Services a block was made of which none lives. `None`: it is none of those.
+    fn orphaned(&self, owned: &Owned, living: &[ServiceView]) -> Option<MadeFor> {
+        let mut holding = living
+            .iter()
+            .filter(|service| service.is_load_balancer || service.has_finalizer());
+        let (made_for, is_used) = match &owned.owner {
+            Owner::Service(key) => (
+                MadeFor::Named(key.clone()),
+                holding.any(|service| service.key == *key),
+            ),
+            Owner::Pool(_) => {
+                let waits = |service: &ServiceView| {
+                    let wants = service.is_load_balancer && !service.deleting;
+                    wants && service.has_finalizer() && service.ingress.is_empty()
+                };
+                let cidr = owned.block.cidr;
+                let is_used = holding.any(|service| self.given.request(service).has_of(cidr));
+                (MadeFor::Several, is_used || living.iter().any(waits))
+            }
+            Owner::Marked | Owner::Unclear => return None,
+        };
+        (!is_used).then_some(made_for)
     }
 }

@@ -284,7 +284,7 @@ pub(super) fn dispose(owned: &Owned, network: Option<&Network>) -> Option<Releas
         holder,
         ..
     } = &owned.block;
-    let listed = network.filter(|network| network.blocks.iter().any(|(other, _)| other == id));
+    let listed = network.filter(|network| network.has(id));
     let listed = listed.map(|network| Holder::PublicNetwork(network.id.clone()));
     let holder = match status {
         BlockStatus::ErrorAssigning => holder.clone().or(listed),

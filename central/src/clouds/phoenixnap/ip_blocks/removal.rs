@@ -1,5 +1,6 @@
 //! A Service that is to have no address any more.
 
+use async_trait::async_trait;
 use ipnet::Ipv4Net;
 
 use super::apply::Taken;
@@ -12,29 +13,13 @@ use crate::cloud_provider::load_balancers::{
     LoadBalancerRequest, Progress, ReconcileError, WriteGuard,
 };
 use crate::engine::ip_allocation::IpRequest;
+use crate::engine::pooled::{Pool as _, Remove};
 
-impl Blocks {
-    /// Marks what is its own.
-    pub(super) async fn remove(
-        &mut self,
-        request: &LoadBalancerRequest,
-        guard: &dyn WriteGuard,
-    ) -> Result<Progress, ReconcileError> {
-        for step in self.removal(request).await? {
-            match self.take(&step, guard).await? {
-                Taken::Done => tracing::info!("{step}"),
-                Taken::LookAgain => return Ok(wait(POLL, "looking again".to_owned())),
-                Taken::Later(after, what) => return Ok(wait(after, what)),
-            }
-        }
-        self.untended.notify_one();
-        self.forget(&request.service.uid);
-        Ok(Progress::Removed)
-    }
-
+#[async_trait]
+impl Remove for Blocks {
     /// What is to be marked, by a listing of this moment; shared blocks only if the API server itself
     /// has no Service that needs them.
-    pub(super) async fn removal(
+    async fn plan_removal(
         &mut self,
         request: &LoadBalancerRequest,
     ) -> Result<Vec<Step>, ReconcileError> {
@@ -49,9 +34,9 @@ impl Blocks {
         let is_listed = self.look_at_network(since).await.is_ok();
         let has_network = is_listed && self.network.is_some();
         self.check_credentials(request, has_network).await?;
-        let going = self.ip_request(&request.service);
+        let going = self.given.request(&request.service);
         let cached = request.others.iter();
-        let mut others: Vec<IpRequest> = cached.map(|other| self.ip_request(other)).collect();
+        let mut others: Vec<IpRequest> = cached.map(|other| self.given.request(other)).collect();
         let steps = removal(&self.observed(&others), &going);
         let marked = steps.iter().filter_map(|step| self.shared_block(step));
         let shared: Vec<Ipv4Net> = marked.collect();
@@ -60,7 +45,7 @@ impl Blocks {
         }
         // The cache may not have one yet that has been given an address.
         for service in self.cluster.services().await? {
-            let ip_request = self.ip_request(&service);
+            let ip_request = self.given.request(&service);
             let is_known = ip_request.uid == going.uid
                 || others.iter().any(|other| other.uid == ip_request.uid);
             let wants = service.is_load_balancer && !service.deleting;
@@ -72,6 +57,25 @@ impl Blocks {
         Ok(removal(&self.observed(&others), &going))
     }
 
+    async fn remove(
+        &mut self,
+        request: &LoadBalancerRequest,
+        guard: &dyn WriteGuard,
+    ) -> Result<Progress, ReconcileError> {
+        for step in self.plan_removal(request).await? {
+            match self.take(&step, guard).await? {
+                Taken::Done => tracing::info!("{step}"),
+                Taken::LookAgain => return Ok(wait(POLL, "looking again".to_owned())),
+                Taken::Later(after, what) => return Ok(wait(after, what)),
+            }
+        }
+        self.untended.notify_one();
+        self.forget(&request.service.uid);
+        Ok(Progress::Removed)
+    }
+}
+
+impl Blocks {
     /// The block that a step marks, if it is a shared one.
     fn shared_block(&self, step: &Step) -> Option<Ipv4Net> {
         let Step::Mark { block, cidr, .. } = step else {

@@ -1,7 +1,6 @@
 //! What is known of a cluster's blocks between passes, as it is after each step.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +18,9 @@ use super::ownership::{Owned, Owner};
 use super::settings::Settings;
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::engine::cluster::Cluster;
+use crate::engine::ip_allocation::Given;
 use crate::engine::members::MemberResolver;
+use crate::engine::pauses::Pauses;
 use crate::engine::purchases::Purchases;
 use crate::engine::reports::Reports;
 use crate::engine::touched::TouchedServices;
@@ -29,8 +30,6 @@ pub(super) const POLL: Duration = Duration::from_secs(2);
 /// How old a listing is at most by which a block is put somewhere: another replica may just have done
 /// it.
 pub(super) const FRESH: Duration = Duration::from_millis(250);
-/// How far apart the two listings are at least that do not have a block, before it counts as gone.
-pub(super) const APART: Duration = Duration::from_secs(10);
 /// Between two attempts at what the cloud has failed at.
 const FAILED: Backoff = Backoff {
     first: Duration::from_secs(4),
@@ -55,18 +54,14 @@ pub(super) struct Blocks {
     pub(super) fresh_since: Instant,
     /// The names of tags that the account knows. `None`: it was not asked yet.
     pub(super) tags: Option<BTreeSet<String>>,
-    /// Whether it is known which addresses were given out before this process.
-    pub(super) is_seeded: bool,
-    /// What is known of each Service, by its UID.
-    services: HashMap<String, OfService>,
+    /// What Services were given.
+    pub(super) given: Given,
     /// Services that somebody has touched.
     pub(super) touched: TouchedServices,
-    /// Since when the block of this address is missing.
-    missing: HashMap<Ipv4Addr, Instant>,
     /// When a server of a Node was seen first that is not in the network, by its id.
     pub(super) non_members: HashMap<String, Instant>,
     /// Until when a network does not take changes, by its id.
-    busy: HashMap<String, Instant>,
+    pub(super) busy: Pauses,
     /// Networks that have refused a change because of another one.
     one_at_a_time: HashSet<String>,
     /// The right to buy, and what was bought by it.
@@ -77,29 +72,15 @@ pub(super) struct Blocks {
     pub(super) unlisted: Vec<(Owned, Instant)>,
     /// Where blocks are bought, as the peer group has it.
     pub(super) location: Option<String>,
-    /// At what the cloud has failed, by block: how often in a row, and when to try again.
-    failed: HashMap<String, (u32, Instant)>,
+    /// Blocks that the cloud has failed at, until it is tried again.
+    failed: Pauses,
     /// Since when a block is one too many, by id.
     pub(super) surplus: BTreeMap<String, Instant>,
     /// What was last written as the L2Network.
     pub(super) l2_network: Option<Value>,
     /// What was written on Nodes.
     pub(super) annotated: WrittenPeers,
-    /// How often it is still to be said that there is room: whoever is being refused at that moment
-    /// hears it the second time.
-    pub(super) freed: u8,
     pub(super) reports: Reports,
-}
-
-/// What is known of a Service's address.
-#[derive(Debug, Default)]
-pub(super) struct OfService {
-    /// What it was given and does not say yet.
-    pub(super) given: Option<Ipv4Addr>,
-    /// What it had when it was last looked at.
-    pub(super) had: Option<Ipv4Addr>,
-    /// Two complete listings have not had the block of its address.
-    pub(super) lost: bool,
 }
 
 impl Blocks {
@@ -123,22 +104,19 @@ impl Blocks {
             network: None,
             fresh_since: Instant::now(),
             tags: None,
-            is_seeded: false,
-            services: HashMap::new(),
+            given: Given::default(),
             touched: TouchedServices::default(),
-            missing: HashMap::new(),
             non_members: HashMap::new(),
-            busy: HashMap::new(),
+            busy: Pauses::default(),
             one_at_a_time: HashSet::new(),
             purchases,
             last_bought: None,
             unlisted: Vec::new(),
             location: None,
-            failed: HashMap::new(),
+            failed: Pauses::default(),
             surplus: BTreeMap::new(),
             l2_network: None,
             annotated: WrittenPeers::new(),
-            freed: 0,
             reports: Reports::default(),
         }
     }
@@ -158,61 +136,22 @@ impl Blocks {
         since(POLL, self.fresh_since)
     }
 
-    /// Somebody may have changed whatever is remembered.
-    pub(super) fn starts_anew(&mut self) {
-        self.expires();
-        self.l2_network = None;
-        self.annotated.clear();
-    }
-
-    /// What is known of a Service, by its UID.
-    pub(super) fn service(&mut self, uid: &str) -> &mut OfService {
-        self.services.entry(uid.to_owned()).or_default()
-    }
-
-    /// The same, if anything is known of it.
-    pub(super) fn known(&self, uid: &str) -> Option<&OfService> {
-        self.services.get(uid)
-    }
-
-    /// Whether some Service had an address of this block when it was last looked at.
-    pub(super) fn was_used(&self, owned: &Owned) -> bool {
-        let mut had = self.services.values().filter_map(|service| service.had);
-        had.any(|address| owned.block.cidr.contains(&address))
-    }
-
-    /// A Service is no more.
-    pub(super) fn forget(&mut self, uid: &str) {
-        self.services.remove(uid);
-        self.touched.forget(uid);
-    }
-
     /// A complete listing, begun then.
     pub(super) fn listed(&mut self, blocks: Vec<Owned>, begun: Instant) {
         self.touched.listed(begun);
-        let there = |id: &String| blocks.iter().find(|owned| owned.block.id == *id);
-        self.failed.retain(|id, _| {
+        let there = |id: &str| blocks.iter().find(|owned| owned.block.id == id);
+        self.failed.retain(|id| {
             let status = there(id).map(|owned| owned.block.status);
             status.is_some_and(|status| status.is_error() || in_transit(status))
         });
         self.surplus.retain(|id, _| there(id).is_some());
-        let has = |address: &Ipv4Addr| {
+        self.given.listed(|address| {
             blocks
                 .iter()
-                .any(|owned| owned.block.cidr.contains(address))
-        };
-        self.missing.retain(|address, _| !has(address));
+                .any(|owned| owned.block.cidr.contains(&address))
+        });
         self.blocks = blocks;
         self.as_of = Some(begun);
-    }
-
-    /// The last listing does not have the block of this address. Whether one long before had not either.
-    pub(super) fn is_gone(&mut self, address: Ipv4Addr) -> bool {
-        let Some(begun) = self.as_of else {
-            return false;
-        };
-        let first = *self.missing.entry(address).or_insert(begun);
-        begun >= first + APART
     }
 
     /// The cloud refuses a block whose tags do not exist: somebody may have taken one away.
@@ -273,7 +212,7 @@ impl Blocks {
 
     /// A block is nobody's any more: what failed for its Service's sake is tried anew for its own.
     pub(super) fn marked(&mut self, block: &str, tags: Vec<Tag>) {
-        self.failed.remove(block);
+        self.failed.forget(block);
         if let Some(owned) = self.block_mut(block) {
             owned.block.tags = tags;
             owned.owner = Owner::Marked;
@@ -282,7 +221,7 @@ impl Blocks {
 
     pub(super) fn released(&mut self, block: &str) {
         self.blocks.retain(|owned| owned.block.id != block);
-        self.failed.remove(block);
+        self.failed.forget(block);
         self.surplus.remove(block);
         self.unlisted.retain(|(owned, _)| owned.block.id != block);
     }
@@ -293,15 +232,10 @@ impl Blocks {
         last.is_some_and(|(id, at)| id == block && at.elapsed() < POLL)
     }
 
-    /// For how long a network does not take changes, if that is known.
-    pub(super) fn is_busy(&self, network: &str) -> Option<Duration> {
-        time_to(*self.busy.get(network)?)
-    }
-
-    /// A network does not take a change now.
+    /// A network does not take a change now, for so long.
     pub(super) fn set_busy(&mut self, network: &str, error: &CloudError) -> Duration {
         let pause = error.retry_after.unwrap_or(POLL);
-        self.busy.insert(network.to_owned(), Instant::now() + pause);
+        self.busy.set(network, pause);
         pause
     }
 
@@ -320,28 +254,19 @@ impl Blocks {
         self.one_at_a_time.contains(network) && self.blocks.iter().any(moves)
     }
 
-    /// How long to wait before what has failed is tried again.
-    pub(super) fn pause(&self, block: &str) -> Option<Duration> {
-        time_to(self.failed.get(block)?.1)
-    }
-
-    /// It is tried at a block that the cloud has failed at.
-    pub(super) fn tries_again(&mut self, block: &str) {
-        let failed = self.failed.entry(block.to_owned());
-        let (times, again) = failed.or_insert((0, Instant::now()));
-        *times = times.saturating_add(1);
-        *again = Instant::now() + FAILED.after(*times);
+    /// For how long a block is left alone that the cloud has failed at; else it is tried now.
+    pub(super) fn tries_failed(&mut self, block: &str) -> Option<Duration> {
+        let left = self.failed.left(block);
+        if left.is_none() {
+            self.failed.tries(block, FAILED);
+        }
+        left
     }
 }
 
 /// So long ago, and not before that.
 pub(super) fn since(age: Duration, least: Instant) -> Instant {
     Instant::now().checked_sub(age).unwrap_or(least).max(least)
-}
-
-fn time_to(at: Instant) -> Option<Duration> {
-    let left = at.saturating_duration_since(Instant::now());
-    (!left.is_zero()).then_some(left)
 }
 
 /// Whether the cloud is at work on a block.

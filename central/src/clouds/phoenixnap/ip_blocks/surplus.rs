@@ -64,7 +64,9 @@ impl Blocks {
     ) -> Result<Option<Duration>, ReconcileError> {
         self.seed().await?;
         let now = Timestamp::now();
-        let suspects = suspects(&self.blocks, now, |owned| self.was_used(owned));
+        let suspects = suspects(&self.blocks, now, |owned| {
+            self.given.was_used(owned.block.cidr)
+        });
         self.surplus.retain(|id, _| suspects.contains(id));
         if suspects.is_empty() {
             return Ok(None);
@@ -83,7 +85,8 @@ impl Blocks {
         let wanting = services
             .iter()
             .filter(|s| s.is_load_balancer && !s.deleting);
-        let ip_requests: Vec<IpRequest> = wanting.map(|service| self.ip_request(service)).collect();
+        let ip_requests: Vec<IpRequest> =
+            wanting.map(|service| self.given.request(service)).collect();
         for id in ripe {
             let Some(owned) = self.block(&id).cloned() else {
                 continue;

@@ -17,8 +17,15 @@ use tokio::time::advance;
 
 use super::super::api::ip_blocks::BlockStatus;
 use super::*;
-use crate::cloud_provider::load_balancers::{LoadBalancerStatus, PlanSummary, Progress};
+use crate::cloud_provider::load_balancers::{
+    LoadBalancerRequest, LoadBalancerStatus, PlanSummary, Progress, WriteGuard,
+};
+use crate::engine::ip_allocation;
 use crate::engine::purchases::Turn;
+use crate::views::service_view::ServiceView;
+
+type IpBlocks = PooledEngine<Blocks>;
+
 use testing::{FakeCloud, FakeCluster, LONG, NETWORK, OpenGuard, request, service, settings};
 
 /// The Node of a server, by whose name it goes.
@@ -88,7 +95,7 @@ impl TestCluster {
         let (cloud, cluster) = (Arc::new(cloud), Arc::new(cluster));
         let inventory = Arc::new(Inventory::new(cloud.clone()));
         let (identity, settings) = (identity.to_owned(), self.settings.clone());
-        IpBlocks::new(cloud, inventory, cluster, identity, settings)
+        ip_blocks(cloud, inventory, cluster, identity, settings)
     }
 
     fn request(&self, name: &str) -> LoadBalancerRequest {
@@ -192,7 +199,7 @@ impl TestCluster {
     async fn tended(&self, blocks: &IpBlocks) -> OpenGuard {
         let context = OpenGuard::default();
         for _ in 0..200 {
-            let pause = blocks.shared.round(&context).await;
+            let pause = blocks.round(&context).await;
             if self.cloud.0.lock().unwrap().blocks.is_empty() {
                 return context;
             }
@@ -325,14 +332,14 @@ async fn detaches_three_marked_blocks_in_one_round() {
     }
     cluster.cloud.writes();
     let context = OpenGuard::default();
-    blocks.shared.round(&context).await.unwrap();
+    blocks.round(&context).await.unwrap();
     let detached = ["b1", "b2", "b3"].map(|id| format!("detach {id} from net"));
     assert_eq!(cluster.cloud.writes(), detached);
     advance(LONG).await;
-    blocks.shared.round(&context).await.unwrap();
+    blocks.round(&context).await.unwrap();
     assert!(cluster.cloud.0.lock().unwrap().blocks.is_empty());
-    blocks.shared.round(&context).await.unwrap();
-    blocks.shared.round(&context).await.unwrap();
+    blocks.round(&context).await.unwrap();
+    blocks.round(&context).await.unwrap();
     assert_eq!(*context.freed.lock().unwrap(), 2);
 }
 
@@ -347,7 +354,7 @@ async fn former_leader_releases_nothing() {
         is_shut: true,
         ..OpenGuard::default()
     };
-    assert!(blocks.shared.round(&deposed).await.is_err());
+    assert!(blocks.round(&deposed).await.is_err());
     assert!(cluster.cloud.writes().is_empty());
 }
 
@@ -384,7 +391,7 @@ async fn invalid_request_is_reported_and_changes_nothing() {
 
 /// Claims the right to buy a block.
 async fn claim(blocks: &IpBlocks) {
-    let purchases = &mut blocks.shared.blocks().await.purchases;
+    let purchases = &mut blocks.lock().await.purchases;
     let turn = purchases.begin("a block", &OpenGuard::default()).await;
     assert!(matches!(turn, Ok(Turn::Claimed)), "{turn:?}");
 }
@@ -398,7 +405,7 @@ async fn two_leaders_buy_one_block() {
     let waiting = cluster.pass(&two, "b").await.unwrap();
     assert!(matches!(waiting, Progress::Wait { .. }), "{waiting:?}");
     assert_eq!(cluster.bought(), 0);
-    one.shared.blocks().await.purchases.give_up().await;
+    one.lock().await.purchases.give_up().await;
     assert_eq!(cluster.provided(&one, "a").await, "203.0.113.10");
     assert_eq!(cluster.provided(&two, "b").await, "203.0.113.11");
     assert_eq!(cluster.bought(), 1);
