@@ -11,6 +11,7 @@ mod allocate;
 mod given;
 mod layout;
 mod request;
+mod unneeded;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -21,8 +22,9 @@ use mooring_common::k8s::ObjectKey;
 
 pub use allocate::allocate;
 pub use given::{APART, Given};
-pub use layout::{capacity, gateway, is_usable, usable};
+pub use layout::{capacity, is_usable, l2_network, usable};
 pub use request::{IpRequest, invalid, is_shown_of, may_have, owned_fields};
+pub use unneeded::{Suspects, WATCHED, orphaned, surplus};
 
 /// All that addresses are given out by.
 pub struct Pool<'a> {

@@ -23,10 +23,8 @@ pub(super) struct Observed<'a> {
 
 /// Decides who has what.
 pub(super) fn allocate(observed: &Observed<'_>) -> Allocation {
-    let blocks = observed.blocks.iter();
-    let blocks: Vec<_> = blocks.map(|owned| observed.addresses(owned)).collect();
     ip_allocation::allocate(&Pool {
-        blocks: &blocks,
+        blocks: &observed.addresses(),
         requests: observed.ip_requests,
         shares: observed.settings.sharing,
         elsewhere: &|address: Ipv4Addr| observed.network?.block_of(address),
@@ -39,8 +37,14 @@ impl<'a> Observed<'a> {
         self.blocks.iter().find(|owned| owned.block.id == id)
     }
 
-    /// A block as addresses are given out of it.
-    fn addresses(&self, owned: &'a Owned) -> AddressBlock<'a> {
+    /// The blocks as addresses are given out of them.
+    pub(super) fn addresses(&self) -> Vec<AddressBlock<'a>> {
+        let blocks = self.blocks.iter();
+        blocks.map(|owned| self.addresses_of(owned)).collect()
+    }
+
+    /// One of them.
+    pub(super) fn addresses_of(&self, owned: &'a Owned) -> AddressBlock<'a> {
         let block = &owned.block;
         let network = self.network.map(|network| network.id.as_str());
         let is_in_place = block.holder.as_ref().and_then(Holder::network) == network;

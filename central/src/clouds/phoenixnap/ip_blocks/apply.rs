@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mooring_common::names::phoenixnap_tags as names;
 
-use super::super::api::ip_blocks::Block;
+use super::super::api::ip_blocks::{Block, BlockStatus};
 use super::ownership::{self, Owned};
 use super::state::{Blocks, POLL};
 use super::step::Step;
@@ -155,7 +155,7 @@ impl Blocks {
             return Some(Taken::Later(POLL, what));
         }
         let status = self.block(block).map(|owned| owned.block.status);
-        if !status.is_some_and(|status| status.is_error()) {
+        if !status.is_some_and(BlockStatus::is_error) {
             return None;
         }
         let left = self.tries_failed(block)?;

@@ -14,7 +14,7 @@ use mooring_common::node_view::NodeView;
 
 use super::super::api::bgp::Peers;
 use super::super::setting::Setting;
-use super::state::Blocks;
+use super::state::{Blocks, NodePeers, WrittenPeers};
 use crate::cloud_provider::load_balancers::{CollectorContext, ReconcileError};
 use crate::engine::cluster::NodeAnnotations;
 
@@ -22,17 +22,6 @@ use crate::engine::cluster::NodeAnnotations;
 pub(super) const PREFIX: &str = "phoenixnap.com/";
 /// The cloud's number.
 const CLOUD_ASN: u32 = 65400;
-
-/// What a Node was told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct NodePeers {
-    /// The address that it peers from.
-    source: Ipv4Addr,
-    pub(super) annotations: NodeAnnotations,
-}
-
-/// What Nodes were told, by UID: a Node that is made again under its name knows nothing of it.
-pub(super) type WrittenPeers = BTreeMap<String, NodePeers>;
 
 /// Of how many routers that a peer group no longer has, what Nodes were told is taken back. All peer
 /// groups have two today.
@@ -103,7 +92,7 @@ impl Blocks {
         &mut self,
         context: &dyn CollectorContext,
     ) -> Result<Option<Duration>, ReconcileError> {
-        let Setting::Bgp { group } = &self.settings.setting else {
+        let Setting::Bgp(group) = &self.settings.setting else {
             return Ok(None);
         };
         let nodes = context.nodes();

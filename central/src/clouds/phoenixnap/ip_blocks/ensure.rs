@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use mooring_common::names::annotations;
 
-use super::super::setting::Mode;
+use super::super::setting::Setting;
 use super::allocate::allocate;
 use super::apply::Taken;
 use super::plan::{Next, next};
@@ -227,18 +227,18 @@ impl Blocks {
     /// What the Service then says.
     fn provided(&self, address: Ipv4Addr) -> LoadBalancerStatus {
         let text = address.to_string();
-        let mode = self.settings.setting.mode();
+        let setting = &self.settings.setting;
         let mut annotations = vec![(annotations::ALLOCATED_ADDRESSES, text.clone())];
         if let Some((network, _)) = &self.network {
             annotations.push((annotations::PUBLIC_NETWORK, network.id.clone()));
-            if mode == Mode::L2 {
+            if matches!(setting, Setting::L2(_)) {
                 let name = l2_network::name(&network.id);
                 annotations.push((annotations::ALLOCATED_NETWORK, name));
             }
         }
         LoadBalancerStatus {
             // Whoever speaks BGP goes by the status.
-            load_balancer_ip: (mode == Mode::KubeVip).then(|| text.clone()),
+            load_balancer_ip: matches!(setting, Setting::KubeVip(_)).then(|| text.clone()),
             ingress: vec![Ingress {
                 ip: Some(text),
                 hostname: None,

@@ -3,14 +3,14 @@
 //! Central owns its VLAN, subnets and ranges, and nothing else: parent interface, MTU, node selector
 //! and the rest are its user's. It stays when the last block has gone.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::super::api::public_networks::Network;
-use super::super::setting::Mode;
+use super::super::setting::Setting;
 use super::ownership::{Owned, Owner};
 use super::state::Blocks;
 use crate::cloud_provider::load_balancers::{ReconcileError, WriteGuard};
-use crate::engine::ip_allocation::{gateway, usable};
+use crate::engine::ip_allocation::l2_network;
 
 /// The name of a public network's L2Network.
 pub(super) fn name(network: &str) -> String {
@@ -23,27 +23,8 @@ pub(super) fn wanted(network: &Network, blocks: &[Owned]) -> Option<Value> {
         let is_used = matches!(owned.owner, Owner::Service(_) | Owner::Pool(_));
         is_used && network.has(&owned.block.id)
     };
-    let mut cidrs: Vec<_> = blocks
-        .iter()
-        .filter(is_there)
-        .map(|owned| owned.block.cidr.trunc())
-        .collect();
-    cidrs.sort_unstable();
-    let subnets = cidrs.iter().filter_map(|cidr| {
-        let gateway = gateway(*cidr)?;
-        Some(json!({"cidr": cidr.to_string(), "gateway": gateway.to_string()}))
-    });
-    let subnets: Vec<Value> = subnets.collect();
-    let ranges = cidrs.iter().filter_map(|cidr| {
-        let first = usable(*cidr).next()?;
-        let last = usable(*cidr).last()?;
-        Some(format!("{first}-{last}"))
-    });
-    let ranges: Vec<String> = ranges.collect();
-    if ranges.is_empty() {
-        return None;
-    }
-    Some(json!({"vlan": network.vlan?, "subnets": subnets, "ranges": ranges}))
+    let there = blocks.iter().filter(is_there);
+    l2_network(network.vlan, there.map(|owned| owned.block.cidr))
 }
 
 impl Blocks {
@@ -55,7 +36,7 @@ impl Blocks {
         &mut self,
         guard: &dyn WriteGuard,
     ) -> Result<(), ReconcileError> {
-        let is_announced = self.settings.setting.mode() == Mode::L2;
+        let is_announced = matches!(self.settings.setting, Setting::L2(_));
         let (Some((network, _)), true) = (&self.network, is_announced) else {
             return Ok(());
         };
@@ -76,6 +57,8 @@ impl Blocks {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::clouds::phoenixnap::api::ip_blocks::Block;
     use crate::clouds::phoenixnap::ip_blocks::ownership;

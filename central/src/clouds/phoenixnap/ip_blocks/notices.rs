@@ -2,6 +2,7 @@
 
 use mooring_common::names::reasons;
 
+use super::super::api::ip_blocks::BlockStatus;
 use super::plan::Next;
 use super::state::Blocks;
 use super::step::Step;
@@ -39,7 +40,7 @@ pub(super) fn of(blocks: &Blocks, service: &ServiceView, found: &Next) -> Vec<No
             network,
         }) => {
             let status = blocks.block(block).map(|owned| owned.block.status);
-            if status.is_some_and(|status| status.is_error()) {
+            if status.is_some_and(BlockStatus::is_error) {
                 notice(
                     reasons::IP_BLOCK_FAILED,
                     format!(

@@ -154,7 +154,7 @@ impl Blocks {
     /// Where blocks are bought, if neither the configuration nor a network says so: where the peer group
     /// is that the configuration names.
     pub(super) async fn look_at_location(&mut self) -> Result<(), ReconcileError> {
-        let Setting::Bgp { group: Some(group) } = &self.settings.setting else {
+        let Setting::Bgp(Some(group)) = &self.settings.setting else {
             return Ok(());
         };
         if self.settings.location.is_some() || self.location.is_some() {

@@ -10,6 +10,7 @@ use super::state::Blocks;
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{MadeFor, Orphan, ReconcileError, WriteGuard};
 use crate::clouds::phoenixnap::NAME;
+use crate::engine::ip_allocation::orphaned;
 use crate::engine::pooled::Orphans;
 use crate::views::service_view::ServiceView;
 
@@ -26,8 +27,9 @@ impl Orphans for Blocks {
             ReconcileError::Cloud(error) => error,
             other => CloudError::new(NAME, ErrorKind::Transport, other.to_string()),
         })?;
+        let observed = self.observed(&[]);
         let orphan = |owned: &Owned| {
-            let made_for = self.orphaned(owned, living)?;
+            let made_for = orphaned(&observed.addresses_of(owned), &self.given, living)?;
             Some(Orphan {
                 id: owned.block.id.clone(),
                 name: owned.block.cidr.to_string(),
@@ -70,31 +72,5 @@ impl Orphans for Blocks {
         }
         self.untended.notify_one();
         Ok(())
-    }
-}
-
-impl Blocks {
-    /// For which Services a block was made of which none lives. `None`: it is none of those.
-    fn orphaned(&self, owned: &Owned, living: &[ServiceView]) -> Option<MadeFor> {
-        let mut holding = living
-            .iter()
-            .filter(|service| service.is_load_balancer || service.has_finalizer());
-        let (made_for, is_used) = match &owned.owner {
-            Owner::Service(key) => (
-                MadeFor::Named(key.clone()),
-                holding.any(|service| service.key == *key),
-            ),
-            Owner::Pool(_) => {
-                let waits = |service: &ServiceView| {
-                    let wants = service.is_load_balancer && !service.deleting;
-                    wants && service.has_finalizer() && service.ingress.is_empty()
-                };
-                let cidr = owned.block.cidr;
-                let is_used = holding.any(|service| self.given.request(service).has_of(cidr));
-                (MadeFor::Several, is_used || living.iter().any(waits))
-            }
-            Owner::Marked | Owner::Unclear => return None,
-        };
-        (!is_used).then_some(made_for)
     }
 }

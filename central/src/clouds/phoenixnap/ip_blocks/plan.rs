@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 
 use super::super::api::ip_blocks::{Block, BlockStatus, Holder};
 use super::super::api::public_networks::Network;
-use super::super::setting::Mode;
+use super::super::setting::Setting;
 use super::allocate::{Observed, allocate};
 use super::ownership::{self, Owned, Owner};
 use super::step::Step;
@@ -200,7 +200,7 @@ fn buy(observed: &Observed<'_>, ip_request: &IpRequest) -> Next {
         (true, None) => Owner::Pool(BGP_POOL.to_owned()),
     };
     let is_ours = |owned: &&Owned| matches!(owned.owner, Owner::Service(_) | Owner::Pool(_));
-    if settings.setting.mode() == Mode::L2
+    if matches!(settings.setting, Setting::L2(_))
         && observed.blocks.iter().filter(is_ours).count() >= MOST_SUBNETS
     {
         return Next::Refuse(format!(

@@ -1,6 +1,7 @@
 //! What is known of a cluster's blocks between passes, as it is after each step.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,12 +14,11 @@ use super::super::api::Tag;
 use super::super::api::blocks::BlockCloud;
 use super::super::api::ip_blocks::{BlockStatus, Holder};
 use super::super::api::public_networks::Network;
-use super::bgp::WrittenPeers;
 use super::ownership::{Owned, Owner};
 use super::settings::Settings;
 use crate::cloud_api::{CloudError, ErrorKind};
-use crate::engine::cluster::Cluster;
-use crate::engine::ip_allocation::Given;
+use crate::engine::cluster::{Cluster, NodeAnnotations};
+use crate::engine::ip_allocation::{Given, Suspects};
 use crate::engine::members::MemberResolver;
 use crate::engine::pauses::Pauses;
 use crate::engine::purchases::Purchases;
@@ -74,14 +74,25 @@ pub(super) struct Blocks {
     pub(super) location: Option<String>,
     /// Blocks that the cloud has failed at, until it is tried again.
     failed: Pauses,
-    /// Since when a block is one too many, by id.
-    pub(super) surplus: BTreeMap<String, Instant>,
+    /// Blocks that may be one too many.
+    pub(super) suspects: Suspects,
     /// What was last written as the L2Network.
     pub(super) l2_network: Option<Value>,
     /// What was written on Nodes.
     pub(super) annotated: WrittenPeers,
     pub(super) reports: Reports,
 }
+
+/// What a Node was told of its BGP peers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct NodePeers {
+    /// The address that it peers from.
+    pub(super) source: Ipv4Addr,
+    pub(super) annotations: NodeAnnotations,
+}
+
+/// What Nodes were told, by UID: a Node that is made again under its name knows nothing of it.
+pub(super) type WrittenPeers = BTreeMap<String, NodePeers>;
 
 impl Blocks {
     /// Nothing is known of them yet.
@@ -114,7 +125,7 @@ impl Blocks {
             unlisted: Vec::new(),
             location: None,
             failed: Pauses::default(),
-            surplus: BTreeMap::new(),
+            suspects: Suspects::default(),
             l2_network: None,
             annotated: WrittenPeers::new(),
             reports: Reports::default(),
@@ -144,7 +155,6 @@ impl Blocks {
             let status = there(id).map(|owned| owned.block.status);
             status.is_some_and(|status| status.is_error() || in_transit(status))
         });
-        self.surplus.retain(|id, _| there(id).is_some());
         self.given.listed(|address| {
             blocks
                 .iter()
@@ -222,7 +232,6 @@ impl Blocks {
     pub(super) fn released(&mut self, block: &str) {
         self.blocks.retain(|owned| owned.block.id != block);
         self.failed.forget(block);
-        self.surplus.remove(block);
         self.unlisted.retain(|(owned, _)| owned.block.id != block);
     }
 
