@@ -16,6 +16,7 @@ mod client;
 mod credentials;
 mod environment;
 mod error;
+mod json_file;
 mod lenient;
 mod limiter;
 mod metrics;
@@ -30,6 +31,7 @@ pub use client::{
 pub use credentials::{Credentials, Secret, TokenVariables, Tokens};
 pub use environment::{Environment, Fault};
 pub use error::{CloudError, ErrorKind};
+pub use json_file::{FileKey, JsonFile, KeyKind};
 pub use lenient::lenient;
 pub use limiter::Limiter;
 pub use metrics::Metrics;

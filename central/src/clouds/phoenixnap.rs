@@ -189,7 +189,6 @@ fn connect(config: &Config, limits: Limits, metrics: Metrics) -> Result<Api, Clo
         config.token_url.clone(),
         http(NAME, &config.token_url, &transport)?,
         config.client.clone(),
-        config.client_source.clone(),
         metrics.clone(),
     );
     let connection = Connection {

@@ -116,23 +116,22 @@ impl TokenSource {
     pub(super) fn new(
         url: Url,
         http: reqwest::Client,
-        client: ClientCredentials,
         source: ClientSource,
         metrics: Metrics,
     ) -> Arc<Self> {
         Arc::new(Self {
             url,
             http,
-            source,
             metrics,
             generation: AtomicU64::new(0),
             state: Mutex::new(State {
-                client,
+                client: source.credentials.clone(),
                 token: None,
                 asks_for_scope: true,
                 failures: 0,
                 failed: None,
             }),
+            source,
         })
     }
 
@@ -184,7 +183,7 @@ impl TokenSource {
     async fn ask_by_all_means(&self, state: &mut State) -> Result<(Secret, Duration), Failure> {
         let mut answer = self.ask(state).await;
         if matches!(&answer, Err(failure) if failure.error.kind == ErrorKind::Unauthorized)
-            && let Some(client) = self.source.read().await
+            && let Some(client) = self.source.reread().await
             && client != state.client
         {
             tracing::info!("the credentials were exchanged");

@@ -19,8 +19,8 @@ fn with(base: &Url, services: ServiceConfig) -> Arc<PhoenixNap> {
         client: config::ClientCredentials {
             id: "an-id".to_owned(),
             secret: "s3cr3t".to_owned(),
-        },
-        client_source: config::ClientSource::default(),
+        }
+        .into(),
         timeout: Duration::from_secs(10),
         proxies: Proxies::default(),
         services,

@@ -18,7 +18,7 @@ fn source(url: &Url) -> Arc<TokenSource> {
     };
     let http = http(NAME, url, &transport).unwrap();
     let url = url.join("token").unwrap();
-    TokenSource::new(url, http, client, ClientSource::default(), metrics())
+    TokenSource::new(url, http, client.into(), metrics())
 }
 
 fn granted(before: usize, lasts: f64) -> Reply {
