@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   clouds/<name> ──► Client ──► Limiter: at most so many requests, none while told to wait
-//!                        │  └──► Tokens: the token, afresh after a rotation
+//!                        │  └──► Tokens: of a variable or file, afresh after a rotation, or by oauth2
 //!                        └─────► the cloud, directly or through a proxy
 //! ```
 //!
@@ -20,6 +20,7 @@ mod json_file;
 mod lenient;
 mod limiter;
 mod metrics;
+pub mod oauth2;
 mod proxies;
 #[cfg(test)]
 pub(crate) mod testing;

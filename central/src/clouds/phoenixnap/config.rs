@@ -4,7 +4,6 @@
 //!
 //! A variable wins over the file. An empty one counts as absent.
 
-use std::fmt;
 use std::path::Path;
 use std::str::FromStr as _;
 use std::time::Duration;
@@ -14,7 +13,8 @@ use reqwest::Url;
 use super::Flags;
 use super::setting::Setting;
 use crate::cloud_api::KeyKind::{Integer, Secret, Text};
-use crate::cloud_api::{Environment, Fault, FileKey, JsonFile, KeyKind, Proxies};
+use crate::cloud_api::oauth2::ClientSource;
+use crate::cloud_api::{Environment, Fault, FileKey, KeyKind, Proxies};
 
 pub(super) const TIMEOUT: &str = "PNAP_API_TIMEOUT";
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -51,74 +51,6 @@ const fn key(name: &'static str, variable: Option<&'static str>, kind: KeyKind) 
         name,
         variable,
         kind,
-    }
-}
-
-/// Who we are to the cloud. Nothing shows the secret.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ClientCredentials {
-    /// `PNAP_CLIENT_ID`.
-    pub id: String,
-    /// `PNAP_CLIENT_SECRET`.
-    pub secret: String,
-}
-
-impl fmt::Debug for ClientCredentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ClientCredentials(***)")
-    }
-}
-
-/// A client's credentials, and the keys of the file where others may be later. Nothing shows the secrets.
-#[derive(Clone, Debug)]
-pub struct ClientSource {
-    /// The credentials as they were read first.
-    pub credentials: ClientCredentials,
-    file: JsonFile,
-    /// None: the variable tells it.
-    id_key: Option<&'static str>,
-    secret_key: Option<&'static str>,
-}
-
-impl From<ClientCredentials> for ClientSource {
-    fn from(credentials: ClientCredentials) -> Self {
-        Self {
-            credentials,
-            file: JsonFile::default(),
-            id_key: None,
-            secret_key: None,
-        }
-    }
-}
-
-impl ClientSource {
-    fn read(env: &mut Environment<'_>, id: &'static str, secret: &'static str) -> Option<Self> {
-        let credentials = (env.required(id), env.required(secret));
-        let (Some(id_text), Some(secret_text)) = credentials else {
-            return None;
-        };
-        Some(Self {
-            credentials: ClientCredentials {
-                id: id_text,
-                secret: secret_text,
-            },
-            file: env.file()?.clone(),
-            id_key: env.key_in_use(id),
-            secret_key: env.key_in_use(secret),
-        })
-    }
-
-    /// The credentials as of now, if a file can have others than before.
-    pub(super) async fn reread(&self) -> Option<ClientCredentials> {
-        let file = self.file.reread().await?;
-        let now = |key: Option<&str>, first: &String| match key {
-            Some(key) => file.text(key).map(ToOwned::to_owned),
-            None => Some(first.clone()),
-        };
-        Some(ClientCredentials {
-            id: now(self.id_key, &self.credentials.id)?,
-            secret: now(self.secret_key, &self.credentials.secret)?,
-        })
     }
 }
 
