@@ -29,7 +29,7 @@ use super::{CloudError, ErrorKind, Metrics, Secret, Tokens, Transport};
 pub use client::{ClientCredentials, ClientSource};
 pub use endpoint::Remedies;
 use endpoint::{Endpoint, Failure, Granted};
-pub use grant::Grant;
+pub use grant::{Grant, UserCredentials};
 
 /// How long before its end a token is renewed at the latest, if it lasts long enough for that.
 const MARGIN: Duration = Duration::from_secs(60);
@@ -78,6 +78,8 @@ pub struct TokenSource {
 struct State {
     client: ClientCredentials,
     token: Option<Token>,
+    /// RFC 6749, 1.5. Only with [`Grant::Password`].
+    refresh_token: Option<String>,
     /// None: there is none, or the client lacks a part of it.
     scope: Option<&'static str>,
     failures: u32,
@@ -122,6 +124,7 @@ impl TokenSource {
         let state = State {
             client: client.credentials.clone(),
             token: None,
+            refresh_token: None,
             scope,
             failures: 0,
             failed: None,
@@ -157,6 +160,10 @@ impl TokenSource {
                     ends,
                     replaces_refused,
                 });
+                // RFC 6749, 6: if no other is given, the old one stays good.
+                if self.grant.has_refresh_token() && granted.refresh_token.is_some() {
+                    state.refresh_token = granted.refresh_token;
+                }
                 state.failures = 0;
                 state.failed = None;
                 Ok(granted.token)
@@ -180,9 +187,16 @@ impl TokenSource {
         }
     }
 
-    /// Asks with the whole scope and without, and with credentials that were exchanged.
+    /// Asks with the refresh token and without, with credentials that were exchanged, and with the whole
+    /// scope and without.
     async fn ask_by_all_means(&self, state: &mut State) -> Result<Granted, Failure> {
         let mut answer = self.ask(state).await;
+        // A refresh token expires and is revoked, while the password is still good.
+        if matches!(&answer, Err(failure) if failure.is_answer())
+            && state.refresh_token.take().is_some()
+        {
+            answer = self.ask(state).await;
+        }
         let provider = self.endpoint.provider();
         if matches!(&answer, Err(failure) if failure.error.kind == ErrorKind::Unauthorized)
             && let Some(client) = self.client.reread().await
@@ -209,7 +223,10 @@ impl TokenSource {
 
     /// Asks once.
     async fn ask(&self, state: &State) -> Result<Granted, Failure> {
-        let form = self.grant.form(state.scope);
+        let form = match &state.refresh_token {
+            Some(token) => grant::refresh_form(token),
+            None => self.grant.form(state.scope),
+        };
         self.endpoint.ask(&state.client, form).await
     }
 }
@@ -230,6 +247,8 @@ impl Tokens for TokenSource {
         }
     }
 
+    /// The refresh token may have been revoked together with the token, or may give one that is refused
+    /// again. So it is not used.
     async fn instead_of(&self, refused: &Secret) -> Result<Option<Secret>, CloudError> {
         let mut state = self.state.lock().await;
         match &state.token {
@@ -241,6 +260,7 @@ impl Tokens for TokenSource {
             _ => {}
         }
         state.token = None;
+        state.refresh_token = None;
         self.renew(&mut state, true).await.map(Some)
     }
 

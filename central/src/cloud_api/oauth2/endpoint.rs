@@ -8,6 +8,8 @@ use mooring_common::errors::with_causes;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
 use reqwest::{Response, StatusCode, Url};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::super::{CloudError, ErrorKind, Metrics, Secret, Transport, http, lenient, wait};
@@ -52,6 +54,7 @@ impl fmt::Debug for Endpoint {
 pub(super) struct Granted {
     pub(super) token: Secret,
     pub(super) lasts: Duration,
+    pub(super) refresh_token: Option<String>,
 }
 
 /// Why there is no token.
@@ -61,20 +64,34 @@ pub(super) struct Failure {
     pub(super) is_about_scope: bool,
 }
 
+impl Failure {
+    /// Whether somebody has answered who would not answer otherwise later.
+    pub(super) const fn is_answer(&self) -> bool {
+        matches!(
+            self.error.kind,
+            ErrorKind::Unauthorized | ErrorKind::Malformed
+        )
+    }
+}
+
 /// RFC 6749, 5.1.
 #[derive(Deserialize)]
 struct TokenResponse {
     access_token: String,
-    /// In seconds.
+    /// In seconds; some write a text.
+    #[serde(default)]
+    expires_in: Value,
     #[serde(default, deserialize_with = "lenient")]
-    expires_in: Option<f64>,
+    refresh_token: Option<String>,
 }
 
 impl TokenResponse {
     fn lasts(&self) -> Duration {
-        let lasts = self
-            .expires_in
-            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let seconds: Option<f64> = match &self.expires_in {
+            Value::String(text) => text.parse().ok(),
+            other => other.as_f64(),
+        };
+        let lasts = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         lasts.unwrap_or(UNSAID).min(LONGEST_LIFE)
     }
 }
@@ -143,8 +160,8 @@ impl Endpoint {
         if !status.is_success() {
             return Err(self.refused(status, &headers, &body));
         }
-        let response: TokenResponse = serde_json::from_slice(&body)
-            .map_err(|_| self.failure(ErrorKind::Malformed, "the answer has no token in it"))?;
+        let response: TokenResponse = decode(&headers, &body)
+            .ok_or_else(|| self.failure(ErrorKind::Malformed, "the answer has no token in it"))?;
         let token = Secret::new(&response.access_token).ok_or_else(|| {
             self.failure(
                 ErrorKind::Malformed,
@@ -154,6 +171,7 @@ impl Endpoint {
         Ok(Granted {
             token,
             lasts: response.lasts(),
+            refresh_token: response.refresh_token.filter(|token| !token.is_empty()),
         })
     }
 
@@ -167,7 +185,7 @@ impl Endpoint {
     }
 
     fn refused(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Failure {
-        let said: Option<ErrorResponse> = serde_json::from_slice(body).ok();
+        let said: Option<ErrorResponse> = decode(headers, body);
         let words = said.as_ref().map(|said| match &said.error_description {
             Some(description) => format!("{}: {description}", said.error),
             None => said.error.clone(),
@@ -203,6 +221,22 @@ impl Endpoint {
             is_about_scope: false,
         }
     }
+}
+
+/// Reads JSON, which RFC 6749 asks for, or the form that some servers answer with.
+fn decode<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Option<T> {
+    if let Ok(answer) = serde_json::from_slice(body) {
+        return Some(answer);
+    }
+    let content_type = headers.get(CONTENT_TYPE)?.to_str().ok()?;
+    let media_type = content_type.split(';').next().unwrap_or_default().trim();
+    if !["application/x-www-form-urlencoded", "text/plain"].contains(&media_type) {
+        return None;
+    }
+    let fields = form_urlencoded::parse(body)
+        .map(|(name, value)| (name.into_owned(), Value::String(value.into_owned())))
+        .collect();
+    serde_json::from_value(Value::Object(fields)).ok()
 }
 
 /// Somebody else's words, on one line and of bearable length.

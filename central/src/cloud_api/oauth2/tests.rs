@@ -1,3 +1,5 @@
+mod password;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
@@ -251,6 +253,38 @@ async fn survives_nonsense_expiry() {
         })
         .await;
         assert_eq!(source(&cloud.base).current().await, Ok(token("t")));
+    }
+}
+
+/// RFC 6749, 5.1 asks for JSON; some servers answer with a form, or with a number in quotes.
+#[tokio::test]
+async fn accepts_form_and_quoted_expiry() {
+    let form = "application/x-www-form-urlencoded; charset=utf-8";
+    for (content_type, body, expected) in [
+        (form, "access_token=t%2B&expires_in=300&scope=a", Some("t+")),
+        ("text/plain", "access_token=t&expires_in=300", Some("t")),
+        (
+            "text/plain",
+            r#"{"access_token": "t", "expires_in": "300"}"#,
+            Some("t"),
+        ),
+        (form, "token=t", None),
+        ("text/html", "access_token=t", None),
+    ] {
+        let cloud = Cloud::start(move |_, _| Reply::typed(content_type, body)).await;
+        let tokens = source(&cloud.base);
+        assert_eq!(
+            tokens.current().await.ok(),
+            expected.map(token),
+            "{content_type} {body}"
+        );
+        let state = tokens.state.lock().await;
+        let Some(token) = &state.token else { continue };
+        let lasts = token.ends - token.obtained;
+        assert!(
+            Duration::from_secs(290) < lasts && lasts <= Duration::from_secs(300),
+            "{content_type} {body}: {lasts:?}"
+        );
     }
 }
 
