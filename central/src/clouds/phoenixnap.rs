@@ -20,14 +20,12 @@ use async_trait::async_trait;
 use mooring_common::provider_id::ProviderId;
 use tokio::time::timeout;
 
-use crate::cloud_api::{
-    Client, CloudError, Connection, ErrorKind, Limits, Metrics, Transport, http,
-};
+use crate::cloud_api::oauth2::TokenSource;
+use crate::cloud_api::{Client, CloudError, Connection, ErrorKind, Limits, Metrics, Transport};
 use crate::cloud_provider::{Machine, MachineSource};
 use api::blocks::BlockCloud as _;
 use api::servers::Server;
 use api::{Api, may_not_exist};
-use auth::TokenSource;
 pub use config::{Config, ServiceConfig};
 pub use flags::Flags;
 pub use registration::REGISTRATION;
@@ -120,16 +118,10 @@ fn connect(config: &Config, limits: Limits, metrics: Metrics) -> Result<Api, Clo
         proxies: &config.proxies,
         authorities: None,
     };
-    let tokens = TokenSource::new(
-        config.token_url.clone(),
-        http(NAME, &config.token_url, &transport)?,
-        config.client.clone(),
-        config.client_source.clone(),
-        metrics.clone(),
-    );
+    let tokens = auth::settings(config.token_url.clone(), config.client.clone());
     let connection = Connection {
         base: config.base.clone(),
-        credentials: tokens,
+        credentials: TokenSource::new(tokens, &transport, metrics.clone())?,
         timeout: config.timeout,
         timeout_variable: config::TIMEOUT,
         proxies: config.proxies.clone(),

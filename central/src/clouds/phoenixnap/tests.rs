@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::cloud_api::Proxies;
+use crate::cloud_api::oauth2::ClientCredentials;
 use crate::cloud_api::testing::{Cloud, Reply, Seen, metrics};
 
 fn phoenixnap(base: &Url) -> Arc<PhoenixNap> {
@@ -16,11 +17,11 @@ fn with(base: &Url, services: ServiceConfig) -> Arc<PhoenixNap> {
     let config = Config {
         base: base.clone(),
         token_url: base.join("token").unwrap(),
-        client: config::ClientCredentials {
+        client: ClientCredentials {
             id: "an-id".to_owned(),
             secret: "s3cr3t".to_owned(),
-        },
-        client_source: config::ClientSource::default(),
+        }
+        .into(),
         timeout: Duration::from_secs(10),
         proxies: Proxies::default(),
         services,

@@ -33,8 +33,8 @@ const CLIENT: [(&str, &str); 2] = [
 fn environment_alone_suffices() {
     for file in [None, Some("{}"), Some("null")] {
         let config = read(&CLIENT, file).unwrap();
-        assert_eq!(config.client.id, "an-id");
-        assert_eq!(config.client.secret, "s3cr3t");
+        assert_eq!(config.client.credentials.id, "an-id");
+        assert_eq!(config.client.credentials.secret, "s3cr3t");
         assert_eq!(
             config.services.location_annotation,
             "phoenixnap.com/ip-location"
@@ -98,7 +98,13 @@ fn reads_keys_like_go() {
         "serviceNodeSelector": "role=edge"
     }"#;
     let config = read(&[], Some(file)).unwrap();
-    assert_eq!((&*config.client.id, &*config.client.secret), ("last", "b"));
+    assert_eq!(
+        (
+            &*config.client.credentials.id,
+            &*config.client.credentials.secret
+        ),
+        ("last", "b")
+    );
     let setting = config.services.setting.unwrap();
     assert_eq!(setting.to_string(), "kube-vip://60473c25");
     assert_eq!(config.services.location.as_deref(), Some("PHX"));
@@ -123,7 +129,7 @@ fn accepts_and_reports_extra_comma() {
     let file = "{\"clientID\": \"a,}\\\",}\", \"clientSecret\": \"b\",\n}\n";
     let config = read(&[], Some(file)).unwrap();
     assert_eq!(
-        config.client.id, "a,}\",}",
+        config.client.credentials.id, "a,}\",}",
         "nothing within quotes is touched"
     );
     assert!(config.notices[0].contains("a comma after its last entry"));
@@ -146,7 +152,10 @@ fn environment_overrides_file_unless_empty() {
     set.extend(CLIENT);
     let config = read(&set, Some(file)).unwrap();
     assert_eq!(
-        (&*config.client.id, &*config.client.secret),
+        (
+            &*config.client.credentials.id,
+            &*config.client.credentials.secret
+        ),
         ("an-id", "s3cr3t")
     );
     assert_eq!(config.services.location.as_deref(), Some("PHX"));
@@ -157,7 +166,13 @@ fn environment_overrides_file_unless_empty() {
 
     let empty: Vec<(&str, &str)> = set.iter().map(|(name, _)| (*name, "")).collect();
     let config = read(&empty, Some(file)).unwrap();
-    assert_eq!((&*config.client.id, &*config.client.secret), ("f", "f"));
+    assert_eq!(
+        (
+            &*config.client.credentials.id,
+            &*config.client.credentials.secret
+        ),
+        ("f", "f")
+    );
     assert_eq!(config.services.location.as_deref(), Some("ASH"));
     assert_eq!(config.services.setting.unwrap().to_string(), "kube-vip://f");
     assert_eq!(config.base.as_str(), "https://f/");
@@ -185,15 +200,15 @@ async fn rereads_file_for_missing_variables() {
     let env = |name: &str| (name == "PNAP_CLIENT_ID").then(|| "an-id".to_owned());
     let config = Config::read(&env, Some(file.path()), Flags::default()).unwrap();
     assert_eq!(
-        config.client_source.read().await,
-        Some(config.client.clone())
+        config.client.reread().await,
+        Some(config.client.credentials.clone())
     );
     write(r#"{"clientID": "two", "clientSecret": "new"}"#);
-    let read = config.client_source.read().await.unwrap();
+    let read = config.client.reread().await.unwrap();
     assert_eq!((&*read.id, &*read.secret), ("an-id", "new"));
     for text in ["", "{}"] {
         write(text);
-        assert_eq!(config.client_source.read().await, None);
+        assert_eq!(config.client.reread().await, None);
     }
 }
 
