@@ -11,7 +11,7 @@ use std::time::Duration;
 use reqwest::Url;
 
 use super::Flags;
-use super::setting::Setting;
+use super::setting::{Setting, Settings};
 use crate::cloud_api::KeyKind::{Integer, Secret, Text};
 use crate::cloud_api::oauth2::ClientSource;
 use crate::cloud_api::{Environment, Fault, FileKey, KeyKind, Proxies};
@@ -67,23 +67,10 @@ pub struct Config {
     pub timeout: Duration,
     /// The proxies in between.
     pub proxies: Proxies,
-    /// What becomes of Services.
-    pub services: ServiceConfig,
+    /// What becomes of Services. `None`: they get no addresses.
+    pub services: Option<Settings>,
     /// What is worth a line in the log.
     pub notices: Vec<String>,
-}
-
-/// What becomes of Services.
-#[derive(Clone, Debug, Default)]
-pub struct ServiceConfig {
-    /// How and where their addresses are announced. None: they get none.
-    pub setting: Option<Setting>,
-    /// Where blocks are bought, in capitals. None: where the public network is.
-    pub location: Option<String>,
-    /// The annotation by which a Service may say where its block is to be bought.
-    pub location_annotation: String,
-    /// What the command line says.
-    pub flags: Flags,
 }
 
 impl Config {
@@ -124,15 +111,11 @@ impl Config {
     }
 }
 
-fn read_services(env: &mut Environment<'_>, flags: Flags) -> ServiceConfig {
+fn read_services(env: &mut Environment<'_>, flags: Flags) -> Option<Settings> {
+    let location = env.text(LOCATION).map(|location| location.to_uppercase());
     let annotation = env.text(ANNOTATION);
-    let services = ServiceConfig {
-        setting: read_setting(env),
-        location: env.text(LOCATION).map(|location| location.to_uppercase()),
-        location_annotation: annotation.unwrap_or_else(|| DEFAULT_ANNOTATION.to_owned()),
-        flags,
-    };
-    if let (Some(Setting::Bgp(None)), None) = (&services.setting, &services.location) {
+    let setting = read_setting(env)?;
+    if setting == Setting::Bgp(None) && location.is_none() {
         env.fault(
             LOCATION,
             None,
@@ -140,7 +123,12 @@ fn read_services(env: &mut Environment<'_>, flags: Flags) -> ServiceConfig {
              group: bgp://IDENTIFIER",
         );
     }
-    services
+    Some(Settings {
+        setting,
+        location,
+        location_annotation: annotation.unwrap_or_else(|| DEFAULT_ANNOTATION.to_owned()),
+        flags,
+    })
 }
 
 fn read_setting(env: &mut Environment<'_>) -> Option<Setting> {

@@ -10,10 +10,10 @@ use crate::cloud_api::oauth2::ClientCredentials;
 use crate::cloud_api::testing::{Cloud, Reply, Seen, metrics};
 
 fn phoenixnap(base: &Url) -> Arc<PhoenixNap> {
-    with(base, ServiceConfig::default())
+    with(base, None)
 }
 
-fn with(base: &Url, services: ServiceConfig) -> Arc<PhoenixNap> {
+fn with(base: &Url, services: Option<Settings>) -> Arc<PhoenixNap> {
     let config = Config {
         base: base.clone(),
         token_url: base.join("token").unwrap(),
@@ -184,12 +184,13 @@ async fn unreachable_cloud_recovers() {
     assert_eq!(phoenixnap.list().await.unwrap().len(), 1);
 }
 
-fn on_network(location: Option<&str>) -> ServiceConfig {
-    ServiceConfig {
-        setting: Some("kube-vip://n1".parse().unwrap()),
+fn on_network(location: Option<&str>) -> Option<Settings> {
+    Some(Settings {
+        setting: "kube-vip://n1".parse().unwrap(),
         location: location.map(ToOwned::to_owned),
-        ..ServiceConfig::default()
-    }
+        location_annotation: String::new(),
+        flags: Flags::default(),
+    })
 }
 
 #[tokio::test]

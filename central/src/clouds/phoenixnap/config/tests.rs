@@ -35,20 +35,13 @@ fn environment_alone_suffices() {
         let config = read(&CLIENT, file).unwrap();
         assert_eq!(config.client.credentials.id, "an-id");
         assert_eq!(config.client.credentials.secret, "s3cr3t");
-        assert_eq!(
-            config.services.location_annotation,
-            "phoenixnap.com/ip-location"
-        );
         assert_eq!(config.base.as_str(), "https://api.phoenixnap.com/");
         assert_eq!(
             config.token_url.as_str(),
             "https://auth.phoenixnap.com/auth/realms/BMC/protocol/openid-connect/token"
         );
         assert_eq!(config.timeout, Duration::from_secs(30));
-        assert_eq!(
-            (config.services.setting, config.services.location),
-            (None, None)
-        );
+        assert_eq!(config.services, None);
         assert_eq!(config.notices, [""; 0]);
     }
 }
@@ -105,10 +98,10 @@ fn reads_keys_like_go() {
         ),
         ("last", "b")
     );
-    let setting = config.services.setting.unwrap();
-    assert_eq!(setting.to_string(), "kube-vip://60473c25");
-    assert_eq!(config.services.location.as_deref(), Some("PHX"));
-    assert_eq!(config.services.location_annotation, "example.com/where");
+    let services = config.services.unwrap();
+    assert_eq!(services.setting.to_string(), "kube-vip://60473c25");
+    assert_eq!(services.location.as_deref(), Some("PHX"));
+    assert_eq!(services.location_annotation, "example.com/where");
     assert_eq!(config.base.as_str(), "https://bmc.example/pnap/");
     assert_eq!(config.token_url.as_str(), "http://127.0.0.1:1/token");
     let notices = config.notices.join("\n");
@@ -158,8 +151,10 @@ fn environment_overrides_file_unless_empty() {
         ),
         ("an-id", "s3cr3t")
     );
-    assert_eq!(config.services.location.as_deref(), Some("PHX"));
-    assert_eq!(config.services.setting.unwrap().to_string(), "l2://e");
+    let services = config.services.unwrap();
+    assert_eq!(services.location.as_deref(), Some("PHX"));
+    assert_eq!(services.setting.to_string(), "l2://e");
+    assert_eq!(services.location_annotation, "phoenixnap.com/ip-location");
     assert_eq!(config.base.as_str(), "https://e/");
     assert_eq!(config.token_url.as_str(), "https://e/t");
     assert_eq!(config.timeout, Duration::from_secs(7));
@@ -173,8 +168,10 @@ fn environment_overrides_file_unless_empty() {
         ),
         ("f", "f")
     );
-    assert_eq!(config.services.location.as_deref(), Some("ASH"));
-    assert_eq!(config.services.setting.unwrap().to_string(), "kube-vip://f");
+    let services = config.services.unwrap();
+    assert_eq!(services.location.as_deref(), Some("ASH"));
+    assert_eq!(services.setting.to_string(), "kube-vip://f");
+    assert_eq!(services.location_annotation, "phoenixnap.com/ip-location");
     assert_eq!(config.base.as_str(), "https://f/");
 }
 
@@ -263,7 +260,7 @@ fn bgp_without_peer_group_needs_location() {
             ("PNAP_LOAD_BALANCER", setting),
             ("PNAP_LOCATION", location),
         ];
-        read(&set, None).map(|config| config.services.setting.unwrap().to_string())
+        read(&set, None).map(|config| config.services.unwrap().setting.to_string())
     };
     assert_eq!(with("bgp://", "ASH"), Ok("bgp://".to_owned()));
     assert_eq!(with("bgp://abc", ""), Ok("bgp://abc".to_owned()));

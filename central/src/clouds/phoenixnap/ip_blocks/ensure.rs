@@ -203,7 +203,7 @@ impl Blocks {
         let Next::Take(step) = found else {
             return Vec::new();
         };
-        let names = ownership::names(self.settings.sharing);
+        let names = ownership::names(self.settings.flags.shares_blocks);
         let needs_tags = matches!(step, Step::Buy { .. }) && !self.knows_tags(names);
         let tags = needs_tags.then_some(Step::EnsureTags(names));
         tags.into_iter().chain([step.clone()]).collect()

@@ -90,7 +90,7 @@ impl Blocks {
             return Ok(None);
         }
         let reason = reasons::NODE_NOT_IN_NETWORK;
-        if !self.settings.attaches_nodes {
+        if !self.settings.flags.attaches_nodes {
             let names: Vec<&str> = all.iter().map(|one| one.node.as_str()).collect();
             let note = format!(
                 "The servers of these Nodes are not in the public network {network}, so that its \

@@ -92,7 +92,7 @@ impl Blocks {
         for (owned, bought) in &unlisted {
             let there = match self.cloud.block(&owned.block.id).await {
                 Err(error) if may_not_exist(&error) => {
-                    let is_believed = bought.elapsed() < self.settings.settle_time;
+                    let is_believed = bought.elapsed() < self.settings.flags.settle_time;
                     is_believed.then(|| owned.clone())
                 }
                 answer => Owned::of(answer?, cluster),

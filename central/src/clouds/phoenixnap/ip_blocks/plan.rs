@@ -172,7 +172,7 @@ fn attach(observed: &Observed<'_>, block: &Block) -> Next {
 /// What there is no room for.
 fn full(observed: &Observed<'_>) -> String {
     let network = observed.network.map(|n| n.id.as_str()).unwrap_or_default();
-    let remedy = if observed.settings.sharing {
+    let remedy = if observed.settings.flags.shares_blocks {
         "--ip-block-size=28 makes the next blocks larger; or name another public network"
     } else {
         "let Services share blocks (--ip-block-sharing=true), or name another public network"
@@ -187,14 +187,14 @@ fn full(observed: &Observed<'_>) -> String {
 /// A block for a Service that none has an address for.
 fn buy(observed: &Observed<'_>, ip_request: &IpRequest) -> Next {
     let settings = observed.settings;
-    let (most, there) = (settings.most, observed.blocks.len());
+    let (most, there) = (settings.flags.max_blocks, observed.blocks.len());
     if there >= most {
         return Next::Refuse(format!(
             "this cluster has {there} IP blocks, and --max-ip-blocks={most} permits no further one, \
              so none is bought; raise it, or delete a Service"
         ));
     }
-    let owner = match (settings.sharing, observed.network) {
+    let owner = match (settings.flags.shares_blocks, observed.network) {
         (false, _) => Owner::Service(ip_request.key.clone()),
         (true, Some(network)) => Owner::Pool(network.id.clone()),
         (true, None) => Owner::Pool(BGP_POOL.to_owned()),
@@ -228,7 +228,7 @@ fn buy(observed: &Observed<'_>, ip_request: &IpRequest) -> Next {
     }
     Next::Take(Step::Buy {
         location: observed.location.to_owned(),
-        prefix: settings.prefix(),
+        prefix: settings.flags.block_size,
         owner,
     })
 }

@@ -14,10 +14,12 @@ use super::super::api::Tag;
 use super::super::api::blocks::BlockCloud;
 use super::super::api::ip_blocks::{BlockStatus, Holder};
 use super::super::api::public_networks::Network;
+use super::super::setting::Settings;
+use super::CLOUD;
 use super::ownership::{Owned, Owner};
-use super::settings::Settings;
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::engine::cluster::{Cluster, NodeAnnotations};
+use crate::engine::inventory::Inventory;
 use crate::engine::ip_allocation::{Given, Suspects};
 use crate::engine::members::MemberResolver;
 use crate::engine::pauses::Pauses;
@@ -37,7 +39,7 @@ const FAILED: Backoff = Backoff {
 };
 
 /// The blocks of a cluster, and all that is asked and told of them.
-pub(super) struct Blocks {
+pub(in crate::clouds::phoenixnap) struct Blocks {
     pub(super) cloud: Arc<dyn BlockCloud>,
     pub(super) cluster: Arc<dyn Cluster>,
     pub(super) machines: MemberResolver,
@@ -95,21 +97,23 @@ pub(super) struct NodePeers {
 pub(super) type WrittenPeers = BTreeMap<String, NodePeers>;
 
 impl Blocks {
-    /// Nothing is known of them yet.
-    pub(super) fn new(
+    /// Nothing is known of them yet. `inventory`: the machines of the same account; `identity`: this
+    /// process' name.
+    pub(in crate::clouds::phoenixnap) fn new(
         cloud: Arc<dyn BlockCloud>,
+        inventory: Arc<Inventory>,
         cluster: Arc<dyn Cluster>,
-        machines: MemberResolver,
+        identity: String,
         settings: Settings,
-        purchases: Purchases<Owner>,
-        untended: Arc<Notify>,
     ) -> Self {
+        let settle_time = settings.flags.settle_time;
         Self {
+            purchases: Purchases::new(cluster.clone(), identity, settle_time),
+            machines: MemberResolver::new(inventory, CLOUD),
             cloud,
             cluster,
-            machines,
             settings,
-            untended,
+            untended: Arc::new(Notify::new()),
             blocks: Vec::new(),
             as_of: None,
             network: None,
@@ -120,7 +124,6 @@ impl Blocks {
             non_members: HashMap::new(),
             busy: Pauses::default(),
             one_at_a_time: HashSet::new(),
-            purchases,
             last_bought: None,
             unlisted: Vec::new(),
             location: None,

@@ -10,7 +10,7 @@ use super::ownership::Owner;
 
 /// A change in the cloud.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(in crate::clouds::phoenixnap) enum Step {
     /// Makes sure that tags of these names exist, in the whole account: without, no block can bear
     /// them.
     EnsureTags(&'static [&'static str]),
