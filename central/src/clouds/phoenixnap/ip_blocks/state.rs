@@ -85,16 +85,9 @@ pub(in crate::clouds::phoenixnap) struct Blocks {
     pub(super) reports: Reports,
 }
 
-/// What a Node was told of its BGP peers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct NodePeers {
-    /// The address that it peers from.
-    pub(super) source: Ipv4Addr,
-    pub(super) annotations: NodeAnnotations,
-}
-
-/// What Nodes were told, by UID: a Node that is made again under its name knows nothing of it.
-pub(super) type WrittenPeers = BTreeMap<String, NodePeers>;
+/// The address that a Node peers from and what it was told of its BGP peers, by the Node's UID: one that is
+/// made again under its name knows nothing of it.
+pub(super) type WrittenPeers = BTreeMap<String, (Ipv4Addr, NodeAnnotations)>;
 
 impl Blocks {
     /// Nothing is known of them yet. `inventory`: the machines of the same account; `identity`: this
@@ -140,11 +133,6 @@ impl Blocks {
         self.fresh_since = Instant::now();
     }
 
-    /// The same of what is older than passes that wait are apart: they share what is listed for one.
-    pub(super) fn expires_unless_recent(&mut self) {
-        self.fresh_since = self.recent();
-    }
-
     /// Since when what was listed is good enough where something is done.
     pub(super) fn recent(&self) -> Instant {
         since(POLL, self.fresh_since)
@@ -156,7 +144,7 @@ impl Blocks {
         let there = |id: &str| blocks.iter().find(|owned| owned.block.id == id);
         self.failed.retain(|id| {
             let status = there(id).map(|owned| owned.block.status);
-            status.is_some_and(|status| status.is_error() || in_transit(status))
+            status.is_some_and(|status| status.is_error() || status.is_transition())
         });
         self.given.listed(|address| {
             blocks
@@ -261,7 +249,7 @@ impl Blocks {
     pub(super) fn is_at_work(&self, network: &str) -> bool {
         let moves = |owned: &Owned| {
             let status = owned.block.status;
-            matches!(status, BlockStatus::Assigning | BlockStatus::Unassigning)
+            status.is_transition() && status != BlockStatus::Creating
         };
         self.one_at_a_time.contains(network) && self.blocks.iter().any(moves)
     }
@@ -279,12 +267,4 @@ impl Blocks {
 /// So long ago, and not before that.
 pub(super) fn since(age: Duration, least: Instant) -> Instant {
     Instant::now().checked_sub(age).unwrap_or(least).max(least)
-}
-
-/// Whether the cloud is at work on a block.
-const fn in_transit(status: BlockStatus) -> bool {
-    matches!(
-        status,
-        BlockStatus::Creating | BlockStatus::Assigning | BlockStatus::Unassigning
-    )
 }

@@ -1,6 +1,7 @@
 mod properties;
 
 use super::*;
+use crate::clouds::phoenixnap::ip_blocks::ownership;
 use crate::clouds::phoenixnap::ip_blocks::testing::{
     CLUSTER, NETWORK, block, in_network, key, network, settings,
 };
