@@ -9,6 +9,7 @@ use mooring_common::names::reasons;
 use serde::de::DeserializeOwned;
 
 use super::canonical::canonical_network;
+use super::selector::{Selector, SelectorError};
 use crate::cloud_provider::load_balancers::{InvalidField, Notice};
 use crate::views::service_view::ServiceView;
 
@@ -237,6 +238,15 @@ impl<'a> Reader<'a> {
                 Some(default)
             }
         }
+    }
+
+    /// A label selector.
+    pub fn selector(&mut self, annotation: &Annotation) -> Selector {
+        let text = self.value(annotation).unwrap_or_default();
+        text.parse().unwrap_or_else(|error: SelectorError| {
+            self.fault_in(annotation, text, error.to_string());
+            Selector::default()
+        })
     }
 
     /// [`Form::Json`]. `None`, besides where it cannot be understood: it is `null`.

@@ -1,4 +1,5 @@
 mod credentials;
+mod endpoints;
 mod project;
 mod refusals;
 mod removal;
