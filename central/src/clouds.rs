@@ -1,11 +1,16 @@
-//! The clouds. Adding one is its folder and a line in [`CLOUDS`].
+//! The clouds. Adding one is its folder and a line in [`CLOUDS`], and one in [`ANNOTATIONS`] if it has load
+//! balancers.
 
 pub mod cloudlycke;
 pub mod cloudscale;
 pub mod linode;
 pub mod phoenixnap;
 
+use mooring_common::clouds;
+use serde_json::Value;
+
 use crate::cloud_provider::registration::Registration;
+use crate::engine::annotations::Annotation;
 
 /// All of them. Where several could be meant, it is the first.
 pub const CLOUDS: &[&Registration] = &[
@@ -14,6 +19,20 @@ pub const CLOUDS: &[&Registration] = &[
     &phoenixnap::REGISTRATION,
     &cloudlycke::REGISTRATION,
 ];
+
+/// The annotations of Services, of each cloud that has a table of them.
+pub const ANNOTATIONS: &[&[&Annotation]] = &[cloudscale::annotations::ALL];
+
+/// What the chart's policies permit for all clouds together: `files/clouds.json`.
+#[must_use]
+pub fn for_the_chart() -> Value {
+    let rows = ANNOTATIONS.iter().copied().flatten();
+    let written: Vec<&str> = rows
+        .filter(|row| row.by_central)
+        .map(|row| row.key)
+        .collect();
+    clouds::for_the_chart(&written)
+}
 
 /// The cloud of this name, in whatever case: manifests in the field write capitals.
 #[must_use]

@@ -62,7 +62,7 @@ impl<P: Provider> EnsurePlan<P> {
             again,
         } = shared.members.find(&nodes).await;
         let there = shared.find(&query, &members).await?;
-        let members = members.of(&nodes, P::subnets(&options));
+        let members = members.for_nodes(&nodes, P::subnets(&options));
         let mut desired = P::desired(request, &options, &members);
         let mut unsettled = None;
         let (known, as_of) = match there {

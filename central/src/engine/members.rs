@@ -57,9 +57,9 @@ impl Members {
         zones.all(|zone| zone == first).then(|| first.clone())
     }
 
-    /// Those of these Nodes, which are selected, with their addresses in these subnets alone; none: in all.
+    /// As members for these Nodes, which are selected: with their addresses in these subnets alone; none: in all.
     #[must_use]
-    pub fn of(mut self, nodes: &[Arc<NodeView>], subnets: &BTreeSet<String>) -> Self {
+    pub fn for_nodes(mut self, nodes: &[Arc<NodeView>], subnets: &BTreeSet<String>) -> Self {
         // A cloud that knows none of them is more likely to be wrong about that than right.
         self.are_complete &= nodes.is_empty() || !self.found.is_empty();
         let is_within = |attachment: &Attachment| {

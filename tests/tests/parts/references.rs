@@ -41,7 +41,7 @@ fn flags_of_the_node_daemon() {
 
 #[test]
 fn clouds_of_the_chart() {
-    let clouds = serde_json::to_string_pretty(&mooring_common::clouds::for_the_chart()).unwrap();
+    let clouds = serde_json::to_string_pretty(&mooring_central::clouds::for_the_chart()).unwrap();
     check_file(
         "deploy/chart/mooring/files/clouds.json",
         &format!("{clouds}\n"),

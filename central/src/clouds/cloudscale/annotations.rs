@@ -188,21 +188,3 @@ annotations! {
         "`ipMode` of the addresses in the status; not looked at with `force-hostname`",
     );
 }
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use mooring_common::clouds::CLOUDS;
-
-    use super::*;
-
-    #[test]
-    fn policies_permit_what_central_writes() {
-        let written = ALL.iter().filter(|row| row.by_central);
-        let written: BTreeSet<&str> = written.map(|row| row.key).collect();
-        let cloud = CLOUDS.iter().find(|cloud| cloud.scheme == "cloudscale");
-        let permitted = cloud.unwrap().service_annotations.iter().copied();
-        assert_eq!(written, permitted.collect());
-    }
-}

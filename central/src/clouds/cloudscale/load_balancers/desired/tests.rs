@@ -84,7 +84,7 @@ impl Case {
     /// Those of the Nodes that are selected, as the engine gives them.
     fn members(&self) -> Members {
         let subnets = &self.options.allowed_subnets;
-        self.members.clone().of(&self.selected(), subnets)
+        self.members.clone().for_nodes(&self.selected(), subnets)
     }
 
     fn selected(&self) -> Vec<Arc<NodeView>> {
