@@ -1,5 +1,6 @@
 //! What central asks of a cloud: its machines, its load balancers, and how it registers itself.
 
+pub mod annotations;
 pub mod load_balancers;
 pub mod registration;
 mod several;

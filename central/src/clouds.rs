@@ -5,6 +5,10 @@ pub mod cloudscale;
 pub mod linode;
 pub mod phoenixnap;
 
+use mooring_common::clouds;
+use serde_json::Value;
+
+use crate::cloud_provider::annotations::Bearer;
 use crate::cloud_provider::registration::Registration;
 
 /// All of them. Where several could be meant, it is the first.
@@ -14,6 +18,17 @@ pub const CLOUDS: &[&Registration] = &[
     &phoenixnap::REGISTRATION,
     &cloudlycke::REGISTRATION,
 ];
+
+/// What the chart's policies permit for all clouds together: `files/clouds.json`.
+#[must_use]
+pub fn for_the_chart() -> Value {
+    let rows = CLOUDS.iter().flat_map(|cloud| cloud.annotations);
+    let written: Vec<&str> = rows
+        .filter(|row| row.by_central && row.on == Bearer::Service)
+        .map(|row| row.key)
+        .collect();
+    clouds::for_the_chart(&written)
+}
 
 /// The cloud of this name, in whatever case: manifests in the field write capitals.
 #[must_use]

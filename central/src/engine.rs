@@ -1,15 +1,17 @@
 //! Load balancers of any cloud whose Services each have one of their own.
 //!
 //! ```text
-//!   Service ─► read: options ─► desired ──────────┐
-//!   Nodes ───► members ───────────┘               ├─► plan: steps ─► apply ─► the cloud
-//!   listings ► find: whose is it ─► observed ─────┘                    │
-//!                 ▲                                                    │
-//!                 └──────────── cache: as it is after each step ◄──────┘
+//!   Service ─► read: options ─► desired ─► zones, endpoints ─┐
+//!   Nodes ───► members ───────────┘                          ├─► plan: steps ─► apply ─► the cloud
+//!   listings ► find: whose is it ─► observed ────────────────┘                    │
+//!                 ▲                                                               │
+//!                 └──────────────── cache: as it is after each step ◄─────────────┘
 //! ```
 //!
 //! A [`Provider`] writes what differs between clouds: its API, its annotations, what is wanted, what is there,
-//! and a pure plan. All else is here, once.
+//! and a pure plan. All else is here, once. What plans are made of is here too: the parts of a load balancer and
+//! what can be done about each (`step.rs`), fields that change in place (`change.rs`), and the members of a pool
+//! (`pool.rs`).
 //!
 //! **Guarantees.** What was observed and done is remembered, so that a Service of which nothing
 //! changes costs no request. Nothing is made or adopted but on the word of a complete listing that
@@ -21,8 +23,10 @@ pub mod annotations;
 mod apply;
 mod cache;
 pub mod canonical;
+pub mod change;
 pub mod cluster;
 mod credentials;
+pub mod endpoints;
 mod ensure;
 pub mod exclusive;
 mod find;
@@ -30,17 +34,22 @@ pub mod inventory;
 pub mod ip_allocation;
 pub mod listing;
 pub mod members;
+pub mod notices;
 mod orphans;
 pub mod outcome;
 mod ownership;
 pub mod pauses;
+pub mod pool;
 pub mod pooled;
 pub mod provider;
 pub mod purchases;
 mod remove;
 pub mod reports;
 pub mod selector;
+pub mod service_spec;
+pub mod step;
 pub mod touched;
+mod zones;
 
 use std::sync::Arc;
 

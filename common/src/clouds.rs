@@ -1,9 +1,10 @@
 //! The clouds whose names both programs and the chart's admission policies know. Adding one is a line in
-//! [`CLOUDS`]; the chart's list (`files/clouds.json`) is written from it.
+//! [`CLOUDS`]; the chart's list (`files/clouds.json`) is written from it, and from the annotations of Services,
+//! which central alone writes.
 
 use serde_json::{Value, json};
 
-use crate::names::{annotations, cloudscale_annotations, labels};
+use crate::names::{annotations, labels};
 
 /// What a cloud's controllers and daemons write under names of its own, as its Go controller does.
 #[derive(Debug)]
@@ -16,8 +17,6 @@ pub struct CloudNames {
     pub node_annotations: &'static [&'static str],
     /// How the keys of annotations on Nodes begin that are counted.
     pub node_annotation_prefixes: &'static [&'static str],
-    /// Annotations on Services.
-    pub service_annotations: &'static [&'static str],
     /// How the keys of the annotations begin that it reads on Services.
     pub service_prefixes: &'static [&'static str],
 }
@@ -27,7 +26,6 @@ const NONE: CloudNames = CloudNames {
     node_labels: &[],
     node_annotations: &[],
     node_annotation_prefixes: &[],
-    service_annotations: &[],
     service_prefixes: &[],
 };
 
@@ -44,11 +42,6 @@ pub const CLOUDS: &[CloudNames] = &[
     },
     CloudNames {
         scheme: "cloudscale",
-        service_annotations: &[
-            cloudscale_annotations::UUID,
-            cloudscale_annotations::CONFIG_VERSION,
-            cloudscale_annotations::ZONE,
-        ],
         service_prefixes: &["k8s.cloudscale.ch/"],
         ..NONE
     },
@@ -85,9 +78,10 @@ pub fn is_written_on_nodes(key: &str) -> bool {
     keys.any(|known| *known == key)
 }
 
-/// What the chart's policies permit for all clouds together: `files/clouds.json`.
+/// What the chart's policies permit for all clouds together: `files/clouds.json`. `service_annotations`: the
+/// keys of those that central writes.
 #[must_use]
-pub fn for_the_chart() -> Value {
+pub fn for_the_chart(service_annotations: &[&str]) -> Value {
     let all = |names: fn(&CloudNames) -> &'static [&'static str]| -> Vec<&str> {
         CLOUDS.iter().flat_map(names).copied().collect()
     };
@@ -97,6 +91,6 @@ pub fn for_the_chart() -> Value {
         "nodeLabels": all(|cloud| cloud.node_labels),
         "nodeAnnotations": all(|cloud| cloud.node_annotations),
         "nodeAnnotationPrefixes": all(|cloud| cloud.node_annotation_prefixes),
-        "serviceAnnotations": all(|cloud| cloud.service_annotations),
+        "serviceAnnotations": service_annotations,
     })
 }

@@ -276,6 +276,14 @@ pub enum Progress {
     },
 }
 
+impl Progress {
+    /// Waits for so long for this.
+    #[must_use]
+    pub const fn wait(after: Duration, what: String) -> Self {
+        Self::Wait { after, what }
+    }
+}
+
 /// One thing about a Service that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {value:?} {remedy}")]

@@ -17,6 +17,7 @@ use mooring_common::flags::{Flag, Reader};
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
+use super::annotations::Annotation;
 use super::load_balancers::LoadBalancers;
 use super::{ForeignPool, Instances};
 use crate::cloud_api::{Fault, LimitFlags, Limits, Metrics};
@@ -33,6 +34,8 @@ pub struct Registration {
     pub limits: Option<Limits>,
     /// What `--cloud-config` is to it.
     pub config_file: ConfigFile,
+    /// Its annotations.
+    pub annotations: &'static [&'static Annotation],
     /// Its own flags, by which [`Registration::read`] goes.
     pub flags: &'static [Flag],
     /// Reads them; faults stay with the reader.

@@ -71,6 +71,7 @@ pub const REGISTRATION: Registration = Registration {
     credentials: &[],
     limits: None,
     config_file: ConfigFile::Own("the machines file, absent: the machines that are built in"),
+    annotations: &[],
     flags: &[],
     read: |_| Arc::new(AtHand),
 };

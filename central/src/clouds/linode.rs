@@ -4,6 +4,7 @@
 //! VPCs are configured, what a Linode has in them comes first among its addresses. A Linode outside
 //! of the VPCs is a machine like any other: the Go controller held it for deleted.
 
+pub mod annotations;
 mod api;
 mod config;
 mod facts;

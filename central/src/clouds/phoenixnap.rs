@@ -4,6 +4,7 @@
 //! have the same. Of those only one that runs is found by it. What the cloud refuses to show with
 //! 403 may be there or not.
 
+pub mod annotations;
 pub mod api;
 mod auth;
 mod config;
@@ -25,7 +26,7 @@ use crate::cloud_api::{Client, CloudError, Connection, ErrorKind, Limits, Metric
 use crate::cloud_provider::{Machine, MachineSource};
 use api::blocks::BlockCloud as _;
 use api::servers::Server;
-use api::{Api, may_not_exist};
+use api::{Api, malformed, may_not_exist};
 pub use config::Config;
 pub use flags::Flags;
 pub use registration::REGISTRATION;
@@ -76,24 +77,16 @@ impl PhoenixNap {
     /// # Errors
     /// [`NetworkFault`] if the cloud's own answer says that it cannot be used.
     pub async fn check(&self) -> Result<(), NetworkFault> {
-        let Some(Settings {
-            setting, location, ..
-        }) = &self.services
-        else {
+        let Some(services) = &self.services else {
             return Ok(());
         };
+        let (setting, location) = (&services.setting, &services.location);
         let Some(id) = setting.network() else {
             return Ok(());
         };
-        let slow = |_| {
-            Err(CloudError::new(
-                NAME,
-                ErrorKind::Timeout,
-                "the cloud is slow",
-            ))
-        };
+        let slow = CloudError::new(NAME, ErrorKind::Timeout, "the cloud is slow");
         let looked = timeout(PATIENCE, self.api.network(id)).await;
-        let network = match looked.unwrap_or_else(slow) {
+        let network = match looked.unwrap_or(Err(slow)) {
             Ok(network) => network,
             Err(answer) if may_not_exist(&answer) && answer.words.is_some() => {
                 return Err(NetworkFault(format!(
@@ -140,7 +133,7 @@ fn connect(config: &Config, limits: Limits, metrics: Metrics) -> Result<Api, Clo
 
 /// The machines that are there, and the names by which their Nodes are found.
 fn describe(servers: &[Server]) -> Result<Vec<Machine>, CloudError> {
-    facts::machines(servers).map_err(|problem| CloudError::new(NAME, ErrorKind::Malformed, problem))
+    facts::machines(servers).map_err(malformed)
 }
 
 #[async_trait]
@@ -178,7 +171,7 @@ impl MachineSource for PhoenixNap {
         if servers.is_empty() {
             let problem = "no server at all is listed, which proves nothing: does the credential \
                            belong to the account of this cluster?";
-            return Err(CloudError::new(NAME, ErrorKind::Malformed, problem));
+            return Err(malformed(problem));
         }
         Ok(found(describe(&servers)?))
     }

@@ -1,117 +1,14 @@
-//! Annotations of Services: a table for each cloud, and the reader that goes by it.
-//!
-//! A row says key, form, default, range and effect once: the parser, its errors and the table of the
-//! reference page come from it. Everything that is wrong is noted and read on.
-
-use std::fmt::Write as _;
+//! Reads annotations of Services by the rows of their cloud's table. Everything that is wrong is noted and
+//! read on.
 
 use mooring_common::names::reasons;
 use serde::de::DeserializeOwned;
 
 use super::canonical::canonical_network;
+use super::selector::{Selector, SelectorError};
+use crate::cloud_provider::annotations::{Annotation, Form};
 use crate::cloud_provider::load_balancers::{InvalidField, Notice, cite};
 use crate::views::service_view::ServiceView;
-
-/// An annotation that a person writes on a Service, central, or both.
-#[derive(Debug)]
-pub struct Annotation {
-    /// Its key.
-    pub key: &'static str,
-    /// What its value is.
-    pub form: Form,
-    /// What it does, for the reference page.
-    pub effect: &'static str,
-    /// Whether central writes it, which the admission policy must permit.
-    pub by_central: bool,
-}
-
-/// What the value of an annotation is.
-#[derive(Debug)]
-pub enum Form {
-    /// One of these words; the first is the default.
-    OneOf(&'static [&'static str]),
-    /// A whole number from 1 to `max`. 0 is taken, and leaves the cloud's own value.
-    Number {
-        /// The default.
-        default: u32,
-        /// The highest.
-        max: u32,
-    },
-    /// A text that is not empty. `<UID>` in the default is the Service's.
-    Text {
-        /// The default.
-        default: &'static str,
-        /// What is legal, for the page.
-        legal: &'static str,
-    },
-    /// JSON, read as the cloud's own types.
-    Json {
-        /// The default and what is legal, for the page.
-        page: [&'static str; 2],
-        /// How it is written, for errors.
-        example: &'static str,
-    },
-    /// Anything else: the default and what is legal, for the page.
-    Other([&'static str; 2]),
-}
-
-impl Annotation {
-    /// How it is written, where that is JSON.
-    #[must_use]
-    pub const fn example(&self) -> &'static str {
-        match self.form {
-            Form::Json { example, .. } => example,
-            _ => "",
-        }
-    }
-}
-
-/// The table of a reference page: keys without this prefix.
-#[must_use]
-pub fn reference(annotations: &[&Annotation], prefix: &str) -> String {
-    let mut page =
-        "| Key ends with | Default | Legal values | Effect |\n|---|---|---|---|\n".to_owned();
-    for Annotation {
-        key, form, effect, ..
-    } in annotations
-    {
-        let end = key.strip_prefix(prefix).unwrap_or(key);
-        let (default, legal) = form.described();
-        let cell = |text: &str| {
-            if text.is_empty() {
-                " ".to_owned()
-            } else {
-                format!(" {text} ")
-            }
-        };
-        let _ = writeln!(
-            page,
-            "| `{end}` |{}|{}| {effect} |",
-            cell(&default),
-            cell(&legal)
-        );
-    }
-    page
-}
-
-impl Form {
-    /// The default and what is legal.
-    fn described(&self) -> (String, String) {
-        let code = |word: &str| format!("`{word}`");
-        match self {
-            Self::OneOf(words) => {
-                let legal: Vec<String> = words.iter().map(|word| code(word)).collect();
-                (legal.first().cloned().unwrap_or_default(), legal.join(", "))
-            }
-            Self::Number { default, max } => (code(&default.to_string()), format!("1 to {max}")),
-            Self::Text { default, legal } => (code(default), (*legal).to_owned()),
-            Self::Json { page, .. } | Self::Other(page) => {
-                let [default, legal] = page.map(ToOwned::to_owned);
-                (default, legal)
-            }
-        }
-    }
-}
 
 /// Reads one Service, noting what is wrong with it.
 pub struct Reader<'a> {
@@ -230,6 +127,15 @@ impl<'a> Reader<'a> {
                 Some(default)
             }
         }
+    }
+
+    /// A label selector.
+    pub fn selector(&mut self, annotation: &Annotation) -> Selector {
+        let text = self.value(annotation).unwrap_or_default();
+        text.parse().unwrap_or_else(|error: SelectorError| {
+            self.fault_in(annotation, text, error.to_string());
+            Selector::default()
+        })
     }
 
     /// [`Form::Json`]. `None`, besides where it cannot be understood: it is `null`.

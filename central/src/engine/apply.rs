@@ -15,8 +15,10 @@ use super::cache::{CachedState, Write};
 use super::exclusive::Permitted;
 use super::find::Query;
 use super::members::some_of;
-use super::provider::{Effect, Listed as _, Observed as _, Provider, Step as _, StepOf};
+use super::pool::Member as _;
+use super::provider::{Listed as _, Observed, Provider, StepOf};
 use super::remove::{LOOK_AGAIN, Marks, is_refusal};
+use super::step::{Effect, Step as _};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{Notice, Progress, ReconcileError, Stop, WriteGuard};
 
@@ -128,7 +130,8 @@ impl<'a, P: Provider> Work<'a, P> {
     fn may_withdraw(&self, step: &StepOf<P>) -> bool {
         let pools: BTreeSet<String> = self.refused.iter().map(|one| one.pool.clone()).collect();
         let known = self.known.as_ref();
-        pools.is_empty() || known.is_some_and(|known| known.observed.serves_after(step, &pools))
+        pools.is_empty()
+            || known.is_some_and(|known| serve_after(&known.observed, &step.effect(&[]), &pools))
     }
 
     /// What a person should know of members that were refused.
@@ -248,7 +251,7 @@ impl<'a, P: Provider> Work<'a, P> {
     /// for a while. If that fails, it is written with the status.
     async fn note_creation(&self) {
         let Some(known) = &self.known else { return };
-        let id = known.observed.id().to_owned();
+        let id = known.observed.listed().id().to_owned();
         if let Err(error) = self.guard.note(&[(P::WORDS.id_key, id)]).await {
             tracing::warn!(%error, "the ID of a new load balancer is not noted yet");
         }
@@ -294,7 +297,7 @@ impl<'a, P: Provider> Work<'a, P> {
         step: &StepOf<P>,
     ) -> Result<Option<CachedState<P::Observed>>, CloudError> {
         let known = self.known.as_ref();
-        let own = known.map(|known| known.observed.id().to_owned());
+        let own = known.map(|known| known.observed.listed().id().to_owned());
         let own = own.unwrap_or_default();
         let provider = &self.shared.provider;
         let made = match provider.send(step, &own, &self.planned).await {
@@ -340,7 +343,7 @@ impl<'a, P: Provider> Work<'a, P> {
     ) -> Result<Made, ReconcileError> {
         let subject = match (step.effect(&self.planned), &self.known) {
             (Effect::DeleteBalancer(id, _), _) => id,
-            (_, Some(known)) => known.observed.id().to_owned(),
+            (_, Some(known)) => known.observed.listed().id().to_owned(),
             (_, None) => return Err(error.into()),
         };
         let Ok(Some(listed)) = self.shared.provider.get(&subject).await else {
@@ -353,9 +356,9 @@ impl<'a, P: Provider> Work<'a, P> {
             return Ok(Made::Refused(error));
         }
         if let Some(known) = &mut self.known
-            && known.observed.id() == subject
+            && known.observed.listed().id() == subject
         {
-            known.observed.changes();
+            known.observed.listed_mut().changes();
         }
         if !error.may_have_been_done() {
             write.end(self.known.clone());
@@ -380,12 +383,24 @@ impl<P: Provider> Shared<P> {
 
 /// Whether there is less to serve with after the step.
 fn withdraws(effect: &Effect) -> bool {
-    deletes(effect) || *effect == Effect::Withdraw
+    deletes(effect) || matches!(effect, Effect::DisableMember(_))
+}
+
+/// Whether these pools all have a member that gets traffic once something of this effect is done.
+fn serve_after<O: Observed>(observed: &O, effect: &Effect, pools: &BTreeSet<String>) -> bool {
+    let going = match effect {
+        Effect::DisableMember(id) | Effect::DeleteMember(id) => Some(id),
+        _ => None,
+    };
+    pools.iter().all(|pool| {
+        let mut members = observed.members().filter(|(of, _)| of == pool);
+        members.any(|(_, member)| member.spec.is_enabled() && Some(&member.id) != going)
+    })
 }
 
 fn deletes(effect: &Effect) -> bool {
     matches!(
         effect,
-        Effect::DeleteBalancer(..) | Effect::DeletePool | Effect::Delete
+        Effect::DeleteBalancer(..) | Effect::DeletePool | Effect::DeleteMember(_) | Effect::Delete
     )
 }

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use mooring_common::work_queue::Backoff;
 use tokio::time::Instant;
 
-use super::provider::Observed;
+use super::provider::{Listed as _, Observed};
 
 /// How long it takes until members that have to wait for others are looked at again: so often soon,
 /// then later, for some Pods terminate for hours.
@@ -110,7 +110,7 @@ impl<O: Observed> Cache<O> {
     /// Remembers.
     pub(super) fn keep(&self, uid: &str, known: CachedState<O>) {
         self.with(uid, |entry| {
-            entry.id = Some(known.observed.id().to_owned());
+            entry.id = Some(known.observed.listed().id().to_owned());
             entry.deleted.clear();
             entry.known = Some(known);
         });

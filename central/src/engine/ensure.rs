@@ -8,13 +8,19 @@ use mooring_common::engine::Plan;
 use tokio::time::Instant;
 
 use super::Shared;
+use super::annotations::Reader;
 use super::apply::Work;
 use super::cache::CachedState;
+use super::endpoints::EndpointStates;
 use super::exclusive::Permitted;
 use super::find::{Found, Query};
-use super::members;
+use super::members::{self, Members};
+use super::notices;
 use super::outcome::{planned, turns_up};
-use super::provider::{Observed, Provider, Step, StepOf};
+use super::provider::{Desired as _, Listed as _, Observed as _, Provider, StepOf};
+use super::step::Step as _;
+use super::zones;
+use crate::cloud_api::CloudError;
 use crate::cloud_provider::load_balancers::{
     LoadBalancerRequest, LoadBalancerStatus, PlanSummary, PreparedPlan, Progress, ReconcileError,
     WriteGuard,
@@ -45,19 +51,21 @@ impl<P: Provider> EnsurePlan<P> {
         shared: Arc<Shared<P>>,
         request: &LoadBalancerRequest,
     ) -> Result<Self, ReconcileError> {
-        let options = P::read(&request.service).map_err(ReconcileError::Invalid)?;
+        let mut reader = Reader::new(&request.service);
+        let options = P::read(&mut reader);
+        let questions = reader.finish().map_err(ReconcileError::Invalid)?;
         let query = Query::of(request, P::WORDS);
-        let selector = P::selector(&options);
-        let nodes = request.nodes.iter().filter(|node| selector.matches(node));
-        let nodes: Vec<_> = nodes.cloned().collect();
+        let nodes = members::selected(&request.nodes, P::selector(&options));
         let members::Found {
             members,
             mut notices,
             again,
         } = shared.members.find(&nodes).await;
+        let there = shared.find(&query, &members).await?;
+        let members = members.for_nodes(&nodes, P::subnets(&options));
         let mut desired = P::desired(request, &options, &members);
         let mut unsettled = None;
-        let (known, as_of) = match shared.find(&query, &members).await? {
+        let (known, as_of) = match there {
             Found::Nothing(listing) => {
                 if again.is_none() {
                     shared.check_credentials(request, &listing).await?;
@@ -72,18 +80,19 @@ impl<P: Provider> EnsurePlan<P> {
             Found::Refused(why) => return Err(ReconcileError::Refused(why)),
         };
         let observed = known.as_ref().map(|known| &known.observed);
-        let wanted = P::exclusives_of(&desired);
+        let wanted = desired.exclusives();
         let permitted = shared
             .check_exclusives(request, &query, wanted, observed)
             .await?;
-        let settled = shared
-            .provider
-            .settle(request, &members, &mut desired, observed);
-        let (is_held, told) = settled.await?;
-        notices.extend(told);
+        notices.extend(zones::keep(&mut desired, &members, observed));
+        let is_held = shared
+            .follow_endpoints(request, &members, &mut desired, observed)
+            .await?;
         let again = shared.cache.held(&query.uid, is_held).or(again);
-        let is_changing = observed.is_some_and(Observed::is_changing);
-        notices.extend(P::notices(request, &options, &desired, &members, observed));
+        let is_changing = observed.is_some_and(|observed| observed.listed().is_changing());
+        notices.extend(questions);
+        let of_request = notices::of::<P>(request, &options, &desired, &members, observed);
+        notices.extend(of_request);
         let plan = match P::plan(&desired, observed) {
             _ if unsettled.is_some() => Plan::default(),
             // Nothing is done until the cloud is, and then all of it can be told.
@@ -93,7 +102,7 @@ impl<P: Provider> EnsurePlan<P> {
         };
         let mut steps = plan.steps().to_vec();
         let surplus = known.iter().flat_map(|known| &known.surplus);
-        steps.extend(surplus.map(|(id, name)| Step::delete_balancer(id, name)));
+        steps.extend(surplus.map(|(id, name)| StepOf::<P>::delete_balancer(id, name)));
         let shown = PlanSummary {
             steps: steps.iter().map(planned).collect(),
             notices,
@@ -113,6 +122,26 @@ impl<P: Provider> EnsurePlan<P> {
     }
 }
 
+impl<P: Provider> Shared<P> {
+    /// Says of each member that is wanted whether it is enabled, where endpoints are followed. Gives whether
+    /// some wait for others to serve.
+    async fn follow_endpoints(
+        &self,
+        request: &LoadBalancerRequest,
+        members: &Members,
+        desired: &mut P::Desired,
+        observed: Option<&P::Observed>,
+    ) -> Result<bool, CloudError> {
+        let states = EndpointStates::of(request, members);
+        let (Some(states), Some(observed)) = (states, observed) else {
+            return Ok(false);
+        };
+        let pools = states.to_ask(desired.pools(), observed);
+        let serving = self.provider.serving(&pools).await?;
+        Ok(states.settle(desired.pools(), observed, &serving))
+    }
+}
+
 #[async_trait]
 impl<P: Provider> PreparedPlan for EnsurePlan<P> {
     fn summary(&self) -> &PlanSummary {
@@ -128,8 +157,8 @@ impl<P: Provider> PreparedPlan for EnsurePlan<P> {
         if let Some(left) = self.unsettled {
             return Ok(turns_up(left, P::WORDS));
         }
-        let observed = self.known.as_ref().map(|known| &known.observed);
-        if let Some(changing) = observed.filter(|observed| observed.is_changing()) {
+        let listed = self.known.as_ref().map(|known| known.observed.listed());
+        if let Some(changing) = listed.filter(|listed| listed.is_changing()) {
             return Ok(shared.wait(&self.query.uid, changing.name()));
         }
         shared.cache.rested(&self.query.uid);

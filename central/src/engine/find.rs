@@ -98,7 +98,7 @@ impl<P: Provider> Shared<P> {
         members: &Members,
     ) -> Result<Found<P>, CloudError> {
         let uid = &query.uid;
-        let means = |observed: &P::Observed| query.claim.means(observed);
+        let means = |observed: &P::Observed| query.claim.means(observed.listed());
         if let Some(known) = self.remembered(uid, means).await? {
             return Ok(Found::One(Box::new(known)));
         }
@@ -161,15 +161,18 @@ impl<P: Provider> Shared<P> {
         uid: &str,
         means: impl Fn(&P::Observed) -> bool,
     ) -> Result<Option<CachedState<P::Observed>>, CloudError> {
-        let is_own = |known: &CachedState<P::Observed>| match known.observed.owner() {
+        let is_own = |known: &CachedState<P::Observed>| match known.observed.listed().owner() {
             Some(owner) => owner == uid,
-            None => known.observed.name() == P::WORDS.default_name(uid) || means(&known.observed),
+            None => {
+                known.observed.listed().name() == P::WORDS.default_name(uid)
+                    || means(&known.observed)
+            }
         };
         let Some(mut known) = self.cache.known(uid).filter(is_own) else {
             return Ok(None);
         };
-        let id = known.observed.id().to_owned();
-        if !known.observed.is_changing() {
+        let id = known.observed.listed().id().to_owned();
+        if !known.observed.listed().is_changing() {
             return Ok(Some(known));
         }
         let now = Instant::now();
@@ -187,7 +190,7 @@ impl<P: Provider> Shared<P> {
             return Ok(None);
         };
         self.cache.settled(uid);
-        known.observed.refresh(&there);
+        *known.observed.listed_mut() = there;
         self.cache.keep(uid, known.clone());
         Ok(Some(known))
     }

@@ -2,7 +2,7 @@
 //!
 //! A Node whose machine cannot be told keeps no other Node from becoming a member.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +12,9 @@ use tokio::time::Instant;
 
 use crate::cloud_provider::load_balancers::Notice;
 use crate::cloud_provider::{Attachment, Instances as _, Lookup};
+use crate::engine::canonical::canonical_uuid;
 use crate::engine::inventory::Inventory;
+use crate::engine::selector::Selector;
 
 /// How often at most the machines are listed afresh for the sake of one Node.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
@@ -41,6 +43,40 @@ pub struct MachineOf {
     pub zone: Option<String>,
     /// Its addresses in private networks, in the cloud's order.
     pub attachments: Vec<Attachment>,
+}
+
+impl Members {
+    /// The zone of all of them. `None`: there is none, or they stand in several.
+    #[must_use]
+    pub fn zone(&self) -> Option<String> {
+        let mut zones = self
+            .found
+            .iter()
+            .filter_map(|machine| machine.zone.as_ref());
+        let first = zones.next()?;
+        zones.all(|zone| zone == first).then(|| first.clone())
+    }
+
+    /// As members for these Nodes, which are selected: with their addresses in these subnets alone; none: in all.
+    #[must_use]
+    pub fn for_nodes(mut self, nodes: &[Arc<NodeView>], subnets: &BTreeSet<String>) -> Self {
+        // A cloud that knows none of them is more likely to be wrong about that than right.
+        self.are_complete &= nodes.is_empty() || !self.found.is_empty();
+        let is_within = |attachment: &Attachment| {
+            subnets.is_empty() || subnets.contains(&canonical_uuid(&attachment.subnet))
+        };
+        for machine in &mut self.found {
+            machine.attachments.retain(is_within);
+        }
+        self
+    }
+}
+
+/// The Nodes that are to carry the Service's traffic.
+#[must_use]
+pub fn selected(nodes: &[Arc<NodeView>], selector: &Selector) -> Vec<Arc<NodeView>> {
+    let selected = nodes.iter().filter(|node| selector.matches(node));
+    selected.cloned().collect()
 }
 
 /// The first of these Nodes by name, and how many more there are.

@@ -17,6 +17,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::members::Members;
+use super::pool::Member as _;
 use super::provider::{Listed, Observed, Vocabulary};
 use crate::cloud_provider::load_balancers::TakeOver;
 use crate::views::service_view::ServiceView;
@@ -64,9 +65,8 @@ impl Claim {
     }
 
     /// Whether it still asks for a load balancer that was found for it.
-    pub(super) fn means(&self, observed: &impl Observed) -> bool {
-        let id = self.id.as_deref();
-        self.name == observed.name() || id == Some(observed.id().to_lowercase().as_str())
+    pub(super) fn means(&self, balancer: &impl Listed) -> bool {
+        self.names(balancer) || self.points_to(balancer)
     }
 
     /// Whether the Service says no more of a load balancer of its own than which it is: its status has a
@@ -101,7 +101,7 @@ impl Claim {
             .flat_map(|machine| &machine.attachments)
             .map(|attachment| attachment.address.to_string())
             .collect();
-        let targets = observed.targets();
+        let targets: Vec<_> = observed.members().map(|(_, m)| m.spec.target()).collect();
         targets.iter().all(|(_, port)| ports.contains(port))
             && targets.iter().any(|(address, _)| here.contains(*address))
     }

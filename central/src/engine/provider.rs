@@ -1,18 +1,21 @@
 //! What a cloud writes about its load balancers. The engine does the rest.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::{self, Debug, Display};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fmt::{self, Debug};
 use std::net::IpAddr;
 
 use async_trait::async_trait;
-use mooring_common::engine::{self, Plan};
+use mooring_common::engine::Plan;
 use tokio::time::Instant;
 
+use super::annotations::Reader;
 use super::members::Members;
+use super::pool::Member;
 use super::selector::Selector;
+use super::step::{Part, Step};
 use crate::cloud_api::CloudError;
 use crate::cloud_provider::load_balancers::{
-    InvalidField, LoadBalancerRequest, LoadBalancerStatus, Notice, ReconcileError,
+    LoadBalancerRequest, LoadBalancerStatus, Notice, ReconcileError,
 };
 use crate::views::service_view::ServiceView;
 
@@ -39,6 +42,10 @@ pub struct Vocabulary {
     pub exclusive: &'static str,
     /// The annotation that asks for such resources.
     pub exclusive_key: &'static str,
+    /// The annotation that says which subnets members are taken from.
+    pub subnets_key: &'static str,
+    /// The annotation that lets a client stay with one member, and its value for that.
+    pub affinity: [&'static str; 2],
 }
 
 impl Vocabulary {
@@ -92,8 +99,27 @@ pub trait Listed: Clone + Debug + Send + Sync + 'static {
     fn created(&self) -> Option<&str>;
     /// Its addresses.
     fn addresses(&self) -> Vec<IpAddr>;
+    /// The zone outside of which it reaches no machine, if there is such a thing and the cloud says it.
+    fn zone(&self) -> Option<&str>;
     /// Whether the cloud is at work on it and takes no other change.
     fn is_changing(&self) -> bool;
+    /// The cloud is at work on it.
+    fn changes(&mut self);
+}
+
+/// A load balancer as a Service is to have it.
+pub trait Desired: Send + Sync {
+    /// A member of its pools.
+    type Member: Member;
+
+    /// The zone that the Service names.
+    fn zone(&self) -> Option<&str>;
+    /// The members of each of its pools.
+    fn pools(&mut self) -> impl Iterator<Item = &mut Vec<Self::Member>> + Send;
+    /// The exclusive resources that are to lead to it.
+    fn exclusives(&self) -> &BTreeSet<String>;
+    /// `spec.loadBalancerIP`, if a new one would get another address.
+    fn unmet_address(&self) -> Option<&str>;
 }
 
 /// A load balancer with all its parts, as it is.
@@ -102,25 +128,19 @@ pub trait Observed: Clone + Debug + PartialEq + Send + Sync + 'static {
     type Listed: Listed;
     /// What can be done to it.
     type Step: Step;
+    /// A member of its pools.
+    type Member: Member;
 
-    /// The cloud's own name for it.
-    fn id(&self) -> &str;
-    /// Its name.
-    fn name(&self) -> &str;
-    /// The UID of the Service whose mark it bears.
-    fn owner(&self) -> Option<&str>;
-    /// Whether the cloud is at work on it.
-    fn is_changing(&self) -> bool;
-    /// The cloud is at work on it.
-    fn changes(&mut self);
-    /// Takes up what a younger listing says of it.
-    fn refresh(&mut self, listed: &Self::Listed);
+    /// The same without its parts.
+    fn listed(&self) -> &Self::Listed;
+    /// The same, to be changed.
+    fn listed_mut(&mut self) -> &mut Self::Listed;
+    /// Its members, each with the ID of its pool.
+    fn members(&self) -> impl Iterator<Item = (&str, &Part<Self::Member>)>;
     /// Whether nobody uses it: it distributes nothing.
     fn is_unused(&self) -> bool;
     /// Whether something is missing that a load balancer needs to serve.
     fn lacks_parts(&self) -> bool;
-    /// Where it sends traffic: addresses and ports of its members.
-    fn targets(&self) -> Vec<(&str, u16)>;
     /// How many requests it takes to observe it, beside the listings that are shared.
     fn cost(&self) -> usize;
     /// The exclusive resources that lead to it.
@@ -132,45 +152,8 @@ pub trait Observed: Clone + Debug + PartialEq + Send + Sync + 'static {
     /// Takes up what a step has changed. `made`: the ID of what it has made, if it makes something;
     /// `planned`: the IDs of the pools that the plan has made so far.
     fn take(&mut self, step: &Self::Step, made: &str, planned: &mut Vec<String>);
-    /// Whether these pools all have a member that gets traffic once the step is done.
-    fn serves_after(&self, step: &Self::Step, pools: &BTreeSet<String>) -> bool;
     /// What takes away all that is in the pool that a step deletes.
     fn emptying(&self, step: &Self::Step) -> Vec<Self::Step>;
-}
-
-/// What a step does, as far as the engine has to know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Creates the load balancer.
-    CreateBalancer,
-    /// Deletes one, by ID and name.
-    DeleteBalancer(String, String),
-    /// Puts a member of this name into a pool, by its ID if that is known.
-    CreateMember(Option<String>, String),
-    /// Creates another part.
-    Create,
-    /// Changes something.
-    Change,
-    /// Stops a member from getting new connections.
-    Withdraw,
-    /// Deletes a pool, which must be empty in some clouds.
-    DeletePool,
-    /// Deletes another part.
-    Delete,
-    /// Lets an exclusive resource lead to the load balancer.
-    Assign(String),
-}
-
-/// What can be done to a load balancer: each step is one request.
-pub trait Step: engine::Step + Clone + Display + Send + Sync + 'static {
-    /// What it does. `planned`: the IDs of the pools that the plan has made so far.
-    fn effect(&self, planned: &[String]) -> Effect;
-
-    /// Whether it puts back what the step before it has taken away.
-    fn puts_back(&self, before: &Self) -> bool;
-
-    /// The deletion of a load balancer with all its parts.
-    fn delete_balancer(id: &str, name: &str) -> Self;
 }
 
 /// A cloud's load balancers.
@@ -179,7 +162,7 @@ pub trait Provider: Send + Sync + 'static {
     /// What a Service asks for.
     type Options: Send + Sync;
     /// The load balancer that it is to have.
-    type Desired: Send + Sync;
+    type Desired: Desired<Member = <Self::Observed as Observed>::Member>;
     /// The load balancer that it has.
     type Observed: Observed;
 
@@ -191,48 +174,31 @@ pub trait Provider: Send + Sync + 'static {
     /// without cutting the connections that it has.
     const FOLLOWS_ENDPOINTS: bool;
 
-    /// Reads what a Service asks for.
-    ///
-    /// # Errors
-    /// All that cannot be understood, or that no load balancer can do, together.
-    fn read(service: &ServiceView) -> Result<Self::Options, Vec<InvalidField>>;
+    /// Reads what a Service asks for, noting all that cannot be understood, or that no load balancer can do.
+    fn read(reader: &mut Reader<'_>) -> Self::Options;
 
     /// Which Nodes carry the Service's traffic.
     fn selector(options: &Self::Options) -> &Selector;
 
-    /// The load balancer that a Service is to have.
+    /// The subnets that members are taken from, by UUID; none: all.
+    fn subnets(options: &Self::Options) -> &BTreeSet<String>;
+
+    /// The load balancer that a Service is to have, with all members enabled.
     fn desired(
         request: &LoadBalancerRequest,
         options: &Self::Options,
         members: &Members,
     ) -> Self::Desired;
 
-    /// The exclusive resources that are to lead to it.
-    fn exclusives_of(desired: &Self::Desired) -> &BTreeSet<String>;
-
-    /// The exclusive resources that a Service asks for; none where that cannot be read.
+    /// The exclusive resources that a Service asks for; none where that cannot be read: it is for that
+    /// Service to correct it.
     fn asked_exclusives(service: &ServiceView) -> BTreeSet<String>;
 
-    /// What is wanted where the load balancer is, and where endpoints are. Gives whether members wait for
-    /// others to serve, and what a person should know.
-    ///
-    /// # Errors
-    /// [`CloudError`] unless the answers are complete.
-    async fn settle(
-        &self,
-        request: &LoadBalancerRequest,
-        members: &Members,
-        desired: &mut Self::Desired,
-        observed: Option<&Self::Observed>,
-    ) -> Result<(bool, Vec<Notice>), CloudError>;
-
-    /// Everything that a person should know although it can be carried out.
+    /// What of this cloud's a person should know although it can be carried out.
     fn notices(
         request: &LoadBalancerRequest,
         options: &Self::Options,
         desired: &Self::Desired,
-        members: &Members,
-        observed: Option<&Self::Observed>,
     ) -> Vec<Notice>;
 
     /// The steps in order. Whether the cloud is at work is not asked here.
@@ -262,6 +228,10 @@ pub trait Provider: Send + Sync + 'static {
         listed: &ListedOf<Self>,
         since: Instant,
     ) -> Result<(Self::Observed, Instant), CloudError>;
+
+    /// The IDs of those members of these pools that serve now: they are enabled, and no health monitor says
+    /// otherwise.
+    async fn serving(&self, pools: &[String]) -> Result<HashSet<String>, CloudError>;
 
     /// Takes a step about the load balancer of this ID (nobody has one yet when it is created). Gives the
     /// ID of what it has made, or nothing.

@@ -14,7 +14,8 @@ use super::Shared;
 use super::find::{Query, named};
 use super::outcome::{planned, turns_up};
 use super::ownership::{Selection, given_away, is_of_another_cluster, kept};
-use super::provider::{Listed, ListedOf, Provider, Step as _, StepOf};
+use super::provider::{Listed, ListedOf, Provider, StepOf};
+use super::step::Step as _;
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{
     LoadBalancerRequest, Notice, PlanSummary, PreparedPlan, Progress, ReconcileError, WriteGuard,

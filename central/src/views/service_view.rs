@@ -97,6 +97,18 @@ pub struct Ingress {
     pub ip_mode: Option<String>,
 }
 
+impl Ingress {
+    /// An address that reaches the Node with its packets unchanged (KEP-1860).
+    #[must_use]
+    pub fn vip(ip: String) -> Self {
+        Self {
+            ip: Some(ip),
+            hostname: None,
+            ip_mode: Some("VIP".to_owned()),
+        }
+    }
+}
+
 impl ServiceView {
     /// Whether it is for us to provide its load balancer.
     #[must_use]

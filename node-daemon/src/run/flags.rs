@@ -305,7 +305,7 @@ mod tests {
             "--metadata-source=linode --metadata-endpoint=http://[fd00:a9fe:a9fe::1] \
              --linode-external-subnet=172.24.0.0/16 --host-run=/host/run",
         );
-        assert_eq!(named.choice, SourceChoice::Linode);
+        assert_eq!(named.choice.as_str(), "linode");
         assert_eq!(named.endpoint.to_string(), "http://[fd00:a9fe:a9fe::1]");
         assert_eq!(
             named.linode_external,

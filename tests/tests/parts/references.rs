@@ -41,7 +41,7 @@ fn flags_of_the_node_daemon() {
 
 #[test]
 fn clouds_of_the_chart() {
-    let clouds = serde_json::to_string_pretty(&mooring_common::clouds::for_the_chart()).unwrap();
+    let clouds = serde_json::to_string_pretty(&mooring_central::clouds::for_the_chart()).unwrap();
     check_file(
         "deploy/chart/mooring/files/clouds.json",
         &format!("{clouds}\n"),
@@ -50,10 +50,17 @@ fn clouds_of_the_chart() {
 
 /// The table of annotations stands between two marks of a page that people write.
 #[test]
-fn annotations_of_cloudscale() {
-    use mooring_central::clouds::cloudscale::annotations::{ALL, PREFIX};
-    let table = mooring_central::engine::annotations::reference(ALL, PREFIX);
-    check_part("cloudscale.md", "annotations", &table);
+fn annotations_of_clouds() {
+    use mooring_central::cloud_provider::annotations::reference;
+    use mooring_central::clouds::{CLOUDS, cloudscale};
+    for cloud in CLOUDS.iter().filter(|cloud| !cloud.annotations.is_empty()) {
+        let prefix = match cloud.name {
+            cloudscale::NAME => cloudscale::annotations::PREFIX,
+            _ => "",
+        };
+        let table = reference(cloud.annotations, prefix);
+        check_part(&format!("{}.md", cloud.name), "annotations", &table);
+    }
 }
 
 fn check_part(page: &str, name: &str, generated: &str) {

@@ -3,7 +3,7 @@
 
 use mooring_common::names::cloudscale_annotations as keys;
 
-use crate::engine::annotations::{Annotation, Form};
+use crate::cloud_provider::annotations::{Annotation, Form};
 
 /// How all of their keys begin.
 pub const PREFIX: &str = "k8s.cloudscale.ch/loadbalancer-";
@@ -15,24 +15,8 @@ const MOST_ANSWERS: u32 = 1_000;
 /// What a signed number of 32 bits holds: 24 days.
 const MOST_MILLISECONDS: u32 = i32::MAX.cast_unsigned();
 
-const fn row(key: &'static str, form: Form, effect: &'static str) -> Annotation {
-    Annotation {
-        key,
-        form,
-        effect,
-        by_central: false,
-    }
-}
-
-const fn written(row: Annotation) -> Annotation {
-    Annotation {
-        by_central: true,
-        ..row
-    }
-}
-
 const fn number(key: &'static str, default: u32, max: u32, effect: &'static str) -> Annotation {
-    row(key, Form::Number { default, max }, effect)
+    Annotation::new(key, Form::Number { default, max }, effect)
 }
 
 const fn text(
@@ -41,7 +25,7 @@ const fn text(
     legal: &'static str,
     effect: &'static str,
 ) -> Annotation {
-    row(key, Form::Text { default, legal }, effect)
+    Annotation::new(key, Form::Text { default, legal }, effect)
 }
 
 const fn json(
@@ -50,7 +34,7 @@ const fn json(
     example: &'static str,
     effect: &'static str,
 ) -> Annotation {
-    row(key, Form::Json { page, example }, effect)
+    Annotation::new(key, Form::Json { page, example }, effect)
 }
 
 macro_rules! annotations {
@@ -63,24 +47,24 @@ macro_rules! annotations {
 }
 
 annotations! {
-    UUID = written(row(
+    UUID = Annotation::new(
         keys::UUID,
         Form::Other(["", "a UUID; what is none is not used, and told"]),
         "written by central; which load balancer it is. See [adoption](#adoption)",
-    ));
-    CONFIG_VERSION = written(row(
+    ).written();
+    CONFIG_VERSION = Annotation::new(
         keys::CONFIG_VERSION,
         Form::Other(["", ""]),
         "written by central, always `1`; not read",
-    ));
+    ).written();
     NAME = text(keys::NAME, "k8s-service-<UID>", "not empty", "the load balancer's name");
     FLAVOR = text(keys::FLAVOR, "lb-standard", "a flavor; not empty", "**for a new one only**");
-    ZONE = written(row(
+    ZONE = Annotation::new(
         keys::ZONE,
         Form::Other(["the zone of its Nodes", "`rma1`, `lpg1`"]),
         "**for a new one only**; written by central. Must be said if the Nodes stand in several zones, or if \
          there is none",
-    ));
+    ).written();
     VIP_ADDRESSES = json(
         keys::VIP_ADDRESSES,
         [
@@ -99,17 +83,17 @@ annotations! {
         r#"["192.0.2.0/24", "2001:db8::7/128"]"#,
         "[floating IPs](#floating-ips) that lead to it",
     );
-    POOL_ALGORITHM = row(
+    POOL_ALGORITHM = Annotation::new(
         keys::POOL_ALGORITHM,
         Form::OneOf(&["round_robin", "least_connections", "source_ip"]),
         "how connections are distributed",
     );
-    POOL_PROTOCOL = row(
+    POOL_PROTOCOL = Annotation::new(
         keys::POOL_PROTOCOL,
         Form::OneOf(&["tcp", "proxy", "proxyv2"]),
         "what members of TCP ports are spoken to; with `udp` ports it is always `udp`",
     );
-    NODE_SELECTOR = row(
+    NODE_SELECTOR = Annotation::new(
         keys::NODE_SELECTOR,
         Form::Other([
             "all Nodes",
@@ -129,7 +113,7 @@ annotations! {
         r#"["192.0.2.0/24", "2001:db8::7/128"]"#,
         "who may connect",
     );
-    LISTENER_PROTOCOL = row(
+    LISTENER_PROTOCOL = Annotation::new(
         keys::LISTENER_PROTOCOL,
         Form::OneOf(&["tcp"]),
         "nothing else exists; listeners of UDP ports speak `udp`",
@@ -152,7 +136,7 @@ annotations! {
         MOST_MILLISECONDS,
         "how long a member may be silent",
     );
-    MONITOR_TYPE = row(
+    MONITOR_TYPE = Annotation::new(
         keys::MONITOR_TYPE,
         Form::OneOf(&["tcp", "ping", "http", "https", "tls-hello", "udp-connect"]),
         "how members are asked, those of UDP ports as well",
@@ -177,32 +161,14 @@ annotations! {
         r#"{"method": "GET", "url_path": "/livez", "expected_codes": ["200"]}"#,
         "how HTTP is spoken, with type `http` or `https`",
     );
-    FORCE_HOSTNAME = row(
+    FORCE_HOSTNAME = Annotation::new(
         keys::FORCE_HOSTNAME,
         Form::Other(["", "a host name"]),
         "stands in the status instead of the addresses",
     );
-    IP_MODE = row(
+    IP_MODE = Annotation::new(
         keys::IP_MODE,
         Form::OneOf(&["Proxy", "VIP"]),
         "`ipMode` of the addresses in the status; not looked at with `force-hostname`",
     );
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use mooring_common::clouds::CLOUDS;
-
-    use super::*;
-
-    #[test]
-    fn policies_permit_what_central_writes() {
-        let written = ALL.iter().filter(|row| row.by_central);
-        let written: BTreeSet<&str> = written.map(|row| row.key).collect();
-        let cloud = CLOUDS.iter().find(|cloud| cloud.scheme == "cloudscale");
-        let permitted = cloud.unwrap().service_annotations.iter().copied();
-        assert_eq!(written, permitted.collect());
-    }
 }

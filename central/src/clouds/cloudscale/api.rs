@@ -10,23 +10,77 @@ pub(super) mod servers;
 
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::cloud_api::{ErrorDecoder, ErrorKind, Refusal};
+use crate::cloud_api::{ErrorDecoder, ErrorKind, Refusal, lenient};
+use crate::engine::canonical::{canonical_address, canonical_uuid};
 
-/// Something of the catalogue.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct Slug {
-    /// Its short name.
-    pub(super) slug: String,
+/// Nothing for what is not of its shape.
+pub(super) fn or_default<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(lenient(deserializer)?.unwrap_or_default())
+}
+
+/// The short name of something in the catalogue.
+pub(super) fn slug<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    #[derive(Deserialize)]
+    struct Slug {
+        slug: String,
+    }
+    Ok(lenient(deserializer)?.map(|named: Slug| named.slug))
 }
 
 /// Another object.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Deserialize)]
 pub(super) struct Reference {
     /// Its UUID.
     pub(super) uuid: String,
+}
+
+/// The UUID of another object.
+pub(super) fn referred<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<String>, D::Error> {
+    Ok(lenient(deserializer)?.map(|object: Reference| object.uuid))
+}
+
+/// The UUID of a subnet in canonical form, as the cloud says it or as it is told.
+pub(super) fn subnet<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Subnet {
+        Said(Reference),
+        Told(String),
+    }
+    Ok(lenient(deserializer)?.map(|subnet: Subnet| {
+        let (Subnet::Said(Reference { uuid }) | Subnet::Told(uuid)) = subnet;
+        canonical_uuid(&uuid)
+    }))
+}
+
+/// An address, in canonical form.
+pub(super) fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    String::deserialize(deserializer).map(|text| canonical_address(&text))
+}
+
+/// Leaves out what is null: nothing is said of it.
+pub(super) fn said(mut value: Value) -> Value {
+    if let Some(fields) = value.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+        for value in fields.values_mut() {
+            *value = said(value.take());
+        }
+    } else if let Some(values) = value.as_array_mut() {
+        for value in values {
+            *value = said(value.take());
+        }
+    }
+    value
 }
 
 /// cloudscale.ch's errors: `{"detail": "Not found."}`, or a text or several for each field.

@@ -40,11 +40,11 @@ pub(super) fn machine(server: &Server) -> Result<Machine, String> {
             server.uuid
         )
     })?;
-    let zone = server.zone.as_ref().map(|zone| zone.slug.as_str());
+    let zone = server.zone.as_deref();
     let name = server.name.clone().filter(|name| !name.is_empty());
     let facts = NodeFacts {
         provider_id: Some(id.clone()),
-        instance_type: server.flavor.as_ref().and_then(|f| sanitize(&f.slug)),
+        instance_type: server.flavor.as_deref().and_then(sanitize),
         zone: zone.and_then(sanitize),
         region: zone
             .map(|zone| zone.trim_end_matches(|c: char| c.is_ascii_digit()))
@@ -96,7 +96,7 @@ fn attachments(interfaces: Option<&[Interface]>) -> Option<Vec<Attachment>> {
         let subnet = entry.subnet.as_ref();
         attachments.extend(subnet.map(|subnet| Attachment {
             address,
-            subnet: subnet.uuid.clone(),
+            subnet: subnet.clone(),
         }));
     }
     Some(attachments)

@@ -3,22 +3,15 @@
 //! A Service has one load balancer; each of its ports a pool with members, one health monitor and
 //! one listener.
 
-mod assembly;
-mod change;
 mod desired;
-mod endpoints;
-mod floating_ips;
-mod listed_parts;
 mod listings;
 mod model;
 mod observed;
 mod options;
 mod plan;
-mod requests;
 mod step;
-mod zones;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -28,19 +21,22 @@ use tokio::time::Instant;
 
 use super::api::Reference;
 use super::api::balancers::{self, Balancer};
+use super::api::floating_ips::{self, FloatingIp};
 use super::{Cloudscale, NAME};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{
-    InvalidField, LoadBalancerRequest, LoadBalancerStatus, LoadBalancers, Notice, ReconcileError,
+    LoadBalancerRequest, LoadBalancerStatus, LoadBalancers, Notice, ReconcileError,
 };
 use crate::engine::Engine;
+use crate::engine::annotations::Reader;
+use crate::engine::canonical::canonical_network;
 use crate::engine::inventory::Inventory;
 use crate::engine::members::Members;
-use crate::engine::provider::{AccountWords, Effect, Holder, Provider, Step as _, Vocabulary};
+use crate::engine::provider::{AccountWords, Holder, Provider, Vocabulary};
 use crate::engine::selector::Selector;
+use crate::engine::step::{Effect, Step as _};
 use crate::views::service_view::{Ingress, ServiceView};
 use desired::Desired;
-use endpoints::EndpointStates;
 use listings::PartListings;
 use observed::Observed;
 use options::Options;
@@ -82,60 +78,38 @@ impl Provider for Balancers {
         },
         exclusive: "floating IP",
         exclusive_key: keys::FLOATING_IPS,
+        subnets_key: keys::ALLOWED_SUBNETS,
+        affinity: [keys::POOL_ALGORITHM, "source_ip"],
     };
     /// Load balancers, pools, listeners, health monitors, floating IPs.
     const LISTINGS: usize = 5;
     const FOLLOWS_ENDPOINTS: bool = true;
 
-    fn read(service: &ServiceView) -> Result<Options, Vec<InvalidField>> {
-        Options::read(service)
+    fn read(reader: &mut Reader<'_>) -> Options {
+        Options::read(reader)
     }
 
     fn selector(options: &Options) -> &Selector {
         &options.node_selector
     }
 
+    fn subnets(options: &Options) -> &BTreeSet<String> {
+        &options.allowed_subnets
+    }
+
     fn desired(request: &LoadBalancerRequest, options: &Options, members: &Members) -> Desired {
         desired::desired(request, options, members)
     }
 
-    fn exclusives_of(desired: &Desired) -> &BTreeSet<String> {
-        &desired.floating_ips
-    }
-
     fn asked_exclusives(service: &ServiceView) -> BTreeSet<String> {
-        floating_ips::asked_by(service)
+        let text = service.annotation(keys::FLOATING_IPS).unwrap_or_default();
+        let asked: Vec<String> = serde_json::from_str(text).unwrap_or_default();
+        let networks = asked.iter().filter_map(|text| canonical_network(text));
+        networks.collect()
     }
 
-    async fn settle(
-        &self,
-        request: &LoadBalancerRequest,
-        members: &Members,
-        desired: &mut Desired,
-        observed: Option<&Observed>,
-    ) -> Result<(bool, Vec<Notice>), CloudError> {
-        let elsewhere = zones::keep(desired, members, observed);
-        let notices = elsewhere.into_iter().collect();
-        let endpoint_states = EndpointStates::of(request, members);
-        let (Some(endpoint_states), Some(observed)) = (endpoint_states, observed) else {
-            return Ok((false, notices));
-        };
-        let pools = endpoint_states.to_ask(desired, observed);
-        let serving = self.parts.serving(&pools).await?;
-        Ok((endpoint_states.settle(desired, observed, &serving), notices))
-    }
-
-    fn notices(
-        request: &LoadBalancerRequest,
-        options: &Options,
-        desired: &Desired,
-        members: &Members,
-        observed: Option<&Observed>,
-    ) -> Vec<Notice> {
-        let mut notices = options.notices.clone();
-        let found = desired::notices(request, options, desired, members, observed);
-        notices.extend(found);
-        notices
+    fn notices(request: &LoadBalancerRequest, options: &Options, desired: &Desired) -> Vec<Notice> {
+        desired::notices(request, options, desired)
     }
 
     fn plan(desired: &Desired, observed: Option<&Observed>) -> Result<Plan<Step>, ReconcileError> {
@@ -168,13 +142,17 @@ impl Provider for Balancers {
         self.parts.observe(listed, since).await
     }
 
+    async fn serving(&self, pools: &[String]) -> Result<HashSet<String>, CloudError> {
+        self.parts.serving(pools).await
+    }
+
     async fn send(
         &self,
         step: &Step,
         balancer: &str,
         planned: &[String],
     ) -> Result<String, CloudError> {
-        let Some(request) = requests::request(step, balancer, planned) else {
+        let Some(request) = step.request(balancer, planned) else {
             let what = format!("{step}: the pool that it is about was not made");
             return Err(CloudError::new(NAME, ErrorKind::Malformed, what));
         };
@@ -197,15 +175,12 @@ impl Provider for Balancers {
     ) -> Result<BTreeMap<String, Option<Holder>>, CloudError> {
         let listing = self.parts.floating_ips(since).await?;
         let all = listing.all.iter();
-        Ok(all
-            .map(|ip| (floating_ips::canonical_text(ip), floating_ips::holder(ip)))
-            .collect())
+        Ok(all.map(|ip| (ip.name(), ip.holder())).collect())
     }
 
     async fn exclusive(&self, network: &str) -> Result<Option<Holder>, CloudError> {
-        let request = super::api::floating_ips::one(network);
-        let ip = self.cloud.client.fetch(&request).await?;
-        Ok(floating_ips::holder(&ip))
+        let ip: FloatingIp = self.cloud.client.fetch(&floating_ips::one(network)).await?;
+        Ok(ip.holder())
     }
 }
 
@@ -218,7 +193,7 @@ fn provided(observed: &Observed, options: &Options) -> LoadBalancerStatus {
             ..Ingress::default()
         }],
         None => balancer
-            .vips
+            .vip_addresses
             .iter()
             .map(|vip| Ingress {
                 ip: Some(vip.address.clone()),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 
-use super::{Cloudscale, Config, LIMITS, NAME};
+use super::{Cloudscale, Config, LIMITS, NAME, annotations};
 use crate::cloud_api::Fault;
 use crate::cloud_provider::registration::{
     Cloud, ConfigFile, Configure, OpenCloud, OpenContext, Registration, Source,
@@ -18,6 +18,7 @@ pub const REGISTRATION: Registration = Registration {
     credentials: &["CLOUDSCALE_ACCESS_TOKEN", "CLOUDSCALE_ACCESS_TOKEN_FILE"],
     limits: Some(LIMITS),
     config_file: ConfigFile::None,
+    annotations: annotations::ALL,
     flags: &[],
     read: |_| Arc::new(Environment),
 };

@@ -8,7 +8,7 @@ use mooring_common::flags::Action::{Accept, Act};
 use mooring_common::flags::Kind::{Bool, Integer, List, Text};
 use mooring_common::flags::{Flag, flag};
 
-use super::{Config, Flags, LIMITS, Linode, NAME};
+use super::{Config, Flags, LIMITS, Linode, NAME, annotations};
 use crate::cloud_api::Fault;
 use crate::cloud_provider::registration::{
     Background, Cloud, ConfigFile, Configure, OpenCloud, OpenContext, Registration, Source,
@@ -22,6 +22,7 @@ pub const REGISTRATION: Registration = Registration {
     credentials: &["LINODE_API_TOKEN", "LINODE_API_TOKEN_FILE"],
     limits: Some(LIMITS),
     config_file: ConfigFile::None,
+    annotations: annotations::ALL,
     flags: FLAGS,
     read: |reader| Arc::new(Flags::read(reader)),
 };

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use reqwest::Url;
 
-use super::Flags;
 use super::setting::{Setting, Settings};
+use super::{Flags, annotations};
 use crate::cloud_api::KeyKind::{Integer, Secret, Text};
 use crate::cloud_api::oauth2::ClientSource;
 use crate::cloud_api::{Environment, Fault, FileKey, KeyKind, Proxies};
@@ -21,7 +21,6 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 const DEFAULT_URL: &str = "https://api.phoenixnap.com/";
 const DEFAULT_TOKEN_URL: &str =
     "https://auth.phoenixnap.com/auth/realms/BMC/protocol/openid-connect/token";
-const DEFAULT_ANNOTATION: &str = "phoenixnap.com/ip-location";
 
 const CLIENT_ID: &str = "PNAP_CLIENT_ID";
 const CLIENT_SECRET: &str = "PNAP_CLIENT_SECRET";
@@ -126,7 +125,7 @@ fn read_services(env: &mut Environment<'_>, flags: Flags) -> Option<Settings> {
     Some(Settings {
         setting,
         location,
-        location_annotation: annotation.unwrap_or_else(|| DEFAULT_ANNOTATION.to_owned()),
+        location_annotation: annotation.unwrap_or_else(|| annotations::IP_LOCATION.key.to_owned()),
         flags,
     })
 }

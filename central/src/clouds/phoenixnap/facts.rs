@@ -52,19 +52,15 @@ fn is_identifier(text: &str) -> bool {
     !text.is_empty() && text.chars().all(known)
 }
 
-/// A server whose reservation goes on after it was given back is listed for ever, and is no
-/// machine any more.
-fn is_gone(server: &Server) -> bool {
-    status(server).as_deref() == Some("reserved")
-}
-
 fn status(server: &Server) -> Option<String> {
     server.status.as_deref().map(plain)
 }
 
 /// The machines behind these servers, which are all that there are.
 pub(super) fn machines(servers: &[Server]) -> Result<Vec<Machine>, String> {
-    let servers: Vec<&Server> = servers.iter().filter(|server| !is_gone(server)).collect();
+    // A server whose reservation goes on after it was given back is listed for ever.
+    let is_there = |server: &&Server| status(server).as_deref() != Some("reserved");
+    let servers: Vec<&Server> = servers.iter().filter(is_there).collect();
     let names = names(&servers);
     servers
         .iter()
@@ -110,12 +106,11 @@ fn names<'a>(servers: &[&'a Server]) -> HashMap<&'a str, Vec<String>> {
 fn machine(server: &Server, names: Vec<String>) -> Result<Machine, String> {
     let id = parse_id(&format!("{NAME}://{}", server.id))?;
     let public = ips(&server.public_ip_addresses);
-    let addresses = addresses(server.hostname.as_deref(), public.as_deref(), server);
     let facts = NodeFacts {
         provider_id: Some(id.clone()),
         instance_type: server.kind.as_deref().and_then(sanitize),
         region: server.location.as_deref().and_then(sanitize),
-        addresses: addresses.unwrap_or_default(),
+        addresses: addresses(server, public.as_deref()).unwrap_or_default(),
         ..NodeFacts::default()
     };
     Ok(Machine {
@@ -134,35 +129,21 @@ fn machine(server: &Server, names: Vec<String>) -> Result<Machine, String> {
 
 /// In the order in which the Go controller reports them, each once. None if there are none, or if
 /// one of them cannot be read: a list with a gap would take an address off the Node.
-fn addresses(
-    hostname: Option<&str>,
-    public: Option<&[IpAddr]>,
-    server: &Server,
-) -> Option<Vec<NodeAddress>> {
-    let private = ips(&server.private_ip_addresses)?;
-    let of_kind = |kind: AddressType, ips: &[IpAddr]| -> Vec<NodeAddress> {
-        let addresses = ips.iter().map(|ip| NodeAddress::new(kind, ip.to_string()));
-        addresses.collect()
-    };
-    let public: Vec<IpAddr> = public?.to_vec();
-    let internal: Vec<IpAddr> = private
-        .into_iter()
-        .filter(|ip| !public.contains(ip))
-        .collect();
-    if public.is_empty() && internal.is_empty() {
-        return None;
-    }
-    let hostname = hostname.filter(|name| !name.is_empty());
-    let hostname = hostname.map(|name| NodeAddress::new(AddressType::Hostname, name));
-    let external = of_kind(AddressType::ExternalIP, &public);
-    let internal = of_kind(AddressType::InternalIP, &internal);
-    Some(
-        hostname
-            .into_iter()
-            .chain(external)
-            .chain(internal)
-            .collect(),
-    )
+fn addresses(server: &Server, public: Option<&[IpAddr]>) -> Option<Vec<NodeAddress>> {
+    let (public, private) = (public?, ips(&server.private_ip_addresses)?);
+    let hostname = server.hostname.as_deref().filter(|name| !name.is_empty());
+    let hostname = hostname.map(|name| (AddressType::Hostname, name.to_owned()));
+    let external = public
+        .iter()
+        .map(|ip| (AddressType::ExternalIP, ip.to_string()));
+    let internal = private.iter().filter(|ip| !public.contains(ip));
+    let internal = internal.map(|ip| (AddressType::InternalIP, ip.to_string()));
+    let all = hostname.into_iter().chain(external).chain(internal);
+    let has_any = !public.is_empty() || !private.is_empty();
+    has_any.then(|| {
+        all.map(|(kind, text)| NodeAddress::new(kind, text))
+            .collect()
+    })
 }
 
 /// The addresses of a list, each once; of a server in one kind of network only, the other list is

@@ -6,11 +6,11 @@ use futures::FutureExt as _;
 use mooring_common::flags::Action::Act;
 use mooring_common::flags::Kind::{Bool, Integer, Text};
 use mooring_common::flags::{Flag, flag};
-use mooring_common::names::annotations;
+use mooring_common::names::annotations::IP_BLOCK_CLAIM;
 
 use super::ip_blocks::Blocks;
 use super::setting::Setting;
-use super::{Config, Flags, LIMITS, NAME, PhoenixNap};
+use super::{Config, Flags, LIMITS, NAME, PhoenixNap, annotations};
 use crate::cloud_api::Fault;
 use crate::cloud_provider::ForeignPool;
 use crate::cloud_provider::registration::{
@@ -29,6 +29,7 @@ pub const REGISTRATION: Registration = Registration {
     credentials: &["PNAP_CLIENT_ID"],
     limits: Some(LIMITS),
     config_file: ConfigFile::Shared("a JSON file, whatever is in the environment wins over it"),
+    annotations: annotations::ALL,
     flags: FLAGS,
     read: |reader| Arc::new(Flags::read(reader)),
 };
@@ -63,7 +64,7 @@ async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud>
     let load_balancers = settings.map(|settings| -> MakeLoadBalancers {
         read_annotation(&settings.location_annotation);
         Box::new(move |client, identity| {
-            let cluster = RealCluster::new(client.clone(), annotations::IP_BLOCK_CLAIM);
+            let cluster = RealCluster::new(client.clone(), IP_BLOCK_CLAIM);
             let (cloud, identity) = (phoenixnap.api.clone(), identity.to_owned());
             let blocks = Blocks::new(cloud, machines, Arc::new(cluster), identity, settings);
             Arc::new(PooledEngine::new(blocks))

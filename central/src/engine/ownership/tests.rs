@@ -19,6 +19,8 @@ const WORDS: &Vocabulary = &Vocabulary {
     },
     exclusive: "floating IP",
     exclusive_key: "example.com/floating-ips",
+    subnets_key: "example.com/subnets",
+    affinity: ["example.com/algorithm", "source_ip"],
 };
 
 const OWN: &str = "00000000-0000-4000-8000-000000000001";
@@ -90,6 +92,12 @@ impl Listed for Balancer {
     fn addresses(&self) -> Vec<std::net::IpAddr> {
         vec!["203.0.113.7".parse().unwrap()]
     }
+
+    fn zone(&self) -> Option<&str> {
+        None
+    }
+
+    fn changes(&mut self) {}
 
     fn is_changing(&self) -> bool {
         false

@@ -16,7 +16,31 @@ use super::file::FileSource;
 use super::http::Endpoint;
 use super::linode::LinodeSource;
 use super::search::{Candidates, Search};
-use super::{HostPaths, MetadataSource};
+use super::{HostPaths, MetadataSource, Probe};
+
+/// A cloud's metadata service.
+#[derive(Debug)]
+pub struct Service {
+    /// The cloud's name, as `--metadata-source` has it.
+    name: &'static str,
+    make: fn(&Options) -> Arc<dyn Probe>,
+}
+
+impl PartialEq for Service {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Service {}
+
+/// The metadata services, one a line, in the order in which they are asked.
+#[rustfmt::skip]
+const SERVICES: &[Service] = &[
+    Service { name: "linode", make: |of| Arc::new(LinodeSource::new(of.endpoint.clone(), of.linode_external)) },
+    Service { name: "cloudscale", make: |of| Arc::new(CloudscaleSource::new(of.endpoint.clone())) },
+    Service { name: "brightbox", make: |of| Arc::new(BrightboxSource::new(of.endpoint.clone())) },
+];
 
 /// The values of `--metadata-source`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,12 +50,8 @@ pub enum SourceChoice {
     Auto,
     /// The machines file.
     File,
-    /// Linode's metadata service.
-    Linode,
-    /// cloudscale.ch's metadata service.
-    Cloudscale,
-    /// Brightbox's metadata service.
-    Brightbox,
+    /// This metadata service.
+    Service(&'static Service),
     /// What cloud-init has written down.
     CloudInit,
     /// What the machine's firmware says.
@@ -39,15 +59,12 @@ pub enum SourceChoice {
 }
 
 impl SourceChoice {
-    const ALL: [Self; 7] = [
-        Self::Auto,
-        Self::File,
-        Self::Linode,
-        Self::Cloudscale,
-        Self::Brightbox,
-        Self::CloudInit,
-        Self::Dmi,
-    ];
+    /// Each of them.
+    fn all() -> impl Iterator<Item = Self> {
+        let services = SERVICES.iter().map(Self::Service);
+        let first = [Self::Auto, Self::File].into_iter();
+        first.chain(services).chain([Self::CloudInit, Self::Dmi])
+    }
 
     /// How it is written.
     #[must_use]
@@ -55,28 +72,32 @@ impl SourceChoice {
         match self {
             Self::Auto => "auto",
             Self::File => "file",
-            Self::Linode => "linode",
-            Self::Cloudscale => "cloudscale",
-            Self::Brightbox => "brightbox",
+            Self::Service(service) => service.name,
             Self::CloudInit => "cloud-init",
             Self::Dmi => "dmi",
+        }
+    }
+
+    /// All that can be written: `auto, file, ... or dmi`.
+    fn values() -> String {
+        let names: Vec<&str> = Self::all().map(Self::as_str).collect();
+        match names.split_last() {
+            Some((last, others)) => format!("{} or {last}", others.join(", ")),
+            None => String::new(),
         }
     }
 }
 
 /// What is no value of `--metadata-source`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{0:?} is no metadata source; write auto, file, linode, cloudscale, brightbox, cloud-init or dmi"
-)]
+#[error("{0:?} is no metadata source; write {values}", values = SourceChoice::values())]
 pub struct UnknownSource(pub String);
 
 impl FromStr for SourceChoice {
     type Err = UnknownSource;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
+        Self::all()
             .find(|choice| choice.as_str() == text)
             .ok_or_else(|| UnknownSource(text.to_owned()))
     }
@@ -118,31 +139,21 @@ pub fn select(
     options: Options,
     machines: Option<Arc<MachinesFile>>,
 ) -> Result<Selected, MetadataError> {
-    let Options {
-        choice,
-        endpoint,
-        linode_external,
-        paths,
-    } = options;
-    let source: Arc<dyn MetadataSource> = match (choice, machines) {
+    let paths = &options.paths;
+    let source: Arc<dyn MetadataSource> = match (options.choice, machines) {
         (SourceChoice::Auto | SourceChoice::File, Some(machines)) => {
-            Arc::new(FileSource::new(machines, paths))
+            Arc::new(FileSource::new(machines, options.paths))
         }
         (SourceChoice::File, None) => return Err(MetadataError::NoMachinesFile),
-        (SourceChoice::Linode, _) => Arc::new(LinodeSource::new(endpoint, linode_external)),
-        (SourceChoice::Cloudscale, _) => Arc::new(CloudscaleSource::new(endpoint)),
-        (SourceChoice::Brightbox, _) => Arc::new(BrightboxSource::new(endpoint)),
+        (SourceChoice::Service(service), _) => (service.make)(&options),
         (SourceChoice::CloudInit, _) => Arc::new(CloudInitSource::new(&paths.run)),
-        (SourceChoice::Dmi, _) => Arc::new(DmiSource::new(paths)),
+        (SourceChoice::Dmi, _) => Arc::new(DmiSource::new(options.paths)),
         (SourceChoice::Auto, None) => {
+            let services = SERVICES.iter();
             let (source, search) = Search::new(Candidates {
-                services: vec![
-                    Arc::new(LinodeSource::new(endpoint.clone(), linode_external)),
-                    Arc::new(CloudscaleSource::new(endpoint.clone())),
-                    Arc::new(BrightboxSource::new(endpoint)),
-                ],
+                services: services.map(|service| (service.make)(&options)).collect(),
                 written: Arc::new(CloudInitSource::new(&paths.run)),
-                last: Arc::new(DmiSource::new(paths)),
+                last: Arc::new(DmiSource::new(options.paths)),
             });
             return Ok(Selected {
                 source: Arc::new(source),

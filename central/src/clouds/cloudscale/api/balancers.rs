@@ -4,54 +4,54 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use mooring_common::names::cloudscale_tags as tags;
-use serde::Deserialize;
+use reqwest::Method;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
-use super::{Reference, Slug};
+use super::{address, or_default, said, slug, subnet};
 use crate::cloud_api::{Request, lenient};
 use crate::engine::provider::Listed;
 
+/// The status of one that the cloud is at work on, and of which it takes no other change.
+const CHANGING: &str = "changing";
+
 /// One load balancer. Only its UUID is needed.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Balancer {
     /// Its UUID.
     pub(crate) uuid: String,
     /// Its name; several may have the same.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(crate) name: Option<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) name: String,
     /// `running`, `changing`, `degraded`, `error`.
     #[serde(default, deserialize_with = "lenient")]
     pub(crate) status: Option<String>,
-    /// Where it stands.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(crate) zone: Option<Slug>,
-    /// Its size.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(crate) flavor: Option<Slug>,
-    /// Its virtual addresses.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(crate) vip_addresses: Option<Vec<VipAddress>>,
+    /// Where it stands, if the cloud says it.
+    #[serde(default, deserialize_with = "slug")]
+    pub(crate) zone: Option<String>,
+    /// Its size, if the cloud says it.
+    #[serde(default, deserialize_with = "slug")]
+    pub(crate) flavor: Option<String>,
+    /// Its virtual addresses, in the API's order.
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) vip_addresses: Vec<Vip>,
     /// Its tags.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(crate) tags: Option<BTreeMap<String, String>>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) tags: BTreeMap<String, String>,
     /// When it was made, in a form that sorts.
     #[serde(default, deserialize_with = "lenient")]
     pub(crate) created_at: Option<String>,
 }
 
 /// One virtual address.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct VipAddress {
-    /// The address.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Vip {
+    /// The address, in canonical form.
+    #[serde(deserialize_with = "address")]
     pub(crate) address: String,
-    /// The subnet that it is in; absent for a public one.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(crate) subnet: Option<Reference>,
-}
-
-impl Balancer {
-    fn tag(&self, key: &str) -> Option<&str> {
-        self.tags.as_ref()?.get(key).map(String::as_str)
-    }
+    /// The UUID of the subnet that it is in; absent for a public one.
+    #[serde(default, deserialize_with = "subnet")]
+    pub(crate) subnet: Option<String>,
 }
 
 impl Listed for Balancer {
@@ -60,15 +60,15 @@ impl Listed for Balancer {
     }
 
     fn name(&self) -> &str {
-        self.name.as_deref().unwrap_or_default()
+        &self.name
     }
 
     fn owner(&self) -> Option<&str> {
-        self.tag(tags::SERVICE_UID)
+        self.tags.get(tags::SERVICE_UID).map(String::as_str)
     }
 
     fn cluster(&self) -> Option<&str> {
-        self.tag(tags::CLUSTER)
+        self.tags.get(tags::CLUSTER).map(String::as_str)
     }
 
     fn created(&self) -> Option<&str> {
@@ -76,26 +76,51 @@ impl Listed for Balancer {
     }
 
     fn addresses(&self) -> Vec<IpAddr> {
-        let vips = self.vip_addresses.iter().flatten();
+        let vips = self.vip_addresses.iter();
         vips.filter_map(|vip| vip.address.parse().ok()).collect()
     }
 
+    fn zone(&self) -> Option<&str> {
+        self.zone.as_deref()
+    }
+
     fn is_changing(&self) -> bool {
-        self.status.as_deref() == Some("changing")
+        self.status.as_deref() == Some(CHANGING)
+    }
+
+    fn changes(&mut self) {
+        self.status = Some(CHANGING.to_owned());
     }
 }
 
-/// The path of one.
-pub(crate) fn path(uuid: &str) -> String {
-    format!("load-balancers/{uuid}")
+/// Where they are.
+const BALANCERS: &str = "load-balancers";
+
+fn path(uuid: &str) -> String {
+    format!("{BALANCERS}/{uuid}")
 }
 
 /// All load balancers.
 pub(crate) fn all() -> Request {
-    Request::get("list_load_balancers", "load-balancers")
+    Request::get("list_load_balancers", BALANCERS)
 }
 
 /// One load balancer.
 pub(crate) fn one(uuid: &str) -> Request {
     Request::get("get_load_balancer", path(uuid))
+}
+
+/// A new one.
+pub(crate) fn create(spec: &impl Serialize) -> Request {
+    Request::new("create_load_balancer", Method::POST, BALANCERS).json(said(json!(spec)))
+}
+
+/// Something about one.
+pub(crate) fn change(operation: &'static str, uuid: &str, body: Value) -> Request {
+    Request::new(operation, Method::PATCH, path(uuid)).json(body)
+}
+
+/// The end of one.
+pub(crate) fn delete(uuid: &str) -> Request {
+    Request::new("delete_load_balancer", Method::DELETE, path(uuid))
 }

@@ -1,24 +1,122 @@
-//! The parts of load balancers: pools, their members, listeners, health monitors.
+//! The parts of load balancers: pools, their members, health monitors, listeners.
 
-use serde::Deserialize;
+use reqwest::Method;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 
-use super::Reference;
+use super::{referred, said};
 use crate::cloud_api::{Request, lenient};
 
+/// A kind of part: where it is, and what metrics call the requests about it.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    /// Its name, for people.
+    pub(crate) name: &'static str,
+    /// Where they are; [`OF_POOL`] stands for the pool's UUID.
+    path: &'static str,
+    /// The field that says what a new one belongs to, unless the path does.
+    owner: &'static str,
+    list: &'static str,
+    create: &'static str,
+    change: &'static str,
+    delete: &'static str,
+}
+
+const OF_POOL: &str = "<pool>";
+const BALANCER: &str = "load_balancer";
+
+/// Pools.
+pub(crate) const POOL: Kind = Kind {
+    name: "pool",
+    path: "load-balancers/pools",
+    owner: BALANCER,
+    list: "list_pools",
+    create: "create_pool",
+    change: "rename_pool",
+    delete: "delete_pool",
+};
+/// Members of a pool.
+pub(crate) const MEMBER: Kind = Kind {
+    name: "member",
+    path: "load-balancers/pools/<pool>/members",
+    owner: "",
+    list: "list_members",
+    create: "create_member",
+    change: "switch_member",
+    delete: "delete_member",
+};
+/// Health monitors.
+pub(crate) const MONITOR: Kind = Kind {
+    name: "health monitor",
+    path: "load-balancers/health-monitors",
+    owner: "pool",
+    list: "list_health_monitors",
+    create: "create_health_monitor",
+    change: "change_health_monitor",
+    delete: "delete_health_monitor",
+};
+/// Listeners.
+pub(crate) const LISTENER: Kind = Kind {
+    name: "listener",
+    path: "load-balancers/listeners",
+    owner: "pool",
+    list: "list_listeners",
+    create: "create_listener",
+    change: "change_listener",
+    delete: "delete_listener",
+};
+
+/// The requests about a kind; where it makes no difference, the pool may be anything.
+impl Kind {
+    fn path(&self, pool: &str) -> String {
+        self.path.replace(OF_POOL, pool)
+    }
+
+    /// All of them, or of members those of a pool.
+    pub(crate) fn list(&self, pool: &str) -> Request {
+        Request::get(self.list, self.path(pool))
+    }
+
+    /// A new one of this load balancer and pool.
+    pub(crate) fn create(&self, balancer: &str, pool: &str, spec: &impl Serialize) -> Request {
+        let owner = if self.owner == BALANCER {
+            balancer
+        } else {
+            pool
+        };
+        let mut body = said(json!(spec));
+        if let Some(fields) = body.as_object_mut().filter(|_| !self.owner.is_empty()) {
+            fields.insert(self.owner.to_owned(), json!(owner));
+        }
+        Request::new(self.create, Method::POST, self.path(pool)).json(body)
+    }
+
+    /// Something about one.
+    pub(crate) fn change(&self, pool: &str, uuid: &str, body: Value) -> Request {
+        let path = format!("{}/{uuid}", self.path(pool));
+        Request::new(self.change, Method::PATCH, path).json(body)
+    }
+
+    /// The end of one.
+    pub(crate) fn delete(&self, pool: &str, uuid: &str) -> Request {
+        let path = format!("{}/{uuid}", self.path(pool));
+        Request::new(self.delete, Method::DELETE, path)
+    }
+}
+
 /// A part as it is listed: what tells it from others and what it belongs to. The rest is read where the part
-/// matters ([`Part::read`]), so that a strange one of another load balancer hides nothing.
+/// matters ([`ListedPart::read`]), so that a strange one of another load balancer hides nothing.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Part {
+pub(crate) struct ListedPart {
     /// Its UUID.
     pub(crate) uuid: String,
-    /// The pool that it belongs to.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(crate) pool: Option<Reference>,
-    /// The load balancer that it belongs to.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(crate) load_balancer: Option<Reference>,
+    /// The UUID of the pool that it belongs to.
+    #[serde(default, deserialize_with = "referred")]
+    pub(crate) pool: Option<String>,
+    /// The UUID of the load balancer that it belongs to.
+    #[serde(default, deserialize_with = "referred")]
+    pub(crate) load_balancer: Option<String>,
     /// Of a member, what the health monitor says: `up`, `down`, `changing`, `no_monitor`, `unknown`.
     #[serde(default, deserialize_with = "lenient")]
     pub(crate) monitor_status: Option<String>,
@@ -27,7 +125,7 @@ pub(crate) struct Part {
     fields: Map<String, Value>,
 }
 
-impl Part {
+impl ListedPart {
     /// What it is.
     ///
     /// # Errors
@@ -35,47 +133,4 @@ impl Part {
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_value(Value::Object(self.fields.clone()))
     }
-
-    /// Whether it belongs to this pool.
-    pub(crate) fn is_of_pool(&self, uuid: &str) -> bool {
-        self.pool.as_ref().is_some_and(|pool| pool.uuid == uuid)
-    }
-
-    /// Whether it belongs to this load balancer.
-    pub(crate) fn is_of(&self, uuid: &str) -> bool {
-        let balancer = self.load_balancer.as_ref();
-        balancer.is_some_and(|balancer| balancer.uuid == uuid)
-    }
-}
-
-/// Where pools are.
-pub(crate) const POOLS: &str = "load-balancers/pools";
-/// Where listeners are.
-pub(crate) const LISTENERS: &str = "load-balancers/listeners";
-/// Where health monitors are.
-pub(crate) const MONITORS: &str = "load-balancers/health-monitors";
-
-/// Where the members of a pool are.
-pub(crate) fn members_path(pool: &str) -> String {
-    format!("{POOLS}/{pool}/members")
-}
-
-/// All pools.
-pub(crate) fn pools() -> Request {
-    Request::get("list_pools", POOLS)
-}
-
-/// All members of a pool.
-pub(crate) fn members(pool: &str) -> Request {
-    Request::get("list_members", members_path(pool))
-}
-
-/// All listeners.
-pub(crate) fn listeners() -> Request {
-    Request::get("list_listeners", LISTENERS)
-}
-
-/// All health monitors.
-pub(crate) fn monitors() -> Request {
-    Request::get("list_health_monitors", MONITORS)
 }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Reference, Slug};
+use super::{referred, slug};
 use crate::cloud_api::{Request, lenient};
 
 /// One server. Only its UUID is needed.
@@ -17,11 +17,11 @@ pub(crate) struct Server {
     #[serde(default, deserialize_with = "lenient")]
     pub(crate) status: Option<String>,
     /// Where it stands.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(crate) zone: Option<Slug>,
+    #[serde(default, deserialize_with = "slug")]
+    pub(crate) zone: Option<String>,
     /// Its size.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(crate) flavor: Option<Slug>,
+    #[serde(default, deserialize_with = "slug")]
+    pub(crate) flavor: Option<String>,
     /// Its network cards.
     #[serde(default, deserialize_with = "lenient")]
     pub(crate) interfaces: Option<Vec<Interface>>,
@@ -42,9 +42,9 @@ pub(crate) struct Interface {
 pub(crate) struct Address {
     /// The address.
     pub(crate) address: String,
-    /// The subnet that it is in; absent for a public one.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(crate) subnet: Option<Reference>,
+    /// The UUID of the subnet that it is in; absent for a public one.
+    #[serde(default, deserialize_with = "referred")]
+    pub(crate) subnet: Option<String>,
 }
 
 /// All servers.

@@ -4,16 +4,15 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use super::super::api::balancers::Balancer;
 use super::super::api::floating_ips::{self, FloatingIp};
-use super::super::api::parts::{self, Part};
+use super::super::api::parts::{LISTENER, ListedPart, MEMBER, MONITOR, POOL};
 use super::super::{Cloudscale, NAME};
-use super::assembly;
-use super::listed_parts::Parts;
 use super::model::MemberSpec;
-use super::observed::Observed;
+use super::observed::{Observed, Parts};
 use crate::cloud_api::{CloudError, ErrorKind, Request};
 use crate::engine::listing::{Listing, Listings};
 
@@ -24,18 +23,18 @@ const MEMBER_LISTS: usize = 4;
 #[derive(Debug)]
 pub(super) struct PartListings {
     cloud: Arc<Cloudscale>,
-    pools: Listings<Part>,
-    listeners: Listings<Part>,
-    monitors: Listings<Part>,
+    pools: Listings<ListedPart>,
+    listeners: Listings<ListedPart>,
+    monitors: Listings<ListedPart>,
     floating_ips: Listings<FloatingIp>,
 }
 
 impl PartListings {
     pub(super) fn new(cloud: Arc<Cloudscale>) -> Self {
         Self {
-            pools: of(&cloud, parts::pools),
-            listeners: of(&cloud, parts::listeners),
-            monitors: of(&cloud, parts::monitors),
+            pools: of(&cloud, || POOL.list("")),
+            listeners: of(&cloud, || LISTENER.list("")),
+            monitors: of(&cloud, || MONITOR.list("")),
             floating_ips: of(&cloud, floating_ips::all),
             cloud,
         }
@@ -58,9 +57,23 @@ impl PartListings {
         balancer: &Balancer,
         since: Instant,
     ) -> Result<(Observed, Instant), CloudError> {
-        let parts = self.parts(since).await?;
-        let pools = assembly::pools_of(&balancer.uuid, &parts);
-        let members: HashMap<_, _> = stream::iter(pools)
+        let (pools, listeners, monitors, floating_ips) = tokio::try_join!(
+            self.pools.get(since),
+            self.listeners.get(since),
+            self.monitors.get(since),
+            self.floating_ips.get(since),
+        )?;
+        let parts = Parts {
+            pools,
+            monitors,
+            listeners,
+            floating_ips,
+        };
+        let own: Vec<String> = parts
+            .pools_of(&balancer.uuid)
+            .map(|pool| pool.uuid.clone())
+            .collect();
+        let members: HashMap<_, _> = stream::iter(own)
             .map(|pool| async move {
                 let members = self.members(&pool).await?;
                 Ok::<_, CloudError>((pool, members))
@@ -68,7 +81,7 @@ impl PartListings {
             .buffer_unordered(MEMBER_LISTS)
             .try_collect()
             .await?;
-        let observed = assembly::observed(balancer, &parts, members)
+        let observed = Observed::of(balancer, &parts, &members)
             .map_err(|lacking| CloudError::new(NAME, ErrorKind::Malformed, lacking.to_string()))?;
         Ok((observed, parts.begun()))
     }
@@ -89,30 +102,15 @@ impl PartListings {
         Ok(serving)
     }
 
-    async fn parts(&self, since: Instant) -> Result<Parts, CloudError> {
-        let (pools, listeners, monitors, floating_ips) = tokio::try_join!(
-            self.pools.get(since),
-            self.listeners.get(since),
-            self.monitors.get(since),
-            self.floating_ips.get(since),
-        )?;
-        Ok(Parts {
-            pools,
-            listeners,
-            monitors,
-            floating_ips,
-        })
-    }
-
-    async fn members(&self, pool: &str) -> Result<Vec<Part>, CloudError> {
-        self.cloud.client.fetch(&parts::members(pool)).await
+    async fn members(&self, pool: &str) -> Result<Vec<ListedPart>, CloudError> {
+        self.cloud.client.fetch(&MEMBER.list(pool)).await
     }
 }
 
-fn of<T>(cloud: &Arc<Cloudscale>, request: fn() -> Request) -> Listings<T>
-where
-    T: serde::de::DeserializeOwned + Send + Sync + 'static,
-{
+fn of<T: DeserializeOwned + Send + Sync + 'static>(
+    cloud: &Arc<Cloudscale>,
+    request: fn() -> Request,
+) -> Listings<T> {
     let cloud = cloud.clone();
     Listings::new(NAME, move || {
         let cloud = cloud.clone();

@@ -2,23 +2,46 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::cloud_api::lenient;
-use crate::clouds::cloudscale::api::Reference;
-use crate::engine::canonical::{canonical_address, canonical_uuid};
+use crate::clouds::cloudscale::api::parts::{self, Kind};
+use crate::clouds::cloudscale::api::{address, or_default, subnet};
+use crate::engine::change::{Change, Field};
+use crate::engine::pool::Member;
+
+/// What a part is, and what the cloud is told of it; what is `None` is not said.
+pub(super) trait Spec: Clone + Serialize + DeserializeOwned {
+    /// Its kind.
+    const KIND: &'static Kind;
+}
 
 /// Tags of a load balancer.
 pub(super) type Tags = BTreeMap<String, String>;
+
+/// A load balancer. Nothing of it can be changed in place but its name and its tags.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct BalancerSpec {
+    /// Its name.
+    pub(super) name: String,
+    /// Its flavor.
+    pub(super) flavor: String,
+    /// Its zone, if the Service names one.
+    pub(super) zone: Option<String>,
+    /// Its virtual addresses; none: any public ones.
+    #[serde(rename = "vip_addresses")]
+    pub(super) vips: Vec<VipRequest>,
+    /// The marks of cluster and Service.
+    pub(super) tags: Tags,
+}
 
 /// A virtual address that is asked for. Both absent: any public ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) struct VipRequest {
     /// The subnet's UUID.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) subnet: Option<String>,
     /// The address.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) address: Option<String>,
 }
 
@@ -40,25 +63,21 @@ pub(super) struct MemberSpec {
     pub(super) name: String,
     /// Whether it is given new connections. Those that it has go on.
     #[serde(
-        default = "yes",
         deserialize_with = "or_yes",
-        skip_serializing_if = "is_yes"
+        skip_serializing_if = "is_yes",
+        default = "yes"
     )]
     pub(super) enabled: bool,
     /// Its address, in canonical form.
     #[serde(deserialize_with = "address")]
     pub(super) address: String,
     /// The UUID of the address' subnet.
-    #[serde(default, deserialize_with = "referred")]
+    #[serde(default, deserialize_with = "or_no_subnet")]
     pub(super) subnet: String,
     /// The port that traffic goes to.
     pub(super) protocol_port: u16,
     /// The port that the health monitor asks. `None`: the cloud does not say.
-    #[serde(
-        default,
-        deserialize_with = "lenient",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) monitor_port: Option<u16>,
 }
 
@@ -76,21 +95,35 @@ const fn is_yes(flag: &bool) -> bool {
     *flag
 }
 
-fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    Ok(canonical_address(&text))
+/// The Go controller compares a missing one like an empty one too.
+fn or_no_subnet<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    Ok(subnet(deserializer)?.unwrap_or_default())
 }
 
-/// The UUID of what is referred to. The Go controller compares a missing one like an empty one too.
-fn referred<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let subnet = lenient::<D, Reference>(deserializer)?;
-    Ok(subnet.map_or_else(String::new, |subnet| canonical_uuid(&subnet.uuid)))
-}
-
-impl MemberSpec {
-    /// Where traffic goes: what users can tell apart.
-    pub(super) fn target(&self) -> (&str, u16) {
+impl Member for MemberSpec {
+    fn target(&self) -> (&str, u16) {
         (&self.address, self.protocol_port)
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
+    fn enable(&mut self, enabled: bool) {
+        self.enabled = enabled;
+    }
+
+    fn switch(enabled: bool) -> Change {
+        Change::new(&ENABLED, enabled)
+    }
+
+    fn is_as(&self, wanted: &Self) -> bool {
+        let said = Self {
+            enabled: wanted.enabled,
+            monitor_port: self.monitor_port.or(wanted.monitor_port),
+            ..self.clone()
+        };
+        said == *wanted
     }
 }
 
@@ -105,7 +138,6 @@ pub(super) struct HttpSpec {
     /// `1.0` or `1.1`; cannot be changed in place.
     pub(super) version: String,
     /// The `Host` header; `None`: none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) host: Option<String>,
     /// `200`, `200-204`.
     pub(super) expected_codes: Vec<String>,
@@ -131,32 +163,16 @@ pub(super) struct MonitorSpec {
     #[serde(rename = "type")]
     pub(super) kind: String,
     /// Seconds between two questions. `None`, here and below: the cloud does not say.
-    #[serde(
-        default,
-        deserialize_with = "lenient",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) delay_s: Option<u32>,
     /// Seconds that an answer may take.
-    #[serde(
-        default,
-        deserialize_with = "lenient",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) timeout_s: Option<u32>,
     /// Good answers in a row that make a member healthy.
-    #[serde(
-        default,
-        deserialize_with = "lenient",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) up_threshold: Option<u32>,
     /// Bad ones that make it unhealthy.
-    #[serde(
-        default,
-        deserialize_with = "lenient",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) down_threshold: Option<u32>,
     /// How it speaks HTTP, if it does.
     #[serde(default, with = "or_empty")]
@@ -195,11 +211,6 @@ mod or_empty {
     }
 }
 
-/// Nothing for what is no list.
-fn or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    Ok(lenient(deserializer)?.unwrap_or_default())
-}
-
 impl MonitorSpec {
     /// Whether one can be made the other in place.
     pub(super) fn can_become(&self, wanted: &Self) -> bool {
@@ -222,28 +233,16 @@ pub(super) struct ListenerSpec {
     #[serde(rename = "protocol_port")]
     pub(super) port: u16,
     /// Who may connect; empty: everybody. The order says nothing.
-    #[serde(default, deserialize_with = "or_none")]
+    #[serde(default, deserialize_with = "or_default")]
     pub(super) allowed_cidrs: Vec<String>,
     /// Milliseconds that a client may be silent. `None`, here and below: the cloud does not say.
-    #[serde(
-        default,
-        deserialize_with = "lenient",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) timeout_client_data_ms: Option<u32>,
     /// Milliseconds that connecting to a member may take.
-    #[serde(
-        default,
-        deserialize_with = "lenient",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) timeout_member_connect_ms: Option<u32>,
     /// Milliseconds that a member may be silent.
-    #[serde(
-        default,
-        deserialize_with = "lenient",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) timeout_member_data_ms: Option<u32>,
 }
 
@@ -253,3 +252,49 @@ impl ListenerSpec {
         (&self.protocol, self.port)
     }
 }
+
+impl Spec for PoolSpec {
+    const KIND: &'static Kind = &parts::POOL;
+}
+
+impl Spec for MemberSpec {
+    const KIND: &'static Kind = &parts::MEMBER;
+}
+
+impl Spec for MonitorSpec {
+    const KIND: &'static Kind = &parts::MONITOR;
+}
+
+impl Spec for ListenerSpec {
+    const KIND: &'static Kind = &parts::LISTENER;
+}
+
+/// The name of a pool, which can be changed in place.
+pub(super) const POOL_NAME: Field = Field::new(&["name"], "name", "");
+/// Whether a member is given new connections, which can be changed in place.
+const ENABLED: Field = Field::new(&["enabled"], "enabled", "");
+/// What of a health monitor can be changed in place.
+pub(super) const OF_MONITORS: &[Field] = &[
+    Field::new(&["http", "host"], "HTTP host", "").or("none"),
+    Field::new(&["http", "url_path"], "HTTP path", ""),
+    Field::new(&["http", "method"], "HTTP method", ""),
+    Field::new(&["http", "expected_codes"], "expected HTTP codes", ""),
+    Field::new(&["delay_s"], "delay", " s"),
+    Field::new(&["timeout_s"], "timeout", " s"),
+    Field::new(&["up_threshold"], "up threshold", ""),
+    Field::new(&["down_threshold"], "down threshold", ""),
+];
+/// What of a listener can be changed in place.
+pub(super) const OF_LISTENERS: &[Field] = &[
+    Field::new(&["name"], "name", ""),
+    Field::new(&["allowed_cidrs"], "allowed clients", "")
+        .or("everybody")
+        .set(),
+    Field::new(&["timeout_client_data_ms"], "client data timeout", " ms"),
+    Field::new(
+        &["timeout_member_connect_ms"],
+        "member connect timeout",
+        " ms",
+    ),
+    Field::new(&["timeout_member_data_ms"], "member data timeout", " ms"),
+];

@@ -1,15 +1,26 @@
 //! A load balancer as it is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use mooring_common::engine::Impact;
-use mooring_common::names::cloudscale_tags as tags;
+use tokio::time::Instant;
 
-use super::super::api;
-use super::model::{ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, Tags, VipRequest};
-use super::step::{PoolRef, Step};
-use crate::engine::canonical::{canonical_address, canonical_uuid};
+use super::super::api::balancers::{Balancer, Vip};
+use super::super::api::floating_ips::FloatingIp;
+use super::super::api::parts::ListedPart;
+use super::model::{BalancerSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, Spec};
+use super::step::Step;
+use crate::engine::listing::Listing;
 use crate::engine::provider::{self, Listed as _};
+use crate::engine::step::{Action, Part, PartStep, PoolRef};
+
+/// A member.
+pub(super) type Member = Part<MemberSpec>;
+/// A health monitor.
+pub(super) type Monitor = Part<MonitorSpec>;
+/// A listener.
+pub(super) type Listener = Part<ListenerSpec>;
 
 /// A load balancer with all its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,65 +35,11 @@ pub(super) struct Observed {
     pub(super) floating_ips: BTreeSet<String>,
 }
 
-/// A load balancer without its parts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Balancer {
-    /// Its UUID.
-    pub(super) uuid: String,
-    /// Its name; several may have the same.
-    pub(super) name: String,
-    /// Whether the cloud is at work on it and takes no other change (status `changing`).
-    pub(super) is_changing: bool,
-    /// Its zone's slug, if the cloud says it.
-    pub(super) zone: Option<String>,
-    /// Its flavor's slug, if the cloud says it.
-    pub(super) flavor: Option<String>,
-    /// Its virtual addresses, in the API's order.
-    pub(super) vips: Vec<Vip>,
-    /// Its tags.
-    pub(super) tags: Tags,
-}
-
-impl Balancer {
-    /// As a listing shows it.
-    pub(super) fn of(listed: &api::balancers::Balancer) -> Self {
-        let vips = listed.vip_addresses.iter().flatten();
-        Self {
-            uuid: listed.uuid.clone(),
-            name: listed.name().to_owned(),
-            is_changing: listed.is_changing(),
-            zone: listed.zone.as_ref().map(|zone| zone.slug.clone()),
-            flavor: listed.flavor.as_ref().map(|flavor| flavor.slug.clone()),
-            vips: vips
-                .map(|vip| Vip {
-                    address: canonical_address(&vip.address),
-                    subnet: vip
-                        .subnet
-                        .as_ref()
-                        .map(|subnet| canonical_uuid(&subnet.uuid)),
-                })
-                .collect(),
-            tags: listed.tags.clone().unwrap_or_default(),
-        }
-    }
-}
-
-/// A virtual address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Vip {
-    /// The address.
-    pub(super) address: String,
-    /// The UUID of its subnet; `None` for a public one.
-    pub(super) subnet: Option<String>,
-}
-
 /// A pool with its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pool {
-    /// Its UUID.
-    pub(super) uuid: String,
     /// The pool itself.
-    pub(super) spec: PoolSpec,
+    pub(super) part: Part<PoolSpec>,
     /// Its members.
     pub(super) members: Vec<Member>,
     /// Its health monitors: one, or none.
@@ -91,152 +48,153 @@ pub(super) struct Pool {
     pub(super) listeners: Vec<Listener>,
 }
 
-/// A member.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Member {
-    /// Its UUID.
-    pub(super) uuid: String,
-    /// What it is.
-    pub(super) spec: MemberSpec,
+impl Pool {
+    /// How steps refer to it.
+    pub(super) fn reference(&self) -> PoolRef {
+        PoolRef::Known(self.part.id.clone())
+    }
 }
 
-/// A health monitor.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Monitor {
-    /// Its UUID.
-    pub(super) uuid: String,
-    /// What it is.
-    pub(super) spec: MonitorSpec,
+/// The parts of all load balancers as they were listed, but for members.
+pub(super) struct Parts {
+    pub(super) pools: Arc<Listing<ListedPart>>,
+    pub(super) monitors: Arc<Listing<ListedPart>>,
+    pub(super) listeners: Arc<Listing<ListedPart>>,
+    pub(super) floating_ips: Arc<Listing<FloatingIp>>,
 }
 
-/// A listener.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Listener {
-    /// Its UUID.
-    pub(super) uuid: String,
-    /// What it is.
-    pub(super) spec: ListenerSpec,
+impl Parts {
+    /// Nothing of them is older.
+    pub(super) fn begun(&self) -> Instant {
+        let parts = self.monitors.begun.min(self.listeners.begun);
+        parts.min(self.pools.begun).min(self.floating_ips.begun)
+    }
+
+    /// The pools of a load balancer.
+    pub(super) fn pools_of(&self, balancer: &str) -> impl Iterator<Item = &ListedPart> {
+        let pools = self.pools.all.iter();
+        pools.filter(move |pool| pool.load_balancer.as_deref() == Some(balancer))
+    }
+}
+
+/// A part that cannot be understood.
+#[derive(Debug, thiserror::Error)]
+#[error("the {kind} {uuid} of a load balancer of this cluster cannot be read: {why}")]
+pub(super) struct UnreadablePart {
+    kind: &'static str,
+    uuid: String,
+    why: serde_json::Error,
 }
 
 impl Observed {
-    /// What there is once a [`Step::CreateBalancer`] is taken: `uuid` is the new load balancer's.
-    /// `None`: it is another step.
-    pub(super) fn made(step: &Step, uuid: &str) -> Option<Self> {
-        let Step::CreateBalancer {
-            name,
-            flavor,
-            zone,
-            vips,
-            tags,
-        } = step
-        else {
-            return None;
-        };
-        let vip = |request: &VipRequest| Vip {
-            address: request.address.clone().unwrap_or_default(),
-            subnet: request.subnet.clone(),
-        };
-        Some(Self {
-            balancer: Balancer {
-                uuid: uuid.to_owned(),
-                name: name.clone(),
-                is_changing: true,
-                zone: zone.clone(),
-                flavor: Some(flavor.clone()),
-                vips: vips.iter().map(vip).collect(),
-                tags: tags.clone(),
-            },
+    fn bare(balancer: Balancer) -> Self {
+        Self {
+            balancer,
             pools: Vec::new(),
             loose_listeners: Vec::new(),
             floating_ips: BTreeSet::new(),
-        })
+        }
     }
 
-    /// Takes up what a step has changed. `created`: the UUID of what it has made, if it makes
-    /// something. `planned`: the UUIDs of the pools that the plan has made so far, for
-    /// [`PoolRef::Planned`].
+    /// The load balancer with its parts; `members`: of each of its pools, by UUID.
     ///
-    /// Nothing is left to take up of the load balancer's own creation ([`Self::made`]) and deletion.
-    pub(super) fn take_up(&mut self, step: &Step, created: &str, planned: &mut Vec<String>) {
-        match step {
-            Step::CreateBalancer { .. } | Step::DeleteBalancer { .. } => {}
-            Step::RenameBalancer { name, .. } => self.balancer.name.clone_from(name),
-            Step::TagBalancer { tags } => self.balancer.tags.clone_from(tags),
-            Step::AssignFloatingIp { network } => {
-                self.floating_ips.insert(network.clone());
-            }
-            Step::CreatePool(spec) => {
-                planned.push(created.to_owned());
+    /// # Errors
+    /// [`UnreadablePart`].
+    pub(super) fn of(
+        balancer: &Balancer,
+        parts: &Parts,
+        members: &HashMap<String, Vec<ListedPart>>,
+    ) -> Result<Self, UnreadablePart> {
+        let own: HashSet<&str> = parts
+            .pools_of(&balancer.uuid)
+            .map(|pool| &*pool.uuid)
+            .collect();
+        let mut observed = Self::bare(balancer.clone());
+        for pool in parts.pools_of(&balancer.uuid) {
+            let is_of_it = |part: &&ListedPart| part.pool.as_ref() == Some(&pool.uuid);
+            let members = members.get(&pool.uuid).into_iter().flatten();
+            observed.pools.push(Pool {
+                part: read(pool)?,
+                members: members.map(read).collect::<Result<_, _>>()?,
+                monitors: read_all(parts.monitors.all.iter().filter(is_of_it))?,
+                listeners: read_all(parts.listeners.all.iter().filter(is_of_it))?,
+            });
+        }
+        let is_loose = |part: &&ListedPart| {
+            let pool = part.pool.as_deref();
+            part.load_balancer.as_ref() == Some(&balancer.uuid)
+                && !pool.is_some_and(|pool| own.contains(pool))
+        };
+        observed.loose_listeners = read_all(parts.listeners.all.iter().filter(is_loose))?;
+        let floating = parts.floating_ips.all.iter();
+        let leading = floating.filter(|ip| ip.leads_to(&balancer.uuid));
+        observed.floating_ips = leading.map(FloatingIp::name).collect();
+        Ok(observed)
+    }
+
+    fn pool(&mut self, pool: &PoolRef, planned: &[String]) -> Option<&mut Pool> {
+        let uuid = pool.id(planned)?;
+        self.pools.iter_mut().find(|pool| pool.part.id == uuid)
+    }
+
+    fn take_of_pools(&mut self, step: &PartStep<PoolSpec>, made: &str, planned: &mut Vec<String>) {
+        match &step.action {
+            Action::Create(spec) => {
+                planned.push(made.to_owned());
                 self.pools.push(Pool {
-                    uuid: created.to_owned(),
-                    spec: spec.clone(),
+                    part: Part {
+                        id: made.to_owned(),
+                        spec: spec.clone(),
+                    },
                     members: Vec::new(),
                     monitors: Vec::new(),
                     listeners: Vec::new(),
                 });
             }
-            Step::DeletePool { uuid, .. } => self.pools.retain(|pool| pool.uuid != *uuid),
-            Step::DeleteListener { uuid, .. } => {
-                self.loose_listeners
-                    .retain(|listener| listener.uuid != *uuid);
-                for pool in &mut self.pools {
-                    pool.listeners.retain(|listener| listener.uuid != *uuid);
+            Action::Change(_, change) => {
+                if let Some(pool) = self.pool(&step.pool, planned) {
+                    change.take(&mut pool.part.spec);
                 }
             }
-            Step::PatchListener { uuid, change } => {
-                let listeners = self.pools.iter_mut().flat_map(|pool| &mut pool.listeners);
-                for listener in listeners.filter(|listener| listener.uuid == *uuid) {
-                    change.take(&mut listener.spec);
-                }
-            }
-            Step::RenamePool { pool, .. }
-            | Step::CreateMember { pool, .. }
-            | Step::SwitchMember { pool, .. }
-            | Step::DeleteMember { pool, .. }
-            | Step::CreateMonitor { pool, .. }
-            | Step::DeleteMonitor { pool, .. }
-            | Step::PatchMonitor { pool, .. }
-            | Step::CreateListener { pool, .. } => {
-                if let Some(pool) = self.pool(pool, planned) {
-                    pool.take(step, created);
-                }
-            }
+            Action::Delete(part, _) => self.pools.retain(|pool| pool.part.id != part.id),
         }
-    }
-
-    fn pool(&mut self, pool: &PoolRef, planned: &[String]) -> Option<&mut Pool> {
-        let uuid = pool.uuid(planned)?;
-        self.pools.iter_mut().find(|pool| pool.uuid == uuid)
     }
 }
 
+fn read<T: Spec>(part: &ListedPart) -> Result<Part<T>, UnreadablePart> {
+    let uuid = part.uuid.clone();
+    match part.read() {
+        Ok(spec) => Ok(Part { id: uuid, spec }),
+        Err(why) => Err(UnreadablePart {
+            kind: T::KIND.name,
+            uuid,
+            why,
+        }),
+    }
+}
+
+fn read_all<'a, T: Spec>(
+    parts: impl Iterator<Item = &'a ListedPart>,
+) -> Result<Vec<Part<T>>, UnreadablePart> {
+    parts.map(read).collect()
+}
+
 impl provider::Observed for Observed {
-    type Listed = api::balancers::Balancer;
+    type Listed = Balancer;
     type Step = Step;
+    type Member = MemberSpec;
 
-    fn id(&self) -> &str {
-        &self.balancer.uuid
+    fn listed(&self) -> &Balancer {
+        &self.balancer
     }
 
-    fn name(&self) -> &str {
-        &self.balancer.name
+    fn listed_mut(&mut self) -> &mut Balancer {
+        &mut self.balancer
     }
 
-    fn owner(&self) -> Option<&str> {
-        let owner = self.balancer.tags.get(tags::SERVICE_UID);
-        owner.map(String::as_str)
-    }
-
-    fn is_changing(&self) -> bool {
-        self.balancer.is_changing
-    }
-
-    fn changes(&mut self) {
-        self.balancer.is_changing = true;
-    }
-
-    fn refresh(&mut self, listed: &Self::Listed) {
-        self.balancer = Balancer::of(listed);
+    fn members(&self) -> impl Iterator<Item = (&str, &Member)> {
+        let pools = self.pools.iter();
+        pools.flat_map(|pool| pool.members.iter().map(|member| (&*pool.part.id, member)))
     }
 
     fn is_unused(&self) -> bool {
@@ -244,20 +202,10 @@ impl provider::Observed for Observed {
     }
 
     fn lacks_parts(&self) -> bool {
-        let is_whole = |pool: &Pool| {
-            let parts = [
-                pool.members.is_empty(),
-                pool.monitors.is_empty(),
-                pool.listeners.is_empty(),
-            ];
-            parts == [false; 3]
+        let lacks = |pool: &Pool| {
+            pool.members.is_empty() || pool.monitors.is_empty() || pool.listeners.is_empty()
         };
-        self.pools.is_empty() || !self.pools.iter().all(is_whole)
-    }
-
-    fn targets(&self) -> Vec<(&str, u16)> {
-        let members = self.pools.iter().flat_map(|pool| &pool.members);
-        members.map(|member| member.spec.target()).collect()
+        self.pools.is_empty() || self.pools.iter().any(lacks)
     }
 
     fn cost(&self) -> usize {
@@ -272,85 +220,76 @@ impl provider::Observed for Observed {
         self.floating_ips.remove(network);
     }
 
-    fn created(step: &Step, id: &str) -> Option<Self> {
-        Self::made(step, id)
+    fn created(step: &Step, uuid: &str) -> Option<Self> {
+        let Step::CreateBalancer(BalancerSpec {
+            name,
+            flavor,
+            zone,
+            vips,
+            tags,
+        }) = step
+        else {
+            return None;
+        };
+        let vips = vips.iter().map(|request| Vip {
+            address: request.address.clone().unwrap_or_default(),
+            subnet: request.subnet.clone(),
+        });
+        let mut balancer = Balancer {
+            uuid: uuid.to_owned(),
+            name: name.clone(),
+            status: None,
+            zone: zone.clone(),
+            flavor: Some(flavor.clone()),
+            vip_addresses: vips.collect(),
+            tags: tags.clone(),
+            created_at: None,
+        };
+        balancer.changes();
+        Some(Self::bare(balancer))
     }
 
     fn take(&mut self, step: &Step, made: &str, planned: &mut Vec<String>) {
-        self.take_up(step, made, planned);
-    }
-
-    fn serves_after(&self, step: &Step, pools: &BTreeSet<String>) -> bool {
-        let going = match step {
-            Step::DeleteMember { uuid, .. } | Step::SwitchMember { uuid, .. } => Some(uuid),
-            _ => None,
-        };
-        let is_served = |pool: &Pool| {
-            let mut members = pool.members.iter();
-            members.any(|member| member.spec.enabled && Some(&member.uuid) != going)
-        };
-        let mut pools = pools.iter();
-        pools.all(|uuid| {
-            self.pools
-                .iter()
-                .any(|pool| pool.uuid == *uuid && is_served(pool))
-        })
+        match step {
+            Step::CreateBalancer(_) | Step::DeleteBalancer { .. } => {}
+            Step::RenameBalancer { name, .. } => self.balancer.name.clone_from(name),
+            Step::TagBalancer { tags } => self.balancer.tags.clone_from(tags),
+            Step::AssignFloatingIp { network } => {
+                self.floating_ips.insert(network.clone());
+            }
+            Step::Pool(step) => self.take_of_pools(step, made, planned),
+            Step::Member(step) => {
+                if let Some(pool) = self.pool(&step.pool, planned) {
+                    step.take(&mut pool.members, made);
+                }
+            }
+            Step::Monitor(step) => {
+                if let Some(pool) = self.pool(&step.pool, planned) {
+                    step.take(&mut pool.monitors, made);
+                }
+            }
+            Step::Listener(step) => match self.pool(&step.pool, planned) {
+                Some(pool) => step.take(&mut pool.listeners, made),
+                None => step.take(&mut self.loose_listeners, made),
+            },
+        }
     }
 
     fn emptying(&self, step: &Step) -> Vec<Step> {
-        let Step::DeletePool { uuid, .. } = step else {
+        let Step::Pool(step) = step else {
             return Vec::new();
         };
-        let known = || PoolRef::Known(uuid.clone());
-        let mut steps = Vec::new();
-        for pool in self.pools.iter().filter(|pool| pool.uuid == *uuid) {
-            steps.extend(pool.members.iter().map(|member| Step::DeleteMember {
-                pool: known(),
-                uuid: member.uuid.clone(),
-                member: member.spec.clone(),
-                impact: Impact::None,
-            }));
-            steps.extend(pool.monitors.iter().map(|monitor| Step::DeleteMonitor {
-                pool: known(),
-                uuid: monitor.uuid.clone(),
-                kind: monitor.spec.kind.clone(),
-            }));
-        }
-        steps
-    }
-}
-
-impl Pool {
-    /// Takes up a step that is about this pool's parts.
-    fn take(&mut self, step: &Step, created: &str) {
-        let uuid = created.to_owned();
-        match step {
-            Step::RenamePool { name, .. } => self.spec.name.clone_from(name),
-            Step::CreateMember { member: spec, .. } => self.members.push(Member {
-                uuid,
-                spec: spec.clone(),
-            }),
-            Step::SwitchMember { uuid, enabled, .. } => {
-                for member in self.members.iter_mut().filter(|m| m.uuid == *uuid) {
-                    member.spec.enabled = *enabled;
-                }
-            }
-            Step::DeleteMember { uuid, .. } => self.members.retain(|m| m.uuid != *uuid),
-            Step::CreateMonitor { monitor: spec, .. } => self.monitors.push(Monitor {
-                uuid,
-                spec: spec.clone(),
-            }),
-            Step::DeleteMonitor { uuid, .. } => self.monitors.retain(|m| m.uuid != *uuid),
-            Step::PatchMonitor { uuid, change, .. } => {
-                for monitor in self.monitors.iter_mut().filter(|m| m.uuid == *uuid) {
-                    change.take(&mut monitor.spec);
-                }
-            }
-            Step::CreateListener { listener: spec, .. } => self.listeners.push(Listener {
-                uuid,
-                spec: spec.clone(),
-            }),
-            _ => {}
-        }
+        let pool = self
+            .pools
+            .iter()
+            .find(|pool| step.pool.id(&[]) == Some(&pool.part.id));
+        let members = pool.iter().flat_map(|pool| &pool.members);
+        let members = members.map(|part| PartStep::delete(&step.pool, part, Impact::None));
+        let monitors = pool.iter().flat_map(|pool| &pool.monitors);
+        let monitors = monitors.map(|part| PartStep::delete(&step.pool, part, Impact::None));
+        members
+            .map(Step::Member)
+            .chain(monitors.map(Step::Monitor))
+            .collect()
     }
 }

@@ -6,7 +6,6 @@
 //! Each is taken away and made again at once, one after the other.
 
 mod listeners;
-mod members;
 mod monitors;
 mod pools;
 mod refusal;
@@ -14,9 +13,12 @@ mod refusal;
 use mooring_common::engine::Plan;
 
 use super::desired::Desired;
+use super::model::{BalancerSpec, MemberSpec};
 use super::observed::Observed;
 use super::step::Step;
 use crate::cloud_provider::load_balancers::ReconcileError;
+use crate::engine::pool::MemberChanges;
+use crate::engine::provider::Observed as _;
 use pools::Pools;
 
 /// The steps in order. Where there is no load balancer yet, it shows all that will follow on its
@@ -35,17 +37,12 @@ pub(super) fn plan(
         }
         None => {
             refusal::of_creation(desired)?;
-            let create = Step::CreateBalancer {
-                name: desired.name.clone(),
-                flavor: desired.flavor.clone(),
-                zone: desired
-                    .zone
-                    .clone()
-                    .or_else(|| desired.zone_of_nodes.clone()),
-                vips: desired.vips.clone(),
-                tags: desired.tags.clone(),
-            };
-            let made = Observed::made(&create, "");
+            let BalancerSpec { zone, .. } = desired.balancer.clone();
+            let create = Step::CreateBalancer(BalancerSpec {
+                zone: zone.or_else(|| desired.zone_of_nodes.clone()),
+                ..desired.balancer.clone()
+            });
+            let made = Observed::created(&create, "");
             let parts = made.map(|made| changes(desired, &made)).unwrap_or_default();
             Ok(std::iter::once(create).chain(parts).collect())
         }
@@ -54,13 +51,16 @@ pub(super) fn plan(
 
 fn changes(desired: &Desired, observed: &Observed) -> Vec<Step> {
     let pools = Pools::of(desired, observed);
-    let members = members::all(desired, &pools);
+    let pairs = pools.pairs.iter();
+    let members: Vec<MemberChanges<'_, MemberSpec>> = pairs
+        .map(|pair| pair.members(desired.members_are_complete))
+        .collect();
     let mut steps = Vec::new();
-    let name = &observed.balancer.name;
-    if *name != desired.name {
+    let (from, name) = (&observed.balancer.name, &desired.balancer.name);
+    if from != name {
         steps.push(Step::RenameBalancer {
-            from: name.clone(),
-            name: desired.name.clone(),
+            from: from.clone(),
+            name: name.clone(),
         });
     }
     steps.extend(pools.renamed());
@@ -68,10 +68,14 @@ fn changes(desired: &Desired, observed: &Observed) -> Vec<Step> {
         steps.extend(pair.created());
         steps.extend(monitors::around(pair, members));
     }
-    let listeners = listeners::all(&pools, observed);
-    steps.extend(listeners.steps());
-    steps.extend(members.iter().flat_map(members::Changes::disabled));
-    steps.extend(members.iter().flat_map(members::Changes::leaves));
+    steps.extend(listeners::all(&pools, observed).steps());
+    for (pair, members) in pools.pairs.iter().zip(&members) {
+        if !monitors::must_wait(pair, members) {
+            steps.extend(members.disabled().map(Step::Member));
+        }
+    }
+    let leaves = members.iter().flat_map(MemberChanges::leaves);
+    steps.extend(leaves.map(Step::Member));
     steps.extend(pools.deleted());
     let missing = desired.floating_ips.difference(&observed.floating_ips);
     steps.extend(missing.map(|network| Step::AssignFloatingIp {
@@ -86,7 +90,7 @@ fn changes(desired: &Desired, observed: &Observed) -> Vec<Step> {
 /// Marks a load balancer that was made by the Go controller, or by hand, once there is something to
 /// do about it anyway: taking over what is right already writes nothing.
 fn marked(desired: &Desired, observed: &Observed) -> Option<Step> {
-    let (wanted, actual) = (&desired.tags, &observed.balancer.tags);
+    let (wanted, actual) = (&desired.balancer.tags, &observed.balancer.tags);
     let is_marked = |(key, value): (&String, &String)| actual.get(key) == Some(value);
     (!wanted.iter().all(is_marked)).then(|| {
         let mut tags = actual.clone();

@@ -6,153 +6,126 @@
 use std::fmt;
 
 use mooring_common::engine::{self, Impact};
+use serde_json::json;
 
-use crate::engine::provider::{self, Effect};
-
-use super::change::Change;
-use super::model::{ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, Tags, VipRequest};
-
-/// A pool that a step is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum PoolRef {
-    /// One that is there, by its UUID.
-    Known(String),
-    /// The one that the n-th [`Step::CreatePool`] of this plan makes, counted from 0.
-    Planned(usize),
-}
-
-impl PoolRef {
-    /// Its UUID, where `planned` are those of the pools that the plan has made so far.
-    pub(super) fn uuid<'a>(&'a self, planned: &'a [String]) -> Option<&'a str> {
-        match self {
-            Self::Known(uuid) => Some(uuid),
-            Self::Planned(index) => planned.get(*index).map(String::as_str),
-        }
-    }
-}
+use super::super::api::{balancers, floating_ips};
+use super::model::{BalancerSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, Spec, Tags};
+use crate::cloud_api::Request;
+use crate::engine::change::Change;
+use crate::engine::pool::Member as _;
+use crate::engine::step::{self, Action, Effect, PartStep, PoolRef};
 
 /// One request that changes something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Makes the load balancer.
-    CreateBalancer {
-        name: String,
-        flavor: String,
-        zone: Option<String>,
-        vips: Vec<VipRequest>,
-        tags: Tags,
-    },
+    CreateBalancer(BalancerSpec),
     /// Gives it another name.
     RenameBalancer { from: String, name: String },
     /// Gives it all these tags, instead of those that it has.
     TagBalancer { tags: Tags },
     /// Takes it away with all its parts.
     DeleteBalancer { uuid: String, name: String },
-    /// Makes a pool.
-    CreatePool(PoolSpec),
-    /// Gives a pool another name.
-    RenamePool {
-        pool: PoolRef,
-        from: String,
-        name: String,
-    },
-    /// Takes a pool away, with its members and its monitor; no listener needs it any more.
-    DeletePool { uuid: String, name: String },
-    /// Puts a member into a pool.
-    CreateMember { pool: PoolRef, member: MemberSpec },
-    /// Lets a member get new connections, or none.
-    SwitchMember {
-        pool: PoolRef,
-        uuid: String,
-        /// Its name.
-        member: String,
-        enabled: bool,
-    },
-    /// Takes a member out of a pool. `impact`: what users notice until the next step is done.
-    DeleteMember {
-        pool: PoolRef,
-        uuid: String,
-        member: MemberSpec,
-        impact: Impact,
-    },
-    /// Gives a pool its health monitor.
-    CreateMonitor { pool: PoolRef, monitor: MonitorSpec },
-    /// Takes a health monitor away; all members count as healthy then.
-    DeleteMonitor {
-        pool: PoolRef,
-        uuid: String,
-        kind: String,
-    },
-    /// Changes one thing about a health monitor.
-    PatchMonitor {
-        pool: PoolRef,
-        uuid: String,
-        change: Change,
-    },
-    /// Puts up a listener before a pool.
-    CreateListener {
-        pool: PoolRef,
-        listener: ListenerSpec,
-    },
-    /// Takes a listener away. `impact`: what users notice until the next step is done.
-    DeleteListener {
-        uuid: String,
-        listener: ListenerSpec,
-        impact: Impact,
-    },
-    /// Changes one thing about a listener.
-    PatchListener { uuid: String, change: Change },
+    /// About a pool. With it go its members and its monitor; no listener needs it then.
+    Pool(PartStep<PoolSpec>),
+    /// About a member.
+    Member(PartStep<MemberSpec>),
+    /// About a health monitor. While a pool has none, all its members count as healthy.
+    Monitor(PartStep<MonitorSpec>),
+    /// About a listener.
+    Listener(PartStep<ListenerSpec>),
     /// Lets a floating IP lead to it, by its network.
     AssignFloatingIp { network: String },
+}
+
+impl Step {
+    /// The request about the load balancer with this UUID (nobody has one yet when it is created).
+    /// `planned`: the pools that were made in this plan. None: it needs a pool that was not made.
+    pub(super) fn request(&self, balancer: &str, planned: &[String]) -> Option<Request> {
+        Some(match self {
+            Self::CreateBalancer(spec) => balancers::create(spec),
+            Self::RenameBalancer { name, .. } => {
+                balancers::change("rename_load_balancer", balancer, json!({"name": name}))
+            }
+            Self::TagBalancer { tags } => {
+                balancers::change("tag_load_balancer", balancer, json!({"tags": tags}))
+            }
+            Self::DeleteBalancer { uuid, .. } => balancers::delete(uuid),
+            Self::Pool(step) => of_part(step, balancer, planned)?,
+            Self::Member(step) => of_part(step, balancer, planned)?,
+            Self::Monitor(step) => of_part(step, balancer, planned)?,
+            Self::Listener(step) => of_part(step, balancer, planned)?,
+            Self::AssignFloatingIp { network } => floating_ips::assign(network, balancer),
+        })
+    }
+}
+
+/// Whether a member is to get no new connections.
+fn switches_off(change: &Change) -> bool {
+    *change == MemberSpec::switch(false)
+}
+
+fn of_part<T: Spec>(step: &PartStep<T>, balancer: &str, planned: &[String]) -> Option<Request> {
+    let kind = T::KIND;
+    let pool = match &step.pool {
+        PoolRef::None => "",
+        pool => pool.id(planned)?,
+    };
+    Some(match &step.action {
+        Action::Create(spec) => kind.create(balancer, pool, spec),
+        Action::Change(part, change) => kind.change(pool, &part.id, change.body()),
+        Action::Delete(part, _) => kind.delete(pool, &part.id),
+    })
 }
 
 impl engine::Step for Step {
     fn impact(&self) -> Impact {
         match self {
             Self::DeleteBalancer { .. } => Impact::Major,
-            Self::DeleteMember { impact, .. } | Self::DeleteListener { impact, .. } => *impact,
             // Whatever it leads to now loses it.
             Self::AssignFloatingIp { .. } => Impact::Brief,
+            Self::Member(step) => step.impact(),
+            Self::Listener(step) => step.impact(),
             _ => Impact::None,
         }
     }
 }
 
-impl provider::Step for Step {
+impl step::Step for Step {
     fn effect(&self, planned: &[String]) -> Effect {
         match self {
-            Self::CreateBalancer { .. } => Effect::CreateBalancer,
+            Self::CreateBalancer(_) => Effect::CreateBalancer,
+            Self::RenameBalancer { .. } | Self::TagBalancer { .. } => Effect::Change,
             Self::DeleteBalancer { uuid, name } => {
                 Effect::DeleteBalancer(uuid.clone(), name.clone())
             }
-            Self::CreateMember { pool, member } => {
-                let pool = pool.uuid(planned).map(ToOwned::to_owned);
-                Effect::CreateMember(pool, member.name.clone())
-            }
-            Self::CreatePool(_) | Self::CreateMonitor { .. } | Self::CreateListener { .. } => {
-                Effect::Create
-            }
-            Self::RenameBalancer { .. }
-            | Self::TagBalancer { .. }
-            | Self::RenamePool { .. }
-            | Self::PatchMonitor { .. }
-            | Self::PatchListener { .. }
-            | Self::SwitchMember { enabled: true, .. } => Effect::Change,
-            Self::SwitchMember { enabled: false, .. } => Effect::Withdraw,
-            Self::DeletePool { .. } => Effect::DeletePool,
-            Self::DeleteMember { .. }
-            | Self::DeleteMonitor { .. }
-            | Self::DeleteListener { .. } => Effect::Delete,
+            Self::Pool(step) => match step.effect() {
+                Effect::Delete => Effect::DeletePool,
+                effect => effect,
+            },
+            Self::Member(step) => match &step.action {
+                Action::Create(spec) => {
+                    let pool = step.pool.id(planned).map(ToOwned::to_owned);
+                    Effect::CreateMember(pool, spec.name.clone())
+                }
+                Action::Change(member, change) if switches_off(change) => {
+                    Effect::DisableMember(member.id.clone())
+                }
+                Action::Change(..) => Effect::Change,
+                Action::Delete(member, _) => Effect::DeleteMember(member.id.clone()),
+            },
+            Self::Monitor(step) => step.effect(),
+            Self::Listener(step) => step.effect(),
             Self::AssignFloatingIp { network } => Effect::Assign(network.clone()),
         }
     }
 
     fn puts_back(&self, before: &Self) -> bool {
-        matches!(
-            (before, self),
-            (Self::DeleteListener { .. }, Self::CreateListener { .. })
-                | (Self::DeleteMember { .. }, Self::CreateMember { .. })
-        )
+        match (before, self) {
+            (Self::Member(before), Self::Member(step)) => step.puts_back(before),
+            (Self::Listener(before), Self::Listener(step)) => step.puts_back(before),
+            _ => false,
+        }
     }
 
     fn delete_balancer(id: &str, name: &str) -> Self {
@@ -163,21 +136,12 @@ impl provider::Step for Step {
     }
 }
 
-impl fmt::Display for PoolRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Known(uuid) => write!(f, "pool {uuid}"),
-            Self::Planned(index) => write!(f, "new pool {}", index + 1),
-        }
-    }
-}
-
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::CreateBalancer {
+            Self::CreateBalancer(BalancerSpec {
                 name, flavor, zone, ..
-            } => {
+            }) => {
                 write!(f, "create load balancer {name} of flavor {flavor}")?;
                 match zone {
                     Some(zone) => write!(f, " in zone {zone}"),
@@ -194,48 +158,85 @@ impl fmt::Display for Step {
             Self::DeleteBalancer { uuid, name } => {
                 write!(f, "delete load balancer {name} ({uuid}) with all its parts")
             }
-            Self::CreatePool(spec) => write!(
-                f,
-                "create pool {} ({}, {})",
-                spec.name, spec.algorithm, spec.protocol
-            ),
-            Self::RenamePool { pool, from, name } => {
-                write!(f, "rename {pool} from {from} to {name}")
-            }
-            Self::DeletePool { uuid, name } => write!(f, "delete pool {name} ({uuid})"),
-            Self::CreateMember { pool, member } => {
-                let how = if member.enabled { "" } else { ", disabled" };
-                write!(f, "add member {} to {pool}{how}", member.name)
-            }
-            Self::SwitchMember {
-                pool,
-                uuid,
-                member,
-                enabled,
-            } => {
-                let verb = if *enabled { "enable" } else { "disable" };
-                write!(f, "{verb} member {member} ({uuid}) of {pool}")
-            }
-            Self::DeleteMember {
-                pool, uuid, member, ..
-            } => write!(f, "take member {} ({uuid}) out of {pool}", member.name),
-            Self::CreateMonitor { pool, monitor } => {
-                write!(f, "create health monitor {} for {pool}", monitor.kind)
-            }
-            Self::DeleteMonitor { pool, uuid, kind } => {
-                write!(f, "delete health monitor {kind} ({uuid}) of {pool}")
-            }
-            Self::PatchMonitor { pool, uuid, change } => {
-                write!(f, "set {change} of health monitor {uuid} of {pool}")
-            }
-            Self::CreateListener { pool, listener } => {
-                write!(f, "create listener {} for {pool}", listener.name)
-            }
-            Self::DeleteListener { uuid, listener, .. } => {
-                write!(f, "delete listener {} ({uuid})", listener.name)
-            }
-            Self::PatchListener { uuid, change } => write!(f, "set {change} of listener {uuid}"),
+            Self::Pool(step) => pool(step, f),
+            Self::Member(step) => member(step, f),
+            Self::Monitor(step) => monitor(step, f),
+            Self::Listener(step) => listener(step, f),
             Self::AssignFloatingIp { network } => write!(f, "assign floating IP {network}"),
         }
+    }
+}
+
+fn pool(step: &PartStep<PoolSpec>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match &step.action {
+        Action::Create(spec) => write!(
+            f,
+            "create pool {} ({}, {})",
+            spec.name, spec.algorithm, spec.protocol
+        ),
+        Action::Change(part, change) => {
+            write!(
+                f,
+                "rename {} from {} to {}",
+                step.pool,
+                part.spec.name,
+                change.text()
+            )
+        }
+        Action::Delete(part, _) => write!(f, "delete pool {} ({})", part.spec.name, part.id),
+    }
+}
+
+fn member(step: &PartStep<MemberSpec>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let pool = &step.pool;
+    match &step.action {
+        Action::Create(spec) => {
+            let how = if spec.enabled { "" } else { ", disabled" };
+            write!(f, "add member {} to {pool}{how}", spec.name)
+        }
+        Action::Change(part, change) => {
+            let verb = if switches_off(change) {
+                "disable"
+            } else {
+                "enable"
+            };
+            write!(
+                f,
+                "{verb} member {} ({}) of {pool}",
+                part.spec.name, part.id
+            )
+        }
+        Action::Delete(part, _) => {
+            write!(
+                f,
+                "take member {} ({}) out of {pool}",
+                part.spec.name, part.id
+            )
+        }
+    }
+}
+
+fn monitor(step: &PartStep<MonitorSpec>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let pool = &step.pool;
+    match &step.action {
+        Action::Create(spec) => write!(f, "create health monitor {} for {pool}", spec.kind),
+        Action::Change(part, change) => {
+            write!(f, "set {change} of health monitor {} of {pool}", part.id)
+        }
+        Action::Delete(part, _) => {
+            write!(
+                f,
+                "delete health monitor {} ({}) of {pool}",
+                part.spec.kind, part.id
+            )
+        }
+    }
+}
+
+fn listener(step: &PartStep<ListenerSpec>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match &step.action {
+        Action::Create(spec) => write!(f, "create listener {} for {}", spec.name, step.pool),
+        Action::Change(part, change) => write!(f, "set {change} of listener {}", part.id),
+        Action::Delete(part, _) => write!(f, "delete listener {} ({})", part.spec.name, part.id),
     }
 }

@@ -1,4 +1,5 @@
 mod credentials;
+mod endpoints;
 mod project;
 mod refusals;
 mod removal;
@@ -15,6 +16,7 @@ use crate::cloud_api::testing::{Cloud, Reply, connection, metrics};
 use crate::cloud_api::{ErrorKind, Limits};
 use crate::cloud_provider::load_balancers::{HealthTarget, Others, Progress, Stop, WriteGuard};
 use crate::clouds::cloudscale::Config;
+use crate::clouds::cloudscale::annotations::ALL;
 use crate::views::service_view::ServiceView;
 use project::Project;
 
@@ -219,6 +221,9 @@ async fn served_service_costs_no_requests() {
         (keys::ZONE, "rma1".to_owned()),
     ];
     assert_eq!(provided.annotations, annotations);
+    let permitted = ALL.iter().filter(|row| row.by_central).map(|row| row.key);
+    let written = annotations.iter().map(|(key, _)| *key);
+    assert!(permitted.eq(written), "admission policies permit others");
     // The load balancer; of each of two pools: itself, two members, a monitor, a listener.
     assert_eq!(guard.written.load(Ordering::SeqCst), 1 + 2 * 5);
 

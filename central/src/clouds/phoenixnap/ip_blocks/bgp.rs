@@ -12,14 +12,13 @@ use mooring_common::names::reasons;
 use mooring_common::node_addresses::AddressType;
 use mooring_common::node_view::NodeView;
 
+use super::super::annotations::BGP_PEERS;
 use super::super::api::bgp::Peers;
 use super::super::setting::Setting;
 use super::state::{Blocks, WrittenPeers};
 use crate::cloud_provider::load_balancers::{CollectorContext, ReconcileError};
 use crate::engine::cluster::NodeAnnotations;
 
-/// How the keys begin.
-pub(super) const PREFIX: &str = "phoenixnap.com/";
 /// The cloud's number.
 const CLOUD_ASN: u32 = 65400;
 
@@ -39,7 +38,7 @@ pub(super) fn annotations(peers: &Peers, source: Ipv4Addr) -> NodeAnnotations {
     for (number, router) in routers.into_iter().map(Some).chain(gone).enumerate() {
         let ip = router.unwrap_or(Ipv4Addr::UNSPECIFIED);
         let mut put = |key: &str, value: String| {
-            let key = format!("{PREFIX}bgp-peers-{number}-{key}");
+            let key = format!("{}{number}-{key}", BGP_PEERS.key);
             all.insert(key, router.map(|_| value));
         };
         put("node-asn", peers.asn.to_string());

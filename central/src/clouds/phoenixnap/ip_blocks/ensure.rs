@@ -51,11 +51,11 @@ impl Ensure for Blocks {
             let found = self.look(request).await?;
             match &found {
                 Next::Take(_) => {}
-                Next::Wait(what) => return Ok(wait(POLL, what.clone())),
+                Next::Wait(what) => return Ok(Progress::wait(POLL, what.clone())),
                 Next::LookAgain(address) => {
                     self.expires();
                     let what = format!("the IP block of {address} is not there, asking again");
-                    return Ok(wait(APART, what));
+                    return Ok(Progress::wait(APART, what));
                 }
                 Next::Refuse(why) => return Err(ReconcileError::Refused(why.clone())),
                 Next::Provide { block, address } | Next::ProvideUntagged { block, address } => {
@@ -83,11 +83,14 @@ impl Ensure for Blocks {
                 match self.take(&step, guard).await? {
                     Taken::Done => tracing::info!("{step}"),
                     Taken::LookAgain => break,
-                    Taken::Later(after, what) => return Ok(wait(after, what)),
+                    Taken::Later(after, what) => return Ok(Progress::wait(after, what)),
                 }
             }
         }
-        Ok(wait(POLL, "the cloud does not come to rest".to_owned()))
+        Ok(Progress::wait(
+            POLL,
+            "the cloud does not come to rest".to_owned(),
+        ))
     }
 }
 
@@ -239,20 +242,11 @@ impl Blocks {
         LoadBalancerStatus {
             // Whoever speaks BGP goes by the status.
             load_balancer_ip: matches!(setting, Setting::KubeVip(_)).then(|| text.clone()),
-            ingress: vec![Ingress {
-                ip: Some(text),
-                hostname: None,
-                ip_mode: Some("VIP".to_owned()),
-            }],
+            ingress: vec![Ingress::vip(text)],
             annotations,
             ..LoadBalancerStatus::default()
         }
     }
-}
-
-/// Waits for so long for this.
-pub(super) fn wait(after: Duration, what: String) -> Progress {
-    Progress::Wait { after, what }
 }
 
 /// Whether there is nothing to do, and nothing to write.

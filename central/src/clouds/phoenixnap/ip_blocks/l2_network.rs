@@ -40,12 +40,10 @@ impl Blocks {
         let (Some((network, _)), true) = (&self.network, is_announced) else {
             return Ok(());
         };
-        let Some(spec) = wanted(network, &self.blocks) else {
+        let wanted = wanted(network, &self.blocks);
+        let Some(spec) = wanted.filter(|spec| self.l2_network.as_ref() != Some(spec)) else {
             return Ok(());
         };
-        if self.l2_network.as_ref() == Some(&spec) {
-            return Ok(());
-        }
         let name = name(&network.id);
         guard.before_write()?;
         self.cluster.apply_l2_network(&name, spec.clone()).await?;

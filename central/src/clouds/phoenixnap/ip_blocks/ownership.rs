@@ -55,30 +55,18 @@ fn only<'a>(all: &'a [Tag], name: &str) -> Option<&'a str> {
 
 fn owner(all: &[Tag]) -> Owner {
     let has = |name: &str| all.iter().any(|tag| tag.name == name);
-    let marked = has(tags::DELETE);
+    let value = |name: &str| only(all, name).filter(|value| !value.is_empty());
     let of_service = has(tags::SERVICE_NAMESPACE) || has(tags::SERVICE_NAME);
-    let of_pool = has(tags::POOL);
-    match (marked, of_service, of_pool) {
-        (true, false, false) => Owner::Marked,
-        (false, true, false) => {
-            let parts = (
-                only(all, tags::SERVICE_NAMESPACE),
-                only(all, tags::SERVICE_NAME),
-            );
-            match parts {
-                (Some(namespace), Some(name)) if !namespace.is_empty() && !name.is_empty() => {
-                    Owner::Service(ObjectKey::new(namespace, name))
-                }
-                _ => Owner::Unclear,
-            }
-        }
-        (false, false, true) => match only(all, tags::POOL) {
-            Some(network) if !network.is_empty() => Owner::Pool(network.to_owned()),
-            _ => Owner::Unclear,
-        },
+    let clear = match (has(tags::DELETE), of_service, has(tags::POOL)) {
+        (true, false, false) => Some(Owner::Marked),
+        (false, true, false) => value(tags::SERVICE_NAMESPACE)
+            .zip(value(tags::SERVICE_NAME))
+            .map(|(namespace, name)| Owner::Service(ObjectKey::new(namespace, name))),
+        (false, false, true) => value(tags::POOL).map(|network| Owner::Pool(network.to_owned())),
         // Whoever tags a block by hand that still serves does not take it from those whom it serves.
-        _ => Owner::Unclear,
-    }
+        _ => None,
+    };
+    clear.unwrap_or(Owner::Unclear)
 }
 
 /// The tags of a new block of this cluster.

@@ -4,7 +4,6 @@ use async_trait::async_trait;
 use ipnet::Ipv4Net;
 
 use super::apply::Taken;
-use super::ensure::wait;
 use super::ownership::Owner;
 use super::plan::removal;
 use super::state::{Blocks, POLL};
@@ -65,8 +64,8 @@ impl Remove for Blocks {
         for step in self.plan_removal(request).await? {
             match self.take(&step, guard).await? {
                 Taken::Done => tracing::info!("{step}"),
-                Taken::LookAgain => return Ok(wait(POLL, "looking again".to_owned())),
-                Taken::Later(after, what) => return Ok(wait(after, what)),
+                Taken::LookAgain => return Ok(Progress::wait(POLL, "looking again".to_owned())),
+                Taken::Later(after, what) => return Ok(Progress::wait(after, what)),
             }
         }
         self.untended.notify_one();

@@ -1,11 +1,19 @@
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::Node;
 use mooring_common::k8s::Slim;
 use mooring_common::names::{cloudscale_annotations as keys, reasons};
+use mooring_common::node_view::NodeView;
 use serde_json::{Value, json};
 
-use super::super::options::tests::service;
+use super::super::options::tests::{options, service};
 use super::*;
+use crate::cloud_provider::Attachment;
 use crate::cloud_provider::load_balancers::{HealthTarget, Notice, Others};
+use crate::clouds::cloudscale::load_balancers::Balancers;
+use crate::engine::members::{MachineOf, selected};
+use crate::engine::notices;
+use crate::engine::pool::Member as _;
 
 const FIRST: &str = "11111111-1864-4608-853a-0771b6885a3a";
 const SECOND: &str = "22222222-1864-4608-853a-0771b6885a3a";
@@ -33,7 +41,7 @@ fn two() -> Vec<MachineOf> {
 struct Case {
     request: LoadBalancerRequest,
     options: Options,
-    machines: Members,
+    members: Members,
 }
 
 impl Case {
@@ -45,7 +53,7 @@ impl Case {
             Arc::new(NodeView::slim(node))
         };
         Self {
-            options: Options::read(&service).unwrap(),
+            options: options(&service).unwrap(),
             request: LoadBalancerRequest {
                 service: Arc::new(service),
                 nodes: [node("n1"), node("n2")].into(),
@@ -56,7 +64,7 @@ impl Case {
                 health: HealthTarget::default(),
                 endpoints: None,
             },
-            machines: Members {
+            members: Members {
                 found: machines,
                 are_complete: true,
             },
@@ -64,12 +72,23 @@ impl Case {
     }
 
     fn desired(&self) -> Desired {
-        desired(&self.request, &self.options, &self.machines)
+        desired(&self.request, &self.options, &self.members())
     }
 
     fn notices(&self) -> Vec<Notice> {
         let desired = self.desired();
-        notices(&self.request, &self.options, &desired, &self.machines, None)
+        let members = self.members();
+        notices::of::<Balancers>(&self.request, &self.options, &desired, &members, None)
+    }
+
+    /// Those of the Nodes that are selected, as the engine gives them.
+    fn members(&self) -> Members {
+        let subnets = &self.options.allowed_subnets;
+        self.members.clone().for_nodes(&self.selected(), subnets)
+    }
+
+    fn selected(&self) -> Vec<Arc<NodeView>> {
+        selected(&self.request.nodes, &self.options.node_selector)
     }
 
     fn reasons(&self) -> Vec<&'static str> {
@@ -93,7 +112,7 @@ fn names_match_go_controller() {
         &[("10.0.0.1", FIRST), ("::1", FIRST)],
     )];
     let desired = wanted(&[], &spec, machines.clone());
-    assert_eq!(desired.name, "k8s-service-deadbeef");
+    assert_eq!(desired.balancer.name, "k8s-service-deadbeef");
     let [udp, tcp] = desired.pools.as_slice() else {
         panic!("{desired:?}");
     };
@@ -106,14 +125,19 @@ fn names_match_go_controller() {
         (&*tcp.members[0].name, &*tcp.members[1].name),
         ("10.0.0.1:443", "[::1]:443")
     );
-    assert_eq!(wanted(&[(keys::NAME, "foo")], &spec, machines).name, "foo");
+    assert_eq!(
+        wanted(&[(keys::NAME, "foo")], &spec, machines)
+            .balancer
+            .name,
+        "foo"
+    );
 }
 
 #[test]
 fn zone_is_given_or_that_of_all_nodes() {
     let zone = |annotations: &[(&str, &str)], machines| {
         let desired = wanted(annotations, &json!({}), machines);
-        (desired.zone, desired.zone_of_nodes)
+        (desired.balancer.zone, desired.zone_of_nodes)
     };
     let both = vec![machine("n1", "lpg1", &[]), machine("n2", "rma1", &[])];
     let said = Some("rma1".to_owned());
@@ -130,8 +154,8 @@ fn each_port_has_pool_with_every_node() {
         {"protocol": "TCP", "name": "https", "port": 443, "nodePort": 30443},
     ]});
     let desired = wanted(&[], &spec, two());
-    assert_eq!(desired.flavor, "lb-standard");
-    assert!(desired.vips.is_empty() && desired.members_are_complete);
+    assert_eq!(desired.balancer.flavor, "lb-standard");
+    assert!(desired.balancer.vips.is_empty() && desired.members_are_complete);
     let names = [("tcp/http", 80, 30080), ("tcp/https", 443, 30443)];
     assert_eq!(desired.pools.len(), names.len());
     for (pool, (name, port, node_port)) in desired.pools.iter().zip(names) {
@@ -149,7 +173,7 @@ fn each_port_has_pool_with_every_node() {
     }
     let uid = ("mooring-service-uid".to_owned(), "deadbeef".to_owned());
     assert_eq!(
-        desired.tags,
+        desired.balancer.tags,
         [uid, ("mooring-cluster".to_owned(), "c".to_owned())].into()
     );
 }
@@ -296,7 +320,7 @@ fn missing_machines_are_ignorance_unless_none_is_selected() {
     assert!(notices[0].note.contains("nonexistent=value"));
     assert!(notices[0].note.contains(keys::NODE_SELECTOR));
     let one = Case::of(&[(keys::NODE_SELECTOR, "host in (n2)")], &json!({}), two());
-    let chosen = selected(&one.request.nodes, &one.options);
+    let chosen = one.selected();
     assert!(chosen.len() == 1 && chosen[0].name == "n2");
 }
 

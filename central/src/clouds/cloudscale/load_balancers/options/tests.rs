@@ -4,9 +4,23 @@ use mooring_common::names::cloudscale_annotations as keys;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::clouds::cloudscale::load_balancers::model::HttpSpec;
-
 use super::*;
+use crate::cloud_provider::load_balancers::{InvalidField, Notice};
+use crate::views::service_view::ServiceView;
+
+/// What a Service asks for, and what is taken as it is and means little.
+pub(in super::super) fn noted(
+    service: &ServiceView,
+) -> Result<(Options, Vec<Notice>), Vec<InvalidField>> {
+    let mut reader = Reader::new(service);
+    let options = Options::read(&mut reader);
+    Ok((options, reader.finish()?))
+}
+
+/// What a Service asks for.
+pub(in super::super) fn options(service: &ServiceView) -> Result<Options, Vec<InvalidField>> {
+    noted(service).map(|(options, _)| options)
+}
 
 /// A Service with one TCP port, these annotations, and more in its spec.
 pub(in super::super) fn service(annotations: &[(&str, &str)], spec: &Value) -> ServiceView {
@@ -30,30 +44,35 @@ pub(in super::super) fn service(annotations: &[(&str, &str)], spec: &Value) -> S
 }
 
 fn read(key: &str, value: &str) -> Result<Options, Vec<InvalidField>> {
-    Options::read(&service(&[(key, value)], &json!({})))
+    options(&service(&[(key, value)], &json!({})))
 }
 
 fn faults(annotations: &[(&str, &str)], spec: &Value) -> Vec<String> {
-    let faults = Options::read(&service(annotations, spec)).unwrap_err();
+    let faults = options(&service(annotations, spec)).unwrap_err();
     faults.iter().map(ToString::to_string).collect()
 }
 
 #[test]
 fn defaults_match_go_controller() {
-    let options = Options::read(&service(&[], &json!({}))).unwrap();
+    let options = super::tests::options(&service(&[], &json!({}))).unwrap();
     assert_eq!(
         options,
         Options {
-            uuid: None,
-            name: "k8s-service-deadbeef".to_owned(),
-            flavor: "lb-standard".to_owned(),
-            zone: None,
-            vips: Vec::new(),
+            balancer: BalancerSpec {
+                name: "k8s-service-deadbeef".to_owned(),
+                flavor: "lb-standard".to_owned(),
+                zone: None,
+                vips: Vec::new(),
+                tags: Tags::new(),
+            },
             floating_ips: BTreeSet::new(),
             force_hostname: None,
             ip_mode: "Proxy",
-            pool_algorithm: "round_robin".to_owned(),
-            pool_protocol: "tcp".to_owned(),
+            pool: PoolSpec {
+                name: String::new(),
+                algorithm: "round_robin".to_owned(),
+                protocol: "tcp".to_owned(),
+            },
             monitor: MonitorSpec {
                 kind: "tcp".to_owned(),
                 delay_s: Some(2),
@@ -62,8 +81,10 @@ fn defaults_match_go_controller() {
                 down_threshold: Some(3),
                 http: None,
             },
-            listener: ListenerOptions {
+            listener: ListenerSpec {
+                name: String::new(),
                 protocol: "tcp".to_owned(),
+                port: 0,
                 allowed_cidrs: Vec::new(),
                 timeout_client_data_ms: Some(50_000),
                 timeout_member_connect_ms: Some(5_000),
@@ -73,11 +94,10 @@ fn defaults_match_go_controller() {
             node_selector: Selector::default(),
             ports: vec![Port {
                 name: None,
-                is_udp: false,
+                protocol: "tcp".to_owned(),
                 port: 80,
                 node_port: 30080,
             }],
-            notices: Vec::new(),
         }
     );
 }
@@ -117,20 +137,21 @@ fn reads_each_annotation() {
         (keys::TIMEOUT_MEMBER_DATA_MS, "3"),
         (keys::NODE_SELECTOR, "env=prod"),
     ];
-    let options = Options::read(&service(&all, &json!({}))).unwrap();
+    let (options, notices) = noted(&service(&all, &json!({}))).unwrap();
+    assert!(notices.is_empty(), "{notices:?}");
     let own = |text: &str| text.to_owned();
-    assert_eq!(options.uuid, Some(own(uuid)));
+    let balancer = options.balancer;
     assert_eq!(
-        (options.name, options.flavor),
+        (balancer.name, balancer.flavor),
         (own("foo"), own("lb-large"))
     );
-    assert_eq!((options.zone, options.ip_mode), (Some(own("rma1")), "VIP"));
-    assert_eq!(options.vips[0].subnet, Some(own(uuid)));
-    assert_eq!(options.vips[0].address, Some(own("fd00::9")));
+    assert_eq!((balancer.zone, options.ip_mode), (Some(own("rma1")), "VIP"));
+    assert_eq!(balancer.vips[0].subnet, Some(own(uuid)));
+    assert_eq!(balancer.vips[0].address, Some(own("fd00::9")));
     let floating: Vec<_> = options.floating_ips.into_iter().collect();
     assert_eq!(floating, ["2001:db8::7/128", "203.0.113.9/32"]);
-    assert_eq!(options.pool_algorithm, "least_connections");
-    assert_eq!(options.pool_protocol, "proxyv2");
+    assert_eq!(options.pool.algorithm, "least_connections");
+    assert_eq!(options.pool.protocol, "proxyv2");
     let monitor = options.monitor;
     let numbers = [
         monitor.delay_s,
@@ -173,7 +194,7 @@ fn empty_annotations_keep_go_meaning() {
         (keys::MONITOR_HTTP, "{}"),
         (keys::MONITOR_HTTP, "null"),
     ] {
-        let empty = Options::read(&service(&[], &json!({}))).unwrap();
+        let empty = options(&service(&[], &json!({}))).unwrap();
         assert_eq!(read(key, value).unwrap(), empty, "{key} {value:?}");
     }
     // These happen to be the defaults, and are sent.
@@ -181,7 +202,7 @@ fn empty_annotations_keep_go_meaning() {
     assert_eq!(http, Some(HttpSpec::default()));
     // Nobody uses it then.
     let hidden = [(keys::FORCE_HOSTNAME, "a.example"), (keys::IP_MODE, "vip")];
-    assert!(Options::read(&service(&hidden, &json!({}))).is_ok());
+    assert!(options(&service(&hidden, &json!({}))).is_ok());
 }
 
 #[test]
@@ -272,14 +293,13 @@ fn accepts_and_reports_what_go_controller_accepts() {
         (keys::UUID, "abc", "found by its name"),
         (keys::UUID, "../servers", "found by its name"),
     ] {
-        let options = read(key, value).unwrap();
-        let notes: Vec<_> = options.notices.iter().map(|notice| &notice.note).collect();
+        let (_, notices) = noted(&service(&[(key, value)], &json!({}))).unwrap();
+        let notes: Vec<_> = notices.iter().map(|notice| &notice.note).collect();
         let is_told = |note: &&String| [key, value, told].iter().all(|part| note.contains(part));
         assert!(notes.len() == 1 && is_told(&notes[0]), "{key}: {notes:?}");
     }
     let options = read(keys::MONITOR_UP_THRESHOLD, "0").unwrap();
     assert_eq!(options.monitor.up_threshold, None);
-    assert_eq!(read(keys::UUID, "abc").unwrap().uuid, None);
 }
 
 #[test]
@@ -316,7 +336,7 @@ fn source_ranges_come_from_one_of_three_places() {
     );
     let spec = json!({"loadBalancerSourceRanges": [" 10.2.0.0/16"]});
     let of = |annotations: &[(&str, &str)], spec: &Value| {
-        let options = Options::read(&service(annotations, spec)).unwrap();
+        let options = super::tests::options(&service(annotations, spec)).unwrap();
         options.listener.allowed_cidrs
     };
     let own = (keys::ALLOWED_CIDRS, r#"["10.1.0.0/16"]"#);

@@ -4,11 +4,12 @@ use std::collections::HashSet;
 
 use mooring_common::engine::Impact;
 
+use super::super::model::OF_LISTENERS;
+use super::super::observed::{Listener, Observed};
+use super::super::step::Step;
 use super::pools::{Pair, Pools};
-use crate::clouds::cloudscale::load_balancers::change::{OF_LISTENERS, changes};
-use crate::clouds::cloudscale::load_balancers::model::ListenerSpec;
-use crate::clouds::cloudscale::load_balancers::observed::{Listener, Observed};
-use crate::clouds::cloudscale::load_balancers::step::Step;
+use crate::engine::change::changes;
+use crate::engine::step::{PartStep, PoolRef};
 
 /// What changes about listeners, in the order to do it.
 #[derive(Default)]
@@ -33,68 +34,56 @@ impl Changes {
 pub(super) fn all(pools: &Pools<'_>, observed: &Observed) -> Changes {
     let mut changes = Changes::default();
     let mut done: HashSet<&str> = pools.staying.clone();
+    let there = || {
+        let pools = observed.pools.iter();
+        pools.flat_map(|pool| pool.listeners.iter().map(move |l| (pool.reference(), l)))
+    };
     for pair in &pools.pairs {
-        let own = pair.actual.iter().flat_map(|pool| &pool.listeners);
-        let mut own = own.filter(|listener| is_in_place(listener, pair));
-        if let Some(listener) = own.next() {
-            done.insert(&listener.uuid);
-            changes
-                .changing
-                .extend(patches(listener, &pair.wanted.listener));
+        let is_in_place = |l: &Listener| l.spec.place() == pair.wanted.listener.place();
+        let mut own = pair.actual.iter().flat_map(|pool| &pool.listeners);
+        if let Some(listener) = own.find(|l| is_in_place(l)) {
+            done.insert(&listener.id);
+            changes.changing.extend(patches(listener, pair));
             continue;
         }
-        let in_pools = observed.pools.iter().flat_map(|pool| &pool.listeners);
-        let in_pools: Vec<_> = in_pools.filter(|l| is_in_place(l, pair)).collect();
-        if in_pools
-            .iter()
-            .any(|l| pools.staying.contains(l.uuid.as_str()))
-        {
+        let in_pools: Vec<_> = there().filter(|(_, l)| is_in_place(l)).collect();
+        if in_pools.iter().any(|(_, l)| pools.staying.contains(&*l.id)) {
             continue;
         }
         let loose = observed.loose_listeners.iter();
-        let loose: Vec<_> = loose.filter(|l| is_in_place(l, pair)).collect();
-        let create = Step::CreateListener {
-            pool: pair.pool.clone(),
-            listener: pair.wanted.listener.clone(),
-        };
+        let loose: Vec<_> = loose.filter(|l| is_in_place(l)).collect();
+        let create = Step::Listener(PartStep::create(&pair.pool, &pair.wanted.listener));
         if in_pools.is_empty() && loose.is_empty() {
             changes.coming.push(create);
             continue;
         }
         // Nobody is served by a loose one.
-        changes
-            .moving
-            .extend(loose.iter().map(|l| delete(l, Impact::None)));
-        changes
-            .moving
-            .extend(in_pools.iter().map(|l| delete(l, Impact::Considerable)));
+        let loose = loose
+            .into_iter()
+            .map(|l| delete(&PoolRef::None, l, Impact::None));
+        changes.moving.extend(loose);
+        for (pool, listener) in &in_pools {
+            let end = delete(pool, listener, Impact::Considerable);
+            changes.moving.push(end);
+            done.insert(&listener.id);
+        }
         changes.moving.push(create);
-        done.extend(in_pools.iter().map(|l| l.uuid.as_str()));
     }
-    let all = observed.pools.iter().flat_map(|pool| &pool.listeners);
-    let unwanted = all.filter(|listener| !done.contains(listener.uuid.as_str()));
-    changes
-        .going
-        .extend(unwanted.map(|l| delete(l, Impact::None)));
+    let unwanted = there().filter(|(_, listener)| !done.contains(&*listener.id));
+    changes.going = unwanted
+        .map(|(pool, l)| delete(&pool, l, Impact::None))
+        .collect();
     changes
 }
 
-fn is_in_place(listener: &Listener, pair: &Pair<'_>) -> bool {
-    listener.spec.place() == pair.wanted.listener.place()
+fn delete(pool: &PoolRef, listener: &Listener, impact: Impact) -> Step {
+    Step::Listener(PartStep::delete(pool, listener, impact))
 }
 
-fn delete(listener: &Listener, impact: Impact) -> Step {
-    Step::DeleteListener {
-        uuid: listener.uuid.clone(),
-        listener: listener.spec.clone(),
-        impact,
-    }
-}
-
-fn patches(listener: &Listener, wanted: &ListenerSpec) -> impl Iterator<Item = Step> {
-    let all = changes(&listener.spec, wanted, OF_LISTENERS);
-    all.into_iter().map(|change| Step::PatchListener {
-        uuid: listener.uuid.clone(),
-        change,
-    })
+fn patches(listener: &Listener, pair: &Pair<'_>) -> impl Iterator<Item = Step> {
+    let all = changes(&listener.spec, &pair.wanted.listener, OF_LISTENERS);
+    let steps = all
+        .into_iter()
+        .map(|change| PartStep::change(&pair.pool, listener, change));
+    steps.map(Step::Listener)
 }

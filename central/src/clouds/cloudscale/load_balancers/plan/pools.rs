@@ -2,9 +2,15 @@
 
 use std::collections::HashSet;
 
-use crate::clouds::cloudscale::load_balancers::desired::{Desired, DesiredPool};
-use crate::clouds::cloudscale::load_balancers::observed::{Listener, Observed, Pool};
-use crate::clouds::cloudscale::load_balancers::step::{PoolRef, Step};
+use mooring_common::engine::Impact;
+
+use super::super::desired::{Desired, DesiredPool};
+use super::super::model::{MemberSpec, POOL_NAME};
+use super::super::observed::{Listener, Observed, Pool};
+use super::super::step::Step;
+use crate::engine::change::Change;
+use crate::engine::pool::MemberChanges;
+use crate::engine::step::{PartStep, PoolRef};
 
 /// A pool that is wanted, and where it is.
 pub(super) struct Pair<'a> {
@@ -30,8 +36,14 @@ pub(super) struct Pools<'a> {
 impl Pair<'_> {
     /// The making of the pool, if it is not there.
     pub(super) fn created(&self) -> Option<Step> {
-        let create = || Step::CreatePool(self.wanted.spec.clone());
-        self.actual.is_none().then(create)
+        let create = || PartStep::create(&PoolRef::None, &self.wanted.spec);
+        self.actual.is_none().then(|| Step::Pool(create()))
+    }
+
+    /// What changes about its members.
+    pub(super) fn members(&self, are_complete: bool) -> MemberChanges<'_, MemberSpec> {
+        let actual = self.actual.iter().flat_map(|pool| &pool.members);
+        MemberChanges::of(&self.pool, actual, &self.wanted.members, are_complete)
     }
 }
 
@@ -42,7 +54,7 @@ impl<'a> Pools<'a> {
         let mut free: Vec<&Pool> = observed.pools.iter().collect();
         let mut found: Vec<Option<&Pool>> = Vec::new();
         for wanted in &desired.pools {
-            let same = |pool: &&Pool| pool.spec == wanted.spec;
+            let same = |pool: &&Pool| pool.part.spec == wanted.spec;
             let serving = |pool: &&Pool| same(pool) && serves(pool, wanted);
             found.push(take(&mut free, serving).or_else(|| take(&mut free, same)));
         }
@@ -66,7 +78,7 @@ impl<'a> Pools<'a> {
                 }
             }
             let pool = match actual {
-                Some(pool) => PoolRef::Known(pool.uuid.clone()),
+                Some(pool) => pool.reference(),
                 None => PoolRef::Planned(planned),
             };
             planned += usize::from(actual.is_none());
@@ -76,7 +88,7 @@ impl<'a> Pools<'a> {
                 pool,
             });
         }
-        let stays = |l: &Listener| pools.staying.contains(l.uuid.as_str());
+        let stays = |l: &Listener| pools.staying.contains(&*l.id);
         free.retain(|pool| !pool.listeners.iter().any(stays));
         pools.unwanted = free;
         pools
@@ -85,20 +97,19 @@ impl<'a> Pools<'a> {
     /// Names that change.
     pub(super) fn renamed(&self) -> impl Iterator<Item = Step> {
         self.pairs.iter().filter_map(|pair| {
-            let (from, name) = (&pair.actual?.spec.name, &pair.wanted.spec.name);
-            (from != name).then(|| Step::RenamePool {
-                pool: pair.pool.clone(),
-                from: from.clone(),
-                name: name.clone(),
-            })
+            let (part, name) = (&pair.actual?.part, &pair.wanted.spec.name);
+            let rename = || Change::new(&POOL_NAME, name);
+            let is_renamed = part.spec.name != *name;
+            is_renamed.then(|| Step::Pool(PartStep::change(&pair.pool, part, rename())))
         })
     }
 
     /// The end of those that nobody wants.
     pub(super) fn deleted(&self) -> impl Iterator<Item = Step> {
-        self.unwanted.iter().map(|pool| Step::DeletePool {
-            uuid: pool.uuid.clone(),
-            name: pool.spec.name.clone(),
+        let unwanted = self.unwanted.iter();
+        unwanted.map(|pool| {
+            let step = PartStep::delete(&pool.reference(), &pool.part, Impact::None);
+            Step::Pool(step)
         })
     }
 }
@@ -114,7 +125,8 @@ fn serves(pool: &Pool, wanted: &DesiredPool) -> bool {
 }
 
 fn is_alike(pool: &Pool, wanted: &DesiredPool) -> bool {
-    (&pool.spec.algorithm, &pool.spec.protocol) == (&wanted.spec.algorithm, &wanted.spec.protocol)
+    let (actual, wanted) = (&pool.part.spec, &wanted.spec);
+    (&actual.algorithm, &actual.protocol) == (&wanted.algorithm, &wanted.protocol)
 }
 
 /// The listeners that must not move to a pool yet, since it might have fewer members than theirs.
@@ -129,12 +141,12 @@ fn waiting<'a>(
         return Vec::new();
     }
     let others = observed.pools.iter().filter(|pool| {
-        let is_itself = actual.is_some_and(|actual| actual.uuid == pool.uuid);
+        let is_itself = actual.is_some_and(|actual| actual.part.id == pool.part.id);
         !is_itself && !pool.members.is_empty()
     });
     others
         .flat_map(|pool| &pool.listeners)
         .filter(|listener| listener.spec.place() == wanted.listener.place())
-        .map(|listener| listener.uuid.as_str())
+        .map(|listener| listener.id.as_str())
         .collect()
 }

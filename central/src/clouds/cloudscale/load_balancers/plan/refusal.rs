@@ -2,27 +2,29 @@
 
 use mooring_common::names::cloudscale_annotations as keys;
 
+use super::super::desired::Desired;
+use super::super::model::VipRequest;
+use super::super::observed::Observed;
 use crate::cloud_provider::load_balancers::ReconcileError;
-use crate::clouds::cloudscale::load_balancers::desired::Desired;
-use crate::clouds::cloudscale::load_balancers::model::VipRequest;
-use crate::clouds::cloudscale::load_balancers::observed::{Observed, Vip};
+use crate::clouds::cloudscale::api::balancers::Vip;
 
 /// What would have to change of a load balancer, and cannot.
 pub(super) fn of_changes(desired: &Desired, observed: &Observed) -> Result<(), ReconcileError> {
-    let balancer = &observed.balancer;
+    let (wanted, balancer) = (&desired.balancer, &observed.balancer);
     let differs = |wanted: Option<&String>, actual: Option<&String>| match (wanted, actual) {
         (Some(wanted), Some(actual)) if wanted != actual => {
             Some((format!("{actual:?}"), format!("{wanted:?}")))
         }
         _ => None,
     };
-    let flavor = differs(Some(&desired.flavor), balancer.flavor.as_ref());
-    let zone = differs(desired.zone.as_ref(), balancer.zone.as_ref());
-    let vips = (!desired.vips.is_empty() && !fit(&desired.vips, &balancer.vips)).then(|| {
-        let actual: Vec<_> = balancer.vips.iter().map(vip).collect();
-        let wanted: Vec<_> = desired.vips.iter().map(vip_request).collect();
-        (actual.join(", "), wanted.join(", "))
-    });
+    let flavor = differs(Some(&wanted.flavor), balancer.flavor.as_ref());
+    let zone = differs(wanted.zone.as_ref(), balancer.zone.as_ref());
+    let vips =
+        (!wanted.vips.is_empty() && !fit(&wanted.vips, &balancer.vip_addresses)).then(|| {
+            let actual: Vec<_> = balancer.vip_addresses.iter().map(vip).collect();
+            let wanted: Vec<_> = wanted.vips.iter().map(vip_request).collect();
+            (actual.join(", "), wanted.join(", "))
+        });
     let all = [
         ("flavor", keys::FLAVOR, flavor),
         ("zone", keys::ZONE, zone),
@@ -45,7 +47,7 @@ pub(super) fn of_changes(desired: &Desired, observed: &Observed) -> Result<(), R
 /// What keeps a load balancer from being made.
 pub(super) fn of_creation(desired: &Desired) -> Result<(), ReconcileError> {
     let mut reasons = Vec::new();
-    if desired.zone.is_none() && desired.zone_of_nodes.is_none() {
+    if desired.balancer.zone.is_none() && desired.zone_of_nodes.is_none() {
         reasons.push(format!(
             "its zone is not known, since there is no Node to take it from, or Nodes stand in \
              several; set annotation {}",

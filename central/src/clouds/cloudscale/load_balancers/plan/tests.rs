@@ -8,12 +8,15 @@ use mooring_common::engine::{Impact, Step as _};
 
 use super::plan;
 use crate::cloud_provider::load_balancers::ReconcileError;
+use crate::clouds::cloudscale::api::balancers::Vip;
 use crate::clouds::cloudscale::load_balancers::desired::{Desired, DesiredPool};
 use crate::clouds::cloudscale::load_balancers::model::{
-    HttpSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, VipRequest,
+    BalancerSpec, HttpSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, VipRequest,
 };
-use crate::clouds::cloudscale::load_balancers::observed::{Observed, Vip};
+use crate::clouds::cloudscale::load_balancers::observed::Observed;
 use crate::clouds::cloudscale::load_balancers::step::Step;
+use crate::engine::provider::{Listed as _, Observed as _};
+use crate::engine::step::{Effect, Step as _};
 use simulation::{Simulation, built, is_as_wanted};
 
 const SUBNET: &str = "11111111-1864-4608-853a-0771b6885a3a";
@@ -69,12 +72,14 @@ pub(in super::super) fn pool(name: &str, port: u16, node_port: u16) -> DesiredPo
 
 pub(in super::super) fn wanted(pools: impl IntoIterator<Item = DesiredPool>) -> Desired {
     Desired {
-        name: "lb".to_owned(),
-        flavor: "lb-standard".to_owned(),
-        zone: Some("rma1".to_owned()),
+        balancer: BalancerSpec {
+            name: "lb".to_owned(),
+            flavor: "lb-standard".to_owned(),
+            zone: Some("rma1".to_owned()),
+            vips: Vec::new(),
+            tags: [("mooring-service-uid".to_owned(), "u".to_owned())].into(),
+        },
         zone_of_nodes: None,
-        vips: Vec::new(),
-        tags: [("mooring-service-uid".to_owned(), "u".to_owned())].into(),
         pools: pools.into_iter().collect(),
         members_are_complete: true,
         floating_ips: std::collections::BTreeSet::new(),
@@ -115,9 +120,9 @@ fn refusal(desired: &Desired, observed: Option<&Observed>) -> String {
 fn refuses_immutable_changes_together_with_remedy() {
     let mut desired = wanted([]);
     let observed = built(&desired);
-    desired.flavor = "lb-large".to_owned();
-    desired.zone = Some("lpg1".to_owned());
-    desired.vips = vec![VipRequest {
+    desired.balancer.flavor = "lb-large".to_owned();
+    desired.balancer.zone = Some("lpg1".to_owned());
+    desired.balancer.vips = vec![VipRequest {
         subnet: None,
         address: Some("10.0.0.1".to_owned()),
     }];
@@ -144,7 +149,7 @@ fn compares_virtual_addresses_as_requested() {
         address: address.map(ToOwned::to_owned),
     };
     let mut observed = built(&wanted([]));
-    observed.balancer.vips = vec![vip("10.0.0.9")];
+    observed.balancer.vip_addresses = vec![vip("10.0.0.9")];
     for (request, is_fine) in [
         (request(Some(SUBNET), None), true),
         (request(None, Some("10.0.0.9")), true),
@@ -153,9 +158,9 @@ fn compares_virtual_addresses_as_requested() {
         (request(Some("another"), None), false),
     ] {
         let mut desired = wanted([]);
-        desired.vips = vec![request];
+        desired.balancer.vips = vec![request];
         assert_eq!(plan(&desired, Some(&observed)).is_ok(), is_fine);
-        desired.vips.push(VipRequest::default());
+        desired.balancer.vips.push(VipRequest::default());
         assert!(plan(&desired, Some(&observed)).is_err());
     }
 }
@@ -163,7 +168,7 @@ fn compares_virtual_addresses_as_requested() {
 #[test]
 fn creates_nothing_without_zone_or_requested_address() {
     let mut desired = wanted([]);
-    desired.zone = None;
+    desired.balancer.zone = None;
     assert!(refusal(&desired, None).contains("loadbalancer-zone"));
     desired.zone_of_nodes = Some("rma1".to_owned());
     desired.unmet_address = Some("192.0.2.1".to_owned());
@@ -194,7 +199,7 @@ fn plan_of_new_load_balancer_shows_all_steps() {
             "assign floating IP 203.0.113.9/32",
         ]
     );
-    let made = Observed::made(&plan.steps()[0], "lb").unwrap();
+    let made = Observed::created(&plan.steps()[0], "lb").unwrap();
     let mut simulation = Simulation::of(made);
     plan.steps()[1..]
         .iter()
@@ -207,7 +212,7 @@ fn plans_for_changing_load_balancer() {
     let desired = wanted([pool("tcp", 80, 1)]);
     let mut observed = built(&desired);
     assert!(steps(&desired, &observed).is_empty());
-    observed.balancer.is_changing = true;
+    observed.balancer.changes();
     assert!(steps(&desired, &observed).is_empty());
 }
 
@@ -588,7 +593,6 @@ fn keeps_members_while_machines_are_unknown() {
     // A port that is gone is gone.
     let two = wanted([pool("tcp/a", 80, 1), pool("tcp/b", 81, 2)]);
     let plan = plan(&desired, Some(&built(&two))).unwrap();
-    let is_of_b =
-        |step: &Step| matches!(step, Step::DeleteListener { .. } | Step::DeletePool { .. });
+    let is_of_b = |step: &Step| matches!(step.effect(&[]), Effect::Delete | Effect::DeletePool);
     assert!(plan.steps().len() == 2 && plan.steps().iter().all(is_of_b));
 }

@@ -11,15 +11,17 @@ use serde_json::{Value, json};
 use super::{SUBNET, plan};
 use crate::cloud_provider::Attachment;
 use crate::cloud_provider::load_balancers::{HealthTarget, LoadBalancerRequest, Others};
+use crate::clouds::cloudscale::api::balancers::{Balancer, Vip};
 use crate::clouds::cloudscale::load_balancers::desired::desired;
 use crate::clouds::cloudscale::load_balancers::model::{
     HttpSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec,
 };
 use crate::clouds::cloudscale::load_balancers::observed::{
-    Balancer, Listener, Member, Monitor, Observed, Pool, Vip,
+    Listener, Member, Monitor, Observed, Pool,
 };
-use crate::clouds::cloudscale::load_balancers::options::{Options, tests::service};
+use crate::clouds::cloudscale::load_balancers::options::tests::{options, service};
 use crate::engine::members::{MachineOf, Members};
+use crate::engine::step::Part;
 
 /// A port as it is found in the cloud.
 struct Found {
@@ -46,7 +48,7 @@ fn found(of: &Found, vips: &[(&str, Option<&str>)], floating: &[&str]) -> Observ
     let own = |text: &str| text.to_owned();
     let (protocol, port) = of.listener.split_once('/').unwrap();
     let member = |host: u8| Member {
-        uuid: format!("m{host}"),
+        id: format!("m{host}"),
         spec: MemberSpec {
             name: format!("10.0.0.{host}:30080"),
             enabled: true,
@@ -81,27 +83,30 @@ fn found(of: &Found, vips: &[(&str, Option<&str>)], floating: &[&str]) -> Observ
         balancer: Balancer {
             uuid: own("lb"),
             name: own("k8s-service-deadbeef"),
-            is_changing: false,
+            status: None,
+            created_at: None,
             zone: Some(own("rma1")),
             flavor: Some(own("lb-standard")),
-            vips: vips.iter().map(vip).collect(),
+            vip_addresses: vips.iter().map(vip).collect(),
             tags: std::collections::BTreeMap::new(),
         },
         pools: vec![Pool {
-            uuid: own("p"),
-            spec: PoolSpec {
-                name: own(of.pool),
-                algorithm: own("round_robin"),
-                protocol: own(of.protocol),
+            part: Part {
+                id: own("p"),
+                spec: PoolSpec {
+                    name: own(of.pool),
+                    algorithm: own("round_robin"),
+                    protocol: own(of.protocol),
+                },
             },
             // The order of the API is any.
             members: vec![member(2), member(1)],
             monitors: vec![Monitor {
-                uuid: own("h"),
+                id: own("h"),
                 spec: monitor,
             }],
             listeners: vec![Listener {
-                uuid: own("l"),
+                id: own("l"),
                 spec: listener,
             }],
         }],
@@ -112,7 +117,7 @@ fn found(of: &Found, vips: &[(&str, Option<&str>)], floating: &[&str]) -> Observ
 
 fn steps(annotations: &[(&str, &str)], spec: &Value, observed: &Observed) -> String {
     let service = service(annotations, spec);
-    let options = Options::read(&service).unwrap();
+    let options = options(&service).unwrap();
     let node: Node = serde_json::from_value(json!({"metadata": {"name": "n"}})).unwrap();
     let request = LoadBalancerRequest {
         service: Arc::new(service),
@@ -132,11 +137,11 @@ fn steps(annotations: &[(&str, &str)], spec: &Value, observed: &Observed) -> Str
             subnet: SUBNET.to_owned(),
         }],
     };
-    let machines = Members {
+    let members = Members {
         found: vec![machine(1), machine(2)],
         are_complete: true,
     };
-    let desired = desired(&request, &options, &machines);
+    let desired = desired(&request, &options, &members);
     plan(&desired, Some(observed)).unwrap().to_string()
 }
 

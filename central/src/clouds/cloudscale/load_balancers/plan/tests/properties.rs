@@ -12,6 +12,8 @@ use crate::clouds::cloudscale::load_balancers::desired::{Desired, DesiredPool};
 use crate::clouds::cloudscale::load_balancers::model::PoolSpec;
 use crate::clouds::cloudscale::load_balancers::observed::{Listener, Observed};
 use crate::clouds::cloudscale::load_balancers::step::Step;
+use crate::engine::pool::Member as _;
+use crate::engine::step::{Action, PartStep};
 
 const OTHER_SUBNET: &str = "22222222-1864-4608-853a-0771b6885a3a";
 
@@ -106,13 +108,13 @@ fn any_observed() -> impl Strategy<Value = Observed> {
                 member.spec.monitor_port = None;
             }
             let mut again = pool.clone();
-            again.uuid = "p-again".to_owned();
+            again.part.id = "p-again".to_owned();
             again.listeners.clear();
             again.members.clear();
             again.monitors.clear();
             if let Some(second) = pool.monitors.first().cloned().filter(|_| unasked) {
                 pool.monitors.push(second);
-                "h-again".clone_into(&mut pool.monitors[1].uuid);
+                "h-again".clone_into(&mut pool.monitors[1].id);
             }
             if unheard {
                 pool.listeners.clear();
@@ -132,7 +134,7 @@ fn any_observed() -> impl Strategy<Value = Observed> {
                 .any(|l| l.spec.port == 8080)
         {
             observed.loose_listeners.push(Listener {
-                uuid: "l-loose".to_owned(),
+                id: "l-loose".to_owned(),
                 spec: listener("tcp", 8080),
             });
         }
@@ -144,11 +146,15 @@ fn any_observed() -> impl Strategy<Value = Observed> {
 }
 
 fn is_cut(step: &Step) -> bool {
-    let takes_away = matches!(
-        step,
-        Step::DeleteListener { .. } | Step::DeleteMember { .. }
-    );
-    takes_away && step.impact() > Impact::None
+    step.impact() > Impact::None && (is_deletion_of_listener(step) || is_deletion_of_member(step))
+}
+
+fn is_deletion_of_listener(step: &Step) -> bool {
+    matches!(step, Step::Listener(step) if matches!(step.action, Action::Delete(..)))
+}
+
+fn is_deletion_of_member(step: &Step) -> bool {
+    matches!(step, Step::Member(step) if matches!(step.action, Action::Delete(..)))
 }
 
 /// Carries a plan out, and holds every moment of it against what users may notice. Gives what there
@@ -205,9 +211,9 @@ fn must_move(wanted: &DesiredPool, desired: &Desired, before: &Observed) -> bool
     let Some(pool) = pools.find(|pool| pool.listeners.iter().any(serves)) else {
         return false;
     };
-    let (old, new) = (&pool.spec, &wanted.spec);
+    let (old, new) = (&pool.part.spec, &wanted.spec);
     let is_free = !desired.pools.iter().any(|other| other.spec == *old)
-        && !before.pools.iter().any(|other| other.spec == *new);
+        && !before.pools.iter().any(|other| other.part.spec == *new);
     let is_alike = (&old.algorithm, &old.protocol) == (&new.algorithm, &new.protocol);
     old != new && !(is_alike && is_free)
 }
@@ -225,7 +231,7 @@ proptest! {
         prop_assert!(is_as_wanted(&desired, after), "{steps}\n{after:#?}");
         prop_assert!(plan(&desired, Some(after)).unwrap().is_empty());
         let cuts = steps.steps().iter().filter(
-            |step| is_cut(step) && matches!(step, Step::DeleteListener { .. })
+            |step| is_cut(step) && is_deletion_of_listener(step)
         );
         let moved = desired.pools.iter().filter(|pool| must_move(pool, &desired, &before));
         // Of two pools that are the same, one may be renamed where this does not see it.
@@ -237,12 +243,17 @@ proptest! {
         let steps = plan(&desired, Some(&before)).unwrap();
         for pair in steps.steps().windows(2).filter(|pair| is_cut(&pair[0])) {
             let is_mended = match (&pair[0], &pair[1]) {
-                (Step::DeleteListener { listener, .. }, Step::CreateListener { listener: new, .. }) => {
-                    listener.place() == new.place()
-                }
-                (Step::DeleteMember { member, impact, .. }, next) => match next {
-                    Step::CreateMember { member: new, .. } => member.target() == new.target(),
-                    _ => *impact == Impact::Major,
+                (Step::Listener(before), Step::Listener(step)) => match (&before.action, &step.action) {
+                    (Action::Delete(old, _), Action::Create(new)) => old.spec.place() == new.place(),
+                    _ => false,
+                },
+                (Step::Member(before), next) => match (&before.action, next) {
+                    (
+                        Action::Delete(old, _),
+                        Step::Member(PartStep { action: Action::Create(new), .. }),
+                    ) => old.spec.target() == new.target(),
+                    (Action::Delete(_, impact), _) => *impact == Impact::Major,
+                    _ => false,
                 },
                 _ => false,
             };
@@ -281,7 +292,7 @@ proptest! {
             let is_in_place = |l: &Listener| l.spec.place() == place;
             let mut pools = before.pools.iter();
             let old = pools.find(|pool| pool.listeners.iter().any(is_in_place));
-            let stays = old.is_some_and(|old| old.spec == pool.spec);
+            let stays = old.is_some_and(|old| old.part.spec == pool.spec);
             let (old, new) = (targets(&before, place), targets(after, place));
             if stays {
                 prop_assert!(new.unwrap().is_superset(&old.unwrap()), "{steps}");
@@ -300,7 +311,7 @@ fn keeps_serving_one_of_two_equal_pools() {
         p.members.clear();
     })]));
     let mut empty = empty.pools.remove(0);
-    empty.uuid = "p-again".to_owned();
+    empty.part.id = "p-again".to_owned();
     empty.listeners.clear();
     observed.pools.insert(0, empty);
     assert_eq!(

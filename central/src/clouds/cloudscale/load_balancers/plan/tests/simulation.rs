@@ -4,31 +4,37 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
+use crate::clouds::cloudscale::api::balancers::Balancer;
 use crate::clouds::cloudscale::load_balancers::desired::{Desired, DesiredPool};
 use crate::clouds::cloudscale::load_balancers::model::MonitorSpec;
 use crate::clouds::cloudscale::load_balancers::observed::{
-    Balancer, Listener, Member, Monitor, Observed, Pool,
+    Listener, Member, Monitor, Observed, Pool,
 };
-use crate::clouds::cloudscale::load_balancers::step::{PoolRef, Step};
+use crate::clouds::cloudscale::load_balancers::step::Step;
+use crate::engine::pool::Member as _;
+use crate::engine::provider::Observed as _;
+use crate::engine::step::{Action, Part, PoolRef};
 
 /// The load balancer that is as wanted: pool `p-0` with members `m-0-0`, monitor `h-0`, listener
 /// `l-0`.
 pub(in super::super::super) fn built(desired: &Desired) -> Observed {
     let pools = desired.pools.iter().enumerate().map(|(index, pool)| {
         let members = pool.members.iter().enumerate().map(|(nth, spec)| Member {
-            uuid: format!("m-{index}-{nth}"),
+            id: format!("m-{index}-{nth}"),
             spec: spec.clone(),
         });
         Pool {
-            uuid: format!("p-{index}"),
-            spec: pool.spec.clone(),
+            part: Part {
+                id: format!("p-{index}"),
+                spec: pool.spec.clone(),
+            },
             members: members.collect(),
             monitors: vec![Monitor {
-                uuid: format!("h-{index}"),
+                id: format!("h-{index}"),
                 spec: pool.monitor.clone(),
             }],
             listeners: vec![Listener {
-                uuid: format!("l-{index}"),
+                id: format!("l-{index}"),
                 spec: pool.listener.clone(),
             }],
         }
@@ -36,12 +42,13 @@ pub(in super::super::super) fn built(desired: &Desired) -> Observed {
     Observed {
         balancer: Balancer {
             uuid: "lb".to_owned(),
-            name: desired.name.clone(),
-            is_changing: false,
-            zone: desired.zone.clone(),
-            flavor: Some(desired.flavor.clone()),
-            vips: Vec::new(),
-            tags: desired.tags.clone(),
+            name: desired.balancer.name.clone(),
+            status: None,
+            zone: desired.balancer.zone.clone(),
+            flavor: Some(desired.balancer.flavor.clone()),
+            vip_addresses: Vec::new(),
+            tags: desired.balancer.tags.clone(),
+            created_at: None,
         },
         pools: pools.collect(),
         loose_listeners: Vec::new(),
@@ -55,13 +62,13 @@ pub(super) fn is_as_wanted(desired: &Desired, observed: &Observed) -> bool {
         let mut same = observed
             .pools
             .iter()
-            .filter(|pool| pool.spec == wanted.spec);
+            .filter(|pool| pool.part.spec == wanted.spec);
         same.next()
             .is_some_and(|pool| is_pool_as_wanted(wanted, pool))
             && same.next().is_none()
     });
     all && observed.pools.len() == desired.pools.len()
-        && observed.balancer.name == desired.name
+        && observed.balancer.name == desired.balancer.name
         && desired.floating_ips.is_subset(&observed.floating_ips)
 }
 
@@ -129,12 +136,12 @@ impl Simulation {
     pub(in super::super::super) fn take(&mut self, step: &Step) {
         assert!(self.permits(step), "{step} of {:#?}", self.observed);
         let created = Uuid::new_v4().to_string();
-        self.observed.take_up(step, &created, &mut self.planned);
+        self.observed.take(step, &created, &mut self.planned);
     }
 
     fn pool(&self, pool: &PoolRef) -> Option<&Pool> {
-        let uuid = pool.uuid(&self.planned)?;
-        self.observed.pools.iter().find(|pool| pool.uuid == uuid)
+        let id = pool.id(&self.planned)?;
+        self.observed.pools.iter().find(|pool| pool.part.id == id)
     }
 
     fn listeners(&self) -> impl Iterator<Item = &Listener> {
@@ -143,44 +150,48 @@ impl Simulation {
     }
 
     fn permits(&self, step: &Step) -> bool {
-        let is_listener = |uuid: &str| self.listeners().any(|listener| listener.uuid == uuid);
-        let has_monitor = |pool: &PoolRef, uuid: &str| {
-            self.pool(pool)
-                .is_some_and(|pool| pool.monitors.iter().any(|m| m.uuid == uuid))
-        };
         match step {
-            Step::CreateBalancer { .. } | Step::DeleteBalancer { .. } => false,
+            Step::CreateBalancer(_) | Step::DeleteBalancer { .. } => false,
             Step::RenameBalancer { from, .. } => *from == self.observed.balancer.name,
-            Step::TagBalancer { .. } | Step::CreatePool(_) | Step::AssignFloatingIp { .. } => true,
-            Step::RenamePool { pool, from, .. } => {
-                self.pool(pool).is_some_and(|pool| pool.spec.name == *from)
-            }
-            Step::DeletePool { uuid, .. } => {
-                let pool = PoolRef::Known(uuid.clone());
-                self.pool(&pool)
-                    .is_some_and(|pool| pool.listeners.is_empty())
-            }
-            Step::CreateMember { pool, member } => self.pool(pool).is_some_and(|pool| {
-                pool.members
-                    .iter()
-                    .all(|m| m.spec.target() != member.target())
+            Step::TagBalancer { .. } | Step::AssignFloatingIp { .. } => true,
+            Step::Pool(step) => match &step.action {
+                Action::Create(_) => step.pool == PoolRef::None,
+                Action::Change(part, _) => {
+                    self.pool(&step.pool).is_some_and(|pool| pool.part == *part)
+                }
+                Action::Delete(part, _) => self
+                    .pool(&step.pool)
+                    .is_some_and(|pool| pool.part == *part && pool.listeners.is_empty()),
+            },
+            Step::Member(step) => self.pool(&step.pool).is_some_and(|pool| {
+                let mut members = pool.members.iter();
+                match &step.action {
+                    Action::Create(spec) => members.all(|m| m.spec.target() != spec.target()),
+                    Action::Change(part, _) | Action::Delete(part, _) => members.any(|m| m == part),
+                }
             }),
-            Step::DeleteMember { pool, uuid, .. } | Step::SwitchMember { pool, uuid, .. } => self
-                .pool(pool)
-                .is_some_and(|pool| pool.members.iter().any(|m| m.uuid == *uuid)),
-            Step::CreateMonitor { pool, .. } => {
-                self.pool(pool).is_some_and(|pool| pool.monitors.is_empty())
-            }
-            Step::DeleteMonitor { pool, uuid, .. } | Step::PatchMonitor { pool, uuid, .. } => {
-                has_monitor(pool, uuid)
-            }
-            Step::CreateListener { pool, listener } => {
-                let is_free = |other: &Listener| other.spec.place() != listener.place();
-                self.pool(pool).is_some() && self.listeners().all(is_free)
-            }
-            Step::DeleteListener { uuid, .. } | Step::PatchListener { uuid, .. } => {
-                is_listener(uuid)
-            }
+            Step::Monitor(step) => self.pool(&step.pool).is_some_and(|pool| {
+                let mut monitors = pool.monitors.iter();
+                match &step.action {
+                    Action::Create(_) => monitors.next().is_none(),
+                    Action::Change(part, _) | Action::Delete(part, _) => {
+                        monitors.any(|m| m.id == part.id)
+                    }
+                }
+            }),
+            Step::Listener(step) => match (&step.action, self.pool(&step.pool)) {
+                (Action::Create(spec), Some(_)) => {
+                    self.listeners().all(|l| l.spec.place() != spec.place())
+                }
+                (Action::Create(_), None) => false,
+                (Action::Change(part, _) | Action::Delete(part, _), Some(pool)) => {
+                    pool.listeners.iter().any(|l| l.id == part.id)
+                }
+                (Action::Change(part, _) | Action::Delete(part, _), None) => {
+                    let mut loose = self.observed.loose_listeners.iter();
+                    loose.any(|l| l.id == part.id)
+                }
+            },
         }
     }
 }

@@ -3,10 +3,14 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
+use crate::cloud_provider::load_balancers::Presence;
 use crate::clouds::cloudscale::load_balancers::plan::plan;
 use crate::clouds::cloudscale::load_balancers::plan::tests::simulation::{Simulation, built};
 use crate::clouds::cloudscale::load_balancers::plan::tests::{pool, wanted};
 use crate::clouds::cloudscale::load_balancers::step::Step;
+use crate::engine::endpoints::EndpointStates;
+use crate::engine::provider::Desired as _;
+use crate::engine::step::Action;
 
 /// A pool before these hosts, 1 to n.
 fn before(hosts: usize) -> Desired {
@@ -28,7 +32,7 @@ fn endpoint_states(hosts: &str) -> EndpointStates {
         };
         (format!("10.0.0.{}", index + 1), presence)
     };
-    EndpointStates(hosts.chars().enumerate().map(of_host).collect())
+    hosts.chars().enumerate().map(of_host).collect()
 }
 
 /// The load balancer before these hosts, of which some are disabled: `+` or `-` each.
@@ -51,14 +55,14 @@ fn shown(members: impl Iterator<Item = bool>) -> String {
 fn serving(observed: &Observed, hosts: &[usize]) -> HashSet<String> {
     let members = observed.pools[0].members.iter().enumerate();
     let serving = members.filter(|(index, m)| m.spec.enabled && hosts.contains(&(index + 1)));
-    serving.map(|(_, member)| member.uuid.clone()).collect()
+    serving.map(|(_, member)| member.id.clone()).collect()
 }
 
 /// What becomes of `+` and `-`, where all of these hosts are healthy, and whether some wait.
 fn settled(hosts: &str, enabled: &str, healthy: &[usize]) -> (String, bool) {
     let (mut desired, observed) = (before(hosts.len()), there(enabled));
     let serving = serving(&observed, healthy);
-    let is_held = endpoint_states(hosts).settle(&mut desired, &observed, &serving);
+    let is_held = endpoint_states(hosts).settle(desired.pools(), &observed, &serving);
     let members = desired.pools[0].members.iter();
     (shown(members.map(|member| member.enabled)), is_held)
 }
@@ -121,7 +125,7 @@ fn never_disables_last_member() {
 #[test]
 fn reads_member_health_only_where_needed() {
     let to_ask = |hosts: &str, enabled: &str| {
-        endpoint_states(hosts).to_ask(&before(hosts.len()), &there(enabled))
+        endpoint_states(hosts).to_ask(before(hosts.len()).pools(), &there(enabled))
     };
     assert_eq!(to_ask("LR", "++"), ["p-0"]);
     for (hosts, enabled) in [
@@ -151,19 +155,19 @@ proptest! {
         let healthy: Vec<usize> = healthy.into_iter().collect();
         let (mut desired, observed) = (before(4), there(&enabled));
         let serving = serving(&observed, &healthy);
-        let is_held = endpoint_states(&hosts).settle(&mut desired, &observed, &serving);
+        let is_held = endpoint_states(&hosts).settle(desired.pools(), &observed, &serving);
         let plan = plan(&desired, Some(&observed)).unwrap();
         let mut simulation = Simulation::of(observed.clone());
         let with_endpoints = |now: &Observed| -> BTreeSet<String> {
             let members = now.pools[0].members.iter().zip(hosts.chars());
             let serve = members.filter(|(member, host)| {
-                *host != '-' && member.spec.enabled && serving.contains(&member.uuid)
+                *host != '-' && member.spec.enabled && serving.contains(&member.id)
             });
-            serve.map(|(member, _)| member.uuid.clone()).collect()
+            serve.map(|(member, _)| member.id.clone()).collect()
         };
         let served = !with_endpoints(&observed).is_empty();
         for step in plan.steps() {
-            let is_switch = matches!(step, Step::SwitchMember { .. });
+            let is_switch = matches!(step, Step::Member(step) if matches!(step.action, Action::Change(..)));
             prop_assert!(is_switch || matches!(step, Step::TagBalancer { .. }), "{}", step);
             simulation.take(step);
             let now = &simulation.observed;
@@ -177,9 +181,9 @@ proptest! {
         }
         // Once all are healthy, nobody waits for anybody.
         if is_held {
-            let all = members.iter().map(|member| member.uuid.clone()).collect();
+            let all = members.iter().map(|member| member.id.clone()).collect();
             let mut desired = before(4);
-            prop_assert!(!endpoint_states(&hosts).settle(&mut desired, now, &all));
+            prop_assert!(!endpoint_states(&hosts).settle(desired.pools(), now, &all));
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What is changed in place about a part: one field a request.
+//! What is changed in place about a part of a load balancer: one field a request. A cloud writes the table of
+//! such fields.
 
 use std::fmt;
 
@@ -6,18 +7,18 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::engine::canonical::canonical_set;
+use super::canonical::canonical_set;
 
 /// A field with the value that it gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Change {
+pub struct Change {
     field: &'static Field,
     value: Value,
 }
 
 /// A field that can be changed in place.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Field {
+pub struct Field {
     /// Where it is: `http`, `host`.
     path: &'static [&'static str],
     /// What it is called, and what follows its value.
@@ -28,62 +29,42 @@ pub(super) struct Field {
     is_set: bool,
 }
 
-const fn field(
-    path: &'static [&'static str],
-    words: [&'static str; 2],
-    none: &'static str,
-) -> Field {
-    Field {
-        path,
-        words,
-        none,
-        is_set: false,
+impl Field {
+    /// One that always has a value; `unit` follows it.
+    #[must_use]
+    pub const fn new(
+        path: &'static [&'static str],
+        name: &'static str,
+        unit: &'static str,
+    ) -> Self {
+        Self {
+            path,
+            words: [name, unit],
+            none: "",
+            is_set: false,
+        }
+    }
+
+    /// It can be without a value, which is called so.
+    #[must_use]
+    pub const fn or(self, none: &'static str) -> Self {
+        Self { none, ..self }
+    }
+
+    /// It is a set of networks: neither their order nor their form counts.
+    #[must_use]
+    pub const fn set(self) -> Self {
+        Self {
+            is_set: true,
+            ..self
+        }
     }
 }
 
-/// Those of a health monitor.
-pub(super) const OF_MONITORS: &[Field] = &[
-    field(&["http", "host"], ["HTTP host", ""], "none"),
-    field(&["http", "url_path"], ["HTTP path", ""], ""),
-    field(&["http", "method"], ["HTTP method", ""], ""),
-    field(&["http", "expected_codes"], ["expected HTTP codes", ""], ""),
-    field(&["delay_s"], ["delay", " s"], ""),
-    field(&["timeout_s"], ["timeout", " s"], ""),
-    field(&["up_threshold"], ["up threshold", ""], ""),
-    field(&["down_threshold"], ["down threshold", ""], ""),
-];
-
-/// Those of a listener.
-pub(super) const OF_LISTENERS: &[Field] = &[
-    field(&["name"], ["name", ""], ""),
-    Field {
-        is_set: true,
-        ..field(&["allowed_cidrs"], ["allowed clients", ""], "everybody")
-    },
-    field(
-        &["timeout_client_data_ms"],
-        ["client data timeout", " ms"],
-        "",
-    ),
-    field(
-        &["timeout_member_connect_ms"],
-        ["member connect timeout", " ms"],
-        "",
-    ),
-    field(
-        &["timeout_member_data_ms"],
-        ["member data timeout", " ms"],
-        "",
-    ),
-];
-
 /// What leads from one to the other. What one of them does not say is no change, unless it can be taken
 /// away: the cloud has a value of its own then.
-pub(super) fn changes<T: Serialize>(
-    actual: &T,
-    wanted: &T,
-    fields: &'static [Field],
-) -> Vec<Change> {
+#[must_use]
+pub fn changes<T: Serialize>(actual: &T, wanted: &T, fields: &'static [Field]) -> Vec<Change> {
     let (actual, wanted) = (json!(actual), json!(wanted));
     let changed = |field: &'static Field| {
         let (parent, name) = field.path.split_at(field.path.len() - 1);
@@ -112,14 +93,41 @@ impl Field {
 }
 
 impl Change {
+    /// This field gets this value.
+    #[must_use]
+    pub fn new(field: &'static Field, value: impl Serialize) -> Self {
+        let value = json!(value);
+        Self { field, value }
+    }
+
+    /// The value, for people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let text = match &self.value {
+            Value::Array(all) => {
+                let texts: Vec<&str> = all.iter().filter_map(Value::as_str).collect();
+                texts.join(", ")
+            }
+            Value::String(text) => text.clone(),
+            Value::Null => String::new(),
+            other => other.to_string(),
+        };
+        if text.is_empty() {
+            self.field.none.to_owned()
+        } else {
+            text
+        }
+    }
+
     /// What the cloud is told.
-    pub(super) fn body(&self) -> Value {
+    #[must_use]
+    pub fn body(&self) -> Value {
         let path = self.field.path.iter().rev();
         path.fold(self.value.clone(), |value, key| json!({ *key: value }))
     }
 
     /// What a part is then.
-    pub(super) fn take<T: Serialize + DeserializeOwned>(&self, part: &mut T) {
+    pub fn take<T: Serialize + DeserializeOwned>(&self, part: &mut T) {
         let mut changed = json!(part);
         json_patch::merge(&mut changed, &self.body());
         if let Ok(changed) = serde_json::from_value(changed) {
@@ -131,20 +139,6 @@ impl Change {
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [name, unit] = self.field.words;
-        let text = match &self.value {
-            Value::Array(all) => {
-                let texts: Vec<&str> = all.iter().filter_map(Value::as_str).collect();
-                texts.join(", ")
-            }
-            Value::String(text) => text.clone(),
-            Value::Null => String::new(),
-            other => other.to_string(),
-        };
-        let text = if text.is_empty() {
-            self.field.none
-        } else {
-            &text
-        };
-        write!(f, "{name} to {text}{unit}")
+        write!(f, "{name} to {}{unit}", self.text())
     }
 }

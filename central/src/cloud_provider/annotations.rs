@@ -1,0 +1,152 @@
+//! Annotations of a cloud: a table for each, which its registration names.
+//!
+//! A row says key, form, default, range and effect once: the parser, its errors, the table of the reference
+//! page and what the admission policies permit come from it.
+
+use std::fmt::Write as _;
+
+/// An annotation that a person writes, central, or both.
+#[derive(Debug)]
+pub struct Annotation {
+    /// Its key.
+    pub key: &'static str,
+    /// What its value is.
+    pub form: Form,
+    /// What it does, for the reference page.
+    pub effect: &'static str,
+    /// What bears it.
+    pub on: Bearer,
+    /// Whether central writes it, which the admission policy must permit.
+    pub by_central: bool,
+}
+
+/// What bears an annotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bearer {
+    /// A Service.
+    Service,
+    /// A Node.
+    Node,
+}
+
+/// What the value of an annotation is.
+#[derive(Debug)]
+pub enum Form {
+    /// One of these words; the first is the default.
+    OneOf(&'static [&'static str]),
+    /// A whole number from 1 to `max`. 0 is taken, and leaves the cloud's own value.
+    Number {
+        /// The default.
+        default: u32,
+        /// The highest.
+        max: u32,
+    },
+    /// A text that is not empty. `<UID>` in the default is the Service's.
+    Text {
+        /// The default.
+        default: &'static str,
+        /// What is legal, for the page.
+        legal: &'static str,
+    },
+    /// JSON, read as the cloud's own types.
+    Json {
+        /// The default and what is legal, for the page.
+        page: [&'static str; 2],
+        /// How it is written, for errors.
+        example: &'static str,
+    },
+    /// Anything else: the default and what is legal, for the page.
+    Other([&'static str; 2]),
+}
+
+impl Annotation {
+    /// One that a person writes on a Service.
+    #[must_use]
+    pub const fn new(key: &'static str, form: Form, effect: &'static str) -> Self {
+        Self {
+            key,
+            form,
+            effect,
+            on: Bearer::Service,
+            by_central: false,
+        }
+    }
+
+    /// The same, which central writes.
+    #[must_use]
+    pub const fn written(self) -> Self {
+        Self {
+            by_central: true,
+            ..self
+        }
+    }
+
+    /// The same on Nodes.
+    #[must_use]
+    pub const fn on_nodes(self) -> Self {
+        Self {
+            on: Bearer::Node,
+            ..self
+        }
+    }
+
+    /// How it is written, where that is JSON.
+    #[must_use]
+    pub const fn example(&self) -> &'static str {
+        match self.form {
+            Form::Json { example, .. } => example,
+            _ => "",
+        }
+    }
+}
+
+/// The table of a reference page: keys without this prefix, if there is one.
+#[must_use]
+pub fn reference(annotations: &[&Annotation], prefix: &str) -> String {
+    let key = if prefix.is_empty() {
+        "Key"
+    } else {
+        "Key ends with"
+    };
+    let mut page = format!("| {key} | Default | Legal values | Effect |\n|---|---|---|---|\n");
+    for Annotation {
+        key, form, effect, ..
+    } in annotations
+    {
+        let end = key.strip_prefix(prefix).unwrap_or(key);
+        let (default, legal) = form.described();
+        let cell = |text: &str| {
+            if text.is_empty() {
+                " ".to_owned()
+            } else {
+                format!(" {text} ")
+            }
+        };
+        let _ = writeln!(
+            page,
+            "| `{end}` |{}|{}| {effect} |",
+            cell(&default),
+            cell(&legal)
+        );
+    }
+    page
+}
+
+impl Form {
+    /// The default and what is legal.
+    fn described(&self) -> (String, String) {
+        let code = |word: &str| format!("`{word}`");
+        match self {
+            Self::OneOf(words) => {
+                let legal: Vec<String> = words.iter().map(|word| code(word)).collect();
+                (legal.first().cloned().unwrap_or_default(), legal.join(", "))
+            }
+            Self::Number { default, max } => (code(&default.to_string()), format!("1 to {max}")),
+            Self::Text { default, legal } => (code(default), (*legal).to_owned()),
+            Self::Json { page, .. } | Self::Other(page) => {
+                let [default, legal] = page.map(ToOwned::to_owned);
+                (default, legal)
+            }
+        }
+    }
+}
