@@ -23,11 +23,12 @@
 //! | [`linode`] | the API of Linode |
 //! | [`cloudscale`] | the API of cloudscale.ch |
 //! | [`phoenixnap`] | the API of PhoenixNAP |
-//! | [`world`] | any of them by one set of names, for scenarios that must hold on all |
+//! | [`cloud`] | any of them by one set of names, for scenarios that must hold on all |
 //!
 //! Nothing is kept of a request's credentials. What a request of cloudscale.ch or PhoenixNAP means to
 //! write is in the log; of Linode, and of a request for a token, no body is kept at all.
 
+pub mod cloud;
 pub mod cloudscale;
 mod control;
 mod door;
@@ -38,7 +39,6 @@ pub mod phoenixnap;
 mod request;
 mod rows;
 mod server;
-pub mod world;
 
 pub use faults::{Fault, Faults, Injection, When};
 pub use log::{Call, Calls};

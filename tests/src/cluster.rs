@@ -1,242 +1,289 @@
-//! A whole small cluster on a lab's bridge, with Mooring as it is shipped.
-//!
-//! ```text
-//!   world: kube-apiserver, kube-controller-manager, mooring-central ── br0
-//!             n1: mooring-node, kube-proxy, backends ── eth0 ─┤
-//!             n2: …                                           ├─ client
-//! ```
-//!
-//! The kubelets are played by [`Kubelet`]. Everything else is real: the manifests of `deploy/` are
-//! applied, and the programs run with the arguments that these give them, under the
-//! ServiceAccounts that these name, each daemon with the token of a Pod on its Node.
+//! An API server with the shipped manifests in force, and Mooring's programs on it.
 //!
 //! ```no_run
-//! # use mooring_tests::{cluster::Cluster, netlab::in_world};
-//! // #[test]
-//! fn something_about_addresses() {
-//!     in_world(async || {
-//!         let cluster = Cluster::start(&["n1", "n2"]).await.unwrap();
-//!         let central = cluster.start_central(&[]).await.unwrap();
-//!         let daemons = cluster.start_daemons(&["--lease-duration=3s"]).await.unwrap();
-//!         // ... what the suite is about ...
-//!         cluster.assert_nothing_was_refused().await;
-//!     });
-//! }
+//! # use mooring_tests::{cluster::Cluster, shipped::CentralFlags};
+//! # async fn example() {
+//! let cluster = Cluster::exclusive().await;
+//! let central = cluster.start_central(CentralFlags::alone()).await;
+//! // ... what the test is about ...
+//! cluster.finish().await;
+//! # }
 //! ```
+//!
+//! Central looks after *all* objects of its API server. A test that starts one needs the cluster for
+//! itself: it waits until one of a few is free, and gets it empty. That costs milliseconds; a control
+//! plane of its own costs seconds. Tests that start no central, or one for all of them, share a cluster
+//! and keep apart by namespaces and names. Which it is, [`Options`] say.
+//!
+//! Central runs as `mooring-central`, a daemon as `mooring-node` with the token of a Pod on its Node.
+//! [`Cluster::finish`] fails the test if either was refused something.
 
-mod kubelet;
-mod objects;
-mod workloads;
+mod install;
+mod launch;
+mod nodes;
+mod permissions;
+mod pool;
 
-use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::ops::Deref;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
-use futures::future::try_join_all;
+use anyhow::Result;
+use jiff::Timestamp;
+use kube::Client;
+use mooring_common::names::NAMESPACE;
+use tokio::sync::OnceCell;
 
-pub use kubelet::Kubelet;
-pub use objects::{NETWORK, Network};
+pub use launch::{Initializer, Launch, logged};
+pub use nodes::{addresses, event_writes, has_taint, label, provider_id, requests_about};
 
-use crate::control_plane::{ControlPlane, Options};
-use crate::machines_file::{Machine, Machines, MachinesFile};
-use crate::netlab::{Host, Lab, Mac};
-use crate::process::{Process, Spec};
-use crate::program::Program;
-use crate::shipped::Shipped;
+use self::install::Installed;
+use self::pool::{Lent, Pool};
+use crate::api_proxy::ApiProxy;
+use crate::control_plane::{AuditLog, ControlPlane};
+use crate::endpoints::Endpoints;
+use crate::objects::{PodBuilder, unique};
+use crate::shipped::{Central, CentralFlags, Shipped};
+use crate::test_namespace::TestNamespace;
 
-/// With which all heartbeats are signed.
-pub const HEARTBEAT_KEY: &str =
-    "3b1f0c64a7d2e98f5b6a1c0d4e7f8a92b3c4d5e6f708192a3b4c5d6e7f809102\n";
+/// What "eventually" means to these suites.
+pub const SOON: Duration = Duration::from_secs(10);
 
-/// The cluster: nodes, a client, and a control plane. Programs are started one by one.
+/// How long to wait for what "never" waits for: a busy machine must not turn it red.
+pub const MARKER_LIMIT: Duration = Duration::from_secs(30);
+
+/// A label of the machines file that daemons are permitted to set where there is a controller manager.
+pub const ADDITIONAL_LABEL: &str = "example.com/rack";
+
+const CENTRAL: &str = "mooring-central";
+const DAEMON: &str = "mooring-node";
+
+static PLAIN: Pool<Installed> = Pool::empty();
+static WITH_CONTROLLERS: Pool<Installed> = Pool::empty();
+
+/// How a cluster is started.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct Options {
+    exclusive: bool,
+    controller_manager: bool,
+}
+
+impl Options {
+    /// Nobody else has it until the test ends; it begins without any Node, Service or leader.
+    pub const fn exclusive() -> Self {
+        Self {
+            exclusive: true,
+            controller_manager: false,
+        }
+    }
+
+    /// All tests of the test program that ask for it have the same one, with kube-controller-manager.
+    pub const fn shared() -> Self {
+        Self {
+            exclusive: false,
+            controller_manager: true,
+        }
+    }
+
+    /// With kube-controller-manager, and [`ADDITIONAL_LABEL`] among the labels that daemons may set.
+    pub const fn with_controller_manager(mut self) -> Self {
+        self.controller_manager = true;
+        self
+    }
+}
+
+/// A cluster. Dropping it gives it back, or ends it if it is the test's own.
 pub struct Cluster {
-    /// The nodes' hosts, in the order given.
-    pub nodes: Vec<Host>,
-    /// A host that is no node.
-    pub client: Host,
-    /// The control plane, on the bridge's own address.
-    pub control_plane: ControlPlane,
-    /// The manifests in force on it.
+    installed: Holding,
+    /// The manifests.
     pub shipped: Shipped,
-    /// The bridge.
-    pub lab: Lab,
-    machines: MachinesFile,
+    /// A client with all rights.
+    pub admin: Client,
+    /// When the test began.
+    pub start: Timestamp,
+    audit_mark: u64,
+}
+
+enum Holding {
+    Lent(Lent<Installed>),
+    Shared(&'static Installed),
+    Own(Box<Installed>),
+}
+
+impl Deref for Holding {
+    type Target = Installed;
+
+    fn deref(&self) -> &Installed {
+        match self {
+            Self::Lent(lent) => lent.value(),
+            Self::Shared(installed) => installed,
+            Self::Own(installed) => installed,
+        }
+    }
+}
+
+impl Deref for Cluster {
+    type Target = ControlPlane;
+
+    fn deref(&self) -> &ControlPlane {
+        self.control_plane()
+    }
 }
 
 impl Cluster {
-    /// Makes the lab, starts the control plane and applies the manifests. There are no Nodes yet.
-    pub async fn start(nodes: &[&str]) -> Result<Self> {
-        let site = Site::build(nodes)?;
-        let control_plane = site.control_plane().await?;
-        site.install(control_plane).await
+    /// [`Self::start`] with [`Options::exclusive`].
+    pub async fn exclusive() -> Self {
+        Self::start(Options::exclusive()).await
     }
 
-    /// A new client with all rights.
-    pub fn admin(&self) -> kube::Client {
-        self.control_plane.admin()
+    /// [`Self::start`] with a kube-controller-manager too.
+    pub async fn exclusive_with_controllers() -> Self {
+        Self::start(Options::exclusive().with_controller_manager()).await
     }
 
-    /// A node's host.
-    pub fn node(&self, name: &str) -> &Host {
-        let found = self.nodes.iter().find(|node| node.name() == name);
-        found.unwrap_or_else(|| panic!("there is no node {name}"))
+    /// [`Self::start`] with [`Options::shared`].
+    pub async fn shared() -> Self {
+        Self::start(Options::shared()).await
     }
 
-    /// The node with this hardware address.
-    pub fn node_of(&self, mac: Mac) -> Option<&Host> {
-        self.nodes.iter().find(|node| node.mac() == mac)
-    }
-
-    /// Registers all nodes, tainted as by a kubelet with an external cloud provider.
-    pub async fn register(&self) -> Result<BTreeMap<String, Kubelet>> {
-        let kubelets = self.nodes.iter().map(async |node| {
-            let kubelet = Kubelet::register(&self.control_plane, node.name()).await?;
-            anyhow::Ok((node.name().to_owned(), kubelet))
-        });
-        Ok(try_join_all(kubelets).await?.into_iter().collect())
-    }
-
-    /// Starts central beside the API server, with the arguments of the Deployment and these.
-    pub async fn start_central(&self, flags: &[&str]) -> Result<Process> {
-        Process::start(&self.central_spec(flags).await?)
-    }
-
-    /// What [`Self::start_central`] starts.
-    pub async fn central_spec(&self, flags: &[&str]) -> Result<Spec> {
-        let kubeconfig = self.shipped.central_kubeconfig(&self.control_plane).await?;
-        let spec = Program::Central
-            .spec(
-                self.control_plane.folder(),
-                workloads::central_arguments(&self.admin()).await?,
-            )?
-            .args([
-                self.machines.flag(),
-                format!("--kubeconfig={}", kubeconfig.display()),
-            ])
-            .args(flags.iter().copied())
-            .env("POD_NAMESPACE", mooring_common::names::NAMESPACE);
-        Ok(spec)
-    }
-
-    /// Starts the daemon in a node's namespace, with the arguments of the DaemonSet and these. Its
-    /// Node must be registered: the daemon's Pod runs on it.
-    pub async fn start_daemon(&self, node: &Host, flags: &[&str]) -> Result<Process> {
-        node.start(self.daemon_spec(node, flags).await?)
-    }
-
-    /// What [`Self::start_daemon`] starts.
-    pub async fn daemon_spec(&self, node: &Host, flags: &[&str]) -> Result<Spec> {
-        self.daemon_spec_of(node.name(), node.ipv4(), flags).await
-    }
-
-    /// [`Self::daemon_spec`] for a node that is elsewhere.
-    pub async fn daemon_spec_of(
-        &self,
-        name: &str,
-        address: Ipv4Addr,
-        flags: &[&str],
-    ) -> Result<Spec> {
-        let kubeconfig = workloads::daemon_kubeconfig(&self.control_plane, name, address)
-            .await
-            .with_context(|| format!("a token for the daemon on {name}"))?;
-        let mut spec = Program::Node
-            .spec(
-                self.lab.folder(),
-                workloads::daemon_arguments(&self.admin()).await?,
-            )?
-            .args([
-                self.machines.flag(),
-                format!("--kubeconfig={}", kubeconfig.display()),
-                format!("--state-dir={}", self.lab.folder().join("state").display()),
-                format!("--heartbeat-key-file={}", self.heartbeat_keys()?.display()),
-            ])
-            .args(flags.iter().copied())
-            .env("NODE_NAME", name)
-            .env("POD_NAMESPACE", mooring_common::names::NAMESPACE);
-        spec.name = format!("mooring-node on {name}");
-        Ok(spec)
-    }
-
-    /// The file with the key that the daemons sign with, as the kubelet would mount it.
-    pub fn heartbeat_keys(&self) -> Result<PathBuf> {
-        let path = self.lab.folder().join("heartbeat-keys");
-        if !path.exists() {
-            std::fs::write(&path, HEARTBEAT_KEY)?;
+    /// Waits until there is such a cluster for this test.
+    ///
+    /// # Panics
+    /// If it does not start, or cannot be cleared.
+    pub async fn start(options: Options) -> Self {
+        if !options.exclusive {
+            static SHARED: OnceCell<Installed> = OnceCell::const_new();
+            let shared = SHARED.get_or_init(Installed::shared).await;
+            return Self::of(Holding::Shared(shared));
         }
-        Ok(path)
+        let lent = if options.controller_manager {
+            WITH_CONTROLLERS.lend(Installed::with_controllers).await
+        } else {
+            PLAIN.lend(Installed::plain).await
+        };
+        let cleared = install::clear(lent.value().control_plane()).await;
+        cleared.expect("the cluster can be cleared");
+        Self::of(Holding::Lent(lent))
     }
 
-    /// Starts the daemons of all nodes.
-    pub async fn start_daemons(&self, flags: &[&str]) -> Result<BTreeMap<String, Process>> {
-        let daemons = self.nodes.iter().map(async |node| {
-            let daemon = self.start_daemon(node, flags).await?;
-            anyhow::Ok((node.name().to_owned(), daemon))
-        });
-        Ok(try_join_all(daemons).await?.into_iter().collect())
+    /// Applies the shipped manifests on a control plane of the test's own.
+    ///
+    /// # Errors
+    /// If a manifest is refused, or not in force in time.
+    pub async fn on(control_plane: ControlPlane) -> Result<Self> {
+        let installed = Installed::on(control_plane).await?;
+        Ok(Self::of(Holding::Own(Box::new(installed))))
     }
 
-    /// Which node the client believes an address to be at.
-    pub fn seen_at(&self, address: impl Into<IpAddr>) -> Result<Option<&Host>> {
-        let mac = self.client.mac_of(address)?;
-        Ok(mac.and_then(|mac| self.node_of(mac)))
+    fn of(installed: Holding) -> Self {
+        let control_plane = installed.control_plane();
+        Self {
+            shipped: installed.shipped,
+            admin: control_plane.admin(),
+            start: control_plane.now(),
+            audit_mark: control_plane.audit_mark(),
+            installed,
+        }
     }
 
-    /// Asserts that neither program was refused anything.
-    pub async fn assert_nothing_was_refused(&self) {
-        self.shipped.assert_no_forbidden(&self.control_plane).await;
-    }
-}
-
-/// The lab without a control plane: for those who show one thing after the other.
-#[derive(Debug)]
-pub struct Site {
-    /// The bridge.
-    pub lab: Lab,
-    /// The nodes' hosts.
-    pub nodes: Vec<Host>,
-    /// A host that is no node.
-    pub client: Host,
-}
-
-impl Site {
-    /// Makes the bridge and the hosts.
-    pub fn build(nodes: &[&str]) -> Result<Self> {
-        let lab = Lab::new()?;
-        let nodes = nodes
-            .iter()
-            .map(|name| lab.node(name))
-            .collect::<Result<_>>()?;
-        let client = lab.client("client")?;
-        Ok(Self { lab, nodes, client })
+    /// The control plane.
+    pub fn control_plane(&self) -> &ControlPlane {
+        self.installed.control_plane()
     }
 
-    /// Starts the control plane, with the controller that looks after the life of Nodes.
-    pub async fn control_plane(&self) -> Result<ControlPlane> {
-        let options = Options::default()
-            .bind(Lab::GATEWAY_V4)
-            .with_controller_manager()
-            .controller("node-lifecycle-controller");
-        ControlPlane::start(options).await
+    /// A namespace, and an L2Network with this many IPv4 addresses.
+    pub async fn namespace_with_network(&self, addresses: u16) -> TestNamespace {
+        TestNamespace::with_network(self.admin.clone(), addresses).await
     }
 
-    /// Applies the manifests, and writes the machines file that describes the hosts.
-    pub async fn install(self, control_plane: ControlPlane) -> Result<Cluster> {
-        let shipped = Shipped::install(&control_plane).await?;
-        let machines = self.nodes.iter().enumerate().map(|(index, node)| {
-            Machine::named(node.name())
-                .internal(&node.ipv4().to_string())
-                .internal(&node.ipv6().to_string())
-                .address("Hostname", node.name())
-                .placed("namespace.small", &format!("rack-{}", index + 1), "lab")
-        });
-        Ok(Cluster {
-            machines: MachinesFile::new(&Machines::of(machines))?,
-            nodes: self.nodes,
-            client: self.client,
-            lab: self.lab,
-            control_plane,
-            shipped,
-        })
+    /// A namespace.
+    pub async fn namespace(&self) -> TestNamespace {
+        TestNamespace::without_network(self.admin.clone()).await
+    }
+
+    // --- the programs -------------------------------------------------------------------------
+
+    /// Starts central under its ServiceAccount.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub async fn start_central(&self, flags: CentralFlags) -> Central {
+        let started = self.shipped.start_central(self, flags).await;
+        started.expect("central starts")
+    }
+
+    /// Starts central under its ServiceAccount, so that it reaches the API server by this proxy.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub async fn start_central_by(&self, proxy: &ApiProxy, flags: CentralFlags) -> Central {
+        let started = self.shipped.start_central_by(self, proxy, flags).await;
+        started.expect("central starts")
+    }
+
+    /// Central as a user starts it for this provider, alone, with intervals made short and without
+    /// any node daemon to wait for.
+    pub fn central(&self) -> Launch<'_> {
+        Launch::new(self, Initializer::Central, "")
+    }
+
+    /// The daemon of this Node, for what concerns the Node alone: it announces nothing.
+    pub fn daemon<'a>(&'a self, node: &'a str) -> Launch<'a> {
+        Launch::new(self, Initializer::Daemon, node)
+    }
+
+    /// Whichever of the two is to initialise this Node, without the other.
+    pub fn initializer<'a>(&'a self, which: Initializer, node: &'a str) -> Launch<'a> {
+        Launch::new(self, which, node)
+    }
+
+    /// Endpoints on a free port, for central to serve on.
+    ///
+    /// # Panics
+    /// If no port is free.
+    pub fn endpoints(&self) -> Endpoints {
+        Endpoints::on_free_port().expect("a free port")
+    }
+
+    async fn daemon_kubeconfig(&self, node: &str) -> PathBuf {
+        let pod = unique(DAEMON);
+        PodBuilder::new(NAMESPACE, &pod)
+            .node(node)
+            .service_account(DAEMON)
+            .create(&self.admin)
+            .await
+            .expect("a Pod for the daemon");
+        let pod = Some((NAMESPACE, pod.as_str()));
+        self.kubeconfig_for_service_account(NAMESPACE, DAEMON, pod)
+            .await
+            .expect("a token for the daemon")
+    }
+
+    // --- what was asked of the API server -----------------------------------------------------
+
+    /// All requests since this test began, complete up to now.
+    pub async fn audit(&self) -> AuditLog {
+        let log = self.audit_settled_from(self.audit_mark).await;
+        log.since(self.start)
+    }
+
+    /// Asserts that neither program was refused anything (403) since this test began.
+    ///
+    /// # Panics
+    /// If one was.
+    pub async fn assert_nothing_refused(&self) {
+        let refused = self.shipped.forbidden(&self.audit().await);
+        let refused = refused.filter(|record| !self.was_starting(record.received));
+        assert!(
+            refused.is_empty(),
+            "the shipped permissions are too narrow, or a program does what it must not:\n{}",
+            refused.summary()
+        );
+    }
+
+    /// [`Self::assert_nothing_refused`], and gives the cluster back.
+    pub async fn finish(self) {
+        self.assert_nothing_refused().await;
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! | module | what it gives |
 //! |---|---|
-//! | [`arena`] | the cluster to oneself: one test at a time, with Mooring's manifests applied |
+//! | [`cluster`] | an API server with the shipped manifests, exclusive or shared, and Mooring's programs on it |
 //! | [`attacks`] | what attackers have, and what they write |
 //! | [`control_plane`] | a real etcd, kube-apiserver and kube-controller-manager, clients for any identity, the audit log |
 //! | [`netlab`] | nodes and clients as network namespaces on a bridge, with every frame captured |
@@ -13,7 +13,7 @@
 //! | [`bench_cloudscale`] | what `make bench-cloudscale` measures: load balancers of cloudscale.ch |
 //! | [`bench_phoenixnap`] | what `make bench-phoenixnap` measures: addresses of Services at PhoenixNAP |
 //! | [`sweep`] | what `make sweep-cloudscale` does: something goes wrong at each single call |
-//! | [`cluster`] | a whole small cluster on a lab's bridge, with Mooring as it is shipped |
+//! | [`netlab_cluster`] | a whole small cluster on a lab's bridge, with Mooring as it is shipped |
 //! | [`failover`] | what users of an address notice when something fails |
 //! | [`demo`] | what `make demo`, `make demo-baremetal` and `make demo-attack` show |
 //! | [`program`] | `mooring-central` and `mooring-node`, started as users start them |
@@ -23,10 +23,8 @@
 //! | [`shipped`] | the shipped manifests in force, and central under its ServiceAccount |
 //! | [`cloud_sim`] | the APIs of real clouds, simulated: machines that a test changes, failures that it chooses, a log |
 //! | [`endpoints`] | what central serves by HTTPS |
-//! | [`places`] | a cluster to oneself, of as many as tests run at once |
 //! | [`sim`] | what `make sim` does: the fail-over protocol in a simulated world |
-//! | [`turn`] | central to oneself: one test after the other on one control plane |
-//! | [`stage`] | Services and L2Networks of one test, and what has become of them |
+//! | [`test_namespace`] | Services and L2Networks of one test, and what has become of them |
 //! | [`objects`] | short ways to make Nodes, Services, Pods and to read Events |
 //! | [`figures`] | the figures that the docs speak of, printed where `make test` finds them |
 //! | [`vm`] | a small virtual machine whose kernel has VLANs, for what the machine's own may lack |
@@ -35,7 +33,6 @@
 //! Nothing here outlives the test program, however that ends. `KEEP=1` keeps files for a look.
 
 pub mod api_proxy;
-pub mod arena;
 pub mod attacks;
 pub mod bench;
 pub mod bench_cloudscale;
@@ -53,16 +50,14 @@ pub mod figures;
 pub mod machines_file;
 pub mod metadata_sim;
 pub mod netlab;
+pub mod netlab_cluster;
 pub mod objects;
-pub mod places;
-pub mod pool;
 pub mod process;
 pub mod program;
 pub mod scratch;
 pub mod shipped;
 pub mod sim;
-pub mod stage;
 pub mod sweep;
-pub mod turn;
+pub mod test_namespace;
 pub mod vm;
 pub mod wait;

@@ -28,7 +28,7 @@ use mooring_common::names::{LEADER_LEASE_NAMESPACE, NAMESPACE, annotations};
 use serde_json::json;
 
 use crate::api_proxy::ApiProxy;
-use crate::cloud_sim::world::World;
+use crate::cloud_sim::cloud::CloudSim;
 use crate::control_plane::{AuditLog, ControlPlane, client_from, free_port};
 use crate::endpoints::Endpoints;
 use crate::objects::{NodeBuilder, PodBuilder, ServiceBuilder, apply_manifests, unique};
@@ -58,7 +58,15 @@ impl Shipped {
     /// If a manifest is refused, or not in force in time.
     pub async fn install(cp: &ControlPlane) -> Result<Self> {
         let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/manifests");
-        apply_manifests(cp, &manifests.join("mooring.yaml")).await?;
+        Self::install_from(cp, &manifests.join("mooring.yaml")).await
+    }
+
+    /// [`Self::install`] with another file of manifests.
+    ///
+    /// # Errors
+    /// If a manifest is refused, or not in force in time.
+    pub async fn install_from(cp: &ControlPlane, manifests: &Path) -> Result<Self> {
+        apply_manifests(cp, manifests).await?;
         let networks = Api::<L2Network>::all(cp.admin());
         try_eventually(TAKE_UP, async || {
             networks.list(&ListParams::default()).await
@@ -224,9 +232,9 @@ impl CentralFlags {
     /// For this simulated cloud, which it may ask as often as it likes, and which shows at once what it
     /// has made: how long one that does not is waited for is for the tests that are about that.
     #[must_use]
-    pub fn cloud(mut self, world: &World) -> Self {
-        self.environment.extend(world.environment());
-        self.with(format!("--cloud-provider={}", world.cloud().name()))
+    pub fn cloud(mut self, cloud: &CloudSim) -> Self {
+        self.environment.extend(cloud.environment());
+        self.with(format!("--cloud-provider={}", cloud.kind().name()))
             .with("--cloud-api-qps=1000")
             .with("--cloud-api-burst=1000")
             .with("--creation-settle-time=3s")

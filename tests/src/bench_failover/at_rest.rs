@@ -46,7 +46,7 @@ pub(super) async fn measure(span: Duration) -> Result<AtRest> {
         .collect();
     // All bursts are over: the last round is 2 s after the first.
     until(Instant::now() + Duration::from_secs(5)).await;
-    let control_plane = &scene.cluster.control_plane;
+    let control_plane = scene.cluster.control_plane();
     let (start, since) = (Instant::now(), control_plane.now());
     let used = || -> Result<Vec<Duration>> {
         let daemons = scene.daemons.values();

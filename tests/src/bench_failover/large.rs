@@ -11,11 +11,11 @@ use kube::api::{Api, ListParams};
 use mooring_common::l2_network::L2Network;
 
 use crate::bench::proc;
-use crate::cluster::{Cluster, Kubelet, NETWORK, Network, Site};
 use crate::control_plane::Record;
 use crate::failover::faults::until;
 use crate::failover::{APP, daemon_spec};
 use crate::netlab::{Capture, Host, Lab, claims};
+use crate::netlab_cluster::{Kubelet, NETWORK, NetlabCluster, Network, Site};
 use crate::objects::{ServiceBuilder, create_namespace};
 use crate::process::Process;
 use crate::program::Program;
@@ -68,7 +68,7 @@ pub(super) async fn measure(nodes: usize, services: usize, span: Duration) -> Re
     let capture = cluster.lab.capture_control()?;
     settle(&cluster, &capture, nodes, services).await?;
 
-    let (start, since) = (Instant::now(), cluster.control_plane.now());
+    let (start, since) = (Instant::now(), cluster.now());
     let used = || -> Result<Vec<(Duration, Duration)>> {
         let pids = daemons.iter().map(Process::pid);
         pids.map(proc::processor_times).collect()
@@ -83,7 +83,7 @@ pub(super) async fn measure(nodes: usize, services: usize, span: Duration) -> Re
         frame.arp().is_some_and(|arp| arp.is_gratuitous())
             || told.is_some_and(|told| !told.solicited && told.overrides)
     });
-    let log = cluster.control_plane.audit_settled().await.since(since);
+    let log = cluster.audit_settled().await.since(since);
     let (mut renewals, mut writes) = (0, BTreeMap::<String, usize>::new());
     for record in log.by(NODE_USER).writes().iter() {
         if record.resource == "leases" && record.verb == "update" {
@@ -141,7 +141,7 @@ fn what(record: &Record) -> String {
 }
 
 /// Hosts without Pods: a route from each to the Pods of each other would take minutes to make.
-async fn cluster(nodes: usize) -> Result<(Cluster, BTreeMap<String, Kubelet>, Process)> {
+async fn cluster(nodes: usize) -> Result<(NetlabCluster, BTreeMap<String, Kubelet>, Process)> {
     let lab = Lab::new()?;
     let hosts: Vec<Host> = (1..=nodes)
         .map(|number| lab.client(&format!("n{number}")))
@@ -156,11 +156,11 @@ async fn cluster(nodes: usize) -> Result<(Cluster, BTreeMap<String, Kubelet>, Pr
     let cluster = site.install(control_plane).await?;
     let kubelets = cluster.register().await?;
     let central = cluster.start_central(&[]).await?;
-    create_namespace(&cluster.admin(), APP).await?;
+    create_namespace(&cluster.admin, APP).await?;
     Ok((cluster, kubelets, central))
 }
 
-async fn start_daemons(cluster: &Cluster) -> Result<Vec<Process>> {
+async fn start_daemons(cluster: &NetlabCluster) -> Result<Vec<Process>> {
     let started = cluster.nodes.iter().map(async |node| {
         let mut spec = daemon_spec(cluster, node).await?;
         spec.program = Program::Node.release_or_own()?.1;
@@ -170,8 +170,8 @@ async fn start_daemons(cluster: &Cluster) -> Result<Vec<Process>> {
     started.into_iter().collect()
 }
 
-async fn make_services(cluster: &Cluster, services: usize) -> Result<()> {
-    let admin = cluster.admin();
+async fn make_services(cluster: &NetlabCluster, services: usize) -> Result<()> {
+    let admin = cluster.admin.clone();
     let made = (0..services).map(async |number| {
         ServiceBuilder::load_balancer(APP, &format!("s{number}"))
             .port(80, 8080)
@@ -186,8 +186,13 @@ async fn make_services(cluster: &Cluster, services: usize) -> Result<()> {
 
 /// Waits until all addresses are given, all daemons take part, no burst is under way, and whoever is to
 /// be a voter is one.
-async fn settle(cluster: &Cluster, capture: &Capture, nodes: usize, services: usize) -> Result<()> {
-    let all = Api::<Service>::namespaced(cluster.admin(), APP);
+async fn settle(
+    cluster: &NetlabCluster,
+    capture: &Capture,
+    nodes: usize,
+    services: usize,
+) -> Result<()> {
+    let all = Api::<Service>::namespaced(cluster.admin.clone(), APP);
     let outcome = try_eventually(PATIENCE, async || {
         let list = all.list(&ListParams::default()).await?;
         let served = list.items.iter().filter(|service| {
@@ -218,7 +223,7 @@ async fn settle(cluster: &Cluster, capture: &Capture, nodes: usize, services: us
         Ok(())
     });
     outcome.await.map_err(anyhow::Error::msg)?;
-    let networks = Api::<L2Network>::all(cluster.admin());
+    let networks = Api::<L2Network>::all(cluster.admin.clone());
     let mut last = (0, Instant::now());
     let outcome = try_eventually(PATIENCE, async || {
         let status = networks.get(NETWORK).await?.status.unwrap_or_default();

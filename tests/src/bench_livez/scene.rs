@@ -11,8 +11,8 @@ use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 
 use crate::bench::proc;
-use crate::cluster::{Cluster, Kubelet};
 use crate::netlab::Host;
+use crate::netlab_cluster::{Kubelet, NetlabCluster};
 use crate::objects::{ServiceBuilder, create_namespace};
 use crate::process::Process;
 use crate::program::Program;
@@ -52,19 +52,19 @@ pub(super) struct Scene {
     profile: &'static str,
     _processes: [Process; 2],
     _kubelets: BTreeMap<String, Kubelet>,
-    pub(super) cluster: Cluster,
+    pub(super) cluster: NetlabCluster,
 }
 
 impl Scene {
     pub(super) async fn build() -> Result<Self> {
-        let cluster = Cluster::start(&[NODE]).await?;
+        let cluster = NetlabCluster::start(&[NODE]).await?;
         let kubelets = cluster.register().await?;
         let node = cluster.node(NODE);
         let mut spec = cluster.daemon_spec(node, &[]).await?;
         let (profile, program) = Program::Node.release_or_own()?;
         spec.program = program;
         let daemon = node.start(spec)?;
-        let admin = cluster.admin();
+        let admin = cluster.admin.clone();
         create_namespace(&admin, APP).await?;
         let port = service(&admin, "web").await?;
         let nodes = Api::<Node>::all(admin);
@@ -75,7 +75,7 @@ impl Scene {
         })
         .await
         .map_err(anyhow::Error::msg)?;
-        let kube_proxy = node.kube_proxy(&cluster.control_plane).await?;
+        let kube_proxy = node.kube_proxy(&cluster).await?;
         let at = node.ipv4();
         let scene = Self {
             kube_proxy: Target {
@@ -116,7 +116,7 @@ impl Scene {
 
     /// Makes Services until there are so many.
     pub(super) async fn add_services(&self, total: usize) -> Result<()> {
-        let admin = self.cluster.admin();
+        let admin = self.cluster.admin.clone();
         let names: Vec<String> = (1..total).map(|number| format!("more-{number}")).collect();
         let make = names.iter().map(|name| service(&admin, name));
         let made = stream::iter(make).buffer_unordered(AT_ONCE);

@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use anyhow::{Context as _, Result};
 
 use super::stage::{Ink, Stage};
-use crate::cluster::Cluster;
 use crate::netlab::way_in;
+use crate::netlab_cluster::NetlabCluster;
 
 /// A command in the lab, or a shell: with kubectl, and as the cluster's administrator. What kubectl remembers goes with
 /// the lab.
@@ -21,13 +21,13 @@ PS1='lab# ' exec sh -i
 "#;
 
 /// Prints the command lines.
-pub(super) fn explain(stage: &Stage, cluster: &Cluster, address: &str) -> Result<()> {
-    let kubectl = cluster.control_plane.kubectl();
+pub(super) fn explain(stage: &Stage, cluster: &NetlabCluster, address: &str) -> Result<()> {
+    let kubectl = cluster.kubectl();
     let assets = kubectl.parent().context("kubectl is in a folder")?;
     let script = SCRIPT
         .replace(
             "@kubeconfig@",
-            &cluster.control_plane.admin_kubeconfig().to_string_lossy(),
+            &cluster.admin_kubeconfig().to_string_lossy(),
         )
         .replace("@home@", &cluster.lab.folder().to_string_lossy())
         .replace("@assets@", &assets.to_string_lossy());

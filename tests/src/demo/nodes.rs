@@ -10,8 +10,8 @@ use mooring_common::names::{labels, taints};
 
 use super::stage::{Stage, Step, short};
 use super::story::{Cast, MOORING, NODES};
-use crate::arena::{addresses, has_taint, label, provider_id};
-use crate::cluster::Cluster;
+use crate::cluster::{addresses, has_taint, label, provider_id};
+use crate::netlab_cluster::NetlabCluster;
 
 /// Nodes register, and their daemons describe them.
 pub(super) async fn initialise(stage: &Stage, cast: &mut Cast) -> Result<()> {
@@ -31,12 +31,12 @@ pub(super) async fn initialise(stage: &Stage, cast: &mut Cast) -> Result<()> {
 /// Waits until these Nodes, which were there from `start` on, have lost their taint.
 pub(super) async fn await_initialised(
     stage: &Stage,
-    cluster: &Cluster,
+    cluster: &NetlabCluster,
     names: &[&str],
     start: Instant,
 ) -> Result<()> {
     let step = Step::new("all Nodes initialised", 60, MOORING);
-    let nodes = Api::<Node>::all(cluster.admin());
+    let nodes = Api::<Node>::all(cluster.admin.clone());
     stage
         .perform(step, async {
             let mut told = BTreeMap::new();

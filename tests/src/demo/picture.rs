@@ -1,7 +1,7 @@
 //! The picture of the lab.
 
-use crate::cluster::Site;
 use crate::netlab::{Host, Lab};
+use crate::netlab_cluster::Site;
 
 /// How wide one host is drawn.
 const WIDTH: usize = 19;

@@ -10,7 +10,7 @@ use kube::api::Api;
 
 use super::stage::{Ink, Stage, Step};
 use super::story::{Cast, MOORING};
-use crate::cluster::{Cluster, Network};
+use crate::netlab_cluster::{NetlabCluster, Network};
 use crate::objects::{PodBuilder, ServiceBuilder, create_namespace};
 use crate::process::Process;
 
@@ -53,7 +53,7 @@ pub(super) async fn serve(stage: &Stage, cast: &mut Cast) -> Result<()> {
     cast.proxies = stage
         .perform(step, async {
             let proxies = cluster.nodes.iter().map(async |node| {
-                let proxy = node.kube_proxy(&cluster.control_plane).await?;
+                let proxy = node.kube_proxy(&cluster).await?;
                 anyhow::Ok((node.name().to_owned(), proxy))
             });
             let proxies = try_join_all(proxies).await?.into_iter().collect();
@@ -63,7 +63,7 @@ pub(super) async fn serve(stage: &Stage, cast: &mut Cast) -> Result<()> {
     let step = Step::new("two Pods serve HTTP", 30, &[]);
     cast.servers = stage
         .perform(step, async {
-            let admin = cluster.admin();
+            let admin = cluster.admin.clone();
             create_namespace(&admin, NAMESPACE).await?;
             let servers = try_join_all(BACKENDS.map(|name| start_backend(cluster, name))).await?;
             Ok((servers, format!("on {}", BACKENDS.join(" and "))))
@@ -72,7 +72,7 @@ pub(super) async fn serve(stage: &Stage, cast: &mut Cast) -> Result<()> {
     Ok(())
 }
 
-async fn start_backend(cluster: &Cluster, node: &str) -> Result<Process> {
+async fn start_backend(cluster: &NetlabCluster, node: &str) -> Result<Process> {
     let host = cluster.node(node);
     let (v4, v6) = host.add_pod(5)?;
     let server = host
@@ -82,7 +82,7 @@ async fn start_backend(cluster: &Cluster, node: &str) -> Result<Process> {
         .node(node)
         .label("app", SERVICE)
         .running(&[&v4.to_string(), &v6.to_string()])
-        .create(&cluster.admin())
+        .create(&cluster.admin)
         .await?;
     Ok(server)
 }
@@ -103,7 +103,7 @@ pub(super) async fn expose(stage: &Stage, cast: &Cast) -> Result<(Addresses, Dur
         .port(80, BACKEND_PORT)
         .selector("app", SERVICE)
         .families(&["IPv4", "IPv6"])
-        .create(&cluster.admin())
+        .create(&cluster.admin)
         .await?;
     stage.event(&format!(
         "Service {NAMESPACE}/{SERVICE} created, for IPv4 and IPv6"
@@ -137,8 +137,8 @@ pub(super) async fn expose(stage: &Stage, cast: &Cast) -> Result<(Addresses, Dur
     Ok((addresses, figure))
 }
 
-async fn assigned(cluster: &Cluster) -> Result<Addresses> {
-    let service = Api::<Service>::namespaced(cluster.admin(), NAMESPACE)
+async fn assigned(cluster: &NetlabCluster) -> Result<Addresses> {
+    let service = Api::<Service>::namespaced(cluster.admin.clone(), NAMESPACE)
         .get(SERVICE)
         .await?;
     let ingress = service
@@ -158,7 +158,7 @@ async fn assigned(cluster: &Cluster) -> Result<Addresses> {
     })
 }
 
-async fn ask(step: Step, cluster: &Cluster, url: &str) -> Result<String> {
+async fn ask(step: Step, cluster: &NetlabCluster, url: &str) -> Result<String> {
     let client = &cluster.client;
     let answer = step
         .until(async || client.get_within(url, REQUEST_LIMIT).await)
@@ -169,7 +169,7 @@ async fn ask(step: Step, cluster: &Cluster, url: &str) -> Result<String> {
 /// Where the client believes the addresses to be.
 pub(super) fn neighbours(
     stage: &Stage,
-    cluster: &Cluster,
+    cluster: &NetlabCluster,
     addresses: &Addresses,
 ) -> Result<String> {
     let place = |address: IpAddr| -> Result<String> {

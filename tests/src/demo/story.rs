@@ -10,7 +10,7 @@ use mooring_common::names::{LEADER_LEASE, LEADER_LEASE_NAMESPACE};
 use super::picture::picture;
 use super::stage::{Stage, Step};
 use super::{failover, look_around, nodes, service};
-use crate::cluster::{Cluster, Kubelet, Site};
+use crate::netlab_cluster::{Kubelet, NetlabCluster, Site};
 use crate::process::Process;
 
 pub(super) const NODES: [&str; 3] = ["n1", "n2", "n3"];
@@ -25,7 +25,7 @@ pub(super) struct Cast {
     pub(super) daemons: BTreeMap<String, Process>,
     pub(super) kubelets: BTreeMap<String, Kubelet>,
     _central: Process,
-    pub(super) cluster: Cluster,
+    pub(super) cluster: NetlabCluster,
 }
 
 /// Tells it to the end, or to the first step that does not happen.
@@ -67,7 +67,7 @@ async fn gather(stage: &Stage) -> Result<Cast> {
 }
 
 /// The control plane, with the manifests in force.
-pub(super) async fn start_cluster(stage: &Stage, site: Site) -> Result<Cluster> {
+pub(super) async fn start_cluster(stage: &Stage, site: Site) -> Result<NetlabCluster> {
     stage.chapter("A Kubernetes control plane, and Mooring as it is shipped");
     let step = Step::new("control plane ready", 120, &[]);
     let control_plane = stage
@@ -97,14 +97,14 @@ pub(super) async fn start_cluster(stage: &Stage, site: Site) -> Result<Cluster> 
 /// Waits until central leads.
 pub(super) async fn await_leader(
     stage: &Stage,
-    cluster: &Cluster,
+    cluster: &NetlabCluster,
     central: &Process,
 ) -> Result<()> {
     stage.heed(central);
     let step = Step::new("mooring-central leads", 30, MOORING);
     stage
         .perform(step, async {
-            let leases = Api::<Lease>::namespaced(cluster.admin(), LEADER_LEASE_NAMESPACE);
+            let leases = Api::<Lease>::namespaced(cluster.admin.clone(), LEADER_LEASE_NAMESPACE);
             let holder = step
                 .until(async || {
                     let spec = leases.get(LEADER_LEASE).await?.spec.unwrap_or_default();
@@ -123,11 +123,11 @@ pub(super) async fn await_leader(
 }
 
 /// The shipped permissions are enough, and nobody tried more.
-pub(super) async fn check_refusals(stage: &Stage, cluster: &Cluster) -> Result<()> {
+pub(super) async fn check_refusals(stage: &Stage, cluster: &NetlabCluster) -> Result<()> {
     let step = Step::new("permissions suffice", 30, MOORING);
     stage
         .perform(step, async {
-            let log = cluster.control_plane.audit_settled().await;
+            let log = cluster.audit_settled().await;
             let refused = cluster.shipped.forbidden(&log);
             ensure!(
                 refused.is_empty(),

@@ -243,10 +243,10 @@ impl Scene {
     pub async fn suffer_api_outage(&mut self, span: Duration) -> Result<Seen> {
         let (mut watch, _) = self.watch_speaker().await?;
         watch.begin();
-        self.cluster.control_plane.stop_api_server();
+        self.cluster.stop_api_server();
         watch.settle(span, LIMIT).await;
         // What its return brings is part of it.
-        self.cluster.control_plane.start_api_server().await?;
+        self.cluster.start_api_server().await?;
         let back = watch.began().elapsed();
         watch.settle(back + AFTER * 2, LIMIT).await;
         Ok(watch.end(self))

@@ -15,8 +15,8 @@ use kube::api::Api;
 use mooring_common::names::annotations;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, Kubelet, NETWORK, Network};
 use crate::netlab::{Capture, Echo, Host, Mac, Port, Segment, Watchdog};
+use crate::netlab_cluster::{Kubelet, NETWORK, NetlabCluster, Network};
 use crate::objects::{PodBuilder, ServiceBuilder, create_namespace};
 use crate::process::{Process, Spec};
 use crate::program::Program;
@@ -88,7 +88,7 @@ pub struct Scene {
     changed: Vec<(String, Value)>,
     layout: Layout,
     /// Everything else.
-    pub cluster: Cluster,
+    pub cluster: NetlabCluster,
 }
 
 impl Scene {
@@ -105,7 +105,7 @@ impl Scene {
     pub async fn build(layout: Layout) -> Result<Self> {
         let mut hosts = layout.nodes.clone();
         hosts.push(BACKEND);
-        let cluster = Cluster::start(&hosts).await?;
+        let cluster = NetlabCluster::start(&hosts).await?;
         let (tcp, asker) = (cluster.lab.client("tcp")?, cluster.lab.client("asker")?);
         let segment = if layout.second_network {
             let members = cluster.nodes.iter().filter(|node| node.name() != BACKEND);
@@ -161,14 +161,10 @@ impl Scene {
             self.specs.insert((*name).to_owned(), spec);
             self.start_daemon(name)?;
         }
-        create_namespace(&self.cluster.admin(), APP).await?;
+        create_namespace(&self.cluster.admin, APP).await?;
         try_join_all(names.iter().map(|name| self.has_address(name))).await?;
         let proxies = names.iter().map(async |name| {
-            let proxy = self
-                .cluster
-                .node(name)
-                .kube_proxy(&self.cluster.control_plane)
-                .await?;
+            let proxy = self.cluster.node(name).kube_proxy(&self.cluster).await?;
             anyhow::Ok(((*name).to_owned(), proxy))
         });
         let proxies: Vec<_> = try_join_all(proxies).await?;
@@ -195,7 +191,7 @@ impl Scene {
     }
 
     async fn has_address(&self, name: &str) -> Result<()> {
-        let nodes = Api::<Node>::all(self.cluster.admin());
+        let nodes = Api::<Node>::all(self.cluster.admin.clone());
         try_eventually(SOON, async || {
             let status = nodes.get(name).await?.status.unwrap_or_default();
             let addresses = status.addresses.unwrap_or_default();
@@ -225,7 +221,7 @@ impl Scene {
             .node(node)
             .label("app", app)
             .running(&[&v4.to_string(), &v6.to_string()])
-            .create(&self.cluster.admin())
+            .create(&self.cluster.admin)
             .await?;
         Ok(())
     }
@@ -267,8 +263,8 @@ impl Scene {
         if local {
             service = service.local();
         }
-        service.create(&self.cluster.admin()).await?;
-        let services = Api::<Service>::namespaced(self.cluster.admin(), APP);
+        service.create(&self.cluster.admin).await?;
+        let services = Api::<Service>::namespaced(self.cluster.admin.clone(), APP);
         try_eventually(SOON, async || {
             let status = services.get(name).await?.status.unwrap_or_default();
             let ingress = status.load_balancer.and_then(|status| status.ingress);
@@ -389,7 +385,7 @@ impl Scene {
 ///
 /// # Errors
 /// If there is no token for it, or a file cannot be written.
-pub async fn daemon_spec(cluster: &Cluster, node: &Host) -> Result<Spec> {
+pub async fn daemon_spec(cluster: &NetlabCluster, node: &Host) -> Result<Spec> {
     let state = cluster.lab.folder().join(format!("state-{}", node.name()));
     std::fs::create_dir_all(&state)?;
     let mut spec = cluster.daemon_spec(node, &[]).await?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use mooring_common::names::reasons;
-use mooring_tests::arena::{Arena, event_writes, logged, requests_about};
+use mooring_tests::cluster::{Cluster, event_writes, logged, requests_about};
 use mooring_tests::control_plane::AuditLog;
 use mooring_tests::figures::figure;
 use mooring_tests::machines_file::{Machine, Machines, MachinesFile};
@@ -21,7 +21,7 @@ const WORST: SignedDuration = SignedDuration::from_secs(5);
 
 #[tokio::test]
 async fn ni_19_one_hundred_nodes_with_their_daemons_in_time_and_in_writes() {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     let names: Vec<String> = (0..AT_ONCE * ROUNDS).map(|_| unique("n")).collect();
     let machine = |(i, name): (usize, &String)| {
         Machine::named(name)
@@ -31,10 +31,10 @@ async fn ni_19_one_hundred_nodes_with_their_daemons_in_time_and_in_writes() {
     let content = Machines::of(names.iter().enumerate().map(machine));
     let machines = MachinesFile::new(&content).unwrap();
     for round in names.chunks(AT_ONCE) {
-        initialise(&arena, &machines, round).await;
+        initialise(&cluster, &machines, round).await;
     }
 
-    let log = arena.audit().await;
+    let log = cluster.audit().await;
     let mut times: Vec<SignedDuration> = names.iter().map(|name| time_of(&log, name)).collect();
     times.sort();
     let (p50, p99) = (
@@ -58,22 +58,22 @@ async fn ni_19_one_hundred_nodes_with_their_daemons_in_time_and_in_writes() {
         ),
     );
     count_writes(&log, &names);
-    arena.leave().await;
+    cluster.finish().await;
 }
 
 /// Lets Nodes register whose daemons run already.
-async fn initialise(arena: &Arena, machines: &MachinesFile, names: &[String]) {
+async fn initialise(cluster: &Cluster, machines: &MachinesFile, names: &[String]) {
     let start = async |name: &String| {
-        let daemon = arena.daemon(name).machines(machines).start().await;
+        let daemon = cluster.daemon(name).machines(machines).start().await;
         logged(&daemon, "the Node is not registered yet").await;
         daemon
     };
     let _daemons = join_all(names.iter().map(start)).await;
     let register = async |name: &String| {
         let node = NodeBuilder::new(name).tainted();
-        node.create(&arena.admin).await.unwrap();
-        arena.initialized(name).await;
-        arena.told(name, reasons::SYNCED).await;
+        node.create(&cluster.admin).await.unwrap();
+        cluster.initialized(name).await;
+        cluster.told(name, reasons::SYNCED).await;
     };
     let registered = join_all(names.iter().map(register));
     tokio::time::timeout(Duration::from_secs(30), registered)

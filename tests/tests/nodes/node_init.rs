@@ -14,7 +14,7 @@ use mooring_tests::machines_file::{Machine, Machines, MachinesFile};
 macro_rules! by_either_program {
     ($($scenario:ident)*) => { $(
         mod $scenario {
-            use mooring_tests::arena::Initializer;
+            use mooring_tests::cluster::Initializer;
 
             #[tokio::test]
             async fn by_central() {

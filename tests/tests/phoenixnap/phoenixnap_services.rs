@@ -5,6 +5,7 @@
 
 mod bgp;
 mod buying;
+mod cluster;
 mod found;
 mod handover;
 mod late_listings;
@@ -12,6 +13,5 @@ mod pooling;
 mod removal;
 mod replicas;
 mod robust;
-mod stage;
 mod sweep;
 mod wishes;

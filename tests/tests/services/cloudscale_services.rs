@@ -21,6 +21,8 @@ mod traffic;
 mod change;
 #[path = "../service_scenarios/clouds.rs"]
 mod clouds;
+#[path = "../service_scenarios/cluster.rs"]
+mod cluster;
 #[path = "../service_scenarios/create.rs"]
 mod create;
 #[path = "../service_scenarios/delete.rs"]
@@ -31,8 +33,6 @@ mod efficiency;
 mod nodes;
 #[path = "../service_scenarios/plan.rs"]
 mod plan;
-#[path = "../service_scenarios/stage.rs"]
-mod stage;
 #[path = "../service_scenarios/status.rs"]
 mod status;
 
@@ -40,7 +40,7 @@ use mooring_tests::cloud_sim::Calls;
 use mooring_tests::cloud_sim::cloudscale::{Cloudscale, Kind};
 use serde_json::Value;
 
-use stage::{Stage, annotation};
+use cluster::{CloudCluster, annotation};
 
 /// What all of its annotations begin with.
 const PREFIX: &str = "k8s.cloudscale.ch/loadbalancer-";
@@ -50,10 +50,10 @@ fn key(end: &str) -> String {
     format!("{PREFIX}{end}")
 }
 
-impl Stage {
+impl CloudCluster {
     /// The simulation.
     fn sim(&self) -> &Cloudscale {
-        cloud::sim(&self.world)
+        cloud::sim(&self.cloud)
     }
 
     /// The load balancer whose UUID is written on a Service.
@@ -75,6 +75,6 @@ impl Stage {
 
     /// What was asked to change this load balancer or its parts.
     fn writes_on(&self, uuid: &str) -> Calls {
-        cloud::writes_on(&self.world, uuid)
+        cloud::writes_on(&self.cloud, uuid)
     }
 }

@@ -26,7 +26,7 @@ pub(super) async fn restore(demo: &mut Demo<'_>, scene: &mut Scene) -> Result<()
     };
     let stage = demo.stage;
     demo.withstand(attack, async |_| {
-        let control_plane = &scene.cluster.control_plane;
+        let control_plane = scene.cluster.control_plane();
         let backup = control_plane.back_up().await?;
         stage.event("etcd is backed up");
         let (mut watch, speaker) = scene.watch_speaker().await?;
@@ -40,7 +40,7 @@ pub(super) async fn restore(demo: &mut Demo<'_>, scene: &mut Scene) -> Result<()
         scene.service("later", LATER, false).await?;
 
         watch.begin();
-        scene.cluster.control_plane.restore(&backup).await?;
+        scene.cluster.restore(&backup).await?;
         // Who votes may be right again already.
         let services = Api::<Service>::namespaced(scene.cluster.admin(), APP);
         let later = services.get_opt("later").await?;

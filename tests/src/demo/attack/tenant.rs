@@ -10,11 +10,11 @@ use mooring_common::names::{annotations, reasons};
 use super::super::stage::Step;
 use super::{Attack, Demo, refused_by};
 use crate::attacks::{refused, tenant};
-use crate::cluster::Network;
 use crate::failover::Scene;
 use crate::netlab::Lab;
+use crate::netlab_cluster::Network;
 use crate::objects::{ServiceBuilder, create_namespace, events_for};
-use crate::stage::ingress;
+use crate::test_namespace::ingress;
 
 const WHO: &str = "a tenant";
 
@@ -54,7 +54,7 @@ pub(super) async fn attack(demo: &mut Demo<'_>, scene: &Scene) -> Result<()> {
 impl<'a> Tenant<'a> {
     async fn prepare(scene: &'a Scene) -> Result<Self> {
         let cluster = &scene.cluster;
-        create_namespace(&cluster.admin(), NAMESPACE).await?;
+        create_namespace(&cluster.admin, NAMESPACE).await?;
         let nobody = ("segment", "none");
         Network::new(SHARED, &["10.77.0.2-10.77.0.30"])
             .of_nodes_with(nobody.0, nobody.1)
@@ -66,7 +66,7 @@ impl<'a> Tenant<'a> {
             .for_namespaces_with("team", "databases")
             .create(cluster)
             .await?;
-        let client = tenant(&cluster.control_plane, NAMESPACE).await?;
+        let client = tenant(&cluster, NAMESPACE).await?;
         Ok(Self { scene, client })
     }
 
@@ -169,7 +169,7 @@ impl<'a> Tenant<'a> {
 
     /// Waits for the Event that refuses a Service its address, and gives it in short.
     async fn told(&self, step: Step, service: &str, words: &str) -> Result<String> {
-        let admin = self.scene.cluster.admin();
+        let admin = self.scene.cluster.admin.clone();
         let reason = reasons::SYNC_LOAD_BALANCER_FAILED;
         let note = step
             .until(async || {
@@ -194,7 +194,7 @@ impl<'a> Tenant<'a> {
     }
 
     async fn given(&self, service: &str) -> Result<Vec<String>> {
-        let services = Api::<Service>::namespaced(self.scene.cluster.admin(), NAMESPACE);
+        let services = Api::<Service>::namespaced(self.scene.cluster.admin.clone(), NAMESPACE);
         Ok(ingress(&services.get(service).await?))
     }
 }

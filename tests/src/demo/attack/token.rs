@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 use super::{Attack, Demo, refused_by};
 use crate::attacks::{about, approval, event, refused, voters};
-use crate::cluster::NETWORK;
 use crate::control_plane::client_from;
 use crate::failover::{APP, Scene};
+use crate::netlab_cluster::NETWORK;
 
 const WHO: &str = "a stolen token";
 
@@ -167,7 +167,7 @@ impl Thief<'_> {
     }
 
     async fn voters(&self) -> Result<Voters> {
-        let networks = Api::<L2Network>::all(self.scene.cluster.admin());
+        let networks = Api::<L2Network>::all(self.scene.cluster.admin.clone());
         let status = networks.get(NETWORK).await?.status.unwrap_or_default();
         status.voters.context("there are no voters")
     }

@@ -11,10 +11,10 @@ use super::hands::{Hands, Summons, summon};
 use super::network::{self, Server, VLAN};
 use super::{costs, fail_over, service};
 use crate::cloud_sim::phoenixnap::{Behaviour, CLIENT_ID, CLIENT_SECRET, Kind, Pace, Phoenixnap};
-use crate::cluster::{Cluster, Kubelet, Site};
 use crate::demo::nodes::await_initialised;
 use crate::demo::stage::{Stage, Step};
 use crate::demo::story::{MOORING, await_leader, check_refusals, start_cluster};
+use crate::netlab_cluster::{Kubelet, NetlabCluster, Site};
 use crate::objects::apply_manifests;
 use crate::process::Process;
 
@@ -36,7 +36,7 @@ pub(super) struct Cast {
     pub(super) servers: &'static [Server],
     /// The daemon's program.
     daemon: PathBuf,
-    pub(super) cluster: Cluster,
+    pub(super) cluster: NetlabCluster,
 }
 
 /// Tells it to the end, or to the first step that does not happen. The VM runs this program again, as
@@ -76,17 +76,13 @@ async fn play(stage: &Stage, cast: &mut Cast) -> Result<()> {
 /// The cloud, central, and the VM.
 async fn gather(
     stage: &Stage,
-    cluster: Cluster,
+    cluster: NetlabCluster,
     vm: Summons,
     servers: &'static [Server],
     daemon: &Path,
 ) -> Result<Cast> {
     let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/manifests");
-    apply_manifests(
-        &cluster.control_plane,
-        &manifests.join("phoenixnap-l2.yaml"),
-    )
-    .await?;
+    apply_manifests(&cluster, &manifests.join("phoenixnap-l2.yaml")).await?;
     let cloud = Phoenixnap::start().await?;
     let network = cloud.put(
         Kind::Network,
@@ -140,7 +136,7 @@ async fn gather(
 }
 
 /// The file that the Go controller reads as well.
-fn config(cluster: &Cluster, cloud: &Phoenixnap, network: &str) -> Result<PathBuf> {
+fn config(cluster: &NetlabCluster, cloud: &Phoenixnap, network: &str) -> Result<PathBuf> {
     let path = cluster.lab.folder().join("cloud-sa.json");
     let config = json!({
         "clientID": CLIENT_ID,
@@ -159,7 +155,7 @@ async fn join(stage: &Stage, cast: &mut Cast) -> Result<()> {
     let start = Instant::now();
     let names: Vec<&str> = cast.servers.iter().map(|server| server.name).collect();
     for name in &names {
-        let kubelet = Kubelet::register(&cast.cluster.control_plane, name).await?;
+        let kubelet = Kubelet::register(&cast.cluster, name).await?;
         cast.kubelets.insert((*name).to_owned(), kubelet);
     }
     stage.event(&format!(

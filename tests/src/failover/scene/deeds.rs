@@ -70,7 +70,7 @@ impl Scene {
     /// # Errors
     /// If a rule cannot be set.
     pub fn cut_from_api(&self, name: &str, cut: bool) -> Result<()> {
-        let port = self.cluster.control_plane.url();
+        let port = self.cluster.url();
         let port = port.rsplit(':').next().unwrap_or_default();
         let port = port.trim_end_matches('/');
         let mut script = "add table inet no_api\ndelete table inet no_api\n".to_owned();
@@ -110,8 +110,8 @@ impl Scene {
                 self.start_daemon(name)?;
             }
         }
-        if !self.cluster.control_plane.is_up() {
-            self.cluster.control_plane.start_api_server().await?;
+        if !self.cluster.is_up() {
+            self.cluster.start_api_server().await?;
         }
         self.include_all().await?;
         if !self.central.is_running() {

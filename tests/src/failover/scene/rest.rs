@@ -8,8 +8,8 @@ use mooring_common::l2_network::{L2Network, SegmentNode};
 use mooring_node::protocol::{Body, NodeId};
 
 use super::{QUIET, SOON, Scene};
-use crate::cluster::NETWORK;
 use crate::netlab::{Frame, claims};
+use crate::netlab_cluster::NETWORK;
 use crate::process::Process;
 use crate::wait::try_eventually;
 
@@ -56,7 +56,7 @@ impl Scene {
     /// # Errors
     /// If the API server does not say.
     pub async fn voters(&self) -> Result<Vec<String>> {
-        let networks = Api::<L2Network>::all(self.cluster.admin());
+        let networks = Api::<L2Network>::all(self.cluster.admin.clone());
         let status = networks.get(NETWORK).await?.status.unwrap_or_default();
         Ok(status.voters.unwrap_or_default().nodes)
     }
@@ -112,7 +112,7 @@ impl Scene {
         })
         .await
         .map_err(anyhow::Error::msg)?;
-        let networks = Api::<L2Network>::all(self.cluster.admin());
+        let networks = Api::<L2Network>::all(self.cluster.admin.clone());
         try_eventually(SOON, async || {
             let status = networks.get(NETWORK).await?.status.unwrap_or_default();
             let voters = self.voters().await?;

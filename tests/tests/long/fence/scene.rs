@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use mooring_common::l2_network::{L2Network, SegmentNode};
 use mooring_common::names::{NAMESPACE, annotations, node_lease};
-use mooring_tests::cluster::{Cluster, NETWORK};
 use mooring_tests::control_plane::AuditLog;
+use mooring_tests::netlab_cluster::{NETWORK, NetlabCluster};
 use mooring_tests::shipped::NODE_USER;
 use mooring_tests::wait::eventually;
 use serde_json::json;
@@ -22,8 +22,8 @@ pub struct Fence(Vec<Binding>);
 
 impl Fence {
     /// Takes the fence down, and waits until the API server has taken that up.
-    pub async fn take_down(cluster: &Cluster) -> Self {
-        let bindings = Api::<Binding>::all(cluster.admin());
+    pub async fn take_down(cluster: &NetlabCluster) -> Self {
+        let bindings = Api::<Binding>::all(cluster.admin.clone());
         let all = bindings.list(&ListParams::default()).await.unwrap();
         let mut ours = all.items;
         ours.retain(|binding| binding.spec.policy_name.starts_with("mooring-node-"));
@@ -38,7 +38,6 @@ impl Fence {
             binding.metadata.uid = None;
         }
         let loose = cluster
-            .control_plane
             .client_for(NAMESPACE, "mooring-node", None)
             .await
             .unwrap();
@@ -64,8 +63,8 @@ impl Fence {
     }
 
     /// Puts it back.
-    pub async fn put_up(self, cluster: &Cluster) {
-        let bindings = Api::<Binding>::all(cluster.admin());
+    pub async fn put_up(self, cluster: &NetlabCluster) {
+        let bindings = Api::<Binding>::all(cluster.admin.clone());
         for binding in &self.0 {
             bindings
                 .create(&PostParams::default(), binding)
@@ -76,8 +75,8 @@ impl Fence {
 }
 
 /// A node's Lease, whoever holds it.
-pub async fn lease_of(cluster: &Cluster, node: &str) -> Option<Lease> {
-    let leases = Api::<Lease>::namespaced(cluster.admin(), NAMESPACE);
+pub async fn lease_of(cluster: &NetlabCluster, node: &str) -> Option<Lease> {
+    let leases = Api::<Lease>::namespaced(cluster.admin.clone(), NAMESPACE);
     leases.get_opt(&node_lease(node)).await.unwrap()
 }
 
@@ -91,7 +90,7 @@ pub fn held_by(lease: &Lease) -> (String, String) {
 }
 
 /// Waits until a node's Lease says that it can speak on the lab's segment.
-pub async fn can_speak(cluster: &Cluster, node: &str) {
+pub async fn can_speak(cluster: &NetlabCluster, node: &str) {
     eventually(&format!("{node} can speak"), SOON, async || {
         let lease = lease_of(cluster, node).await?;
         let (holder, segments) = held_by(&lease);
@@ -101,16 +100,16 @@ pub async fn can_speak(cluster: &Cluster, node: &str) {
 }
 
 /// What the L2Network says of a node.
-pub async fn entry_of(cluster: &Cluster, network: &str, node: &str) -> Option<SegmentNode> {
-    let networks = Api::<L2Network>::all(cluster.admin());
+pub async fn entry_of(cluster: &NetlabCluster, network: &str, node: &str) -> Option<SegmentNode> {
+    let networks = Api::<L2Network>::all(cluster.admin.clone());
     let status = networks.get(network).await.unwrap().status?;
     status.nodes.into_iter().find(|entry| entry.name == node)
 }
 
 /// Puts a label on a Node, or takes it off, as a person would.
-pub async fn label(cluster: &Cluster, node: &str, key: &str, value: Option<&str>) {
+pub async fn label(cluster: &NetlabCluster, node: &str, key: &str, value: Option<&str>) {
     let patch = Patch::Merge(json!({ "metadata": { "labels": { key: value } } }));
-    Api::<Node>::all(cluster.admin())
+    Api::<Node>::all(cluster.admin.clone())
         .patch(node, &PatchParams::default(), &patch)
         .await
         .unwrap();
@@ -118,8 +117,8 @@ pub async fn label(cluster: &Cluster, node: &str, key: &str, value: Option<&str>
 
 /// The requests of the daemon on a node: those with its token, which it shows when it tests the
 /// fence.
-pub async fn requests_of(cluster: &Cluster, node: &str) -> AuditLog {
-    let log = cluster.control_plane.audit_settled().await.by(NODE_USER);
+pub async fn requests_of(cluster: &NetlabCluster, node: &str) -> AuditLog {
+    let log = cluster.audit_settled().await.by(NODE_USER);
     let tests = log.filter(|record| record.uri.contains(&format!("/nodes/{node}?&dryRun=All")));
     let credential = tests
         .first()

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use mooring_common::l2_network::L2Network;
 use mooring_common::names::NAMESPACE;
-use mooring_tests::cluster::{Cluster, NETWORK, Network};
 use mooring_tests::control_plane::AuditLog;
 use mooring_tests::netlab::in_world;
+use mooring_tests::netlab_cluster::{NETWORK, NetlabCluster, Network};
 use mooring_tests::process::Process;
 use mooring_tests::wait::{eventually, never};
 use serde_json::json;
@@ -19,7 +19,7 @@ use crate::fence::scene::{SOON, can_speak, entry_of, held_by, label, lease_of, r
 #[test]
 fn an_only_a_node_on_a_segment_has_a_lease_and_an_entry() {
     in_world(async || {
-        let cluster = Cluster::start(&["n1", "n2"]).await.unwrap();
+        let cluster = NetlabCluster::start(&["n1", "n2"]).await.unwrap();
         let _kubelets = cluster.register().await.unwrap();
         let _central = cluster.start_central(&[]).await.unwrap();
         let mut daemons = cluster
@@ -40,12 +40,12 @@ fn an_only_a_node_on_a_segment_has_a_lease_and_an_entry() {
         they_go_with_the_segment(&cluster).await;
         central_forgets_a_node_that_is_gone(&cluster).await;
         what_an_earlier_run_left_is_let_go(&cluster, &mut daemons).await;
-        cluster.assert_nothing_was_refused().await;
+        cluster.assert_nothing_refused().await;
     });
 }
 
 /// The marker is the Lease of n2, renewed.
-async fn no_lease_without_a_segment(cluster: &Cluster) {
+async fn no_lease_without_a_segment(cluster: &NetlabCluster) {
     can_speak(cluster, "n2").await;
     let first = renewed(cluster, "n2").await;
     never(
@@ -70,7 +70,7 @@ async fn no_lease_without_a_segment(cluster: &Cluster) {
     );
 }
 
-async fn they_appear_with_the_segment(cluster: &Cluster) {
+async fn they_appear_with_the_segment(cluster: &NetlabCluster) {
     label(cluster, "n1", "rack", Some("r1")).await;
     can_speak(cluster, "n1").await;
     for node in ["n1", "n2"] {
@@ -83,8 +83,8 @@ async fn they_appear_with_the_segment(cluster: &Cluster) {
 }
 
 /// Until one of two is named who may go on alone, there is more to be written.
-async fn both_vote(cluster: &Cluster) {
-    let networks = Api::<L2Network>::all(cluster.admin());
+async fn both_vote(cluster: &NetlabCluster) {
+    let networks = Api::<L2Network>::all(cluster.admin.clone());
     eventually(
         "both nodes vote, one of them alone if need be",
         SOON,
@@ -100,8 +100,8 @@ async fn both_vote(cluster: &Cluster) {
     .await;
 }
 
-async fn in_steady_state_the_lease_alone_is_written(cluster: &Cluster) {
-    let before = cluster.control_plane.now();
+async fn in_steady_state_the_lease_alone_is_written(cluster: &NetlabCluster) {
+    let before = cluster.now();
     let first = renewed(cluster, "n1").await;
     let mut seen = std::collections::BTreeSet::from([first]);
     eventually("five renewals", SOON, async || {
@@ -117,7 +117,7 @@ async fn in_steady_state_the_lease_alone_is_written(cluster: &Cluster) {
     }
 }
 
-async fn what_hinders_a_node_is_in_the_status(cluster: &Cluster) {
+async fn what_hinders_a_node_is_in_the_status(cluster: &NetlabCluster) {
     parent_is(cluster, Some("nowhere")).await;
     for node in ["n1", "n2"] {
         let entry = says(cluster, node, "NoInterface").await;
@@ -140,7 +140,7 @@ async fn what_hinders_a_node_is_in_the_status(cluster: &Cluster) {
     says(cluster, "n1", "Ready").await;
 }
 
-async fn they_go_with_the_segment(cluster: &Cluster) {
+async fn they_go_with_the_segment(cluster: &NetlabCluster) {
     label(cluster, "n1", "rack", None).await;
     is_let_go(cluster, "n1").await;
     eventually("the entry is gone", SOON, async || {
@@ -148,7 +148,7 @@ async fn they_go_with_the_segment(cluster: &Cluster) {
     })
     .await;
     assert!(entry_of(cluster, NETWORK, "n2").await.is_some());
-    let after = cluster.control_plane.now();
+    let after = cluster.now();
     let start = renewed(cluster, "n2").await;
     let mut seen = std::collections::BTreeSet::from([start]);
     never(
@@ -167,13 +167,13 @@ async fn they_go_with_the_segment(cluster: &Cluster) {
 }
 
 /// Its daemon cannot take the entry away any more.
-async fn central_forgets_a_node_that_is_gone(cluster: &Cluster) {
+async fn central_forgets_a_node_that_is_gone(cluster: &NetlabCluster) {
     let ghost = Patch::Apply(json!({
         "apiVersion": "mooring.dev/v1alpha1", "kind": "L2Network",
         "metadata": { "name": NETWORK },
         "status": { "nodes": [{ "name": "ghost", "ready": true, "reason": "Ready" }] },
     }));
-    Api::<L2Network>::all(cluster.admin())
+    Api::<L2Network>::all(cluster.admin.clone())
         .patch_status(NETWORK, &PatchParams::apply("ghost"), &ghost)
         .await
         .unwrap();
@@ -187,12 +187,14 @@ async fn central_forgets_a_node_that_is_gone(cluster: &Cluster) {
 /// A daemon that was killed has left a Lease that looks held. Where the next one needs none, it
 /// lets go of that.
 async fn what_an_earlier_run_left_is_let_go(
-    cluster: &Cluster,
+    cluster: &NetlabCluster,
     daemons: &mut BTreeMap<String, Process>,
 ) {
     daemons.remove("n1").expect("it runs").kill();
-    let leases =
-        Api::<k8s_openapi::api::coordination::v1::Lease>::namespaced(cluster.admin(), NAMESPACE);
+    let leases = Api::<k8s_openapi::api::coordination::v1::Lease>::namespaced(
+        cluster.admin.clone(),
+        NAMESPACE,
+    );
     let stale = Patch::Merge(json!({
         "metadata": { "annotations": {
             "mooring.dev/segments": format!("{{\"{NETWORK}\":\"02:00:00:00:00:01\"}}"),
@@ -207,7 +209,7 @@ async fn what_an_earlier_run_left_is_let_go(
     daemons.insert("n1".to_owned(), next);
     is_let_go(cluster, "n1").await;
 
-    let networks = Api::<L2Network>::all(cluster.admin());
+    let networks = Api::<L2Network>::all(cluster.admin.clone());
     networks
         .delete(NETWORK, &DeleteParams::default())
         .await
@@ -215,16 +217,16 @@ async fn what_an_earlier_run_left_is_let_go(
     is_let_go(cluster, "n2").await;
 }
 
-async fn parent_is(cluster: &Cluster, parent: Option<&str>) {
+async fn parent_is(cluster: &NetlabCluster, parent: Option<&str>) {
     let patch = Patch::Merge(json!({ "spec": { "parent": parent } }));
-    Api::<L2Network>::all(cluster.admin())
+    Api::<L2Network>::all(cluster.admin.clone())
         .patch(NETWORK, &PatchParams::default(), &patch)
         .await
         .unwrap();
 }
 
 async fn says(
-    cluster: &Cluster,
+    cluster: &NetlabCluster,
     node: &str,
     reason: &str,
 ) -> mooring_common::l2_network::SegmentNode {
@@ -239,7 +241,7 @@ async fn says(
     .await
 }
 
-async fn is_let_go(cluster: &Cluster, node: &str) {
+async fn is_let_go(cluster: &NetlabCluster, node: &str) {
     let what = format!("the Lease of {node} is nobody's");
     eventually(&what, SOON, async || {
         let found = held_by(&lease_of(cluster, node).await.expect("it stays"));
@@ -252,13 +254,13 @@ async fn is_let_go(cluster: &Cluster, node: &str) {
     .await;
 }
 
-async fn renewed(cluster: &Cluster, node: &str) -> String {
+async fn renewed(cluster: &NetlabCluster, node: &str) -> String {
     let lease = lease_of(cluster, node).await;
     lease
         .and_then(|lease| lease.metadata.resource_version)
         .unwrap_or_default()
 }
 
-async fn writes_since(cluster: &Cluster, node: &str, start: Timestamp) -> AuditLog {
+async fn writes_since(cluster: &NetlabCluster, node: &str, start: Timestamp) -> AuditLog {
     requests_of(cluster, node).await.since(start).writes()
 }

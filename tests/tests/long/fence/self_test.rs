@@ -1,9 +1,9 @@
 //! SEC-15: a daemon that finds no fence writes nothing, says so, and begins once there is one.
 
 use mooring_common::names::reasons;
-use mooring_tests::cluster::{Cluster, Network};
 use mooring_tests::netlab::Host;
 use mooring_tests::netlab::in_world;
+use mooring_tests::netlab_cluster::{NetlabCluster, Network};
 use mooring_tests::objects::events_for;
 use mooring_tests::process::Process;
 use mooring_tests::wait::{eventually, never};
@@ -13,7 +13,7 @@ use crate::fence::scene::{Fence, SOON, can_speak, lease_of, requests_of};
 #[test]
 fn sec_15_without_a_fence_a_daemon_writes_nothing_and_begins_once_there_is_one() {
     in_world(async || {
-        let cluster = Cluster::start(&["n1", "n2"]).await.unwrap();
+        let cluster = NetlabCluster::start(&["n1", "n2"]).await.unwrap();
         let _kubelets = cluster.register().await.unwrap();
         let fence = Fence::take_down(&cluster).await;
         let _central = cluster.start_central(&[]).await.unwrap();
@@ -42,15 +42,15 @@ fn sec_15_without_a_fence_a_daemon_writes_nothing_and_begins_once_there_is_one()
         metric_is(n1, "mooring_node_fence{state=\"standing\"} 1").await;
         assert!(careful.log().contains("the fence stands"));
         metric_is(n2, "mooring_node_fence{state=\"waived\"} 1").await;
-        cluster.assert_nothing_was_refused().await;
+        cluster.assert_nothing_refused().await;
     });
 }
 
 const READYZ: &str = "http://127.0.0.1:10266/readyz";
 
 /// The Event on its Node, in spite of all.
-async fn is_told(cluster: &Cluster, daemon: &Process) -> bool {
-    let told = events_for(&cluster.admin(), "Node", None, "n1").await;
+async fn is_told(cluster: &NetlabCluster, daemon: &Process) -> bool {
+    let told = events_for(&cluster.admin, "Node", None, "n1").await;
     let mut told = told.unwrap();
     told.retain(|event| event.reason == reasons::FENCE_MISSING);
     for event in &told {
@@ -63,7 +63,7 @@ async fn is_told(cluster: &Cluster, daemon: &Process) -> bool {
 }
 
 /// All that the daemon has written, but for that Event.
-async fn writes_of(cluster: &Cluster, node: &str) -> Option<String> {
+async fn writes_of(cluster: &NetlabCluster, node: &str) -> Option<String> {
     let writes = requests_of(cluster, node).await.writes();
     let others = writes.filter(|record| {
         let reason = record.body.as_ref().map(|body| body["reason"].clone());

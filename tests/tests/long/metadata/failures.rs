@@ -1,6 +1,6 @@
 //! Metadata services that are late, broken, or not what they seem.
 
-use mooring_tests::arena::{addresses, logged, provider_id};
+use mooring_tests::cluster::{addresses, logged, provider_id};
 use mooring_tests::metadata_sim::{Fault, LINODE_INSTANCE, LINODE_NETWORK, Machine};
 use mooring_tests::netlab::in_world;
 use mooring_tests::wait::eventually;

@@ -6,12 +6,12 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::Api;
 use mooring_common::names::{annotations, reasons, taints};
-use mooring_tests::arena::{has_taint, requests_about};
-use mooring_tests::cloud_sim::world::World;
-use mooring_tests::cluster::{Cluster, Kubelet};
+use mooring_tests::cloud_sim::cloud::CloudSim;
+use mooring_tests::cluster::{has_taint, requests_about};
 use mooring_tests::control_plane::AuditLog;
 use mooring_tests::metadata_sim::{Machine, MetadataSim};
 use mooring_tests::netlab::Host;
+use mooring_tests::netlab_cluster::{Kubelet, NetlabCluster};
 use mooring_tests::objects::{EventNote, events_for};
 use mooring_tests::process::Process;
 use mooring_tests::wait::eventually;
@@ -20,14 +20,14 @@ use mooring_tests::wait::eventually;
 pub(crate) const LIMIT: Duration = Duration::from_secs(40);
 
 pub(crate) struct Scene {
-    pub(crate) cluster: Cluster,
+    pub(crate) cluster: NetlabCluster,
     _kubelets: BTreeMap<String, Kubelet>,
 }
 
 impl Scene {
     /// A cluster with these Nodes, tainted, and nothing else.
     pub(crate) async fn start(nodes: &[&str]) -> Self {
-        let cluster = Cluster::start(nodes).await.unwrap();
+        let cluster = NetlabCluster::start(nodes).await.unwrap();
         let kubelets = cluster.register().await.unwrap();
         Self {
             cluster,
@@ -60,8 +60,8 @@ impl Scene {
 
     /// Central, for a simulated cloud and with a listing each second, which expects a daemon on
     /// every Node.
-    pub(crate) async fn central(&self, cloud: &World, flags: &[&str]) -> Process {
-        let provider = format!("--cloud-provider={}", cloud.cloud().name());
+    pub(crate) async fn central(&self, cloud: &CloudSim, flags: &[&str]) -> Process {
+        let provider = format!("--cloud-provider={}", cloud.kind().name());
         let quick = [&*provider, "--node-status-update-frequency=1s"];
         let flags = [&quick[..], flags].concat();
         let spec = self.cluster.central_spec(&flags);
@@ -73,7 +73,7 @@ impl Scene {
     }
 
     pub(crate) async fn node(&self, name: &str) -> Node {
-        let nodes = Api::<Node>::all(self.cluster.admin());
+        let nodes = Api::<Node>::all(self.cluster.admin.clone());
         nodes.get(name).await.unwrap()
     }
 
@@ -115,7 +115,7 @@ impl Scene {
 
     /// All Events about a Node with this reason.
     pub(crate) async fn events(&self, node: &str, reason: &str) -> Vec<EventNote> {
-        let events = events_for(&self.cluster.admin(), "Node", None, node).await;
+        let events = events_for(&self.cluster.admin, "Node", None, node).await;
         let mut events = events.unwrap();
         events.retain(|event| event.reason == reason);
         events
@@ -123,7 +123,7 @@ impl Scene {
 
     /// The writes on a Node by Mooring's programs so far.
     pub(crate) async fn written_on(&self, node: &str) -> AuditLog {
-        let log = self.cluster.control_plane.audit_settled().await;
+        let log = self.cluster.audit_settled().await;
         requests_about(&log, node).writes()
     }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use mooring_common::names::annotations::{LINODE_PRIVATE_IP, LINODE_PUBLIC_IPV6};
 use mooring_common::names::labels::LINODE_HOST_UUID;
-use mooring_tests::arena::{addresses, label, provider_id};
+use mooring_tests::cluster::{addresses, label, provider_id};
 use mooring_tests::metadata_sim::{CLOUDSCALE, LINODE_TOKEN, Machine, MetadataSim};
 use mooring_tests::netlab::{Lab, in_world};
 use serde_json::{Value, json};
@@ -106,7 +106,7 @@ fn ni_02_a_linode_is_initialised_by_its_own_word() {
             "InternalIP 192.168.190.148",
         ];
         assert_eq!(addresses(&node), expected);
-        scene.cluster.assert_nothing_was_refused().await;
+        scene.cluster.assert_nothing_refused().await;
     });
 }
 
@@ -193,7 +193,7 @@ fn ni_16_what_a_cloud_does_not_tell_is_left_to_central() {
                 "{node} is written more than once"
             );
         }
-        scene.cluster.assert_nothing_was_refused().await;
+        scene.cluster.assert_nothing_refused().await;
     });
 }
 

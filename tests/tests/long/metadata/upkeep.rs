@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mooring_tests::arena::{addresses, event_writes, provider_id};
+use mooring_tests::cluster::{addresses, event_writes, provider_id};
 use mooring_tests::metadata_sim::Machine;
 use mooring_tests::netlab::in_world;
 use mooring_tests::wait::eventually;
@@ -104,7 +104,7 @@ fn md_03_what_contradicts_itself_is_told_once_and_waited_for() {
                 took > Duration::from_millis(800),
                 "{name}: six passes in {took:?}"
             );
-            let log = scene.cluster.control_plane.audit_settled().await;
+            let log = scene.cluster.audit_settled().await;
             let told = event_writes(&log, name);
             assert_eq!(told.len(), 1, "told again:\n{}", told.summary());
             assert!(scene.written_on(name).await.is_empty());

@@ -1,8 +1,8 @@
 //! Both programs and a cloud: the daemon goes by its metadata, central by the cloud's listing.
 
 use mooring_common::names::{annotations, labels, reasons};
-use mooring_tests::arena::{addresses, label, provider_id};
-use mooring_tests::cloud_sim::world::{Cloud, Server, World};
+use mooring_tests::cloud_sim::cloud::{Cloud, CloudSim, Server};
+use mooring_tests::cluster::{addresses, label, provider_id};
 use mooring_tests::metadata_sim::Machine;
 use mooring_tests::netlab::in_world;
 use mooring_tests::shipped::{CENTRAL_USER, NODE_USER};
@@ -17,7 +17,7 @@ use crate::metadata::scene::{LIMIT, Scene, annotation, asked_again};
 fn ni_02_what_the_daemon_leaves_central_does_at_once() {
     in_world(async || {
         let scene = Scene::start(&["n1"]).await;
-        let cloud = World::start(Cloud::Cloudscale).await;
+        let cloud = CloudSim::start(Cloud::Cloudscale).await;
         let renamed = Server::named("renamed-in-the-panel").kind("flex-4-2");
         let id = cloud.add(renamed.public("5.102.144.1").private("10.0.0.1"));
         let uuid = id.trim_start_matches("cloudscale://");
@@ -54,7 +54,7 @@ fn ni_02_what_the_daemon_leaves_central_does_at_once() {
                 .await
                 .is_empty()
         );
-        scene.cluster.assert_nothing_was_refused().await;
+        scene.cluster.assert_nothing_refused().await;
     });
 }
 
@@ -64,7 +64,7 @@ fn ni_02_what_the_daemon_leaves_central_does_at_once() {
 fn what_contradicts_the_cloud_is_corrected_once_and_the_daemon_leaves_it_so() {
     in_world(async || {
         let scene = Scene::start(&["n1"]).await;
-        let cloud = World::start(Cloud::Linode).await;
+        let cloud = CloudSim::start(Cloud::Linode).await;
         let server = Server::named("n1").kind("g6-standard-4");
         let id = cloud.add(server.public("203.0.113.7"));
         let number = id.trim_start_matches("linode://").parse().unwrap();
@@ -100,7 +100,7 @@ fn what_contradicts_the_cloud_is_corrected_once_and_the_daemon_leaves_it_so() {
         let resized = |node: &_| label(node, labels::INSTANCE_TYPE) == Some("g6-standard-8");
         scene.is("n1", "resized", resized).await;
         assert_eq!(scene.events("n1", reasons::FACTS_CORRECTED).await.len(), 1);
-        scene.cluster.assert_nothing_was_refused().await;
+        scene.cluster.assert_nothing_refused().await;
     });
 }
 
@@ -113,9 +113,9 @@ fn two_nodes_that_claim_one_machine_are_told_of() {
         let cluster = &scene.cluster;
         let without = cluster
             .shipped
-            .without_identity_fence(&cluster.control_plane);
+            .without_identity_fence(cluster.control_plane());
         without.await.unwrap();
-        let cloud = World::start(Cloud::Linode).await;
+        let cloud = CloudSim::start(Cloud::Linode).await;
         let id = cloud.add(Server::named("n1").public("203.0.113.7"));
         let number = id.trim_start_matches("linode://").parse().unwrap();
         let _first = scene.service("n1", Machine::linode(number, "n1")).await;

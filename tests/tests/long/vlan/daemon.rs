@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 use mooring_common::l2_network::{L2NetworkSpec, Subnet};
 use mooring_common::names::{NAMESPACE, annotations};
-use mooring_tests::cluster::{Cluster, Network};
 use mooring_tests::figures::figure_time;
 use mooring_tests::netlab::in_world;
+use mooring_tests::netlab_cluster::{NetlabCluster, Network};
 use mooring_tests::objects::{PodBuilder, ServiceBuilder, create_namespace};
 use mooring_tests::process::{Process, Spec};
 use mooring_tests::program::Program;
@@ -42,7 +42,7 @@ fn case_15_16_17_a_daemon_speaks_on_its_vlan_and_mends_what_others_take_away() {
         return in_machine(machine, the_node);
     }
     in_world(async || {
-        let cluster = Cluster::start(&[NODE]).await.unwrap();
+        let cluster = NetlabCluster::start(&[NODE]).await.unwrap();
         let _kubelets = cluster.register().await.unwrap();
         let _central = cluster.start_central(&[]).await.unwrap();
         describe(&cluster).await;
@@ -52,12 +52,12 @@ fn case_15_16_17_a_daemon_speaks_on_its_vlan_and_mends_what_others_take_away() {
         let run = move || run_test_in_machine(machine, NAME, &files);
         let run = tokio::task::spawn_blocking(run).await.unwrap();
         run.unwrap_or_else(|error| panic!("{error:#}"));
-        cluster.assert_nothing_was_refused().await;
+        cluster.assert_nothing_refused().await;
     });
 }
 
 /// The VLAN, and a Service with an address there and an endpoint on the Node.
-async fn describe(cluster: &Cluster) {
+async fn describe(cluster: &NetlabCluster) {
     let spec = L2NetworkSpec {
         vlan: Some(100),
         parent: Some("lan0".to_owned()),
@@ -70,7 +70,7 @@ async fn describe(cluster: &Cluster) {
     };
     let network = Network::described("public", spec);
     network.create(cluster).await.unwrap();
-    let admin = cluster.admin();
+    let admin = cluster.admin.clone();
     create_namespace(&admin, APP).await.unwrap();
     PodBuilder::new(APP, "web")
         .node(NODE)

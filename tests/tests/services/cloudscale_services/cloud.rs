@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use http::Method;
 use mooring_common::names::cloudscale_tags::{CLUSTER as CLUSTER_TAG, SERVICE_UID as SERVICE_TAG};
+use mooring_tests::cloud_sim::cloud::{Cloud, CloudSim};
 use mooring_tests::cloud_sim::cloudscale::{Behaviour, Cloudscale, Kind, Outage};
-use mooring_tests::cloud_sim::world::{Cloud, World};
 use mooring_tests::cloud_sim::{Call, Calls, When};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::cloudscale_services::stage::Balancer;
+use crate::cloudscale_services::cluster::Balancer;
 
 /// The cloud that the scenarios are about.
 pub(crate) const CLOUD: Cloud = Cloud::Cloudscale;
@@ -35,15 +35,15 @@ pub(crate) const HARMLESS: (&str, &str) = (
 );
 
 /// Whether the load balancer of this Service shows [`HARMLESS`].
-pub(crate) fn shows_harmless(world: &World, uid: &str) -> bool {
-    let listeners = sim(world).parts_of(&name(uid), Kind::Listener);
+pub(crate) fn shows_harmless(cloud: &CloudSim, uid: &str) -> bool {
+    let listeners = sim(cloud).parts_of(&name(uid), Kind::Listener);
     let mut listeners = listeners.iter();
     listeners.all(|listener| listener["timeout_client_data_ms"] == 40000)
 }
 
 /// The simulation.
-pub(crate) fn sim(world: &World) -> &Cloudscale {
-    world.cloudscale().expect("the cloud is cloudscale.ch")
+pub(crate) fn sim(cloud: &CloudSim) -> &Cloudscale {
+    cloud.cloudscale().expect("the cloud is cloudscale.ch")
 }
 
 /// The name of a Service's load balancer.
@@ -80,40 +80,40 @@ pub(crate) fn lookups() -> [When; 2] {
 }
 
 /// New load balancers take so long to be there.
-pub(crate) fn provision_in(world: &World, length: Duration) {
-    sim(world).behave(Behaviour {
+pub(crate) fn provision_in(cloud: &CloudSim, length: Duration) {
+    sim(cloud).behave(Behaviour {
         provisioning: length,
         ..Behaviour::default()
     });
 }
 
 /// Somebody deletes a load balancer by hand.
-pub(crate) fn delete_by_hand(world: &World, id: &str) {
-    assert!(sim(world).take(Kind::LoadBalancer, id), "there is no {id}");
+pub(crate) fn delete_by_hand(cloud: &CloudSim, id: &str) {
+    assert!(sim(cloud).take(Kind::LoadBalancer, id), "there is no {id}");
 }
 
 /// When listeners of this load balancer that had served did not, also if they still do not.
-pub(crate) fn outages(world: &World, id: &str) -> Vec<Outage> {
-    sim(world).outages(id)
+pub(crate) fn outages(cloud: &CloudSim, id: &str) -> Vec<Outage> {
+    sim(cloud).outages(id)
 }
 
 /// The load balancer of this Service, if there is one: by its mark, or by its name. Panics if there
 /// are two.
-pub(crate) fn balancer_of(world: &World, uid: &str) -> Option<Balancer> {
-    let mut found = sim(world).all(Kind::LoadBalancer);
+pub(crate) fn balancer_of(cloud: &CloudSim, uid: &str) -> Option<Balancer> {
+    let mut found = sim(cloud).all(Kind::LoadBalancer);
     found.retain(|found| found["tags"][SERVICE_TAG] == uid || found["name"] == name(uid));
     assert!(found.len() <= 1, "two load balancers: {found:#?}");
-    found.pop().map(|found| balancer(world, &found))
+    found.pop().map(|found| balancer(cloud, &found))
 }
 
 /// All load balancers.
-pub(crate) fn balancers(world: &World) -> Vec<Balancer> {
-    let all = sim(world).all(Kind::LoadBalancer);
-    all.iter().map(|found| balancer(world, found)).collect()
+pub(crate) fn balancers(cloud: &CloudSim) -> Vec<Balancer> {
+    let all = sim(cloud).all(Kind::LoadBalancer);
+    all.iter().map(|found| balancer(cloud, found)).collect()
 }
 
-fn balancer(world: &World, found: &Value) -> Balancer {
-    let cloud = sim(world);
+fn balancer(cloud: &CloudSim, found: &Value) -> Balancer {
+    let cloud = sim(cloud);
     let uuid = &found["uuid"];
     let parts = |kind: Kind| {
         let mut all = cloud.all(kind);
@@ -144,19 +144,19 @@ fn balancer(world: &World, found: &Value) -> Balancer {
 }
 
 /// What was asked to make load balancers, so far.
-pub(crate) fn creations(world: &World) -> Calls {
-    let calls = world.calls().to(Kind::LoadBalancer.path());
+pub(crate) fn creations(cloud: &CloudSim) -> Calls {
+    let calls = cloud.calls().to(Kind::LoadBalancer.path());
     calls.method(&Method::POST)
 }
 
 /// What was asked to add members to this load balancer, so far.
-pub(crate) fn members_added(world: &World, id: &str) -> Calls {
-    let pools = sim(world).all(Kind::Pool).into_iter();
+pub(crate) fn members_added(cloud: &CloudSim, id: &str) -> Calls {
+    let pools = sim(cloud).all(Kind::Pool).into_iter();
     let pools = pools.filter(|pool| pool["load_balancer"]["uuid"] == id);
     let paths: Vec<String> = pools
         .map(|pool| format!("/v1/load-balancers/pools/{}/members", text(&pool["uuid"])))
         .collect();
-    let posts = world.calls().method(&Method::POST);
+    let posts = cloud.calls().method(&Method::POST);
     posts.filter(|call| paths.contains(&call.path))
 }
 
@@ -165,27 +165,27 @@ pub(crate) fn text(value: &Value) -> String {
 }
 
 /// Somebody takes a member of this load balancer away by hand.
-pub(crate) fn take_a_member(world: &World, id: &str) {
-    let mut members = sim(world).all(Kind::Member).into_iter();
+pub(crate) fn take_a_member(cloud: &CloudSim, id: &str) {
+    let mut members = sim(cloud).all(Kind::Member).into_iter();
     let member = members.find(|member| member["load_balancer"]["uuid"] == id);
     let member = member.expect("a member");
-    sim(world).take(Kind::Member, &text(&member["uuid"]));
+    sim(cloud).take(Kind::Member, &text(&member["uuid"]));
 }
 
 /// Somebody renames a load balancer by hand.
-pub(crate) fn rename_by_hand(world: &World, id: &str, name: &str) {
-    sim(world).set_in(Kind::LoadBalancer, id, "name", name);
+pub(crate) fn rename_by_hand(cloud: &CloudSim, id: &str, name: &str) {
+    sim(cloud).set_in(Kind::LoadBalancer, id, "name", name);
 }
 
 /// Whether this load balancer is there.
-pub(crate) fn has(world: &World, id: &str) -> bool {
-    sim(world).get(Kind::LoadBalancer, id).is_some()
+pub(crate) fn has(cloud: &CloudSim, id: &str) -> bool {
+    sim(cloud).get(Kind::LoadBalancer, id).is_some()
 }
 
 /// Load balancers that look like this one and are not ours: another cluster's, and some that lack
 /// one mark or all of them. Gives their names.
-pub(crate) fn lookalikes(world: &World, id: &str) -> Vec<String> {
-    let original = sim(world).get(Kind::LoadBalancer, id).expect("it is there");
+pub(crate) fn lookalikes(cloud: &CloudSim, id: &str) -> Vec<String> {
+    let original = sim(cloud).get(Kind::LoadBalancer, id).expect("it is there");
     let tags = &original["tags"];
     assert!(
         tags[SERVICE_TAG].is_string() && tags[CLUSTER_TAG].is_string(),
@@ -199,15 +199,15 @@ pub(crate) fn lookalikes(world: &World, id: &str) -> Vec<String> {
     ];
     let put = |tags: Value| {
         let other = json!({ "name": original["name"], "tags": tags });
-        sim(world).put(Kind::LoadBalancer, other)
+        sim(cloud).put(Kind::LoadBalancer, other)
     };
     others.into_iter().map(put).collect()
 }
 
 /// What was asked so far to change this load balancer or its parts, of those that are still there.
-pub(crate) fn writes_on(world: &World, id: &str) -> Calls {
+pub(crate) fn writes_on(cloud: &CloudSim, id: &str) -> Calls {
     let of = |kind: Kind| {
-        let all = sim(world).all(kind).into_iter();
+        let all = sim(cloud).all(kind).into_iter();
         let mine = all.filter(|part| part["load_balancer"]["uuid"] == id);
         mine.map(|part| text(&part["uuid"])).collect::<Vec<_>>()
     };
@@ -229,18 +229,18 @@ pub(crate) fn writes_on(world: &World, id: &str) -> Calls {
         let parent = body.map(|body| [text(&body["load_balancer"]), text(&body["pool"])]);
         parent.is_some_and(|parent| parent.iter().any(|uuid| concerned.contains(uuid)))
     };
-    let writes = world.calls().writes();
+    let writes = cloud.calls().writes();
     writes.filter(|call| is_named(call) || is_meant(call))
 }
 
 /// Whether nobody is at home: all connections are reset.
-pub(crate) fn set_down(world: &World, down: bool) {
-    sim(world).set_down(down);
+pub(crate) fn set_down(cloud: &CloudSim, down: bool) {
+    sim(cloud).set_down(down);
 }
 
 /// Every answer comes so much later.
-pub(crate) fn set_latency(world: &World, latency: Duration) {
-    sim(world).set_latency(latency);
+pub(crate) fn set_latency(cloud: &CloudSim, latency: Duration) {
+    sim(cloud).set_latency(latency);
 }
 
 /// Fields that answers can do without.

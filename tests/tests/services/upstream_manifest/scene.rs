@@ -7,7 +7,7 @@ use anyhow::Result;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use kube::api::{Api, ListParams};
-use mooring_tests::cloud_sim::world::{Cloud, World};
+use mooring_tests::cloud_sim::cloud::{Cloud, CloudSim};
 use mooring_tests::control_plane::{ControlPlane, Options};
 use mooring_tests::endpoints::Endpoints;
 use mooring_tests::objects::apply_manifests;
@@ -32,7 +32,7 @@ pub(crate) const SOON: Duration = Duration::from_secs(10);
 /// One test's cluster and cloud.
 pub(crate) struct Scene {
     pub(crate) cp: ControlPlane,
-    pub(crate) world: World,
+    pub(crate) cloud: CloudSim,
     kubeconfig: PathBuf,
 }
 
@@ -48,7 +48,7 @@ impl Scene {
         let kubeconfig = kubeconfig.await.unwrap();
         let scene = Self {
             cp,
-            world: World::start(Cloud::Cloudscale).await,
+            cloud: CloudSim::start(Cloud::Cloudscale).await,
             kubeconfig,
         };
         let nodes = Api::<Node>::all(scene.client().await);
@@ -81,7 +81,7 @@ impl Scene {
             format!("--secure-port={}", endpoints.port()),
         ]);
         spec.program = program;
-        let environment = self.world.environment().into_iter();
+        let environment = self.cloud.environment().into_iter();
         let spec = environment.fold(spec, |spec, (variable, value)| spec.env(variable, value));
         (Process::start(&spec).unwrap(), endpoints)
     }

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use kube::api::{Patch, PatchParams};
 use mooring_common::names::annotations;
-use mooring_tests::cluster::NETWORK;
 use mooring_tests::netlab::{Lab, in_world};
+use mooring_tests::netlab_cluster::NETWORK;
 use mooring_tests::objects::ServiceBuilder;
 use mooring_tests::wait::{eventually, never};
 use serde_json::json;
@@ -22,7 +22,7 @@ async fn claim(scene: &Scene, name: &str, address: Ipv4Addr, record: Ipv4Addr) {
         .selector("app", name)
         .annotation(annotations::ALLOCATED_NETWORK, NETWORK)
         .annotation(annotations::ALLOCATED_ADDRESSES, &record.to_string())
-        .create(&scene.cluster.admin())
+        .create(&scene.cluster.admin)
         .await
         .unwrap();
     let status = json!({ "status": { "loadBalancer": { "ingress": [{ "ip": address }] } } });

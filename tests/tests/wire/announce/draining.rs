@@ -76,6 +76,6 @@ fn a_node_that_drains_is_unhealthy_before_another_one_speaks() {
                 begun - first
             );
         }
-        scene.cluster.assert_nothing_was_refused().await;
+        scene.cluster.assert_nothing_refused().await;
     });
 }

@@ -33,7 +33,7 @@ fn addresses_move_when_they_should() {
         a_killed_daemon_is_outlived_and_gets_its_voice_back(&mut scene, web, &heir).await;
         let next = a_daemon_that_ends_hands_over(&mut scene, web, &heir).await;
         a_crashed_node_is_outlived(&mut scene, web, &next).await;
-        scene.cluster.assert_nothing_was_refused().await;
+        scene.cluster.assert_nothing_refused().await;
     });
 }
 

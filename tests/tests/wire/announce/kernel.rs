@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use mooring_common::names::labels;
-use mooring_tests::cluster::Network;
 use mooring_tests::netlab::in_world;
+use mooring_tests::netlab_cluster::Network;
 use mooring_tests::process::Process;
 use mooring_tests::wait::{eventually, never};
 use serde_json::json;
@@ -36,7 +36,7 @@ fn addresses_are_on_the_interface_of_their_speaker_alone() {
         let speaker = a_drained_node_has_them_no_more(&scene, web, &speaker).await;
         an_update_leaves_them(&mut scene, web, &speaker).await;
         a_killed_daemon_leaves_nothing(&mut scene, web, &speaker).await;
-        scene.cluster.assert_nothing_was_refused().await;
+        scene.cluster.assert_nothing_refused().await;
     });
 }
 

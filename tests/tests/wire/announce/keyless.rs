@@ -8,9 +8,9 @@ use kube::Client;
 use kube::api::Api;
 use mooring_common::l2_network::{L2Network, SegmentNode};
 use mooring_common::names::{NAMESPACE, annotations};
-use mooring_tests::cluster::{Cluster, NETWORK, Network};
 use mooring_tests::netlab::raw::question;
 use mooring_tests::netlab::{Capture, in_world};
+use mooring_tests::netlab_cluster::{NETWORK, NetlabCluster, Network};
 use mooring_tests::objects::{PodBuilder, ServiceBuilder, create_namespace, events_for};
 use mooring_tests::wait::eventually;
 
@@ -22,7 +22,7 @@ const HEARTBEAT: [u8; 2] = [0x88, 0xb5];
 #[test]
 fn an_a_daemon_without_a_key_is_silent_and_says_so_until_it_has_one() {
     in_world(async || {
-        let cluster = Cluster::start(&["n1"]).await.unwrap();
+        let cluster = NetlabCluster::start(&["n1"]).await.unwrap();
         let _kubelets = cluster.register().await.unwrap();
         let _central = cluster.start_central(&[]).await.unwrap();
         let capture = cluster.lab.capture().unwrap();
@@ -36,7 +36,7 @@ fn an_a_daemon_without_a_key_is_silent_and_says_so_until_it_has_one() {
         let node = cluster.node("n1");
         let _daemon = cluster.start_daemon(node, &[flag.as_str()]).await.unwrap();
 
-        let admin = cluster.admin();
+        let admin = cluster.admin.clone();
         let entry = says(&admin, NETWORK, "NoHeartbeatKey").await;
         assert_eq!(entry.notices, ["HeartbeatsUnsigned"]);
         assert!(
@@ -74,12 +74,12 @@ fn an_a_daemon_without_a_key_is_silent_and_says_so_until_it_has_one() {
         })
         .await;
         signed_is(&admin, "True", "all daemons").await;
-        cluster.assert_nothing_was_refused().await;
+        cluster.assert_nothing_refused().await;
     });
 }
 
-async fn serve(cluster: &Cluster, web: Addresses) {
-    let admin = cluster.admin();
+async fn serve(cluster: &NetlabCluster, web: Addresses) {
+    let admin = cluster.admin.clone();
     create_namespace(&admin, APP).await.unwrap();
     PodBuilder::new(APP, "web-n1")
         .node("n1")
@@ -134,7 +134,7 @@ async fn signed_is(admin: &Client, status: &str, words: &str) {
 }
 
 /// Asks where the address is, and waits until the question is on the wire.
-async fn asked(cluster: &Cluster, capture: &Capture, web: Addresses) {
+async fn asked(cluster: &NetlabCluster, capture: &Capture, web: Addresses) {
     let start = Instant::now();
     let client = &cluster.client;
     for _ in 0..20 {

@@ -1,8 +1,8 @@
 //! What a daemon costs that has nothing to do.
 
-use mooring_tests::cluster::{Cluster, Network};
 use mooring_tests::figures::figure;
 use mooring_tests::netlab::in_world;
+use mooring_tests::netlab_cluster::{NetlabCluster, Network};
 use mooring_tests::program::Program;
 use mooring_tests::wait::eventually;
 
@@ -15,7 +15,7 @@ const TARGET: u64 = 15 * 1024;
 #[test]
 fn an_idle_daemon_is_small() {
     in_world(async || {
-        let cluster = Cluster::start(&["n1"]).await.unwrap();
+        let cluster = NetlabCluster::start(&["n1"]).await.unwrap();
         let _kubelets = cluster.register().await.unwrap();
         let _central = cluster.start_central(&[]).await.unwrap();
         Network::of_the_bridge().create(&cluster).await.unwrap();

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use mooring_tests::cluster::Network;
 use mooring_tests::netlab::raw::ArpToSend;
+use mooring_tests::netlab_cluster::Network;
 use mooring_tests::wait::eventually;
 
 use crate::announce::scene::{Addresses, SOON, Scene};

@@ -24,19 +24,14 @@ fn case_18_and_19_nothing_moves_while_the_api_server_is_away_but_a_crash_is_surv
 
         let before = scene.renewals().await;
         let away = Instant::now();
-        scene.cluster.control_plane.stop_api_server();
+        scene.cluster.stop_api_server();
         stays(&scene, web, &speaker, away, async || {
             away.elapsed() > LEASE * 3
         })
         .await;
         let speaker = a_crash_is_survived(&mut scene, web, &speaker).await;
         let away = Instant::now();
-        scene
-            .cluster
-            .control_plane
-            .start_api_server()
-            .await
-            .unwrap();
+        scene.cluster.start_api_server().await.unwrap();
         stays(&scene, web, &speaker, away, async || {
             let now = scene.renewals().await;
             now.len() == before.len() && now.iter().all(|(name, at)| before.get(name) != Some(at))
@@ -51,7 +46,7 @@ fn case_18_and_19_nothing_moves_while_the_api_server_is_away_but_a_crash_is_surv
 
         // A change after the outage is heeded.
         scene.central_is_back().await;
-        let restored = scene.cluster.control_plane.now();
+        let restored = scene.cluster.now();
         scene.delete_service("web").await;
         eventually("the address falls silent", SOON, async || {
             let asked = Instant::now();
@@ -61,7 +56,7 @@ fn case_18_and_19_nothing_moves_while_the_api_server_is_away_but_a_crash_is_surv
         })
         .await;
         // While it starts, an API server does not know its own roles, and refuses much.
-        let log = scene.cluster.control_plane.audit_settled().await;
+        let log = scene.cluster.audit_settled().await;
         let refused = scene.cluster.shipped.forbidden(&log.since(restored));
         assert!(refused.is_empty(), "{}", refused.summary());
     });

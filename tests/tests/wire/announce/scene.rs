@@ -9,9 +9,9 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use mooring_common::l2_network::{L2Network, SegmentNode};
 use mooring_common::names::{NAMESPACE, annotations, node_lease};
-use mooring_tests::cluster::{Cluster, Kubelet, NETWORK, Network};
 use mooring_tests::netlab::raw::question;
 use mooring_tests::netlab::{Capture, Frame, Host, Mac};
+use mooring_tests::netlab_cluster::{Kubelet, NETWORK, NetlabCluster, Network};
 use mooring_tests::objects::{EventNote, PodBuilder, ServiceBuilder, create_namespace, events_for};
 use mooring_tests::process::{Process, Spec};
 use mooring_tests::wait::eventually;
@@ -34,7 +34,7 @@ pub struct Scene {
     pub specs: BTreeMap<String, Spec>,
     _kubelets: BTreeMap<String, Kubelet>,
     central: Process,
-    pub cluster: Cluster,
+    pub cluster: NetlabCluster,
 }
 
 /// A service address.
@@ -78,7 +78,7 @@ impl Scene {
 
     /// [`Self::set`] with another L2Network, of the same name.
     pub async fn set_on(network: Network, daemon_flags: &[&str]) -> Self {
-        let cluster = Cluster::start(&NODES).await.unwrap();
+        let cluster = NetlabCluster::start(&NODES).await.unwrap();
         let kubelets = cluster.register().await.unwrap();
         let central = cluster.start_central(&[]).await.unwrap();
         let mut specs = BTreeMap::new();
@@ -89,7 +89,7 @@ impl Scene {
             daemons.insert(node.name().to_owned(), daemon);
             specs.insert(node.name().to_owned(), spec);
         }
-        create_namespace(&cluster.admin(), APP).await.unwrap();
+        create_namespace(&cluster.admin, APP).await.unwrap();
         network.create(&cluster).await.unwrap();
         let scene = Self {
             capture: cluster.lab.capture().unwrap(),
@@ -108,7 +108,7 @@ impl Scene {
 
     /// Waits until all three nodes are voters: from then on one of them may be lost.
     pub async fn all_vote(&self) {
-        let networks = Api::<L2Network>::all(self.cluster.admin());
+        let networks = Api::<L2Network>::all(self.cluster.admin.clone());
         eventually("all nodes vote", SOON * 2, async || {
             let network = networks.get(NETWORK).await?;
             let voters = network.status.and_then(|status| status.voters);
@@ -121,7 +121,7 @@ impl Scene {
 
     /// Waits until the node's Lease says that it can speak.
     pub async fn can_speak(&self, node: &str) {
-        let leases = Api::<Lease>::namespaced(self.cluster.admin(), NAMESPACE);
+        let leases = Api::<Lease>::namespaced(self.cluster.admin.clone(), NAMESPACE);
         eventually(&format!("{node} can speak"), SOON, async || {
             let lease = leases.get(&node_lease(node)).await.ok()?;
             let holder = lease.spec?.holder_identity.unwrap_or_default();
@@ -146,7 +146,7 @@ impl Scene {
 
     /// What the L2Network says of a node.
     pub async fn entry(&self, node: &str) -> Option<SegmentNode> {
-        let networks = Api::<L2Network>::all(self.cluster.admin());
+        let networks = Api::<L2Network>::all(self.cluster.admin.clone());
         let status = networks.get(NETWORK).await.ok()?.status?;
         status.nodes.into_iter().find(|entry| entry.name == node)
     }
@@ -160,14 +160,14 @@ impl Scene {
             .node(node)
             .label("app", app)
             .running(&[&format!("10.244.9.{number}"), &format!("fd44:9::{number}")])
-            .create(&self.cluster.admin())
+            .create(&self.cluster.admin)
             .await
             .unwrap();
     }
 
     /// Takes the Pod away at once.
     pub async fn delete_pod(&self, app: &str, node: &str) {
-        let pods = Api::<Pod>::namespaced(self.cluster.admin(), APP);
+        let pods = Api::<Pod>::namespaced(self.cluster.admin.clone(), APP);
         let at_once = DeleteParams::default().grace_period(0);
         let name = format!("{app}-{node}");
         pods.delete(&name, &at_once).await.unwrap();
@@ -185,7 +185,7 @@ impl Scene {
         if local {
             service = service.local();
         }
-        service.create(&self.cluster.admin()).await.unwrap();
+        service.create(&self.cluster.admin).await.unwrap();
         let services = self.services();
         eventually(&format!("{name} has its addresses"), SOON, async || {
             let status = services.get(name).await.ok()?.status?.load_balancer?;
@@ -195,7 +195,7 @@ impl Scene {
     }
 
     pub fn services(&self) -> Api<Service> {
-        Api::namespaced(self.cluster.admin(), APP)
+        Api::namespaced(self.cluster.admin.clone(), APP)
     }
 
     /// Deletes a Service and waits until it is gone.
@@ -215,7 +215,7 @@ impl Scene {
     /// Changes labels of a Node, as a person would.
     pub async fn label_node(&self, node: &str, labels: Value) {
         let patch = Patch::Merge(json!({ "metadata": { "labels": labels } }));
-        Api::<k8s_openapi::api::core::v1::Node>::all(self.cluster.admin())
+        Api::<k8s_openapi::api::core::v1::Node>::all(self.cluster.admin.clone())
             .patch(node, &PatchParams::default(), &patch)
             .await
             .unwrap();
@@ -224,7 +224,7 @@ impl Scene {
     /// Waits for an Event with this reason about an object.
     pub async fn told(&self, kind: &str, name: &str, reason: &str, words: &str) -> EventNote {
         let namespace = (kind == "Service").then_some(APP);
-        let admin = self.cluster.admin();
+        let admin = self.cluster.admin.clone();
         eventually(
             &format!("an Event {reason} about {name}"),
             SOON,
@@ -239,7 +239,7 @@ impl Scene {
 
     /// How many Leases there are and when each was renewed last: for markers.
     pub async fn renewals(&self) -> BTreeMap<String, String> {
-        let leases = Api::<Lease>::namespaced(self.cluster.admin(), NAMESPACE);
+        let leases = Api::<Lease>::namespaced(self.cluster.admin.clone(), NAMESPACE);
         let Ok(list) = leases.list(&ListParams::default()).await else {
             return BTreeMap::new();
         };

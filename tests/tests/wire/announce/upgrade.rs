@@ -41,7 +41,7 @@ fn an_update_of_the_daemon_moves_nothing() {
             .filter(|claim| claim.unasked)
             .collect();
         assert!(told.is_empty(), "neighbours were told: {told:?}");
-        scene.cluster.assert_nothing_was_refused().await;
+        scene.cluster.assert_nothing_refused().await;
     });
 }
 

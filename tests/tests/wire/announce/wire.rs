@@ -35,7 +35,7 @@ fn an_address_is_announced_and_answered_from_one_mac() {
         notices::a_foreign_station_is_reported(&scene, web, &speaker).await;
         notices::a_missing_parent_is_told(&scene).await;
         silence_after_deletion(&scene, web).await;
-        scene.cluster.assert_nothing_was_refused().await;
+        scene.cluster.assert_nothing_refused().await;
     });
 }
 

@@ -88,7 +88,7 @@ pub async fn case_18_without_an_api_server_nothing_moves_and_a_crash_is_outlived
 ) {
     let (mut watch, _) = scene.watch_speaker().await.unwrap();
     watch.begin();
-    scene.cluster.control_plane.stop_api_server();
+    scene.cluster.stop_api_server();
     watch.settle(AWAY, SOON).await;
     let seen = watch.end(scene);
     println!("away: {seen}");
@@ -104,7 +104,7 @@ pub async fn case_19_a_daemon_restarted_without_an_api_server_serves(scene: &mut
     const REPETITIONS: usize = 5;
     const IN_TIME: usize = 2;
     const LIMIT: Duration = Duration::from_millis(2200);
-    scene.cluster.control_plane.stop_api_server();
+    scene.cluster.stop_api_server();
     let (mut all, mut in_time) = (Vec::new(), 0);
     while in_time < IN_TIME {
         assert!(all.len() < REPETITIONS, "too late too often: {all:?}");

@@ -13,7 +13,7 @@ const AFTER: u8 = 115;
 /// The backup names a voter that has died since. Nothing moves, that voter is replaced once more, and
 /// central and the daemons hear of what is new.
 pub async fn a_restored_backup_moves_nothing_and_freezes_nobody(scene: &mut Scene) {
-    let backup = scene.cluster.control_plane.back_up().await.unwrap();
+    let backup = scene.cluster.back_up().await.unwrap();
     let (mut watch, speaker) = scene.watch_speaker().await.unwrap();
     let voters = scene.voters().await.unwrap();
     let mut others = voters.iter().filter(|name| **name != speaker);
@@ -23,7 +23,7 @@ pub async fn a_restored_backup_moves_nothing_and_freezes_nobody(scene: &mut Scen
     scene.service("later", LATER, false).await.unwrap();
 
     watch.begin();
-    scene.cluster.control_plane.restore(&backup).await.unwrap();
+    scene.cluster.restore(&backup).await.unwrap();
     // The backup is in force. Who votes may be right again already.
     let services = Api::<Service>::namespaced(scene.cluster.admin(), APP);
     assert!(services.get_opt("later").await.unwrap().is_none());

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use mooring_common::names::labels;
-use mooring_tests::cluster::{Cluster, Kubelet};
 use mooring_tests::netlab::{Answer, Host, in_world};
+use mooring_tests::netlab_cluster::{Kubelet, NetlabCluster};
 use mooring_tests::objects::{PodBuilder, ServiceBuilder, create_namespace};
 use mooring_tests::process::{Process, Spec};
 use mooring_tests::wait::eventually;
@@ -34,19 +34,19 @@ struct Scene {
     _backend: Process,
     _central: Process,
     _kubelets: BTreeMap<String, Kubelet>,
-    cluster: Cluster,
+    cluster: NetlabCluster,
 }
 
 impl Scene {
     async fn set(flags: &[&str]) -> Self {
-        let cluster = Cluster::start(&["n1"]).await.unwrap();
+        let cluster = NetlabCluster::start(&["n1"]).await.unwrap();
         let kubelets = cluster.register().await.unwrap();
         let central = cluster.start_central(&[]).await.unwrap();
         let n1 = cluster.node("n1");
         let spec = cluster.daemon_spec(n1, flags).await.unwrap();
         let began = Instant::now();
         let daemon = n1.start(spec.clone()).unwrap();
-        let admin = cluster.admin();
+        let admin = cluster.admin.clone();
         create_namespace(&admin, APP).await.unwrap();
         let (pod, _) = n1.add_pod(5).unwrap();
         let backend = n1.serve(8080, "served").await.unwrap();
@@ -105,7 +105,7 @@ impl Scene {
     }
 
     async fn patch_node(&self, patch: Value) {
-        let nodes = Api::<Node>::all(self.cluster.admin());
+        let nodes = Api::<Node>::all(self.cluster.admin.clone());
         let (patch, how) = (Patch::Merge(patch), PatchParams::default());
         nodes.patch("n1", &how, &patch).await.unwrap();
     }
@@ -152,7 +152,7 @@ fn beside_kube_proxy_both_say_the_same() {
             "--livez-detail-networks=0.0.0.0/0",
         ])
         .await;
-        let control_plane = &scene.cluster.control_plane;
+        let control_plane = &scene.cluster;
         let _proxy = scene.node().kube_proxy(control_plane).await.unwrap();
         let both_say = async |status: u16| {
             eventually(&format!("both say {status}"), SOON, async || {
@@ -165,7 +165,7 @@ fn beside_kube_proxy_both_say_the_same() {
             .await;
         };
         both_say(200).await;
-        let pods = Api::<Pod>::namespaced(scene.cluster.admin(), APP);
+        let pods = Api::<Pod>::namespaced(scene.cluster.admin.clone(), APP);
         let slowly = DeleteParams::default().grace_period(30);
         pods.delete("web-1", &slowly).await.unwrap();
         both_say(503).await;
@@ -175,7 +175,7 @@ fn beside_kube_proxy_both_say_the_same() {
             matches!(pods.get_opt("web-1").await, Ok(None))
         })
         .await;
-        pod_at(&scene.cluster.admin(), &scene.pod).await;
+        pod_at(&scene.cluster.admin, &scene.pod).await;
         both_say(200).await;
 
         // A Node that is drained gets nothing new by what is answered, and serves what comes.
@@ -242,7 +242,7 @@ fn ports_are_taken_after_a_minute_of_silence_and_given_back_to_kube_proxy() {
             assert_eq!(monitor.complaints(), Vec::<String>::new());
         }
 
-        let control_plane = &scene.cluster.control_plane;
+        let control_plane = &scene.cluster;
         let _proxy = scene.node().kube_proxy(control_plane).await.unwrap();
         let theirs = eventually("kube-proxy has the port", SOON * 3, async || {
             let answer = scene.at_its_port().await?;

@@ -104,7 +104,7 @@ async fn by_default_endpoints_are_not_followed_and_nothing_is_written() {
     let switches = scene.switches();
     assert!(switches.is_empty(), "{}", switches.summary());
     scene.is_enabled(&balancer, &["n1", "n2", "n3"]).await;
-    let audit = scene.place.audit().await;
+    let audit = scene.cluster.audit().await;
     let asked = audit
         .of("endpointslices")
         .filter(|record| record.user == mooring_tests::shipped::CENTRAL_USER);

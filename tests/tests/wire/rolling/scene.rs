@@ -9,12 +9,12 @@ use k8s_openapi::api::core::v1::Service;
 use kube::api::Api;
 use mooring_common::names::cloudscale_annotations as keys;
 use mooring_tests::cloud_sim::Calls;
+use mooring_tests::cloud_sim::cloud::{Cloud, CloudSim, Server};
 use mooring_tests::cloud_sim::cloudscale::{Behaviour, Cloudscale, Kind};
-use mooring_tests::cloud_sim::world::{Cloud, Server, World};
+use mooring_tests::cluster::Cluster;
 use mooring_tests::objects::{
     NodeBuilder, ServiceBuilder, apply_manifests, create_namespace, unique,
 };
-use mooring_tests::places::Place;
 use mooring_tests::shipped::{Central, CentralFlags};
 use mooring_tests::wait::eventually;
 
@@ -31,8 +31,8 @@ pub(crate) const OPTION: &str = "--endpoint-aware-members";
 
 /// One test's cluster, and its cloud.
 pub(crate) struct Scene {
-    pub(crate) place: Place,
-    world: World,
+    pub(crate) cluster: Cluster,
+    cloud: CloudSim,
     namespace: String,
     /// The Nodes' addresses begin with it: on this machine, and nobody else's.
     net: [u8; 3],
@@ -40,18 +40,18 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) async fn enter() -> Self {
-        let place = Place::take().await;
+        let cluster = Cluster::exclusive().await;
         let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/manifests");
         let addition = deploy.join("endpoint-aware-members.yaml");
-        apply_manifests(place.cp, &addition).await.unwrap();
+        apply_manifests(&cluster, &addition).await.unwrap();
         let [a, b, ..] = *uuid::Uuid::new_v4().as_bytes();
         let scene = Self {
             namespace: unique("rolling"),
-            world: World::start(Cloud::Cloudscale).await,
+            cloud: CloudSim::start(Cloud::Cloudscale).await,
             net: [127, a.max(1), b],
-            place,
+            cluster,
         };
-        create_namespace(&scene.place.admin, &scene.namespace)
+        create_namespace(&scene.cluster.admin, &scene.namespace)
             .await
             .unwrap();
         scene.sim().behave(Behaviour {
@@ -61,20 +61,20 @@ impl Scene {
         for n in 1..=NODES {
             let name = format!("n{n}");
             let server = Server::named(&name).private(&scene.address(n).to_string());
-            let id = scene.world.add(server);
+            let id = scene.cloud.add(server);
             let node = NodeBuilder::new(&name).provider_id(&id).ready();
-            node.create(&scene.place.admin).await.unwrap();
+            node.create(&scene.cluster.admin).await.unwrap();
         }
         scene
     }
 
     /// Asserts that central was not refused anything by the API server.
     pub(crate) async fn leave(self) {
-        self.place.leave().await;
+        self.cluster.finish().await;
     }
 
     pub(crate) fn sim(&self) -> &Cloudscale {
-        self.world.cloudscale().expect("the cloud is cloudscale.ch")
+        self.cloud.cloudscale().expect("the cloud is cloudscale.ch")
     }
 
     /// The address of the n-th Node, counted from 1.
@@ -84,28 +84,27 @@ impl Scene {
     }
 
     pub(crate) async fn central(&self, flags: &[&str]) -> Central {
-        let alone = CentralFlags::alone().cloud(&self.world);
+        let alone = CentralFlags::alone().cloud(&self.cloud);
         let mut all = alone.without_endpoints().with("--controllers=service");
         for flag in flags {
             all = all.with(*flag);
         }
-        let started = self.place.shipped.start_central(self.place.cp, all).await;
-        started.unwrap()
+        self.cluster.start_central(all).await
     }
 
     /// A Service with `externalTrafficPolicy: Local`, and where its Pods can be.
     pub(crate) async fn service(&self, name: &str) -> (Service, Workload) {
         let service = ServiceBuilder::load_balancer(&self.namespace, name);
         let service = service.port(80, 8080).local();
-        let service = service.create(&self.place.admin).await.unwrap();
-        let workload = Workload::told_of(&self.place.admin, &self.namespace, name);
+        let service = service.create(&self.cluster.admin).await.unwrap();
+        let workload = Workload::told_of(&self.cluster.admin, &self.namespace, name);
         (service, workload)
     }
 
     /// Waits until a Service has its load balancer, with all Nodes and listeners: the status comes last. Gives
     /// the UUID of that.
     pub(crate) async fn provided(&self, name: &str) -> String {
-        let services = Api::<Service>::namespaced(self.place.admin.clone(), &self.namespace);
+        let services = Api::<Service>::namespaced(self.cluster.admin.clone(), &self.namespace);
         eventually(&format!("{name} is provided"), SOON, async || {
             let service = services.get(name).await.ok()?;
             service.status?.load_balancer?.ingress?.first()?;

@@ -1,6 +1,6 @@
 //! A few of what takes seconds to make, for tests that each need one to themselves for a while.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
@@ -8,20 +8,21 @@ use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 const MOST: usize = 4;
 
 /// What is lent to one test after the other. Keep it in a `static`.
-pub struct Pool<T> {
+pub(super) struct Pool<T> {
     made: [OnceCell<T>; MOST],
-    free: Mutex<Vec<usize>>,
+    /// Their indices; `None` until the first is lent.
+    free: Mutex<Option<Vec<usize>>>,
     permits: Semaphore,
 }
 
 /// One of them, for one test. Dropping it gives it back.
-pub struct Lent<T: 'static> {
+pub(super) struct Lent<T: 'static> {
     value: &'static T,
-    _place: Place<T>,
+    _slot: Slot<T>,
 }
 
-/// A place in the pool, which is free again when this is dropped.
-struct Place<T: 'static> {
+/// A slot in the pool, which is free again when this is dropped.
+struct Slot<T: 'static> {
     pool: &'static Pool<T>,
     index: usize,
     _permit: SemaphorePermit<'static>,
@@ -30,45 +31,46 @@ struct Place<T: 'static> {
 impl<T> Lent<T> {
     /// What is lent. It outlives the loan, but is somebody else's then.
     #[must_use]
-    pub const fn value(&self) -> &'static T {
+    pub(super) const fn value(&self) -> &'static T {
         self.value
     }
 }
 
-impl<T> Drop for Place<T> {
+impl<T> Drop for Slot<T> {
     fn drop(&mut self) {
-        self.pool.free().push(self.index);
+        self.pool.with_free(|free| free.push(self.index));
     }
 }
 
 impl<T> Pool<T> {
     /// Nothing has been made yet.
     #[must_use]
-    pub fn empty() -> Self {
+    pub(super) const fn empty() -> Self {
         Self {
             made: [const { OnceCell::const_new() }; MOST],
-            free: Mutex::new((0..MOST).rev().collect()),
+            free: Mutex::new(None),
             permits: Semaphore::const_new(MOST),
         }
     }
 
     /// Waits until one is free, and makes it if it has not been made yet.
-    pub async fn lend<F: Future<Output = T>>(&'static self, make: impl FnOnce() -> F) -> Lent<T> {
+    pub(super) async fn lend<F: Future<Output = T>>(
+        &'static self,
+        make: impl FnOnce() -> F,
+    ) -> Lent<T> {
         let permit = self.permits.acquire().await;
         let permit = permit.expect("nobody closes the semaphore");
-        let place = Place {
+        let slot = Slot {
             pool: self,
-            index: self.free().pop().expect("a permit is a free place"),
+            index: self.with_free(Vec::pop).expect("a permit is a free slot"),
             _permit: permit,
         };
-        let value = self.made[place.index].get_or_init(make).await;
-        Lent {
-            value,
-            _place: place,
-        }
+        let value = self.made[slot.index].get_or_init(make).await;
+        Lent { value, _slot: slot }
     }
 
-    fn free(&self) -> MutexGuard<'_, Vec<usize>> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    fn with_free<R>(&self, change: impl FnOnce(&mut Vec<usize>) -> R) -> R {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        change(free.get_or_insert_with(|| (0..MOST).rev().collect()))
     }
 }

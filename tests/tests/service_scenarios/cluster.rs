@@ -10,12 +10,12 @@ use k8s_openapi::api::core::v1::{Node, Service};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use mooring_common::names::reasons;
 use mooring_tests::cloud_sim::Calls;
-use mooring_tests::cloud_sim::world::{Server, World};
+use mooring_tests::cloud_sim::cloud::{CloudSim, Server};
+use mooring_tests::cluster::Cluster;
 use mooring_tests::control_plane::AuditLog;
 use mooring_tests::objects::{
     EventNote, NodeBuilder, ServiceBuilder, create_namespace, events_for, unique,
 };
-use mooring_tests::places::Place;
 use mooring_tests::shipped::{CENTRAL_USER, Central, CentralFlags};
 use mooring_tests::wait::eventually;
 use serde_json::{Value, json};
@@ -51,19 +51,19 @@ pub(crate) struct Balancer {
 }
 
 /// One test's cluster and its cloud.
-pub(crate) struct Stage {
-    place: Place,
+pub(crate) struct CloudCluster {
+    cluster: Cluster,
     /// Where its Services are.
     pub(crate) namespace: String,
     /// The cloud.
-    pub(crate) world: World,
+    pub(crate) cloud: CloudSim,
 }
 
-impl Deref for Stage {
-    type Target = Place;
+impl Deref for CloudCluster {
+    type Target = Cluster;
 
-    fn deref(&self) -> &Place {
-        &self.place
+    fn deref(&self) -> &Cluster {
+        &self.cluster
     }
 }
 
@@ -72,34 +72,34 @@ pub(crate) fn address(n: usize) -> String {
     format!("10.0.{}.{}", n / 250, n % 250)
 }
 
-impl Stage {
+impl CloudCluster {
     /// A cluster of two Nodes, `n1` and `n2`. Their cloud has one more machine, which is no Node.
-    pub(crate) async fn enter() -> Self {
-        let stage = Self::without_nodes().await;
-        stage.join(1).await;
-        stage.join(2).await;
-        stage
+    pub(crate) async fn start() -> Self {
+        let cluster = Self::without_nodes().await;
+        cluster.join(1).await;
+        cluster.join(2).await;
+        cluster
     }
 
     pub(crate) async fn without_nodes() -> Self {
-        let stage = Self {
-            place: Place::take().await,
+        let cluster = Self {
+            cluster: Cluster::exclusive().await,
             namespace: unique("services"),
-            world: World::start(CLOUD).await,
+            cloud: CloudSim::start(CLOUD).await,
         };
-        create_namespace(&stage.admin, &stage.namespace)
+        create_namespace(&cluster.admin, &cluster.namespace)
             .await
             .unwrap();
         // What takes its time is for the tests that are about that.
-        cloud::provision_in(&stage.world, Duration::ZERO);
+        cloud::provision_in(&cluster.cloud, Duration::ZERO);
         let other = Server::named("somebody-elses").private("10.250.0.1");
-        stage.world.add(other);
-        stage
+        cluster.cloud.add(other);
+        cluster
     }
 
     /// Asserts that central was not refused anything by the API server.
-    pub(crate) async fn leave(self) {
-        self.place.leave().await;
+    pub(crate) async fn finish(self) {
+        self.cluster.finish().await;
     }
 
     // --- Nodes --------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ impl Stage {
     /// The machine of the n-th Node: `n1` at 10.0.0.1. Gives its provider ID.
     pub(crate) fn machine(&self, n: usize) -> String {
         let server = Server::named(&format!("n{n}")).private(&address(n));
-        self.world.add(server)
+        self.cloud.add(server)
     }
 
     /// The n-th Node, which is not in the cluster yet.
@@ -144,7 +144,7 @@ impl Stage {
 
     /// Central as a user starts it for Services in this cloud.
     pub(crate) fn flags(&self) -> CentralFlags {
-        let flags = CentralFlags::alone().cloud(&self.world);
+        let flags = CentralFlags::alone().cloud(&self.cloud);
         flags.without_endpoints().with("--controllers=service")
     }
 
@@ -159,8 +159,7 @@ impl Stage {
     }
 
     pub(crate) async fn central_with(&self, flags: CentralFlags) -> Central {
-        let started = self.shipped.start_central(self.cp, flags).await;
-        started.unwrap()
+        self.cluster.start_central(flags).await
     }
 
     // --- Services -----------------------------------------------------------------------------
@@ -350,12 +349,12 @@ impl Stage {
 
     /// What was asked of the cloud to change something.
     pub(crate) fn writes(&self) -> Calls {
-        self.world.calls().writes()
+        self.cloud.calls().writes()
     }
 
     /// The load balancer of a Service, if it has one.
     pub(crate) fn balancer(&self, service: &Service) -> Option<Balancer> {
-        cloud::balancer_of(&self.world, &uid(service))
+        cloud::balancer_of(&self.cloud, &uid(service))
     }
 
     /// Waits until the load balancer of a Service is as wanted.
@@ -390,7 +389,7 @@ impl Stage {
     /// Waits until there is no load balancer (of Mooring's) at all.
     pub(crate) async fn nothing_is_left(&self) {
         eventually("no load balancer is left", SOON, async || {
-            let left = cloud::balancers(&self.world);
+            let left = cloud::balancers(&self.cloud);
             if left.is_empty() { Ok(()) } else { Err(left) }
         })
         .await;

@@ -1,134 +1,17 @@
-//! The cluster to oneself: for suites about Nodes.
-//!
-//! `mooring-central` looks after *all* Nodes of its API server, so tests of it cannot share one at
-//! the same time. There are a few: [`Arena::enter`] waits until one is free, and clears away the
-//! Nodes and Events of the test before. That costs milliseconds; a control plane of one's own
-//! costs seconds.
-//!
-//! The shipped manifests are applied. Central runs as `mooring-central`, a daemon as
-//! `mooring-node` with the token of a Pod on its Node. [`Arena::leave`] fails the test if either
-//! was ever refused something.
+//! What has become of Nodes, and what was asked about them.
 
-mod deploy;
-mod launch;
-
-use std::path::PathBuf;
-use std::sync::LazyLock;
-use std::time::Duration;
-
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
-use mooring_common::names::{NAMESPACE, taints};
+use mooring_common::names::taints;
 use serde_json::{Value, json};
 
-pub use launch::{Initializer, Launch, logged};
-
-use self::deploy::Deployed;
-use crate::control_plane::{AuditLog, ControlPlane, Record};
-use crate::endpoints::Endpoints;
-use crate::objects::{EventNote, PodBuilder, events_for, unique};
-use crate::pool::{Lent, Pool};
+use super::{Cluster, SOON};
+use crate::control_plane::{AuditLog, Record};
+use crate::objects::{EventNote, events_for};
 use crate::shipped::{CENTRAL_USER, NODE_USER};
 use crate::wait::eventually;
 
-/// What "eventually" means to these suites.
-pub const SOON: Duration = Duration::from_secs(10);
-
-/// How long to wait for what "never" waits for: a busy machine must not turn it red.
-pub const MARKER_LIMIT: Duration = Duration::from_secs(30);
-
-/// A label of the machines file that daemons are permitted to set.
-pub const ADDITIONAL_LABEL: &str = "example.com/rack";
-
-const CENTRAL: &str = "mooring-central";
-const DAEMON: &str = "mooring-node";
-
-static ARENAS: LazyLock<Pool<Deployed>> = LazyLock::new(Pool::empty);
-
-/// One test's turn on one of the control planes, which has the usual controllers.
-pub struct Arena {
-    /// The control plane.
-    pub control_plane: &'static ControlPlane,
-    /// A client with all rights.
-    pub admin: Client,
-    kubeconfig: PathBuf,
-    start: Timestamp,
-    audit_mark: u64,
-    _lent: Lent<Deployed>,
-}
-
-impl Arena {
-    /// Waits for this test's turn, and gives it a cluster without Nodes.
-    pub async fn enter() -> Self {
-        let lent = ARENAS.lend(Deployed::start).await;
-        let Deployed {
-            control_plane,
-            kubeconfig,
-        } = lent.value();
-        let admin = control_plane.admin();
-        deploy::clear(&admin)
-            .await
-            .expect("the cluster can be cleared");
-        Self {
-            control_plane,
-            admin,
-            kubeconfig: kubeconfig.clone(),
-            start: control_plane.now(),
-            audit_mark: control_plane.audit_mark(),
-            _lent: lent,
-        }
-    }
-
-    /// Asserts that neither program was ever refused anything, and ends the turn.
-    pub async fn leave(self) {
-        // What a fence tries on purpose, it tries without effect.
-        let refused = self.audit().await.forbidden();
-        let refused = refused.filter(|r| is_ours(r) && !r.uri.contains("dryRun=All"));
-        assert!(refused.is_empty(), "refused:\n{}", refused.summary());
-    }
-
-    // --- the programs -------------------------------------------------------------------------
-
-    /// Central as a user starts it for this provider, alone, with intervals made short and without
-    /// any node daemon to wait for.
-    pub fn central<'a>(&'a self) -> Launch<'a> {
-        Launch::new(self, Initializer::Central, "")
-    }
-
-    /// The daemon of this Node, for what concerns the Node alone: it announces nothing.
-    pub fn daemon<'a>(&'a self, node: &'a str) -> Launch<'a> {
-        Launch::new(self, Initializer::Daemon, node)
-    }
-
-    /// Whichever of the two is to initialise this Node, without the other.
-    pub fn initializer<'a>(&'a self, which: Initializer, node: &'a str) -> Launch<'a> {
-        Launch::new(self, which, node)
-    }
-
-    /// Endpoints on a free port, for central to serve on.
-    pub fn endpoints(&self) -> Endpoints {
-        Endpoints::on_free_port().expect("a free port")
-    }
-
-    async fn daemon_kubeconfig(&self, node: &str) -> PathBuf {
-        let pod = unique(DAEMON);
-        PodBuilder::new(NAMESPACE, &pod)
-            .node(node)
-            .service_account(DAEMON)
-            .create(&self.admin)
-            .await
-            .expect("a Pod for the daemon");
-        let pod = Some((NAMESPACE, pod.as_str()));
-        self.control_plane
-            .kubeconfig_for_service_account(NAMESPACE, DAEMON, pod)
-            .await
-            .expect("a token for the daemon")
-    }
-
-    // --- what has become of Nodes -------------------------------------------------------------
-
+impl Cluster {
     /// All Nodes.
     pub fn nodes(&self) -> Api<Node> {
         Api::all(self.admin.clone())
@@ -209,14 +92,6 @@ impl Arena {
         let (nodes, patch) = (self.nodes(), Patch::Merge(patch));
         let patched = nodes.patch_status(name, &params, &patch).await;
         patched.expect("the patch is taken");
-    }
-
-    // --- what was asked of the API server -----------------------------------------------------
-
-    /// All requests since this turn began, complete up to now.
-    pub async fn audit(&self) -> AuditLog {
-        let log = self.control_plane.audit_settled_from(self.audit_mark).await;
-        log.since(self.start)
     }
 
     /// The requests of Mooring's two programs about this Node.

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use k8s_openapi::api::core::v1::Node;
 use mooring_common::names::{reasons, taints::UNINITIALIZED};
-use mooring_tests::arena::{Arena, Launch, MARKER_LIMIT, addresses, has_taint};
-use mooring_tests::cloud_sim::world::{Server, World};
+use mooring_tests::cloud_sim::cloud::{CloudSim, Server};
+use mooring_tests::cluster::{Cluster, Launch, MARKER_LIMIT, addresses, has_taint};
 use mooring_tests::objects::{NodeBuilder, unique};
 use mooring_tests::wait::eventually;
 use serde_json::json;
@@ -14,44 +14,44 @@ use serde_json::json;
 use super::CLOUD;
 
 /// One test's cluster and its cloud.
-pub(crate) struct Stage {
-    arena: Arena,
+pub(crate) struct CloudCluster {
+    cluster: Cluster,
     /// The cloud.
-    pub(crate) world: World,
+    pub(crate) cloud: CloudSim,
 }
 
-impl Deref for Stage {
-    type Target = Arena;
+impl Deref for CloudCluster {
+    type Target = Cluster;
 
-    fn deref(&self) -> &Arena {
-        &self.arena
+    fn deref(&self) -> &Cluster {
+        &self.cluster
     }
 }
 
-impl Stage {
+impl CloudCluster {
     /// In the cloud there is one machine that is no Node: a listing without any proves nothing.
-    pub(crate) async fn enter() -> Self {
-        let stage = Self {
-            arena: Arena::enter().await,
-            world: World::start(CLOUD).await,
+    pub(crate) async fn start() -> Self {
+        let cluster = Self {
+            cluster: Cluster::exclusive_with_controllers().await,
+            cloud: CloudSim::start(CLOUD).await,
         };
-        stage
-            .world
+        cluster
+            .cloud
             .add(Server::named("somebody-elses").private("10.250.0.1"));
-        stage
+        cluster
     }
 
-    pub(crate) async fn leave(self) {
-        self.arena.leave().await;
+    pub(crate) async fn finish(self) {
+        self.cluster.finish().await;
     }
 
-    pub(crate) const fn arena(&self) -> &Arena {
-        &self.arena
+    pub(crate) const fn cluster(&self) -> &Cluster {
+        &self.cluster
     }
 
     /// Central for this cloud.
     pub(crate) fn for_cloud(&self) -> Launch<'_> {
-        self.arena.central().cloud(&self.world)
+        self.cluster.central().cloud(&self.cloud)
     }
 
     /// Makes a Node that is Ready and waits to be initialised.
@@ -62,7 +62,7 @@ impl Stage {
 
     /// A machine with an address, and its initialised, Ready Node. Gives its provider ID.
     pub(crate) async fn member(&self, name: &str, address: &str) -> String {
-        let id = self.world.add(Server::named(name).private(address));
+        let id = self.cloud.add(Server::named(name).private(address));
         self.known(name, &id)
             .ready()
             .create(&self.admin)
@@ -87,7 +87,7 @@ impl Stage {
     pub(crate) async fn listings_since(&self, start: Instant, count: usize) {
         let what = format!("{count} more listings");
         eventually(&what, MARKER_LIMIT, async || {
-            let listings = self.world.listings().since(start);
+            let listings = self.cloud.listings().since(start);
             listings.filter(|call| call.took.is_some()).len() >= count
         })
         .await;
@@ -125,12 +125,12 @@ impl Gone {
     }
 
     /// Waits for so many passes over all Nodes.
-    pub(crate) async fn passes(&self, stage: &Stage, count: u32) {
+    pub(crate) async fn passes(&self, cluster: &CloudCluster, count: u32) {
         for _ in 0..count {
             // Without any condition, so that it is whole at once.
             let node = NodeBuilder::new(&self.0).provider_id(CLOUD.nobodys_id());
-            node.create(&stage.admin).await.unwrap();
-            stage.is_gone(&self.0).await;
+            node.create(&cluster.admin).await.unwrap();
+            cluster.is_gone(&self.0).await;
         }
     }
 }
@@ -146,38 +146,40 @@ impl Clock {
     const ADDRESS: &str = "10.99.0.1";
 
     /// Makes the machine and its Node, and waits until it has its address.
-    pub(crate) async fn start(stage: &Stage) -> Self {
+    pub(crate) async fn start(cluster: &CloudCluster) -> Self {
         let name = unique("clock");
-        let id = stage.world.add(Server::named(&name).private(Self::ADDRESS));
-        stage.tainted(&name).await;
-        stage.initialized(&name).await;
+        let id = cluster
+            .cloud
+            .add(Server::named(&name).private(Self::ADDRESS));
+        cluster.tainted(&name).await;
+        cluster.initialized(&name).await;
         let clock = Self { name, id };
-        clock.has(stage, Self::ADDRESS).await;
+        clock.has(cluster, Self::ADDRESS).await;
         clock
     }
 
-    async fn has(&self, stage: &Stage, address: &str) {
+    async fn has(&self, cluster: &CloudCluster, address: &str) {
         let expected = Server::named(&self.name).private(address).addresses(CLOUD);
         let what = format!("at {address}");
-        stage
+        cluster
             .is(&self.name, &what, |node| addresses(node) == expected)
             .await;
     }
 
     /// Waits until so many periods have passed, and one more has begun.
-    pub(crate) async fn periods(&self, stage: &Stage, count: u32) {
+    pub(crate) async fn periods(&self, cluster: &CloudCluster, count: u32) {
         for _ in 0..=count {
-            stage.set_addresses(&self.name, &json!(null)).await;
-            self.has(stage, Self::ADDRESS).await;
+            cluster.set_addresses(&self.name, &json!(null)).await;
+            self.has(cluster, Self::ADDRESS).await;
         }
     }
 
     /// Waits until what the cloud says now has been taken up for every Node.
-    pub(crate) async fn cloud_is_read(&self, stage: &Stage) {
+    pub(crate) async fn cloud_is_read(&self, cluster: &CloudCluster) {
         for address in ["10.99.0.2", Self::ADDRESS] {
             let server = Server::named(&self.name).private(address);
-            stage.world.readdress(&self.id, server);
-            self.has(stage, address).await;
+            cluster.cloud.readdress(&self.id, server);
+            self.has(cluster, address).await;
         }
     }
 }

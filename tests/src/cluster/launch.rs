@@ -1,8 +1,8 @@
-//! Starting Mooring's programs in an [`Arena`].
+//! Starting Mooring's programs on a [`Cluster`].
 
-use super::{Arena, SOON};
+use super::{Cluster, SOON};
 use crate::api_proxy::ApiProxy;
-use crate::cloud_sim::world::World;
+use crate::cloud_sim::cloud::CloudSim;
 use crate::machines_file::MachinesFile;
 use crate::process::Process;
 use crate::program::Program;
@@ -20,7 +20,7 @@ pub enum Initializer {
 /// A program about to be started.
 #[must_use]
 pub struct Launch<'a> {
-    arena: &'a Arena,
+    cluster: &'a Cluster,
     which: Initializer,
     node: &'a str,
     proxy: Option<&'a ApiProxy>,
@@ -29,7 +29,7 @@ pub struct Launch<'a> {
 }
 
 impl<'a> Launch<'a> {
-    pub(super) fn new(arena: &'a Arena, which: Initializer, node: &'a str) -> Self {
+    pub(super) fn new(cluster: &'a Cluster, which: Initializer, node: &'a str) -> Self {
         let flags: &[&str] = match which {
             Initializer::Central => &[
                 "--cloud-provider=cloudlycke",
@@ -47,7 +47,7 @@ impl<'a> Launch<'a> {
             ],
         };
         Self {
-            arena,
+            cluster,
             which,
             node,
             proxy: None,
@@ -62,17 +62,17 @@ impl<'a> Launch<'a> {
     }
 
     /// Central for this simulated cloud, which it may ask as often as it likes.
-    pub fn cloud(self, world: &World) -> Self {
-        let provider = format!("--cloud-provider={}", world.cloud().name());
-        let launch = self.flag(&provider).and_cloud(world);
+    pub fn cloud(self, cloud: &CloudSim) -> Self {
+        let provider = format!("--cloud-provider={}", cloud.kind().name());
+        let launch = self.flag(&provider).and_cloud(cloud);
         launch
             .flag("--cloud-api-qps=1000")
             .flag("--cloud-api-burst=1000")
     }
 
     /// With what central needs to reach this simulated cloud, too.
-    pub fn and_cloud(mut self, world: &World) -> Self {
-        self.environment.extend(world.environment());
+    pub fn and_cloud(mut self, cloud: &CloudSim) -> Self {
+        self.environment.extend(cloud.environment());
         self
     }
 
@@ -106,15 +106,18 @@ impl<'a> Launch<'a> {
     /// Starts it, whatever comes of it.
     pub async fn try_start(self) -> Process {
         let (program, kubeconfig) = match self.which {
-            Initializer::Central => (Program::Central, self.arena.kubeconfig.clone()),
-            Initializer::Daemon => (Program::Node, self.arena.daemon_kubeconfig(self.node).await),
+            Initializer::Central => (Program::Central, self.cluster.installed.kubeconfig.clone()),
+            Initializer::Daemon => (
+                Program::Node,
+                self.cluster.daemon_kubeconfig(self.node).await,
+            ),
         };
         let kubeconfig = match self.proxy {
             None => kubeconfig,
             Some(proxy) => proxy.kubeconfig(&kubeconfig).expect("a kubeconfig"),
         };
         let spec = program
-            .spec(self.arena.control_plane.folder(), self.flags)
+            .spec(self.cluster.folder(), self.flags)
             .expect("the programs are built")
             .args([format!("--kubeconfig={}", kubeconfig.display())]);
         let environment = self.environment.into_iter();

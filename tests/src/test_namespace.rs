@@ -1,5 +1,5 @@
-//! The stage of one test about service addresses: a namespace and an L2Network of its own, so that
-//! tests can share one control plane and one central.
+//! A namespace and an L2Network of one test about service addresses, so that tests can share one
+//! cluster and one central.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
@@ -24,29 +24,29 @@ pub const MARKER_LIMIT: Duration = Duration::from_secs(30);
 
 /// A namespace, an L2Network with a few addresses, and a client with all rights.
 #[derive(Clone)]
-pub struct Stage {
+pub struct TestNamespace {
     /// A client with all rights.
     pub client: Client,
-    /// The namespace.
-    pub namespace: String,
-    /// The L2Network's name. [`Stage::service`] asks for it.
+    /// Its name.
+    pub name: String,
+    /// The L2Network's name. [`TestNamespace::service`] asks for it.
     pub network: String,
     third: u16,
 }
 
-impl Stage {
-    /// A stage whose network has this many IPv4 addresses, `.10` and up, and 256 of IPv6.
-    pub async fn new(client: Client, addresses: u16) -> Self {
-        let stage = Self::without_network(client).await;
+impl TestNamespace {
+    /// One whose network has this many IPv4 addresses, `.10` and up, and 256 of IPv6.
+    pub async fn with_network(client: Client, addresses: u16) -> Self {
+        let namespace = Self::without_network(client).await;
         let ranges = [
-            stage.range(0, addresses),
-            format!("fd00:0:0:{:x}::100/120", stage.third),
+            namespace.range(0, addresses),
+            format!("fd00:0:0:{:x}::100/120", namespace.third),
         ];
-        stage.create_network(&stage.network, &ranges).await;
-        stage
+        namespace.create_network(&namespace.network, &ranges).await;
+        namespace
     }
 
-    /// A stage on which no network is yet.
+    /// One without a network.
     pub async fn without_network(client: Client) -> Self {
         static NETWORKS: AtomicU16 = AtomicU16::new(1);
         let namespace = unique("services");
@@ -55,7 +55,7 @@ impl Stage {
             .expect("a namespace");
         Self {
             client,
-            namespace,
+            name: namespace,
             network: unique("lan"),
             third: NETWORKS.fetch_add(1, Ordering::Relaxed),
         }
@@ -94,7 +94,7 @@ impl Stage {
         Api::all(self.client.clone())
     }
 
-    /// An L2Network with these ranges on the stage's subnets.
+    /// An L2Network with these ranges on the namespace's subnets.
     #[must_use]
     pub fn network_of(&self, name: &str, ranges: &[String]) -> L2Network {
         let subnet = |cidr: String, gateway: String| Subnet {
@@ -117,7 +117,7 @@ impl Stage {
         L2Network::new(name, spec)
     }
 
-    /// Makes an L2Network with these ranges on the stage's subnets.
+    /// Makes an L2Network with these ranges on the namespace's subnets.
     pub async fn create_network(&self, name: &str, ranges: &[String]) {
         let network = self.network_of(name, ranges);
         let (networks, params) = (self.networks(), PostParams::default());
@@ -164,10 +164,10 @@ impl Stage {
 
     // --- Services -----------------------------------------------------------------------------
 
-    /// A Service of type LoadBalancer that asks for the stage's network, with one port.
+    /// A Service of type LoadBalancer that asks for the namespace's network, with one port.
     #[must_use]
     pub fn service(&self, name: &str) -> ServiceBuilder {
-        ServiceBuilder::load_balancer(&self.namespace, name)
+        ServiceBuilder::load_balancer(&self.name, name)
             .annotation(annotations::L2_NETWORK_REQUEST, &self.network)
             .port(80, 8080)
     }
@@ -183,7 +183,7 @@ impl Stage {
     /// The namespace's Services.
     #[must_use]
     pub fn services(&self) -> Api<Service> {
-        Api::namespaced(self.client.clone(), &self.namespace)
+        Api::namespaced(self.client.clone(), &self.name)
     }
 
     /// A Service as it is now.
@@ -200,7 +200,7 @@ impl Stage {
 
     /// Waits until a Service is served, and gives its addresses.
     pub async fn served(&self, name: &str) -> Vec<String> {
-        let what = format!("{}/{name} is served", self.namespace);
+        let what = format!("{}/{name} is served", self.name);
         eventually(&what, SOON, async || -> Result<_> {
             is_served(&self.services().get(name).await?)
         })
@@ -209,7 +209,7 @@ impl Stage {
 
     /// Waits until a Service is served with exactly these addresses.
     pub async fn served_with(&self, name: &str, addresses: &[String]) {
-        let what = format!("{}/{name} has {addresses:?}", self.namespace);
+        let what = format!("{}/{name} has {addresses:?}", self.name);
         eventually(&what, SOON, async || -> Result<()> {
             let found = is_served(&self.services().get(name).await?)?;
             anyhow::ensure!(found == addresses, "it has {found:?}");
@@ -251,7 +251,7 @@ impl Stage {
 
     /// Waits until a Service is gone.
     pub async fn gone(&self, name: &str) {
-        let what = format!("{}/{name} is gone", self.namespace);
+        let what = format!("{}/{name} is gone", self.name);
         eventually(&what, SOON, async || -> Result<bool> {
             Ok(self.services().get_opt(name).await?.is_none())
         })
@@ -262,7 +262,7 @@ impl Stage {
 
     /// All Events about a Service that central has written. The API server writes some itself.
     pub async fn events(&self, name: &str) -> Vec<EventNote> {
-        let events = events_for(&self.client, "Service", Some(&self.namespace), name).await;
+        let events = events_for(&self.client, "Service", Some(&self.name), name).await;
         let mut events = events.expect("the API server answers");
         events.retain(|event| event.reporter == components::SERVICE);
         events
@@ -282,10 +282,7 @@ impl Stage {
 
     /// Waits for an Event about a Service with this reason and these words.
     pub async fn told_with(&self, name: &str, reason: &str, words: &str) -> EventNote {
-        let what = format!(
-            "an Event {reason} ({words:?}) about {}/{name}",
-            self.namespace
-        );
+        let what = format!("an Event {reason} ({words:?}) about {}/{name}", self.name);
         eventually(&what, SOON, async || {
             let events = self.events(name).await;
             let found = events

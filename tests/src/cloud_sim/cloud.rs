@@ -171,11 +171,11 @@ enum Sim {
 }
 
 /// A simulated cloud of any kind. Machines are told apart by their provider IDs.
-pub struct World {
+pub struct CloudSim {
     sim: Sim,
 }
 
-impl World {
+impl CloudSim {
     /// A cloud without machines, which limits nothing.
     pub async fn start(cloud: Cloud) -> Self {
         let sim = match cloud {
@@ -191,7 +191,7 @@ impl World {
     }
 
     /// Which cloud it is.
-    pub const fn cloud(&self) -> Cloud {
+    pub const fn kind(&self) -> Cloud {
         match self.sim {
             Sim::Linode(_) => Cloud::Linode,
             Sim::Cloudscale(_) => Cloud::Cloudscale,
@@ -280,7 +280,7 @@ impl World {
 
     /// A machine gets another name.
     pub fn rename(&self, id: &str, name: &str) {
-        match self.cloud() {
+        match self.kind() {
             Cloud::Linode => self.set(id, "label", json!(name)),
             Cloud::Cloudscale => self.set(id, "name", json!(name)),
             Cloud::Phoenixnap => self.set(id, "hostname", json!(name)),
@@ -289,7 +289,7 @@ impl World {
 
     /// A machine is switched off.
     pub fn stop(&self, id: &str) {
-        match self.cloud() {
+        match self.kind() {
             Cloud::Linode => self.set(id, "status", json!("offline")),
             Cloud::Cloudscale => self.set(id, "status", json!("stopped")),
             Cloud::Phoenixnap => self.set(id, "status", json!("powered-off")),
@@ -298,7 +298,7 @@ impl World {
 
     /// A machine is switched on.
     pub fn boot(&self, id: &str) {
-        let running = match self.cloud() {
+        let running = match self.kind() {
             Cloud::Linode | Cloud::Cloudscale => "running",
             Cloud::Phoenixnap => "powered-on",
         };
@@ -307,7 +307,7 @@ impl World {
 
     /// A machine gets another type.
     pub fn resize(&self, id: &str, kind: &str) {
-        match self.cloud() {
+        match self.kind() {
             Cloud::Linode | Cloud::Phoenixnap => self.set(id, "type", json!(kind)),
             Cloud::Cloudscale => {
                 self.set(id, "flavor", json!({ "slug": kind, "name": kind }));
@@ -317,7 +317,7 @@ impl World {
 
     /// A machine gets the addresses of this description.
     pub fn readdress(&self, id: &str, server: Server) {
-        match self.cloud() {
+        match self.kind() {
             Cloud::Linode => {
                 let addresses = server.public.iter().chain(&server.private);
                 let (v6, v4): (Vec<_>, Vec<_>) = addresses.partition(|a| a.contains(':'));
@@ -425,7 +425,7 @@ impl World {
     }
 
     const fn listing_path(&self) -> &'static str {
-        match self.cloud() {
+        match self.kind() {
             Cloud::Linode => "**/linode/instances",
             Cloud::Cloudscale => "/v1/servers",
             Cloud::Phoenixnap => "/bmc/v1/servers",
@@ -433,7 +433,7 @@ impl World {
     }
 
     const fn lookup_path(&self) -> &'static str {
-        match self.cloud() {
+        match self.kind() {
             Cloud::Linode => "**/linode/instances/*",
             Cloud::Cloudscale => "/v1/servers/*",
             Cloud::Phoenixnap => "/bmc/v1/servers/*",

@@ -8,13 +8,13 @@ use http::Method;
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use mooring_common::names::{annotations, finalizers};
+use mooring_tests::cloud_sim::cloud::{Cloud, CloudSim, Server};
 use mooring_tests::cloud_sim::phoenixnap::{Kind, Phoenixnap};
-use mooring_tests::cloud_sim::world::{Cloud, Server, World};
 use mooring_tests::cloud_sim::{Calls, When};
+use mooring_tests::cluster::Cluster;
 use mooring_tests::objects::{
     EventNote, NodeBuilder, ServiceBuilder, create_namespace, events_for, unique,
 };
-use mooring_tests::places::Place;
 use mooring_tests::shipped::{Central, CentralFlags, permit_kube_vip};
 use mooring_tests::wait::eventually;
 use serde_json::{Value, json};
@@ -32,57 +32,57 @@ pub(crate) const AFTER_A_WHILE: Duration = Duration::from_secs(120);
 pub(crate) const USAGE: (&str, &str) = ("usage", "cloud-provider-phoenixnap-auto");
 
 /// One test's cluster and its cloud.
-pub(crate) struct Stage {
-    place: Place,
+pub(crate) struct CloudCluster {
+    cluster: Cluster,
     /// Where its Services are.
     pub(crate) namespace: String,
     /// The public network that the configuration names.
     pub(crate) network: String,
     /// The UID of `kube-system`.
-    pub(crate) cluster: String,
-    world: World,
+    pub(crate) cluster_uid: String,
+    cloud: CloudSim,
 }
 
-impl Deref for Stage {
-    type Target = Place;
+impl Deref for CloudCluster {
+    type Target = Cluster;
 
-    fn deref(&self) -> &Place {
-        &self.place
+    fn deref(&self) -> &Cluster {
+        &self.cluster
     }
 }
 
-impl Stage {
+impl CloudCluster {
     /// A cluster of two Nodes, and a network without blocks. All that is asynchronous is done at
     /// once.
-    pub(crate) async fn enter() -> Self {
-        let place = Place::take().await;
-        let world = World::start(Cloud::Phoenixnap).await;
-        let sim = world.phoenixnap().expect("it is PhoenixNAP");
+    pub(crate) async fn start() -> Self {
+        let cluster = Cluster::exclusive().await;
+        let cloud = CloudSim::start(Cloud::Phoenixnap).await;
+        let sim = cloud.phoenixnap().expect("it is PhoenixNAP");
         let network = sim.add_network("services", "PHX");
-        let namespaces = Api::<Namespace>::all(place.admin.clone());
+        let namespaces = Api::<Namespace>::all(cluster.admin.clone());
         let system = namespaces.get("kube-system").await.unwrap();
-        let stage = Self {
+        let cluster = Self {
             namespace: unique("services"),
             network,
-            cluster: system.metadata.uid.unwrap(),
-            place,
-            world,
+            cluster_uid: system.metadata.uid.unwrap(),
+            cluster,
+            cloud,
         };
-        create_namespace(&stage.admin, &stage.namespace)
+        create_namespace(&cluster.admin, &cluster.namespace)
             .await
             .unwrap();
-        permit_kube_vip(stage.cp).await.unwrap();
-        stage.forget_claims().await;
+        permit_kube_vip(&cluster).await.unwrap();
+        cluster.forget_claims().await;
         for n in 1..=2 {
             let name = format!("n{n}");
             let server = Server::named(&name)
                 .private(&format!("10.0.0.{n}"))
                 .public(&format!("192.0.2.{n}"));
-            let id = stage.world.add(server);
+            let id = cluster.cloud.add(server);
             let node = NodeBuilder::new(&name).provider_id(&id).ready();
-            node.create(&stage.admin).await.unwrap();
+            node.create(&cluster.admin).await.unwrap();
         }
-        stage
+        cluster
     }
 
     /// What a central that was killed has left to say that it is buying.
@@ -103,31 +103,31 @@ impl Stage {
 
     /// Asserts that central was not refused anything by the API server, and that nothing was asked
     /// of the cloud that no good client asks.
-    pub(crate) async fn leave(self) {
+    pub(crate) async fn finish(self) {
         assert_none(&self.sim().misdirected());
-        self.place.leave().await;
+        self.cluster.finish().await;
     }
 
     /// The same where two did not know of each other: one may have asked for a block to be put where
     /// the other had just put it.
-    pub(crate) async fn leave_both(self) {
+    pub(crate) async fn finish_both(self) {
         let there = format!("to {}", self.network);
         let mut told = self.sim().misdirected();
         told.retain(|what| !what.starts_with("attach ") || !what.ends_with(&there));
         assert_none(&told);
-        self.place.leave().await;
+        self.cluster.finish().await;
     }
 
     /// The simulation.
     pub(crate) fn sim(&self) -> &Phoenixnap {
-        self.world.phoenixnap().expect("it is PhoenixNAP")
+        self.cloud.phoenixnap().expect("it is PhoenixNAP")
     }
 
     // --- central ------------------------------------------------------------------------------
 
     /// Central as the Go controller's users start it, for addresses that kube-vip announces.
     pub(crate) fn flags(&self) -> CentralFlags {
-        let flags = CentralFlags::alone().cloud(&self.world);
+        let flags = CentralFlags::alone().cloud(&self.cloud);
         flags
             .environment("PNAP_LOAD_BALANCER", format!("kube-vip://{}", self.network))
             .without_endpoints()
@@ -145,14 +145,13 @@ impl Stage {
     }
 
     pub(crate) async fn central_with(&self, flags: CentralFlags) -> Central {
-        let started = self.shipped.start_central(self.cp, flags).await;
-        started.unwrap()
+        self.cluster.start_central(flags).await
     }
 
     /// The environment of the cloud alone.
     pub(crate) fn replica(&self) -> CentralFlags {
         CentralFlags::replica()
-            .cloud(&self.world)
+            .cloud(&self.cloud)
             .environment("PNAP_LOAD_BALANCER", format!("kube-vip://{}", self.network))
             .without_endpoints()
             .with("--controllers=service")
@@ -278,7 +277,7 @@ impl Stage {
     pub(crate) fn tags_of(&self, service: &str) -> Value {
         json!({
             USAGE.0: USAGE.1,
-            "cluster": self.cluster,
+            "cluster": self.cluster_uid,
             "serviceNamespace": self.namespace,
             "serviceName": service,
         })
@@ -286,7 +285,7 @@ impl Stage {
 
     /// The tags that the Go controller leaves on a block that nobody needs.
     pub(crate) fn dying_tags(&self) -> Value {
-        json!({ USAGE.0: USAGE.1, "cluster": self.cluster, "delete": "true" })
+        json!({ USAGE.0: USAGE.1, "cluster": self.cluster_uid, "delete": "true" })
     }
 
     /// A block of a Service as the Go controller has left it, on the network. Gives its id.
@@ -314,7 +313,7 @@ impl Stage {
 
     /// The blocks of this cluster that are not marked.
     pub(crate) fn living_blocks(&self) -> Vec<Value> {
-        let cluster = ("cluster", self.cluster.as_str());
+        let cluster = ("cluster", self.cluster_uid.as_str());
         let mut blocks = self.sim().tagged(&[USAGE, cluster]);
         blocks.retain(|block| !has_tag(block, "delete"));
         blocks
@@ -348,7 +347,7 @@ impl Stage {
     /// Waits until there is no block of this cluster.
     pub(crate) async fn nothing_is_left(&self) {
         eventually("no block is left", SOON, async || {
-            let cluster = ("cluster", self.cluster.as_str());
+            let cluster = ("cluster", self.cluster_uid.as_str());
             let left = self.sim().tagged(&[cluster]);
             if left.is_empty() { Ok(()) } else { Err(left) }
         })

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::api::{Api, PostParams};
 use mooring_common::l2_network::{AddressMode, L2Network, L2NetworkSpec, Subnet};
 
-use super::Cluster;
+use super::NetlabCluster;
 use crate::netlab::{Lab, Segment};
 use crate::wait::try_eventually;
 
@@ -108,8 +108,8 @@ impl Network {
     }
 
     /// Makes it, and waits until central says that it is Ready.
-    pub async fn create(self, cluster: &Cluster) -> Result<()> {
-        let networks = Api::<L2Network>::all(cluster.admin());
+    pub async fn create(self, cluster: &NetlabCluster) -> Result<()> {
+        let networks = Api::<L2Network>::all(cluster.admin.clone());
         networks.create(&PostParams::default(), &self.0).await?;
         let name = self.0.metadata.name.unwrap_or_default();
         let limit = std::time::Duration::from_secs(20);
