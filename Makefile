@@ -133,7 +133,7 @@ sim: ## Drives the fail-over protocol through 200,000 schedules of faults. SCHED
 
 .PHONY: model
 model: export ROUNDS ?= 6
-model: ## Explores small worlds of the fail-over protocol to the end. ROUNDS= changes how long
+model: ## Explores small simulations of the fail-over protocol to the end. ROUNDS= changes how long
 	$(call say,Building the simulator)
 	@cargo build --workspace --locked --profile tools --bin sim
 	@target/tools/sim

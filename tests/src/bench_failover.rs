@@ -1,7 +1,7 @@
 //! What users notice of each kind of failure, again and again, beside what they notice with others.
 //!
 //! ```text
-//!  Scene (three nodes, three clients, every frame captured)
+//!  FailoverCluster (three nodes, three clients, every frame captured)
 //!     └─► a fault, at a random moment ─► Seen ─► restore ─► … ─► Table, failover.csv, failover.svg
 //! ```
 //!
@@ -31,7 +31,7 @@ pub use table::{Quantiles, Table};
 
 use crate::bench::{conclude, number};
 use crate::failover::faults::until;
-use crate::failover::{Layout, Scene, Seen};
+use crate::failover::{FailoverCluster, Layout, Seen};
 use crate::netlab::{self, TEMPORARY};
 
 /// How often a repetition that does not count may be repeated, for each that is wanted.
@@ -113,7 +113,7 @@ impl Moments {
 
 /// `make bench-failover`. Fails if a row is not as wanted.
 pub fn main() -> ExitCode {
-    let ended = netlab::enter_world_with(&[("TMPDIR", TEMPORARY)]).and_then(|()| {
+    let ended = netlab::enter_netlab_with(&[("TMPDIR", TEMPORARY)]).and_then(|()| {
         let scale = Scale::from_environment()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -142,7 +142,7 @@ fn keep(scale: &Scale, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// Measures all rows. In a world.
+/// Measures all rows. In a netlab.
 ///
 /// # Errors
 /// If something could not be measured; what was measured and is not as wanted is in the table.
@@ -162,27 +162,27 @@ pub async fn run(scale: &Scale) -> Result<Table> {
             release: true,
             ..Layout::of(3)
         };
-        let mut scene = Scene::build(layout).await?;
+        let mut cluster = FailoverCluster::build(layout).await?;
         for row in rows {
-            measure(&mut scene, row, scale, &mut moments, &mut table).await?;
+            measure(&mut cluster, row, scale, &mut moments, &mut table).await?;
         }
-        drop(scene);
-        netlab::clear_world()?;
+        drop(cluster);
+        netlab::clear_netlab()?;
     }
     if !scale.rest.is_zero() && "at rest".contains(&scale.only) {
         table.at_rest = Some(at_rest::measure(scale.rest).await?);
-        netlab::clear_world()?;
+        netlab::clear_netlab()?;
     }
     if scale.nodes > 0 && "many nodes".contains(&scale.only) {
         let services = scale.nodes * 5;
         table.large = Some(large::measure(scale.nodes, services, scale.rest).await?);
-        netlab::clear_world()?;
+        netlab::clear_netlab()?;
     }
     Ok(table)
 }
 
 async fn measure(
-    scene: &mut Scene,
+    cluster: &mut FailoverCluster,
     row: &'static Row,
     scale: &Scale,
     moments: &mut Moments,
@@ -199,17 +199,17 @@ async fn measure(
             row.name
         );
         until(Instant::now() + moments.next()).await;
-        let seen: Seen = (row.fault)(scene, scale.api_outage).await?;
+        let seen: Seen = (row.fault)(cluster, scale.api_outage).await?;
         if row.leaves_damage {
             // The next row goes on from here.
-            let healed = scene.suffer_plug().await?;
+            let healed = cluster.suffer_plug().await?;
             table.add_heal(healed);
         }
         if seen.counts() || !seen.two.is_zero() {
             counted += 1;
             table.add(row, seen);
         }
-        scene.restore().await?;
+        cluster.restore().await?;
     }
     if scale.tells {
         println!(

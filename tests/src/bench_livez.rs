@@ -1,7 +1,7 @@
 //! How fast health checks are answered, beside kube-proxy's own health server in the same namespace.
 //!
 //! ```text
-//!   world: kube-apiserver ── br0
+//!   netlab: kube-apiserver ── br0
 //!             n1: mooring-node, kube-proxy, wrk ── eth0 ─┘
 //! ```
 //!
@@ -12,10 +12,10 @@
 //! asked as well.
 
 mod changes;
+mod cluster;
 mod floor;
 mod paced;
 mod report;
-mod scene;
 mod wrk;
 
 use std::process::ExitCode;
@@ -27,8 +27,8 @@ pub use report::{Report, Row};
 
 use crate::bench::{conclude, number, proc};
 use crate::netlab::{self, TEMPORARY};
+use cluster::LivezCluster;
 use floor::Floor;
-use scene::Scene;
 use wrk::{Load, Run};
 
 /// What is done.
@@ -81,7 +81,7 @@ const LOADS: [(Load, Option<f64>); 4] = [
 
 /// `make bench-livez`. Fails if something is not as wanted.
 pub fn main() -> ExitCode {
-    let ended = netlab::enter_world_with(&[("TMPDIR", TEMPORARY)]).and_then(|()| {
+    let ended = netlab::enter_netlab_with(&[("TMPDIR", TEMPORARY)]).and_then(|()| {
         let scale = Scale::from_environment()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -92,43 +92,43 @@ pub fn main() -> ExitCode {
     conclude("bench-livez", ended)
 }
 
-/// Measures. In a world.
+/// Measures. In a netlab.
 ///
 /// # Errors
 /// If something could not be measured; what was measured and is not as wanted is in the report.
 pub async fn run(scale: &Scale) -> Result<Report> {
     let mut report = Report::default();
-    let scene = Scene::build().await?;
+    let cluster = LivezCluster::build().await?;
     let before = proc::stolen_time()?;
-    let floor = Floor::start(scene.node()).await?;
+    let floor = Floor::start(cluster.node()).await?;
     for (load, wanted) in LOADS {
-        let (theirs, ours) = compare(&scene, load, scale)?;
+        let (theirs, ours) = compare(&cluster, load, scale)?;
         report.add_load(load, &theirs, &ours, wanted);
         let mut least = Run::default();
         for _ in 0..scale.repetitions {
-            least.add(&wrk::run(scene.node(), load, scale.span, &floor.url)?);
+            least.add(&wrk::run(cluster.node(), load, scale.span, &floor.url)?);
         }
         report.add_floor(load, &theirs, &least);
     }
     drop(floor);
     report.add_stolen(before, proc::stolen_time()?);
-    report.add_memory("memory under load", scene.memory()?, None);
-    let p99 = paced::p99(&scene, scale.paced, scale.span).await?;
+    report.add_memory("memory under load", cluster.memory()?, None);
+    let p99 = paced::p99(&cluster, scale.paced, scale.span).await?;
     report.add_paced(scale.paced, p99);
-    report.add_changes(&changes::measure(&scene, scale.changes).await?);
-    scene.add_services(scale.services).await?;
+    report.add_changes(&changes::measure(&cluster, scale.changes).await?);
+    cluster.add_services(scale.services).await?;
     let what = format!("memory with {} Services", scale.services);
-    report.add_memory(&what, scene.memory()?, Some(15 * 1024));
+    report.add_memory(&what, cluster.memory()?, Some(15 * 1024));
     Ok(report)
 }
 
 /// Asks both in turns.
-fn compare(scene: &Scene, load: Load, scale: &Scale) -> Result<(Run, Run)> {
+fn compare(cluster: &LivezCluster, load: Load, scale: &Scale) -> Result<(Run, Run)> {
     let mut sums = [Run::default(), Run::default()];
     for _ in 0..scale.repetitions {
-        for (sum, target) in sums.iter_mut().zip([&scene.kube_proxy, &scene.daemon]) {
+        for (sum, target) in sums.iter_mut().zip([&cluster.kube_proxy, &cluster.daemon]) {
             let before = proc::processor_time(target.pid)?;
-            let mut run = wrk::run(scene.node(), load, scale.span, &target.url)?;
+            let mut run = wrk::run(cluster.node(), load, scale.span, &target.url)?;
             run.processor = proc::processor_time(target.pid)?.saturating_sub(before);
             sum.add(&run);
         }

@@ -116,14 +116,14 @@ impl Scale {
 
 /// `make bench-nodes`. Fails if a count is not as wanted.
 pub fn main() -> ExitCode {
-    let ended = netlab::enter_world_with(&[SPARE_COLLECTION]).and_then(|()| {
+    let ended = netlab::enter_netlab_with(&[SPARE_COLLECTION]).and_then(|()| {
         let scale = Scale::from_environment()?;
         tokio::runtime::Runtime::new()?.block_on(run(&scale))
     });
     conclude("bench-nodes", ended)
 }
 
-/// Runs all phases. In a world of its own: it listens on all addresses.
+/// Runs all phases. In a netlab of its own: it listens on all addresses.
 ///
 /// # Errors
 /// If something could not be measured; what was measured and is not as wanted is in the report.

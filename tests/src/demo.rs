@@ -3,9 +3,9 @@
 //! [`attack::main`] attacks a whole cluster.
 //!
 //! ```text
-//!  main ─► a world of its own ─► story: cluster, nodes, Service, fail-over ─► table, exit code
+//!  main ─► a netlab of its own ─► scenario: cluster, nodes, Service, fail-over ─► table, exit code
 //!                                   │ steps with limits, each told as it happens
-//!                                 stage ─► terminal
+//!                                 console ─► terminal
 //! ```
 //!
 //! Every step has a limit. The first that misses it ends the demo with its name, the logs
@@ -14,13 +14,13 @@
 
 pub mod attack;
 pub mod baremetal;
+mod console;
 mod failover;
 mod look_around;
 mod nodes;
 mod picture;
+mod scenario;
 mod service;
-mod stage;
-mod story;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -30,38 +30,38 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{netlab, scratch};
-use stage::Stage;
+use console::Console;
 
-/// Set inside of the world when everything shall be left running. Not `KEEP` itself: with that,
+/// Set inside of the netlab when everything shall be left running. Not `KEEP` itself: with that,
 /// the rig would leave its files behind.
 const KEEP: &str = "MOORING_DEMO_KEEP";
 
 /// What a shell makes of an interrupted program.
 const INTERRUPTED: u8 = 130;
 
-/// How long the world may take to end by itself after an interruption.
+/// How long the netlab may take to end by itself after an interruption.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The demo.
 pub fn main() -> ExitCode {
-    perform("demo", story::play)
+    run_demo("demo", scenario::run)
 }
 
-/// Plays a story in a world of its own, to its end or to the first step that does not happen.
-fn perform(name: &str, play: impl AsyncFnOnce(&Stage, bool) -> Result<()>) -> ExitCode {
-    if !netlab::is_world() {
+/// Runs a scenario in a netlab of its own, to its end or to the first step that does not happen.
+fn run_demo(name: &str, scenario: impl AsyncFnOnce(&Console, bool) -> Result<()>) -> ExitCode {
+    if !netlab::is_netlab() {
         let keep = if scratch::keep() { "1" } else { "" };
-        let _watchman = match outlast_the_world() {
+        let _watchman = match outlast_the_netlab() {
             Ok(runtime) => runtime,
             Err(error) => return complain(name, &error),
         };
         // Does not come back, unless it fails.
         let environment = [(KEEP, keep), ("KEEP", ""), ("TMPDIR", netlab::TEMPORARY)];
-        if let Err(error) = netlab::enter_world_with(&environment) {
+        if let Err(error) = netlab::enter_netlab_with(&environment) {
             return complain(name, &error);
         }
     }
-    match netlab::enter_world().and_then(|()| tell(play)) {
+    match netlab::enter_netlab().and_then(|()| run_to_the_end(scenario)) {
         Ok(code) => code,
         Err(error) => complain(name, &error),
     }
@@ -72,9 +72,9 @@ fn complain(name: &str, error: &anyhow::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Outside of the world: Ctrl-C reaches the program in there too, which then ends in good order.
+/// Outside of the netlab: Ctrl-C reaches the program in there too, which then ends in good order.
 /// This one waits for it, but not for ever.
-fn outlast_the_world() -> Result<Runtime> {
+fn outlast_the_netlab() -> Result<Runtime> {
     let runtime = Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -102,24 +102,24 @@ fn interruption() -> Result<impl Future<Output = ()> + Send + 'static> {
     })
 }
 
-fn tell(play: impl AsyncFnOnce(&Stage, bool) -> Result<()>) -> Result<ExitCode> {
+fn run_to_the_end(scenario: impl AsyncFnOnce(&Console, bool) -> Result<()>) -> Result<ExitCode> {
     let runtime = Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()?;
     runtime.block_on(async {
         let interruption = interruption()?;
-        let stage = Stage::new();
+        let console = Console::new();
         let keep = std::env::var_os(KEEP).is_some_and(|value| !value.is_empty());
         tokio::select! {
             () = interruption => {
                 println!("\nEnded. Nothing is left behind.");
                 Ok(ExitCode::from(if keep { 0 } else { INTERRUPTED }))
             }
-            told = play(&stage, keep) => Ok(match told {
+            told = scenario(&console, keep) => Ok(match told {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(error) => {
-                    stage.failed(&error);
+                    console.failed(&error);
                     ExitCode::FAILURE
                 }
             }),

@@ -1,7 +1,7 @@
 //! A small network of real namespaces: nodes and clients on one bridge.
 //!
 //! ```text
-//!   the world (network, mount and process namespaces of its own)
+//!   namespaces (network, mount and process namespaces of its own)
 //!   ┌────────────────────────────────────────────────────────────────────┐
 //!   │  test, kube-apiserver ── br0 10.77.0.1, fd77::1 ──── Capture        │
 //!   │                  ┌────────┼──────────┬───────────────┐              │
@@ -11,17 +11,17 @@
 //!   └────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! A test enters the world with [`in_world`], any other program with [`enter_world`]. Neither
-//! needs root, neither can touch the network of the host, and all that runs in the world ends
+//! A test enters them with [`in_netlab`], any other program with [`enter_netlab`]. Neither
+//! needs root, neither can touch the network of the host, and all that runs in there ends
 //! with the program that entered it.
 //!
 //! ```no_run
-//! use mooring_tests::netlab::{Lab, in_world};
+//! use mooring_tests::netlab::{Netlab, in_netlab};
 //!
 //! // #[test]
 //! fn a_client_reaches_a_node() {
-//!     in_world(async || {
-//!         let lab = Lab::new().unwrap();
+//!     in_netlab(async || {
+//!         let lab = Netlab::new().unwrap();
 //!         let (node, client) = (lab.node("n1").unwrap(), lab.client("client").unwrap());
 //!         let _server = node.serve(8080, "hello").await.unwrap();
 //!         let answer = client.get(&format!("http://{}:8080/", node.ipv4())).await.unwrap();
@@ -37,6 +37,7 @@ mod flow;
 mod frame;
 mod host;
 mod http;
+mod isolation;
 mod kubernetes;
 mod namespace;
 mod packages;
@@ -48,7 +49,6 @@ mod relay;
 mod segment;
 mod unplugged;
 mod watchdog;
-mod world;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::Command;
@@ -61,6 +61,11 @@ pub use flow::{Echo, Outage, TcpFlows, UdpFlow};
 pub use frame::{Arp, Frame, Mac, NeighbourAdvertisement};
 pub use host::{Host, Neighbour};
 pub use http::{Answer, get};
+pub(crate) use isolation::test_name;
+pub use isolation::{
+    TEMPORARY, clear_netlab, enter_netlab, enter_netlab_with, in_netlab, is_netlab,
+    run_test_in_netlab, way_in,
+};
 pub use packages::check_packages;
 pub use port::{Direction, Port};
 pub use prober::{Answers, Prober, SPACING};
@@ -69,11 +74,6 @@ pub use relay::{Mischief, Relay};
 pub use segment::Segment;
 pub use unplugged::Unplugged;
 pub use watchdog::{TOLERABLE, Watchdog};
-pub(crate) use world::test_name;
-pub use world::{
-    TEMPORARY, clear_world, enter_world, enter_world_with, in_world, is_world, run_test_in_world,
-    way_in,
-};
 
 use crate::scratch::Scratch;
 
@@ -83,9 +83,9 @@ const BRIDGE: &str = "br0";
 /// The number of the first host's address: 10.77.0.11, fd77::11.
 const FIRST_HOST: u8 = 11;
 
-/// A bridge in the world, to which hosts are connected.
+/// A bridge in the netlab, to which hosts are connected.
 #[derive(Debug)]
-pub struct Lab {
+pub struct Netlab {
     hosts: Mutex<Vec<Place>>,
     scratch: Arc<Scratch>,
 }
@@ -123,12 +123,12 @@ impl Place {
     }
 }
 
-impl Lab {
-    /// Makes the bridge. Only inside of a world.
+impl Netlab {
+    /// Makes the bridge. Only inside of a netlab.
     pub fn new() -> Result<Self> {
-        if !is_world() {
+        if !is_netlab() {
             bail!(
-                "a lab needs a world of its own: call netlab::in_world or netlab::enter_world first"
+                "a lab needs namespaces of its own: call netlab::in_netlab or netlab::enter_netlab first"
             );
         }
         ip(&format!(

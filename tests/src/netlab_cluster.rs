@@ -1,7 +1,7 @@
 //! A whole small cluster on a lab's bridge, with Mooring as it is shipped.
 //!
 //! ```text
-//!   world: kube-apiserver, kube-controller-manager, mooring-central ── br0
+//!   netlab: kube-apiserver, kube-controller-manager, mooring-central ── br0
 //!             n1: mooring-node, kube-proxy, backends ── eth0 ─┤
 //!             n2: …                                           ├─ client
 //! ```
@@ -11,10 +11,10 @@
 //! ServiceAccounts that these name, each daemon with the token of a Pod on its Node.
 //!
 //! ```no_run
-//! # use mooring_tests::{netlab_cluster::NetlabCluster, netlab::in_world};
+//! # use mooring_tests::{netlab_cluster::NetlabCluster, netlab::in_netlab};
 //! // #[test]
 //! fn something_about_addresses() {
-//!     in_world(async || {
+//!     in_netlab(async || {
 //!         let cluster = NetlabCluster::start(&["n1", "n2"]).await.unwrap();
 //!         let central = cluster.start_central(&[]).await.unwrap();
 //!         let daemons = cluster.start_daemons(&["--lease-duration=3s"]).await.unwrap();
@@ -42,7 +42,7 @@ pub use objects::{NETWORK, Network};
 use crate::cluster::Cluster;
 use crate::control_plane::{ControlPlane, Options};
 use crate::machines_file::{Machine, Machines, MachinesFile};
-use crate::netlab::{Host, Lab, Mac};
+use crate::netlab::{Host, Mac, Netlab};
 use crate::process::{Process, Spec};
 use crate::program::Program;
 
@@ -59,7 +59,7 @@ pub struct NetlabCluster {
     /// The control plane, on the bridge's own address, with the manifests.
     cluster: Cluster,
     /// The bridge.
-    pub lab: Lab,
+    pub lab: Netlab,
     machines: MachinesFile,
 }
 
@@ -189,7 +189,7 @@ impl NetlabCluster {
 #[derive(Debug)]
 pub struct Site {
     /// The bridge.
-    pub lab: Lab,
+    pub lab: Netlab,
     /// The nodes' hosts.
     pub nodes: Vec<Host>,
     /// A host that is no node.
@@ -199,7 +199,7 @@ pub struct Site {
 impl Site {
     /// Makes the bridge and the hosts.
     pub fn build(nodes: &[&str]) -> Result<Self> {
-        let lab = Lab::new()?;
+        let lab = Netlab::new()?;
         let nodes = nodes
             .iter()
             .map(|name| lab.node(name))
@@ -211,7 +211,7 @@ impl Site {
     /// Starts the control plane, with the controller that looks after the life of Nodes.
     pub async fn control_plane(&self) -> Result<ControlPlane> {
         let options = Options::default()
-            .bind(Lab::GATEWAY_V4)
+            .bind(Netlab::GATEWAY_V4)
             .with_controller_manager()
             .controller("node-lifecycle-controller");
         ControlPlane::start(options).await

@@ -1,17 +1,17 @@
-//! The fail-over protocol in a simulated world: the same [`Machine`] that a daemon runs, several of
+//! The fail-over protocol in a simulated simulation: the same [`Machine`] that a daemon runs, several of
 //! it, with simulated clocks, paths, kernels and an API server, while things go wrong.
 //!
 //! ```text
 //!   seed ──► Schedule ──► steps ─────┐
 //!             (shape, faults)        ▼
-//!                      World: events by true time ──► Machine × n
+//!                      Simulation: events by true time ──► Machine × n
 //!                        │  clocks, network, API  ◄── messages, decisions, rights
 //!                        ▼
 //!                      Watch: the invariants ──► Violation, dark times
 //! ```
 //!
 //! One seed gives one schedule, and one schedule always happens in the same way. `make sim` runs
-//! many; `SEED=` tells what happens in one. The directed schedules of [`stories`] show, rule by
+//! many; `SEED=` tells what happens in one. The directed schedules of [`scenarios`] show, rule by
 //! rule, what would go wrong without it.
 //!
 //! Docs: `docs/explanation/fail-over-simulated.md`.
@@ -21,7 +21,7 @@
 pub mod api;
 pub mod clock;
 pub mod daemon;
-pub mod daemon_stories;
+pub mod daemon_scenarios;
 pub mod engine;
 pub mod faults;
 pub mod invariants;
@@ -32,14 +32,14 @@ pub mod network;
 pub mod node;
 pub mod objects;
 pub mod report;
+pub mod scenarios;
 pub mod schedule;
 pub mod search;
+pub mod simulation;
 pub mod steps;
-pub mod stories;
 pub mod tally;
 pub mod trace;
 pub mod whole;
-pub mod world;
 
 use std::process::ExitCode;
 use std::thread;
@@ -50,17 +50,17 @@ use mooring_node::protocol::Parameters;
 
 use model::Small;
 use report::Report;
+use scenarios::Scenario;
 use schedule::Schedule;
 use search::Search;
-use stories::Story;
+use simulation::Outcome;
 use trace::Trace;
 use whole::Off;
-use world::Outcome;
 
 /// `make sim`. Fails if anything is that must never be, or if something has never happened.
 pub fn main() -> ExitCode {
-    let done = if let Some(story) = variable("STORY") {
-        tell(&story)
+    let done = if let Some(scenario) = variable("SCENARIO") {
+        tell(&scenario)
     } else if variable("ROUNDS").is_some() {
         explore()
     } else if variable("SEED").is_some() {
@@ -99,7 +99,7 @@ fn search() -> Result<bool> {
     Ok(report.is_good())
 }
 
-/// Explores small worlds to the end, with `ROUNDS=` instants at which something may happen.
+/// Explores small simulations to the end, with `ROUNDS=` instants at which something may happen.
 fn explore() -> Result<bool> {
     let rounds = usize::try_from(number("ROUNDS")?.unwrap_or(0))?;
     let threads = thread::available_parallelism().map_or(1, usize::from);
@@ -127,27 +127,27 @@ fn explore() -> Result<bool> {
     Ok(is_good)
 }
 
-/// Tells the story of a rule: `STORY=A`, with `RULE_OFF=A` where it goes wrong. `PHASE=` chooses one
+/// Tells the scenario of a rule: `SCENARIO=A`, with `RULE_OFF=A` where it goes wrong. `PHASE=` chooses one
 /// of its schedules; without it, the first that goes wrong is told, or else the first of all.
 fn tell(name: &str) -> Result<bool> {
-    if let Some(schedules) = daemon_stories::named(name) {
-        let worst = daemon_stories::worst(&schedules);
+    if let Some(schedules) = daemon_scenarios::named(name) {
+        let worst = daemon_scenarios::worst(&schedules);
         return Ok(worst.is_none_or(show));
     }
-    let story =
-        Story::of_mutation(name).with_context(|| format!("STORY is {name:?}: no such rule"))?;
+    let scenario = Scenario::of_mutation(name)
+        .with_context(|| format!("SCENARIO is {name:?}: no such rule"))?;
     let parameters = parameters()?;
     let phase = match number("PHASE")? {
         Some(phase) => usize::try_from(phase)?,
-        None => story.first_violation(parameters).unwrap_or(0),
+        None => scenario.first_violation(parameters).unwrap_or(0),
     };
-    let mut schedule = story
+    let mut schedule = scenario
         .schedules
         .get(phase)
         .context("PHASE is too large")?
         .clone();
     schedule.shape.parameters = parameters;
-    println!("schedule {phase} of {}", story.schedules.len());
+    println!("schedule {phase} of {}", scenario.schedules.len());
     Ok(show(&schedule))
 }
 
@@ -172,7 +172,7 @@ fn replay() -> Result<bool> {
 fn show(schedule: &Schedule) -> bool {
     let mut trace = Trace::default();
     trace.verbose = variable("VERBOSE").is_some();
-    let outcome = world::run(schedule, Some(trace));
+    let outcome = simulation::run(schedule, Some(trace));
     tell_outcome(&format!("seed {}", schedule.seed), &outcome)
 }
 

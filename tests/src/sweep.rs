@@ -33,13 +33,13 @@
 //! `make test` does; `AT_ONCE=` says how many run side by side.
 
 mod case;
+mod case_cluster;
 mod choice;
 mod cluster;
 mod disturbance;
 mod operation;
 mod reference;
 mod report;
-mod stage;
 mod verdict;
 
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 //! VLANs, network emulation, bridges that filter by VLAN.
 //!
 //! Its file system is the machine's own, read-only, so that test programs run in it as they are; what
-//! they write goes into its memory. A test runs itself there, like a test in a world of namespaces:
+//! they write goes into its memory. A test runs itself there, like a test in a netlab:
 //!
 //! ```no_run
 //! #[test]

@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::bench::proc;
 use crate::failover::faults::until;
-use crate::failover::{Layout, Scene};
+use crate::failover::{FailoverCluster, Layout};
 use crate::netlab::claims;
 
 /// How many Services there are, each with an IPv4 and an IPv6 address: two hundred addresses, as the
@@ -33,23 +33,23 @@ pub struct AtRest {
     pub profile: &'static str,
 }
 
-/// Measures for so long. In a world.
+/// Measures for so long. In a netlab.
 pub(super) async fn measure(span: Duration) -> Result<AtRest> {
     let layout = Layout {
         more_services: SERVICES - 1,
         release: true,
         ..Layout::of(3)
     };
-    let scene = Scene::build(layout).await?;
-    let addresses: Vec<_> = (Scene::FIRST..Scene::FIRST + SERVICES)
-        .flat_map(|number| scene.numbered(number))
+    let cluster = FailoverCluster::build(layout).await?;
+    let addresses: Vec<_> = (FailoverCluster::FIRST..FailoverCluster::FIRST + SERVICES)
+        .flat_map(|number| cluster.numbered(number))
         .collect();
     // All bursts are over: the last round is 2 s after the first.
     until(Instant::now() + Duration::from_secs(5)).await;
-    let control_plane = scene.cluster.control_plane();
+    let control_plane = cluster.netlab.control_plane();
     let (start, since) = (Instant::now(), control_plane.now());
     let used = || -> Result<Vec<Duration>> {
-        let daemons = scene.daemons.values();
+        let daemons = cluster.daemons.values();
         daemons
             .map(|daemon| proc::processor_time(daemon.pid()))
             .collect()
@@ -58,7 +58,7 @@ pub(super) async fn measure(span: Duration) -> Result<AtRest> {
     until(start + span).await;
     let after = used()?;
     let took = start.elapsed();
-    let frames = scene.capture.since(start);
+    let frames = cluster.capture.since(start);
     let log = control_plane.audit_settled().await.since(since);
     let writes = log
         .filter(|record| record.user.ends_with(":mooring-node"))
@@ -72,7 +72,7 @@ pub(super) async fn measure(span: Duration) -> Result<AtRest> {
         .zip(&after)
         .map(|(before, after)| after.saturating_sub(*before))
         .max();
-    let resident = scene
+    let resident = cluster
         .daemons
         .values()
         .map(|daemon| daemon.resident_kib())

@@ -14,7 +14,7 @@ use crate::bench::proc;
 use crate::control_plane::Record;
 use crate::failover::faults::until;
 use crate::failover::{APP, daemon_spec};
-use crate::netlab::{Capture, Host, Lab, claims};
+use crate::netlab::{Capture, Host, Netlab, claims};
 use crate::netlab_cluster::{Kubelet, NETWORK, NetlabCluster, Network, Site};
 use crate::objects::{ServiceBuilder, create_namespace};
 use crate::process::Process;
@@ -59,7 +59,7 @@ pub struct Large {
     pub profile: &'static str,
 }
 
-/// Measures for so long. In a world.
+/// Measures for so long. In a netlab.
 pub(super) async fn measure(nodes: usize, services: usize, span: Duration) -> Result<Large> {
     let (cluster, _kubelets, _central) = cluster(nodes).await?;
     Network::wide(NETWORK).create(&cluster).await?;
@@ -142,7 +142,7 @@ fn what(record: &Record) -> String {
 
 /// Hosts without Pods: a route from each to the Pods of each other would take minutes to make.
 async fn cluster(nodes: usize) -> Result<(NetlabCluster, BTreeMap<String, Kubelet>, Process)> {
-    let lab = Lab::new()?;
+    let lab = Netlab::new()?;
     let hosts: Vec<Host> = (1..=nodes)
         .map(|number| lab.client(&format!("n{number}")))
         .collect::<Result<_>>()?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use futures::future::LocalBoxFuture;
 
-use crate::failover::{Scene, Seen};
+use crate::failover::{FailoverCluster, Seen};
 
 /// How the nodes are connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub struct Peer {
 }
 
 /// Lets something fail; the time is that of the API server's outage.
-pub type Fault = for<'a> fn(&'a mut Scene, Duration) -> LocalBoxFuture<'a, Result<Seen>>;
+pub type Fault = for<'a> fn(&'a mut FailoverCluster, Duration) -> LocalBoxFuture<'a, Result<Seen>>;
 
 /// One kind of fault.
 pub struct Row {
@@ -137,7 +137,7 @@ pub const PLUGGED: Row = Row {
     bounds: &[dark(0, 20)],
     shown: Metric::Dark,
     peers: &[],
-    fault: |scene, _| Box::pin(scene.suffer_plug()),
+    fault: |cluster, _| Box::pin(cluster.suffer_plug()),
     ..CRASH
 };
 
@@ -154,7 +154,7 @@ const CRASH: Row = Row {
         kube_vip(18_196, 20_473, ""),
         fast_kube_vip(7_570, 9_116, ""),
     ],
-    fault: |scene, _| Box::pin(scene.suffer_crash()),
+    fault: |cluster, _| Box::pin(cluster.suffer_crash()),
 };
 
 /// All rows, in the order of the specification.
@@ -168,7 +168,7 @@ pub const ROWS: &[Row] = &[
             kube_vip(18_507, 21_520, "0 / 240 after plugging in"),
             fast_kube_vip(6_970, 8_896, ""),
         ],
-        fault: |scene, _| Box::pin(scene.suffer_cable()),
+        fault: |cluster, _| Box::pin(cluster.suffer_cable()),
         ..CRASH
     },
     Row {
@@ -181,7 +181,7 @@ pub const ROWS: &[Row] = &[
             kube_vip(38, 0, "for ever"),
             fast_kube_vip(35, 0, "for ever"),
         ],
-        fault: |scene, _| Box::pin(scene.suffer_kill()),
+        fault: |cluster, _| Box::pin(cluster.suffer_kill()),
         ..CRASH
     },
     Row {
@@ -194,7 +194,7 @@ pub const ROWS: &[Row] = &[
             kube_vip(88, 0, ""),
             fast_kube_vip(64, 0, ""),
         ],
-        fault: |scene, _| Box::pin(scene.suffer_kill_and_restart()),
+        fault: |cluster, _| Box::pin(cluster.suffer_kill_and_restart()),
         ..CRASH
     },
     Row {
@@ -208,7 +208,7 @@ pub const ROWS: &[Row] = &[
             kube_vip(40, 0, "0"),
             fast_kube_vip(31, 0, "7,090 / 8,200"),
         ],
-        fault: |scene, _| Box::pin(scene.suffer_pause()),
+        fault: |cluster, _| Box::pin(cluster.suffer_pause()),
         ..CRASH
     },
     Row {
@@ -221,7 +221,7 @@ pub const ROWS: &[Row] = &[
             kube_vip(23_040, 49_152, ""),
             fast_kube_vip(30_718, 43_009, ""),
         ],
-        fault: |scene, outage| Box::pin(scene.suffer_api_outage(outage)),
+        fault: |cluster, outage| Box::pin(cluster.suffer_api_outage(outage)),
         ..CRASH
     },
     Row {
@@ -234,7 +234,7 @@ pub const ROWS: &[Row] = &[
             kube_vip(1_023, 2_180, "0"),
             fast_kube_vip(322, 1_665, "0"),
         ],
-        fault: |scene, _| Box::pin(scene.suffer_terminate()),
+        fault: |cluster, _| Box::pin(cluster.suffer_terminate()),
         ..CRASH
     },
     Row {
@@ -248,7 +248,7 @@ pub const ROWS: &[Row] = &[
             kube_vip(1_161, 0, "0"),
             fast_kube_vip(668, 0, "0"),
         ],
-        fault: |scene, _| Box::pin(scene.suffer_rolling_restart()),
+        fault: |cluster, _| Box::pin(cluster.suffer_rolling_restart()),
         ..CRASH
     },
     Row {
@@ -257,7 +257,7 @@ pub const ROWS: &[Row] = &[
         bounds: &[outage(0, 0), dark(20, 20)],
         keeps_connections: true,
         peers: &[],
-        fault: |scene, _| Box::pin(scene.suffer_upgrade()),
+        fault: |cluster, _| Box::pin(cluster.suffer_upgrade()),
         ..CRASH
     },
     Row {
@@ -265,7 +265,7 @@ pub const ROWS: &[Row] = &[
         shown: Metric::Dark,
         bounds: &[outage(0, 0), dark(20, 20)],
         peers: &[],
-        fault: |scene, _| Box::pin(scene.suffer_drain()),
+        fault: |cluster, _| Box::pin(cluster.suffer_drain()),
         ..CRASH
     },
     Row {
@@ -273,7 +273,7 @@ pub const ROWS: &[Row] = &[
         way: Way::TwoNetworks,
         bounds: &[outage(430, 1000)],
         peers: &[],
-        fault: |scene, _| Box::pin(scene.suffer_dead_segment()),
+        fault: |cluster, _| Box::pin(cluster.suffer_dead_segment()),
         ..CRASH
     },
 ];

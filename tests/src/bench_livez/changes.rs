@@ -8,7 +8,7 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::scene::{APP, Scene, endpoint};
+use super::cluster::{APP, LivezCluster, endpoint};
 use crate::netlab::{Answer, Host};
 
 /// How long it may take before it counts as never.
@@ -27,8 +27,8 @@ pub struct Changes {
 /// Changes the Service's one endpoint so many times. The time begins when the change is sent: its way
 /// to the API server and back is part of what is measured. The daemon is asked first, alone, and
 /// kube-proxy, which takes a second, once the daemon has answered differently.
-pub(super) async fn measure(scene: &Scene, times: usize) -> Result<Changes> {
-    let slices = Api::<EndpointSlice>::namespaced(scene.cluster.admin(), APP);
+pub(super) async fn measure(cluster: &LivezCluster, times: usize) -> Result<Changes> {
+    let slices = Api::<EndpointSlice>::namespaced(cluster.netlab.admin(), APP);
     let (mut theirs, mut ours) = (Vec::new(), Vec::new());
     for round in 0..times {
         let ready = round % 2 == 1;
@@ -38,9 +38,9 @@ pub(super) async fn measure(scene: &Scene, times: usize) -> Result<Changes> {
         slices
             .patch("web-1", &PatchParams::default(), &patch)
             .await?;
-        let node = scene.node();
-        ours.push(until(node, &scene.daemon.url, status, sent).await?);
-        theirs.push(until(node, &scene.kube_proxy.url, status, sent).await?);
+        let node = cluster.node();
+        ours.push(until(node, &cluster.daemon.url, status, sent).await?);
+        theirs.push(until(node, &cluster.kube_proxy.url, status, sent).await?);
     }
     Ok(Changes {
         kube_proxy: quantiles(theirs),

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use super::scene::Scene;
+use super::cluster::LivezCluster;
 
 /// On how many connections.
 const CONNECTIONS: u32 = 50;
@@ -17,8 +17,16 @@ const CONNECTIONS: u32 = 50;
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// The 99th percentile of the time from the moment at which a question was due until its answer.
-pub(super) async fn p99(scene: &Scene, per_second: u32, span: Duration) -> Result<Duration> {
-    let url = scene.daemon.url.strip_prefix("http://").unwrap_or_default();
+pub(super) async fn p99(
+    cluster: &LivezCluster,
+    per_second: u32,
+    span: Duration,
+) -> Result<Duration> {
+    let url = cluster
+        .daemon
+        .url
+        .strip_prefix("http://")
+        .unwrap_or_default();
     let (address, path) = url.split_once('/').context("a URL with a path")?;
     let address: SocketAddr = address.parse()?;
     let request = format!("GET /{path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
@@ -26,7 +34,7 @@ pub(super) async fn p99(scene: &Scene, per_second: u32, span: Duration) -> Resul
     let start = Instant::now() + Duration::from_millis(100);
     let mut askers = JoinSet::new();
     for number in 0..CONNECTIONS {
-        let stream = scene.node().connect(address, LIMIT)?;
+        let stream = cluster.node().connect(address, LIMIT)?;
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         let stream = TcpStream::from_std(stream)?;

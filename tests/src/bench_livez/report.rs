@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::changes::Changes;
-use super::scene::Memory;
+use super::cluster::Memory;
 use super::wrk::{Load, Run};
 use crate::bench::{Outcome, verdict, write_head, write_row};
 use crate::figures::figure;

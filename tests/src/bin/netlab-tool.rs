@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use mooring_common::l2_network::{L2Network, L2NetworkSpec, Segment, Subnet};
 use mooring_node::vlan::{Faults, Metrics, Options, keep};
-use mooring_tests::netlab::{enter_world, get};
+use mooring_tests::netlab::{enter_netlab, get};
 
 /// Helper of Mooring's network suites.
 #[derive(Parser)]
@@ -62,8 +62,8 @@ enum Task {
         #[arg(long)]
         proc_sys_net: PathBuf,
     },
-    /// Runs a command in a world of its own, to try things out: `netlab-tool world ip link`.
-    World {
+    /// Runs a command in namespaces of its own, to try things out: `netlab-tool inside ip link`.
+    Inside {
         /// The command and its arguments.
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
@@ -100,8 +100,8 @@ fn main() -> Result<()> {
             };
             keep_vlan(&L2Network::new("network", spec), options)
         }
-        Task::World { command } => {
-            enter_world()?;
+        Task::Inside { command } => {
+            enter_netlab()?;
             let (program, args) = command.split_first().context("no command")?;
             let status = Command::new(program)
                 .args(args)

@@ -2,7 +2,7 @@
 //! before this release, and what they get now. `SECURITY.md` says which test shows each.
 //!
 //! ```text
-//!   a whole cluster of four nodes, with clients (failover::Scene)
+//!   a whole cluster of four nodes, with clients (failover::FailoverCluster)
 //!      │  tenant ─► token ─► rack ─► backup: each an Attack, with the answer that it gets
 //!   table: who, what was tried, what it did before, what happens now
 //! ```
@@ -21,15 +21,15 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::perform;
-use super::stage::{Stage, Step};
-use super::story::MOORING;
-use crate::failover::{Layout, Scene};
+use super::console::{Console, Step};
+use super::run_demo;
+use super::scenario::MOORING;
+use crate::failover::{FailoverCluster, Layout};
 use table::Row;
 
 /// What `make demo-attack` runs.
 pub fn main() -> ExitCode {
-    perform("demo-attack", async |stage, _keep| play(stage).await)
+    run_demo("demo-attack", async |console, _keep| run(console).await)
 }
 
 /// One attack.
@@ -47,7 +47,7 @@ struct Attack {
 
 /// Whom the attacks are shown to, and what has become of them.
 struct Demo<'a> {
-    stage: &'a Stage,
+    console: &'a Console,
     rows: Vec<Row>,
 }
 
@@ -59,7 +59,7 @@ impl Demo<'_> {
         work: impl AsyncFnOnce(Step) -> Result<String>,
     ) -> Result<()> {
         let step = Step::new(attack.tried, attack.limit, MOORING);
-        let withstood = self.stage.attempt(step, async {
+        let withstood = self.console.attempt(step, async {
             let now = work(step).await?;
             Ok((now.clone(), now))
         });
@@ -72,34 +72,37 @@ impl Demo<'_> {
 }
 
 /// Makes all attacks, up to the first that is not withstood.
-async fn play(stage: &Stage) -> Result<()> {
-    let mut scene = build(stage).await?;
+async fn run(console: &Console) -> Result<()> {
+    let mut cluster = build(console).await?;
     let mut demo = Demo {
-        stage,
+        console,
         rows: Vec::new(),
     };
-    tenant::attack(&mut demo, &scene).await?;
-    token::attack(&mut demo, &scene).await?;
-    rack::unplug(&mut demo, &mut scene).await?;
-    backup::restore(&mut demo, &mut scene).await?;
-    println!("\n{}", table::draw(stage, &demo.rows));
+    tenant::attack(&mut demo, &cluster).await?;
+    token::attack(&mut demo, &cluster).await?;
+    rack::unplug(&mut demo, &mut cluster).await?;
+    backup::restore(&mut demo, &mut cluster).await?;
+    println!("\n{}", table::draw(console, &demo.rows));
     println!("All {} attacks were withstood.", demo.rows.len());
     Ok(())
 }
 
-async fn build(stage: &Stage) -> Result<Scene> {
-    stage.chapter("A cluster of four nodes, and Mooring as it is shipped");
+async fn build(console: &Console) -> Result<FailoverCluster> {
+    console.chapter("A cluster of four nodes, and Mooring as it is shipped");
     let step = Step::new("cluster at work", 150, MOORING);
-    stage
-        .perform(step, async {
-            let scene = Scene::build(Layout::of(4)).await?;
-            stage.heed(&scene.central);
-            scene.daemons.values().for_each(|daemon| stage.heed(daemon));
-            let [v4, v6] = scene.addresses();
-            let speaker = scene.speaker().await?;
-            let voters = scene.voters().await?.join(", ");
+    console
+        .run(step, async {
+            let cluster = FailoverCluster::build(Layout::of(4)).await?;
+            console.heed(&cluster.central);
+            cluster
+                .daemons
+                .values()
+                .for_each(|daemon| console.heed(daemon));
+            let [v4, v6] = cluster.addresses();
+            let speaker = cluster.speaker().await?;
+            let voters = cluster.voters().await?.join(", ");
             let seen = format!("{speaker} answers for {v4} and {v6}; {voters} vote");
-            Ok((scene, seen))
+            Ok((cluster, seen))
         })
         .await
 }

@@ -7,22 +7,26 @@ use anyhow::{Context as _, Result, ensure};
 use kube::api::Api;
 use mooring_common::l2_network::L2Network;
 
+use super::console::{Console, Step};
+use super::scenario::{Cast, MOORING};
 use super::service::{Addresses, REQUEST_LIMIT, neighbours};
-use super::stage::{Stage, Step};
-use super::story::{Cast, MOORING};
 
 /// Who answers all questions for so long is the speaker.
 const STEADY: Duration = Duration::from_millis(100);
 
 /// Takes the node down at which the client sees the addresses, and waits for the answers of
 /// another.
-pub(super) async fn take_down(stage: &Stage, cast: &mut Cast, addresses: &Addresses) -> Result<()> {
+pub(super) async fn take_down(
+    console: &Console,
+    cast: &mut Cast,
+    addresses: &Addresses,
+) -> Result<()> {
     let seen = cast.cluster.seen_at(addresses.v4)?;
     let name = seen
         .context("no node is known to announce")?
         .name()
         .to_owned();
-    stage.chapter(&format!("The node that announces goes down: {name}"));
+    console.chapter(&format!("The node that announces goes down: {name}"));
     let gone = cast.cluster.node(&name).mac();
     let client = &cast.cluster.client;
     let probers = [
@@ -30,8 +34,8 @@ pub(super) async fn take_down(stage: &Stage, cast: &mut Cast, addresses: &Addres
         client.prober(addresses.v6.into())?,
     ];
     let step = Step::new("new neighbours ask, 50 times a second", 10, MOORING);
-    stage
-        .perform(step, async {
+    console
+        .run(step, async {
             for prober in &probers {
                 let asked = async || {
                     let speaker = prober.only_speaker(STEADY);
@@ -52,13 +56,13 @@ pub(super) async fn take_down(stage: &Stage, cast: &mut Cast, addresses: &Addres
         }
     }
     cast.kubelets.remove(&name);
-    stage.event(&format!(
+    console.event(&format!(
         "{name}: cable pulled, mooring-node, kube-proxy and kubelet killed"
     ));
-    stage.event("the others miss its heartbeats, and agree that one of them speaks in its place");
+    console.event("the others miss its heartbeats, and agree that one of them speaks in its place");
     let step = Step::new("another node answers", 10, MOORING);
-    stage
-        .perform(step, async {
+    console
+        .run(step, async {
             for prober in &probers {
                 let answered = async || {
                     let speaker = prober.only_speaker(STEADY);
@@ -85,27 +89,27 @@ pub(super) async fn take_down(stage: &Stage, cast: &mut Cast, addresses: &Addres
             .await?;
         anyhow::Ok(answer.body)
     };
-    stage
-        .perform(step, async {
+    console
+        .run(step, async {
             let (v4_body, _) = tokio::try_join!(ask(&v4), ask(&v6))?;
             Ok(((), format!("{v4_body:?}, over IPv4 and IPv6")))
         })
         .await?;
     let step = Step::new("another MAC seen by the client", 10, MOORING);
-    stage
-        .perform(step, async {
+    console
+        .run(step, async {
             for address in [IpAddr::from(addresses.v4), addresses.v6.into()] {
                 let now = cluster.seen_at(address)?;
                 let now = now.context("the client knows no neighbour")?.name();
                 ensure!(now != name, "the client still believes in {name}");
             }
-            Ok(((), neighbours(stage, cluster, addresses)?))
+            Ok(((), neighbours(console, cluster, addresses)?))
         })
         .await?;
     let step = Step::new("the L2Network says who speaks", 10, MOORING);
     let networks: Api<L2Network> = Api::all(cluster.admin());
-    stage
-        .perform(step, async {
+    console
+        .run(step, async {
             let told = step
                 .until(async || {
                     let network = networks.get("lab").await?;

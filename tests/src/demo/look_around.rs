@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use anyhow::{Context as _, Result};
 
-use super::stage::{Ink, Stage};
+use super::console::{Console, Ink};
 use crate::netlab::way_in;
 use crate::netlab_cluster::NetlabCluster;
 
@@ -21,7 +21,7 @@ PS1='lab# ' exec sh -i
 "#;
 
 /// Prints the command lines.
-pub(super) fn explain(stage: &Stage, cluster: &NetlabCluster, address: &str) -> Result<()> {
+pub(super) fn explain(console: &Console, cluster: &NetlabCluster, address: &str) -> Result<()> {
     let kubectl = cluster.kubectl();
     let assets = kubectl.parent().context("kubectl is in a folder")?;
     let script = SCRIPT
@@ -35,7 +35,7 @@ pub(super) fn explain(stage: &Stage, cluster: &NetlabCluster, address: &str) -> 
     fs::write(&path, script)?;
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
     let lab = way_in(&path.to_string_lossy())?;
-    stage.chapter("It all goes on running. To look around, in another shell:");
+    console.chapter("It all goes on running. To look around, in another shell:");
     println!("  lab='{lab}'");
     for (command, why) in [
         ("", "a shell in the lab"),
@@ -54,17 +54,17 @@ pub(super) fn explain(stage: &Stage, cluster: &NetlabCluster, address: &str) -> 
         println!(
             "  {:<55} {}",
             format!("$lab {command}"),
-            stage.paint(Ink::Faint, why)
+            console.paint(Ink::Faint, why)
         );
     }
     let ask = format!("$lab ip netns exec client curl -s http://{address}/");
     println!(
         "  {ask:<55} {}",
-        stage.paint(Ink::Faint, "asks the Service, if you have curl")
+        console.paint(Ink::Faint, "asks the Service, if you have curl")
     );
     println!(
         "\n{}",
-        stage.paint(
+        console.paint(
             Ink::Bold,
             "Ctrl-C here ends it, and nothing is left behind."
         )

@@ -8,43 +8,45 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, ListParams};
 use mooring_common::names::{labels, taints};
 
-use super::stage::{Stage, Step, short};
-use super::story::{Cast, MOORING, NODES};
+use super::console::{Console, Step, short};
+use super::scenario::{Cast, MOORING, NODES};
 use crate::cluster::{addresses, has_taint, label, provider_id};
 use crate::netlab_cluster::NetlabCluster;
 
 /// Nodes register, and their daemons describe them.
-pub(super) async fn initialise(stage: &Stage, cast: &mut Cast) -> Result<()> {
-    stage.chapter("Nodes describe themselves");
+pub(super) async fn initialise(console: &Console, cast: &mut Cast) -> Result<()> {
+    console.chapter("Nodes describe themselves");
     let cluster = &cast.cluster;
     let start = Instant::now();
     cast.kubelets = cluster.register().await?;
-    stage.event(&format!(
+    console.event(&format!(
         "{} have registered: tainted uninitialized, without addresses",
         NODES.join(", ")
     ));
     cast.daemons = cluster.start_daemons(&[]).await?;
-    cast.daemons.values().for_each(|daemon| stage.heed(daemon));
-    await_initialised(stage, cluster, &NODES, start).await
+    cast.daemons
+        .values()
+        .for_each(|daemon| console.heed(daemon));
+    await_initialised(console, cluster, &NODES, start).await
 }
 
 /// Waits until these Nodes, which were there from `start` on, have lost their taint.
 pub(super) async fn await_initialised(
-    stage: &Stage,
+    console: &Console,
     cluster: &NetlabCluster,
     names: &[&str],
     start: Instant,
 ) -> Result<()> {
     let step = Step::new("all Nodes initialised", 60, MOORING);
     let nodes = Api::<Node>::all(cluster.admin.clone());
-    stage
-        .perform(step, async {
+    console
+        .run(step, async {
             let mut told = BTreeMap::new();
             step.until(async || {
                 for node in nodes.list(&ListParams::default()).await? {
                     let name = node.metadata.name.clone().unwrap_or_default();
                     if !has_taint(&node, taints::UNINITIALIZED) && !told.contains_key(&name) {
-                        stage.event(&describe(&node, start.elapsed()));
+                        console.event(&describe(&node, start.elapsed()));
                         told.insert(name, start.elapsed());
                     }
                 }

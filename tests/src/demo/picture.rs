@@ -1,6 +1,6 @@
 //! The picture of the lab.
 
-use crate::netlab::{Host, Lab};
+use crate::netlab::{Host, Netlab};
 use crate::netlab_cluster::Site;
 
 /// How wide one host is drawn.
@@ -29,8 +29,8 @@ pub(super) fn picture(site: &Site) -> String {
         format!("{:>width$}", "│", width = 3 + hosts.len() * WIDTH / 2),
         format!(
             "      {}, {}: kube-apiserver, etcd, kube-controller-manager, mooring-central",
-            Lab::GATEWAY_V4,
-            Lab::GATEWAY_V6
+            Netlab::GATEWAY_V4,
+            Netlab::GATEWAY_V6
         ),
     ];
     lines.join("\n")

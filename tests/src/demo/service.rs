@@ -8,8 +8,8 @@ use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Service;
 use kube::api::Api;
 
-use super::stage::{Ink, Stage, Step};
-use super::story::{Cast, MOORING};
+use super::console::{Console, Ink, Step};
+use super::scenario::{Cast, MOORING};
 use crate::netlab_cluster::{NetlabCluster, Network};
 use crate::objects::{PodBuilder, ServiceBuilder, create_namespace};
 use crate::process::Process;
@@ -46,12 +46,12 @@ impl Addresses {
 }
 
 /// Service proxies and backends.
-pub(super) async fn serve(stage: &Stage, cast: &mut Cast) -> Result<()> {
-    stage.chapter("Something to reach");
+pub(super) async fn serve(console: &Console, cast: &mut Cast) -> Result<()> {
+    console.chapter("Something to reach");
     let cluster = &cast.cluster;
     let step = Step::new("kube-proxy on all nodes", 60, &[]);
-    cast.proxies = stage
-        .perform(step, async {
+    cast.proxies = console
+        .run(step, async {
             let proxies = cluster.nodes.iter().map(async |node| {
                 let proxy = node.kube_proxy(&cluster).await?;
                 anyhow::Ok((node.name().to_owned(), proxy))
@@ -61,8 +61,8 @@ pub(super) async fn serve(stage: &Stage, cast: &mut Cast) -> Result<()> {
         })
         .await?;
     let step = Step::new("two Pods serve HTTP", 30, &[]);
-    cast.servers = stage
-        .perform(step, async {
+    cast.servers = console
+        .run(step, async {
             let admin = cluster.admin.clone();
             create_namespace(&admin, NAMESPACE).await?;
             let servers = try_join_all(BACKENDS.map(|name| start_backend(cluster, name))).await?;
@@ -88,12 +88,12 @@ async fn start_backend(cluster: &NetlabCluster, node: &str) -> Result<Process> {
 }
 
 /// The network, the Service, its addresses, and the first answers.
-pub(super) async fn expose(stage: &Stage, cast: &Cast) -> Result<(Addresses, Duration)> {
-    stage.chapter("A Service of type LoadBalancer");
+pub(super) async fn expose(console: &Console, cast: &Cast) -> Result<(Addresses, Duration)> {
+    console.chapter("A Service of type LoadBalancer");
     let cluster = &cast.cluster;
     let step = Step::new("L2Network ready", 30, MOORING);
-    stage
-        .perform(step, async {
+    console
+        .run(step, async {
             Network::new("lab", &RANGES).create(cluster).await?;
             Ok(((), format!("addresses from {}", RANGES.join(" and "))))
         })
@@ -105,12 +105,12 @@ pub(super) async fn expose(stage: &Stage, cast: &Cast) -> Result<(Addresses, Dur
         .families(&["IPv4", "IPv6"])
         .create(&cluster.admin)
         .await?;
-    stage.event(&format!(
+    console.event(&format!(
         "Service {NAMESPACE}/{SERVICE} created, for IPv4 and IPv6"
     ));
     let step = Step::new("addresses assigned", 30, MOORING);
-    let addresses = stage
-        .perform(step, async {
+    let addresses = console
+        .run(step, async {
             let addresses = step.until(async || assigned(cluster).await).await?;
             let seen = format!("{} and {}", addresses.v4, addresses.v6);
             Ok((addresses, seen))
@@ -118,20 +118,20 @@ pub(super) async fn expose(stage: &Stage, cast: &Cast) -> Result<(Addresses, Dur
         .await?;
     let [v4, v6] = addresses.urls();
     let step = Step::new("HTTP answer over IPv4", 30, MOORING);
-    let figure = stage
-        .perform(step, async {
+    let figure = console
+        .run(step, async {
             let seen = ask(step, cluster, &v4).await?;
             Ok((start.elapsed(), seen))
         })
         .await?;
     let step = Step::new("HTTP answer over IPv6", 30, MOORING);
-    stage
-        .perform(step, async { Ok(((), ask(step, cluster, &v6).await?)) })
+    console
+        .run(step, async { Ok(((), ask(step, cluster, &v6).await?)) })
         .await?;
     let step = Step::new("MAC seen by the client", 10, MOORING);
-    stage
-        .perform(step, async {
-            Ok(((), neighbours(stage, cluster, &addresses)?))
+    console
+        .run(step, async {
+            Ok(((), neighbours(console, cluster, &addresses)?))
         })
         .await?;
     Ok((addresses, figure))
@@ -168,7 +168,7 @@ async fn ask(step: Step, cluster: &NetlabCluster, url: &str) -> Result<String> {
 
 /// Where the client believes the addresses to be.
 pub(super) fn neighbours(
-    stage: &Stage,
+    console: &Console,
     cluster: &NetlabCluster,
     addresses: &Addresses,
 ) -> Result<String> {
@@ -181,7 +181,7 @@ pub(super) fn neighbours(
             .node_of(mac)
             .context("the client believes a stranger")?;
         let text = format!("{address} is at {mac} ({})", node.name());
-        Ok(stage.paint(Ink::Address, &text))
+        Ok(console.paint(Ink::Address, &text))
     };
     Ok(format!(
         "{}, {}",
@@ -191,12 +191,12 @@ pub(super) fn neighbours(
 }
 
 /// What a load balancer in front of each node would be told.
-pub(super) async fn check_health(stage: &Stage, cast: &Cast) -> Result<()> {
-    stage.chapter("What each node says of itself");
+pub(super) async fn check_health(console: &Console, cast: &Cast) -> Result<()> {
+    console.chapter("What each node says of itself");
     let cluster = &cast.cluster;
     let step = Step::new("/livez and /services on all nodes", 20, MOORING);
-    stage
-        .perform(step, async {
+    console
+        .run(step, async {
             let mut seen = Vec::new();
             for node in &cluster.nodes {
                 let status = async |path: &str| {
@@ -221,7 +221,7 @@ pub(super) async fn check_health(stage: &Stage, cast: &Cast) -> Result<()> {
                     })
                     .await?;
                 let name = node.name();
-                stage.event(&format!(
+                console.event(&format!(
                     "{name}: /livez {}, {service} {}",
                     found.0, found.1
                 ));

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{Scene, Seen, Watch};
+use super::{FailoverCluster, Seen, Watch};
 use crate::netlab::Direction;
 use crate::process::Process;
 use crate::wait::try_eventually;
@@ -19,20 +19,25 @@ const LIMIT: Duration = Duration::from_secs(20);
 const MORE: usize = 3;
 
 /// A fault that is over again: what was seen of it.
-pub type Fault = for<'a> fn(&'a mut Scene) -> futures::future::LocalBoxFuture<'a, Result<Seen>>;
+pub type Fault =
+    for<'a> fn(&'a mut FailoverCluster) -> futures::future::LocalBoxFuture<'a, Result<Seen>>;
 
 /// Lets something fail until it has been measured so many times by a rig that kept time, and restores
-/// the scene each time. What must never be is asserted each time.
+/// the cluster each time. What must never be is asserted each time.
 ///
 /// # Errors
-/// If the scene fails, or the machine is too busy to measure anything on it.
-pub async fn repeat(scene: &mut Scene, times: usize, fault: Fault) -> Result<Vec<Seen>> {
+/// If the cluster fails, or the machine is too busy to measure anything on it.
+pub async fn repeat(
+    cluster: &mut FailoverCluster,
+    times: usize,
+    fault: Fault,
+) -> Result<Vec<Seen>> {
     let mut all = Vec::new();
     for _ in 0..times * (1 + MORE) {
-        let seen = fault(scene).await?;
+        let seen = fault(cluster).await?;
         println!("{seen}");
         seen.assert_safe();
-        scene.restore().await?;
+        cluster.restore().await?;
         if seen.counts() {
             all.push(seen);
         }
@@ -53,7 +58,7 @@ pub async fn until(moment: Instant) {
     let _ = try_eventually(limit, async || Instant::now() >= moment).await;
 }
 
-impl Scene {
+impl FailoverCluster {
     /// All clients at work, and who speaks.
     ///
     /// # Errors
@@ -243,10 +248,10 @@ impl Scene {
     pub async fn suffer_api_outage(&mut self, span: Duration) -> Result<Seen> {
         let (mut watch, _) = self.watch_speaker().await?;
         watch.begin();
-        self.cluster.stop_api_server();
+        self.netlab.stop_api_server();
         watch.settle(span, LIMIT).await;
         // What its return brings is part of it.
-        self.cluster.start_api_server().await?;
+        self.netlab.start_api_server().await?;
         let back = watch.began().elapsed();
         watch.settle(back + AFTER * 2, LIMIT).await;
         Ok(watch.end(self))

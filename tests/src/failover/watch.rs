@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::Scene;
+use super::FailoverCluster;
 use super::faults::until;
 use super::seen::Seen;
 use crate::netlab::{Mac, Outage, Prober, TcpFlows, UdpFlow, claims};
@@ -35,7 +35,7 @@ pub struct Watch {
     began: Instant,
 }
 
-impl Scene {
+impl FailoverCluster {
     /// Sets all clients to work, and waits until all is well.
     ///
     /// # Errors
@@ -55,7 +55,7 @@ impl Scene {
         let connections = try_eventually(START, async || self.tcp.tcp_flows(at(v4), CONNECTIONS))
             .await
             .map_err(anyhow::Error::msg)?;
-        let client = &self.cluster.client;
+        let client = &self.netlab.client;
         let watch = Watch {
             addresses,
             flows: [
@@ -125,7 +125,7 @@ impl Watch {
     }
 
     /// Ends, and says what was seen since the beginning.
-    pub fn end(self, scene: &Scene) -> Seen {
+    pub fn end(self, cluster: &FailoverCluster) -> Seen {
         let (began, ended) = (self.began, Instant::now());
         let broken = self.connections.broken();
         self.flows.iter().for_each(UdpFlow::stop);
@@ -134,14 +134,14 @@ impl Watch {
         let answers = self.probers.map(|prober| prober.end(began));
         // Who was asked and answered before is where the address moves from.
         let before = began.checked_sub(WELL).unwrap_or(began);
-        let mut frames = scene.capture.since(before);
+        let mut frames = cluster.capture.since(before);
         frames.retain(|frame| frame.at <= ended);
         let worst = |of: &dyn Fn(&Outage) -> Duration| outages.iter().map(of).max();
         let mut seen = Seen {
             outage: worst(&|outage| outage.lost).unwrap_or_default(),
             broken,
             connections: CONNECTIONS,
-            stall: scene.watchdog.worst(began, ended),
+            stall: cluster.watchdog.worst(began, ended),
             span: Some((began, ended)),
             ..Seen::default()
         };
@@ -152,11 +152,11 @@ impl Watch {
             seen.moves = seen.moves.max(claims::moves(&frames, address).len());
             let mut announced = claims::announcements(&frames, address);
             announced.retain(|claim| claim.at >= began);
-            let names = announced.iter().map(|claim| scene.name_of(claim.mac));
+            let names = announced.iter().map(|claim| cluster.name_of(claim.mac));
             seen.announcers.extend(names);
         }
         let speakers = answers[0].speakers();
-        seen.speakers = speakers.iter().map(|mac| scene.name_of(*mac)).collect();
+        seen.speakers = speakers.iter().map(|mac| cluster.name_of(*mac)).collect();
         seen
     }
 }

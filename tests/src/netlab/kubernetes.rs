@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use super::host::Host;
-use super::{Lab, packages};
+use super::{Netlab, packages};
 use crate::control_plane::{ControlPlane, Options, program};
 use crate::process::{Process, Spec};
 use crate::wait::try_eventually;
@@ -13,7 +13,7 @@ use crate::wait::try_eventually;
 /// How long kube-proxy may take until it has programmed its rules for the first time.
 const PROXY_LIMIT: Duration = Duration::from_secs(30);
 
-impl Lab {
+impl Netlab {
     /// Starts a control plane that all hosts of the lab can reach, with the usual controllers.
     pub async fn control_plane(&self) -> Result<ControlPlane> {
         ControlPlane::start(

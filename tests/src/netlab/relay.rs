@@ -214,7 +214,7 @@ impl Drop for Relay {
             // A panic in it has been reported already.
             let _ = thread.join();
         }
-        // The world may be ending.
+        // The netlab may be ending.
         let _ = ip(&format!("link del {}", self.own));
         let _ = self.port.mend();
     }

@@ -6,7 +6,7 @@ use kube::api::{Api, PostParams};
 use mooring_common::l2_network::{AddressMode, L2Network, L2NetworkSpec, Subnet};
 
 use super::NetlabCluster;
-use crate::netlab::{Lab, Segment};
+use crate::netlab::{Netlab, Segment};
 use crate::wait::try_eventually;
 
 /// The name of [`Network::of_the_bridge`].
@@ -27,8 +27,8 @@ impl Network {
     /// A network of the bridge with other ranges.
     pub fn new(name: &str, ranges: &[&str]) -> Self {
         let subnets = [
-            subnet("10.77.0.0/24", Lab::GATEWAY_V4),
-            subnet("fd77::/64", Lab::GATEWAY_V6),
+            subnet("10.77.0.0/24", Netlab::GATEWAY_V4),
+            subnet("fd77::/64", Netlab::GATEWAY_V6),
         ];
         Self::with(name, subnets, ranges)
     }
@@ -45,8 +45,8 @@ impl Network {
     /// The lab's bridge, with room for a thousand addresses.
     pub fn wide(name: &str) -> Self {
         let subnets = [
-            subnet("10.77.0.0/16", Lab::GATEWAY_V4),
-            subnet("fd77::/64", Lab::GATEWAY_V6),
+            subnet("10.77.0.0/16", Netlab::GATEWAY_V4),
+            subnet("fd77::/64", Netlab::GATEWAY_V6),
         ];
         Self::with(name, subnets, &["10.77.4.0/22", "fd77::1:0/118"])
     }

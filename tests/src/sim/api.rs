@@ -1,4 +1,4 @@
-//! The API server of the world: who votes, what is spoken for, who has renewed its Lease.
+//! The API server of the simulation: who votes, what is spoken for, who has renewed its Lease.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,8 @@
-//! True time, which nobody in the simulated world knows, and the clocks of its nodes.
+//! True time, which nobody in the simulation knows, and the clocks of its nodes.
 
 use mooring_node::protocol::Moment;
 
-/// A moment of true time: nanoseconds since the world began.
+/// A moment of true time: nanoseconds since the simulation began.
 pub type Instant = u64;
 
 /// One microsecond of true time.

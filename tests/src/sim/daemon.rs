@@ -1,5 +1,5 @@
 //! A whole daemon: what follows from its own view of the API's objects and from its links, as
-//! `apply.rs` of the daemon has it follow, and the loop of its thread, with the world's clock and
+//! `apply.rs` of the daemon has it follow, and the loop of its thread, with the simulation's clock and
 //! sockets.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -1,4 +1,4 @@
-//! What runs on a node of the world: the protocol's machine alone, or all that a daemon runs.
+//! What runs on a node of the simulation: the protocol's machine alone, or all that a daemon runs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -93,7 +93,7 @@ pub trait Engine: fmt::Debug + Sized {
     fn upgrade(self, now: Moment) -> Self;
 }
 
-/// The machine alone, told by the world what a daemon would tell it.
+/// The machine alone, told by the simulation what a daemon would tell it.
 #[derive(Clone)]
 pub struct Alone {
     machine: Machine,

@@ -234,7 +234,7 @@ struct LateFrame {
     sender: usize,
 }
 
-/// Watches over one world.
+/// Watches over one simulation.
 #[derive(Clone, Debug)]
 pub struct Watch {
     keys: Vec<KeyWatch>,
@@ -412,7 +412,7 @@ impl Watch {
         }
     }
 
-    /// Something has gone wrong, or right again: the world may take its time anew.
+    /// Something has gone wrong, or right again: the simulation may take its time anew.
     pub fn disturbed(&mut self, now: Instant) {
         self.look_at_all_darkness(now);
         self.disturbed_at = now;
@@ -507,7 +507,7 @@ impl Watch {
         }
     }
 
-    /// The end of the world.
+    /// The end of the simulation.
     pub fn end(&mut self, now: Instant) {
         self.look_at_all_darkness(now);
     }

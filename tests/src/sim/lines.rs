@@ -15,7 +15,7 @@ use mooring_node::wire::packet_socket::PacketSocketError;
 /// The UDP port of heartbeats.
 pub const PORT: u16 = 10_268;
 
-/// What is between a daemon and the world.
+/// What is between a daemon and the simulation.
 #[derive(Debug, Default)]
 pub struct Lines {
     /// What its clock shows.

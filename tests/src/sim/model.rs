@@ -1,9 +1,9 @@
-//! Small worlds, explored to the end: whatever goes wrong in whatever order, one thing at a time.
+//! Small simulations, explored to the end: whatever goes wrong in whatever order, one thing at a time.
 //!
-//! The states are whole worlds of real machines, as in [`super::world`], with exact clocks and
+//! The states are whole simulations of real machines, as in [`super::simulation`], with exact clocks and
 //! networks. At each of a few instants nothing happens, or one of a few things begins or ends; all
 //! such histories are explored, breadth first, by `stateright`. Two histories that lead to the same
-//! world are one state. Time goes on all the while, so that there are not many of those: what is
+//! simulation are one state. Time goes on all the while, so that there are not many of those: what is
 //! proved is that no history *of this length, of these things, at these instants* shows anything
 //! that must never be.
 
@@ -17,14 +17,14 @@ use super::clock::{Instant, MILLISECOND, SECOND};
 use super::engine::Alone;
 use super::network::Nodes;
 use super::schedule::{Schedule, Shape};
+use super::simulation::{Outcome, Simulation};
 use super::steps::Step;
 use super::trace::Trace;
-use super::world::{Outcome, World};
 
 /// Something that begins or ends, by several steps.
 type Thing = fn(on: bool) -> Vec<Step>;
 
-/// A small world, and what may go wrong in it.
+/// A small simulation, and what may go wrong in it.
 #[derive(Clone, Debug)]
 pub struct Small {
     schedule: Schedule,
@@ -35,13 +35,13 @@ pub struct Small {
     rounds: usize,
 }
 
-/// How long the world goes on after the last of them.
+/// How long the simulation goes on after the last of them.
 const AFTERWARDS: Instant = SECOND;
 
-/// A world after some rounds.
+/// A simulation after some rounds.
 #[derive(Clone, Debug)]
 pub struct State {
-    world: Arc<World>,
+    simulation: Arc<Simulation>,
     rounds: usize,
     /// Which of the things are so now.
     on: u8,
@@ -200,7 +200,7 @@ impl Small {
                 .iter()
                 .map(|turn| turn.map_or(0, |thing| thing + 1).to_string())
                 .collect();
-            let violation = end.world.violation().map(ToString::to_string);
+            let violation = end.simulation.violation().map(ToString::to_string);
             format!(
                 "{} after {}",
                 violation.unwrap_or_default(),
@@ -217,8 +217,8 @@ impl Small {
     /// 1, or 0.
     #[must_use]
     pub fn tell(&self, turns: &[usize]) -> Outcome {
-        let mut world = World::<Alone>::new(&self.schedule, Some(Trace::default()));
-        world.advance(self.begins);
+        let mut simulation = Simulation::<Alone>::new(&self.schedule, Some(Trace::default()));
+        simulation.advance(self.begins);
         let mut on = 0_u8;
         for turn in turns {
             if let Some(thing) = turn
@@ -227,26 +227,26 @@ impl Small {
             {
                 on ^= 1 << thing;
                 for step in (self.things[thing])(on & (1 << thing) != 0) {
-                    world.interfere(&step);
+                    simulation.interfere(&step);
                 }
             }
-            let next = world.now() + self.round;
-            world.advance(next);
+            let next = simulation.now() + self.round;
+            simulation.advance(next);
         }
-        let next = world.now() + AFTERWARDS;
-        world.advance(next);
-        world.outcome()
+        let next = simulation.now() + AFTERWARDS;
+        simulation.advance(next);
+        simulation.outcome()
     }
 
-    fn state(&self, mut world: World, rounds: usize, on: u8) -> State {
-        let next = world.now() + self.round;
-        world.advance(next);
+    fn state(&self, mut simulation: Simulation, rounds: usize, on: u8) -> State {
+        let next = simulation.now() + self.round;
+        simulation.advance(next);
         if rounds == self.rounds {
-            world.advance(next + AFTERWARDS);
+            simulation.advance(next + AFTERWARDS);
         }
         State {
-            fingerprint: world.fingerprint(),
-            world: Arc::new(world),
+            fingerprint: simulation.fingerprint(),
+            simulation: Arc::new(simulation),
             rounds,
             on,
         }
@@ -261,34 +261,34 @@ impl Model for Small {
     type Action = Turn;
 
     fn init_states(&self) -> Vec<State> {
-        let mut world = World::<Alone>::new(&self.schedule, None);
-        world.advance(self.begins - self.round);
-        vec![self.state(world, 0, 0)]
+        let mut simulation = Simulation::<Alone>::new(&self.schedule, None);
+        simulation.advance(self.begins - self.round);
+        vec![self.state(simulation, 0, 0)]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Turn>) {
-        if state.rounds < self.rounds && state.world.violation().is_none() {
+        if state.rounds < self.rounds && state.simulation.violation().is_none() {
             actions.push(None);
             actions.extend((0..self.things.len()).map(Some));
         }
     }
 
     fn next_state(&self, last: &State, turn: Turn) -> Option<State> {
-        let mut world = last.world.as_ref().clone();
+        let mut simulation = last.simulation.as_ref().clone();
         let mut on = last.on;
         if let Some(thing) = turn {
             on ^= 1 << thing;
             let begins = on & (1 << thing) != 0;
             for step in (self.things[thing])(begins) {
-                world.interfere(&step);
+                simulation.interfere(&step);
             }
         }
-        Some(self.state(world, last.rounds + 1, on))
+        Some(self.state(simulation, last.rounds + 1, on))
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![Property::always(NOTHING, |_, state: &State| {
-            state.world.violation().is_none()
+            state.simulation.violation().is_none()
         })]
     }
 }

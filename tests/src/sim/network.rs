@@ -1,4 +1,4 @@
-//! The two paths between the nodes of the world: who reaches whom, how fast, and how surely.
+//! The two paths between the nodes of the simulation: who reaches whom, how fast, and how surely.
 
 use fastrand::Rng;
 use mooring_node::protocol::{Body, Path};
@@ -6,10 +6,10 @@ use mooring_node::protocol::{Body, Path};
 use super::clock::{Instant, MICROSECOND, MILLISECOND};
 use super::steps::Kind;
 
-/// The largest number of nodes in one world.
+/// The largest number of nodes in one simulation.
 pub const MOST_NODES: usize = 12;
 
-/// Some nodes of the world, one bit each.
+/// Some nodes of the simulation, one bit each.
 pub type Nodes = u16;
 
 /// The nodes of a set, by number.

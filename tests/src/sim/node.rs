@@ -1,4 +1,4 @@
-//! One node of the world: its kernel, its clock, and the daemon in it.
+//! One node of the simulation: its kernel, its clock, and the daemon in it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use mooring_node::protocol::{Candidates, Contact, Key, NodeId, View, VoterSet, W
 use super::api::KeyState;
 use super::network::{MOST_NODES, Nodes, has};
 
-/// Some addresses of the world, one bit each. Where a machine runs alone, a key is one.
+/// Some addresses of the simulation, one bit each. Where a machine runs alone, a key is one.
 pub type Spots = u64;
 
 /// How many addresses a Service may have in turn, where whole daemons run.

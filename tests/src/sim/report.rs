@@ -8,10 +8,10 @@ use super::faults::FaultKind;
 use super::network::each;
 use super::schedule::Schedule;
 use super::search::Found;
+use super::simulation;
 use super::tally::{TRANSITIONS, Tally};
 use super::trace::{Stamp, Trace};
 use super::whole::Off;
-use super::world;
 
 /// How all schedules ended.
 #[derive(Clone, Debug)]
@@ -108,7 +108,7 @@ pub fn describe(schedule: &Schedule) -> String {
 /// What happened in the last seconds before the end of a schedule.
 #[must_use]
 pub fn last_of(schedule: &Schedule, time: u64) -> String {
-    let outcome = world::run(schedule, Some(Trace::default()));
+    let outcome = simulation::run(schedule, Some(Trace::default()));
     let since = outcome.ended_at.saturating_sub(time);
     let trace = outcome.trace.unwrap_or_default();
     trace.extract(since, outcome.ended_at)

@@ -1,4 +1,4 @@
-//! What is to happen in one world: who is in it, and what goes wrong when. All of it follows from
+//! What is to happen in one simulation: who is in it, and what goes wrong when. All of it follows from
 //! a seed.
 
 use fastrand::Rng;
@@ -9,7 +9,7 @@ use super::faults::{Fault, FaultKind, Steps};
 use super::network::{Manners, Nodes};
 use super::whole::{Off, WHOLE};
 
-/// Who is in a world, and how it behaves where no fault is.
+/// Who is in a simulation, and how it behaves where no fault is.
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// Nodes that are on the segment: those of the lowest numbers.
@@ -45,7 +45,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// A world for schedules that are written: everything is exact.
+    /// A simulation for schedules that are written: everything is exact.
     #[must_use]
     pub fn exact(members: usize, keys: usize) -> Self {
         Self {
@@ -101,7 +101,7 @@ impl Shape {
     }
 
     fn random(chance: &mut Rng, parameters: Parameters) -> Self {
-        // Small segments are where one vote decides; what happens in a world grows with their square.
+        // Small segments are where one vote decides; what happens in a simulation grows with their square.
         let total = chance.usize(3..10).min(chance.usize(3..10));
         let (members, witnesses, late) = match chance.u8(0..10) {
             0 => (2, 0, total - 2),
@@ -170,7 +170,7 @@ impl Shape {
     }
 }
 
-/// What is to happen in one world.
+/// What is to happen in one simulation.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     /// What it follows from.
@@ -187,10 +187,10 @@ pub struct Schedule {
     pub ends_at: Instant,
 }
 
-/// How long after the last fault the world must have come to rest.
+/// How long after the last fault the simulation must have come to rest.
 pub const SETTLING: Instant = 6 * SECOND;
 
-/// In one of so many worlds a heartbeat bears two echoes only, as if the segment had many members.
+/// In one of so many simulations a heartbeat bears two echoes only, as if the segment had many members.
 const FEW: u64 = 5;
 
 impl Schedule {

@@ -10,9 +10,9 @@ use mooring_node::protocol::Parameters;
 
 use super::invariants::Violation;
 use super::schedule::Schedule;
+use super::simulation;
 use super::tally::Tally;
 use super::whole::Off;
-use super::world;
 
 /// After how many schedules it is said how far it is.
 const PROGRESS: u64 = 2000;
@@ -67,7 +67,7 @@ impl Search {
                     eprintln!("{done} of {} schedules, {rate:.0} a second", self.schedules);
                 }
                 let schedule = Schedule::random_without(seed, self.parameters, self.off);
-                let outcome = world::run(&schedule, None);
+                let outcome = simulation::run(&schedule, None);
                 tally.virtual_time += u128::from(outcome.ended_at);
                 tally.add(outcome.tally);
                 if outcome.violation.is_some()
@@ -101,13 +101,13 @@ impl Search {
 /// Takes away faults as long as the same thing is that must never be. `None`: nothing is.
 #[must_use]
 pub fn shrink(schedule: Schedule) -> Option<Found> {
-    let mut violation = world::run(&schedule, None).violation?;
+    let mut violation = simulation::run(&schedule, None).violation?;
     let mut kept: Vec<usize> = (1..=schedule.faults.len()).collect();
     let mut smallest = schedule.clone();
     let mut place = 0;
     while place < kept.len() {
         let smaller = smallest.without(place);
-        match world::run(&smaller, None).violation {
+        match simulation::run(&smaller, None).violation {
             Some(same) if same.name() == violation.name() => {
                 violation = same;
                 smallest = smaller;

@@ -1,4 +1,4 @@
-//! What happens to the world from outside, one thing at one instant.
+//! What happens to the simulation from outside, one thing at one instant.
 
 use mooring_node::protocol::{Body, Path};
 
@@ -110,7 +110,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Whether it changes who can hear, speak or decide. After it the world has a while to settle.
+    /// Whether it changes who can hear, speak or decide. After it the simulation has a while to settle.
     #[must_use]
     pub const fn disturbs(&self) -> bool {
         !matches!(

@@ -18,7 +18,7 @@ pub struct Tally {
     pub events: u64,
     /// Messages that were sent, one for each receiver.
     pub messages: u64,
-    /// True time that has passed in all worlds.
+    /// True time that has passed in all simulations.
     pub virtual_time: u128,
     /// The largest number of messages that a node sent in a second.
     pub busiest: usize,

@@ -1,4 +1,4 @@
-//! What happened in a world, for people to read.
+//! What happened in a simulation, for people to read.
 
 use std::fmt;
 

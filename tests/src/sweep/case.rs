@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 
+use super::case_cluster::{CaseCluster, Patience};
 use super::cluster::Cluster;
 use super::disturbance::{Armed, Disturbance};
 use super::operation::Operation;
 use super::reference::Reference;
-use super::stage::{Patience, Stage};
 use super::verdict::{Failure, Verdict};
 use crate::wait::try_eventually;
 
@@ -35,12 +35,12 @@ impl Case {
     pub(super) async fn run(self, cluster: &Arc<Cluster>, reference: &Reference) -> Verdict {
         let began = Instant::now();
         let mut has_struck = false;
-        let failure = match Stage::enter(cluster, self.patience()).await {
+        let failure = match CaseCluster::start(cluster, self.patience()).await {
             Err(error) => Some(Failure::without_stage(&error)),
-            Ok(stage) => {
-                let outcome = self.disturbed(&stage, reference, &mut has_struck).await;
-                let failure = outcome.err().map(|error| Failure::on(&stage, &error));
-                stage.leave().await;
+            Ok(case) => {
+                let outcome = self.disturbed(&case, reference, &mut has_struck).await;
+                let failure = outcome.err().map(|error| Failure::on(&case, &error));
+                case.tear_down().await;
                 failure
             }
         };
@@ -64,33 +64,38 @@ impl Case {
 
     async fn disturbed(
         self,
-        stage: &Stage,
+        case: &CaseCluster,
         reference: &Reference,
         has_struck: &mut bool,
     ) -> Result<()> {
-        let prepared = self.operation.prepare(stage).await;
+        let prepared = self.operation.prepare(case).await;
         prepared.context("what was there before")?;
-        let armed = self.disturbance.arm(stage, self.call);
-        self.operation.begin(stage).await?;
+        let armed = self.disturbance.arm(case, self.call);
+        self.operation.begin(case).await?;
         if self.disturbance.kills() {
-            stage.killed_or(&armed, reference).await?;
+            case.killed_or(&armed, reference).await?;
         }
         let settled = try_eventually(LIMIT, async || {
             *has_struck = armed.has_struck();
-            self.is_settled(stage, &armed, reference).await
+            self.is_settled(case, &armed, reference).await
         });
         settled.await.map_err(|reason| anyhow!("{reason}"))?;
         armed.lift();
-        stage.marker().await.context("the marker")?;
-        let wrong = stage.wrong(reference).await?;
+        case.marker().await.context("the marker")?;
+        let wrong = case.wrong(reference).await?;
         ensure!(wrong.is_empty(), "after the marker: {}", wrong.join("; "));
-        stage.was_careful(self.operation, self.disturbance)
+        case.was_careful(self.operation, self.disturbance)
     }
 
-    async fn is_settled(self, stage: &Stage, armed: &Armed, reference: &Reference) -> Result<()> {
+    async fn is_settled(
+        self,
+        case: &CaseCluster,
+        armed: &Armed,
+        reference: &Reference,
+    ) -> Result<()> {
         let is_late = armed.has_struck() && !armed.is_done();
         ensure!(!is_late, "the late call has not been done");
-        let wrong = stage.wrong(reference).await?;
+        let wrong = case.wrong(reference).await?;
         ensure!(wrong.is_empty(), "{}", wrong.join("; "));
         Ok(())
     }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use http::StatusCode;
 
+use super::case_cluster::{CaseCluster, TIMEOUT};
 use super::reference::Reference;
-use super::stage::{Stage, TIMEOUT};
 use crate::cloud_sim::{Fault, Injection, When};
 
 /// What the cloud's `Retry-After` asks for.
@@ -106,7 +106,7 @@ impl Disturbance {
     }
 
     /// Goes wrong at the n-th call from now on, counted from 1, of those that it is about.
-    pub(super) fn arm(self, stage: &Stage, n: u64) -> Armed {
+    pub(super) fn arm(self, case: &CaseCluster, n: u64) -> Armed {
         let when = if self.is_about_writes() {
             When::write("**/*")
         } else {
@@ -114,17 +114,17 @@ impl Disturbance {
         };
         let done = Arc::new(AtomicBool::new(!self.is_late()));
         if self.kills() {
-            let central = stage.central.clone();
+            let central = case.central.clone();
             let hook = move || central.kill();
             let executed = self == Self::KillAfter;
-            let injection = stage.sim.kill_switch(when, n, executed, hook);
+            let injection = case.sim.kill_switch(when, n, executed, hook);
             return Armed { injection, done };
         }
         let flag = done.clone();
         let fault = self
             .fault()
             .last(move || flag.store(true, Ordering::Release));
-        let injection = stage.sim.faults().inject(when.nth(n), fault);
+        let injection = case.sim.faults().inject(when.nth(n), fault);
         Armed { injection, done }
     }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use anyhow::{Result, bail};
 use serde_json::json;
 
-use super::stage::{FLOATING_IP, FLOATING_IPS, Stage};
+use super::case_cluster::{CaseCluster, FLOATING_IP, FLOATING_IPS};
 use crate::cloud_sim::cloudscale::Kind;
 
 /// What a user does.
@@ -55,60 +55,60 @@ impl Operation {
     }
 
     /// Makes what has to be there before, and waits until it is served.
-    pub(super) async fn prepare(self, stage: &Stage) -> Result<()> {
+    pub(super) async fn prepare(self, case: &CaseCluster) -> Result<()> {
         let services: &[&str] = match self {
             Self::Create => &[],
             Self::FloatingIp => &[WEB, OTHER],
             _ => &[WEB],
         };
         for name in services {
-            let service = stage.service(name);
+            let service = case.service(name);
             let service = match (self, *name) {
                 (Self::FloatingIp, WEB) => {
                     service.annotation(FLOATING_IPS, &json!([FLOATING_IP]).to_string())
                 }
                 _ => service,
             };
-            stage.create(service).await?;
+            case.create(service).await?;
         }
-        stage.are_served().await
+        case.are_served().await
     }
 
     /// Does it.
-    pub(super) async fn begin(self, stage: &Stage) -> Result<()> {
+    pub(super) async fn begin(self, case: &CaseCluster) -> Result<()> {
         match self {
-            Self::Create => stage.create(stage.service(WEB)).await,
+            Self::Create => case.create(case.service(WEB)).await,
             Self::Port => {
                 let patch = json!([{"op": "replace", "path": "/spec/ports/0/port", "value": 8081}]);
-                stage.patch(WEB, patch).await
+                case.patch(WEB, patch).await
             }
             Self::Local => {
                 let path = "/spec/externalTrafficPolicy";
                 let patch = json!([{"op": "replace", "path": path, "value": "Local"}]);
-                stage.patch(WEB, patch).await
+                case.patch(WEB, patch).await
             }
             Self::FloatingIp => {
                 let path = format!("/metadata/annotations/{}", FLOATING_IPS.replace('/', "~1"));
                 let removed = json!([{"op": "remove", "path": path}]);
-                stage.patch(WEB, removed).await?;
+                case.patch(WEB, removed).await?;
                 let wanted = json!([FLOATING_IP]).to_string();
                 let added = json!([{"op": "add", "path": path, "value": wanted}]);
-                stage.patch(OTHER, added).await
+                case.patch(OTHER, added).await
             }
-            Self::Join => stage.join().await,
-            Self::Delete => stage.delete(WEB).await,
+            Self::Join => case.join().await,
+            Self::Delete => case.delete(WEB).await,
         }
     }
 
     /// What is missing in the cloud until it is over.
-    pub(super) fn missing(self, stage: &Stage) -> Option<String> {
+    pub(super) fn missing(self, case: &CaseCluster) -> Option<String> {
         let nodes = if self == Self::Join { 4 } else { 3 };
-        let unserved = stage.unserved(nodes);
+        let unserved = case.unserved(nodes);
         let other = || match self {
-            Self::Local => stage.checked_wrongly(WEB),
-            Self::FloatingIp => stage.floating_ip_elsewhere(OTHER),
+            Self::Local => case.checked_wrongly(WEB),
+            Self::FloatingIp => case.floating_ip_elsewhere(OTHER),
             Self::Delete => {
-                let left = stage.sim.all(Kind::LoadBalancer);
+                let left = case.sim.all(Kind::LoadBalancer);
                 (!left.is_empty()).then(|| format!("{} are left", left.len()))
             }
             Self::Create | Self::Port | Self::Join => None,

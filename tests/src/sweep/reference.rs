@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 
+use super::case_cluster::{CaseCluster, Patience};
 use super::cluster::Cluster;
 use super::disturbance::Disturbance;
 use super::operation::Operation;
-use super::stage::{Patience, Stage};
 use crate::cloud_sim::cloudscale::CloudState;
 use crate::wait::try_eventually;
 
@@ -31,34 +31,34 @@ impl Reference {
     /// # Errors
     /// If it does not work.
     pub(super) async fn take(cluster: &Arc<Cluster>, operation: Operation) -> Result<Self> {
-        let stage = Stage::enter(cluster, Patience::Usual).await?;
-        let reference = Self::taken(&stage, operation).await;
+        let case = CaseCluster::start(cluster, Patience::Usual).await?;
+        let reference = Self::taken(&case, operation).await;
         if reference.is_err() {
-            eprintln!("{}", stage.traces());
+            eprintln!("{}", case.traces());
         }
-        stage.leave().await;
+        case.tear_down().await;
         reference
     }
 
-    async fn taken(stage: &Stage, operation: Operation) -> Result<Self> {
-        operation.prepare(stage).await.context("preparing")?;
-        let before = stage.sim.calls().len();
-        operation.begin(stage).await?;
+    async fn taken(case: &CaseCluster, operation: Operation) -> Result<Self> {
+        operation.prepare(case).await.context("preparing")?;
+        let before = case.sim.calls().len();
+        operation.begin(case).await?;
         let settled = try_eventually(LIMIT, async || -> Result<()> {
-            if let Some(missing) = operation.missing(stage) {
+            if let Some(missing) = operation.missing(case) {
                 bail!("{missing}");
             }
-            let wrong = stage.wrong_services().await?;
+            let wrong = case.wrong_services().await?;
             ensure!(wrong.is_empty(), "{}", wrong.join("; "));
             Ok(())
         });
         settled.await.map_err(|reason| anyhow!("{reason}"))?;
-        let calls = stage.sim.calls();
+        let calls = case.sim.calls();
         let since: Vec<_> = calls.iter().skip(before).collect();
         let writes = since.iter().filter(|call| call.is_write()).count();
-        stage.marker().await.context("the marker")?;
-        let end = stage.end();
-        stage.was_careful(operation, Disturbance::KillBefore)?;
+        case.marker().await.context("the marker")?;
+        let end = case.end();
+        case.was_careful(operation, Disturbance::KillBefore)?;
         Ok(Self {
             calls: u64::try_from(since.len())?,
             writes: u64::try_from(writes)?,

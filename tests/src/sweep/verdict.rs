@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::case::Case;
-use super::stage::Stage;
+use super::case_cluster::CaseCluster;
 
 /// How a case ended.
 #[derive(Clone, Debug)]
@@ -30,10 +30,10 @@ pub struct Failure {
 }
 
 impl Failure {
-    pub(super) fn on(stage: &Stage, error: &anyhow::Error) -> Self {
+    pub(super) fn on(case: &CaseCluster, error: &anyhow::Error) -> Self {
         Self {
             what: format!("{error:#}"),
-            traces: stage.traces(),
+            traces: case.traces(),
         }
     }
 

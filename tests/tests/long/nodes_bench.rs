@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use mooring_tests::bench_nodes::{Scale, run};
-use mooring_tests::netlab::in_world;
+use mooring_tests::netlab::in_netlab;
 
 #[test]
 fn the_costs_of_a_cluster_that_can_be_counted_are_as_wanted() {
-    in_world(async || {
+    in_netlab(async || {
         let scale = Scale {
             nodes: 60,
             programs: 3,

@@ -1,33 +1,33 @@
-//! The fail-over protocol in a simulated world, as far as `make test` has time for it; `make sim`
+//! The fail-over protocol in a simulated simulation, as far as `make test` has time for it; `make sim`
 //! does it at length.
 
 use mooring_node::protocol::Parameters;
-use mooring_tests::sim::daemon_stories;
+use mooring_tests::sim::daemon_scenarios;
 use mooring_tests::sim::invariants::Violation;
 use mooring_tests::sim::model::Small;
 use mooring_tests::sim::mutations::Mutation;
 use mooring_tests::sim::report::{describe, last_of};
+use mooring_tests::sim::scenarios::Scenario;
 use mooring_tests::sim::schedule::Schedule;
 use mooring_tests::sim::search::Search;
-use mooring_tests::sim::stories::Story;
+use mooring_tests::sim::simulation;
 use mooring_tests::sim::whole::{Off, WHOLE};
-use mooring_tests::sim::world;
 
 /// The schedules that `make test` runs of all.
 const SCHEDULES: u64 = 2_000;
 
 /// With the rule all is well in the schedule that it forbids; without it something is not.
 fn prove(name: &str) -> Violation {
-    let story = Story::of_mutation(name).expect("each rule has its story");
+    let scenario = Scenario::of_mutation(name).expect("each rule has its scenario");
     let mutation = Mutation::named(name).expect("each rule can be switched off");
-    if let Some((schedule, violation)) = story.violation(Parameters::default()) {
+    if let Some((schedule, violation)) = scenario.violation(Parameters::default()) {
         panic!(
             "rule {name} is in force, and yet {violation}\n{:#?}\n{}",
             schedule.steps,
             last_of(&schedule, 2_000_000_000)
         );
     }
-    let (_, violation) = story
+    let (_, violation) = scenario
         .violation(mutation.parameters())
         .unwrap_or_else(|| panic!("nothing shows that rule {name} is needed"));
     println!("without {name}: {violation}");
@@ -141,9 +141,9 @@ fn random_schedules_of_faults_show_nothing_that_must_never_be() {
 
 /// Whole daemons, in a written schedule that was wrong before something was mended.
 fn all_is_well_in(name: &str) {
-    let schedules = daemon_stories::named(name).expect("there are such schedules");
+    let schedules = daemon_scenarios::named(name).expect("there are such schedules");
     for schedule in schedules {
-        let outcome = world::run(&schedule, None);
+        let outcome = simulation::run(&schedule, None);
         if let Some(violation) = outcome.violation {
             panic!("{violation}\n{}", last_of(&schedule, 2_000_000_000));
         }
@@ -220,8 +220,8 @@ fn one_seed_always_gives_the_same_world() {
     // The last of these is of whole daemons.
     for seed in [3, 18, 17] {
         let schedule = Schedule::random(seed, Parameters::default());
-        let one = world::run(&schedule, None);
-        let other = world::run(&schedule, None);
+        let one = simulation::run(&schedule, None);
+        let other = simulation::run(&schedule, None);
         assert!(one.tally.messages > 0, "nobody said anything");
         assert_eq!(one.tally.events, other.tally.events);
         assert_eq!(one.tally.messages, other.tally.messages);

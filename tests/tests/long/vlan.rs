@@ -5,7 +5,7 @@
 mod confined;
 mod daemon;
 mod devices;
+mod host;
 mod phoenixnap;
 mod repair;
 mod return_path;
-mod scene;

@@ -2,6 +2,7 @@
 //! API server, and the programs as they are shipped.
 
 mod claimed;
+mod cluster;
 mod draining;
 mod handover;
 mod kernel;
@@ -9,7 +10,6 @@ mod keyless;
 mod memory;
 mod notices;
 mod outage;
-mod scene;
 mod sound;
 mod upgrade;
 mod wire;

@@ -1,7 +1,7 @@
 //! The failure cases of the layer-2 specification, by number, seen as users see them: three clients on
 //! a real segment, and every frame captured.
 //!
-//! Cases that fit the same scene share one, in a world of their own, of which at most two are at work
+//! Cases that fit the same cluster share one, in a netlab of their own, of which at most two are at work
 //! at once: what is measured should not be the machine. A case in which the rig itself stalled is
 //! repeated; that nobody ever hears two speakers is asserted all the same.
 //!
@@ -21,11 +21,11 @@ mod lossy;
 mod operations;
 mod partitions;
 mod reopened;
-mod worlds;
+mod shared;
 
 use mooring_tests::failover::Layout;
 
-worlds::cases! {
+shared::cases! {
     three_nodes_that_fail(Layout::of(3)): [
         alone::case_01_a_crashed_node_is_outlived_in_half_a_second,
         alone::case_02_a_killed_daemon_costs_its_clients_nothing,

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use mooring_tests::bench_failover::{Scale, run};
-use mooring_tests::netlab::in_world;
+use mooring_tests::netlab::in_netlab;
 
 #[test]
 fn one_repetition_of_each_short_fault_is_as_wanted() {
-    in_world(async || {
+    in_netlab(async || {
         let scale = Scale {
             short: 1,
             long: 0,

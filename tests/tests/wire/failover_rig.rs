@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use mooring_tests::netlab::claims::{announcements, heartbeats};
 use mooring_tests::netlab::raw::ArpToSend;
 use mooring_tests::netlab::{
-    Direction, Echo, Host, Lab, Prober, Quota, SPACING, TOLERABLE, UdpFlow, Watchdog, in_world,
+    Direction, Echo, Host, Netlab, Prober, Quota, SPACING, TOLERABLE, UdpFlow, Watchdog, in_netlab,
 };
 use mooring_tests::process::{Process, Spec};
 use mooring_tests::wait::eventually;
@@ -25,7 +25,7 @@ const EXACT: Duration = Duration::from_millis(30);
 const ATTEMPTS: usize = 10;
 
 struct Rig {
-    lab: Lab,
+    lab: Netlab,
     node: Host,
     client: Host,
     asker: Host,
@@ -35,7 +35,7 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
-        let lab = Lab::new().unwrap();
+        let lab = Netlab::new().unwrap();
         let (node, client, asker) = (
             lab.node("n1").unwrap(),
             lab.client("client").unwrap(),
@@ -88,7 +88,7 @@ async fn until(moment: Instant) {
 
 #[test]
 fn a_silence_is_measured_as_long_as_it_was() {
-    in_world(async || {
+    in_netlab(async || {
         let rig = Rig::new();
         let port = rig.node.port();
         for _ in 0..ATTEMPTS {
@@ -130,7 +130,7 @@ fn a_silence_is_measured_as_long_as_it_was() {
 
 #[test]
 fn without_a_fault_nothing_is_missed() {
-    in_world(async || {
+    in_netlab(async || {
         let rig = Rig::new();
         let flow = rig.flow().await;
         let probers = [
@@ -156,7 +156,7 @@ fn without_a_fault_nothing_is_missed() {
 
 #[test]
 fn two_who_answer_are_seen_as_two_and_one_after_the_other_as_a_move() {
-    in_world(async || {
+    in_netlab(async || {
         let rig = Rig::new();
         let second = rig.lab.node("n2").unwrap();
         rig.node.ip("address add 10.77.0.200/32 dev eth0").unwrap();
@@ -185,7 +185,7 @@ fn two_who_answer_are_seen_as_two_and_one_after_the_other_as_a_move() {
 
 #[test]
 fn one_direction_can_be_cut_and_one_pair_be_blinded() {
-    in_world(async || {
+    in_netlab(async || {
         let rig = Rig::new();
         let second = rig.lab.node("n2").unwrap();
         let from_asker = rig.prober(rig.node.ipv4()).await;
@@ -237,7 +237,7 @@ fn one_direction_can_be_cut_and_one_pair_be_blinded() {
 
 #[test]
 fn loss_at_random_is_about_what_was_asked_for() {
-    in_world(async || {
+    in_netlab(async || {
         let rig = Rig::new();
         let flow = rig.flow().await;
         let start = Instant::now();
@@ -274,7 +274,7 @@ fn loss_at_random_is_about_what_was_asked_for() {
 
 #[test]
 fn a_reset_connection_counts_as_broken() {
-    in_world(async || {
+    in_netlab(async || {
         let rig = Rig::new();
         let connections = rig.client.tcp_flows(rig.address(), 4).unwrap();
         let start = Instant::now();
@@ -292,7 +292,7 @@ fn a_reset_connection_counts_as_broken() {
 
 #[test]
 fn a_program_with_a_quota_gets_no_more() {
-    in_world(async || {
+    in_netlab(async || {
         let rig = Rig::new();
         let log = rig.lab.folder().join("busy.log");
         let spec = Spec::new("a busy program", "sh", log).args(["-c", "while :; do :; done"]);
@@ -319,7 +319,7 @@ fn a_program_with_a_quota_gets_no_more() {
     });
 }
 
-// In a world the test is the first process, which nobody there can stop.
+// In a netlab the test is the first process, which nobody there can stop.
 #[tokio::test]
 async fn a_machine_that_stands_still_is_noticed() {
     let watchdog = Watchdog::start();

@@ -11,14 +11,14 @@ use netlink_packet_route::address::{AddressAttribute, AddressProtocol};
 use nix::ifaddrs::getifaddrs;
 use tokio::task::JoinHandle;
 
-use super::world::{in_a_world, link_index, sh};
+use super::netns::{in_netns, link_index, sh};
 
 const V4: &str = "192.0.2.10";
 const V6: &str = "2001:db8::10";
 
 /// An interface and a runtime.
 fn on_an_interface(test: &str, body: impl AsyncFnOnce(u32)) {
-    in_a_world(test, || {
+    in_netns(test, || {
         sh("ip link set lo up");
         sh("ip link add eth0 type veth peer name far");
         sh("ip link set far up");

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use mooring_tests::bench_livez::{Scale, run};
-use mooring_tests::netlab::in_world;
+use mooring_tests::netlab::in_netlab;
 
 #[test]
 fn everything_is_measured() {
-    in_world(async || {
+    in_netlab(async || {
         let scale = Scale {
             span: Duration::from_secs(1),
             repetitions: 1,

@@ -9,7 +9,7 @@ mod kernel_address;
 mod livez;
 mod livez_bench;
 mod netlab_rig;
+mod netns;
 mod nft_table;
 mod responder;
 mod rolling;
-mod world;

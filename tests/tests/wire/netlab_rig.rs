@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{Api, Patch, PatchParams};
-use mooring_tests::netlab::{Lab, in_world};
+use mooring_tests::netlab::{Netlab, in_netlab};
 use mooring_tests::objects::{NodeBuilder, PodBuilder, ServiceBuilder, create_namespace};
 use mooring_tests::program::Program;
 use mooring_tests::wait::eventually;
@@ -17,9 +17,9 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 #[test]
 fn hosts_meet_on_the_bridge_until_a_cable_is_pulled() {
-    in_world(async || {
+    in_netlab(async || {
         let start = Instant::now();
-        let lab = Lab::new().unwrap();
+        let lab = Netlab::new().unwrap();
         let (node, client) = (lab.node("n1").unwrap(), lab.client("client").unwrap());
         println!("lab ready after {:?}", start.elapsed());
         let capture = lab.capture().unwrap();
@@ -91,8 +91,8 @@ fn hosts_meet_on_the_bridge_until_a_cable_is_pulled() {
 
 #[test]
 fn kube_proxy_carries_a_request_to_a_real_backend() {
-    in_world(async || {
-        let lab = Lab::new().unwrap();
+    in_netlab(async || {
+        let lab = Netlab::new().unwrap();
         let (n1, n2, client) = (
             lab.node("n1").unwrap(),
             lab.node("n2").unwrap(),
@@ -156,19 +156,19 @@ fn kube_proxy_carries_a_request_to_a_real_backend() {
 #[test]
 fn a_program_gets_a_world_of_its_own_and_its_exit_code_comes_back() {
     let tool = Program::NetlabTool.path().unwrap();
-    let world = |command: &[&str]| {
+    let inside_of = |command: &[&str]| {
         Command::new(&tool)
-            .arg("world")
+            .arg("inside")
             .args(command)
             .output()
             .unwrap()
     };
-    let inside = world(&["readlink", "/proc/self/ns/net"]).stdout;
+    let inside = inside_of(&["readlink", "/proc/self/ns/net"]).stdout;
     let outside = std::fs::read_link("/proc/self/ns/net").unwrap();
     assert_ne!(
         String::from_utf8_lossy(&inside).trim(),
         outside.to_str().unwrap()
     );
-    let failed = world(&["sh", "-c", "exit 7"]);
+    let failed = inside_of(&["sh", "-c", "exit 7"]);
     assert_eq!(failed.status.code(), Some(7));
 }

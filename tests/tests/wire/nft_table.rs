@@ -3,11 +3,11 @@
 use mooring_node::vlan::MarkMask;
 use mooring_node::vlan::nft::{Firewall, NftRule, delete, observe, replace, rules};
 
-use super::world::in_a_world;
+use super::netns::in_netns;
 
 #[test]
 fn empty_table_differs_from_none() {
-    in_a_world("empty_table_differs_from_none", || {
+    in_netns("empty_table_differs_from_none", || {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async {
             assert_eq!(observe().await.unwrap(), Firewall::Absent);
@@ -21,7 +21,7 @@ fn empty_table_differs_from_none() {
 
 #[test]
 fn reads_rules_as_written() {
-    in_a_world("reads_rules_as_written", || {
+    in_netns("reads_rules_as_written", || {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async {
             let subnet = "192.0.2.0/24".parse().unwrap();

@@ -27,7 +27,7 @@ use mooring_node::wire::keys::{KeyRing, Secret};
 use mooring_node::wire::packet_socket::PacketSocket;
 use tokio::sync::mpsc;
 
-use super::world::{build_segment, eventually, in_a_world, link_index, link_mac, neighbour, sh};
+use super::netns::{build_segment, eventually, in_netns, link_index, link_mac, neighbour, sh};
 
 /// The client.
 const ROUTER: &str = "192.0.2.200";
@@ -325,7 +325,7 @@ fn answer_broadcasts(address: IpAddr, station: Mac) {
 #[test]
 fn detects_dead_kernel_despite_fabric_answers() {
     let name = "detects_dead_kernel_despite_fabric_answers";
-    in_a_world(name, || {
+    in_netns(name, || {
         let (_, mut nodes, first) = three_that_vote();
         let own = ip("192.0.2.5");
         first.set_desired(|desired| desired.own_addresses = vec![own]);
@@ -350,7 +350,7 @@ fn detects_dead_kernel_despite_fabric_answers() {
 
 #[test]
 fn another_node_takes_over() {
-    in_a_world("another_node_takes_over", || {
+    in_netns("another_node_takes_over", || {
         build_segment(3);
         let claims = listen();
         let api = Api::default();
@@ -392,7 +392,7 @@ fn another_node_takes_over() {
 #[test]
 fn keeps_asking_for_vlan_router() {
     let name = "keeps_asking_for_vlan_router";
-    in_a_world(name, || {
+    in_netns(name, || {
         build_segment(1);
         sh("ip -n client link set c address 02:00:00:00:00:99");
         let api = Api::default();
@@ -421,7 +421,7 @@ fn keeps_asking_for_vlan_router() {
 
 #[test]
 fn draining_node_hands_over_without_overlap() {
-    in_a_world("draining_node_hands_over_without_overlap", || {
+    in_netns("draining_node_hands_over_without_overlap", || {
         let (_, mut nodes, first) = three_that_vote();
         first.set_desired(|desired| desired.draining = true);
         let second = speaker(&mut nodes);
@@ -447,7 +447,7 @@ fn draining_node_hands_over_without_overlap() {
 
 #[test]
 fn pulled_cable_releases_at_once() {
-    in_a_world("pulled_cable_releases_at_once", || {
+    in_netns("pulled_cable_releases_at_once", || {
         let (_, mut nodes, first) = three_that_vote();
         sh(&format!("ip link set {} down", first.name));
         first.set_desired(|desired| desired.attachment = None);
@@ -471,7 +471,7 @@ fn pulled_cable_releases_at_once() {
 #[test]
 fn reopened_segment_is_heard_at_once() {
     let name = "reopened_segment_is_heard_at_once";
-    in_a_world(name, || {
+    in_netns(name, || {
         build_segment(3);
         let api = Api::default();
         let [n1, n2, n3] = ["n1", "n2", "n3"].map(|name| Start::new(name, &api).run());
@@ -514,7 +514,7 @@ fn reopened_segment_is_heard_at_once() {
 #[test]
 fn clusters_on_one_wire_ignore_each_other() {
     let name = "clusters_on_one_wire_ignore_each_other";
-    in_a_world(name, || {
+    in_netns(name, || {
         build_segment(3);
         let (api, other_api) = (Api::default(), Api::default());
         let here = ["n1", "n2"].map(|name| Start::new(name, &api).run());
@@ -565,7 +565,7 @@ fn clusters_on_one_wire_ignore_each_other() {
 /// It was made again under its name before the next process knew what is desired.
 #[test]
 fn recreated_segment_inherits_nothing() {
-    in_a_world("recreated_segment_inherits_nothing", || {
+    in_netns("recreated_segment_inherits_nothing", || {
         build_segment(1);
         let api = Api::default();
         let first = Start::new("n1", &api).run();
@@ -583,7 +583,7 @@ fn recreated_segment_inherits_nothing() {
 
 #[test]
 fn successor_continues_as_same_member() {
-    in_a_world("successor_continues_as_same_member", || {
+    in_netns("successor_continues_as_same_member", || {
         build_segment(2);
         let api = Api::default();
         let mut nodes: Vec<_> = ["n1", "n2"].map(|name| Start::new(name, &api).run()).into();
@@ -632,7 +632,7 @@ fn successor_continues_as_same_member() {
 /// It still forwards for those that know it, and its connections would break.
 #[test]
 fn new_speaker_announces_nothing_while_old_kernel_answers() {
-    in_a_world(
+    in_netns(
         "new_speaker_announces_nothing_while_old_kernel_answers",
         || {
             build_segment(3);
@@ -689,7 +689,7 @@ fn new_speaker_announces_nothing_while_old_kernel_answers() {
 /// What is seen of it is only that nobody hears it on the segment any more.
 #[test]
 fn isolated_node_releases_although_link_is_up() {
-    in_a_world("isolated_node_releases_although_link_is_up", || {
+    in_netns("isolated_node_releases_although_link_is_up", || {
         build_segment(3);
         let api = Api::default();
         let names = ["n1", "n2", "n3"];
@@ -721,7 +721,7 @@ fn isolated_node_releases_although_link_is_up() {
 
 #[test]
 fn ignores_node_without_key() {
-    in_a_world("ignores_node_without_key", || {
+    in_netns("ignores_node_without_key", || {
         build_segment(3);
         let api = Api::default();
         let secret = |text: &str| Secret::new(text.as_bytes());
@@ -763,7 +763,7 @@ fn ignores_node_without_key() {
 
 #[test]
 fn kernel_reports_frame_age() {
-    in_a_world("kernel_reports_frame_age", || {
+    in_netns("kernel_reports_frame_age", || {
         build_segment(1);
         // The kernel says something of its own on a new interface.
         let opened = clock::now();
@@ -788,7 +788,7 @@ fn kernel_reports_frame_age() {
 
 #[test]
 fn hears_witness_over_node_network() {
-    in_a_world("hears_witness_over_node_network", || {
+    in_netns("hears_witness_over_node_network", || {
         build_segment(1);
         let api = Api::default();
         let member = Start::new("n1", &api).run();

@@ -2,7 +2,7 @@
 //! without; and what it asks of the cloud.
 
 mod clients;
+mod cluster;
 mod members;
 mod nodes;
 mod rollout;
-mod scene;

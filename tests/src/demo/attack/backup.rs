@@ -4,9 +4,9 @@ use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Service;
 use kube::Api;
 
-use super::super::stage::short;
+use super::super::console::short;
 use super::{Attack, Demo};
-use crate::failover::{APP, Scene};
+use crate::failover::{APP, FailoverCluster};
 
 /// The number of the Service that is made after the backup was restored.
 const AFTER: u8 = 115;
@@ -15,8 +15,8 @@ const AFTER: u8 = 115;
 const LATER: u8 = 116;
 
 /// A voter dies after the backup, and the backup is restored.
-pub(super) async fn restore(demo: &mut Demo<'_>, scene: &mut Scene) -> Result<()> {
-    demo.stage
+pub(super) async fn restore(demo: &mut Demo<'_>, cluster: &mut FailoverCluster) -> Result<()> {
+    demo.console
         .chapter("A restored backup: etcd goes back in time");
     let attack = Attack {
         who: "a restored backup",
@@ -24,37 +24,37 @@ pub(super) async fn restore(demo: &mut Demo<'_>, scene: &mut Scene) -> Result<()
         before: "the voters were frozen: no proposal fitted, and dead voters were never replaced",
         limit: 150,
     };
-    let stage = demo.stage;
+    let console = demo.console;
     demo.withstand(attack, async |_| {
-        let control_plane = scene.cluster.control_plane();
+        let control_plane = cluster.netlab.control_plane();
         let backup = control_plane.back_up().await?;
-        stage.event("etcd is backed up");
-        let (mut watch, speaker) = scene.watch_speaker().await?;
-        let voters = scene.voters().await?;
+        console.event("etcd is backed up");
+        let (mut watch, speaker) = cluster.watch_speaker().await?;
+        let voters = cluster.voters().await?;
         let mut others = voters.iter().filter(|name| **name != speaker);
         let dead = others.next().context("there is one voter only")?.clone();
-        scene.kill(&dead);
-        scene.replaced(&dead).await?;
-        let now = scene.voters().await?.join(", ");
-        stage.event(&format!("the daemon on {dead} is killed; {now} vote now"));
-        scene.service("later", LATER, false).await?;
+        cluster.kill(&dead);
+        cluster.replaced(&dead).await?;
+        let now = cluster.voters().await?.join(", ");
+        console.event(&format!("the daemon on {dead} is killed; {now} vote now"));
+        cluster.service("later", LATER, false).await?;
 
         watch.begin();
-        scene.cluster.restore(&backup).await?;
+        cluster.netlab.restore(&backup).await?;
         // Who votes may be right again already.
-        let services = Api::<Service>::namespaced(scene.cluster.admin(), APP);
+        let services = Api::<Service>::namespaced(cluster.netlab.admin(), APP);
         let later = services.get_opt("later").await?;
         ensure!(later.is_none(), "the backup is not in force");
         let names = voters.join(", ");
-        stage.event(&format!("the backup is restored, which names {names} as voters"));
-        scene.replaced(&dead).await?;
+        console.event(&format!("the backup is restored, which names {names} as voters"));
+        cluster.replaced(&dead).await?;
         let took = watch.began().elapsed();
-        let now = scene.voters().await?.join(", ");
-        stage.event(&format!("{dead} is replaced once more: {now} vote"));
-        scene.service("after", AFTER, false).await?;
-        let speaks = scene.speaker_of(AFTER).await?;
-        stage.event(&format!("a Service made by now has an address, and {speaks} speaks for it"));
-        let seen = watch.end(scene);
+        let now = cluster.voters().await?.join(", ");
+        console.event(&format!("{dead} is replaced once more: {now} vote"));
+        cluster.service("after", AFTER, false).await?;
+        let speaks = cluster.speaker_of(AFTER).await?;
+        console.event(&format!("a Service made by now has an address, and {speaks} speaks for it"));
+        let seen = watch.end(cluster);
         ensure!(seen.two.is_zero(), "two nodes answered: {seen}");
         ensure!(
             (seen.moves, seen.broken) == (0, 0),

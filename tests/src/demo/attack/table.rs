@@ -1,6 +1,6 @@
 //! The table at the end: its columns are as wide as a terminal has room for, and words wrap.
 
-use super::super::stage::{Ink, Stage};
+use super::super::console::{Console, Ink};
 use super::Attack;
 
 const HEADS: [&str; 4] = ["who", "what was tried", "before", "now"];
@@ -12,8 +12,8 @@ pub(super) struct Row {
     pub(super) now: String,
 }
 
-pub(super) fn draw(stage: &Stage, rows: &[Row]) -> String {
-    let mut lines = vec![stage.paint(Ink::Bold, &line(HEADS.map(ToOwned::to_owned)))];
+pub(super) fn draw(console: &Console, rows: &[Row]) -> String {
+    let mut lines = vec![console.paint(Ink::Bold, &line(HEADS.map(ToOwned::to_owned)))];
     let mut last = "";
     for Row { attack, now } in rows {
         // Of several in a row, the first says who.

@@ -7,11 +7,11 @@ use k8s_openapi::api::core::v1::Service;
 use kube::api::Api;
 use mooring_common::names::{annotations, reasons};
 
-use super::super::stage::Step;
+use super::super::console::Step;
 use super::{Attack, Demo, refused_by};
 use crate::attacks::{refused, tenant};
-use crate::failover::Scene;
-use crate::netlab::Lab;
+use crate::failover::FailoverCluster;
+use crate::netlab::Netlab;
 use crate::netlab_cluster::Network;
 use crate::objects::{ServiceBuilder, create_namespace, events_for};
 use crate::test_namespace::ingress;
@@ -35,39 +35,39 @@ const MOST: u32 = 2;
 const STEADY: Duration = Duration::from_millis(300);
 
 struct Tenant<'a> {
-    scene: &'a Scene,
+    cluster: &'a FailoverCluster,
     client: kube::Client,
 }
 
 /// All that he tries.
-pub(super) async fn attack(demo: &mut Demo<'_>, scene: &Scene) -> Result<()> {
-    demo.stage
+pub(super) async fn attack(demo: &mut Demo<'_>, cluster: &FailoverCluster) -> Result<()> {
+    demo.console
         .chapter("A tenant: he may write Services in the namespace blue, and nothing else");
-    let tenant = Tenant::prepare(scene).await?;
+    let tenant = Tenant::prepare(cluster).await?;
     tenant.write_records(demo).await?;
     tenant.ask_for_reserved(demo).await?;
     tenant.use_network_of_others(demo).await?;
     tenant.take_all(demo).await?;
-    nobody_is_the_router(demo, scene).await
+    nobody_is_the_router(demo, cluster).await
 }
 
 impl<'a> Tenant<'a> {
-    async fn prepare(scene: &'a Scene) -> Result<Self> {
-        let cluster = &scene.cluster;
-        create_namespace(&cluster.admin, NAMESPACE).await?;
+    async fn prepare(cluster: &'a FailoverCluster) -> Result<Self> {
+        let netlab = &cluster.netlab;
+        create_namespace(&netlab.admin, NAMESPACE).await?;
         let nobody = ("segment", "none");
         Network::new(SHARED, &["10.77.0.2-10.77.0.30"])
             .of_nodes_with(nobody.0, nobody.1)
             .at_most_per_namespace(MOST)
-            .create(cluster)
+            .create(netlab)
             .await?;
         Network::new(DATABASES, &["10.77.0.40-10.77.0.49"])
             .of_nodes_with(nobody.0, nobody.1)
             .for_namespaces_with("team", "databases")
-            .create(cluster)
+            .create(netlab)
             .await?;
-        let client = tenant(&cluster, NAMESPACE).await?;
-        Ok(Self { scene, client })
+        let client = tenant(netlab, NAMESPACE).await?;
+        Ok(Self { cluster, client })
     }
 
     /// A Service of his, of which he asks that it be on this L2Network.
@@ -85,7 +85,7 @@ impl<'a> Tenant<'a> {
             limit: 10,
         };
         demo.withstand(attack, async |_| {
-            let router = Lab::GATEWAY_V4.to_string();
+            let router = Netlab::GATEWAY_V4.to_string();
             let mut said = String::new();
             for (key, value) in [
                 (annotations::ALLOCATED_NETWORK, SHARED),
@@ -108,8 +108,8 @@ impl<'a> Tenant<'a> {
             limit: 20,
         };
         demo.withstand(attack, async |step| {
-            let node = self.scene.cluster.node("n1").ipv4().to_string();
-            let router = Lab::GATEWAY_V4.to_string();
+            let node = self.cluster.netlab.node("n1").ipv4().to_string();
+            let router = Netlab::GATEWAY_V4.to_string();
             let mut told = Vec::new();
             for (name, address, whose) in [
                 ("as-router", &router, "is the router in L2Network"),
@@ -169,7 +169,7 @@ impl<'a> Tenant<'a> {
 
     /// Waits for the Event that refuses a Service its address, and gives it in short.
     async fn told(&self, step: Step, service: &str, words: &str) -> Result<String> {
-        let admin = self.scene.cluster.admin.clone();
+        let admin = self.cluster.netlab.admin.clone();
         let reason = reasons::SYNC_LOAD_BALANCER_FAILED;
         let note = step
             .until(async || {
@@ -194,26 +194,26 @@ impl<'a> Tenant<'a> {
     }
 
     async fn given(&self, service: &str) -> Result<Vec<String>> {
-        let services = Api::<Service>::namespaced(self.scene.cluster.admin.clone(), NAMESPACE);
+        let services = Api::<Service>::namespaced(self.cluster.netlab.admin.clone(), NAMESPACE);
         Ok(ingress(&services.get(service).await?))
     }
 }
 
 /// What counts in the end: who answers for the router's address.
-async fn nobody_is_the_router(demo: &Demo<'_>, scene: &Scene) -> Result<()> {
-    let address = Lab::GATEWAY_V4;
+async fn nobody_is_the_router(demo: &Demo<'_>, cluster: &FailoverCluster) -> Result<()> {
+    let address = Netlab::GATEWAY_V4;
     let step = Step::new("nobody else answers for the router", 10, super::MOORING);
-    demo.stage
-        .perform(step, async {
-            let prober = scene.asker.prober(address.into())?;
+    demo.console
+        .run(step, async {
+            let prober = cluster.asker.prober(address.into())?;
             let speaker =
                 step.until(async || prober.only_speaker(STEADY).context("nobody, or two"));
             let speaker = speaker.await?;
-            let nodes = &scene.cluster.nodes;
+            let nodes = &cluster.netlab.nodes;
             ensure!(
                 nodes.iter().all(|node| node.mac() != speaker),
                 "{} answers for {address}",
-                scene.name_of(speaker)
+                cluster.name_of(speaker)
             );
             Ok((
                 (),

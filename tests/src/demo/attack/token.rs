@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{Attack, Demo, refused_by};
 use crate::attacks::{about, approval, event, refused, voters};
 use crate::control_plane::client_from;
-use crate::failover::{APP, Scene};
+use crate::failover::{APP, FailoverCluster};
 use crate::netlab_cluster::NETWORK;
 
 const WHO: &str = "a stolen token";
@@ -23,7 +23,7 @@ const WHO: &str = "a stolen token";
 const ATTEMPTS: usize = 20;
 
 struct Thief<'a> {
-    scene: &'a Scene,
+    cluster: &'a FailoverCluster,
     /// The Node whose daemon's token it is.
     node: String,
     /// Another one.
@@ -32,19 +32,19 @@ struct Thief<'a> {
 }
 
 /// All that is tried with it.
-pub(super) async fn attack(demo: &mut Demo<'_>, scene: &Scene) -> Result<()> {
-    let names = scene.voters().await?;
+pub(super) async fn attack(demo: &mut Demo<'_>, cluster: &FailoverCluster) -> Result<()> {
+    let names = cluster.voters().await?;
     let [node, other, ..] = names.as_slice() else {
         anyhow::bail!("there are fewer than two voters: {names:?}");
     };
-    demo.stage
+    demo.console
         .chapter(&format!("A stolen token: that of the daemon on {node}"));
-    let spec = scene.specs.get(node).context("its daemon runs")?;
+    let spec = cluster.specs.get(node).context("its daemon runs")?;
     let mut arguments = spec.args.iter();
     let kubeconfig = arguments.find_map(|argument| argument.strip_prefix("--kubeconfig="));
     let kubeconfig = kubeconfig.context("its daemon has a kubeconfig")?;
     let thief = Thief {
-        scene,
+        cluster,
         node: node.clone(),
         other: other.clone(),
         client: client_from(Path::new(kubeconfig)).await?,
@@ -167,7 +167,7 @@ impl Thief<'_> {
     }
 
     async fn voters(&self) -> Result<Voters> {
-        let networks = Api::<L2Network>::all(self.scene.cluster.admin.clone());
+        let networks = Api::<L2Network>::all(self.cluster.netlab.admin.clone());
         let status = networks.get(NETWORK).await?.status.unwrap_or_default();
         status.voters.context("there are no voters")
     }

@@ -2,14 +2,14 @@
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::story::Cast;
+use super::scenario::Cast;
 use crate::cloud_sim::Call;
 use crate::cloud_sim::phoenixnap::TOKEN_PATH;
-use crate::demo::stage::{Stage, short};
+use crate::demo::console::{Console, short};
 
 /// Tells what was bought, for how long, and how much was asked. The API knows no prices.
-pub(super) fn tell(stage: &Stage, cast: &Cast) -> Result<()> {
-    stage.chapter("What it would have cost");
+pub(super) fn tell(console: &Console, cast: &Cast) -> Result<()> {
+    console.chapter("What it would have cost");
     let purchases = cast.cloud.purchases();
     let [bought] = purchases.as_slice() else {
         anyhow::bail!("{} blocks were bought instead of one", purchases.len());
@@ -22,7 +22,7 @@ pub(super) fn tell(stage: &Stage, cast: &Cast) -> Result<()> {
         .as_str()
         .context("a block has a cidr")?;
     let hours = bought.held.as_secs_f64() / 3600.0;
-    stage.event(&format!(
+    console.event(&format!(
         "1 IP block, {cidr}, held for {}: {hours:.4} block-hours. The API names no prices: look at \
          what an hour of such a block is for you",
         short(bought.held)
@@ -30,7 +30,7 @@ pub(super) fn tell(stage: &Stage, cast: &Cast) -> Result<()> {
     let calls = cast.cloud.calls();
     let (writes, tokens) = (cast.cloud.writes(), calls.to(TOKEN_PATH).len());
     let reads = calls.len() - writes.len() - tokens;
-    stage.event(&format!(
+    console.event(&format!(
         "{} requests that change something, {reads} that look, {tokens} for tokens:",
         writes.len()
     ));

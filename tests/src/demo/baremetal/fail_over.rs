@@ -7,16 +7,16 @@ use kube::api::{Api, ListParams};
 use mooring_common::l2_network::L2Network;
 
 use super::network::{self, Asked, Server};
+use super::scenario::Cast;
 use super::service::speaker;
-use super::story::Cast;
-use crate::demo::stage::{Stage, Step};
-use crate::demo::story::MOORING;
+use crate::demo::console::{Console, Step};
+use crate::demo::scenario::MOORING;
 
 /// Takes the server down that the client's answers come from, and waits for those of another.
-pub(super) async fn take_down(stage: &Stage, cast: &mut Cast, address: Ipv4Addr) -> Result<()> {
+pub(super) async fn take_down(console: &Console, cast: &mut Cast, address: Ipv4Addr) -> Result<()> {
     let step = Step::new("all daemons vote", 240, MOORING);
-    stage
-        .perform(step, async {
+    console
+        .run(step, async {
             let networks = Api::<L2Network>::all(cast.cluster.admin());
             let voters = step
                 .until(async || {
@@ -36,16 +36,16 @@ pub(super) async fn take_down(stage: &Stage, cast: &mut Cast, address: Ipv4Addr)
         })
         .await?;
     let step = Step::new("one of them speaks", 120, MOORING);
-    let gone = stage
-        .perform(step, async {
+    let gone = console
+        .run(step, async {
             let server = step.until(async || speaker(cast, address).await).await?;
             Ok((server, server.name.to_owned()))
         })
         .await?;
-    stage.chapter(&format!("The server that speaks crashes: {}", gone.name));
+    console.chapter(&format!("The server that speaks crashes: {}", gone.name));
     network::crash(&cast.hands, gone).await?;
     cast.kubelets.remove(gone.name);
-    stage.event(&format!(
+    console.event(&format!(
         "{}: cable pulled, mooring-node and kubelet killed",
         gone.name
     ));
@@ -55,8 +55,8 @@ pub(super) async fn take_down(stage: &Stage, cast: &mut Cast, address: Ipv4Addr)
         .filter(|s| s.name != gone.name)
         .collect();
     let step = Step::new("another server answers", 240, MOORING);
-    stage
-        .perform(step, async {
+    console
+        .run(step, async {
             let greetings: Vec<String> = others.iter().map(|server| server.greeting()).collect();
             network::await_answer(&cast.hands, &greetings).await?;
             let asked = network::asked(&cast.hands).await?;
@@ -73,8 +73,8 @@ pub(super) async fn take_down(stage: &Stage, cast: &mut Cast, address: Ipv4Addr)
         })
         .await?;
     let step = Step::new("another MAC seen by the router", 60, MOORING);
-    stage
-        .perform(step, async {
+    console
+        .run(step, async {
             let now = step
                 .until(async || {
                     let now = speaker(cast, address).await?;

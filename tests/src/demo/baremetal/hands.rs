@@ -1,4 +1,4 @@
-//! What the story has done in the VM: it calls its starter by its network card, and gets shell scripts,
+//! What the scenario has done in the VM: it calls its starter by its network card, and gets shell scripts,
 //! one after the other.
 //!
 //! DesiredSegment are JSON texts, one a line; so are outcomes: `{"Ok": what was printed}` or `{"Err": why}`.
@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, oneshot};
 
 use super::machine;
-use crate::netlab::Lab;
+use crate::netlab::Netlab;
 use crate::vm::{Files, quote, run_test_in_machine, shared};
 
 /// The file in which the VM finds whom to call.
@@ -46,7 +46,7 @@ struct Connection {
 
 /// Starts a VM in which this program runs again, as the test of this name if it has tests.
 pub(super) async fn summon(test: &str) -> Result<Summons> {
-    let listener = TcpListener::bind((Lab::GATEWAY_V4, 0)).await?;
+    let listener = TcpListener::bind((Netlab::GATEWAY_V4, 0)).await?;
     let address = listener.local_addr()?.to_string();
     let files = Files::from([(ADDRESS.to_owned(), address.into_bytes())]);
     let (sender, ended) = oneshot::channel();
@@ -128,7 +128,7 @@ pub(super) async fn obey() {
     }
 }
 
-/// By it the VM reaches its starter's world.
+/// By it the VM reaches its starter's netlab.
 const CARD: &str = "
     card=$(ls -d /sys/bus/virtio/drivers/virtio_net/virtio*/net/* | head -n1)
     ip link set lo up

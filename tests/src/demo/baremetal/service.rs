@@ -10,18 +10,18 @@ use mooring_common::l2_network::{L2Network, L2NetworkSpec};
 use serde_json::Value;
 
 use super::network::{self, POD_PORT, Server, VLAN};
-use super::story::Cast;
+use super::scenario::Cast;
 use crate::cloud_sim::phoenixnap::Kind;
-use crate::demo::stage::{Ink, Stage, Step, short};
-use crate::demo::story::MOORING;
+use crate::demo::console::{Console, Ink, Step, short};
+use crate::demo::scenario::MOORING;
 use crate::objects::{PodBuilder, ServiceBuilder, create_namespace};
 
 const NAMESPACE: &str = "demo";
 const SERVICE: &str = "hello";
 
 /// A Service is made, and gets an address of a block that is bought for it. Gives the address.
-pub(super) async fn expose(stage: &Stage, cast: &Cast) -> Result<Ipv4Addr> {
-    stage.chapter("A Service of type LoadBalancer");
+pub(super) async fn expose(console: &Console, cast: &Cast) -> Result<Ipv4Addr> {
+    console.chapter("A Service of type LoadBalancer");
     let admin = cast.cluster.admin();
     create_namespace(&admin, NAMESPACE).await?;
     for server in cast.servers {
@@ -37,10 +37,10 @@ pub(super) async fn expose(stage: &Stage, cast: &Cast) -> Result<Ipv4Addr> {
         .selector("app", SERVICE)
         .create(&admin)
         .await?;
-    stage.event(&format!("Service {NAMESPACE}/{SERVICE} created"));
+    console.event(&format!("Service {NAMESPACE}/{SERVICE} created"));
     let step = Step::new("an IP block is bought", 60, MOORING);
-    stage
-        .perform(step, async {
+    console
+        .run(step, async {
             let bought = step
                 .until(async || cast.cloud.purchases().pop().context("none is bought yet"))
                 .await?;
@@ -48,8 +48,8 @@ pub(super) async fn expose(stage: &Stage, cast: &Cast) -> Result<Ipv4Addr> {
         })
         .await?;
     let step = Step::new("it is in the public network", 60, MOORING);
-    let gateway = stage
-        .perform(step, async {
+    let gateway = console
+        .run(step, async {
             let block = step.until(async || in_the_network(cast)).await?;
             let gateway = gateway(&block)?;
             network::route(&cast.hands, &gateway).await?;
@@ -57,17 +57,17 @@ pub(super) async fn expose(stage: &Stage, cast: &Cast) -> Result<Ipv4Addr> {
         })
         .await?;
     let step = Step::new("the Service has its address", 60, MOORING);
-    let address = stage
-        .perform(step, async {
+    let address = console
+        .run(step, async {
             let address = step.until(async || published(cast).await).await?;
-            Ok((address, stage.paint(Ink::Address, &address.to_string())))
+            Ok((address, console.paint(Ink::Address, &address.to_string())))
         })
         .await?;
     ensure!(
         cast.cloud.purchases().len() == 1,
         "more than one block is bought"
     );
-    check_segment(stage, cast, &gateway).await?;
+    check_segment(console, cast, &gateway).await?;
     Ok(address)
 }
 
@@ -114,12 +114,12 @@ async fn published(cast: &Cast) -> Result<Ipv4Addr> {
 
 /// The VLAN: what central has written of it, whom the cloud lets it reach, and what the daemons make
 /// of it.
-async fn check_segment(stage: &Stage, cast: &Cast, gateway: &str) -> Result<()> {
+async fn check_segment(console: &Console, cast: &Cast, gateway: &str) -> Result<()> {
     let networks = Api::<L2Network>::all(cast.cluster.admin());
     let name = format!("phoenixnap-{}", cast.network);
     let step = Step::new("central describes the VLAN", 30, MOORING);
-    stage
-        .perform(step, async {
+    console
+        .run(step, async {
             let network = step.until(async || Ok(networks.get(&name).await?)).await;
             let L2NetworkSpec { vlan, subnets, .. } = network?.spec;
             let routers: Vec<&str> = subnets
@@ -136,12 +136,12 @@ async fn check_segment(stage: &Stage, cast: &Cast, gateway: &str) -> Result<()> 
         })
         .await?;
     let step = Step::new("all servers are in the public network", 90, MOORING);
-    stage
-        .perform(step, async {
+    console
+        .run(step, async {
             for server in cast.servers {
                 step.until(async || member(cast, server)).await?;
                 network::carry_vlan(&cast.hands, server).await?;
-                stage.event(&format!(
+                console.event(&format!(
                     "{} is a member: VLAN {VLAN} reaches it",
                     server.name
                 ));
@@ -150,8 +150,8 @@ async fn check_segment(stage: &Stage, cast: &Cast, gateway: &str) -> Result<()> 
         })
         .await?;
     let step = Step::new("the VLAN is on all Nodes", 240, MOORING);
-    stage
-        .perform(step, async {
+    console
+        .run(step, async {
             let found = step
                 .until(async || {
                     let status = networks.get(&name).await?.status.unwrap_or_default();
@@ -186,14 +186,14 @@ fn member(cast: &Cast, server: &Server) -> Result<()> {
 }
 
 /// A client gets an answer.
-pub(super) async fn answer(stage: &Stage, cast: &Cast, address: Ipv4Addr) -> Result<()> {
-    stage.chapter("A client asks");
+pub(super) async fn answer(console: &Console, cast: &Cast, address: Ipv4Addr) -> Result<()> {
+    console.chapter("A client asks");
     network::translate(&cast.hands, cast.servers, address).await?;
     network::ask_steadily(&cast.hands, address).await?;
-    stage.event("nftables on each Node lead the address to its Pod, in kube-proxy's place");
+    console.event("nftables on each Node lead the address to its Pod, in kube-proxy's place");
     let step = Step::new("HTTP answer", 240, MOORING);
-    stage
-        .perform(step, async {
+    console
+        .run(step, async {
             let greetings: Vec<String> = cast.servers.iter().map(Server::greeting).collect();
             network::await_answer(&cast.hands, &greetings).await?;
             let asked = network::asked(&cast.hands).await?;
@@ -205,11 +205,11 @@ pub(super) async fn answer(stage: &Stage, cast: &Cast, address: Ipv4Addr) -> Res
         })
         .await?;
     let step = Step::new("MAC seen by the router", 60, MOORING);
-    stage
-        .perform(step, async {
+    console
+        .run(step, async {
             let server = step.until(async || speaker(cast, address).await).await?;
             let text = format!("{address} is at {} ({})", server.mac(), server.name);
-            Ok(((), stage.paint(Ink::Address, &text)))
+            Ok(((), console.paint(Ink::Address, &text)))
         })
         .await
 }
@@ -223,14 +223,14 @@ pub(super) async fn speaker(cast: &Cast, address: Ipv4Addr) -> Result<&'static S
 }
 
 /// The Service goes, and the block is given back.
-pub(super) async fn withdraw(stage: &Stage, cast: &Cast, address: Ipv4Addr) -> Result<()> {
-    stage.chapter("The Service goes");
+pub(super) async fn withdraw(console: &Console, cast: &Cast, address: Ipv4Addr) -> Result<()> {
+    console.chapter("The Service goes");
     let services = Api::<Service>::namespaced(cast.cluster.admin(), NAMESPACE);
     let start = Instant::now();
     services.delete(SERVICE, &DeleteParams::default()).await?;
     let step = Step::new("the Service is gone", 60, MOORING);
-    stage
-        .perform(step, async {
+    console
+        .run(step, async {
             let gone = async || {
                 let found = services.get_opt(SERVICE).await?;
                 ensure!(found.is_none(), "it is still there");
@@ -241,8 +241,8 @@ pub(super) async fn withdraw(stage: &Stage, cast: &Cast, address: Ipv4Addr) -> R
         })
         .await?;
     let step = Step::new("the block is given back", 90, MOORING);
-    stage
-        .perform(step, async {
+    console
+        .run(step, async {
             step.until(async || {
                 let left = cast.cloud.all(Kind::Block);
                 ensure!(left.is_empty(), "there is {left:?}");
@@ -260,8 +260,8 @@ pub(super) async fn withdraw(stage: &Stage, cast: &Cast, address: Ipv4Addr) -> R
         })
         .await?;
     let step = Step::new("nobody answers for the address", 240, MOORING);
-    stage
-        .perform(step, async {
+    console
+        .run(step, async {
             network::await_silence(&cast.hands, cast.servers, address).await?;
             Ok(((), format!("the router asks for {address} in vain")))
         })

@@ -8,17 +8,17 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use mooring_common::l2_network::L2Network;
 use mooring_common::names::NAMESPACE;
 use mooring_tests::control_plane::AuditLog;
-use mooring_tests::netlab::in_world;
+use mooring_tests::netlab::in_netlab;
 use mooring_tests::netlab_cluster::{NETWORK, NetlabCluster, Network};
 use mooring_tests::process::Process;
 use mooring_tests::wait::{eventually, never};
 use serde_json::json;
 
-use crate::fence::scene::{SOON, can_speak, entry_of, held_by, label, lease_of, requests_of};
+use crate::fence::policies::{SOON, can_speak, entry_of, held_by, label, lease_of, requests_of};
 
 #[test]
 fn an_only_a_node_on_a_segment_has_a_lease_and_an_entry() {
-    in_world(async || {
+    in_netlab(async || {
         let cluster = NetlabCluster::start(&["n1", "n2"]).await.unwrap();
         let _kubelets = cluster.register().await.unwrap();
         let _central = cluster.start_central(&[]).await.unwrap();

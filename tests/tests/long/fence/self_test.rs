@@ -2,17 +2,17 @@
 
 use mooring_common::names::reasons;
 use mooring_tests::netlab::Host;
-use mooring_tests::netlab::in_world;
+use mooring_tests::netlab::in_netlab;
 use mooring_tests::netlab_cluster::{NetlabCluster, Network};
 use mooring_tests::objects::events_for;
 use mooring_tests::process::Process;
 use mooring_tests::wait::{eventually, never};
 
-use crate::fence::scene::{Fence, SOON, can_speak, lease_of, requests_of};
+use crate::fence::policies::{Fence, SOON, can_speak, lease_of, requests_of};
 
 #[test]
 fn sec_15_without_a_fence_a_daemon_writes_nothing_and_begins_once_there_is_one() {
-    in_world(async || {
+    in_netlab(async || {
         let cluster = NetlabCluster::start(&["n1", "n2"]).await.unwrap();
         let _kubelets = cluster.register().await.unwrap();
         let fence = Fence::take_down(&cluster).await;

@@ -2,10 +2,10 @@
 
 use mooring_tests::cluster::{addresses, logged, provider_id};
 use mooring_tests::metadata_sim::{Fault, LINODE_INSTANCE, LINODE_NETWORK, Machine};
-use mooring_tests::netlab::in_world;
+use mooring_tests::netlab::in_netlab;
 use mooring_tests::wait::eventually;
 
-use crate::metadata::scene::{LIMIT, Scene, asked_again, is_tainted};
+use crate::metadata::cluster::{LIMIT, MetadataCluster, asked_again, is_tainted};
 
 const FAULTS: [(&str, Fault); 8] = [
     ("hang", Fault::Hang),
@@ -25,24 +25,24 @@ const ROUNDS_PER_SECOND: f64 = 4.0;
 
 #[test]
 fn sc_07_what_is_no_answer_is_waited_for_and_never_written() {
-    in_world(async || {
+    in_netlab(async || {
         let names = FAULTS.map(|(name, _)| name);
-        let scene = Scene::start(&[&names[..], &["refused"]].concat()).await;
+        let cluster = MetadataCluster::start(&[&names[..], &["refused"]].concat()).await;
         let mut services = Vec::new();
         for (index, (name, fault)) in FAULTS.into_iter().enumerate() {
             let id = 2000 + u32::try_from(index).unwrap();
-            let sim = scene.service(name, Machine::linode(id, name)).await;
+            let sim = cluster.service(name, Machine::linode(id, name)).await;
             sim.fail("/", fault);
-            let daemon = scene.daemon(name, &[]).await;
+            let daemon = cluster.daemon(name, &[]).await;
             services.push((name, format!("linode://{id}"), sim, daemon));
         }
-        let refused = scene
+        let refused = cluster
             .service("refused", Machine::linode(3000, "refused"))
             .await;
         refused.refuse().await;
-        let late = scene.daemon("refused", &["--v=4"]).await;
+        let late = cluster.daemon("refused", &["--v=4"]).await;
         logged(&late, "no clear answer").await;
-        refused.listen(Some(scene.host("refused"))).await.unwrap();
+        refused.listen(Some(cluster.host("refused"))).await.unwrap();
 
         for (name, id, sim, daemon) in &services {
             eventually(&format!("{name}: asked twice"), LIMIT, async || {
@@ -50,7 +50,7 @@ fn sc_07_what_is_no_answer_is_waited_for_and_never_written() {
                 asked.iter().filter(|asked| asked.method == "PUT").count() >= 2
             })
             .await;
-            assert!(is_tainted(&scene.node(name).await), "{name}");
+            assert!(is_tainted(&cluster.node(name).await), "{name}");
             let asked = sim.asked();
             let seconds = (asked.last().unwrap().at - asked[0].at).as_secs_f64();
             let allowed = ROUND * (1.0 + ROUNDS_PER_SECOND * seconds);
@@ -60,25 +60,25 @@ fn sc_07_what_is_no_answer_is_waited_for_and_never_written() {
                 asked.len()
             );
             assert!(daemon.is_running(), "{name}");
-            assert!(scene.written_on(name).await.is_empty(), "{name}");
+            assert!(cluster.written_on(name).await.is_empty(), "{name}");
             sim.heal();
             assert_eq!(
-                provider_id(&scene.initialized(name).await),
+                provider_id(&cluster.initialized(name).await),
                 Some(id.as_str())
             );
         }
-        let node = scene.initialized("refused").await;
+        let node = cluster.initialized("refused").await;
         assert_eq!(provider_id(&node), Some("linode://3000"));
     });
 }
 
 #[test]
 fn sc_07_a_service_that_fails_later_takes_nothing_away() {
-    in_world(async || {
-        let scene = Scene::start(&["n1"]).await;
-        let sim = scene.service("n1", Machine::linode(4000, "n1")).await;
-        let daemon = scene.daemon("n1", &[]).await;
-        let before = addresses(&scene.initialized("n1").await);
+    in_netlab(async || {
+        let cluster = MetadataCluster::start(&["n1"]).await;
+        let sim = cluster.service("n1", Machine::linode(4000, "n1")).await;
+        let daemon = cluster.daemon("n1", &[]).await;
+        let before = addresses(&cluster.initialized("n1").await);
         assert_eq!(before.len(), 4, "{before:?}");
         let faults = [
             (LINODE_NETWORK, Fault::Status(404)),
@@ -93,10 +93,10 @@ fn sc_07_a_service_that_fails_later_takes_nothing_away() {
             // The marker: the daemon is past the failure.
             asked_again(&sim, 4).await;
         }
-        let node = scene.node("n1").await;
+        let node = cluster.node("n1").await;
         assert_eq!(addresses(&node), before);
         assert!(daemon.is_running());
-        assert!(scene.refusals("n1").await.is_empty());
-        assert_eq!(scene.written_on("n1").await.len(), 2);
+        assert!(cluster.refusals("n1").await.is_empty());
+        assert_eq!(cluster.written_on("n1").await.len(), 2);
     });
 }

@@ -6,11 +6,11 @@ use mooring_common::names::annotations::{LINODE_PRIVATE_IP, LINODE_PUBLIC_IPV6};
 use mooring_common::names::labels::LINODE_HOST_UUID;
 use mooring_tests::cluster::{addresses, label, provider_id};
 use mooring_tests::metadata_sim::{CLOUDSCALE, LINODE_TOKEN, Machine, MetadataSim};
-use mooring_tests::netlab::{Lab, in_world};
+use mooring_tests::netlab::{Netlab, in_netlab};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::metadata::scene::{Scene, annotation};
+use crate::metadata::cluster::{MetadataCluster, annotation};
 
 const UUID: &str = "47cec963-fcd2-482f-bdb6-24461b2d47b1";
 const TYPE: &str = "node.kubernetes.io/instance-type";
@@ -19,32 +19,32 @@ const REGION: &str = "topology.kubernetes.io/region";
 
 #[test]
 fn ni_02_a_linode_is_initialised_by_its_own_word() {
-    in_world(async || {
-        let scene = Scene::start(&["whole", "vpc", "sparse", "other"]).await;
+    in_netlab(async || {
+        let cluster = MetadataCluster::start(&["whole", "vpc", "sparse", "other"]).await;
         let machine = Machine::linode(12345, "whole")
             .with("/instance/type", json!("g6 standard/2"))
             .with("/instance/unheard_of", json!({"a": [null]}));
-        let whole = scene.service("whole", machine).await;
+        let whole = cluster.service("whole", machine).await;
         let interfaces = json!([{"purpose": "vpc", "label": "", "ipam_address": null}]);
         let machine = Machine::linode(12346, "vpc").with("/network/interfaces", interfaces);
-        let _vpc = scene.service("vpc", machine).await;
+        let _vpc = cluster.service("vpc", machine).await;
         let machine = Machine::linode(12347, "sparse")
             .with("/instance/host_uuid", Value::Null)
             .with("/instance/specs", Value::Null)
             .with("/network/ipv4/shared", Value::Null)
             .with("/network/ipv6", json!({"slaac": null}));
-        let _sparse = scene.service("sparse", machine).await;
-        let _other = scene
+        let _sparse = cluster.service("sparse", machine).await;
+        let _other = cluster
             .service("other", Machine::linode(12348, "label"))
             .await;
-        let daemon = scene.daemon("whole", &[]).await;
+        let daemon = cluster.daemon("whole", &[]).await;
         let _others = [
-            scene.daemon("vpc", &[]).await,
-            scene.daemon("sparse", &[]).await,
-            scene.daemon("other", &[]).await,
+            cluster.daemon("vpc", &[]).await,
+            cluster.daemon("sparse", &[]).await,
+            cluster.daemon("other", &[]).await,
         ];
 
-        let node = scene.initialized("whole").await;
+        let node = cluster.initialized("whole").await;
         assert_eq!(provider_id(&node), Some("linode://12345"));
         assert_eq!(label(&node, TYPE), Some("g6-standard-2"));
         assert_eq!(
@@ -86,7 +86,7 @@ fn ni_02_a_linode_is_initialised_by_its_own_word() {
             assert!(!log.contains(&token), "a token is in the log");
         }
 
-        let (node, left) = scene.left("vpc").await;
+        let (node, left) = cluster.left("vpc").await;
         assert_eq!(left, "the VPC addresses");
         assert_eq!(provider_id(&node), Some("linode://12346"));
         assert_eq!(label(&node, REGION), Some("us-east"));
@@ -95,31 +95,33 @@ fn ni_02_a_linode_is_initialised_by_its_own_word() {
             "a part of them would pass for all"
         );
 
-        let (node, left) = scene.left("other").await;
+        let (node, left) = cluster.left("other").await;
         assert_eq!(left, "the host name, which is not the Node's name");
         assert_eq!(provider_id(&node), Some("linode://12348"));
 
-        let node = scene.initialized("sparse").await;
+        let node = cluster.initialized("sparse").await;
         let expected = [
             "Hostname sparse",
             "ExternalIP 203.0.62.148",
             "InternalIP 192.168.190.148",
         ];
         assert_eq!(addresses(&node), expected);
-        scene.cluster.assert_nothing_refused().await;
+        cluster.netlab.assert_nothing_refused().await;
     });
 }
 
 #[test]
 fn ni_16_what_a_cloud_does_not_tell_is_left_to_central() {
-    in_world(async || {
-        let scene = Scene::start(&["scale", "box", "init", "bare"]).await;
-        let scale = scene
+    in_netlab(async || {
+        let cluster = MetadataCluster::start(&["scale", "box", "init", "bare"]).await;
+        let scale = cluster
             .service("scale", Machine::cloudscale(UUID, "display name"))
             .await;
-        let brightbox = scene.service("box", Machine::brightbox("srv-sz59x")).await;
-        let stranger = scene.service("init", Machine::Stranger).await;
-        let run = scene.cluster.lab.folder().join("run-of-init");
+        let brightbox = cluster
+            .service("box", Machine::brightbox("srv-sz59x"))
+            .await;
+        let stranger = cluster.service("init", Machine::Stranger).await;
+        let run = cluster.netlab.lab.folder().join("run-of-init");
         std::fs::create_dir_all(run.join("cloud-init")).unwrap();
         let written = json!({
             "v1": {"cloud_name": "akamai", "instance_id": "777", "region": "eu-west"},
@@ -129,14 +131,14 @@ fn ni_16_what_a_cloud_does_not_tell_is_left_to_central() {
         std::fs::write(file, written.to_string()).unwrap();
         let run = format!("--host-run={}", run.display());
         let _daemons = [
-            scene.daemon("scale", &[]).await,
-            scene.daemon("box", &[]).await,
-            scene.daemon("init", &[&run]).await,
+            cluster.daemon("scale", &[]).await,
+            cluster.daemon("box", &[]).await,
+            cluster.daemon("init", &[&run]).await,
         ];
         // Nobody is at the link-local address here.
-        let bare = scene.daemon("bare", &[]).await;
+        let bare = cluster.daemon("bare", &[]).await;
 
-        let (node, left) = scene.left("scale").await;
+        let (node, left) = cluster.left("scale").await;
         assert_eq!(left, "the instance type and the addresses");
         assert_eq!(provider_id(&node), Some(&*format!("cloudscale://{UUID}")));
         assert_eq!(
@@ -152,7 +154,7 @@ fn ni_16_what_a_cloud_does_not_tell_is_left_to_central() {
             ]
         );
 
-        let (node, left) = scene.left("box").await;
+        let (node, left) = cluster.left("box").await;
         assert_eq!(left, "the IPv6 address and the Cloud IPs and their names");
         assert_eq!(provider_id(&node), Some("brightbox://srv-sz59x"));
         assert_eq!(
@@ -169,7 +171,7 @@ fn ni_16_what_a_cloud_does_not_tell_is_left_to_central() {
         let first: Vec<_> = brightbox.lines().into_iter().take(4).collect();
         assert_eq!(first, order);
 
-        let (node, left) = scene.left("init").await;
+        let (node, left) = cluster.left("init").await;
         assert_eq!(left, "the addresses");
         assert_eq!(provider_id(&node), Some("linode://777"));
         assert_eq!(label(&node, REGION), Some("eu-west"));
@@ -182,26 +184,26 @@ fn ni_16_what_a_cloud_does_not_tell_is_left_to_central() {
             "asked again although all was clear: {asked:?}"
         );
 
-        let (node, left) = scene.left("bare").await;
+        let (node, left) = cluster.left("bare").await;
         assert_eq!(left, "a provider ID and an IP address");
         assert_eq!(provider_id(&node), None);
         assert_eq!(bare.log().matches("described without a service").count(), 1);
         for node in ["scale", "box", "init", "bare"] {
             assert_eq!(
-                scene.written_on(node).await.len(),
+                cluster.written_on(node).await.len(),
                 1,
                 "{node} is written more than once"
             );
         }
-        scene.cluster.assert_nothing_refused().await;
+        cluster.netlab.assert_nothing_refused().await;
     });
 }
 
 #[test]
 fn md_01_one_service_may_stand_for_many_machines() {
-    in_world(async || {
-        let scene = Scene::start(&["n1", "n2"]).await;
-        let listener = TcpListener::bind(SocketAddr::from((Lab::GATEWAY_V4, 0))).await;
+    in_netlab(async || {
+        let cluster = MetadataCluster::start(&["n1", "n2"]).await;
+        let listener = TcpListener::bind(SocketAddr::from((Netlab::GATEWAY_V4, 0))).await;
         let machines = [("m1", 1001, "n1"), ("m2", 1002, "n2")]
             .map(|(key, id, node)| (key.to_owned(), Machine::linode(id, node)));
         let sim = MetadataSim::serve(listener.unwrap(), machines).unwrap();
@@ -209,10 +211,10 @@ fn md_01_one_service_may_stand_for_many_machines() {
         for (node, machine) in [("n1", "m1"), ("n2", "m2")] {
             let endpoint = format!("--metadata-endpoint={}", sim.endpoint(machine));
             let flags = ["--metadata-source=linode", &endpoint];
-            daemons.push(scene.daemon(node, &flags).await);
+            daemons.push(cluster.daemon(node, &flags).await);
         }
         for (node, id) in [("n1", "linode://1001"), ("n2", "linode://1002")] {
-            assert_eq!(provider_id(&scene.initialized(node).await), Some(id));
+            assert_eq!(provider_id(&cluster.initialized(node).await), Some(id));
         }
         let asked = sim.asked();
         for machine in ["m1", "m2"] {

@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use mooring_tests::cluster::{addresses, event_writes, provider_id};
 use mooring_tests::metadata_sim::Machine;
-use mooring_tests::netlab::in_world;
+use mooring_tests::netlab::in_netlab;
 use mooring_tests::wait::eventually;
 use serde_json::json;
 
-use crate::metadata::scene::{LIMIT, Scene, asked_again, is_tainted};
+use crate::metadata::cluster::{LIMIT, MetadataCluster, asked_again, is_tainted};
 
 #[test]
 fn md_02_a_token_that_has_expired_is_replaced_once() {
-    in_world(async || {
-        let scene = Scene::start(&["n1"]).await;
-        let sim = scene.service("n1", Machine::linode(5000, "n1")).await;
-        let daemon = scene.daemon("n1", &[]).await;
-        scene.initialized("n1").await;
+    in_netlab(async || {
+        let cluster = MetadataCluster::start(&["n1"]).await;
+        let sim = cluster.service("n1", Machine::linode(5000, "n1")).await;
+        let daemon = cluster.daemon("n1", &[]).await;
+        cluster.initialized("n1").await;
         asked_again(&sim, 6).await;
         let puts = || {
             sim.asked()
@@ -30,7 +30,7 @@ fn md_02_a_token_that_has_expired_is_replaced_once() {
         sim.change("", |machine| machine.put("/network/ipv6/slaac", slaac))
             .unwrap();
         let wanted = "ExternalIP 2001:db8::77".to_owned();
-        scene
+        cluster
             .is("n1", "described anew", |node| {
                 addresses(node).contains(&wanted)
             })
@@ -53,8 +53,8 @@ fn md_02_a_token_that_has_expired_is_replaced_once() {
 
 #[test]
 fn md_03_what_contradicts_itself_is_told_once_and_waited_for() {
-    in_world(async || {
-        let scene = Scene::start(&["both", "zero", "strange"]).await;
+    in_netlab(async || {
+        let cluster = MetadataCluster::start(&["both", "zero", "strange"]).await;
         let twice = json!(["203.0.113.9/32"]);
         let both = Machine::linode(6000, "both")
             .with("/network/ipv4/public", twice.clone())
@@ -81,12 +81,12 @@ fn md_03_what_contradicts_itself_is_told_once_and_waited_for() {
         ];
         let mut running = Vec::new();
         for (name, machine, words) in cases {
-            let sim = scene.service(name, machine).await;
-            running.push((name, words, sim, scene.daemon(name, &[]).await));
+            let sim = cluster.service(name, machine).await;
+            running.push((name, words, sim, cluster.daemon(name, &[]).await));
         }
         for (name, words, sim, daemon) in &running {
             let note = eventually(&format!("{name}: an Event"), LIMIT, async || {
-                scene
+                cluster
                     .refusals(name)
                     .await
                     .first()
@@ -104,16 +104,16 @@ fn md_03_what_contradicts_itself_is_told_once_and_waited_for() {
                 took > Duration::from_millis(800),
                 "{name}: six passes in {took:?}"
             );
-            let log = scene.cluster.audit_settled().await;
+            let log = cluster.netlab.audit_settled().await;
             let told = event_writes(&log, name);
             assert_eq!(told.len(), 1, "told again:\n{}", told.summary());
-            assert!(scene.written_on(name).await.is_empty());
-            assert!(is_tainted(&scene.node(name).await) && daemon.is_running());
+            assert!(cluster.written_on(name).await.is_empty());
+            assert!(is_tainted(&cluster.node(name).await) && daemon.is_running());
         }
         let (_, _, sim, _) = &running[1];
         sim.change("", |machine| machine.put("/instance/id", json!(6001)))
             .unwrap();
-        let node = scene.initialized("zero").await;
+        let node = cluster.initialized("zero").await;
         assert_eq!(provider_id(&node), Some("linode://6001"));
     });
 }

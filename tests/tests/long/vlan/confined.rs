@@ -5,7 +5,7 @@ use std::process::Stdio;
 use mooring_tests::vm::in_vm;
 use mooring_tests::wait::eventually;
 
-use crate::vlan::scene::{LIMIT, cable, made, setting, sh};
+use crate::vlan::host::{LIMIT, cable, made, setting, sh};
 
 /// Runs a command as the shipped container would: a read-only root and `/proc/sys`, the host's
 /// `/proc/sys/net` mounted elsewhere, no capabilities but NET_ADMIN and NET_RAW.

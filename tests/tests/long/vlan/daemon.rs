@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use mooring_common::l2_network::{L2NetworkSpec, Subnet};
 use mooring_common::names::{NAMESPACE, annotations};
 use mooring_tests::figures::figure_time;
-use mooring_tests::netlab::in_world;
+use mooring_tests::netlab::in_netlab;
 use mooring_tests::netlab_cluster::{NetlabCluster, Network};
 use mooring_tests::objects::{PodBuilder, ServiceBuilder, create_namespace};
 use mooring_tests::process::{Process, Spec};
@@ -23,7 +23,7 @@ use mooring_tests::program::Program;
 use mooring_tests::vm::{Machine, in_machine, is_vm, run_test_in_machine, shared, taken_along};
 use mooring_tests::wait::eventually;
 
-use crate::vlan::scene::{is_made, link, sh, try_sh};
+use crate::vlan::host::{is_made, link, sh, try_sh};
 
 const NAME: &str =
     "vlan::daemon::case_15_16_17_a_daemon_speaks_on_its_vlan_and_mends_what_others_take_away";
@@ -41,7 +41,7 @@ fn case_15_16_17_a_daemon_speaks_on_its_vlan_and_mends_what_others_take_away() {
     if is_vm() {
         return in_machine(machine, the_node);
     }
-    in_world(async || {
+    in_netlab(async || {
         let cluster = NetlabCluster::start(&[NODE]).await.unwrap();
         let _kubelets = cluster.register().await.unwrap();
         let _central = cluster.start_central(&[]).await.unwrap();

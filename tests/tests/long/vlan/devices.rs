@@ -6,14 +6,14 @@ use mooring_tests::vm::{Machine, in_machine, in_vm};
 use mooring_tests::wait::{eventually, never};
 use tokio::sync::watch;
 
-use crate::vlan::scene::{LIMIT, Scene, cable, ip, link, made, segment, setting, sh};
+use crate::vlan::host::{LIMIT, VlanTask, cable, ip, link, made, segment, setting, sh};
 
 #[test]
 fn an_interface_is_made_with_its_settings_and_stays_when_the_daemon_ends() {
     in_vm(async || {
         cable();
         sh("sysctl -q -w net.ipv4.conf.all.rp_filter=1");
-        let scene = Scene::start(&[segment("public", 100, |_| ())]);
+        let vlans = VlanTask::start(&[segment("public", 100, |_| ())]);
         made(&["moor100"]).await;
         let device = link("moor100");
         assert_eq!(device["linkinfo"]["info_kind"], "vlan");
@@ -44,23 +44,23 @@ fn an_interface_is_made_with_its_settings_and_stays_when_the_daemon_ends() {
         eventually("the nftables table is there", LIMIT, is_whole).await;
         println!("{}", table());
         let index = device["ifindex"].clone();
-        scene.stop().await;
+        vlans.stop().await;
         // The next daemon finds it and keeps it.
-        let scene = Scene::start(&[segment("public", 100, |_| ())]);
-        scene.set(&[
+        let vlans = VlanTask::start(&[segment("public", 100, |_| ())]);
+        vlans.set(&[
             segment("public", 100, |_| ()),
             segment("other", 101, |_| ()),
         ]);
         made(&["moor101"]).await;
         assert_eq!(link("moor100")["ifindex"], index);
-        let done = clean_up_after(scene).await;
+        let done = clean_up_after(vlans).await;
         assert!(done.iter().any(|step| step == "delete moor100"), "{done:?}");
     });
 }
 
 /// Ends the daemon and takes all away; checks that nothing is left.
-async fn clean_up_after(scene: Scene) -> Vec<String> {
-    scene.stop().await;
+async fn clean_up_after(vlans: VlanTask) -> Vec<String> {
+    vlans.stop().await;
     let done = clean_up().await.expect("all can be taken away");
     assert_eq!(sh("nft list tables"), "");
     for family in ["-4", "-6"] {
@@ -90,7 +90,8 @@ fn a_strangers_interface_is_used_as_it_is_and_never_touched() {
         let is_up = async || link("eth0.100")["operstate"] == "UP";
         eventually("its carrier was noticed", LIMIT, is_up).await;
         let before = stranger();
-        let scene = Scene::start(&[segment("theirs", 100, |_| ()), segment("ours", 200, |_| ())]);
+        let vlans =
+            VlanTask::start(&[segment("theirs", 100, |_| ()), segment("ours", 200, |_| ())]);
         // Its name is taken by a stranger.
         let index = link("eth0")["ifindex"].clone();
         let other = format!("moor200p{index}");
@@ -98,9 +99,9 @@ fn a_strangers_interface_is_used_as_it_is_and_never_touched() {
         let links = read_links().await;
         let adopted = links.iter().find(|link| link.name == "eth0.100").unwrap();
         assert!(adopted.up && adopted.stack.vlan.is_some());
-        scene.set(&[segment("ours", 201, |_| ())]);
+        vlans.set(&[segment("ours", 201, |_| ())]);
         made(&["moor201"]).await;
-        scene.stop().await;
+        vlans.stop().await;
         clean_up().await.expect("all can be taken away");
         assert_eq!(link("moor201"), serde_json::Value::Null);
         assert_eq!(link(&other), serde_json::Value::Null);
@@ -130,20 +131,20 @@ fn two_networks_share_an_interface_and_the_parent_limits_its_mtu() {
             }
         };
         let (a, b) = (segment("a", 100, big(9000)), segment("b", 100, big(1400)));
-        let scene = Scene::start(&[a.clone(), b.clone()]);
+        let vlans = VlanTask::start(&[a.clone(), b.clone()]);
         made(&["moor100"]).await;
         assert_eq!(link("moor100")["mtu"], 1400);
         let index = link("moor100")["ifindex"].clone();
-        scene.set(&[a]);
+        vlans.set(&[a]);
         let mtu = || link("moor100")["mtu"].clone();
         eventually("the parent's MTU", LIMIT, async || mtu() == 1500).await;
         sh("ip link set eth0 mtu 9000; ip -n switch link set trunk mtu 9000");
         eventually("as much as is asked for", LIMIT, async || mtu() == 9000).await;
         assert_eq!(link("moor100")["ifindex"], index, "the interface was kept");
-        scene.set(&[b]);
+        vlans.set(&[b]);
         eventually("the least", LIMIT, async || mtu() == 1400).await;
         // Nothing needs it any more; it stays for a minute.
-        scene.set(&[segment("c", 101, |_| ())]);
+        vlans.set(&[segment("c", 101, |_| ())]);
         never(
             "an interface is deleted within its grace",
             LIMIT,
@@ -151,7 +152,7 @@ fn two_networks_share_an_interface_and_the_parent_limits_its_mtu() {
             async || (link("moor100")["ifindex"] != index).then(|| "it is gone".to_owned()),
         )
         .await;
-        drop(scene);
+        drop(vlans);
     });
 }
 
@@ -169,7 +170,7 @@ fn a_part_of_a_bond_is_replaced_by_the_bond_and_the_parent_is_found_by_the_defau
             ip address add 10.0.0.5/24 dev bond0.7
             ip route add default via 10.0.0.1");
         let unnamed = segment("found", 101, |spec| spec.parent = None);
-        let _scene = Scene::start(&[segment("named", 100, |_| ()), unnamed]);
+        let _scene = VlanTask::start(&[segment("named", 100, |_| ()), unnamed]);
         made(&["moor100", "moor101"]).await;
         for name in ["moor100", "moor101"] {
             assert_eq!(link(name)["link"], "bond0");
@@ -186,8 +187,8 @@ fn a_kernel_without_vlans_is_told_of_with_a_remedy() {
     };
     in_machine(machine, async || {
         cable();
-        let scene = Scene::start(&[segment("public", 100, |_| ())]);
-        let fault = eventually("a fault", LIMIT, async || scene.faults.of("public")).await;
+        let vlans = VlanTask::start(&[segment("public", 100, |_| ())]);
+        let fault = eventually("a fault", LIMIT, async || vlans.faults.of("public")).await;
         assert!(
             fault.contains("the kernel has no VLANs (8021q); load the module"),
             "{fault}"
@@ -199,7 +200,7 @@ fn a_kernel_without_vlans_is_told_of_with_a_remedy() {
 fn case_15_a_parent_that_goes_down_takes_the_link_down_at_once_and_back() {
     in_vm(async || {
         cable();
-        let scene = Scene::start(&[segment("public", 100, |_| ())]);
+        let vlans = VlanTask::start(&[segment("public", 100, |_| ())]);
         made(&["moor100"]).await;
         let sender = watch::Sender::new(Default::default());
         let mut links = sender.subscribe();
@@ -237,6 +238,6 @@ fn case_15_a_parent_that_goes_down_takes_the_link_down_at_once_and_back() {
         };
         eventually("the routes are there again", LIMIT, async || routes()).await;
         follow.abort();
-        drop(scene);
+        drop(vlans);
     });
 }

@@ -2,7 +2,7 @@
 //! `make demo-baremetal` shows, with one server.
 
 use mooring_tests::demo::baremetal::{obey, prove};
-use mooring_tests::netlab::in_world;
+use mooring_tests::netlab::in_netlab;
 use mooring_tests::vm::is_vm;
 
 const NAME: &str =
@@ -13,7 +13,7 @@ fn a_service_is_answered_on_a_vlan_of_a_block_that_is_bought_and_given_back() {
     if is_vm() {
         return obey();
     }
-    in_world(async || {
+    in_netlab(async || {
         prove(NAME)
             .await
             .unwrap_or_else(|error| panic!("{error:#}"));

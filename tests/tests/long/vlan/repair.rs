@@ -5,7 +5,9 @@ use std::time::Duration;
 use mooring_tests::vm::{Machine, in_machine, in_vm};
 use mooring_tests::wait::eventually;
 
-use crate::vlan::scene::{LIMIT, Scene, cable, is_made, link, made, repaired, segment, sh, try_sh};
+use crate::vlan::host::{
+    LIMIT, VlanTask, cable, is_made, link, made, repaired, segment, sh, try_sh,
+};
 
 /// In the VM, on a machine that is busy with other tests, each look takes its time. It is less than the
 /// 30 s after which everything is looked at anyway, so what is repaired was told of.
@@ -15,7 +17,7 @@ const BOUND: Duration = Duration::from_secs(12);
 fn case_16_a_deleted_interface_is_made_again_and_its_siblings_never_notice() {
     in_vm(async || {
         cable();
-        let scene = Scene::start(&[
+        let vlans = VlanTask::start(&[
             segment("public", 100, |_| ()),
             segment("private", 200, |_| ()),
         ]);
@@ -26,7 +28,7 @@ fn case_16_a_deleted_interface_is_made_again_and_its_siblings_never_notice() {
             let is_another = || is_made("moor100") && link("moor100")["ifindex"] != index;
             let took = repaired_device(is_another).await;
             assert!(took < BOUND, "{took:?}");
-            eventually("counted", LIMIT, async || scene.repairs("device") == round).await;
+            eventually("counted", LIMIT, async || vlans.repairs("device") == round).await;
         }
         assert_eq!(link("moor200")["ifindex"], sibling);
         let rules = || sh("ip rule; ip -6 rule").matches("lookup 52100").count();
@@ -47,7 +49,7 @@ async fn repaired_device(is_another: impl Fn() -> bool) -> Duration {
 fn case_17_what_is_taken_from_an_interface_is_put_back() {
     in_vm(async || {
         cable();
-        let scene = Scene::start(&[segment("public", 100, |_| ())]);
+        let vlans = VlanTask::start(&[segment("public", 100, |_| ())]);
         made(&["moor100"]).await;
         let shows = |command: &'static str, text: &'static str| {
             move || try_sh(command).is_ok_and(|shown| shown.contains(text))
@@ -119,10 +121,10 @@ fn case_17_what_is_taken_from_an_interface_is_put_back() {
             ("table", "nft flush ruleset", table, "192.168.100.0/24"),
         ];
         for (what, breaking, look, text) in cases {
-            let before = scene.repairs(what);
+            let before = vlans.repairs(what);
             let took = repaired(&format!("VLAN's {what}"), breaking, shows(look, text)).await;
             assert!(took < BOUND, "{breaking}: {took:?}");
-            let counted = async || scene.repairs(what) > before;
+            let counted = async || vlans.repairs(what) > before;
             eventually(&format!("counted: {breaking}"), LIMIT, counted).await;
         }
     });
@@ -139,7 +141,7 @@ fn what_is_missed_in_a_flood_of_messages_is_found_when_all_is_read_anew() {
         cable();
         // Room for three or four notifications.
         sh("sysctl -q -w net.core.rmem_default=4608");
-        let scene = Scene::start(&[segment("public", 100, |_| ())]);
+        let vlans = VlanTask::start(&[segment("public", 100, |_| ())]);
         made(&["moor100"]).await;
         let index = link("moor100")["ifindex"].clone();
         std::thread::spawn(|| {
@@ -157,7 +159,7 @@ fn what_is_missed_in_a_flood_of_messages_is_found_when_all_is_read_anew() {
         .expect("the flood");
         let is_another = || is_made("moor100") && link("moor100")["ifindex"] != index;
         eventually("it is made again", LIMIT, async || is_another()).await;
-        assert!(scene.metrics.overruns.get() > 0, "all was heard of");
+        assert!(vlans.metrics.overruns.get() > 0, "all was heard of");
     });
 }
 
@@ -170,13 +172,13 @@ fn an_interface_that_was_made_and_not_named_is_taken_over() {
             "ip link add link eth0 name moor100 group {group} type vlan id 100"
         ));
         let index = link("moor100")["ifindex"].clone();
-        let scene = Scene::start(&[segment("public", 100, |_| ())]);
+        let vlans = VlanTask::start(&[segment("public", 100, |_| ())]);
         made(&["moor100"]).await;
         let shown = link("moor100");
         assert_eq!(
             (&shown["ifindex"], &shown["group"]),
             (&index, &"default".into())
         );
-        drop(scene);
+        drop(vlans);
     });
 }

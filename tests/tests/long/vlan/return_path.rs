@@ -14,7 +14,7 @@ use mooring_tests::vm::in_vm;
 use mooring_tests::wait::{eventually, try_eventually};
 use tokio::task::JoinHandle;
 
-use crate::vlan::scene::{LIMIT, Scene, cable, link, made, segment, sh};
+use crate::vlan::host::{LIMIT, VlanTask, cable, link, made, segment, sh};
 
 /// A router that lets a packet in only by the interface that leads to its source, a client behind
 /// it, a pod behind the node, and Services translated as kube-proxy does.
@@ -170,7 +170,7 @@ fn answers_leave_by_the_vlan_that_the_request_came_in_by() {
         cable();
         network();
         let ids = [100, 200];
-        let scene = Scene::start(&ids.map(|id| without_routers(&format!("n{id}"), id)));
+        let vlans = VlanTask::start(&ids.map(|id| without_routers(&format!("n{id}"), id)));
         made(&["moor100", "moor200"]).await;
         ids.iter().copied().for_each(announce);
         let told = tell_of_routers(ids);
@@ -188,7 +188,7 @@ fn answers_leave_by_the_vlan_that_the_request_came_in_by() {
         ];
         // Without a way back, the answer comes to the router from where it cannot be.
         assert_eq!(get("192.168.100.20"), None);
-        scene.set(&ids.map(|id| segment(&format!("n{id}"), id, |_| ())));
+        vlans.set(&ids.map(|id| segment(&format!("n{id}"), id, |_| ())));
         for address in addresses {
             let answered = try_eventually(LIMIT, async || get(address)).await;
             assert!(answered.is_ok(), "{address} does not answer:\n{}", state());

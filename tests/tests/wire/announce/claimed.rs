@@ -5,28 +5,28 @@ use std::time::Instant;
 
 use kube::api::{Patch, PatchParams};
 use mooring_common::names::annotations;
-use mooring_tests::netlab::{Lab, in_world};
+use mooring_tests::netlab::{Netlab, in_netlab};
 use mooring_tests::netlab_cluster::NETWORK;
 use mooring_tests::objects::ServiceBuilder;
 use mooring_tests::wait::{eventually, never};
 use serde_json::json;
 
-use crate::announce::scene::{APP, Addresses, NODES, SOON, Scene};
+use crate::announce::cluster::{APP, Addresses, AnnounceCluster, NODES, SOON};
 
 /// Writes a Service with this address in its status, and with this record beside it, as somebody does
 /// who may write both.
-async fn claim(scene: &Scene, name: &str, address: Ipv4Addr, record: Ipv4Addr) {
-    scene.pod(name, "n1").await;
+async fn claim(cluster: &AnnounceCluster, name: &str, address: Ipv4Addr, record: Ipv4Addr) {
+    cluster.pod(name, "n1").await;
     ServiceBuilder::load_balancer(APP, name)
         .port(80, 8080)
         .selector("app", name)
         .annotation(annotations::ALLOCATED_NETWORK, NETWORK)
         .annotation(annotations::ALLOCATED_ADDRESSES, &record.to_string())
-        .create(&scene.cluster.admin)
+        .create(&cluster.netlab.admin)
         .await
         .unwrap();
     let status = json!({ "status": { "loadBalancer": { "ingress": [{ "ip": address }] } } });
-    scene
+    cluster
         .services()
         .patch_status(name, &PatchParams::default(), &Patch::Merge(status))
         .await
@@ -35,43 +35,43 @@ async fn claim(scene: &Scene, name: &str, address: Ipv4Addr, record: Ipv4Addr) {
 
 #[test]
 fn nobody_answers_for_a_routers_a_nodes_or_a_strangers_address() {
-    in_world(async || {
-        let mut scene = Scene::set(&[]).await;
+    in_netlab(async || {
+        let mut cluster = AnnounceCluster::start(&[]).await;
         // It would correct the status.
-        scene.stop_central();
+        cluster.stop_central();
         let n2 = Ipv4Addr::new(10, 77, 0, 12);
         let stranger = Ipv4Addr::new(10, 77, 0, 200);
         let given = Addresses::number(105).v4;
         let start = Instant::now();
-        claim(&scene, "router", Lab::GATEWAY_V4, Lab::GATEWAY_V4).await;
-        claim(&scene, "node", n2, n2).await;
-        claim(&scene, "stranger", stranger, given).await;
+        claim(&cluster, "router", Netlab::GATEWAY_V4, Netlab::GATEWAY_V4).await;
+        claim(&cluster, "node", n2, n2).await;
+        claim(&cluster, "stranger", stranger, given).await;
         for (name, words) in [
             ("router", "the router"),
             ("node", "an address of Node n2"),
             ("stranger", "in no range"),
         ] {
-            let event = scene.told("Service", name, "AddressRefused", words).await;
+            let event = cluster.told("Service", name, "AddressRefused", words).await;
             assert_eq!(event.kind, "Warning");
         }
-        claim(&scene, "given", given, given).await;
-        scene.announced(given, start).await;
-        let macs = NODES.map(|node| scene.cluster.node(node).mac());
+        claim(&cluster, "given", given, given).await;
+        cluster.announced(given, start).await;
+        let macs = NODES.map(|node| cluster.netlab.node(node).mac());
         never(
             "an answer for an address that is another's",
             SOON,
             async || {
-                for address in [Lab::GATEWAY_V4, n2, stranger] {
-                    scene.ask(address);
+                for address in [Netlab::GATEWAY_V4, n2, stranger] {
+                    cluster.ask(address);
                 }
-                scene.answered(given).await;
+                cluster.answered(given).await;
                 true
             },
             async || {
-                let claims = [Lab::GATEWAY_V4, n2, stranger]
+                let claims = [Netlab::GATEWAY_V4, n2, stranger]
                     .into_iter()
                     .flat_map(|address| {
-                        let claims = scene.claims(address, start);
+                        let claims = cluster.claims(address, start);
                         claims.into_iter().map(move |claim| (address, claim))
                     });
                 // The kernel of n2 answers for its own.
@@ -83,7 +83,7 @@ fn nobody_answers_for_a_routers_a_nodes_or_a_strangers_address() {
         )
         .await;
         eventually("the status of each node says so too", SOON, async || {
-            let entry = scene.entry("n1").await?;
+            let entry = cluster.entry("n1").await?;
             let notices = entry.notices.iter();
             notices
                 .into_iter()

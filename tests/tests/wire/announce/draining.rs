@@ -4,25 +4,25 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use mooring_tests::netlab::in_world;
+use mooring_tests::netlab::in_netlab;
 use mooring_tests::wait::eventually;
 use serde_json::json;
 
-use crate::announce::scene::{Addresses, SOON, Scene};
+use crate::announce::cluster::{Addresses, AnnounceCluster, SOON};
 
 #[test]
 fn a_node_that_drains_is_unhealthy_before_another_one_speaks() {
-    in_world(async || {
-        let scene = Scene::set(&[]).await;
+    in_netlab(async || {
+        let cluster = AnnounceCluster::start(&[]).await;
         for node in ["n1", "n2"] {
-            scene.pod("web", node).await;
+            cluster.pod("web", node).await;
         }
         let start = Instant::now();
         let web = Addresses::number(100);
-        scene.service("web", web, true).await;
-        let (_, speaker) = scene.announced(web.v4, start).await;
+        cluster.service("web", web, true).await;
+        let (_, speaker) = cluster.announced(web.v4, start).await;
         let speaker = speaker.name().to_owned();
-        let node = scene.cluster.node(&speaker);
+        let node = cluster.netlab.node(&speaker);
         let paths = ["/healthz", "/services/app/web"];
         let asked = async |path: &str| {
             let begun = Instant::now();
@@ -52,8 +52,8 @@ fn a_node_that_drains_is_unhealthy_before_another_one_speaks() {
         let move_away = async {
             let excluded =
                 json!({"node.kubernetes.io/exclude-from-external-load-balancers": "true"});
-            scene.label_node(&speaker, excluded).await;
-            let moved = scene.answered_by_another(web.v4, &speaker, drained).await;
+            cluster.label_node(&speaker, excluded).await;
+            let moved = cluster.answered_by_another(web.v4, &speaker, drained).await;
             for path in paths {
                 assert_eq!(asked(path).await.1, 503, "{path}");
             }
@@ -63,7 +63,7 @@ fn a_node_that_drains_is_unhealthy_before_another_one_speaks() {
             moved = move_away => moved,
             () = ask => unreachable!("it asks for ever"),
         };
-        let mut others = scene.claims(web.v4, drained).into_iter();
+        let mut others = cluster.claims(web.v4, drained).into_iter();
         let own = node.mac();
         let first = others
             .find(|claim| claim.mac != own)
@@ -76,6 +76,6 @@ fn a_node_that_drains_is_unhealthy_before_another_one_speaks() {
                 begun - first
             );
         }
-        scene.cluster.assert_nothing_refused().await;
+        cluster.netlab.assert_nothing_refused().await;
     });
 }

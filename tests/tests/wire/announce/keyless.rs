@@ -9,19 +9,19 @@ use kube::api::Api;
 use mooring_common::l2_network::{L2Network, SegmentNode};
 use mooring_common::names::{NAMESPACE, annotations};
 use mooring_tests::netlab::raw::question;
-use mooring_tests::netlab::{Capture, in_world};
+use mooring_tests::netlab::{Capture, in_netlab};
 use mooring_tests::netlab_cluster::{NETWORK, NetlabCluster, Network};
 use mooring_tests::objects::{PodBuilder, ServiceBuilder, create_namespace, events_for};
 use mooring_tests::wait::eventually;
 
-use crate::announce::scene::{APP, Addresses, SOON, claim};
+use crate::announce::cluster::{APP, Addresses, SOON, claim};
 
 /// The EtherType of heartbeats.
 const HEARTBEAT: [u8; 2] = [0x88, 0xb5];
 
 #[test]
 fn an_a_daemon_without_a_key_is_silent_and_says_so_until_it_has_one() {
-    in_world(async || {
+    in_netlab(async || {
         let cluster = NetlabCluster::start(&["n1"]).await.unwrap();
         let _kubelets = cluster.register().await.unwrap();
         let _central = cluster.start_central(&[]).await.unwrap();

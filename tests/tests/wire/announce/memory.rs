@@ -1,12 +1,12 @@
 //! What a daemon costs that has nothing to do.
 
 use mooring_tests::figures::figure;
-use mooring_tests::netlab::in_world;
+use mooring_tests::netlab::in_netlab;
 use mooring_tests::netlab_cluster::{NetlabCluster, Network};
 use mooring_tests::program::Program;
 use mooring_tests::wait::eventually;
 
-use crate::announce::scene::SOON;
+use crate::announce::cluster::SOON;
 
 /// What is aimed at, in KiB.
 const TARGET: u64 = 15 * 1024;
@@ -14,7 +14,7 @@ const TARGET: u64 = 15 * 1024;
 /// With one segment that it can speak on, and everything else switched on as it is shipped.
 #[test]
 fn an_idle_daemon_is_small() {
-    in_world(async || {
+    in_netlab(async || {
         let cluster = NetlabCluster::start(&["n1"]).await.unwrap();
         let _kubelets = cluster.register().await.unwrap();
         let _central = cluster.start_central(&[]).await.unwrap();

@@ -4,10 +4,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
 use mooring_tests::netlab::raw::{ArpToSend, Solicitation, icmpv6_checksum, solicited_node};
-use mooring_tests::netlab::{Lab, Mac};
+use mooring_tests::netlab::{Mac, Netlab};
 use mooring_tests::wait::{eventually, never};
 
-use crate::announce::scene::{Addresses, SOON, Scene};
+use crate::announce::cluster::{Addresses, AnnounceCluster, SOON};
 
 /// When the rounds of a burst are due, in milliseconds.
 const ROUNDS: [u64; 6] = [0, 50, 200, 600, 1100, 2000];
@@ -20,28 +20,28 @@ const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 /// Both forms for IPv4, the advertisement for IPv6, and the router told first, all in their time.
 /// A machine with more to do than it can may be late: then the next burst counts.
-pub async fn burst_follows_the_schedule(scene: &Scene, web: Addresses, since: Instant) {
-    let mut lateness = vec![burst(scene, web, since).await];
+pub async fn burst_follows_the_schedule(cluster: &AnnounceCluster, web: Addresses, since: Instant) {
+    let mut lateness = vec![burst(cluster, web, since).await];
     for number in [105, 106] {
         if lateness.iter().any(Option::is_none) {
             return;
         }
         let (start, addresses) = (Instant::now(), Addresses::number(number));
         let name = format!("again-{number}");
-        scene.pod(&name, "n1").await;
-        scene.service(&name, addresses, false).await;
-        lateness.push(burst(scene, addresses, start).await);
+        cluster.pod(&name, "n1").await;
+        cluster.service(&name, addresses, false).await;
+        lateness.push(burst(cluster, addresses, start).await);
     }
     assert!(lateness.iter().any(Option::is_none), "{lateness:#?}");
 }
 
 /// Every frame of one burst; says what was late, if anything was.
-async fn burst(scene: &Scene, addresses: Addresses, since: Instant) -> Option<String> {
-    let (_, speaker) = scene.announced(addresses.v4, since).await;
+async fn burst(cluster: &AnnounceCluster, addresses: Addresses, since: Instant) -> Option<String> {
+    let (_, speaker) = cluster.announced(addresses.v4, since).await;
     let mut late = None;
     for (form, bytes, due) in forms(speaker.mac(), addresses) {
         let seen = eventually(&format!("all rounds of the {form}"), SOON, async || {
-            let seen = times_of(scene, &bytes, since);
+            let seen = times_of(cluster, &bytes, since);
             (seen.len() >= due.len()).then_some(seen)
         })
         .await;
@@ -62,7 +62,7 @@ fn forms(own: Mac, Addresses { v4, v6 }: Addresses) -> [(&'static str, Vec<u8>, 
     let all = &[0xff; 6];
     let request = arp(all, own, 1, (own, v4), (None, v4));
     let reply = arp(all, own, 2, (own, v4), (Some(own), v4));
-    let question = arp(all, own, 1, (own, v4), (None, Lab::GATEWAY_V4));
+    let question = arp(all, own, 1, (own, v4), (None, Netlab::GATEWAY_V4));
     [
         ("request form", request, ROUNDS.to_vec()),
         ("reply form", reply, ROUNDS.to_vec()),
@@ -76,8 +76,8 @@ fn forms(own: Mac, Addresses { v4, v6 }: Addresses) -> [(&'static str, Vec<u8>, 
     ]
 }
 
-fn times_of(scene: &Scene, bytes: &[u8], since: Instant) -> Vec<Instant> {
-    let frames = scene.capture.since(since);
+fn times_of(cluster: &AnnounceCluster, bytes: &[u8], since: Instant) -> Vec<Instant> {
+    let frames = cluster.capture.since(since);
     let same = frames.iter().filter(|frame| frame.bytes == bytes);
     same.map(|frame| frame.at).collect()
 }
@@ -99,9 +99,9 @@ fn lateness(form: &str, seen: &[Instant], due: &[u64]) -> Option<String> {
 }
 
 /// Broadcast, unicast, and the questions of those who want to take the address.
-pub async fn questions_are_answered(scene: &Scene, web: Addresses, speaker: &str) {
-    let client = &scene.cluster.client;
-    let (own, asker) = (scene.cluster.node(speaker).mac(), client.mac());
+pub async fn questions_are_answered(cluster: &AnnounceCluster, web: Addresses, speaker: &str) {
+    let client = &cluster.netlab.client;
+    let (own, asker) = (cluster.netlab.node(speaker).mac(), client.mac());
     let ask = ArpToSend::who_has(web.v4, client.ipv4(), asker);
     let probe = ArpToSend {
         sender: Ipv4Addr::UNSPECIFIED,
@@ -117,7 +117,7 @@ pub async fn questions_are_answered(scene: &Scene, web: Addresses, speaker: &str
         ),
         ("a probe", probe.bytes(), reply(Ipv4Addr::UNSPECIFIED)),
     ] {
-        answered_once(scene, what, &sent, &expected).await;
+        answered_once(cluster, what, &sent, &expected).await;
     }
     let ask = Solicitation {
         to: None,
@@ -140,21 +140,21 @@ pub async fn questions_are_answered(scene: &Scene, web: Addresses, speaker: &str
         ("a solicitation of the speaker", to_speaker.bytes(), told),
         ("duplicate address detection", detection.bytes(), to_all),
     ] {
-        answered_once(scene, what, &sent, &expected).await;
+        answered_once(cluster, what, &sent, &expected).await;
     }
 }
 
-async fn answered_once(scene: &Scene, what: &str, question: &[u8], answer: &[u8]) {
+async fn answered_once(cluster: &AnnounceCluster, what: &str, question: &[u8], answer: &[u8]) {
     let start = Instant::now();
-    scene.cluster.client.inject(question).unwrap();
+    cluster.netlab.client.inject(question).unwrap();
     eventually(
         &format!("{what} is answered byte for byte"),
         SOON,
-        async || match times_of(scene, answer, start).as_slice() {
+        async || match times_of(cluster, answer, start).as_slice() {
             [_] => Ok(()),
             [] => Err(format!(
                 "expected {answer:02x?} among {:02x?}",
-                scene
+                cluster
                     .capture
                     .since(start)
                     .iter()
@@ -168,11 +168,11 @@ async fn answered_once(scene: &Scene, what: &str, question: &[u8], answer: &[u8]
 }
 
 /// The other nodes do not answer, not even when they are asked themselves.
-pub async fn others_are_silent(scene: &Scene, web: Addresses, speaker: &str) {
-    let client = &scene.cluster.client;
+pub async fn others_are_silent(cluster: &AnnounceCluster, web: Addresses, speaker: &str) {
+    let client = &cluster.netlab.client;
     let start = Instant::now();
-    let others = scene
-        .cluster
+    let others = cluster
+        .netlab
         .nodes
         .iter()
         .filter(|node| node.name() != speaker);
@@ -193,16 +193,16 @@ pub async fn others_are_silent(scene: &Scene, web: Addresses, speaker: &str) {
         SOON,
         async || {
             // They have heard it: their kernels answer for their own addresses, asked later.
-            for node in &scene.cluster.nodes {
-                scene.answered(node.ipv4()).await;
-                scene.answered(node.ipv6()).await;
+            for node in &cluster.netlab.nodes {
+                cluster.answered(node.ipv4()).await;
+                cluster.answered(node.ipv6()).await;
             }
             true
         },
         async || {
             let claims = web
                 .both()
-                .map(|address| scene.claims(address, start))
+                .map(|address| cluster.claims(address, start))
                 .concat();
             claims
                 .iter()
@@ -267,12 +267,12 @@ fn advertisement_with(
 fn prime(own: Mac, address: Ipv6Addr) -> Vec<u8> {
     let message = [
         [135, 0, 0, 0, 0, 0, 0, 0].as_slice(),
-        &Lab::GATEWAY_V6.octets(),
+        &Netlab::GATEWAY_V6.octets(),
         &[1, 1],
         &own.0,
     ]
     .concat();
-    let group = solicited_node(Lab::GATEWAY_V6);
+    let group = solicited_node(Netlab::GATEWAY_V6);
     let [.., a, b, c] = group.octets();
     ndp(own, [0x33, 0x33, 0xff, a, b, c], address, group, message)
 }

@@ -3,24 +3,24 @@
 use std::time::{Duration, Instant};
 
 use mooring_tests::figures::figure_time;
-use mooring_tests::netlab::in_world;
+use mooring_tests::netlab::in_netlab;
 use mooring_tests::wait::{eventually, never};
 
-use crate::announce::scene::{Addresses, SOON, Scene};
+use crate::announce::cluster::{Addresses, AnnounceCluster, SOON};
 
 #[test]
 fn an_update_of_the_daemon_moves_nothing() {
-    in_world(async || {
-        let mut scene = Scene::set(&[]).await;
-        scene.pod("web", "n1").await;
+    in_netlab(async || {
+        let mut cluster = AnnounceCluster::start(&[]).await;
+        cluster.pod("web", "n1").await;
         let start = Instant::now();
         let web = Addresses::number(100);
-        scene.service("web", web, false).await;
-        let (_, speaker) = scene.announced(web.v4, start).await;
+        cluster.service("web", web, false).await;
+        let (_, speaker) = cluster.announced(web.v4, start).await;
         let speaker = speaker.name().to_owned();
         // The burst is over: what is announced from now on is announced because of the update.
         eventually("the last round of the burst", SOON, async || {
-            let claims = scene.claims(web.v4, start);
+            let claims = cluster.claims(web.v4, start);
             let last = claims
                 .last()
                 .is_some_and(|last| last.at - claims[0].at >= Duration::from_millis(1950));
@@ -29,26 +29,26 @@ fn an_update_of_the_daemon_moves_nothing() {
         .await;
         let quiet = Instant::now();
         for turn in 0..2 {
-            update(&mut scene, web, &speaker, turn).await;
+            update(&mut cluster, web, &speaker, turn).await;
         }
-        let mut heard = scene.claimants(web.v4, quiet);
-        heard.extend(scene.claimants(web.v6, quiet));
+        let mut heard = cluster.claimants(web.v4, quiet);
+        heard.extend(cluster.claimants(web.v6, quiet));
         heard.dedup();
         assert_eq!(heard, [speaker], "one node speaks all the time");
-        let told: Vec<_> = scene
+        let told: Vec<_> = cluster
             .claims(web.v4, quiet)
             .into_iter()
             .filter(|claim| claim.unasked)
             .collect();
         assert!(told.is_empty(), "neighbours were told: {told:?}");
-        scene.cluster.assert_nothing_refused().await;
+        cluster.netlab.assert_nothing_refused().await;
     });
 }
 
 /// The next daemon starts beside the last one, as with `maxSurge: 1`; then the last one is ended.
-async fn update(scene: &mut Scene, web: Addresses, speaker: &str, turn: usize) {
-    let node = scene.cluster.node(speaker);
-    let mut spec = scene.specs[speaker].clone();
+async fn update(cluster: &mut AnnounceCluster, web: Addresses, speaker: &str, turn: usize) {
+    let node = cluster.netlab.node(speaker);
+    let mut spec = cluster.specs[speaker].clone();
     spec.log.set_extension(format!("{turn}.log"));
     let next = node.start(spec).unwrap();
     eventually("it waits for the end of the last one", SOON, async || {
@@ -60,7 +60,7 @@ async fn update(scene: &mut Scene, web: Addresses, speaker: &str, turn: usize) {
         anyhow::Ok(())
     })
     .await;
-    let last = scene.daemons.remove(speaker).expect("it runs");
+    let last = cluster.daemons.remove(speaker).expect("it runs");
     let ended = Instant::now();
     last.terminate().unwrap();
     let mut longest = Duration::ZERO;
@@ -69,7 +69,7 @@ async fn update(scene: &mut Scene, web: Addresses, speaker: &str, turn: usize) {
         "another answer, or none for long",
         SOON,
         async || {
-            let answer = scene.answered(web.v4).await;
+            let answer = cluster.answered(web.v4).await;
             assert_eq!(answer, speaker);
             longest = longest.max(heard_at.elapsed());
             heard_at = Instant::now();
@@ -83,7 +83,7 @@ async fn update(scene: &mut Scene, web: Addresses, speaker: &str, turn: usize) {
     assert_eq!(last.wait_for_code(SOON).await, 0);
     figure_time("Longest time without an answer during an update", longest);
     assert!(longest < Duration::from_millis(500), "{longest:?}");
-    let told = scene.entry(speaker).await.expect("it says what it does");
+    let told = cluster.entry(speaker).await.expect("it says what it does");
     assert_eq!(told.addresses.len(), 2, "{told:?}");
-    scene.daemons.insert(speaker.to_owned(), next);
+    cluster.daemons.insert(speaker.to_owned(), next);
 }

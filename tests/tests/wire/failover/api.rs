@@ -6,7 +6,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use mooring_common::names::{NAMESPACE, annotations, node_lease};
-use mooring_tests::failover::{APP, Scene, Seen};
+use mooring_tests::failover::{APP, FailoverCluster, Seen};
 use mooring_tests::netlab::claims;
 use mooring_tests::wait::eventually;
 use serde_json::json;
@@ -29,15 +29,15 @@ pub fn assert_unnoticed(seen: &Seen) {
     }
 }
 
-pub async fn case_04_an_owner_without_the_api_server_speaks_on(scene: &mut Scene) {
-    let (mut watch, speaker) = scene.watch_speaker().await.unwrap();
+pub async fn case_04_an_owner_without_the_api_server_speaks_on(cluster: &mut FailoverCluster) {
+    let (mut watch, speaker) = cluster.watch_speaker().await.unwrap();
     watch.begin();
-    scene.cut_from_api(&speaker, true).unwrap();
+    cluster.cut_from_api(&speaker, true).unwrap();
     watch.settle(AWAY, SOON).await;
-    scene.cut_from_api(&speaker, false).unwrap();
+    cluster.cut_from_api(&speaker, false).unwrap();
     let back = watch.began().elapsed();
     watch.settle(back + 2000 * MS, SOON).await;
-    let seen = watch.end(scene);
+    let seen = watch.end(cluster);
     println!("{seen}");
     assert_unnoticed(&seen);
 }
@@ -45,19 +45,19 @@ pub async fn case_04_an_owner_without_the_api_server_speaks_on(scene: &mut Scene
 /// What has one speaker is an address. The owner does not learn that the Service has another IPv4 address by
 /// now, so that it and the others differ about what belongs together.
 pub async fn an_address_has_one_speaker_although_the_owner_does_not_learn_that_the_other_changed(
-    scene: &mut Scene,
+    cluster: &mut FailoverCluster,
 ) {
-    scene.service("changing", CHANGING, false).await.unwrap();
-    let [_, v6] = scene.numbered(CHANGING);
-    let [other, _] = scene.numbered(CHANGING + 1);
-    let prober = scene.asker.prober_on(scene.interface(), v6).unwrap();
+    cluster.service("changing", CHANGING, false).await.unwrap();
+    let [_, v6] = cluster.numbered(CHANGING);
+    let [other, _] = cluster.numbered(CHANGING + 1);
+    let prober = cluster.asker.prober_on(cluster.interface(), v6).unwrap();
     let speaker = async || prober.only_speaker(200 * MS);
     let owner = eventually("somebody speaks", SOON, speaker).await;
 
     let since = Instant::now();
-    let name = scene.name_of(owner);
-    scene.cut_from_api(&name, true).unwrap();
-    let services = Api::<Service>::namespaced(scene.cluster.admin(), APP);
+    let name = cluster.name_of(owner);
+    cluster.cut_from_api(&name, true).unwrap();
+    let services = Api::<Service>::namespaced(cluster.netlab.admin(), APP);
     let wish = json!({ "metadata": { "annotations": {
         annotations::ADDRESSES_REQUEST: format!("{other},{v6}"),
     } } });
@@ -66,7 +66,7 @@ pub async fn an_address_has_one_speaker_although_the_owner_does_not_learn_that_t
         .patch("changing", &PatchParams::default(), &patch)
         .await
         .unwrap();
-    let newcomers = scene.asker.prober_on(scene.interface(), other).unwrap();
+    let newcomers = cluster.asker.prober_on(cluster.interface(), other).unwrap();
     let second = eventually("somebody speaks for the new address", SOON, async || {
         newcomers.only_speaker(400 * MS)
     })
@@ -76,7 +76,7 @@ pub async fn an_address_has_one_speaker_although_the_owner_does_not_learn_that_t
     println!("of {v6}: two spoke for {:?}", answers.two());
     assert!(answers.two().is_zero(), "two nodes answered for {v6}");
     assert_eq!(answers.speakers(), [owner], "it stays where it is");
-    scene.cut_from_api(&name, false).unwrap();
+    cluster.cut_from_api(&name, false).unwrap();
     services
         .delete("changing", &DeleteParams::default())
         .await
@@ -84,46 +84,48 @@ pub async fn an_address_has_one_speaker_although_the_owner_does_not_learn_that_t
 }
 
 pub async fn case_18_without_an_api_server_nothing_moves_and_a_crash_is_outlived(
-    scene: &mut Scene,
+    cluster: &mut FailoverCluster,
 ) {
-    let (mut watch, _) = scene.watch_speaker().await.unwrap();
+    let (mut watch, _) = cluster.watch_speaker().await.unwrap();
     watch.begin();
-    scene.cluster.stop_api_server();
+    cluster.netlab.stop_api_server();
     watch.settle(AWAY, SOON).await;
-    let seen = watch.end(scene);
+    let seen = watch.end(cluster);
     println!("away: {seen}");
     assert_unnoticed(&seen);
-    let seen = scene.suffer_crash().await.unwrap();
+    let seen = cluster.suffer_crash().await.unwrap();
     println!("a crash meanwhile: {seen}");
     seen.assert_safe();
     assert!(seen.outage <= 1000 * MS, "{seen}");
 }
 
-pub async fn case_19_a_daemon_restarted_without_an_api_server_serves(scene: &mut Scene) {
+pub async fn case_19_a_daemon_restarted_without_an_api_server_serves(
+    cluster: &mut FailoverCluster,
+) {
     // How long a program takes to start is up to the machine as well: what is late once may be its fault.
     const REPETITIONS: usize = 5;
     const IN_TIME: usize = 2;
     const LIMIT: Duration = Duration::from_millis(2200);
-    scene.cluster.stop_api_server();
+    cluster.netlab.stop_api_server();
     let (mut all, mut in_time) = (Vec::new(), 0);
     while in_time < IN_TIME {
         assert!(all.len() < REPETITIONS, "too late too often: {all:?}");
-        let (speaks, seen) = restart_without_an_api_server(scene).await;
+        let (speaks, seen) = restart_without_an_api_server(cluster).await;
         all.push(speaks);
         in_time += usize::from(seen.counts() && speaks <= LIMIT);
     }
 }
 
 /// After how long the daemon that was restarted speaks again, and what clients saw.
-async fn restart_without_an_api_server(scene: &mut Scene) -> (Duration, Seen) {
-    let (mut watch, speaker) = scene.watch_speaker().await.unwrap();
+async fn restart_without_an_api_server(cluster: &mut FailoverCluster) -> (Duration, Seen) {
+    let (mut watch, speaker) = cluster.watch_speaker().await.unwrap();
     watch.begin();
-    scene.kill(&speaker);
+    cluster.kill(&speaker);
     let started = Instant::now();
-    scene.start_daemon(&speaker).unwrap();
-    let own = scene.mac_of(&speaker);
+    cluster.start_daemon(&speaker).unwrap();
+    let own = cluster.mac_of(&speaker);
     let back = eventually("it takes part again", SOON, async || {
-        let frames = scene.capture.since(started);
+        let frames = cluster.capture.since(started);
         (claims::heartbeats(&frames).get(&own)? >= &5).then(|| started.elapsed())
     })
     .await;
@@ -133,7 +135,7 @@ async fn restart_without_an_api_server(scene: &mut Scene) -> (Duration, Seen) {
     .await;
     let speaks = started.elapsed();
     watch.settle(speaks + 1000 * MS, SOON).await;
-    let seen = watch.end(scene);
+    let seen = watch.end(cluster);
     println!("back after {back:?}, speaks after {speaks:?}: {seen}");
     seen.assert_safe();
     assert_eq!(seen.broken, 0, "{seen}");
@@ -144,9 +146,9 @@ async fn restart_without_an_api_server(scene: &mut Scene) -> (Duration, Seen) {
     (speaks, seen)
 }
 
-pub async fn a_deleted_lease_moves_nothing_and_is_made_again(scene: &mut Scene) {
-    let (mut watch, speaker) = scene.watch_speaker().await.unwrap();
-    let leases = Api::<Lease>::namespaced(scene.cluster.admin(), NAMESPACE);
+pub async fn a_deleted_lease_moves_nothing_and_is_made_again(cluster: &mut FailoverCluster) {
+    let (mut watch, speaker) = cluster.watch_speaker().await.unwrap();
+    let leases = Api::<Lease>::namespaced(cluster.netlab.admin(), NAMESPACE);
     let name = node_lease(&speaker);
     let old = leases.get(&name).await.unwrap().metadata.uid;
     watch.begin();
@@ -161,7 +163,7 @@ pub async fn a_deleted_lease_moves_nothing_and_is_made_again(scene: &mut Scene) 
     .await;
     let made = watch.began().elapsed();
     watch.settle(made + 2000 * MS, SOON).await;
-    let seen = watch.end(scene);
+    let seen = watch.end(cluster);
     println!("{seen}");
     assert_unnoticed(&seen);
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use mooring_tests::failover::Scene;
+use mooring_tests::failover::FailoverCluster;
 use mooring_tests::failover::faults::until;
 use mooring_tests::figures::figure_time;
 use mooring_tests::netlab::{claims, raw::question};
@@ -15,31 +15,33 @@ use crate::failover::alone::{MS, SOON};
 
 const SERVICES: u8 = 100;
 
-fn all(scene: &Scene) -> Vec<IpAddr> {
-    let numbers = Scene::FIRST..Scene::FIRST + SERVICES;
-    numbers.flat_map(|number| scene.numbered(number)).collect()
+fn all(cluster: &FailoverCluster) -> Vec<IpAddr> {
+    let numbers = FailoverCluster::FIRST..FailoverCluster::FIRST + SERVICES;
+    numbers
+        .flat_map(|number| cluster.numbered(number))
+        .collect()
 }
 
 /// Who has spoken for each address since then, last.
-fn speakers(scene: &Scene, since: Instant) -> BTreeMap<IpAddr, String> {
-    let frames = scene.capture.since(since);
+fn speakers(cluster: &FailoverCluster, since: Instant) -> BTreeMap<IpAddr, String> {
+    let frames = cluster.capture.since(since);
     let last = |address: IpAddr| {
         let claims = claims::claims(&frames, address);
-        Some((address, scene.name_of(claims.last()?.mac)))
+        Some((address, cluster.name_of(claims.last()?.mac)))
     };
-    all(scene).into_iter().filter_map(last).collect()
+    all(cluster).into_iter().filter_map(last).collect()
 }
 
 /// Waits until n1 answers for all of them, and nobody else for any.
-async fn one_node_speaks_for(scene: &Scene, addresses: &[IpAddr]) {
+async fn one_node_speaks_for(cluster: &FailoverCluster, addresses: &[IpAddr]) {
     eventually("n1 speaks for all", SOON * 2, async || {
         let asked = Instant::now();
         for address in addresses {
-            let frame = question(&scene.cluster.client, *address);
-            scene.cluster.client.inject(&frame).ok()?;
+            let frame = question(&cluster.netlab.client, *address);
+            cluster.netlab.client.inject(&frame).ok()?;
         }
         until(asked + 300 * MS).await;
-        let speakers = speakers(scene, asked);
+        let speakers = speakers(cluster, asked);
         let others = speakers.values().filter(|name| *name != "n1").count();
         (speakers.len() == addresses.len() && others == 0).then_some(())
     })
@@ -47,23 +49,23 @@ async fn one_node_speaks_for(scene: &Scene, addresses: &[IpAddr]) {
 }
 
 pub async fn case_26_two_hundred_addresses_of_a_dead_node_are_all_announced_in_time(
-    scene: &mut Scene,
+    cluster: &mut FailoverCluster,
 ) {
-    let addresses = all(scene);
+    let addresses = all(cluster);
     for name in ["n2", "n3"] {
-        scene.exclude(name).await.unwrap();
+        cluster.exclude(name).await.unwrap();
     }
-    one_node_speaks_for(scene, &addresses).await;
-    scene.include_all().await.unwrap();
-    scene.members_take_part().await.unwrap();
+    one_node_speaks_for(cluster, &addresses).await;
+    cluster.include_all().await.unwrap();
+    cluster.members_take_part().await.unwrap();
     // They stay where they are.
-    one_node_speaks_for(scene, &addresses).await;
+    one_node_speaks_for(cluster, &addresses).await;
 
     let crash = Instant::now();
-    scene.crash("n1").unwrap();
-    let dead = scene.mac_of("n1");
+    cluster.crash("n1").unwrap();
+    let dead = cluster.mac_of("n1");
     let first = |address: IpAddr| {
-        let frames = scene.capture.since(crash);
+        let frames = cluster.capture.since(crash);
         let heirs = claims::announcements(&frames, address);
         heirs.iter().find(|claim| claim.mac != dead).copied()
     };
@@ -84,7 +86,7 @@ pub async fn case_26_two_hundred_addresses_of_a_dead_node_are_all_announced_in_t
         last,
     );
     assert!(last - first <= 1000 * MS, "{first:?} to {last:?}");
-    if scene.watchdog.worst(crash, Instant::now()) <= 2 * mooring_tests::netlab::TOLERABLE {
+    if cluster.watchdog.worst(crash, Instant::now()) <= 2 * mooring_tests::netlab::TOLERABLE {
         assert!(last <= 1500 * MS, "{last:?}");
     }
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use mooring_tests::failover::faults::until;
-use mooring_tests::failover::{APP, Scene};
+use mooring_tests::failover::{APP, FailoverCluster};
 use mooring_tests::netlab::raw::ArpToSend;
 use mooring_tests::netlab::{Frame, claims};
 use mooring_tests::objects::events_for;
@@ -15,24 +15,24 @@ use crate::failover::alone::{MS, SOON};
 const DEFENCE: Duration = Duration::from_secs(10);
 
 pub async fn case_23_a_foreign_host_is_told_of_and_withstood_once_in_ten_seconds(
-    scene: &mut Scene,
+    cluster: &mut FailoverCluster,
 ) {
-    let owner = scene.speaker().await.unwrap();
-    let own = scene.mac_of(&owner);
-    let [v4, _] = scene.addresses();
+    let owner = cluster.speaker().await.unwrap();
+    let own = cluster.mac_of(&owner);
+    let [v4, _] = cluster.addresses();
     let std::net::IpAddr::V4(address) = v4 else {
         unreachable!("the first is of IPv4")
     };
-    let foreign = scene.asker.mac();
+    let foreign = cluster.asker.mac();
     let claim = ArpToSend::who_has(address, address, foreign).bytes();
     let start = Instant::now();
     let mut turn = start;
     while turn < start + DEFENCE + Duration::from_secs(2) {
-        scene.asker.inject(&claim).unwrap();
+        cluster.asker.inject(&claim).unwrap();
         turn += 200 * MS;
         until(turn).await;
     }
-    let frames = scene.capture.since(start);
+    let frames = cluster.capture.since(start);
     let mut defences = claims::announcements(&frames, v4);
     defences.retain(|claim| claim.mac == own);
     println!("{} frames in defence", defences.len());
@@ -47,7 +47,7 @@ pub async fn case_23_a_foreign_host_is_told_of_and_withstood_once_in_ten_seconds
         "defended at {:?}",
         times.iter().map(|at| *at - start).collect::<Vec<_>>()
     );
-    let admin = scene.cluster.admin();
+    let admin = cluster.netlab.admin();
     let event = eventually("the Service says so", SOON, async || {
         let events = events_for(&admin, "Service", Some(APP), "web").await.ok()?;
         let conflict = |event: &&_| event_is_conflict(event);
@@ -55,10 +55,10 @@ pub async fn case_23_a_foreign_host_is_told_of_and_withstood_once_in_ten_seconds
     })
     .await;
     assert!(event.contains(&foreign.to_string()), "{event}");
-    assert_eq!(scene.speaker().await.unwrap(), owner);
+    assert_eq!(cluster.speaker().await.unwrap(), owner);
     // The client believes the stranger, which the next test would not expect.
-    scene.cluster.client.forget_neighbours().unwrap();
-    scene.tcp.forget_neighbours().unwrap();
+    cluster.netlab.client.forget_neighbours().unwrap();
+    cluster.tcp.forget_neighbours().unwrap();
 }
 
 fn event_is_conflict(event: &mooring_tests::objects::EventNote) -> bool {
@@ -67,12 +67,12 @@ fn event_is_conflict(event: &mooring_tests::objects::EventNote) -> bool {
 
 /// Who hears the heartbeats of a dead node again does not take it for alive; and what is garbled is
 /// no heartbeat.
-pub async fn case_24_replayed_and_garbled_heartbeats_change_nothing(scene: &mut Scene) {
-    let (mut watch, speaker) = scene.watch_speaker().await.unwrap();
-    let own = scene.mac_of(&speaker);
+pub async fn case_24_replayed_and_garbled_heartbeats_change_nothing(cluster: &mut FailoverCluster) {
+    let (mut watch, speaker) = cluster.watch_speaker().await.unwrap();
+    let own = cluster.mac_of(&speaker);
     let heard = Instant::now();
     let recorded: Vec<Frame> = eventually("heartbeats are heard", SOON, async || {
-        let frames = scene.capture.since(heard);
+        let frames = cluster.capture.since(heard);
         let own = frames
             .into_iter()
             .filter(|frame| claims::is_segment_heartbeat(frame) && frame.source() == Some(own));
@@ -89,13 +89,13 @@ pub async fn case_24_replayed_and_garbled_heartbeats_change_nothing(scene: &mut 
             *byte ^= 0x5a;
         }
         garbled.truncate(frame.bytes.len() - index % 3);
-        scene.asker.inject(&garbled).unwrap();
-        scene.asker.inject(&frame.bytes).unwrap();
+        cluster.asker.inject(&garbled).unwrap();
+        cluster.asker.inject(&frame.bytes).unwrap();
         turn += 50 * MS;
         until(turn).await;
     }
     watch.settle(1500 * MS, SOON).await;
-    let seen = watch.end(scene);
+    let seen = watch.end(cluster);
     println!("while it lives: {seen}");
     seen.assert_safe();
     assert_eq!(seen.moves, 0, "{seen}");
@@ -103,25 +103,25 @@ pub async fn case_24_replayed_and_garbled_heartbeats_change_nothing(scene: &mut 
     // The switch believes the speaker to be where its frames came from, until it speaks again: what
     // is lost meanwhile is the switch's doing.
 
-    let (mut watch, speaker) = scene.watch_speaker().await.unwrap();
+    let (mut watch, speaker) = cluster.watch_speaker().await.unwrap();
     let recorded: Vec<&Frame> = recorded
         .iter()
-        .filter(|frame| frame.source() == Some(scene.mac_of(&speaker)))
+        .filter(|frame| frame.source() == Some(cluster.mac_of(&speaker)))
         .collect();
     assert!(
         !recorded.is_empty(),
         "the speaker is still the one recorded"
     );
     watch.begin();
-    scene.crash(&speaker).unwrap();
+    cluster.crash(&speaker).unwrap();
     let mut turn = Instant::now();
     for frame in recorded.iter().cycle().take(60) {
-        scene.asker.inject(&frame.bytes).unwrap();
+        cluster.asker.inject(&frame.bytes).unwrap();
         turn += 50 * MS;
         until(turn).await;
     }
     watch.settle(3000 * MS, SOON).await;
-    let seen = watch.end(scene);
+    let seen = watch.end(cluster);
     println!("after its death: {seen}");
     seen.assert_safe();
     if seen.counts() {

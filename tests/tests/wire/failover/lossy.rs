@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mooring_tests::failover::faults::until;
-use mooring_tests::failover::{Scene, Seen};
+use mooring_tests::failover::{FailoverCluster, Seen};
 use mooring_tests::netlab::{Mischief, Quota};
 
 /// How long each kind of trouble lasts.
@@ -11,37 +11,45 @@ const SPAN: Duration = Duration::from_secs(12);
 
 /// All clients at work during some trouble, which lasts as long as what `begin` gives. What must never
 /// be is asserted.
-async fn during<T>(scene: &Scene, what: &str, begin: impl FnOnce(&Scene) -> T) -> (Seen, T) {
-    let (mut watch, _) = scene.watch_speaker().await.unwrap();
+async fn during<T>(
+    cluster: &FailoverCluster,
+    what: &str,
+    begin: impl FnOnce(&FailoverCluster) -> T,
+) -> (Seen, T) {
+    let (mut watch, _) = cluster.watch_speaker().await.unwrap();
     watch.begin();
-    let trouble = begin(scene);
+    let trouble = begin(cluster);
     until(watch.began() + SPAN).await;
-    let seen = watch.end(scene);
+    let seen = watch.end(cluster);
     println!("{what}: {seen}");
     seen.assert_safe();
     (seen, trouble)
 }
 
-pub async fn case_11_heartbeats_lost_at_random_never_make_two_speakers(scene: &mut Scene) {
+pub async fn case_11_heartbeats_lost_at_random_never_make_two_speakers(
+    cluster: &mut FailoverCluster,
+) {
     for percent in [1, 5, 20] {
         let what = format!("{percent} % lost");
-        let lose = |scene: &Scene| scene.lose_heartbeats(percent).unwrap();
-        let (seen, ()) = during(scene, &what, lose).await;
+        let lose = |cluster: &FailoverCluster| cluster.lose_heartbeats(percent).unwrap();
+        let (seen, ()) = during(cluster, &what, lose).await;
         if percent == 1 {
             assert_eq!(seen.moves, 0, "{seen}");
         }
         if percent == 5 && seen.counts() {
             assert!(seen.moves <= 1, "{seen}");
         }
-        for name in scene.members() {
-            scene.port(name).mend().unwrap();
+        for name in cluster.members() {
+            cluster.port(name).mend().unwrap();
         }
-        scene.restore().await.unwrap();
+        cluster.restore().await.unwrap();
     }
 }
 
 /// What daemons and neighbours say passes a relay that does to it what networks do, more often.
-pub async fn case_11_delay_disorder_and_duplicates_never_make_two_speakers(scene: &mut Scene) {
+pub async fn case_11_delay_disorder_and_duplicates_never_make_two_speakers(
+    cluster: &mut FailoverCluster,
+) {
     // The owner's words take longer than those of the others.
     let mischiefs = [
         Mischief {
@@ -57,8 +65,8 @@ pub async fn case_11_delay_disorder_and_duplicates_never_make_two_speakers(scene
         },
     ];
     for mischief in mischiefs {
-        let owner = scene.speaker().await.unwrap();
-        let relay = |scene: &Scene| -> Vec<_> {
+        let owner = cluster.speaker().await.unwrap();
+        let relay = |cluster: &FailoverCluster| -> Vec<_> {
             let relay = |name: &str| {
                 let share = if name == owner { 2 } else { 1 };
                 let (least, most) = mischief.delay;
@@ -66,23 +74,25 @@ pub async fn case_11_delay_disorder_and_duplicates_never_make_two_speakers(scene
                     delay: (least * share, most * share),
                     ..mischief
                 };
-                scene.port(name).relay(mischief).unwrap()
+                cluster.port(name).relay(mischief).unwrap()
             };
-            scene.members().map(relay).collect()
+            cluster.members().map(relay).collect()
         };
-        let (_, relays) = during(scene, &format!("{mischief:?}"), relay).await;
+        let (_, relays) = during(cluster, &format!("{mischief:?}"), relay).await;
         let passed: Vec<usize> = relays.iter().map(|relay| relay.passed()).collect();
         println!("relayed: {passed:?}");
         assert!(passed.iter().all(|frames| *frames > 0), "{passed:?}");
         drop(relays);
-        scene.restore().await.unwrap();
+        cluster.restore().await.unwrap();
     }
 }
 
-pub async fn case_25_a_daemon_without_processor_time_never_makes_two_speakers(scene: &mut Scene) {
-    let owner = scene.speaker().await.unwrap();
-    let keep_short = |scene: &Scene| Quota::of(&scene.daemons[&owner], 5).unwrap();
+pub async fn case_25_a_daemon_without_processor_time_never_makes_two_speakers(
+    cluster: &mut FailoverCluster,
+) {
+    let owner = cluster.speaker().await.unwrap();
+    let keep_short = |cluster: &FailoverCluster| Quota::of(&cluster.daemons[&owner], 5).unwrap();
     // It may answer late, as long as it is the one who may answer.
-    let (_, quota) = during(scene, "5 % of a processor", keep_short).await;
+    let (_, quota) = during(cluster, "5 % of a processor", keep_short).await;
     drop(quota);
 }

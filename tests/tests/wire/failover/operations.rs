@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mooring_tests::failover::{Scene, Seen, repeat};
+use mooring_tests::failover::{FailoverCluster, Seen, repeat};
 use mooring_tests::netlab::SPACING;
 use mooring_tests::wait::eventually;
 use serde_json::{Value, json};
@@ -19,24 +19,29 @@ pub fn assert_lossless(seen: &Seen) {
     assert!(seen.dark <= HANDED_OVER, "{seen}");
 }
 
-pub async fn case_20_a_rolling_restart_loses_nothing(scene: &mut Scene) {
-    let seen = once(scene, |scene| Box::pin(scene.suffer_rolling_restart())).await;
+pub async fn case_20_a_rolling_restart_loses_nothing(cluster: &mut FailoverCluster) {
+    let seen = once(cluster, |cluster| {
+        Box::pin(cluster.suffer_rolling_restart())
+    })
+    .await;
     assert_lossless(&seen);
     assert_eq!(seen.broken, 0, "{seen}");
 }
 
-pub async fn case_20_all_daemons_restarted_at_once_serve_in_two_seconds(scene: &mut Scene) {
-    let (mut watch, _) = scene.watch_speaker().await.unwrap();
+pub async fn case_20_all_daemons_restarted_at_once_serve_in_two_seconds(
+    cluster: &mut FailoverCluster,
+) {
+    let (mut watch, _) = cluster.watch_speaker().await.unwrap();
     watch.begin();
-    let names: Vec<String> = scene.daemons.keys().cloned().collect();
+    let names: Vec<String> = cluster.daemons.keys().cloned().collect();
     for name in &names {
-        scene.kill(name);
+        cluster.kill(name);
     }
     for name in &names {
-        scene.start_daemon(name).unwrap();
+        cluster.start_daemon(name).unwrap();
     }
     watch.settle(4000 * MS, SOON).await;
-    let seen = watch.end(scene);
+    let seen = watch.end(cluster);
     println!("{seen}");
     seen.assert_safe();
     assert_eq!(seen.outage, Duration::ZERO, "{seen}");
@@ -45,11 +50,11 @@ pub async fn case_20_all_daemons_restarted_at_once_serve_in_two_seconds(scene: &
     }
 }
 
-pub async fn case_21_of_two_nodes_that_boot_together_one_speaks(scene: &mut Scene) {
-    let (mut watch, _) = scene.watch_speaker().await.unwrap();
-    let names: Vec<String> = scene.daemons.keys().cloned().collect();
+pub async fn case_21_of_two_nodes_that_boot_together_one_speaks(cluster: &mut FailoverCluster) {
+    let (mut watch, _) = cluster.watch_speaker().await.unwrap();
+    let names: Vec<String> = cluster.daemons.keys().cloned().collect();
     for name in &names {
-        scene.kill(name);
+        cluster.kill(name);
     }
     eventually("nobody speaks", SOON, async || {
         watch.speaker(200 * MS).is_none()
@@ -57,10 +62,10 @@ pub async fn case_21_of_two_nodes_that_boot_together_one_speaks(scene: &mut Scen
     .await;
     watch.begin();
     for name in &names[..2] {
-        scene.start_daemon(name).unwrap();
+        cluster.start_daemon(name).unwrap();
     }
     watch.settle(5000 * MS, SOON).await;
-    let seen = watch.end(scene);
+    let seen = watch.end(cluster);
     println!("{seen}");
     seen.assert_safe();
     let [speaker] = &seen.speakers[..] else {
@@ -70,8 +75,8 @@ pub async fn case_21_of_two_nodes_that_boot_together_one_speaks(scene: &mut Scen
     assert!(seen.announcers.len() <= 1, "{seen}");
 }
 
-pub async fn case_28_an_excluded_node_hands_over_without_a_loss(scene: &mut Scene) {
-    let seen = repeat(scene, 2, |scene| Box::pin(scene.suffer_drain()))
+pub async fn case_28_an_excluded_node_hands_over_without_a_loss(cluster: &mut FailoverCluster) {
+    let seen = repeat(cluster, 2, |cluster| Box::pin(cluster.suffer_drain()))
         .await
         .unwrap();
     seen.iter().for_each(assert_lossless);
@@ -81,24 +86,24 @@ pub async fn case_28_an_excluded_node_hands_over_without_a_loss(scene: &mut Scen
 }
 
 pub async fn case_28_a_node_that_the_autoscaler_deletes_hands_over_without_a_loss(
-    scene: &mut Scene,
+    cluster: &mut FailoverCluster,
 ) {
-    let (mut watch, speaker) = scene.watch_speaker().await.unwrap();
+    let (mut watch, speaker) = cluster.watch_speaker().await.unwrap();
     let taints = |taints: Value| json!({ "spec": { "taints": taints } });
     let taint = json!([{ "key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule" }]);
     watch.begin();
-    scene
+    cluster
         .change_node(&speaker, taints(taint), taints(Value::Null))
         .await
         .unwrap();
-    let own = scene.mac_of(&speaker);
+    let own = cluster.mac_of(&speaker);
     eventually("another speaks", SOON, async || {
         watch.speaker(200 * MS).is_some_and(|mac| mac != own)
     })
     .await;
     let moved = watch.began().elapsed();
     watch.settle(moved + 2500 * MS, SOON).await;
-    let seen = watch.end(scene);
+    let seen = watch.end(cluster);
     println!("{seen}");
     seen.assert_safe();
     if seen.counts() {
@@ -106,24 +111,24 @@ pub async fn case_28_a_node_that_the_autoscaler_deletes_hands_over_without_a_los
     }
 }
 
-pub async fn case_28_a_cordoned_node_keeps_its_addresses(scene: &mut Scene) {
-    let (mut watch, speaker) = scene.watch_speaker().await.unwrap();
+pub async fn case_28_a_cordoned_node_keeps_its_addresses(cluster: &mut FailoverCluster) {
+    let (mut watch, speaker) = cluster.watch_speaker().await.unwrap();
     let cordon = |value: bool| json!({ "spec": { "unschedulable": value } });
     watch.begin();
-    scene
+    cluster
         .change_node(&speaker, cordon(true), cordon(false))
         .await
         .unwrap();
     // A drain, which would be heard of in the same way, takes some milliseconds.
     watch.settle(2500 * MS, SOON).await;
-    let seen = watch.end(scene);
+    let seen = watch.end(cluster);
     println!("{seen}");
     seen.assert_safe();
     assert_eq!((seen.moves, seen.broken), (0, 0), "{seen}");
 }
 
-pub async fn a_daemon_that_is_told_to_end_hands_over_without_a_loss(scene: &mut Scene) {
-    let seen = repeat(scene, 2, |scene| Box::pin(scene.suffer_terminate()))
+pub async fn a_daemon_that_is_told_to_end_hands_over_without_a_loss(cluster: &mut FailoverCluster) {
+    let seen = repeat(cluster, 2, |cluster| Box::pin(cluster.suffer_terminate()))
         .await
         .unwrap();
     for seen in &seen {
@@ -132,8 +137,10 @@ pub async fn a_daemon_that_is_told_to_end_hands_over_without_a_loss(scene: &mut 
     }
 }
 
-pub async fn an_upgrade_beside_the_old_daemon_is_not_seen_on_the_wire(scene: &mut Scene) {
-    let seen = repeat(scene, 2, |scene| Box::pin(scene.suffer_upgrade()))
+pub async fn an_upgrade_beside_the_old_daemon_is_not_seen_on_the_wire(
+    cluster: &mut FailoverCluster,
+) {
+    let seen = repeat(cluster, 2, |cluster| Box::pin(cluster.suffer_upgrade()))
         .await
         .unwrap();
     for seen in &seen {
@@ -143,16 +150,16 @@ pub async fn an_upgrade_beside_the_old_daemon_is_not_seen_on_the_wire(scene: &mu
     }
 }
 
-pub async fn a_daemon_that_returns_gets_its_voice_back_quietly(scene: &mut Scene) {
-    let (mut watch, speaker) = scene.watch_speaker().await.unwrap();
-    let own = scene.mac_of(&speaker);
+pub async fn a_daemon_that_returns_gets_its_voice_back_quietly(cluster: &mut FailoverCluster) {
+    let (mut watch, speaker) = cluster.watch_speaker().await.unwrap();
+    let own = cluster.mac_of(&speaker);
     watch.begin();
-    scene.kill(&speaker);
+    cluster.kill(&speaker);
     eventually("another speaks", SOON, async || {
         watch.speaker(200 * MS).is_some_and(|mac| mac != own)
     })
     .await;
-    scene.start_daemon(&speaker).unwrap();
+    cluster.start_daemon(&speaker).unwrap();
     let returned = Instant::now();
     eventually("it has its voice back", SOON, async || {
         watch.speaker(200 * MS) == Some(own)
@@ -161,7 +168,7 @@ pub async fn a_daemon_that_returns_gets_its_voice_back_quietly(scene: &mut Scene
     println!("the voice was back after {:?}", returned.elapsed());
     let back = watch.began().elapsed();
     watch.settle(back + 2500 * MS, SOON).await;
-    let seen = watch.end(scene);
+    let seen = watch.end(cluster);
     println!("{seen}");
     seen.assert_safe();
     assert!(seen.announcers.is_empty(), "{seen}");

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use mooring_tests::failover::Scene;
+use mooring_tests::failover::FailoverCluster;
 use mooring_tests::netlab::claims;
 use mooring_tests::wait::eventually;
 use serde_json::json;
@@ -11,28 +11,30 @@ use crate::failover::alone::{MS, SOON};
 
 /// Two of three voters lose the label by which the L2Network selects them, and get it back, one after the
 /// other. Without them nobody could take over from the third.
-pub async fn nodes_that_lost_their_label_and_got_it_back_vote_within_a_second(scene: &mut Scene) {
-    let speaker = scene.speaker().await.unwrap();
+pub async fn nodes_that_lost_their_label_and_got_it_back_vote_within_a_second(
+    cluster: &mut FailoverCluster,
+) {
+    let speaker = cluster.speaker().await.unwrap();
     let mut took = Vec::new();
-    let others: Vec<_> = scene.members().filter(|name| *name != speaker).collect();
+    let others: Vec<_> = cluster.members().filter(|name| *name != speaker).collect();
     for name in others {
-        scene
+        cluster
             .label_node(name, json!({ "segment": "no" }))
             .await
             .unwrap();
-        let own = scene.mac_of(name);
+        let own = cluster.mac_of(name);
         eventually("it has closed the segment", SOON, async || {
-            let frames = scene.capture.since(Instant::now() - 500 * MS);
+            let frames = cluster.capture.since(Instant::now() - 500 * MS);
             !claims::heartbeats(&frames).contains_key(&own)
         })
         .await;
         let since = Instant::now();
-        scene
+        cluster
             .label_node(name, json!({ "segment": "yes" }))
             .await
             .unwrap();
         let at = eventually("it takes part again", SOON, async || {
-            scene.took_part(name, since)
+            cluster.took_part(name, since)
         })
         .await;
         println!("{name} takes part after {:?}", at - since);
@@ -42,7 +44,7 @@ pub async fn nodes_that_lost_their_label_and_got_it_back_vote_within_a_second(sc
     // must not take is as long as the segment was open before.
     took.sort();
     assert!(took[0] <= 1000 * MS && took[1] <= 5000 * MS, "{took:?}");
-    let seen = scene.suffer_crash().await.unwrap();
+    let seen = cluster.suffer_crash().await.unwrap();
     println!("a crash then: {seen}");
     seen.assert_safe();
     if seen.counts() {

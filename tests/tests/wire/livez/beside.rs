@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use mooring_common::names::labels;
-use mooring_tests::netlab::{Answer, Host, in_world};
+use mooring_tests::netlab::{Answer, Host, in_netlab};
 use mooring_tests::netlab_cluster::{Kubelet, NetlabCluster};
 use mooring_tests::objects::{PodBuilder, ServiceBuilder, create_namespace};
 use mooring_tests::process::{Process, Spec};
@@ -23,7 +23,7 @@ const SILENCE: Duration = Duration::from_secs(60);
 const APP: &str = "app";
 
 /// A Node with a daemon, and a Service whose one endpoint is there.
-struct Scene {
+struct LivezCluster {
     daemon: Process,
     spec: Spec,
     began: Instant,
@@ -34,11 +34,11 @@ struct Scene {
     _backend: Process,
     _central: Process,
     _kubelets: BTreeMap<String, Kubelet>,
-    cluster: NetlabCluster,
+    netlab: NetlabCluster,
 }
 
-impl Scene {
-    async fn set(flags: &[&str]) -> Self {
+impl LivezCluster {
+    async fn start(flags: &[&str]) -> Self {
         let cluster = NetlabCluster::start(&["n1"]).await.unwrap();
         let kubelets = cluster.register().await.unwrap();
         let central = cluster.start_central(&[]).await.unwrap();
@@ -77,12 +77,12 @@ impl Scene {
             _backend: backend,
             _central: central,
             _kubelets: kubelets,
-            cluster,
+            netlab: cluster,
         }
     }
 
     fn node(&self) -> &Host {
-        self.cluster.node("n1")
+        self.netlab.node("n1")
     }
 
     fn at(&self, port: u16) -> SocketAddr {
@@ -92,7 +92,7 @@ impl Scene {
     /// From another host, as a load balancer does.
     async fn get(&self, port: u16, path: &str) -> anyhow::Result<Answer> {
         let url = format!("http://{}{path}", self.at(port));
-        self.cluster.client.get(&url).await
+        self.netlab.client.get(&url).await
     }
 
     async fn ours(&self) -> anyhow::Result<Answer> {
@@ -105,7 +105,7 @@ impl Scene {
     }
 
     async fn patch_node(&self, patch: Value) {
-        let nodes = Api::<Node>::all(self.cluster.admin.clone());
+        let nodes = Api::<Node>::all(self.netlab.admin.clone());
         let (patch, how) = (Patch::Merge(patch), PatchParams::default());
         nodes.patch("n1", &how, &patch).await.unwrap();
     }
@@ -145,18 +145,18 @@ fn assert_compatible(kube_proxy: &Answer, ours: &Answer) {
 
 #[test]
 fn beside_kube_proxy_both_say_the_same() {
-    in_world(async || {
-        let scene = Scene::set(&[
+    in_netlab(async || {
+        let cluster = LivezCluster::start(&[
             "--livez-health-check-node-ports",
             "--livez-read-through",
             "--livez-detail-networks=0.0.0.0/0",
         ])
         .await;
-        let control_plane = &scene.cluster;
-        let _proxy = scene.node().kube_proxy(control_plane).await.unwrap();
+        let control_plane = &cluster.netlab;
+        let _proxy = cluster.node().kube_proxy(control_plane).await.unwrap();
         let both_say = async |status: u16| {
             eventually(&format!("both say {status}"), SOON, async || {
-                let (theirs, ours) = (scene.at_its_port().await?, scene.ours().await?);
+                let (theirs, ours) = (cluster.at_its_port().await?, cluster.ours().await?);
                 let statuses = (theirs.status, ours.status);
                 anyhow::ensure!(statuses == (status, status), "{theirs:?} {ours:?}");
                 assert_compatible(&theirs, &ours);
@@ -165,7 +165,7 @@ fn beside_kube_proxy_both_say_the_same() {
             .await;
         };
         both_say(200).await;
-        let pods = Api::<Pod>::namespaced(scene.cluster.admin.clone(), APP);
+        let pods = Api::<Pod>::namespaced(cluster.netlab.admin.clone(), APP);
         let slowly = DeleteParams::default().grace_period(30);
         pods.delete("web-1", &slowly).await.unwrap();
         both_say(503).await;
@@ -175,58 +175,58 @@ fn beside_kube_proxy_both_say_the_same() {
             matches!(pods.get_opt("web-1").await, Ok(None))
         })
         .await;
-        pod_at(&scene.cluster.admin, &scene.pod).await;
+        pod_at(&cluster.netlab.admin, &cluster.pod).await;
         both_say(200).await;
 
         // A Node that is drained gets nothing new by what is answered, and serves what comes.
         let taint = json!([{
             "key": "ToBeDeletedByClusterAutoscaler", "value": "1", "effect": "NoSchedule",
         }]);
-        scene.patch_node(json!({"spec": {"taints": taint}})).await;
+        cluster.patch_node(json!({"spec": {"taints": taint}})).await;
         eventually("both say that the Node is drained", SOON, async || {
-            let theirs = scene.get(10256, "/healthz").await?;
-            let ours = scene.get(10266, "/healthz").await?;
+            let theirs = cluster.get(10256, "/healthz").await?;
+            let ours = cluster.get(10266, "/healthz").await?;
             anyhow::ensure!((theirs.status, ours.status) == (503, 503), "{ours:?}");
             anyhow::Ok(())
         })
         .await;
-        let ours = scene.ours().await.unwrap();
+        let ours = cluster.ours().await.unwrap();
         let body: Value = serde_json::from_str(&ours.body).unwrap();
         assert_eq!((ours.status, &body["draining"]), (503, &json!(true)));
         // That is about the Node: kube-proxy itself works, and so does the daemon.
         assert_eq!(body["serviceProxyHealthy"], json!(true));
-        assert_eq!(scene.get(10266, "/livez").await.unwrap().status, 200);
-        let served = scene.get(scene.node_port, "/").await.unwrap();
+        assert_eq!(cluster.get(10266, "/livez").await.unwrap().status, 200);
+        let served = cluster.get(cluster.node_port, "/").await.unwrap();
         assert_eq!(served.body, "served");
     });
 }
 
 #[test]
 fn ports_are_taken_after_a_minute_of_silence_and_given_back_to_kube_proxy() {
-    in_world(async || {
-        let mut scene = Scene::set(&[
+    in_netlab(async || {
+        let mut cluster = LivezCluster::start(&[
             "--livez-health-check-node-ports",
             "--livez-detail-networks=0.0.0.0/0",
         ])
         .await;
         let answer = eventually("the port is taken", SILENCE + SOON, async || {
-            scene.at_its_port().await
+            cluster.at_its_port().await
         })
         .await;
-        let after = scene.began.elapsed();
+        let after = cluster.began.elapsed();
         assert!(after >= SILENCE, "kube-proxy had {after:?} to come");
         assert_eq!(answer.status, 200, "{answer:?}");
         assert!(!is_of_kube_proxy(&answer), "{answer:?}");
 
         // The next daemon need not wait: it sees whose the port is.
-        let port = scene.at(scene.health_port);
+        let port = cluster.at(cluster.health_port);
         let monitors = [
             Monitor::start(port, "/", SPACING),
-            Monitor::start(scene.at(10266), "/services/app/web", SPACING),
+            Monitor::start(cluster.at(10266), "/services/app/web", SPACING),
         ];
-        let mut spec = scene.spec.clone();
+        let mut spec = cluster.spec.clone();
         spec.log.set_extension("next.log");
-        let next = scene.node().start(spec).unwrap();
+        let next = cluster.node().start(spec).unwrap();
         let taken = "health checks of a Service: taken";
         for words in ["waiting until it ends", taken] {
             eventually(&format!("it logs {words:?}"), SOON, async || {
@@ -234,7 +234,7 @@ fn ports_are_taken_after_a_minute_of_silence_and_given_back_to_kube_proxy() {
             })
             .await;
         }
-        let last = std::mem::replace(&mut scene.daemon, next);
+        let last = std::mem::replace(&mut cluster.daemon, next);
         last.terminate().unwrap();
         assert_eq!(last.wait_for_code(SOON).await, 0);
         for monitor in monitors {
@@ -242,26 +242,29 @@ fn ports_are_taken_after_a_minute_of_silence_and_given_back_to_kube_proxy() {
             assert_eq!(monitor.complaints(), Vec::<String>::new());
         }
 
-        let control_plane = &scene.cluster;
-        let _proxy = scene.node().kube_proxy(control_plane).await.unwrap();
+        let control_plane = &cluster.netlab;
+        let _proxy = cluster.node().kube_proxy(control_plane).await.unwrap();
         let theirs = eventually("kube-proxy has the port", SOON * 3, async || {
-            let answer = scene.at_its_port().await?;
+            let answer = cluster.at_its_port().await?;
             anyhow::ensure!(is_of_kube_proxy(&answer), "{answer:?}");
             anyhow::ensure!(answer.status == 200, "{answer:?}");
             anyhow::Ok(answer)
         })
         .await;
-        assert_compatible(&theirs, &scene.ours().await.unwrap());
+        assert_compatible(&theirs, &cluster.ours().await.unwrap());
 
         // Excluded, the daemon says no; kube-proxy does not look at that.
         let excluded = json!({ labels::EXCLUDE_FROM_LOAD_BALANCERS: "true" });
-        scene
+        cluster
             .patch_node(json!({"metadata": {"labels": excluded}}))
             .await;
         eventually("the daemon says no", SOON, async || {
-            scene.ours().await.is_ok_and(|answer| answer.status == 503)
+            cluster
+                .ours()
+                .await
+                .is_ok_and(|answer| answer.status == 503)
         })
         .await;
-        assert_eq!(scene.at_its_port().await.unwrap().status, 200);
+        assert_eq!(cluster.at_its_port().await.unwrap().status, 200);
     });
 }

@@ -6,8 +6,8 @@ use mooring_tests::figures::figure;
 use mooring_tests::wait::eventually;
 
 use crate::rolling::clients::{Clients, RATE, Tally};
+use crate::rolling::cluster::{NODES, OPTION, RollingCluster, SOON};
 use crate::rolling::nodes::Workload;
-use crate::rolling::scene::{NODES, OPTION, SOON, Scene};
 
 /// How long Pods serve after SIGTERM: not as long as the monitor takes, which is 7 s.
 const SERVES: Duration = Duration::from_secs(3);
@@ -39,23 +39,23 @@ async fn end(web: &Workload, name: &str) {
 
 /// How clients fare.
 async fn tally(flags: &[&str]) -> Tally {
-    let scene = Scene::enter().await;
-    let _central = scene.central(flags).await;
-    let (service, mut web) = scene.service("web").await;
+    let cluster = RollingCluster::start().await;
+    let _central = cluster.central(flags).await;
+    let (service, mut web) = cluster.service("web").await;
     let spec = service.spec.unwrap();
     let port = |number: Option<i32>| u16::try_from(number.unwrap()).unwrap();
     let traffic = port(spec.ports.unwrap()[0].node_port);
     let health = port(spec.health_check_node_port);
     for n in 1..=NODES {
-        let address = scene.address(n);
+        let address = cluster.address(n);
         web.proxy(n, address, (traffic, health)).await;
     }
     web.start("old-1", 1).await;
     web.start("old-2", 2).await;
-    let balancer = scene.provided("web").await;
-    let forwarder = scene.sim().forward(&balancer).await.unwrap();
+    let balancer = cluster.provided("web").await;
+    let forwarder = cluster.sim().forward(&balancer).await.unwrap();
     eventually("the monitor knows who serves", SOON, async || {
-        let health = scene.health(&balancer);
+        let health = cluster.health(&balancer);
         let healthy = ["up", "up", "down"];
         if health.values().eq(healthy) {
             Ok(())
@@ -74,7 +74,7 @@ async fn tally(flags: &[&str]) -> Tally {
     tokio::join!(end(&web, "new-1"), make(&web, "new-3", 2));
     passes(AFTERWARDS).await;
     let tally = clients.end().await;
-    scene.leave().await;
+    cluster.finish().await;
     let with = if flags.is_empty() { "without" } else { "with" };
     figure(
         &format!(

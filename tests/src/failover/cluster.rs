@@ -64,7 +64,7 @@ impl Layout {
 }
 
 /// The cluster, with everything at work.
-pub struct Scene {
+pub struct FailoverCluster {
     /// ARP, ICMPv6 and heartbeats on the segment, from the start.
     pub capture: Capture,
     /// Whether the rig keeps time.
@@ -88,10 +88,10 @@ pub struct Scene {
     changed: Vec<(String, Value)>,
     layout: Layout,
     /// Everything else.
-    pub cluster: NetlabCluster,
+    pub netlab: NetlabCluster,
 }
 
-impl Scene {
+impl FailoverCluster {
     /// The Service's port, for UDP and TCP.
     pub const PORT: u16 = 7;
 
@@ -105,25 +105,21 @@ impl Scene {
     pub async fn build(layout: Layout) -> Result<Self> {
         let mut hosts = layout.nodes.clone();
         hosts.push(BACKEND);
-        let cluster = NetlabCluster::start(&hosts).await?;
-        let (tcp, asker) = (cluster.lab.client("tcp")?, cluster.lab.client("asker")?);
+        let netlab = NetlabCluster::start(&hosts).await?;
+        let (tcp, asker) = (netlab.lab.client("tcp")?, netlab.lab.client("asker")?);
         let segment = if layout.second_network {
-            let members = cluster.nodes.iter().filter(|node| node.name() != BACKEND);
-            Some(Segment::new(members.chain([
-                &cluster.client,
-                &tcp,
-                &asker,
-            ]))?)
+            let members = netlab.nodes.iter().filter(|node| node.name() != BACKEND);
+            Some(Segment::new(members.chain([&netlab.client, &tcp, &asker]))?)
         } else {
             None
         };
         let capture = match &segment {
             Some(segment) => segment.capture_control()?,
-            None => cluster.lab.capture_control()?,
+            None => netlab.lab.capture_control()?,
         };
-        let kubelets = cluster.register().await?;
-        let central = cluster.start_central(&["--node-daemon-grace=5s"]).await?;
-        let mut scene = Self {
+        let kubelets = netlab.register().await?;
+        let central = netlab.start_central(&["--node-daemon-grace=5s"]).await?;
+        let mut cluster = Self {
             capture,
             watchdog: Watchdog::start(),
             daemons: BTreeMap::new(),
@@ -137,15 +133,15 @@ impl Scene {
             central,
             changed: Vec::new(),
             layout,
-            cluster,
+            netlab,
         };
-        if let Err(error) = scene.populate().await {
-            let logs = scene.daemons.iter();
+        if let Err(error) = cluster.populate().await {
+            let logs = cluster.daemons.iter();
             let logs = logs.map(|(name, daemon)| format!("--- {name}:\n{}", daemon.log_tail()));
             let logs: Vec<String> = logs.collect();
             return Err(error.context(logs.join("\n")));
         }
-        Ok(scene)
+        Ok(cluster)
     }
 
     async fn populate(&mut self) -> Result<()> {
@@ -161,16 +157,16 @@ impl Scene {
             self.specs.insert((*name).to_owned(), spec);
             self.start_daemon(name)?;
         }
-        create_namespace(&self.cluster.admin, APP).await?;
+        create_namespace(&self.netlab.admin, APP).await?;
         try_join_all(names.iter().map(|name| self.has_address(name))).await?;
         let proxies = names.iter().map(async |name| {
-            let proxy = self.cluster.node(name).kube_proxy(&self.cluster).await?;
+            let proxy = self.netlab.node(name).kube_proxy(&self.netlab).await?;
             anyhow::Ok(((*name).to_owned(), proxy))
         });
         let proxies: Vec<_> = try_join_all(proxies).await?;
         self.proxies.extend(proxies);
         self.start_backend().await?;
-        self.network().create(&self.cluster).await?;
+        self.network().create(&self.netlab).await?;
         self.service("web", Self::FIRST, false).await?;
         let this = &*self;
         let more = (0..self.layout.more_services).map(async |number| {
@@ -183,7 +179,7 @@ impl Scene {
     }
 
     async fn daemon_spec(&self, name: &str) -> Result<Spec> {
-        let mut spec = daemon_spec(&self.cluster, self.cluster.node(name)).await?;
+        let mut spec = daemon_spec(&self.netlab, self.netlab.node(name)).await?;
         if self.layout.release {
             spec.program = Program::Node.release_or_own()?.1;
         }
@@ -191,7 +187,7 @@ impl Scene {
     }
 
     async fn has_address(&self, name: &str) -> Result<()> {
-        let nodes = Api::<Node>::all(self.cluster.admin.clone());
+        let nodes = Api::<Node>::all(self.netlab.admin.clone());
         try_eventually(SOON, async || {
             let status = nodes.get(name).await?.status.unwrap_or_default();
             let addresses = status.addresses.unwrap_or_default();
@@ -211,7 +207,7 @@ impl Scene {
     /// # Errors
     /// If the Pod's addresses are taken, or the API server does not take it.
     pub async fn backend(&mut self, app: &str, node: &str, number: u8) -> Result<()> {
-        let host = self.cluster.node(node);
+        let host = self.netlab.node(node);
         let (v4, v6) = host.add_pod(number)?;
         for address in [IpAddr::from(v4), v6.into()] {
             self.echoes
@@ -221,7 +217,7 @@ impl Scene {
             .node(node)
             .label("app", app)
             .running(&[&v4.to_string(), &v6.to_string()])
-            .create(&self.cluster.admin)
+            .create(&self.netlab.admin)
             .await?;
         Ok(())
     }
@@ -263,8 +259,8 @@ impl Scene {
         if local {
             service = service.local();
         }
-        service.create(&self.cluster.admin).await?;
-        let services = Api::<Service>::namespaced(self.cluster.admin.clone(), APP);
+        service.create(&self.netlab.admin).await?;
+        let services = Api::<Service>::namespaced(self.netlab.admin.clone(), APP);
         try_eventually(SOON, async || {
             let status = services.get(name).await?.status.unwrap_or_default();
             let ingress = status.load_balancer.and_then(|status| status.ingress);
@@ -320,7 +316,7 @@ impl Scene {
     pub fn name_of(&self, mac: Mac) -> String {
         let number = mac.0[5];
         let node = self
-            .cluster
+            .netlab
             .nodes
             .iter()
             .find(|node| node.mac().0[5] == number);
@@ -332,7 +328,7 @@ impl Scene {
 
     /// The hardware address of a node on the segment.
     pub fn mac_of(&self, name: &str) -> Mac {
-        let node = self.cluster.node(name);
+        let node = self.netlab.node(name);
         self.segment
             .as_ref()
             .map_or_else(|| node.mac(), |segment| segment.mac(node))
@@ -340,7 +336,7 @@ impl Scene {
 
     /// The switch's end of a node's cable on the segment.
     pub fn port(&self, name: &str) -> Port {
-        let node = self.cluster.node(name);
+        let node = self.netlab.node(name);
         self.segment
             .as_ref()
             .map_or_else(|| node.port(), |segment| segment.port(node))

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Service;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
-use super::{LIMIT, MARKER, Stage, balancer_name};
+use super::{CaseCluster, LIMIT, MARKER, balancer_name};
 use crate::cloud_sim::cloudscale::{CloudState, Kind, Served};
 use crate::sweep::disturbance::Disturbance;
 use crate::sweep::operation::Operation;
@@ -21,7 +21,7 @@ const ZONE: &str = "k8s.cloudscale.ch/loadbalancer-zone";
 const CONFIG_VERSION: &str = "k8s.cloudscale.ch/loadbalancer-config-version";
 const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
 
-impl Stage {
+impl CaseCluster {
     /// What there is in the cloud, but for the marker's.
     pub(in crate::sweep) fn end(&self) -> CloudState {
         let marker = self.wanted().get(MARKER).map(balancer_name);

@@ -1,6 +1,6 @@
 //! Since when one and the same majority has been well, whatever went wrong elsewhere meanwhile.
 
-use super::World;
+use super::Simulation;
 use super::assurance::{Picture, subsets};
 use crate::sim::clock::{Instant, NEVER};
 use crate::sim::engine::Engine;
@@ -37,7 +37,7 @@ const fn note(since: &mut Instant, is_so: bool, now: Instant) {
     }
 }
 
-impl<E: Engine> World<E> {
+impl<E: Engine> Simulation<E> {
     /// Takes down what is so now.
     pub(super) fn note_steady(&mut self, picture: &Picture) {
         let now = self.now;

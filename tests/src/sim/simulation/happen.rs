@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mooring_node::protocol::{Incarnation, Message, Moment, Path, VoterSet};
 
-use super::{What, World};
+use super::{Simulation, What};
 use crate::sim::clock::{Instant, MILLISECOND, NEVER, SECOND};
 use crate::sim::engine::{Birth, Engine};
 use crate::sim::invariants::YIELDING;
@@ -15,7 +15,7 @@ use crate::sim::steps::Step;
 /// How long a daemon that was told to end may take: what its Pod is given.
 const GRACE: Instant = 5 * SECOND;
 
-impl<E: Engine> World<E> {
+impl<E: Engine> Simulation<E> {
     /// Lets one step happen.
     pub(super) fn step(&mut self, step: &Step) {
         self.say(|| format!("****  {step:?}"));

@@ -19,24 +19,24 @@ use mooring_tests::wait::eventually;
 /// What "eventually" means here: the search for a source may take 15 s.
 pub(crate) const LIMIT: Duration = Duration::from_secs(40);
 
-pub(crate) struct Scene {
-    pub(crate) cluster: NetlabCluster,
+pub(crate) struct MetadataCluster {
+    pub(crate) netlab: NetlabCluster,
     _kubelets: BTreeMap<String, Kubelet>,
 }
 
-impl Scene {
+impl MetadataCluster {
     /// A cluster with these Nodes, tainted, and nothing else.
     pub(crate) async fn start(nodes: &[&str]) -> Self {
         let cluster = NetlabCluster::start(nodes).await.unwrap();
         let kubelets = cluster.register().await.unwrap();
         Self {
-            cluster,
+            netlab: cluster,
             _kubelets: kubelets,
         }
     }
 
     pub(crate) fn host(&self, node: &str) -> &Host {
-        self.cluster.node(node)
+        self.netlab.node(node)
     }
 
     /// The metadata service of a Node's machine, where all clouds have it.
@@ -54,7 +54,7 @@ impl Scene {
             "--node-status-update-frequency=300ms",
         ];
         let flags = [&quick[..], flags].concat();
-        let daemon = self.cluster.start_daemon(self.host(node), &flags).await;
+        let daemon = self.netlab.start_daemon(self.host(node), &flags).await;
         daemon.unwrap()
     }
 
@@ -64,7 +64,7 @@ impl Scene {
         let provider = format!("--cloud-provider={}", cloud.kind().name());
         let quick = [&*provider, "--node-status-update-frequency=1s"];
         let flags = [&quick[..], flags].concat();
-        let spec = self.cluster.central_spec(&flags);
+        let spec = self.netlab.central_spec(&flags);
         let mut spec = spec.await.unwrap();
         for (key, value) in cloud.environment() {
             spec = spec.env(key, value);
@@ -73,7 +73,7 @@ impl Scene {
     }
 
     pub(crate) async fn node(&self, name: &str) -> Node {
-        let nodes = Api::<Node>::all(self.cluster.admin.clone());
+        let nodes = Api::<Node>::all(self.netlab.admin.clone());
         nodes.get(name).await.unwrap()
     }
 
@@ -115,7 +115,7 @@ impl Scene {
 
     /// All Events about a Node with this reason.
     pub(crate) async fn events(&self, node: &str, reason: &str) -> Vec<EventNote> {
-        let events = events_for(&self.cluster.admin, "Node", None, node).await;
+        let events = events_for(&self.netlab.admin, "Node", None, node).await;
         let mut events = events.unwrap();
         events.retain(|event| event.reason == reason);
         events
@@ -123,7 +123,7 @@ impl Scene {
 
     /// The writes on a Node by Mooring's programs so far.
     pub(crate) async fn written_on(&self, node: &str) -> AuditLog {
-        let log = self.cluster.audit_settled().await;
+        let log = self.netlab.audit_settled().await;
         requests_about(&log, node).writes()
     }
 }

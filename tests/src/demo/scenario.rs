@@ -1,4 +1,4 @@
-//! The story, step by step.
+//! The scenario, step by step.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::Api;
 use mooring_common::names::{LEADER_LEASE, LEADER_LEASE_NAMESPACE};
 
+use super::console::{Console, Step};
 use super::picture::picture;
-use super::stage::{Stage, Step};
 use super::{failover, look_around, nodes, service};
 use crate::netlab_cluster::{Kubelet, NetlabCluster, Site};
 use crate::process::Process;
@@ -29,33 +29,33 @@ pub(super) struct Cast {
 }
 
 /// Tells it to the end, or to the first step that does not happen.
-pub(super) async fn play(stage: &Stage, keep: bool) -> Result<()> {
-    let mut cast = gather(stage).await?;
-    nodes::initialise(stage, &mut cast).await?;
-    service::serve(stage, &mut cast).await?;
-    let (addresses, figure) = service::expose(stage, &cast).await?;
-    service::check_health(stage, &cast).await?;
-    failover::take_down(stage, &mut cast, &addresses).await?;
-    check_refusals(stage, &cast.cluster).await?;
-    stage.print_table();
+pub(super) async fn run(console: &Console, keep: bool) -> Result<()> {
+    let mut cast = gather(console).await?;
+    nodes::initialise(console, &mut cast).await?;
+    service::serve(console, &mut cast).await?;
+    let (addresses, figure) = service::expose(console, &cast).await?;
+    service::check_health(console, &cast).await?;
+    failover::take_down(console, &mut cast, &addresses).await?;
+    check_refusals(console, &cast.cluster).await?;
+    console.print_table();
     println!(
         "FIGURE Time from Service creation to the first HTTP answer: {} ms",
         figure.as_millis()
     );
     if keep {
-        look_around::explain(stage, &cast.cluster, &addresses.v4.to_string())?;
+        look_around::explain(console, &cast.cluster, &addresses.v4.to_string())?;
         std::future::pending::<()>().await;
     }
     Ok(())
 }
 
 /// The lab, the control plane, the manifests, and central.
-async fn gather(stage: &Stage) -> Result<Cast> {
+async fn gather(console: &Console) -> Result<Cast> {
     let site = Site::build(&NODES)?;
     println!("\n{}", picture(&site));
-    let cluster = start_cluster(stage, site).await?;
+    let cluster = start_cluster(console, site).await?;
     let central = cluster.start_central(&["--node-daemon-grace=30s"]).await?;
-    await_leader(stage, &cluster, &central).await?;
+    await_leader(console, &cluster, &central).await?;
     Ok(Cast {
         servers: Vec::new(),
         proxies: BTreeMap::new(),
@@ -67,11 +67,11 @@ async fn gather(stage: &Stage) -> Result<Cast> {
 }
 
 /// The control plane, with the manifests in force.
-pub(super) async fn start_cluster(stage: &Stage, site: Site) -> Result<NetlabCluster> {
-    stage.chapter("A Kubernetes control plane, and Mooring as it is shipped");
+pub(super) async fn start_cluster(console: &Console, site: Site) -> Result<NetlabCluster> {
+    console.chapter("A Kubernetes control plane, and Mooring as it is shipped");
     let step = Step::new("control plane ready", 120, &[]);
-    let control_plane = stage
-        .perform(step, async {
+    let control_plane = console
+        .run(step, async {
             let control_plane = site.control_plane().await?;
             let version = control_plane.admin().apiserver_version().await?;
             let seen = format!(
@@ -83,8 +83,8 @@ pub(super) async fn start_cluster(stage: &Stage, site: Site) -> Result<NetlabClu
         })
         .await?;
     let step = Step::new("manifests in force", 60, &[]);
-    stage
-        .perform(step, async {
+    console
+        .run(step, async {
             let cluster = site.install(control_plane).await?;
             Ok((
                 cluster,
@@ -96,14 +96,14 @@ pub(super) async fn start_cluster(stage: &Stage, site: Site) -> Result<NetlabClu
 
 /// Waits until central leads.
 pub(super) async fn await_leader(
-    stage: &Stage,
+    console: &Console,
     cluster: &NetlabCluster,
     central: &Process,
 ) -> Result<()> {
-    stage.heed(central);
+    console.heed(central);
     let step = Step::new("mooring-central leads", 30, MOORING);
-    stage
-        .perform(step, async {
+    console
+        .run(step, async {
             let leases = Api::<Lease>::namespaced(cluster.admin.clone(), LEADER_LEASE_NAMESPACE);
             let holder = step
                 .until(async || {
@@ -123,10 +123,10 @@ pub(super) async fn await_leader(
 }
 
 /// The shipped permissions are enough, and nobody tried more.
-pub(super) async fn check_refusals(stage: &Stage, cluster: &NetlabCluster) -> Result<()> {
+pub(super) async fn check_refusals(console: &Console, cluster: &NetlabCluster) -> Result<()> {
     let step = Step::new("permissions suffice", 30, MOORING);
-    stage
-        .perform(step, async {
+    console
+        .run(step, async {
             let log = cluster.audit_settled().await;
             let refused = cluster.shipped.forbidden(&log);
             ensure!(

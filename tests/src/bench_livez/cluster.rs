@@ -46,16 +46,16 @@ pub struct Memory {
     pub profile: &'static str,
 }
 
-pub(super) struct Scene {
+pub(super) struct LivezCluster {
     pub(super) kube_proxy: Target,
     pub(super) daemon: Target,
     profile: &'static str,
     _processes: [Process; 2],
     _kubelets: BTreeMap<String, Kubelet>,
-    pub(super) cluster: NetlabCluster,
+    pub(super) netlab: NetlabCluster,
 }
 
-impl Scene {
+impl LivezCluster {
     pub(super) async fn build() -> Result<Self> {
         let cluster = NetlabCluster::start(&[NODE]).await?;
         let kubelets = cluster.register().await?;
@@ -77,7 +77,7 @@ impl Scene {
         .map_err(anyhow::Error::msg)?;
         let kube_proxy = node.kube_proxy(&cluster).await?;
         let at = node.ipv4();
-        let scene = Self {
+        let cluster = Self {
             kube_proxy: Target {
                 url: format!("http://{at}:{port}/"),
                 pid: kube_proxy.pid(),
@@ -89,14 +89,14 @@ impl Scene {
             profile,
             _processes: [kube_proxy, daemon],
             _kubelets: kubelets,
-            cluster,
+            netlab: cluster,
         };
-        scene.both_are_healthy("web").await?;
-        Ok(scene)
+        cluster.both_are_healthy("web").await?;
+        Ok(cluster)
     }
 
     pub(super) fn node(&self) -> &Host {
-        self.cluster.node(NODE)
+        self.netlab.node(NODE)
     }
 
     /// Waits until the daemon says so of this Service, and kube-proxy of the first one.
@@ -116,7 +116,7 @@ impl Scene {
 
     /// Makes Services until there are so many.
     pub(super) async fn add_services(&self, total: usize) -> Result<()> {
-        let admin = self.cluster.admin.clone();
+        let admin = self.netlab.admin.clone();
         let names: Vec<String> = (1..total).map(|number| format!("more-{number}")).collect();
         let make = names.iter().map(|name| service(&admin, name));
         let made = stream::iter(make).buffer_unordered(AT_ONCE);

@@ -1,6 +1,6 @@
 //! For each rule the schedule that it forbids, written down.
 //!
-//! A story is a few schedules that differ in when things happen to one another: in none of them may
+//! A scenario is a few schedules that differ in when things happen to one another: in none of them may
 //! anything go wrong, and without the rule something must in at least one.
 
 use mooring_node::protocol::{Parameters, Path};
@@ -10,12 +10,12 @@ use super::faults::Steps;
 use super::invariants::Violation;
 use super::network::Nodes;
 use super::schedule::{Schedule, Shape};
+use super::simulation::{self, lowest};
 use super::steps::{Kind, Step};
-use super::world::{self, lowest};
 
-/// The schedules of one story.
+/// The schedules of one scenario.
 #[derive(Clone, Debug)]
-pub struct Story {
+pub struct Scenario {
     /// They differ in when things happen to one another.
     pub schedules: Vec<Schedule>,
 }
@@ -28,7 +28,7 @@ struct Script {
     seed: u64,
 }
 
-/// The one key of most stories.
+/// The one key of most scenarios.
 const KEY: usize = 0;
 
 impl Script {
@@ -102,14 +102,14 @@ impl Script {
     }
 }
 
-impl Story {
+impl Scenario {
     fn of(schedules: impl Iterator<Item = Schedule>) -> Self {
         Self {
             schedules: schedules.collect(),
         }
     }
 
-    /// The story of a mutation, by its name.
+    /// The scenario of a mutation, by its name.
     #[must_use]
     pub fn of_mutation(name: &str) -> Option<Self> {
         Some(match name {
@@ -135,7 +135,7 @@ impl Story {
     pub fn violation(&self, parameters: Parameters) -> Option<(Schedule, Violation)> {
         let mut schedule = self.schedules[self.first_violation(parameters)?].clone();
         schedule.shape.parameters = parameters;
-        let violation = world::run(&schedule, None).violation?;
+        let violation = simulation::run(&schedule, None).violation?;
         Some((schedule, violation))
     }
 
@@ -145,14 +145,14 @@ impl Story {
         self.schedules.iter().position(|schedule| {
             let mut schedule = schedule.clone();
             schedule.shape.parameters = parameters;
-            world::run(&schedule, None).violation.is_some()
+            simulation::run(&schedule, None).violation.is_some()
         })
     }
 }
 
 /// The holder is cut off. Its right must have ended before the voters' promises do.
-fn mandate() -> Story {
-    Story::of((0..10).map(|phase| {
+fn mandate() -> Scenario {
+    Scenario::of((0..10).map(|phase| {
         let mut script = Script::held_by_the_first(3);
         script.isolate(6 * SECOND + phase * 10 * MILLISECOND, 1, true);
         script.until(9 * SECOND)
@@ -160,8 +160,8 @@ fn mandate() -> Story {
 }
 
 /// The holder hands a key over, while the echo of an earlier heartbeat is still on its way to it.
-fn release() -> Story {
-    Story::of((0..20).map(|phase| {
+fn release() -> Scenario {
+    Scenario::of((0..20).map(|phase| {
         let mut script = Script::held_by_the_first(3);
         let at = 6 * SECOND + phase * 5 * MILLISECOND;
         // Only now: the hand-over itself must not wait for it.
@@ -174,8 +174,8 @@ fn release() -> Story {
 
 /// A key is handed over, and what the new holder states does not reach voters that hear its
 /// heartbeats: they must not echo what they do not know, since they will grant the key to another.
-fn rule_a() -> Story {
-    Story::of((0..10).map(|phase| {
+fn rule_a() -> Scenario {
+    Scenario::of((0..10).map(|phase| {
         let mut script = Script::held_by_the_first(5);
         // Node 1 is the best to hand over to, and node 2 the next best.
         script.shape.weights = vec![(1, 10_000), (2, 500), (3, 1), (4, 1)];
@@ -196,8 +196,8 @@ fn rule_a() -> Story {
 
 /// The holder is cut off; the one other voter that has echoed it starts anew, and knows nothing of
 /// that. Node 1 has never heard the holder.
-fn rule_b() -> Story {
-    Story::of((0..10).map(|phase| {
+fn rule_b() -> Scenario {
+    Scenario::of((0..10).map(|phase| {
         let mut script = Script::held_by_the_first(3);
         script.deafen(0, 1, 1 << 1, true);
         let at = 6 * SECOND + phase * 10 * MILLISECOND;
@@ -222,8 +222,8 @@ fn rule_b() -> Story {
 
 /// A voter that has been deaf to the holder for 256 messages still says what it heard last; then the
 /// other voter goes deaf, too.
-fn rule_c() -> Story {
-    Story::of((0..80).map(|phase| {
+fn rule_c() -> Scenario {
+    Scenario::of((0..80).map(|phase| {
         let mut script = Script::held_by_the_first(3);
         script.deafen(5 * SECOND, 1, 1 << 1, true);
         // Until then nobody else claims the key, and all is quiet: heartbeats alone are counted.
@@ -238,8 +238,8 @@ fn rule_c() -> Story {
 
 /// Echoes reach the holder late. Its right runs out, and it says so; then an echo arrives of a
 /// heartbeat that it sent before.
-fn rule_d() -> Story {
-    Story::of((0..40).map(|phase| {
+fn rule_d() -> Scenario {
+    Scenario::of((0..40).map(|phase| {
         let mut script = Script::held_by_the_first(3);
         let at = 6 * SECOND + (phase % 10) * 10 * MILLISECOND;
         let delay = 250 * MILLISECOND + phase / 10 * 40 * MILLISECOND;
@@ -251,13 +251,13 @@ fn rule_d() -> Story {
 
 /// The voters grow from three by one and by one more. Two of the first three are cut off with the
 /// holder among them, and have heard of neither.
-fn rule_e() -> Story {
+fn rule_e() -> Scenario {
     // The third proposes, since it has the lowest name.
     let seeds = (0..).filter(|seed| lowest(*seed, 3) == Some(2));
     let all = seeds
         .take(2)
         .flat_map(|seed| (0..40).map(move |phase| (seed, phase)));
-    Story::of(all.map(|(seed, phase)| {
+    Scenario::of(all.map(|(seed, phase)| {
         let mut script = Script::held_by_the_first(3);
         script.seed = seed;
         script.shape.late = 2;
@@ -282,9 +282,9 @@ fn rule_e() -> Story {
 }
 
 /// Two voters that reach the gateway and the API server, and not each other.
-fn rule_f() -> Story {
+fn rule_f() -> Scenario {
     let all = (0..4).flat_map(|seed| (0..20).map(move |phase| (seed, phase)));
-    Story::of(all.map(|(seed, phase)| {
+    Scenario::of(all.map(|(seed, phase)| {
         let mut script = Script::held_by_the_first(2);
         script.seed = seed;
         // Neither is told of a change; it learns of one when it asks.
@@ -302,13 +302,13 @@ fn rule_f() -> Story {
 
 /// Others become a majority without the primary of two, or have been one before it, and it does not
 /// hear of them.
-fn primary() -> Story {
+fn primary() -> Scenario {
     let first_is_lowest = |seed: &u64| lowest(*seed, 2) == Some(0);
     let seeds: Vec<u64> = (0..).filter(first_is_lowest).take(2).collect();
     let all = seeds
         .into_iter()
         .flat_map(|seed| (0..20).map(move |phase| (seed, phase)));
-    Story::of(all.flat_map(|(seed, phase)| {
+    Scenario::of(all.flat_map(|(seed, phase)| {
         let mut schedules = [left_behind(phase), grown(phase)];
         for schedule in &mut schedules {
             schedule.seed = seed;
@@ -375,8 +375,8 @@ fn grown(phase: u64) -> Schedule {
 
 /// Three of five lose the API server and the node network, and do not hear the other two on the
 /// segment, which hear them there. The two must not go on as if the three were dead.
-fn rule_g() -> Story {
-    Story::of((0..3).map(|seed| {
+fn rule_g() -> Scenario {
+    Scenario::of((0..3).map(|seed| {
         let mut script = Script::held_by_the_first(5);
         script.seed = seed;
         let (few, many) = (0b11, 0b11100);
@@ -418,8 +418,8 @@ fn rule_g() -> Story {
 
 /// The holder and a voter die, the voter starts anew, and somebody plays it what the holder once
 /// said. The other two must not take the holder for alive.
-fn rule_h() -> Story {
-    Story::of((0..60).map(|phase| {
+fn rule_h() -> Scenario {
+    Scenario::of((0..60).map(|phase| {
         let mut script = Script::held_by_the_first(3);
         // The recording begins with the whole set of the holder, since that changes then.
         script.shape.keys.push(Some(1));
@@ -461,8 +461,8 @@ fn rule_h() -> Story {
 }
 
 /// What the holder sends on the segment is lost; all else works.
-fn rule_i() -> Story {
-    Story::of((0..5).map(|phase| {
+fn rule_i() -> Scenario {
+    Scenario::of((0..5).map(|phase| {
         let mut script = Script::held_by_the_first(3);
         let at = 6 * SECOND + phase * 20 * MILLISECOND;
         script.at(at, Step::TransmitDead { node: 0, on: true });
@@ -472,8 +472,8 @@ fn rule_i() -> Story {
 
 /// While the API server is away, a holder starts anew, or loses its right; nobody else may hold its
 /// key.
-fn rule_j() -> Story {
-    Story::of((0..2).map(|kind| {
+fn rule_j() -> Scenario {
+    Scenario::of((0..2).map(|kind| {
         let mut shape = Shape::exact(3, 1);
         shape.keys[KEY] = Some(1);
         let mut script = Script {

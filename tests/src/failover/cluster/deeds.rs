@@ -1,4 +1,4 @@
-//! What befalls the scene, and how it ends.
+//! What befalls the cluster, and how it ends.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use kube::api::{Api, Patch, PatchParams};
 use mooring_common::names::labels;
 use serde_json::{Value, json};
 
-use super::Scene;
+use super::FailoverCluster;
 use crate::netlab::Direction;
 use crate::netlab::raw::question;
 use crate::process::Process;
 
-impl Scene {
+impl FailoverCluster {
     /// Starts a node's daemon as it was started before.
     ///
     /// # Errors
@@ -30,7 +30,7 @@ impl Scene {
     /// If it does not start.
     pub fn new_daemon(&self, name: &str) -> Result<Process> {
         let spec = self.specs.get(name).context("no such node")?;
-        self.cluster.node(name).start(spec.clone())
+        self.netlab.node(name).start(spec.clone())
     }
 
     /// The node is without power: its daemon is gone, and so is its cable. Its service proxy is left,
@@ -40,7 +40,7 @@ impl Scene {
     /// If the cable cannot be pulled.
     pub fn crash(&mut self, name: &str) -> Result<()> {
         self.kill(name);
-        let node = self.cluster.node(name);
+        let node = self.netlab.node(name);
         if let Some(segment) = &self.segment {
             segment.port(node).pull()?;
         }
@@ -70,7 +70,7 @@ impl Scene {
     /// # Errors
     /// If a rule cannot be set.
     pub fn cut_from_api(&self, name: &str, cut: bool) -> Result<()> {
-        let port = self.cluster.url();
+        let port = self.netlab.url();
         let port = port.rsplit(':').next().unwrap_or_default();
         let port = port.trim_end_matches('/');
         let mut script = "add table inet no_api\ndelete table inet no_api\n".to_owned();
@@ -83,7 +83,7 @@ impl Scene {
                  add rule inet no_api in tcp sport {port} drop\n"
             );
         }
-        let node = self.cluster.node(name);
+        let node = self.netlab.node(name);
         node.run(&["nft", &script]).map(drop)
     }
 
@@ -94,7 +94,7 @@ impl Scene {
     /// If all is not well again in time.
     pub async fn restore(&mut self) -> Result<()> {
         for name in self.layout.nodes.clone() {
-            let node = self.cluster.node(name);
+            let node = self.netlab.node(name);
             let mut ports = vec![node.port()];
             ports.extend(self.segment.as_ref().map(|segment| segment.port(node)));
             for port in ports {
@@ -110,13 +110,13 @@ impl Scene {
                 self.start_daemon(name)?;
             }
         }
-        if !self.cluster.is_up() {
-            self.cluster.start_api_server().await?;
+        if !self.netlab.is_up() {
+            self.netlab.start_api_server().await?;
         }
         self.include_all().await?;
         if !self.central.is_running() {
             self.central = self
-                .cluster
+                .netlab
                 .start_central(&["--node-daemon-grace=5s"])
                 .await?;
         }
@@ -128,7 +128,7 @@ impl Scene {
     /// # Errors
     /// If the daemon does not say.
     pub async fn transitions(&self, name: &str, transition: &str) -> Result<u64> {
-        let node = self.cluster.node(name);
+        let node = self.netlab.node(name);
         let metrics = node.get("http://127.0.0.1:10267/metrics").await?;
         let label = format!("transition=\"{transition}\"}} ");
         let counts = metrics.body.lines().filter_map(|line| {
@@ -183,7 +183,7 @@ impl Scene {
     /// # Errors
     /// If the API server does not take it.
     pub async fn patch_node(&self, node: &str, patch: Value) -> Result<()> {
-        Api::<Node>::all(self.cluster.admin())
+        Api::<Node>::all(self.netlab.admin())
             .patch(node, &PatchParams::default(), &Patch::Merge(patch))
             .await?;
         Ok(())
@@ -194,7 +194,7 @@ impl Scene {
     /// # Errors
     /// If the frame cannot be sent.
     pub fn ask(&self) -> Result<()> {
-        let client = &self.cluster.client;
+        let client = &self.netlab.client;
         client.inject(&question(client, self.addresses()[0]))
     }
 

@@ -2,7 +2,7 @@
 
 use mooring_node::protocol::Path;
 
-use super::World;
+use super::Simulation;
 use crate::sim::clock::{NEVER, SECOND};
 use crate::sim::engine::Engine;
 use crate::sim::network::{Nodes, each, has};
@@ -22,7 +22,7 @@ pub(super) struct Picture {
     pub(super) all_know: bool,
 }
 
-impl<E: Engine> World<E> {
+impl<E: Engine> Simulation<E> {
     /// Finds out who can be heard by clients.
     pub(super) fn find_out_who_is_heard(&mut self) {
         let nodes = 0..self.own();

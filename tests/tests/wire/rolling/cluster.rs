@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::ops::Deref;
 use std::path::Path;
 use std::time::Duration;
 
@@ -30,46 +31,54 @@ pub(crate) const NODES: usize = 3;
 pub(crate) const OPTION: &str = "--endpoint-aware-members";
 
 /// One test's cluster, and its cloud.
-pub(crate) struct Scene {
-    pub(crate) cluster: Cluster,
+pub(crate) struct RollingCluster {
+    cluster: Cluster,
     cloud: CloudSim,
     namespace: String,
     /// The Nodes' addresses begin with it: on this machine, and nobody else's.
     net: [u8; 3],
 }
 
-impl Scene {
-    pub(crate) async fn enter() -> Self {
+impl Deref for RollingCluster {
+    type Target = Cluster;
+
+    fn deref(&self) -> &Cluster {
+        &self.cluster
+    }
+}
+
+impl RollingCluster {
+    pub(crate) async fn start() -> Self {
         let cluster = Cluster::exclusive().await;
         let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/manifests");
         let addition = deploy.join("endpoint-aware-members.yaml");
         apply_manifests(&cluster, &addition).await.unwrap();
         let [a, b, ..] = *uuid::Uuid::new_v4().as_bytes();
-        let scene = Self {
+        let cluster = Self {
             namespace: unique("rolling"),
             cloud: CloudSim::start(Cloud::Cloudscale).await,
             net: [127, a.max(1), b],
             cluster,
         };
-        create_namespace(&scene.cluster.admin, &scene.namespace)
+        create_namespace(&cluster.admin, &cluster.namespace)
             .await
             .unwrap();
-        scene.sim().behave(Behaviour {
+        cluster.sim().behave(Behaviour {
             provisioning: Duration::ZERO,
             ..Behaviour::default()
         });
         for n in 1..=NODES {
             let name = format!("n{n}");
-            let server = Server::named(&name).private(&scene.address(n).to_string());
-            let id = scene.cloud.add(server);
+            let server = Server::named(&name).private(&cluster.address(n).to_string());
+            let id = cluster.cloud.add(server);
             let node = NodeBuilder::new(&name).provider_id(&id).ready();
-            node.create(&scene.cluster.admin).await.unwrap();
+            node.create(&cluster.admin).await.unwrap();
         }
-        scene
+        cluster
     }
 
     /// Asserts that central was not refused anything by the API server.
-    pub(crate) async fn leave(self) {
+    pub(crate) async fn finish(self) {
         self.cluster.finish().await;
     }
 

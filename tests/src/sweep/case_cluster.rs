@@ -70,7 +70,7 @@ impl Central {
 }
 
 /// One case's own.
-pub(super) struct Stage {
+pub(super) struct CaseCluster {
     admin: Client,
     name: String,
     pub(super) sim: Arc<Cloudscale>,
@@ -81,8 +81,8 @@ pub(super) struct Stage {
     words: Mutex<BTreeMap<String, String>>,
 }
 
-impl Stage {
-    pub(super) async fn enter(cluster: &Arc<Cluster>, patience: Patience) -> Result<Self> {
+impl CaseCluster {
+    pub(super) async fn start(cluster: &Arc<Cluster>, patience: Patience) -> Result<Self> {
         let (admin, name) = (cluster.cp.admin(), unique("sweep"));
         create_namespace(&admin, &name).await?;
         let sim = Arc::new(Cloudscale::start().await?);
@@ -104,7 +104,7 @@ impl Stage {
     }
 
     /// Ends central, and takes away what others would have to look at.
-    pub(super) async fn leave(self) {
+    pub(super) async fn tear_down(self) {
         self.central.kill();
         let release = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
         let names: Vec<String> = self.wanted().keys().cloned().collect();

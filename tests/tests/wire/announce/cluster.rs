@@ -27,14 +27,14 @@ pub const NODES: [&str; 3] = ["n1", "n2", "n3"];
 pub const APP: &str = "app";
 
 /// Three nodes that can speak, central, and every frame on the bridge.
-pub struct Scene {
+pub struct AnnounceCluster {
     pub capture: Capture,
     pub daemons: BTreeMap<String, Process>,
     /// How each daemon is started: again, without asking the API server for a token.
     pub specs: BTreeMap<String, Spec>,
     _kubelets: BTreeMap<String, Kubelet>,
     central: Process,
-    pub cluster: NetlabCluster,
+    pub netlab: NetlabCluster,
 }
 
 /// A service address.
@@ -70,14 +70,14 @@ pub struct Claim {
     pub unasked: bool,
 }
 
-impl Scene {
+impl AnnounceCluster {
     /// Everything at work, and no Service yet.
-    pub async fn set(daemon_flags: &[&str]) -> Self {
-        Self::set_on(Network::of_the_bridge(), daemon_flags).await
+    pub async fn start(daemon_flags: &[&str]) -> Self {
+        Self::start_on(Network::of_the_bridge(), daemon_flags).await
     }
 
-    /// [`Self::set`] with another L2Network, of the same name.
-    pub async fn set_on(network: Network, daemon_flags: &[&str]) -> Self {
+    /// [`Self::start`] with another L2Network, of the same name.
+    pub async fn start_on(network: Network, daemon_flags: &[&str]) -> Self {
         let cluster = NetlabCluster::start(&NODES).await.unwrap();
         let kubelets = cluster.register().await.unwrap();
         let central = cluster.start_central(&[]).await.unwrap();
@@ -91,24 +91,24 @@ impl Scene {
         }
         create_namespace(&cluster.admin, APP).await.unwrap();
         network.create(&cluster).await.unwrap();
-        let scene = Self {
+        let cluster = Self {
             capture: cluster.lab.capture().unwrap(),
             daemons,
             specs,
             _kubelets: kubelets,
             central,
-            cluster,
+            netlab: cluster,
         };
         for node in NODES {
-            scene.can_speak(node).await;
+            cluster.can_speak(node).await;
         }
-        scene.all_vote().await;
-        scene
+        cluster.all_vote().await;
+        cluster
     }
 
     /// Waits until all three nodes are voters: from then on one of them may be lost.
     pub async fn all_vote(&self) {
-        let networks = Api::<L2Network>::all(self.cluster.admin.clone());
+        let networks = Api::<L2Network>::all(self.netlab.admin.clone());
         eventually("all nodes vote", SOON * 2, async || {
             let network = networks.get(NETWORK).await?;
             let voters = network.status.and_then(|status| status.voters);
@@ -121,7 +121,7 @@ impl Scene {
 
     /// Waits until the node's Lease says that it can speak.
     pub async fn can_speak(&self, node: &str) {
-        let leases = Api::<Lease>::namespaced(self.cluster.admin.clone(), NAMESPACE);
+        let leases = Api::<Lease>::namespaced(self.netlab.admin.clone(), NAMESPACE);
         eventually(&format!("{node} can speak"), SOON, async || {
             let lease = leases.get(&node_lease(node)).await.ok()?;
             let holder = lease.spec?.holder_identity.unwrap_or_default();
@@ -140,13 +140,13 @@ impl Scene {
     /// Starts central again if it has ended, as its kubelet would: without its Lease it ends.
     pub async fn central_is_back(&mut self) {
         if !self.central.is_running() {
-            self.central = self.cluster.start_central(&[]).await.unwrap();
+            self.central = self.netlab.start_central(&[]).await.unwrap();
         }
     }
 
     /// What the L2Network says of a node.
     pub async fn entry(&self, node: &str) -> Option<SegmentNode> {
-        let networks = Api::<L2Network>::all(self.cluster.admin.clone());
+        let networks = Api::<L2Network>::all(self.netlab.admin.clone());
         let status = networks.get(NETWORK).await.ok()?.status?;
         status.nodes.into_iter().find(|entry| entry.name == node)
     }
@@ -160,14 +160,14 @@ impl Scene {
             .node(node)
             .label("app", app)
             .running(&[&format!("10.244.9.{number}"), &format!("fd44:9::{number}")])
-            .create(&self.cluster.admin)
+            .create(&self.netlab.admin)
             .await
             .unwrap();
     }
 
     /// Takes the Pod away at once.
     pub async fn delete_pod(&self, app: &str, node: &str) {
-        let pods = Api::<Pod>::namespaced(self.cluster.admin.clone(), APP);
+        let pods = Api::<Pod>::namespaced(self.netlab.admin.clone(), APP);
         let at_once = DeleteParams::default().grace_period(0);
         let name = format!("{app}-{node}");
         pods.delete(&name, &at_once).await.unwrap();
@@ -185,7 +185,7 @@ impl Scene {
         if local {
             service = service.local();
         }
-        service.create(&self.cluster.admin).await.unwrap();
+        service.create(&self.netlab.admin).await.unwrap();
         let services = self.services();
         eventually(&format!("{name} has its addresses"), SOON, async || {
             let status = services.get(name).await.ok()?.status?.load_balancer?;
@@ -195,7 +195,7 @@ impl Scene {
     }
 
     pub fn services(&self) -> Api<Service> {
-        Api::namespaced(self.cluster.admin.clone(), APP)
+        Api::namespaced(self.netlab.admin.clone(), APP)
     }
 
     /// Deletes a Service and waits until it is gone.
@@ -215,7 +215,7 @@ impl Scene {
     /// Changes labels of a Node, as a person would.
     pub async fn label_node(&self, node: &str, labels: Value) {
         let patch = Patch::Merge(json!({ "metadata": { "labels": labels } }));
-        Api::<k8s_openapi::api::core::v1::Node>::all(self.cluster.admin.clone())
+        Api::<k8s_openapi::api::core::v1::Node>::all(self.netlab.admin.clone())
             .patch(node, &PatchParams::default(), &patch)
             .await
             .unwrap();
@@ -224,7 +224,7 @@ impl Scene {
     /// Waits for an Event with this reason about an object.
     pub async fn told(&self, kind: &str, name: &str, reason: &str, words: &str) -> EventNote {
         let namespace = (kind == "Service").then_some(APP);
-        let admin = self.cluster.admin.clone();
+        let admin = self.netlab.admin.clone();
         eventually(
             &format!("an Event {reason} about {name}"),
             SOON,
@@ -239,7 +239,7 @@ impl Scene {
 
     /// How many Leases there are and when each was renewed last: for markers.
     pub async fn renewals(&self) -> BTreeMap<String, String> {
-        let leases = Api::<Lease>::namespaced(self.cluster.admin.clone(), NAMESPACE);
+        let leases = Api::<Lease>::namespaced(self.netlab.admin.clone(), NAMESPACE);
         let Ok(list) = leases.list(&ListParams::default()).await else {
             return BTreeMap::new();
         };
@@ -273,7 +273,7 @@ impl Scene {
     }
 
     fn name_of(&self, mac: Mac) -> String {
-        let node = self.cluster.node_of(mac);
+        let node = self.netlab.node_of(mac);
         node.map_or_else(|| mac.to_string(), |node| node.name().to_owned())
     }
 
@@ -285,7 +285,7 @@ impl Scene {
             claims.into_iter().find(|claim| claim.unasked)
         })
         .await;
-        let node = self.cluster.node_of(claim.mac);
+        let node = self.netlab.node_of(claim.mac);
         (claim, node.expect("one of ours announces it"))
     }
 
@@ -297,7 +297,7 @@ impl Scene {
         since: Instant,
     ) -> Instant {
         let address = address.into();
-        let mac = self.cluster.node(node).mac();
+        let mac = self.netlab.node(node).mac();
         eventually(&format!("{node} announces {address}"), SOON, async || {
             let claims = self.claims(address, since);
             claims
@@ -310,7 +310,7 @@ impl Scene {
 
     /// Asks everybody on the segment once, as the client's kernel would.
     pub fn ask(&self, address: impl Into<IpAddr>) {
-        let client = &self.cluster.client;
+        let client = &self.netlab.client;
         client.inject(&question(client, address.into())).unwrap();
     }
 
@@ -322,7 +322,7 @@ impl Scene {
         since: Instant,
     ) -> (String, Instant) {
         let address = address.into();
-        let old = self.cluster.node(than).mac();
+        let old = self.netlab.node(than).mac();
         let claim = eventually(
             &format!("another answers for {address}"),
             SOON,

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use mooring_node::protocol::mac::Mac;
 
-const IN_A_WORLD: &str = "MOORING_TEST_IN_A_WORLD";
+const IN_NETNS: &str = "MOORING_TEST_IN_NETNS";
 
 /// Runs `body` in network and mount namespaces of its own, by running this very test there.
-pub fn in_a_world<F: FnOnce()>(test: &str, body: F) {
-    if std::env::var_os(IN_A_WORLD).is_some() {
+pub fn in_netns<F: FnOnce()>(test: &str, body: F) {
+    if std::env::var_os(IN_NETNS).is_some() {
         return body();
     }
     // The closure is `wire::suite::…`.
@@ -20,7 +20,7 @@ pub fn in_a_world<F: FnOnce()>(test: &str, body: F) {
         .args(["60", "unshare", "-Urnm", "--propagation", "private", "--"])
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", &test, "--nocapture"])
-        .env(IN_A_WORLD, "1")
+        .env(IN_NETNS, "1")
         .output()
         .expect("this test needs `unshare` (Debian package util-linux) and user namespaces");
     for said in [&output.stdout, &output.stderr] {

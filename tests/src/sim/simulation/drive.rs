@@ -10,7 +10,7 @@ use mooring_node::protocol::{
 };
 use mooring_node::wire::frames;
 
-use super::{RECORDED, What, World};
+use super::{RECORDED, Simulation, What};
 use crate::sim::clock::{MICROSECOND, MILLISECOND, NEVER, SECOND};
 use crate::sim::daemon::gateway;
 use crate::sim::engine::{Engine, Output};
@@ -27,7 +27,7 @@ const MOST_TICKS: u32 = 100;
 /// So many decisions or messages at once are one, too.
 const MOST_AT_ONCE: usize = 2_000;
 
-impl<E: Engine> World<E> {
+impl<E: Engine> Simulation<E> {
     /// Tells the process of a node something, or keeps it until that goes on.
     pub(super) fn tell(&mut self, node: usize, input: Input) {
         let paused = self.nodes[node].paused > 0;

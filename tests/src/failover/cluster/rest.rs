@@ -7,7 +7,7 @@ use kube::api::Api;
 use mooring_common::l2_network::{L2Network, SegmentNode};
 use mooring_node::protocol::{Body, NodeId};
 
-use super::{QUIET, SOON, Scene};
+use super::{FailoverCluster, QUIET, SOON};
 use crate::netlab::{Frame, claims};
 use crate::netlab_cluster::NETWORK;
 use crate::process::Process;
@@ -16,7 +16,7 @@ use crate::wait::try_eventually;
 /// Long enough for a voter that has died to be replaced.
 const REPLACED: Duration = Duration::from_secs(60);
 
-impl Scene {
+impl FailoverCluster {
     /// Waits until all members take part, one node answers for both addresses, and no burst is under
     /// way.
     ///
@@ -48,7 +48,7 @@ impl Scene {
             Ok(())
         })
         .await
-        .map_err(|reason| anyhow::anyhow!("the scene does not settle: {reason}"))
+        .map_err(|reason| anyhow::anyhow!("the cluster does not settle: {reason}"))
     }
 
     /// Who decides on the segment.
@@ -56,7 +56,7 @@ impl Scene {
     /// # Errors
     /// If the API server does not say.
     pub async fn voters(&self) -> Result<Vec<String>> {
-        let networks = Api::<L2Network>::all(self.cluster.admin.clone());
+        let networks = Api::<L2Network>::all(self.netlab.admin.clone());
         let status = networks.get(NETWORK).await?.status.unwrap_or_default();
         Ok(status.voters.unwrap_or_default().nodes)
     }
@@ -112,7 +112,7 @@ impl Scene {
         })
         .await
         .map_err(anyhow::Error::msg)?;
-        let networks = Api::<L2Network>::all(self.cluster.admin.clone());
+        let networks = Api::<L2Network>::all(self.netlab.admin.clone());
         try_eventually(SOON, async || {
             let status = networks.get(NETWORK).await?.status.unwrap_or_default();
             let voters = self.voters().await?;

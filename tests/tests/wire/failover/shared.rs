@@ -1,7 +1,7 @@
-//! Worlds that several cases share, one after the other.
+//! Clusters that several cases share, one after the other.
 //!
-//! The first case that is asked for starts all worlds that are wanted, two at a time. Each case then
-//! waits for its own outcome. In the world, each case finds the scene whole; if one does not leave it
+//! The first case that is asked for starts all clusters that are wanted, two at a time. Each case then
+//! waits for its own outcome. In there, each case finds the cluster whole; if one does not leave it
 //! so, the next finds a new one.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -11,57 +11,57 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
-use mooring_tests::failover::{Layout, Scene};
+use mooring_tests::failover::{FailoverCluster, Layout};
 use mooring_tests::figures;
-use mooring_tests::netlab::{clear_world, run_test_in_world};
+use mooring_tests::netlab::{clear_netlab, run_test_in_netlab};
 
-/// How many worlds are at work at once.
+/// How many clusters are at work at once.
 const AT_ONCE: usize = 2;
 
 /// How long one case may take.
 const LIMIT: Duration = Duration::from_secs(150);
 
-/// In a world: which cases are wanted.
+/// In a netlab: which cases are wanted.
 const WANTED: &str = "MOORING_CASES";
 
-/// Lines by which a world tells of its cases.
+/// Lines by which a cluster tells of its cases.
 const BEGINS: &str = "CASE BEGINS ";
 const HOLDS: &str = "CASE HOLDS ";
 const FAILS: &str = "CASE FAILS ";
 
-/// What the names of cases and worlds begin with as tests.
+/// What the names of cases and clusters begin with as tests.
 const SUITE: &str = "failover::";
 
-/// A case, in a scene that is whole.
-pub type Case = for<'a> fn(&'a mut Scene) -> LocalBoxFuture<'a, ()>;
+/// A case, in a cluster that is whole.
+pub type Case = for<'a> fn(&'a mut FailoverCluster) -> LocalBoxFuture<'a, ()>;
 
-/// A world and its cases.
+/// A cluster and its cases.
 #[derive(Clone, Copy)]
-pub struct World {
+pub struct SharedCluster {
     pub name: &'static str,
     pub cases: &'static [(&'static str, Case)],
 }
 
-/// Makes a test of each case, and one of each world, in which they run.
+/// Makes a test of each case, and one of each cluster, in which they run.
 macro_rules! cases {
-    ($($world:ident($layout:expr): [$($module:ident::$case:ident),* $(,)?];)*) => {
-        /// All worlds.
-        pub const ALL: &[$crate::failover::worlds::World] = &[$($crate::failover::worlds::World {
-            name: stringify!($world),
-            cases: &[$((stringify!($case), |scene| Box::pin($module::$case(scene)))),*],
+    ($($cluster:ident($layout:expr): [$($module:ident::$case:ident),* $(,)?];)*) => {
+        /// All clusters.
+        pub const ALL: &[$crate::failover::shared::SharedCluster] = &[$($crate::failover::shared::SharedCluster {
+            name: stringify!($cluster),
+            cases: &[$((stringify!($case), |cluster| Box::pin($module::$case(cluster)))),*],
         }),*];
         $($(
             #[test]
             fn $case() {
-                $crate::failover::worlds::outcome(stringify!($case));
+                $crate::failover::shared::outcome(stringify!($case));
             }
         )*)*
         $(
             #[test]
-            #[ignore = "a world for the cases, which run it"]
-            fn $world() {
-                mooring_tests::netlab::in_world(async || {
-                    $crate::failover::worlds::play(stringify!($world), $layout).await;
+            #[ignore = "a cluster for the cases, which run it"]
+            fn $cluster() {
+                mooring_tests::netlab::in_netlab(async || {
+                    $crate::failover::shared::run_cases(stringify!($cluster), $layout).await;
                 });
             }
         )*
@@ -84,13 +84,13 @@ struct Outcomes {
 
 static OUTCOMES: LazyLock<&'static Outcomes> = LazyLock::new(|| {
     let outcomes: &'static Outcomes = Box::leak(Box::default());
-    let queue: VecDeque<(World, Vec<&'static str>)> = wanted().into();
+    let queue: VecDeque<(SharedCluster, Vec<&'static str>)> = wanted().into();
     let queue: &'static Mutex<_> = Box::leak(Box::new(Mutex::new(queue)));
     for _ in 0..AT_ONCE {
         std::thread::spawn(move || {
             let next = || lock(queue).pop_front();
-            while let Some((world, cases)) = next() {
-                run(world, &cases, outcomes);
+            while let Some((shared, cases)) = next() {
+                run(shared, &cases, outcomes);
             }
         });
     }
@@ -101,8 +101,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The worlds with the cases that the command line's filters let pass.
-fn wanted() -> Vec<(World, Vec<&'static str>)> {
+/// The clusters with the cases that the command line's filters let pass.
+fn wanted() -> Vec<(SharedCluster, Vec<&'static str>)> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let is_exact = arguments.iter().any(|argument| argument == "--exact");
     let filters: Vec<&String> = arguments
@@ -120,17 +120,17 @@ fn wanted() -> Vec<(World, Vec<&'static str>)> {
         };
         filters.is_empty() || filters.iter().any(fits)
     };
-    let worlds = crate::failover::ALL.iter().map(|world| {
-        let names = world.cases.iter().map(|(name, _)| *name);
-        (*world, names.filter(|name| passes(name)).collect())
+    let clusters = crate::failover::ALL.iter().map(|shared| {
+        let names = shared.cases.iter().map(|(name, _)| *name);
+        (*shared, names.filter(|name| passes(name)).collect())
     });
-    worlds
-        .filter(|(_, cases): &(World, Vec<_>)| !cases.is_empty())
+    clusters
+        .filter(|(_, cases): &(SharedCluster, Vec<_>)| !cases.is_empty())
         .collect()
 }
 
-/// Runs a world, and notes what becomes of its cases as it tells.
-fn run(world: World, cases: &[&'static str], outcomes: &Outcomes) {
+/// Runs a cluster, and notes what becomes of its cases as it tells.
+fn run(shared: SharedCluster, cases: &[&'static str], outcomes: &Outcomes) {
     let (mut lines, mut told) = (Vec::new(), Vec::new());
     let list = cases.join(",");
     let note = |name: &'static str, outcome: Outcome| {
@@ -141,8 +141,8 @@ fn run(world: World, cases: &[&'static str], outcomes: &Outcomes) {
         let name = line.strip_prefix(mark)?;
         cases.iter().copied().find(|case| *case == name)
     };
-    let test = format!("{SUITE}{}", world.name);
-    let ended = run_test_in_world(&test, &[(WANTED, &list)], |line| {
+    let test = format!("{SUITE}{}", shared.name);
+    let ended = run_test_in_netlab(&test, &[(WANTED, &list)], |line| {
         if figures::pass_on(line) {
             return;
         }
@@ -159,7 +159,7 @@ fn run(world: World, cases: &[&'static str], outcomes: &Outcomes) {
         }
     });
     if let Err(error) = ended {
-        lines.push(format!("the world {} has ended: {error:#}", world.name));
+        lines.push(format!("the cluster {} has ended: {error:#}", shared.name));
     }
     for name in cases.iter().filter(|case| !told.contains(case)) {
         let lines = lines.clone();
@@ -191,18 +191,18 @@ pub fn outcome(case: &'static str) {
     assert!(outcome.holds, "the case does not hold; see above");
 }
 
-/// In a world: plays the cases that are wanted.
-pub async fn play(world: &str, layout: Layout) {
+/// In a netlab: runs the cases that are wanted.
+pub async fn run_cases(shared: &str, layout: Layout) {
     let wanted = std::env::var(WANTED).unwrap_or_default();
-    let world = crate::failover::ALL
+    let shared = crate::failover::ALL
         .iter()
-        .find(|known| known.name == world);
-    let cases = world.expect("it is in the list").cases.iter();
-    let mut scene = None;
+        .find(|known| known.name == shared);
+    let cases = shared.expect("it is in the list").cases.iter();
+    let mut cluster = None;
     for (name, case) in cases.filter(|(name, _)| wanted.split(',').any(|want| want == *name)) {
         println!("\n{BEGINS}{name}");
         let start = Instant::now();
-        let holds = AssertUnwindSafe(attempt(&mut scene, &layout, *case))
+        let holds = AssertUnwindSafe(attempt(&mut cluster, &layout, *case))
             .catch_unwind()
             .await
             .is_ok();
@@ -212,17 +212,18 @@ pub async fn play(world: &str, layout: Layout) {
     }
 }
 
-/// Plays one case, and sees to it that the scene is whole for the next.
-async fn attempt(scene: &mut Option<Scene>, layout: &Layout, case: Case) {
+/// Plays one case, and sees to it that the cluster is whole for the next.
+async fn attempt(cluster: &mut Option<FailoverCluster>, layout: &Layout, case: Case) {
     let start = Instant::now();
-    if scene.is_none() {
+    if cluster.is_none() {
         // Of one that could not be built, or was not whole again.
-        clear_world().expect("the world can be cleared");
-        let built = Scene::build(layout.clone()).await;
-        *scene = Some(built.unwrap_or_else(|error| panic!("the scene cannot be built: {error:#}")));
-        println!("the scene stands after {:?}", start.elapsed());
+        clear_netlab().expect("the netlab can be cleared");
+        let built = FailoverCluster::build(layout.clone()).await;
+        *cluster =
+            Some(built.unwrap_or_else(|error| panic!("the cluster cannot be built: {error:#}")));
+        println!("the cluster stands after {:?}", start.elapsed());
     }
-    let set = scene.as_mut().expect("it was just built");
+    let set = cluster.as_mut().expect("it was just built");
     let began = Instant::now();
     let played = AssertUnwindSafe(tokio::time::timeout(LIMIT, case(set)))
         .catch_unwind()
@@ -232,21 +233,21 @@ async fn attempt(scene: &mut Option<Scene>, layout: &Layout, case: Case) {
     }
     let restored = set.restore().await;
     if let Err(error) = &restored {
-        println!("the scene is not whole again: {error:#}");
+        println!("the cluster is not whole again: {error:#}");
         tell(set, began);
-        *scene = None;
+        *cluster = None;
     }
     match played {
         Err(panic) => std::panic::resume_unwind(panic),
         Ok(Err(_)) => panic!("the case takes longer than {LIMIT:?}"),
-        Ok(Ok(())) => restored.expect("the scene is whole after the case"),
+        Ok(Ok(())) => restored.expect("the cluster is whole after the case"),
     }
 }
 
 /// What can be seen of a failure.
-fn tell(scene: &Scene, began: Instant) {
-    println!("--- on the wire:\n{}", scene.story(began));
-    for (name, daemon) in &scene.daemons {
+fn tell(cluster: &FailoverCluster, began: Instant) {
+    println!("--- on the wire:\n{}", cluster.story(began));
+    for (name, daemon) in &cluster.daemons {
         println!("--- the daemon on {name}:\n{}", daemon.log_tail());
     }
 }
@@ -257,7 +258,7 @@ fn all_cases_of_the_specification_are_here_or_said_to_be_elsewhere() {
     let number = |name: &&str| name.strip_prefix("case_")?[..2].parse::<u32>().ok();
     let mut here: Vec<u32> = crate::failover::ALL
         .iter()
-        .flat_map(|world| world.cases)
+        .flat_map(|shared| shared.cases)
         .filter_map(|(name, _)| number(name))
         .chain(elsewhere)
         .collect();

@@ -1,4 +1,4 @@
-//! The story, step by step.
+//! The scenario, step by step.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use super::hands::{Hands, Summons, summon};
 use super::network::{self, Server, VLAN};
 use super::{costs, fail_over, service};
 use crate::cloud_sim::phoenixnap::{Behaviour, CLIENT_ID, CLIENT_SECRET, Kind, Pace, Phoenixnap};
+use crate::demo::console::{Console, Step};
 use crate::demo::nodes::await_initialised;
-use crate::demo::stage::{Stage, Step};
-use crate::demo::story::{MOORING, await_leader, check_refusals, start_cluster};
+use crate::demo::scenario::{MOORING, await_leader, check_refusals, start_cluster};
 use crate::netlab_cluster::{Kubelet, NetlabCluster, Site};
 use crate::objects::apply_manifests;
 use crate::process::Process;
@@ -42,7 +42,7 @@ pub(super) struct Cast {
 /// Tells it to the end, or to the first step that does not happen. The VM runs this program again, as
 /// the test of this name, and `daemon` on each server.
 pub(super) async fn tell(
-    stage: &Stage,
+    console: &Console,
     test: &str,
     servers: &'static [Server],
     daemon: &Path,
@@ -50,9 +50,9 @@ pub(super) async fn tell(
     println!("\n{}", picture(servers));
     let site = Site::build(&[])?;
     let vm = summon(test).await?;
-    let cluster = start_cluster(stage, site).await?;
-    let mut cast = gather(stage, cluster, vm, servers, daemon).await?;
-    let told = play(stage, &mut cast).await;
+    let cluster = start_cluster(console, site).await?;
+    let mut cast = gather(console, cluster, vm, servers, daemon).await?;
+    let told = run(console, &mut cast).await;
     if told.is_err() {
         let logs = network::logs(&cast.hands, servers).await;
         println!("{}", logs.unwrap_or_else(|error| format!("{error:#}")));
@@ -60,22 +60,22 @@ pub(super) async fn tell(
     told
 }
 
-async fn play(stage: &Stage, cast: &mut Cast) -> Result<()> {
-    join(stage, cast).await?;
-    let address = service::expose(stage, cast).await?;
-    service::answer(stage, cast, address).await?;
+async fn run(console: &Console, cast: &mut Cast) -> Result<()> {
+    join(console, cast).await?;
+    let address = service::expose(console, cast).await?;
+    service::answer(console, cast, address).await?;
     if cast.servers.len() > 1 {
-        fail_over::take_down(stage, cast, address).await?;
+        fail_over::take_down(console, cast, address).await?;
     }
-    service::withdraw(stage, cast, address).await?;
-    check_refusals(stage, &cast.cluster).await?;
-    stage.print_table();
-    costs::tell(stage, cast)
+    service::withdraw(console, cast, address).await?;
+    check_refusals(console, &cast.cluster).await?;
+    console.print_table();
+    costs::tell(console, cast)
 }
 
 /// The cloud, central, and the VM.
 async fn gather(
-    stage: &Stage,
+    console: &Console,
     cluster: NetlabCluster,
     vm: Summons,
     servers: &'static [Server],
@@ -99,7 +99,7 @@ async fn gather(
         membership: MEMBERSHIP,
         ..Behaviour::default()
     });
-    stage.event(&format!(
+    console.event(&format!(
         "PhoenixNAP, simulated: {} servers, none of them in the public network, which has VLAN \
          {VLAN} and no IP block",
         servers.len()
@@ -113,10 +113,10 @@ async fn gather(
         "--attach-nodes=true",
     ];
     let central = cluster.start_central(&flags).await?;
-    await_leader(stage, &cluster, &central).await?;
+    await_leader(console, &cluster, &central).await?;
     let step = Step::new("small VM ready", 300, &[]);
-    let hands = stage
-        .perform(step, async {
+    let hands = console
+        .run(step, async {
             let hands = vm.answered().await?;
             network::build(&hands, servers).await?;
             let seen = "the servers, their switch, the cloud's router, and a client behind it";
@@ -150,22 +150,22 @@ fn config(cluster: &NetlabCluster, cloud: &Phoenixnap, network: &str) -> Result<
 }
 
 /// The servers become Nodes, each with its daemon.
-async fn join(stage: &Stage, cast: &mut Cast) -> Result<()> {
-    stage.chapter("Servers become Nodes");
+async fn join(console: &Console, cast: &mut Cast) -> Result<()> {
+    console.chapter("Servers become Nodes");
     let start = Instant::now();
     let names: Vec<&str> = cast.servers.iter().map(|server| server.name).collect();
     for name in &names {
         let kubelet = Kubelet::register(&cast.cluster, name).await?;
         cast.kubelets.insert((*name).to_owned(), kubelet);
     }
-    stage.event(&format!(
+    console.event(&format!(
         "{} have registered: tainted uninitialized, without addresses",
         names.join(", ")
     ));
-    await_initialised(stage, &cast.cluster, &names, start).await?;
+    await_initialised(console, &cast.cluster, &names, start).await?;
     let step = Step::new("mooring-node starts on each", 240, MOORING);
-    stage
-        .perform(step, async {
+    console
+        .run(step, async {
             for server in cast.servers {
                 let flags = [
                     // With this provider there is no machines file, and the chart names none.

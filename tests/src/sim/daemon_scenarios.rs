@@ -6,8 +6,8 @@
 use super::clock::{Instant, MILLISECOND, SECOND};
 use super::faults::Steps;
 use super::schedule::{Schedule, Shape};
+use super::simulation;
 use super::steps::Step;
-use super::world;
 
 /// The schedules of this name, which differ in when things happen to one another.
 #[must_use]
@@ -29,7 +29,7 @@ pub fn named(name: &str) -> Option<Vec<Schedule>> {
 /// The first of the schedules in which something goes wrong, or else the first.
 #[must_use]
 pub fn worst(schedules: &[Schedule]) -> Option<&Schedule> {
-    let is_wrong = |schedule: &&Schedule| world::run(schedule, None).violation.is_some();
+    let is_wrong = |schedule: &&Schedule| simulation::run(schedule, None).violation.is_some();
     schedules.iter().find(is_wrong).or(schedules.first())
 }
 

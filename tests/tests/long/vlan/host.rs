@@ -99,14 +99,14 @@ pub(crate) fn cable() {
 }
 
 /// The task that looks after VLANs, with what it says.
-pub(crate) struct Scene {
+pub(crate) struct VlanTask {
     pub(crate) faults: Faults,
     pub(crate) metrics: Metrics,
     segments: watch::Sender<Segments>,
     task: JoinHandle<()>,
 }
 
-impl Scene {
+impl VlanTask {
     pub(crate) fn start(segments: &[Segment]) -> Self {
         Self::start_with(Options::default(), segments)
     }

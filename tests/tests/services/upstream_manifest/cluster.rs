@@ -30,13 +30,13 @@ const ACCOUNT: &str = "cloud-controller-manager";
 pub(crate) const SOON: Duration = Duration::from_secs(10);
 
 /// One test's cluster and cloud.
-pub(crate) struct Scene {
+pub(crate) struct UpstreamCluster {
     pub(crate) cp: ControlPlane,
     pub(crate) cloud: CloudSim,
     kubeconfig: PathBuf,
 }
 
-impl Scene {
+impl UpstreamCluster {
     pub(crate) async fn start() -> Self {
         let cp = ControlPlane::start(Options::default()).await.unwrap();
         let manifest =
@@ -46,19 +46,19 @@ impl Scene {
             .unwrap();
         let kubeconfig = cp.kubeconfig_for_service_account(NAMESPACE, ACCOUNT, None);
         let kubeconfig = kubeconfig.await.unwrap();
-        let scene = Self {
+        let cluster = Self {
             cp,
             cloud: CloudSim::start(Cloud::Cloudscale).await,
             kubeconfig,
         };
-        let nodes = Api::<Node>::all(scene.client().await);
+        let nodes = Api::<Node>::all(cluster.client().await);
         let what = "the API server has taken the role up";
         eventually(what, SOON, async || -> Result<()> {
             nodes.list(&ListParams::default()).await?;
             Ok(())
         })
         .await;
-        scene
+        cluster
     }
 
     /// A client with the rights of the old manifest.

@@ -1,4 +1,4 @@
-//! Entering a world: namespaces in which a test can do as it likes without root.
+//! Entering namespaces in which a test can do as it likes without root.
 //!
 //! The program starts itself again under `unshare`. Its stdin there is a pipe that the first
 //! instance holds open: when that ends, for whatever reason, the pipe closes and the second one
@@ -16,23 +16,23 @@ use super::{ip, packages, run};
 use crate::figures;
 use crate::scratch::{self, Scratch};
 
-/// Set inside of a world. For a test its value is a file whose existence proves that it ran.
-const MARKER: &str = "MOORING_WORLD";
+/// Set inside of a netlab. For a test its value is a file whose existence proves that it ran.
+const MARKER: &str = "MOORING_NETLAB";
 
-/// Set inside of a world: the process, as the machine numbers it, through which others may enter.
-const DOOR: &str = "MOORING_WORLD_DOOR";
+/// Set inside of a netlab: the process, as the machine numbers it, through which others may enter.
+const DOOR: &str = "MOORING_NETLAB_DOOR";
 
-/// Where temporary files of a world are; they go with it. (With `KEEP=1` they are elsewhere.)
+/// Where temporary files of a netlab are; they go with it. (With `KEEP=1` they are elsewhere.)
 pub const TEMPORARY: &str = "/run/mooring";
 
-/// Whether this program is in a world of its own.
-pub fn is_world() -> bool {
+/// Whether this program is in namespaces of its own.
+pub fn is_netlab() -> bool {
     std::env::var_os(MARKER).is_some()
 }
 
-/// The command line that runs a command in this world, from any other shell of the same user.
+/// The command line that runs a command in this netlab, from any other shell of the same user.
 pub fn way_in(command: &str) -> Result<String> {
-    let door = std::env::var(DOOR).context("this is no world")?;
+    let door = std::env::var(DOOR).context("this is no netlab")?;
     let user = if fs::read_to_string("/proc/self/uid_map")?.contains("4294967295") {
         "" // the machine's own: there is nothing to enter
     } else {
@@ -43,18 +43,18 @@ pub fn way_in(command: &str) -> Result<String> {
     ))
 }
 
-/// Goes on in a world of its own: for programs with a `main`.
+/// Goes on in namespaces of its own: for programs with a `main`.
 ///
-/// Outside of a world this starts the program again inside of one, waits for it and exits with
-/// its code. Inside it sets up the world and returns. Call it first thing in `main`. The program
+/// Outside of them this starts the program again inside of some, waits for it and exits with
+/// its code. Inside it sets them up and returns. Call it first thing in `main`. The program
 /// cannot read its stdin.
-pub fn enter_world() -> Result<()> {
-    enter_world_with(&[])
+pub fn enter_netlab() -> Result<()> {
+    enter_netlab_with(&[])
 }
 
-/// [`enter_world`] with these variables in the environment inside.
-pub fn enter_world_with(environment: &[(&str, &str)]) -> Result<()> {
-    if is_world() {
+/// [`enter_netlab`] with these variables in the environment inside.
+pub fn enter_netlab_with(environment: &[(&str, &str)]) -> Result<()> {
+    if is_netlab() {
         return set_up();
     }
     packages::check_packages()?;
@@ -69,18 +69,18 @@ pub fn enter_world_with(environment: &[(&str, &str)]) -> Result<()> {
     std::process::exit(code_of(status));
 }
 
-/// Runs the body of a test in a world of its own, on a tokio runtime.
+/// Runs the body of a test in namespaces of its own, on a tokio runtime.
 ///
-/// Call it as the only statement of a `#[test]` function: outside of a world it starts the test
+/// Call it as the only statement of a `#[test]` function: outside of them it starts the test
 /// program again for just this test, and passes on its output and its outcome.
-pub fn in_world<F>(body: F)
+pub fn in_netlab<F>(body: F)
 where
     F: AsyncFnOnce(),
 {
-    if is_world() {
+    if is_netlab() {
         let proof = std::env::var_os(MARKER).expect("just looked at");
         fs::write(proof, "").expect("the first instance waits for this file");
-        set_up().unwrap_or_else(|error| panic!("setting up the world: {error:#}"));
+        set_up().unwrap_or_else(|error| panic!("setting up the namespaces: {error:#}"));
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -106,25 +106,25 @@ pub(crate) fn test_name(closure: &str) -> String {
 
 fn run_again(test: &str) -> Result<()> {
     // Printed by this thread, so that the test harness shows it only when it should.
-    run_test_in_world(test, &[], |line| {
+    run_test_in_netlab(test, &[], |line| {
         if !figures::pass_on(line) {
             println!("{line}");
         }
     })
 }
 
-/// Runs a test of this program, whose body is in [`in_world`], in its world, with these variables in
+/// Runs a test of this program, whose body is in [`in_netlab`], in its namespaces, with these variables in
 /// the environment there. Each line that it prints is given to `heard` as it comes.
 ///
 /// # Errors
 /// If the test fails, or did not run.
-pub fn run_test_in_world(
+pub fn run_test_in_netlab(
     test: &str,
     environment: &[(&str, &str)],
     mut heard: impl FnMut(&str),
 ) -> Result<()> {
     packages::check_packages()?;
-    let scratch = Scratch::new("world")?;
+    let scratch = Scratch::new("netlab")?;
     let proof = scratch.join("it-ran");
     let (output, writer) = io::pipe()?;
     let mut command = unshare()?;
@@ -150,15 +150,15 @@ pub fn run_test_in_world(
     let status = child.wait()?;
     drop(lifeline);
     if !proof.exists() {
-        bail!("the test {test} did not run in its world ({status}); see above");
+        bail!("the test {test} did not run in its namespaces ({status}); see above");
     }
     if !status.success() {
-        bail!("the test failed in its world ({status}); see above");
+        bail!("the test failed in its namespaces ({status}); see above");
     }
     Ok(())
 }
 
-/// The start of a command that runs this program in a new world.
+/// The start of a command that runs this program in new namespaces.
 fn unshare() -> Result<Command> {
     let myself = std::env::current_exe().context("finding this program")?;
     // The shell becomes `unshare`, whose number it passes on.
@@ -202,14 +202,14 @@ fn require_user_namespaces() -> Result<()> {
     }
 }
 
-/// Takes away all hosts and bridges of this world, so that there can be a new lab. Programs in them
+/// Takes away all hosts and bridges of this netlab, so that there can be a new lab. Programs in them
 /// must have ended.
 ///
 /// # Errors
-/// If this is no world, or something cannot be taken away.
-pub fn clear_world() -> Result<()> {
-    if !is_world() {
-        bail!("this is no world");
+/// If this is no netlab, or something cannot be taken away.
+pub fn clear_netlab() -> Result<()> {
+    if !is_netlab() {
+        bail!("this is no netlab");
     }
     // A namespace that is deleted takes its end of a cable with it, but later.
     for line in ip("-br link show type veth")?.lines() {
@@ -251,7 +251,7 @@ fn prepare() -> Result<()> {
     Ok(())
 }
 
-/// Ends this program, and with it the world, when the first instance is gone.
+/// Ends this program, and with it the netlab, when the first instance is gone.
 fn follow_the_first_instance() {
     std::thread::spawn(|| {
         let mut nothing = [0_u8; 64];

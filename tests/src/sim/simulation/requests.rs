@@ -5,9 +5,9 @@ use mooring_node::protocol::{ApiAnswer, Moment, Request};
 use super::super::clock::{Instant, MILLISECOND, SECOND};
 use super::super::engine::Engine;
 use super::super::node::Input;
-use super::{What, World};
+use super::{Simulation, What};
 
-impl<E: Engine> World<E> {
+impl<E: Engine> Simulation<E> {
     /// A request has reached the API server: it is executed, and the answer travels.
     pub(super) fn request(
         &mut self,

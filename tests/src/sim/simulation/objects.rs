@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mooring_node::protocol::{NodeId, VoterSet};
 
-use super::{What, World};
+use super::{Simulation, What};
 use crate::sim::clock::{Instant, SECOND};
 use crate::sim::engine::Engine;
 use crate::sim::invariants::Violation;
@@ -16,7 +16,7 @@ use crate::sim::steps::Step;
 /// last time and nothing is wrong.
 const AGREEING: Instant = 5 * SECOND;
 
-impl<E: Engine> World<E> {
+impl<E: Engine> Simulation<E> {
     pub(super) fn show_view(&mut self, node: usize) {
         let version = self.api_of(node).version;
         let told = self.api.is_reached_by(node) && self.nodes[node].stale == 0;

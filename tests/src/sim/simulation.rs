@@ -1,4 +1,4 @@
-//! A world of nodes: machines, driven by what happens in it, in the order in which it happens.
+//! A simulation of nodes: machines, driven by what happens in it, in the order in which it happens.
 //!
 //! Events lie in a heap, by true time. Whatever a machine is told, all that it then wants done is
 //! done at once: what takes time in a daemon is in the delays of messages, in late ticks, and in
@@ -133,9 +133,9 @@ pub struct Outcome {
     pub trace: Option<Trace>,
 }
 
-/// A world in the middle of its schedule.
+/// A simulation in the middle of its schedule.
 #[derive(Clone, Debug)]
-pub struct World<E = Alone> {
+pub struct Simulation<E = Alone> {
     shape: Shape,
     steps: Vec<Step>,
     healed_at: Instant,
@@ -178,8 +178,8 @@ pub struct World<E = Alone> {
 /// The largest number of messages that are kept for replays.
 const RECORDED: usize = 300;
 
-impl<E: Engine> World<E> {
-    /// A world in which nothing has happened yet.
+impl<E: Engine> Simulation<E> {
+    /// A simulation in which nothing has happened yet.
     #[must_use]
     pub fn new(schedule: &Schedule, trace: Option<Trace>) -> Self {
         let shape = schedule.shape.clone();
@@ -228,7 +228,7 @@ impl<E: Engine> World<E> {
         let plays_back = steps
             .iter()
             .any(|(_, step)| matches!(step, Step::PlayBack { .. }));
-        let mut world = Self {
+        let mut simulation = Self {
             watch: Watch::new(keys.len(), schedule.healed_at, schedule.ends_at),
             steady: steady::Steady::new(keys.len()),
             names: Names {
@@ -260,11 +260,11 @@ impl<E: Engine> World<E> {
             shape,
         };
         for (number, (at, _)) in steps.iter().enumerate() {
-            world.push(*at, What::Step(number));
+            simulation.push(*at, What::Step(number));
         }
-        world.push(schedule.healed_at + SETTLING, What::Recheck);
-        world.begin();
-        world
+        simulation.push(schedule.healed_at + SETTLING, What::Recheck);
+        simulation.begin();
+        simulation
     }
 
     /// The addresses that a Service has from the beginning.
@@ -522,7 +522,7 @@ fn chance_of(seed: u64) -> Rng {
     Rng::with_seed(seed ^ 0x005e_ed0f_c4a0_5000)
 }
 
-/// Which of the first so many nodes has the lowest name in the world of a seed, where machines run
+/// Which of the first so many nodes has the lowest name in the simulation of a seed, where machines run
 /// alone.
 #[must_use]
 pub fn lowest(seed: u64, nodes: usize) -> Option<usize> {
@@ -541,9 +541,9 @@ fn steps_go_back(schedule: &Schedule) -> bool {
 #[must_use]
 pub fn run(schedule: &Schedule, trace: Option<Trace>) -> Outcome {
     let mut outcome = if schedule.shape.whole {
-        World::<Daemon>::new(schedule, trace).run()
+        Simulation::<Daemon>::new(schedule, trace).run()
     } else {
-        World::<Alone>::new(schedule, trace).run()
+        Simulation::<Alone>::new(schedule, trace).run()
     };
     for fault in &schedule.faults {
         *outcome.tally.faults.entry(fault.kind).or_default() += 1;

@@ -17,9 +17,9 @@ const LOG_LINES: usize = 25;
 /// How much longer than its limit a step as a whole may take.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Where the story is told.
+/// Where the scenario is told.
 #[derive(Debug)]
-pub(super) struct Stage {
+pub(super) struct Console {
     start: Instant,
     coloured: bool,
     table: Mutex<Vec<Row>>,
@@ -87,7 +87,7 @@ impl Step {
     }
 }
 
-impl Stage {
+impl Console {
     pub(super) fn new() -> Self {
         let coloured = stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         Self {
@@ -122,7 +122,7 @@ impl Stage {
     }
 
     /// Does one step within its limit. The work gives what it made and what there is to see.
-    pub(super) async fn perform<T>(
+    pub(super) async fn run<T>(
         &self,
         step: Step,
         work: impl Future<Output = Result<(T, String)>>,
@@ -131,7 +131,7 @@ impl Stage {
         outcome.with_context(|| format!("this step did not happen: {}", step.name))
     }
 
-    /// [`Self::perform`] for who says by himself what it means that a step did not happen.
+    /// [`Self::run`] for who says by himself what it means that a step did not happen.
     pub(super) async fn attempt<T>(
         &self,
         step: Step,
@@ -245,7 +245,7 @@ mod tests {
             concerns: &[],
         };
         let never = std::future::pending::<Result<((), String)>>();
-        let error = Stage::new().perform(step, never).await.unwrap_err();
+        let error = Console::new().run(step, never).await.unwrap_err();
         assert!(format!("{error:#}").contains("the moon rises"));
     }
 }
