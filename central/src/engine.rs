@@ -21,19 +21,26 @@ pub mod annotations;
 mod apply;
 mod cache;
 pub mod canonical;
+pub mod cluster;
 mod credentials;
 mod ensure;
 pub mod exclusive;
 mod find;
 pub mod inventory;
+pub mod ip_allocation;
 pub mod listing;
 pub mod members;
 mod orphans;
-mod outcome;
+pub mod outcome;
 mod ownership;
+pub mod pauses;
+pub mod pooled;
 pub mod provider;
+pub mod purchases;
 mod remove;
+pub mod reports;
 pub mod selector;
+pub mod touched;
 
 use std::sync::Arc;
 

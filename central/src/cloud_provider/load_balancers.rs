@@ -316,6 +316,20 @@ pub enum ReconcileError {
     Stopped(#[from] Stop),
 }
 
+impl ReconcileError {
+    /// The same, and what a person should know besides.
+    #[must_use]
+    pub fn with(self, notices: Vec<Notice>) -> Self {
+        if notices.is_empty() {
+            return self;
+        }
+        Self::Noted {
+            why: Box::new(self),
+            notices,
+        }
+    }
+}
+
 /// Why a pass is to end before it is through.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Stop {

@@ -10,7 +10,6 @@ mod config;
 mod facts;
 mod flags;
 mod ip_blocks;
-mod model;
 mod registration;
 pub mod setting;
 
@@ -18,25 +17,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use kube::Client as KubeClient;
 use mooring_common::provider_id::ProviderId;
 use tokio::time::timeout;
 
 use crate::cloud_api::{
     Client, CloudError, Connection, ErrorKind, Limits, Metrics, Transport, http,
 };
-use crate::cloud_provider::load_balancers::LoadBalancers;
 use crate::cloud_provider::{Machine, MachineSource};
-use crate::engine::inventory::Inventory;
-use crate::views::service_view::read_annotation;
-use api::Api;
+use api::blocks::BlockCloud as _;
 use api::servers::Server;
+use api::{Api, may_not_exist};
 use auth::TokenSource;
 pub use config::{Config, ServiceConfig};
 pub use flags::Flags;
-use ip_blocks::{IpBlocks, Settings};
 pub use registration::REGISTRATION;
-use setting::{Mode, Setting};
 
 /// The provider's name, and the scheme of its IDs.
 pub const NAME: &str = "phoenixnap";
@@ -56,33 +50,8 @@ pub struct PhoenixNap {
 
 /// What keeps Services from getting addresses although the cloud can be asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NetworkFault {
-    /// The cloud does not show the public network.
-    #[error(
-        "PNAP_LOAD_BALANCER={setting}: there is no such public network, or the client may not see \
-         it ({answer}); copy the identifier of the network from the portal, and give the client \
-         the scope bmc.read"
-    )]
-    Hidden {
-        /// What is asked for.
-        setting: Setting,
-        /// The cloud's words.
-        answer: Box<CloudError>,
-    },
-    /// The public network is elsewhere.
-    #[error(
-        "PNAP_LOCATION={location}: the public network {network} is in {actual}, and an IP block of \
-         another location cannot be assigned to it; write {actual}, or leave the location away"
-    )]
-    Elsewhere {
-        /// Where blocks should be bought.
-        location: String,
-        /// The network's identifier.
-        network: String,
-        /// Where it is.
-        actual: String,
-    },
-}
+#[error("{0}")]
+pub struct NetworkFault(String);
 
 /// The start does not wait for longer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -102,32 +71,6 @@ impl PhoenixNap {
         }))
     }
 
-    /// Whether the node daemons announce addresses, on an L2Network that central writes.
-    #[must_use]
-    pub fn has_segment(&self) -> bool {
-        let setting = self.services.setting.as_ref();
-        setting.is_some_and(|setting| setting.mode() == Mode::L2)
-    }
-
-    /// What the cluster's addresses for Services go by. `None`: there are to be none.
-    fn settings(&self) -> Option<Settings> {
-        Settings::of(&self.services)
-    }
-
-    /// The cluster's addresses for Services. `inventory`: the machines of this account; `identity`: this
-    /// process' name.
-    fn load_balancers(
-        &self,
-        settings: Settings,
-        inventory: Arc<Inventory>,
-        cluster: KubeClient,
-        identity: &str,
-    ) -> Arc<dyn LoadBalancers> {
-        read_annotation(&settings.location_annotation);
-        let (cloud, identity) = (self.api.clone(), identity.to_owned());
-        Arc::new(IpBlocks::new(cloud, inventory, cluster, identity, settings))
-    }
-
     /// Looks whether the public network is there that addresses are to be on, with one request. If
     /// the cloud cannot be asked, nothing follows, for it will be asked again.
     ///
@@ -140,11 +83,14 @@ impl PhoenixNap {
         let Some(id) = setting.network() else {
             return Ok(());
         };
-        let network = match timeout(PATIENCE, self.api.public_network(id)).await {
+        let network = match timeout(PATIENCE, self.api.network(id)).await {
             Ok(Ok(network)) => network,
             Ok(Err(answer)) if may_not_exist(&answer) && answer.words.is_some() => {
-                let (setting, answer) = (setting.clone(), Box::new(answer));
-                return Err(NetworkFault::Hidden { setting, answer });
+                return Err(NetworkFault(format!(
+                    "PNAP_LOAD_BALANCER={setting}: there is no such public network, or the client may not \
+                     see it ({answer}); copy the identifier of the network from the portal, and give the \
+                     client the scope bmc.read"
+                )));
             }
             Ok(Err(error)) => {
                 tracing::warn!(%error, "the public network cannot be looked at yet");
@@ -155,23 +101,13 @@ impl PhoenixNap {
                 return Ok(());
             }
         };
-        tracing::info!(
-            network = id,
-            name = network.name,
-            location = network.location,
-            vlan = network.vlan_id,
-            status = network.status_word(),
-            blocks = network.ip_blocks.as_ref().map(Vec::len),
-            "the public network is there"
-        );
-        match (&self.services.location, network.location) {
-            (Some(location), Some(actual)) if !location.eq_ignore_ascii_case(&actual) => {
-                Err(NetworkFault::Elsewhere {
-                    location: location.clone(),
-                    network: id.to_owned(),
-                    actual,
-                })
-            }
+        let (actual, vlan) = (&network.location, network.vlan);
+        tracing::info!(id, location = actual, vlan, "the public network is there");
+        match &self.services.location {
+            Some(location) if !location.eq_ignore_ascii_case(actual) => Err(NetworkFault(format!(
+                "PNAP_LOCATION={location}: the public network {id} is in {actual}, and an IP block of \
+                 another location cannot be assigned to it; write {actual}, or leave the location away"
+            ))),
             _ => Ok(()),
         }
     }
@@ -200,11 +136,6 @@ fn connect(config: &Config, limits: Limits, metrics: Metrics) -> Result<Api, Clo
         authorities: None,
     };
     Client::new(NAME, connection, &api::ErrorShape, limits, metrics).map(Api::new)
-}
-
-/// Whether an answer may mean that there is no such thing.
-fn may_not_exist(error: &CloudError) -> bool {
-    matches!(error.kind, ErrorKind::Forbidden | ErrorKind::NotFound)
 }
 
 /// The machines that are there, and the names by which their Nodes are found.

@@ -88,11 +88,7 @@ impl<P: Provider> EnsurePlan<P> {
             _ if unsettled.is_some() => Plan::default(),
             // Nothing is done until the cloud is, and then all of it can be told.
             Err(_) if is_changing || (observed.is_none() && again.is_some()) => Plan::default(),
-            Err(why) if notices.is_empty() => return Err(why),
-            Err(why) => {
-                let why = Box::new(why);
-                return Err(ReconcileError::Noted { why, notices });
-            }
+            Err(why) => return Err(why.with(notices)),
             Ok(plan) => plan,
         };
         let mut steps = plan.steps().to_vec();

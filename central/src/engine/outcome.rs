@@ -11,7 +11,8 @@ use crate::cloud_provider::load_balancers::{PlannedStep, Progress};
 const LOOK_FOR_IT: Duration = Duration::from_secs(5);
 
 /// For people.
-pub(super) fn planned(step: &impl engine::Step) -> PlannedStep {
+#[must_use]
+pub fn planned(step: &impl engine::Step) -> PlannedStep {
     PlannedStep {
         step: step.to_string(),
         impact: step.impact(),

@@ -4,17 +4,19 @@
 //! of one must not hide all others.
 
 pub mod bgp;
+pub mod blocks;
 pub mod ip_blocks;
 pub mod public_networks;
 pub mod servers;
-pub mod tags;
 
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::cloud_api::{Client, ErrorDecoder, ErrorKind, Refusal};
+use super::NAME;
+use crate::cloud_api::{Client, CloudError, ErrorDecoder, ErrorKind, Refusal, Request};
 
 /// PhoenixNAP's API: what is asked of it in the files beside this one.
 #[derive(Debug)]
@@ -32,17 +34,42 @@ impl Api {
     pub fn credentials(&self) -> u64 {
         self.client.credentials()
     }
+
+    /// What is asked for by its identifier: an answer about something else is malformed.
+    async fn same<T: DeserializeOwned>(
+        &self,
+        request: &Request,
+        id: &str,
+        id_of: fn(&T) -> &str,
+    ) -> Result<T, CloudError> {
+        let found: T = self.client.fetch(request).await?;
+        if id_of(&found) == id {
+            return Ok(found);
+        }
+        let problem = "something else was given than what was asked for";
+        Err(self.client.malformed(request, problem))
+    }
 }
 
-/// What names one object among others: `{"id": "60473c2509268bc77fd06d29"}`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reference {
-    /// Its identifier.
-    pub id: String,
+/// Whether an answer may mean that there is no such thing.
+pub(super) fn may_not_exist(error: &CloudError) -> bool {
+    matches!(error.kind, ErrorKind::Forbidden | ErrorKind::NotFound)
+}
+
+/// The error of an answer that cannot be used.
+pub(super) fn malformed(problem: impl Into<String>) -> CloudError {
+    CloudError::new(NAME, ErrorKind::Malformed, problem)
+}
+
+/// What must be in the answer to whatever was asked about one object.
+#[derive(Deserialize)]
+struct Reference {
+    #[serde(rename = "id")]
+    _id: String,
 }
 
 /// A tag on an object. Its name must be known to the account before it is given to anything
-/// ([`tags`]).
+/// ([`blocks::BlockCloud::create_tag`]).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Tag {
     /// At most 100 letters, digits, `_` and `-`.

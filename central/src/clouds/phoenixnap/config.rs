@@ -319,7 +319,7 @@ fn read_load_balancing(
             None
         }
     };
-    if let (Some(Setting::Bgp { group: None }), None) = (&setting, &location) {
+    if let (Some(Setting::Bgp(None)), None) = (&setting, &location) {
         env.fault(
             "PNAP_LOCATION",
             None,

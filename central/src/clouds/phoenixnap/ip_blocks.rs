@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   Services ──► ip_requests ─┐
-//!                           ├─► allocate: who has which address ─► plan: the next step ─► apply
-//!   listings ──► blocks ────┘                                                           │
-//!      ▲                                                                                │
-//!      └─────────────────────── what is known, as it is after each step ◄───────────────┘
+//!                             ├─► allocate: who has which address ─► plan: the next step ─► apply
+//!   listings ──► blocks ──────┘                                                               │
+//!      ▲                                                                                      │
+//!      └──────────────────── what is known, as it is after each step ◄────────────────────────┘
 //! ```
 //!
 //! A block is bought with its tags, assigned to the public network, and used when it has arrived
@@ -13,7 +13,7 @@
 //! and gives them back.
 //!
 //! **Guarantees.** One block at a time is bought in a cluster, whoever believes to lead
-//! ([`purchase`]), and only on the word of a complete listing that was begun after the claim. Nothing
+//! ([`Purchases`]), and only on the word of a complete listing that was begun after the claim. Nothing
 //! is changed that is not this cluster's by its tags ([`ownership`]). An address is published when its
 //! block is assigned to the network. A Service goes when its blocks are marked, so that no block is
 //! forgotten.
@@ -22,27 +22,19 @@
 //! network takes one change at a time, and what one Service is given another cannot have.
 
 mod allocate;
-mod api;
 mod apply;
 mod bgp;
 mod buy;
-mod cloud;
-mod cluster;
+mod ensure;
 mod garbage_collector;
-mod ip_request;
-mod layout;
+mod l2_network;
 mod members;
-mod node_peers;
 mod notices;
 mod observe;
 mod orphans;
 mod ownership;
-mod pass;
 mod plan;
-mod purchase;
 mod removal;
-mod seen;
-mod segment;
 mod settings;
 mod state;
 mod step;
@@ -50,34 +42,24 @@ mod surplus;
 #[cfg(test)]
 mod testing;
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use kube::Client;
-use mooring_common::engine::Step as _;
-use tokio::sync::{Mutex, MutexGuard, Notify};
+use tokio::sync::Notify;
 
 use super::NAME;
-use crate::cloud_api::CloudError;
-use crate::cloud_provider::load_balancers::{
-    CollectorContext, LoadBalancerRequest, LoadBalancers, Orphan, OwnedFields, PlannedStep,
-    PreparedPlan, ReconcileError, WriteGuard,
-};
+use super::api::blocks::BlockCloud;
+use crate::cloud_provider::load_balancers::{LoadBalancers, ReconcileError};
+use crate::engine::cluster::Cluster;
 use crate::engine::inventory::Inventory;
 use crate::engine::members::MemberResolver;
+use crate::engine::pooled::{Pool, PooledEngine};
 use crate::engine::provider::AccountWords;
-use crate::views::service_view::ServiceView;
-use cloud::BlockCloud;
-use cluster::{Cluster, RealCluster};
-use pass::EnsurePlan;
-use purchase::Purchases;
-use removal::Removal;
+use crate::engine::purchases::Purchases;
 pub(super) use settings::Settings;
-use state::{Said, State, Written};
+use state::Blocks;
 use step::Step;
 
-/// The name under which Events are reported.
-const COMPONENT: &str = "cloud-provider-phoenixnap";
 /// What Events call the cloud.
 const CLOUD: &str = "PhoenixNAP";
 /// What its credentials open.
@@ -86,172 +68,70 @@ const ACCOUNT: AccountWords = AccountWords {
     account: "account",
     credentials: "PNAP_CLIENT_ID and PNAP_CLIENT_SECRET",
 };
-/// Blocks and the network.
-const REQUESTS: usize = 2;
 
-/// The IP blocks of a cluster.
-pub(super) struct IpBlocks {
-    shared: Arc<Shared>,
-}
-
-/// What all passes share.
-struct Shared {
+/// The load balancers of a cluster, of which nothing is known yet. `inventory`: the machines of the same
+/// account; `identity`: this process' name.
+pub(super) fn load_balancers(
     cloud: Arc<dyn BlockCloud>,
+    inventory: Arc<Inventory>,
     cluster: Arc<dyn Cluster>,
+    identity: String,
     settings: Settings,
-    machines: MemberResolver,
-    purchases: Purchases,
-    state: Mutex<State>,
-    said: std::sync::Mutex<Said>,
-    /// Told when there may be garbage to collect.
-    untended: Notify,
-    /// Told when Nodes have changed.
-    nodes_changed: Notify,
+) -> Arc<dyn LoadBalancers> {
+    Arc::new(ip_blocks(cloud, inventory, cluster, identity, settings))
 }
 
-impl IpBlocks {
-    /// Nothing is known of them yet. `inventory`: the machines of the same account; `identity`: this
-    /// process' name.
-    pub(super) fn new(
-        cloud: Arc<dyn BlockCloud>,
-        inventory: Arc<Inventory>,
-        client: Client,
-        identity: String,
-        settings: Settings,
-    ) -> Self {
-        let cluster = Arc::new(RealCluster::new(client));
-        Self::of(cloud, inventory, cluster, identity, settings)
-    }
-
-    fn of(
-        cloud: Arc<dyn BlockCloud>,
-        inventory: Arc<Inventory>,
-        cluster: Arc<dyn Cluster>,
-        identity: String,
-        settings: Settings,
-    ) -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                cloud,
-                cluster,
-                machines: MemberResolver::new(inventory, CLOUD),
-                purchases: Purchases::new(identity, settings.settle_time),
-                settings,
-                state: Mutex::new(State::new()),
-                said: std::sync::Mutex::default(),
-                untended: Notify::new(),
-                nodes_changed: Notify::new(),
-            }),
-        }
-    }
-}
-
-impl Shared {
-    /// The state, for one at a time.
-    async fn state(&self) -> MutexGuard<'_, State> {
-        let mut state = self.state.lock().await;
-        let said = std::mem::take(&mut *self.said());
-        for service in said.written {
-            state.seen.wrote(&service.uid, service.version);
-        }
-        for uid in said.gone {
-            state.forget(&uid);
-        }
-        if said.anew {
-            state.starts_anew();
-        }
-        state
-    }
-
-    fn said(&self) -> std::sync::MutexGuard<'_, Said> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// For people.
-fn planned(step: &Step) -> PlannedStep {
-    PlannedStep {
-        step: step.to_string(),
-        impact: step.impact(),
-    }
+fn ip_blocks(
+    cloud: Arc<dyn BlockCloud>,
+    inventory: Arc<Inventory>,
+    cluster: Arc<dyn Cluster>,
+    identity: String,
+    settings: Settings,
+) -> PooledEngine<Blocks> {
+    let untended = Arc::new(Notify::new());
+    let purchases = Purchases::new(cluster.clone(), identity, settings.settle_time);
+    let machines = MemberResolver::new(inventory, CLOUD);
+    let blocks = Blocks::new(
+        cloud,
+        cluster,
+        machines,
+        settings,
+        purchases,
+        untended.clone(),
+    );
+    PooledEngine::new(blocks, untended)
 }
 
 #[async_trait]
-impl LoadBalancers for IpBlocks {
-    fn provider(&self) -> &'static str {
-        NAME
+impl Pool for Blocks {
+    type Step = Step;
+
+    const NAME: &'static str = NAME;
+    const COMPONENT: &'static str = "cloud-provider-phoenixnap";
+    /// Blocks and the network.
+    const REQUESTS: usize = 2;
+
+    async fn passed(&mut self, error: Option<&ReconcileError>) {
+        self.purchases.settle_unused(error).await;
     }
 
-    fn component(&self) -> &'static str {
-        COMPONENT
+    fn wrote(&mut self, uid: &str, version: String) {
+        self.touched.wrote(uid, version);
     }
 
-    async fn prepare(
-        &self,
-        request: &LoadBalancerRequest,
-    ) -> Result<Box<dyn PreparedPlan>, ReconcileError> {
-        let prepared = EnsurePlan::prepare(self.shared.clone(), request).await?;
-        Ok(Box::new(prepared))
+    fn forget(&mut self, uid: &str) {
+        self.given.forget(uid);
+        self.touched.forget(uid);
     }
 
-    async fn prepare_removal(
-        &self,
-        request: &LoadBalancerRequest,
-    ) -> Result<Box<dyn PreparedPlan>, ReconcileError> {
-        let prepared = Removal::prepare(self.shared.clone(), request).await?;
-        Ok(Box::new(prepared))
+    fn observe_anew(&mut self) {
+        self.expires();
+        self.l2_network = None;
+        self.annotated.clear();
     }
 
-    fn may_have(&self, service: &ServiceView) -> bool {
-        observe::may_have(service)
-    }
-
-    fn owned_fields(&self, service: &ServiceView) -> OwnedFields {
-        removal::owned_fields(service)
-    }
-
-    fn wrote(&self, service: &ServiceView) {
-        self.shared.said().written.push(Written {
-            uid: service.uid.clone(),
-            version: service.resource_version.clone(),
-        });
-    }
-
-    fn forget(&self, service_uid: &str) {
-        self.shared.said().gone.push(service_uid.to_owned());
-    }
-
-    fn observe_anew(&self) {
-        self.shared.said().anew = true;
-    }
-
-    fn nodes_changed(&self) {
-        self.shared.nodes_changed.notify_one();
-    }
-
-    fn observation_cost(&self) -> usize {
-        REQUESTS
-    }
-
-    async fn orphans(
-        &self,
-        _cluster: &str,
-        living: &[ServiceView],
-    ) -> Result<Vec<Orphan>, CloudError> {
-        self.shared.orphans(living).await
-    }
-
-    async fn remove_orphan(
-        &self,
-        _cluster: &str,
-        orphan: &Orphan,
-        guard: &dyn WriteGuard,
-    ) -> Result<(), ReconcileError> {
-        self.shared.remove_orphan(orphan, guard).await
-    }
-
-    async fn collect_garbage(&self, context: &dyn CollectorContext) {
-        self.shared.collect_garbage(context).await;
+    async fn ends(&mut self) {
+        self.purchases.give_up().await;
     }
 }
 

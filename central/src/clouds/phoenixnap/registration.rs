@@ -6,16 +6,20 @@ use futures::FutureExt as _;
 use mooring_common::flags::Action::Act;
 use mooring_common::flags::Kind::{Bool, Integer, Text};
 use mooring_common::flags::{Flag, flag};
+use mooring_common::names::annotations;
 
+use super::ip_blocks::{self, Settings};
+use super::setting::Setting;
 use super::{Config, Flags, LIMITS, NAME, PhoenixNap};
 use crate::cloud_api::Fault;
 use crate::cloud_provider::ForeignPool;
-use crate::cloud_provider::load_balancers::LoadBalancers;
 use crate::cloud_provider::registration::{
     Cloud, ConfigFile, Configure, MakeLoadBalancers, Networks, OpenCloud, OpenContext,
     Registration, Source,
 };
+use crate::engine::cluster::RealCluster;
 use crate::engine::inventory::Inventory;
+use crate::views::service_view::read_annotation;
 
 /// It.
 pub const REGISTRATION: Registration = Registration {
@@ -50,19 +54,23 @@ async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud>
     let phoenixnap = PhoenixNap::new(config, context.limits.or(LIMITS), context.requests)?;
     phoenixnap.check().await?;
     let inventory = Arc::new(Inventory::new(phoenixnap.clone()));
-    let networks = phoenixnap
-        .has_segment()
-        .then(|| -> Networks { Arc::new(ForeignPool::default) });
     let machines = inventory.clone();
-    let load_balancers = phoenixnap.settings().map(|settings| -> MakeLoadBalancers {
-        Box::new(move |client, identity| -> Arc<dyn LoadBalancers> {
-            phoenixnap.load_balancers(settings, machines, client.clone(), identity)
+    let settings = Settings::of(&phoenixnap.services);
+    let is_announced = settings
+        .as_ref()
+        .is_some_and(|settings| matches!(settings.setting, Setting::L2(_)));
+    let load_balancers = settings.map(|settings| -> MakeLoadBalancers {
+        read_annotation(&settings.location_annotation);
+        Box::new(move |client, identity| {
+            let cluster = RealCluster::new(client.clone(), annotations::IP_BLOCK_CLAIM);
+            let (cloud, identity) = (phoenixnap.api.clone(), identity.to_owned());
+            ip_blocks::load_balancers(cloud, machines, Arc::new(cluster), identity, settings)
         })
     });
     Ok(Cloud {
         instances: inventory,
         load_balancers,
-        networks,
+        networks: is_announced.then(|| -> Networks { Arc::new(ForeignPool::default) }),
         background: None,
     })
 }

@@ -3,60 +3,26 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// How the addresses of Services are announced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// By kube-vip, which the user runs: addresses are handed over in the Service's own fields.
-    KubeVip,
-    /// By `mooring-node`, on the network's VLAN.
-    L2,
-    /// By BGP, from the nodes to the routers of a peer group.
-    Bgp,
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::KubeVip => "kube-vip",
-            Self::L2 => "l2",
-            Self::Bgp => "bgp",
-        })
-    }
-}
-
-/// What `PNAP_LOAD_BALANCER` says, unless it is empty.
+/// What `PNAP_LOAD_BALANCER` says, unless it is empty: how the addresses of Services are announced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// On the VLAN of a public network.
-    Network {
-        /// How: [`Mode::KubeVip`] or [`Mode::L2`].
-        mode: Mode,
-        /// The public network's identifier.
-        network: String,
-    },
-    /// Without a network ([`Mode::Bgp`]).
-    Bgp {
-        /// The peer group's identifier. None: that of the location.
-        group: Option<String>,
-    },
+    /// By kube-vip, which the user runs, on the VLAN of the public network of this identifier: addresses are
+    /// handed over in the Service's own fields.
+    KubeVip(String),
+    /// By `mooring-node`, on the VLAN of the public network of this identifier.
+    L2(String),
+    /// By BGP, from the Nodes to the routers of the peer group of this identifier. `None`: that of the
+    /// location.
+    Bgp(Option<String>),
 }
 
 impl Setting {
-    /// How addresses are announced.
-    #[must_use]
-    pub const fn mode(&self) -> Mode {
-        match self {
-            Self::Network { mode, .. } => *mode,
-            Self::Bgp { .. } => Mode::Bgp,
-        }
-    }
-
     /// The public network, where there is one.
     #[must_use]
     pub fn network(&self) -> Option<&str> {
         match self {
-            Self::Network { network, .. } => Some(network),
-            Self::Bgp { .. } => None,
+            Self::KubeVip(network) | Self::L2(network) => Some(network),
+            Self::Bgp(_) => None,
         }
     }
 }
@@ -80,28 +46,27 @@ impl FromStr for Setting {
             return Err(format!("names {id:?}, which is no identifier; {FORMS}"));
         }
         let id = Some(id.to_owned()).filter(|id| !id.is_empty());
-        let mode = match scheme.to_ascii_lowercase().as_str() {
-            "kube-vip" => Mode::KubeVip,
-            "l2" => Mode::L2,
-            "bgp" => return Ok(Self::Bgp { group: id }),
+        let on_network: fn(String) -> Self = match scheme.to_ascii_lowercase().as_str() {
+            "kube-vip" => Self::KubeVip,
+            "l2" => Self::L2,
+            "bgp" => return Ok(Self::Bgp(id)),
             other => {
                 return Err(format!(
                     "asks for {other}, which this version does not know; {FORMS}"
                 ));
             }
         };
-        match id {
-            Some(network) => Ok(Self::Network { mode, network }),
-            None => Err(format!("names no public network; {FORMS}")),
-        }
+        id.map(on_network)
+            .ok_or_else(|| format!("names no public network; {FORMS}"))
     }
 }
 
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Network { mode, network } => write!(f, "{mode}://{network}"),
-            Self::Bgp { group } => write!(f, "bgp://{}", group.as_deref().unwrap_or_default()),
+            Self::KubeVip(network) => write!(f, "kube-vip://{network}"),
+            Self::L2(network) => write!(f, "l2://{network}"),
+            Self::Bgp(group) => write!(f, "bgp://{}", group.as_deref().unwrap_or_default()),
         }
     }
 }

@@ -193,7 +193,8 @@ fn on_network(location: Option<&str>) -> ServiceConfig {
 
 #[tokio::test]
 async fn reads_network_with_one_call() {
-    let cloud = cloud(|_| Reply::json(json!({"id": "n1", "location": "PHX"}))).await;
+    let network = json!({"id": "n1", "location": "PHX", "ipBlocks": []});
+    let cloud = cloud(move |_| Reply::json(network.clone())).await;
     for location in [None, Some("PHX")] {
         let phoenixnap = with(&cloud.base, on_network(location));
         assert!(phoenixnap.check().await.is_ok(), "{location:?}");
@@ -210,7 +211,8 @@ async fn reports_missing_or_distant_network_with_remedy() {
     let told = told.unwrap_err().to_string();
     assert!(told.contains("PNAP_LOAD_BALANCER=kube-vip://n1"), "{told}");
     assert!(told.contains("Access denied"), "{told}");
-    let elsewhere = cloud(|_| Reply::json(json!({"id": "n1", "location": "ASH"}))).await;
+    let network = json!({"id": "n1", "location": "ASH", "ipBlocks": []});
+    let elsewhere = cloud(move |_| Reply::json(network.clone())).await;
     let told = with(&elsewhere.base, on_network(Some("PHX"))).check().await;
     let told = told.unwrap_err().to_string();
     assert!(

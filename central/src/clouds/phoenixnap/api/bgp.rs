@@ -1,109 +1,72 @@
 //! BGP peer groups: in one location, the routers that any block of the account can be announced to.
 
-use std::fmt;
+use std::net::Ipv4Addr;
 
 use serde::Deserialize;
 
-use super::{Api, plain};
-use crate::cloud_api::{CloudError, Request, lenient};
+use super::plain;
+use crate::cloud_api::lenient;
 
-/// One peer group. Only its identifier is needed.
-#[derive(Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PeerGroup {
-    /// Its identifier.
-    pub id: String,
+/// The number that servers speak with if nobody has chosen another one.
+const DEFAULT_ASN: u32 = 65401;
+
+/// A peer group, as far as Nodes are told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peers {
+    /// The number of the side that Nodes are on.
+    pub asn: u32,
+    /// The routers.
+    pub routers: Vec<Ipv4Addr>,
+    /// Whether they are more than one hop away.
+    pub is_multi_hop: bool,
+    /// Whether sessions can be opened.
+    pub is_ready: bool,
     /// Where it is: `PHX`.
-    #[serde(default, deserialize_with = "lenient")]
     pub location: Option<String>,
+}
+
+/// A peer group as it is answered; its password is not read.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PeerGroup {
+    #[serde(default, deserialize_with = "lenient")]
+    location: Option<String>,
     /// `PENDING`, `READY` and others.
     #[serde(default, deserialize_with = "lenient")]
     status: Option<String>,
-    /// The blocks that may be announced.
-    #[serde(default, deserialize_with = "lenient")]
-    pub ip_prefixes: Option<Vec<Prefix>>,
     /// The number that is asked for.
     #[serde(default, deserialize_with = "lenient")]
     target_asn_details: Option<Asn>,
     /// The number in use.
     #[serde(default, deserialize_with = "lenient")]
     active_asn_details: Option<Asn>,
-    /// For the sessions. Nothing shows it.
     #[serde(default, deserialize_with = "lenient")]
-    pub password: Option<String>,
-    /// How many hops the routers are away at most.
+    e_bgp_multi_hop: Option<u8>,
     #[serde(default, deserialize_with = "lenient")]
-    pub e_bgp_multi_hop: Option<u8>,
-    /// The routers.
-    #[serde(default, deserialize_with = "lenient")]
-    pub peering_loopbacks_v4: Option<Vec<String>>,
+    peering_loopbacks_v4: Option<Vec<String>>,
 }
 
-/// A block that may be announced.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Prefix {
-    /// Which block.
-    pub ip_allocation_id: String,
-    /// `203.0.113.8/29`.
-    #[serde(default, deserialize_with = "lenient")]
-    pub cidr: Option<String>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Deserialize)]
 struct Asn {
     asn: u32,
 }
 
-impl fmt::Debug for PeerGroup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PeerGroup")
-            .field("id", &self.id)
-            .field("location", &self.location)
-            .field("status", &self.status)
-            .field("asn", &self.asn())
-            .finish_non_exhaustive()
-    }
-}
-
 impl PeerGroup {
-    /// Whether sessions can be opened.
-    pub fn is_ready(&self) -> bool {
-        self.status.as_deref().map(plain).as_deref() == Some("ready")
+    /// Whether it is that of this location.
+    pub(super) fn is_in(&self, location: &str) -> bool {
+        let own = self.location.as_deref();
+        own.is_some_and(|own| own.eq_ignore_ascii_case(location))
     }
 
-    /// Its status in the cloud's own words.
-    pub fn status_word(&self) -> &str {
-        self.status.as_deref().unwrap_or("unknown")
-    }
-
-    /// The number of the side that servers are on.
-    pub fn asn(&self) -> Option<u32> {
-        let details = self.active_asn_details.as_ref();
-        let details = details.or(self.target_asn_details.as_ref());
-        details.map(|details| details.asn)
-    }
-}
-
-const GROUPS: &str = "networks/v1/bgp-peer-groups";
-/// The number that servers speak with if nobody has chosen another one.
-pub const DEFAULT_ASN: u32 = 65401;
-
-impl Api {
-    /// The peer groups of a location; there is one at most.
-    pub async fn peer_groups(&self, location: &str) -> Result<Vec<PeerGroup>, CloudError> {
-        let request = Request::get("list_bgp_peer_groups", GROUPS).query("location", location);
-        let mut groups: Vec<PeerGroup> = self.client.fetch(&request).await?;
-        groups.retain(|group| {
-            let own = group.location.as_deref();
-            own.is_some_and(|own| own.eq_ignore_ascii_case(location))
-        });
-        Ok(groups)
-    }
-
-    /// One peer group. The kinds `Forbidden` and `NotFound` both mean that there may be none.
-    pub async fn peer_group(&self, id: &str) -> Result<PeerGroup, CloudError> {
-        let request = Request::get("get_bgp_peer_group", format!("{GROUPS}/{id}"));
-        self.client.fetch(&request).await
+    pub(super) fn read(self) -> Peers {
+        let asn = self.active_asn_details.or(self.target_asn_details);
+        let routers = self.peering_loopbacks_v4.into_iter().flatten();
+        Peers {
+            asn: asn.map_or(DEFAULT_ASN, |details| details.asn),
+            routers: routers.filter_map(|text| text.parse().ok()).collect(),
+            is_multi_hop: self.e_bgp_multi_hop.is_none_or(|hops| hops > 1),
+            is_ready: self.status.as_deref().map(plain).as_deref() == Some("ready"),
+            location: self.location,
+        }
     }
 }

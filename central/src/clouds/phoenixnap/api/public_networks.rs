@@ -1,106 +1,102 @@
-//! Public networks: each is one VLAN, with blocks of addresses on it.
+//! Public networks: each is one VLAN, with blocks of public addresses on it.
 
-use reqwest::Method;
+use std::net::Ipv4Addr;
+
+use ipnet::Ipv4Net;
 use serde::Deserialize;
-use serde_json::json;
 
-use super::{Api, Reference, plain};
-use crate::cloud_api::{CloudError, Request, lenient};
+use super::ip_blocks::NO_ADDRESSES;
+use super::malformed;
+use crate::cloud_api::{CloudError, lenient};
 
-/// At most so many IPv4 blocks are on one network.
-pub const MOST_BLOCKS: usize = 10;
-
-/// One public network. Only its identifier is needed.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PublicNetwork {
-    /// Its identifier.
+/// A public network, as far as decisions are made by it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// The cloud's own name for it.
     pub id: String,
-    /// Its name.
-    #[serde(default, deserialize_with = "lenient")]
-    pub name: Option<String>,
     /// Where it is: `PHX`.
-    #[serde(default, deserialize_with = "lenient")]
-    pub location: Option<String>,
-    /// The VLAN that its servers receive it on, tagged.
-    #[serde(default, deserialize_with = "lenient")]
-    pub vlan_id: Option<u16>,
-    /// `BUSY`, `READY`, `DELETING`, `ERROR`.
-    #[serde(default, deserialize_with = "lenient")]
-    status: Option<String>,
-    /// The blocks on it. None: they cannot be read.
-    #[serde(default, deserialize_with = "lenient")]
-    pub ip_blocks: Option<Vec<NetworkBlock>>,
-    /// What is in it. None: that cannot be read.
-    #[serde(default, deserialize_with = "lenient")]
-    pub memberships: Option<Vec<Member>>,
+    pub location: String,
+    /// The VLAN that its servers receive it on, 2 to 4094. `None`: the cloud does not say.
+    pub vlan: Option<u16>,
+    /// The IPv4 blocks that it has, ours and others': id and addresses.
+    pub blocks: Vec<(String, Ipv4Net)>,
+    /// The servers that its VLAN is led to, by their ids. `None`: the cloud does not say.
+    pub servers: Option<Vec<String>>,
 }
 
-/// A block on a public network.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NetworkBlock {
-    /// Its identifier.
-    pub id: String,
-    /// `203.0.113.8/29`.
-    #[serde(default, deserialize_with = "lenient")]
-    pub cidr: Option<String>,
+impl Network {
+    /// The block of it that has this address, whoever's it is.
+    #[must_use]
+    pub fn block_of(&self, address: Ipv4Addr) -> Option<&str> {
+        let found = self.blocks.iter().find(|(_, cidr)| cidr.contains(&address));
+        found.map(|(id, _)| id.as_str())
+    }
+
+    /// Whether this block is on it.
+    #[must_use]
+    pub fn has(&self, block: &str) -> bool {
+        self.blocks.iter().any(|(id, _)| id == block)
+    }
 }
 
-/// Something in a public network.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+/// A network as it is answered. Only its identifier is needed to read it.
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Member {
-    /// Its identifier.
-    pub resource_id: String,
+pub(super) struct PublicNetwork {
+    pub(super) id: String,
+    #[serde(default, deserialize_with = "lenient")]
+    location: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    vlan_id: Option<u16>,
+    #[serde(default, deserialize_with = "lenient")]
+    ip_blocks: Option<Vec<OnNetwork>>,
+    #[serde(default, deserialize_with = "lenient")]
+    memberships: Option<Vec<Membership>>,
+}
+
+#[derive(Deserialize)]
+struct OnNetwork {
+    id: String,
+    #[serde(default, deserialize_with = "lenient")]
+    cidr: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Membership {
+    resource_id: String,
     /// `server`, `storage`, `virtual`.
     #[serde(default, deserialize_with = "lenient")]
-    pub resource_type: Option<String>,
-    /// Its addresses there; each may also be a range.
-    #[serde(default, deserialize_with = "lenient")]
-    pub ips: Option<Vec<String>>,
+    resource_type: Option<String>,
 }
 
 impl PublicNetwork {
-    /// Whether it takes no change just now.
-    pub fn is_busy(&self) -> bool {
-        self.status.as_deref().map(plain).as_deref() == Some("busy")
-    }
-
-    /// Its status in the cloud's own words.
-    pub fn status_word(&self) -> &str {
-        self.status.as_deref().unwrap_or("unknown")
-    }
-}
-
-const NETWORKS: &str = "networks/v1/public-networks";
-
-impl Api {
-    /// One network. The kinds `Forbidden` and `NotFound` both mean that there may be none.
-    pub async fn public_network(&self, id: &str) -> Result<PublicNetwork, CloudError> {
-        let request = Request::get("get_public_network", format!("{NETWORKS}/{id}"));
-        let network: PublicNetwork = self.client.fetch(&request).await?;
-        if network.id == id {
-            Ok(network)
-        } else {
-            Err(self.client.malformed(&request, "another network was given"))
-        }
-    }
-
-    /// Has a block assigned to a network. The cloud answers before it is done; the kind `Busy`: ask
-    /// again in some seconds.
-    pub async fn attach_ip_block(&self, network: &str, block: &str) -> Result<(), CloudError> {
-        let path = format!("{NETWORKS}/{network}/ip-blocks");
-        let request =
-            Request::new("attach_ip_block", Method::POST, path).json(json!({"id": block}));
-        self.client.fetch::<Reference>(&request).await.map(|_| ())
-    }
-
-    /// Has a block taken off a network, unless something in it uses one of its addresses. The cloud
-    /// answers before it is done.
-    pub async fn detach_ip_block(&self, network: &str, block: &str) -> Result<(), CloudError> {
-        let path = format!("{NETWORKS}/{network}/ip-blocks/{block}");
-        let request = Request::new("detach_ip_block", Method::DELETE, path);
-        self.client.tell(&request).await
+    /// Blocks whose addresses cannot be read are of no other use than to be counted; those of IPv6 are not.
+    pub(super) fn read(self) -> Result<Network, CloudError> {
+        let id = self.id;
+        let missing =
+            |what: &str| malformed(format!("the public network {id} comes without {what}"));
+        let location = self.location.ok_or_else(|| missing("location"))?;
+        let listed = self.ip_blocks.ok_or_else(|| missing("IP blocks"))?;
+        let blocks = listed.into_iter().filter_map(|block| {
+            let text = block.cidr.unwrap_or_default();
+            let cidr = text.parse().unwrap_or(NO_ADDRESSES);
+            (!text.contains(':')).then_some((block.id, cidr))
+        });
+        let is_server = |member: &Membership| {
+            let kind = member.resource_type.as_deref().unwrap_or("server");
+            kind.eq_ignore_ascii_case("server")
+        };
+        let servers = self.memberships.map(|members| {
+            let servers = members.into_iter().filter(is_server);
+            servers.map(|member| member.resource_id).collect()
+        });
+        Ok(Network {
+            blocks: blocks.collect(),
+            location,
+            vlan: self.vlan_id,
+            servers,
+            id,
+        })
     }
 }

@@ -1,10 +1,9 @@
 use serde_json::json;
 
 use super::super::LIMITS;
-use super::bgp::PeerGroup;
-use super::ip_blocks::{BlockStatus, Holder, IpBlock, NewIpBlock};
+use super::blocks::{BlockCloud as _, Order};
+use super::ip_blocks::{Block, BlockStatus, Holder, IpBlock};
 use super::public_networks::PublicNetwork;
-use super::servers::Server;
 use super::*;
 use crate::cloud_api::CloudError;
 use crate::cloud_api::testing::{Cloud, Reply, Seen, connection, metrics};
@@ -21,8 +20,14 @@ async fn answered(answer: impl Fn(&Seen, usize) -> Reply + Send + Sync + 'static
     (cloud, Api::new(client.unwrap()))
 }
 
-fn block(fields: &Value) -> IpBlock {
-    serde_json::from_value(fields.clone()).unwrap()
+/// A block that is being bought, if these fields do not say otherwise.
+fn block(fields: &Value) -> Block {
+    let mut all = json!({"id": "b", "status": "creating", "cidr": "203.0.113.8/29"});
+    all.as_object_mut()
+        .unwrap()
+        .extend(fields.as_object().unwrap().clone());
+    let block: IpBlock = serde_json::from_value(all).unwrap();
+    block.read().unwrap()
 }
 
 fn refusal(status: u16, body: &str) -> Refusal {
@@ -71,15 +76,12 @@ fn reads_block_status_and_holder_in_both_spellings() {
         ("subnetted", BlockStatus::Subnetted),
         ("what is new", BlockStatus::Unknown),
     ] {
-        assert_eq!(
-            block(&json!({"id": "b", "status": word})).status(),
-            expected
-        );
+        assert_eq!(block(&json!({"status": word})).status, expected);
     }
-    assert_eq!(block(&json!({"id": "b"})).status(), BlockStatus::Unknown);
+    assert_eq!(block(&json!({"status": null})).status, BlockStatus::Unknown);
     let holder = |kind: Value, id: Value| {
-        let fields = json!({"id": "b", "assignedResourceType": kind, "assignedResourceId": id});
-        block(&fields).holder()
+        let fields = json!({"assignedResourceType": kind, "assignedResourceId": id});
+        block(&fields).holder
     };
     let network = Some(Holder::PublicNetwork("n".to_owned()));
     assert_eq!(holder(json!("public network"), json!("n")), network);
@@ -99,7 +101,7 @@ fn reads_block_status_and_holder_in_both_spellings() {
 async fn checks_tags_of_filtered_listing() {
     let (cloud, api) = answered(|_, _| {
         Reply::json(json!([
-            {"id": "ours", "tags": [{"id": "1", "name": "cluster", "value": "c"},
+            {"id": "ours", "status": "creating", "tags": [{"id": "1", "name": "cluster", "value": "c"},
                                     {"id": "2", "name": "usage", "value": "u"}]},
             {"id": "half", "tags": [{"name": "cluster", "value": "c"}]},
             {"id": "other", "tags": [{"name": "cluster", "value": "d"},
@@ -110,7 +112,7 @@ async fn checks_tags_of_filtered_listing() {
     })
     .await;
     let tags = [Tag::new("cluster", "c"), Tag::new("usage", "u")];
-    let blocks = api.ip_blocks(&tags).await.unwrap();
+    let blocks = api.blocks(&tags).await.unwrap();
     let ids: Vec<&str> = blocks.iter().map(|block| block.id.as_str()).collect();
     assert_eq!(ids, ["ours"]);
     assert_eq!(
@@ -122,13 +124,12 @@ async fn checks_tags_of_filtered_listing() {
 #[tokio::test]
 async fn buys_block_with_its_tags_once() {
     let (cloud, api) = answered(|_, _| Reply::html().status(504)).await;
-    let block = NewIpBlock {
+    let order = Order {
         location: "PHX".to_owned(),
-        cidr_block_size: "/29".to_owned(),
-        description: None,
+        prefix: 29,
         tags: vec![Tag::new("cluster", "c")],
     };
-    let error = api.buy_ip_block(&block).await.unwrap_err();
+    let error = api.buy(&order).await.unwrap_err();
     assert!(error.may_have_been_done(), "{error:?}");
     let seen = cloud.seen();
     assert_eq!(cloud.lines(), ["POST /ips/v1/ip-blocks"]);
@@ -152,7 +153,7 @@ async fn accepts_text_answer_rejects_html() {
         ("<html><body>Sign in</body></html>", false),
     ] {
         let (cloud, api) = answered(move |_, _| Reply::json("").status(202).saying(said)).await;
-        let answer = api.detach_ip_block("n", "b").await;
+        let answer = api.detach("n", "b").await;
         assert_eq!(answer.is_ok(), is_done, "{said}: {answer:?}");
         assert_eq!(
             cloud.lines(),
@@ -169,13 +170,13 @@ async fn existing_tag_is_success() {
         _ => Reply::json(json!({"message": "exists"})).status(409),
     })
     .await;
-    assert_eq!(api.knows_tag("usage").await, Ok(false), "capitals count");
-    assert_eq!(api.create_tag("usage", "why").await, Ok(()));
+    assert_eq!(api.tag_names().await, Ok(["Usage".to_owned()].into()));
+    assert_eq!(api.create_tag("usage").await, Ok(()));
     let seen = cloud.seen();
-    assert_eq!(seen[0].line, "GET /tag-manager/v1/tags?name=usage");
+    assert_eq!(seen[0].line, "GET /tag-manager/v1/tags");
     assert_eq!(
         seen[1].body,
-        json!({"name": "usage", "isBillingTag": false, "description": "why"})
+        json!({"name": "usage", "isBillingTag": false, "description": "IP blocks of Kubernetes clusters"})
     );
 }
 
@@ -185,12 +186,9 @@ async fn rejects_answer_about_another_object() {
     let kind = |error: CloudError| error.kind;
     let malformed = Some(ErrorKind::Malformed);
     assert_eq!(api.server("mine").await.err().map(kind), malformed);
-    assert_eq!(api.ip_block("mine").await.err().map(kind), malformed);
-    assert_eq!(api.public_network("mine").await.err().map(kind), malformed);
-    assert_eq!(
-        api.tag_ip_block("mine", &[]).await.err().map(kind),
-        malformed
-    );
+    assert_eq!(api.block("mine").await.err().map(kind), malformed);
+    assert_eq!(api.network("mine").await.err().map(kind), malformed);
+    assert_eq!(api.set_tags("mine", &[]).await.err().map(kind), malformed);
 }
 
 #[tokio::test]
@@ -203,7 +201,7 @@ async fn rejects_listing_with_duplicate_server() {
 #[tokio::test]
 async fn detects_error_with_status_200() {
     let (_cloud, api) = answered(|_, _| Reply::json(json!({"message": "Not now"}))).await;
-    let error = api.ip_block("b").await.unwrap_err();
+    let error = api.block("b").await.unwrap_err();
     assert_eq!(error.words.as_deref(), Some("Not now"));
 }
 
@@ -215,28 +213,16 @@ fn reads_network_and_members() {
         "memberships": [{"resourceId": "s", "resourceType": "server", "ips": ["203.0.113.10"]}],
     }))
     .unwrap();
-    assert!(network.is_busy());
-    assert_eq!(
-        (network.vlan_id, network.status_word()),
-        (Some(2051), "BUSY")
-    );
-    let server: Server = serde_json::from_value(json!({
-        "id": "s",
-        "networkConfiguration": {"publicNetworkConfiguration": {"publicNetworks": [
-            {"id": "n", "ips": [], "statusDescription": "assigned"},
-            {"id": "soon", "ips": [], "statusDescription": "in-progress"},
-        ]}},
-    }))
-    .unwrap();
-    assert_eq!(server.is_in("n"), Some(true));
-    assert_eq!(server.is_in("soon"), Some(false));
-    assert_eq!(server.is_in("never"), None);
+    let network = network.read().unwrap();
+    assert_eq!((network.vlan, &*network.location), (Some(2051), "PHX"));
+    assert!(network.has("b"));
+    assert_eq!(network.servers, Some(vec!["s".to_owned()]));
 }
 
 #[tokio::test]
 async fn attaches_server_without_addresses() {
     let (cloud, api) = answered(|_, _| Reply::json(json!({"id": "n"})).status(202)).await;
-    assert_eq!(api.attach_server("s", "n").await, Ok(()));
+    assert_eq!(api.add_server("n", "s").await, Ok(()));
     let path = "/bmc/v1/servers/s/network-configuration/public-network-configuration";
     let seen = cloud.seen();
     assert_eq!(
@@ -257,10 +243,9 @@ async fn ignores_peer_groups_of_other_locations() {
         ]))
     })
     .await;
-    let groups: Vec<PeerGroup> = api.peer_groups("phx").await.unwrap();
-    assert_eq!(groups.len(), 1);
-    assert!(groups[0].is_ready());
-    assert_eq!(groups[0].asn(), Some(65402));
-    assert_eq!(groups[0].e_bgp_multi_hop, Some(7));
-    assert!(!format!("{groups:?}").contains("s3cr3t"));
+    let peers = api.peers(None, "phx").await.unwrap().unwrap();
+    assert!(peers.is_ready && peers.is_multi_hop);
+    assert_eq!((peers.asn, peers.routers.len()), (65402, 2));
+    assert!(!format!("{peers:?}").contains("s3cr3t"));
+    assert_eq!(api.peers(None, "ams").await, Ok(None));
 }

@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use mooring_common::names::phoenixnap_tags as names;
 
-use super::super::model::{Block, BlockStatus};
-use super::Shared;
+use super::super::api::ip_blocks::{Block, BlockStatus};
 use super::ownership::{self, Owned};
-use super::state::{POLL, State};
+use super::state::{Blocks, POLL};
 use super::step::Step;
 use crate::cloud_api::{CloudError, ErrorKind};
-use crate::cloud_provider::load_balancers::{Progress, ReconcileError, WriteGuard};
+use crate::cloud_provider::load_balancers::{ReconcileError, WriteGuard};
 
 /// What became of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,192 +22,157 @@ pub(super) enum Taken {
     LookAgain,
 }
 
-impl From<(Duration, String)> for Progress {
-    fn from((after, what): (Duration, String)) -> Self {
-        Self::Wait { after, what }
-    }
-}
-
-/// What was asked for may have been done: the next listing tells.
-fn unheard(state: &mut State, error: CloudError) -> ReconcileError {
-    if error.may_have_been_done() {
-        state.expires();
-    }
-    error.into()
-}
-
-impl Shared {
+impl Blocks {
     /// Carries a step out.
     ///
     /// # Errors
     /// [`ReconcileError`] unless the cloud has taken it, or is to be asked again in seconds.
     pub(super) async fn take(
-        &self,
-        state: &mut State,
+        &mut self,
         step: &Step,
         guard: &dyn WriteGuard,
     ) -> Result<Taken, ReconcileError> {
+        let (block, network) = match step {
+            Step::EnsureTags(names) => return self.ensure_tags(names, guard).await,
+            Step::Buy {
+                location,
+                prefix,
+                owner,
+            } => {
+                let purpose = step.to_string();
+                return self.buy(location, *prefix, owner, &purpose, guard).await;
+            }
+            Step::Attach { block, network, .. } | Step::Detach { block, network, .. } => {
+                (block, Some(network.as_str()))
+            }
+            Step::Mark { block, .. } | Step::Release { block, .. } => (block, None),
+        };
+        if let Some(later) = network.and_then(|network| self.not_yet(block, network)) {
+            return Ok(later);
+        }
+        if matches!(step, Step::Mark { .. }) {
+            // Another controller may have bought it, and never marked one.
+            self.ensure_tags(&[names::DELETE], guard).await?;
+        }
+        let mut tags = Vec::new();
+        if !matches!(step, Step::Attach { .. }) {
+            let Some(now) = self.read_again(block).await? else {
+                return Ok(Taken::LookAgain);
+            };
+            tags = ownership::marked(&now.tags);
+        }
+        guard.before_write()?;
+        let cloud = &self.cloud;
+        let answer = match step {
+            Step::Attach { network, .. } => cloud.attach(network, block).await,
+            Step::Detach { network, .. } => cloud.detach(network, block).await,
+            Step::Mark { .. } => cloud.set_tags(block, &tags).await,
+            _ => match cloud.release(block).await {
+                // Somebody else has given it back: the next listing says so.
+                Err(error) if error.is_not_found() => Ok(()),
+                answer => answer,
+            },
+        };
+        if let Some(later) = self.answered(answer, network, block, guard)? {
+            return Ok(later);
+        }
         match step {
-            Step::EnsureTags(names) => self.ensure_tags(state, names, guard).await,
-            Step::Buy { .. } => self.buy(state, step, guard).await,
-            Step::Attach { block, network, .. } => {
-                if let Some(later) = Self::not_yet(state, block, network) {
-                    return Ok(later);
-                }
-                guard.before_write()?;
-                let answer = self.cloud.attach(network, block).await;
-                let taken = Self::in_network(state, network, answer, guard, |state| {
-                    state.attached(block, network);
-                })?;
-                if taken == Taken::Done && self.settings.attaches_nodes {
+            Step::Attach { network, .. } => {
+                self.attached(block, network);
+                if self.settings.attaches_nodes {
                     // The network has something that its servers are to announce.
                     self.untended.notify_one();
                 }
-                Ok(taken)
             }
-            Step::Detach { block, network, .. } => {
-                if let Some(later) = Self::not_yet(state, block, network) {
-                    return Ok(later);
-                }
-                if self.read_again(state, block).await?.is_none() {
-                    return Ok(Taken::LookAgain);
-                }
-                guard.before_write()?;
-                let answer = self.cloud.detach(network, block).await;
-                Self::in_network(state, network, answer, guard, |state| {
-                    state.detached(block, network);
-                })
+            Step::Detach { network, .. } => self.detached(block, network),
+            Step::Mark { .. } => self.marked(block, tags),
+            _ => self.released(block),
+        }
+        Ok(Taken::Done)
+    }
+
+    /// What an answer means for a change of a block, or of the network that it is in or to be in. `None`: it
+    /// is done.
+    fn answered(
+        &mut self,
+        answer: Result<(), CloudError>,
+        network: Option<&str>,
+        block: &str,
+        guard: &dyn WriteGuard,
+    ) -> Result<Option<Taken>, ReconcileError> {
+        match (answer, network) {
+            (Ok(()), _) => {
+                guard.written();
+                Ok(None)
             }
-            Step::Mark { block, .. } => {
-                // Another controller may have bought it, and never marked one.
-                if !state.knows_tags(&[names::DELETE]) {
-                    self.ensure_tags(state, &[names::DELETE], guard).await?;
-                }
-                let Some(now) = self.read_again(state, block).await? else {
-                    return Ok(Taken::LookAgain);
-                };
-                let tags = &ownership::marked(&now.tags);
-                guard.before_write()?;
-                let answer = self.cloud.set_tags(block, tags).await;
-                let busy = format!("the cloud is at work on the IP block {block}");
-                match answer {
-                    Err(error) if error.kind == ErrorKind::Busy => Ok(Taken::Later(POLL, busy)),
-                    answer => {
-                        answer.map_err(|error| {
-                            state.doubts_tags(&error);
-                            unheard(state, error)
-                        })?;
-                        guard.written();
-                        state.marked(block, tags.clone());
-                        Ok(Taken::Done)
-                    }
-                }
+            (Err(error), Some(network)) if error.kind == ErrorKind::Busy => {
+                self.takes_one_change_at_a_time(network);
+                let pause = self.set_busy(network, &error);
+                let what = format!("the public network {network} is busy");
+                Ok(Some(Taken::Later(pause, what)))
             }
-            Step::Release { block, .. } => {
-                if self.read_again(state, block).await?.is_none() {
-                    return Ok(Taken::LookAgain);
+            (Err(error), None) if error.kind == ErrorKind::Busy => {
+                let what = format!("the cloud is at work on the IP block {block}");
+                Ok(Some(Taken::Later(POLL, what)))
+            }
+            (Err(error), _) => {
+                if network.is_none() {
+                    self.doubts_tags(&error);
                 }
-                guard.before_write()?;
-                match self.cloud.release(block).await {
-                    Err(error) if error.kind == ErrorKind::Busy => {
-                        let busy = format!("the cloud is at work on the IP block {block}");
-                        Ok(Taken::Later(POLL, busy))
-                    }
-                    // Somebody else has given it back: the next listing says so.
-                    Err(error) if error.is_not_found() => {
-                        state.released(block);
-                        Ok(Taken::Done)
-                    }
-                    answer => {
-                        answer.map_err(|error| unheard(state, error))?;
-                        guard.written();
-                        state.released(block);
-                        Ok(Taken::Done)
-                    }
+                if error.may_have_been_done() {
+                    // The next listing tells.
+                    self.expires();
                 }
+                Err(error.into())
             }
         }
     }
 
     /// A block that is about to be taken from somebody, read now. `None`: it is not whose it was any more
     /// by its tags, or gone; then nothing is done, and all is looked at anew.
-    async fn read_again(
-        &self,
-        state: &mut State,
-        id: &str,
-    ) -> Result<Option<Block>, ReconcileError> {
+    async fn read_again(&mut self, id: &str) -> Result<Option<Block>, ReconcileError> {
         let cluster = self.cluster.id().await?;
         let read = match self.cloud.block(id).await {
             Err(error) if error.is_not_found() => None,
             answer => Owned::of(answer?, &cluster),
         };
-        let before = state.owner(id);
+        let before = self.block(id).map(|owned| &owned.owner);
         let same = read.filter(|now| now.block.id == id && Some(&now.owner) == before);
         if same.is_none() {
-            state.expires();
+            self.expires();
         }
         Ok(same.map(|now| now.block))
     }
 
     /// A network takes one change after the other, and what has failed is not tried at once.
-    fn not_yet(state: &mut State, block: &str, network: &str) -> Option<Taken> {
-        if let Some(left) = state.is_busy(network) {
+    fn not_yet(&mut self, block: &str, network: &str) -> Option<Taken> {
+        if let Some(left) = self.busy.left(network) {
             let what = format!("the public network {network} is at work on something else");
             return Some(Taken::Later(left, what));
         }
-        if state.is_at_work(network) {
+        if self.is_at_work(network) {
             let what = format!("the public network {network} is at work on another IP block");
             return Some(Taken::Later(POLL, what));
         }
-        let is_failed = state.block(block).is_some_and(|block| {
-            matches!(
-                block.status,
-                BlockStatus::ErrorAssigning | BlockStatus::ErrorUnassigning
-            )
-        });
-        if !is_failed {
+        let status = self.block(block).map(|owned| owned.block.status);
+        if !status.is_some_and(BlockStatus::is_error) {
             return None;
         }
-        if let Some(left) = state.pause(block) {
-            let what = format!("the cloud has failed at the IP block {block}");
-            return Some(Taken::Later(left, what));
-        }
-        state.tries_again(block);
-        None
-    }
-
-    fn in_network(
-        state: &mut State,
-        network: &str,
-        answer: Result<(), CloudError>,
-        guard: &dyn WriteGuard,
-        done: impl FnOnce(&mut State),
-    ) -> Result<Taken, ReconcileError> {
-        match answer {
-            Ok(()) => {
-                guard.written();
-                done(state);
-                Ok(Taken::Done)
-            }
-            Err(error) if error.kind == ErrorKind::Busy => {
-                let pause = error.retry_after.unwrap_or(POLL);
-                state.set_busy(network, pause);
-                state.takes_one_change_at_a_time(network);
-                let what = format!("the public network {network} is busy");
-                Ok(Taken::Later(pause, what))
-            }
-            Err(error) => Err(unheard(state, error)),
-        }
+        let left = self.tries_failed(block)?;
+        let what = format!("the cloud has failed at the IP block {block}");
+        Some(Taken::Later(left, what))
     }
 
     /// Tags are made one by one: the cloud refuses a block whose tags do not exist.
     async fn ensure_tags(
-        &self,
-        state: &mut State,
+        &mut self,
         names: &[&str],
         guard: &dyn WriteGuard,
     ) -> Result<Taken, ReconcileError> {
-        let mut known = match state.tags.take() {
+        if self.knows_tags(names) {
+            return Ok(Taken::Done);
+        }
+        let mut known = match self.tags.take() {
             Some(known) => known,
             None => self.cloud.tag_names().await?,
         };
@@ -222,7 +186,7 @@ impl Shared {
             tracing::info!(name, "made a tag for IP blocks");
             known.insert((*name).to_owned());
         }
-        state.tags = Some(known);
+        self.tags = Some(known);
         Ok(Taken::Done)
     }
 }

@@ -12,31 +12,16 @@ use mooring_common::names::reasons;
 use mooring_common::node_addresses::AddressType;
 use mooring_common::node_view::NodeView;
 
+use super::super::api::bgp::Peers;
 use super::super::setting::Setting;
-use super::Shared;
-use super::node_peers::{Annotations, NodePeers, WrittenPeers};
-use super::state::State;
+use super::state::{Blocks, NodePeers, WrittenPeers};
 use crate::cloud_provider::load_balancers::{CollectorContext, ReconcileError};
+use crate::engine::cluster::NodeAnnotations;
 
 /// How the keys begin.
 pub(super) const PREFIX: &str = "phoenixnap.com/";
 /// The cloud's number.
 const CLOUD_ASN: u32 = 65400;
-
-/// A peer group, as far as Nodes are told of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::clouds::phoenixnap) struct Peers {
-    /// The number of the side that Nodes are on.
-    pub(in crate::clouds::phoenixnap) asn: u32,
-    /// The routers.
-    pub(in crate::clouds::phoenixnap) routers: Vec<Ipv4Addr>,
-    /// Whether they are more than one hop away.
-    pub(in crate::clouds::phoenixnap) is_multi_hop: bool,
-    /// Whether sessions can be opened.
-    pub(in crate::clouds::phoenixnap) is_ready: bool,
-    /// Where it is: `PHX`.
-    pub(in crate::clouds::phoenixnap) location: Option<String>,
-}
 
 /// Of how many routers that a peer group no longer has, what Nodes were told is taken back. All peer
 /// groups have two today.
@@ -46,7 +31,7 @@ const GONE: usize = 2;
 const AGAIN: Duration = Duration::from_secs(60);
 
 /// The annotations of a Node that speaks from this address.
-pub(super) fn annotations(peers: &Peers, source: Ipv4Addr) -> Annotations {
+pub(super) fn annotations(peers: &Peers, source: Ipv4Addr) -> NodeAnnotations {
     let mut routers = peers.routers.clone();
     routers.sort_unstable();
     let gone = std::iter::repeat_n(None, GONE);
@@ -97,23 +82,22 @@ pub(super) fn missing<'a>(
     wanted.collect()
 }
 
-impl Shared {
+impl Blocks {
     /// Tells Nodes of their peers, if addresses are announced by BGP. When to look again, if they could
     /// not be told.
     ///
     /// # Errors
     /// [`ReconcileError`] unless all have been told who can be.
     pub(super) async fn write_peers(
-        &self,
-        state: &mut State,
+        &mut self,
         context: &dyn CollectorContext,
     ) -> Result<Option<Duration>, ReconcileError> {
-        let Setting::Bgp { group } = &self.settings.setting else {
+        let Setting::Bgp(group) = &self.settings.setting else {
             return Ok(None);
         };
         let nodes = context.nodes();
         let is_told = |node: &Arc<NodeView>| {
-            let told = state.annotated.get(&node.uid).map(|told| told.source);
+            let told = self.annotated.get(&node.uid).map(|told| told.source);
             told == source(node) || source(node).is_none()
         };
         if nodes.iter().all(is_told) {
@@ -130,20 +114,19 @@ impl Shared {
                 "{which}, so that Nodes are not told whom to announce addresses to; see to it in the \
                  portal"
             );
-            self.tell(state, context, reasons::NO_PEER_GROUP, note)
+            self.reports
+                .warn(context, reasons::NO_PEER_GROUP, note)
                 .await;
             return Ok(Some(AGAIN));
         };
         let is_there = |uid: &String| nodes.iter().any(|node| node.uid == *uid);
-        state.annotated.retain(|uid, _| is_there(uid));
-        for (node, wanted) in missing(&peers, &nodes, &state.annotated) {
+        self.annotated.retain(|uid, _| is_there(uid));
+        for (node, wanted) in missing(&peers, &nodes, &self.annotated) {
             context.before_write()?;
-            let NodeView { name, uid, .. } = node;
-            self.cluster
-                .annotate_node(name, &wanted.annotations)
-                .await?;
-            tracing::info!(node = name, "told a Node of its BGP peers");
-            state.annotated.insert(uid.clone(), wanted);
+            let annotations = &wanted.annotations;
+            self.cluster.annotate_node(&node.name, annotations).await?;
+            tracing::info!(node = node.name, "told a Node of its BGP peers");
+            self.annotated.insert(node.uid.clone(), wanted);
         }
         Ok(None)
     }

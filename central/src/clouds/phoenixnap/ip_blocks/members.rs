@@ -3,16 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mooring_common::k8s::EventKind;
 use mooring_common::names::reasons;
 use mooring_common::node_view::NodeView;
 use tokio::time::Instant;
 
+use super::super::api::public_networks::Network;
 use super::super::facts;
-use super::super::model::Network;
-use super::Shared;
 use super::garbage_collector::AFTER_FAILURE;
-use super::state::{POLL, State};
+use super::state::Blocks;
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{CollectorContext, ReconcileError};
 
@@ -42,9 +40,16 @@ pub(super) fn non_members(network: &Network, nodes: &[Arc<NodeView>]) -> Vec<Non
     all
 }
 
-impl State {
+/// Whether a refusal says that the server is a member of the network. The same status (409) says that
+/// the network takes no change now, so that the words decide.
+fn is_already_member(error: &CloudError) -> bool {
+    let words = error.words.as_deref().unwrap_or_default().to_lowercase();
+    error.kind == ErrorKind::Busy && words.contains("already") && words.contains("member")
+}
+
+impl Blocks {
     /// Those of these Nodes whose servers are not in the network, by what is known of it.
-    fn non_members(&self, nodes: &[Arc<NodeView>]) -> Vec<NonMember> {
+    fn non_members_of(&self, nodes: &[Arc<NodeView>]) -> Vec<NonMember> {
         let network = self.network.as_ref();
         network.map_or_else(Vec::new, |(network, _)| non_members(network, nodes))
     }
@@ -60,16 +65,7 @@ impl State {
         }
         self.non_members.values().max().copied()
     }
-}
 
-/// Whether a refusal says that the server is a member of the network. The same status (409) says that
-/// the network takes no change now, so that the words decide.
-fn is_already_member(error: &CloudError) -> bool {
-    let words = error.words.as_deref().unwrap_or_default().to_lowercase();
-    error.kind == ErrorKind::Busy && words.contains("already") && words.contains("member")
-}
-
-impl Shared {
     /// Makes Nodes' servers members of the network, or tells which of them are not. When to look
     /// again if some are on their way: while one joins, the network may take no other, and then
     /// each of them must not cost more than that.
@@ -77,85 +73,58 @@ impl Shared {
     /// # Errors
     /// [`ReconcileError`] if the process is to do nothing any more.
     pub(super) async fn look_after_members(
-        &self,
-        state: &mut State,
+        &mut self,
         context: &dyn CollectorContext,
     ) -> Result<Option<Duration>, ReconcileError> {
         let nodes = context.nodes();
-        let Some((network, _)) = &state.network else {
+        let Some(network) = self.network.as_ref().map(|(network, _)| network.id.clone()) else {
             return Ok(None);
         };
-        let network = network.id.clone();
         // A server may have become a member after the network was looked at.
-        let since = state.sees_non_members(&state.non_members(&nodes));
-        if let Some(since) = since {
-            self.look_at_network(state, since).await?;
+        let suspected = self.non_members_of(&nodes);
+        if let Some(since) = self.sees_non_members(&suspected) {
+            self.look_at_network(since).await?;
         }
-        let all = state.non_members(&nodes);
+        let all = self.non_members_of(&nodes);
         if all.is_empty() {
             return Ok(None);
         }
+        let reason = reasons::NODE_NOT_IN_NETWORK;
         if !self.settings.attaches_nodes {
-            let names: Vec<&str> = all
-                .iter()
-                .map(|non_member| non_member.node.as_str())
-                .collect();
+            let names: Vec<&str> = all.iter().map(|one| one.node.as_str()).collect();
             let note = format!(
                 "The servers of these Nodes are not in the public network {network}, so that its \
                  VLAN does not reach them and they cannot announce addresses: {}. Add them in the \
                  portal, or start mooring-central with --attach-nodes",
                 names.join(", ")
             );
-            self.tell(state, context, reasons::NODE_NOT_IN_NETWORK, note)
-                .await;
+            self.reports.warn(context, reason, note).await;
             return Ok(None);
         }
         for NonMember { node, server } in all {
-            if let Some(left) = state.is_busy(&network) {
+            if let Some(left) = self.busy.left(&network) {
                 return Ok(Some(left));
             }
             context.before_write()?;
             match self.cloud.add_server(&network, &server).await {
-                Ok(()) => {
-                    tracing::info!(
-                        node,
-                        server,
-                        network,
-                        "made a server a member of the network"
-                    );
-                    state.joined(&server);
-                }
-                Err(error) if is_already_member(&error) => state.joined(&server),
-                Err(error) if error.kind == ErrorKind::Busy => {
-                    let pause = error.retry_after.unwrap_or(POLL);
-                    state.set_busy(&network, pause);
-                    return Ok(Some(pause));
-                }
-                Err(error) => {
+                Err(error) if !is_already_member(&error) => {
+                    if error.kind == ErrorKind::Busy {
+                        return Ok(Some(self.set_busy(&network, &error)));
+                    }
                     let note = format!(
                         "The server {server} of the Node {node} cannot be made a member of the public \
                          network {network}: {error}"
                     );
-                    self.tell(state, context, reasons::NODE_NOT_IN_NETWORK, note)
-                        .await;
+                    self.reports.warn(context, reason, note).await;
+                    continue;
                 }
+                _ => tracing::info!(node, server, network, "a server is a member of the network"),
+            }
+            if let Some((network, _)) = &mut self.network {
+                network.servers.get_or_insert_default().push(server);
             }
         }
         Ok(Some(AFTER_FAILURE))
-    }
-
-    /// Reports a Warning, unless it was reported within the last hour.
-    pub(super) async fn tell(
-        &self,
-        state: &mut State,
-        context: &dyn CollectorContext,
-        reason: &'static str,
-        note: String,
-    ) {
-        if state.is_news(&note) {
-            tracing::warn!("{note}");
-            context.tell(EventKind::Warning, reason, &note).await;
-        }
     }
 }
 

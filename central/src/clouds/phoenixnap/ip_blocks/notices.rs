@@ -2,21 +2,16 @@
 
 use mooring_common::names::reasons;
 
-use super::super::model::BlockStatus;
+use super::super::api::ip_blocks::BlockStatus;
 use super::plan::Next;
-use super::settings::Settings;
-use super::state::State;
+use super::state::Blocks;
 use super::step::Step;
-use crate::cloud_provider::load_balancers::{Notice, ReconcileError};
+use crate::cloud_provider::load_balancers::Notice;
+use crate::engine::ip_allocation::is_shown_of;
 use crate::views::service_view::ServiceView;
 
 /// What is to be told of a Service for which this comes next.
-pub(super) fn of(
-    settings: &Settings,
-    state: &State,
-    service: &ServiceView,
-    found: &Next,
-) -> Vec<Notice> {
+pub(super) fn of(blocks: &Blocks, service: &ServiceView, found: &Next) -> Vec<Notice> {
     let mut notices = Vec::new();
     let mut notice = |reason, note: String| {
         notices.push(Notice {
@@ -25,7 +20,7 @@ pub(super) fn of(
             by_provider: true,
         });
     };
-    if state.lost.contains(&service.uid) {
+    if blocks.given.is_lost(&service.uid) {
         let had = service
             .allocated_addresses
             .as_deref()
@@ -44,12 +39,8 @@ pub(super) fn of(
             cidr,
             network,
         }) => {
-            let status = state.block(block).map(|block| &block.status);
-            let is_used = service.status.iter().any(|address| match address {
-                std::net::IpAddr::V4(address) => cidr.contains(address),
-                std::net::IpAddr::V6(_) => false,
-            });
-            if let Some(BlockStatus::ErrorAssigning | BlockStatus::ErrorUnassigning) = status {
+            let status = blocks.block(block).map(|owned| owned.block.status);
+            if status.is_some_and(BlockStatus::is_error) {
                 notice(
                     reasons::IP_BLOCK_FAILED,
                     format!(
@@ -57,7 +48,7 @@ pub(super) fn of(
                          network {network}; it is asked again and again, ever more slowly"
                     ),
                 );
-            } else if is_used {
+            } else if is_shown_of(service, *cidr) {
                 notice(
                     reasons::IP_BLOCK_DETACHED,
                     format!(
@@ -73,7 +64,7 @@ pub(super) fn of(
             network,
             ..
         }) => {
-            let to = settings.setting.network().unwrap_or_default();
+            let to = blocks.settings.setting.network().unwrap_or_default();
             notice(
                 reasons::IP_BLOCK_MOVED,
                 format!(
@@ -102,15 +93,4 @@ pub(super) fn of(
         _ => {}
     }
     notices
-}
-
-/// An error, and what a person should know besides.
-pub(super) fn with(why: ReconcileError, notices: Vec<Notice>) -> ReconcileError {
-    if notices.is_empty() {
-        return why;
-    }
-    ReconcileError::Noted {
-        why: Box::new(why),
-        notices,
-    }
 }

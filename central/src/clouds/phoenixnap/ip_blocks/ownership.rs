@@ -7,7 +7,7 @@ use mooring_common::k8s::ObjectKey;
 use mooring_common::names::phoenixnap_tags as tags;
 
 use super::super::api::Tag;
-use super::super::model::Block;
+use super::super::api::ip_blocks::Block;
 
 /// Whose a block of this cluster is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

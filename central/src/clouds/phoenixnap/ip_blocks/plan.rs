@@ -8,13 +8,13 @@
 
 use std::net::Ipv4Addr;
 
-use super::super::model::{Block, BlockStatus, Holder, Network};
-use super::super::setting::Mode;
-use super::allocate::{Allocation, Assignment, Observed, allocate};
-use super::ip_request::IpRequest;
-use super::layout;
+use super::super::api::ip_blocks::{Block, BlockStatus, Holder};
+use super::super::api::public_networks::Network;
+use super::super::setting::Setting;
+use super::allocate::{Observed, allocate};
 use super::ownership::{self, Owned, Owner};
 use super::step::Step;
+use crate::engine::ip_allocation::{Allocation, Assignment, IpRequest, capacity};
 
 /// How many IPv4 blocks a public network takes.
 const MOST_PER_NETWORK: usize = 10;
@@ -200,7 +200,7 @@ fn buy(observed: &Observed<'_>, ip_request: &IpRequest) -> Next {
         (true, None) => Owner::Pool(BGP_POOL.to_owned()),
     };
     let is_ours = |owned: &&Owned| matches!(owned.owner, Owner::Service(_) | Owner::Pool(_));
-    if settings.setting.mode() == Mode::L2
+    if matches!(settings.setting, Setting::L2(_))
         && observed.blocks.iter().filter(is_ours).count() >= MOST_SUBNETS
     {
         return Next::Refuse(format!(
@@ -210,7 +210,7 @@ fn buy(observed: &Observed<'_>, ip_request: &IpRequest) -> Next {
         ));
     }
     let is_coming = |owned: &&Owned| {
-        let is_without_addresses = layout::capacity(owned.block.cidr.prefix_len()) == 0;
+        let is_without_addresses = capacity(owned.block.cidr.prefix_len()) == 0;
         owned.owner == owner && owned.block.status == BlockStatus::Creating && is_without_addresses
     };
     if observed.blocks.iter().any(|owned| is_coming(&owned)) {
@@ -284,7 +284,7 @@ pub(super) fn dispose(owned: &Owned, network: Option<&Network>) -> Option<Releas
         holder,
         ..
     } = &owned.block;
-    let listed = network.filter(|network| network.blocks.iter().any(|(other, _)| other == id));
+    let listed = network.filter(|network| network.has(id));
     let listed = listed.map(|network| Holder::PublicNetwork(network.id.clone()));
     let holder = match status {
         BlockStatus::ErrorAssigning => holder.clone().or(listed),

@@ -15,19 +15,19 @@ use mooring_common::provider_id::ProviderId;
 use serde_json::{Value, json};
 
 use super::super::api::Tag;
-use super::super::model::{Block, BlockStatus, Holder, Network};
+use super::super::api::bgp::Peers;
+use super::super::api::blocks::{BlockCloud, Order};
+use super::super::api::ip_blocks::{Block, BlockStatus, Holder};
+use super::super::api::public_networks::Network;
 use super::super::setting::Setting;
 use super::super::{NAME, facts};
-use super::bgp::Peers;
-use super::cloud::{BlockCloud, Order};
-use super::cluster::{Claim, Cluster, ClusterError};
-use super::node_peers::Annotations;
 use super::settings::Settings;
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{
     CollectorContext, HealthTarget, LoadBalancerRequest, Stop, WriteGuard,
 };
 use crate::cloud_provider::{Machine, MachineSource};
+use crate::engine::cluster::{Claim, Cluster, ClusterError, NodeAnnotations};
 use crate::views::service_view::ServiceView;
 pub(crate) use ration::Ration;
 
@@ -444,7 +444,7 @@ pub(crate) struct Kept {
     pub(crate) version: u64,
     pub(crate) fails: bool,
     pub(crate) segments: Vec<(String, Value)>,
-    pub(crate) annotated: Vec<(String, Annotations)>,
+    pub(crate) annotated: Vec<(String, NodeAnnotations)>,
 }
 
 #[derive(Clone, Default)]
@@ -464,7 +464,7 @@ impl Cluster for FakeCluster {
         Ok(kept.services.clone())
     }
 
-    async fn apply_segment(&self, name: &str, spec: Value) -> Result<(), ClusterError> {
+    async fn apply_l2_network(&self, name: &str, spec: Value) -> Result<(), ClusterError> {
         let mut kept = self.0.lock().unwrap();
         kept.segments.push((name.to_owned(), spec));
         Ok(())
@@ -473,7 +473,7 @@ impl Cluster for FakeCluster {
     async fn annotate_node(
         &self,
         name: &str,
-        annotations: &Annotations,
+        annotations: &NodeAnnotations,
     ) -> Result<(), ClusterError> {
         let mut kept = self.0.lock().unwrap();
         kept.annotated.push((name.to_owned(), annotations.clone()));

@@ -15,9 +15,17 @@ use mooring_common::names::reasons;
 use mooring_common::node_view::NodeView;
 use tokio::time::advance;
 
-use super::super::model::BlockStatus;
+use super::super::api::ip_blocks::BlockStatus;
 use super::*;
-use crate::cloud_provider::load_balancers::{LoadBalancerStatus, PlanSummary, Progress};
+use crate::cloud_provider::load_balancers::{
+    LoadBalancerRequest, LoadBalancerStatus, PlanSummary, Progress, WriteGuard,
+};
+use crate::engine::ip_allocation;
+use crate::engine::purchases::Turn;
+use crate::views::service_view::ServiceView;
+
+type IpBlocks = PooledEngine<Blocks>;
+
 use testing::{FakeCloud, FakeCluster, LONG, NETWORK, OpenGuard, request, service, settings};
 
 /// The Node of a server, by whose name it goes.
@@ -87,7 +95,7 @@ impl TestCluster {
         let (cloud, cluster) = (Arc::new(cloud), Arc::new(cluster));
         let inventory = Arc::new(Inventory::new(cloud.clone()));
         let (identity, settings) = (identity.to_owned(), self.settings.clone());
-        IpBlocks::of(cloud, inventory, cluster, identity, settings)
+        ip_blocks(cloud, inventory, cluster, identity, settings)
     }
 
     fn request(&self, name: &str) -> LoadBalancerRequest {
@@ -191,7 +199,7 @@ impl TestCluster {
     async fn tended(&self, blocks: &IpBlocks) -> OpenGuard {
         let context = OpenGuard::default();
         for _ in 0..200 {
-            let pause = blocks.shared.round(&context).await;
+            let pause = blocks.round(&context).await;
             if self.cloud.0.lock().unwrap().blocks.is_empty() {
                 return context;
             }
@@ -324,14 +332,14 @@ async fn detaches_three_marked_blocks_in_one_round() {
     }
     cluster.cloud.writes();
     let context = OpenGuard::default();
-    blocks.shared.round(&context).await.unwrap();
+    blocks.round(&context).await.unwrap();
     let detached = ["b1", "b2", "b3"].map(|id| format!("detach {id} from net"));
     assert_eq!(cluster.cloud.writes(), detached);
     advance(LONG).await;
-    blocks.shared.round(&context).await.unwrap();
+    blocks.round(&context).await.unwrap();
     assert!(cluster.cloud.0.lock().unwrap().blocks.is_empty());
-    blocks.shared.round(&context).await.unwrap();
-    blocks.shared.round(&context).await.unwrap();
+    blocks.round(&context).await.unwrap();
+    blocks.round(&context).await.unwrap();
     assert_eq!(*context.freed.lock().unwrap(), 2);
 }
 
@@ -346,7 +354,7 @@ async fn former_leader_releases_nothing() {
         is_shut: true,
         ..OpenGuard::default()
     };
-    assert!(blocks.shared.round(&deposed).await.is_err());
+    assert!(blocks.round(&deposed).await.is_err());
     assert!(cluster.cloud.writes().is_empty());
 }
 
@@ -381,23 +389,23 @@ async fn invalid_request_is_reported_and_changes_nothing() {
     assert!(cluster.cloud.0.lock().unwrap().calls.is_empty());
 }
 
+/// Claims the right to buy a block.
+async fn claim(blocks: &IpBlocks) {
+    let purchases = &mut blocks.lock().await.purchases;
+    let turn = purchases.begin("a block", &OpenGuard::default()).await;
+    assert!(matches!(turn, Ok(Turn::Claimed)), "{turn:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn two_leaders_buy_one_block() {
     let cluster = TestCluster::new(true).with(&["a", "b"]);
     let (one, two) = (cluster.start("one"), cluster.start("two"));
     // The first has claimed, and its purchase is under way.
-    let claimed = one
-        .shared
-        .purchases
-        .claim(&cluster.cluster, "a block")
-        .await;
-    assert!(matches!(claimed, Ok(purchase::Claimed::Ours(_))));
+    claim(&one).await;
     let waiting = cluster.pass(&two, "b").await.unwrap();
     assert!(matches!(waiting, Progress::Wait { .. }), "{waiting:?}");
     assert_eq!(cluster.bought(), 0);
-    if let Ok(purchase::Claimed::Ours(ours)) = claimed {
-        one.shared.purchases.settle(&cluster.cluster, ours).await;
-    }
+    one.lock().await.purchases.give_up().await;
     assert_eq!(cluster.provided(&one, "a").await, "203.0.113.10");
     assert_eq!(cluster.provided(&two, "b").await, "203.0.113.11");
     assert_eq!(cluster.bought(), 1);
@@ -407,12 +415,7 @@ async fn two_leaders_buy_one_block() {
 async fn takes_over_claim_of_dead_process() {
     let cluster = TestCluster::new(true).with(&["web"]);
     let dead = cluster.start("dead");
-    let claimed = dead
-        .shared
-        .purchases
-        .claim(&cluster.cluster, "a block")
-        .await;
-    assert!(claimed.is_ok());
+    claim(&dead).await;
     let blocks = cluster.start("alive");
     let begun = tokio::time::Instant::now();
     cluster.provided(&blocks, "web").await;
@@ -506,16 +509,16 @@ fn removal_clears_own_fields_only() {
         load_balancer_ip: Some("203.0.113.10".to_owned()),
         ..service("web")
     };
-    let left = removal::owned_fields(&given);
+    let left = ip_allocation::owned_fields(&given);
     assert!(left.load_balancer_ip);
     assert_eq!(left.annotations.len(), 2);
     let users = ServiceView {
         load_balancer_ip: Some("192.0.2.1".to_owned()),
         ..given
     };
-    assert!(!removal::owned_fields(&users).load_balancer_ip);
+    assert!(!ip_allocation::owned_fields(&users).load_balancer_ip);
     assert!(
-        removal::owned_fields(&service("web"))
+        ip_allocation::owned_fields(&service("web"))
             .annotations
             .is_empty()
     );

@@ -1,10 +1,12 @@
 mod shown;
 
 use super::*;
+use crate::clouds::phoenixnap::api::ip_blocks::Block;
 use crate::clouds::phoenixnap::ip_blocks::testing::{
     CLUSTER, NETWORK, block, in_network, key, network, settings,
 };
 use crate::clouds::phoenixnap::ip_blocks::{ownership, settings::Settings};
+use crate::engine::ip_allocation::Assignment;
 
 fn owned(owner: Owner, block: Block) -> Owned {
     let tags = ownership::of_new(CLUSTER, &owner);

@@ -3,7 +3,7 @@
 use mooring_common::names::phoenixnap_tags as tags;
 
 use super::super::super::api::Tag;
-use super::super::super::model::{Block, BlockStatus};
+use super::super::super::api::ip_blocks::{Block, BlockStatus};
 use super::super::ownership::{self, Owner};
 use super::super::testing::{Account, CLUSTER, block, in_network, key};
 use super::*;
@@ -77,7 +77,7 @@ async fn replaces_block_released_by_hand_after_two_listings() {
     let waiting = cluster.pass(&blocks, "web").await.unwrap();
     assert!(matches!(waiting, Progress::Wait { .. }), "{waiting:?}");
     assert_eq!(cluster.bought(), 1);
-    advance(state::APART).await;
+    advance(crate::engine::ip_allocation::APART).await;
     let shown = cluster.summary(&blocks, "web").await;
     assert_eq!(shown.notices[0].reason, reasons::IP_BLOCK_LOST);
     assert_eq!(cluster.provided(&blocks, "web").await, "203.0.113.18");
@@ -201,7 +201,7 @@ async fn ignores_listed_blocks_of_other_clusters() {
     cluster.removed(&blocks, "web").await;
     let context = OpenGuard::default();
     for _ in 0..5 {
-        blocks.shared.round(&context).await.unwrap();
+        blocks.round(&context).await.unwrap();
         advance(LONG).await;
     }
     let left = cluster.cloud.0.lock().unwrap().blocks.clone();
@@ -300,7 +300,7 @@ async fn credentials_of_another_account_lose_no_address_of_bgp() {
             assert!(refused.contains("another account"), "{refused}");
             assert!(refused.contains("PNAP_CLIENT_ID"), "{refused}");
         }
-        advance(state::APART).await;
+        advance(crate::engine::ip_allocation::APART).await;
         blocks.observe_anew();
     }
     assert!(cluster.cloud.writes().is_empty());

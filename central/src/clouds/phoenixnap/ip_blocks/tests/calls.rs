@@ -5,10 +5,9 @@ use mooring_common::k8s::Slim as _;
 use mooring_common::node_view::NodeView;
 use serde_json::json;
 
-use super::super::super::model::BlockStatus;
-use super::super::bgp::Peers;
+use super::super::super::api::bgp::Peers;
+use super::super::super::api::ip_blocks::BlockStatus;
 use super::super::ownership::{self, Owned, Owner};
-use super::super::state::State;
 use super::super::testing::{CLUSTER, block, key};
 use super::*;
 
@@ -61,7 +60,7 @@ async fn reports_free_room_without_request() {
     let context = cluster.tended(&blocks).await;
     cluster.calls();
     for _ in 0..3 {
-        let pause = blocks.shared.round(&context).await.unwrap();
+        let pause = blocks.round(&context).await.unwrap();
         advance(pause.min(state::POLL)).await;
         if *context.freed.lock().unwrap() == 2 {
             assert_eq!(cluster.calls(), Vec::<String>::new());
@@ -72,19 +71,20 @@ async fn reports_free_room_without_request() {
     panic!("it was not told twice");
 }
 
-#[test]
-fn does_not_ask_busy_network_during_transition() {
-    let mut state = State::new();
+#[tokio::test]
+async fn does_not_ask_busy_network_during_transition() {
+    let blocks = TestCluster::new(true).start("one");
+    let mut state = blocks.lock().await;
     let owner = Owner::Service(key("web"));
     let mut block = block("b1", "203.0.113.8/29");
     block.tags = ownership::of_new(CLUSTER, &owner);
     block.status = BlockStatus::Assigning;
-    state.blocks = Some((vec![Owned { block, owner }], tokio::time::Instant::now()));
+    state.blocks = vec![Owned { block, owner }];
     assert!(!state.is_at_work(NETWORK), "it may take several at once");
     state.takes_one_change_at_a_time(NETWORK);
     assert!(state.is_at_work(NETWORK));
     assert!(!state.is_at_work("another"));
-    state.changed("b1", |owned| owned.block.status = BlockStatus::Assigned);
+    state.blocks[0].block.status = BlockStatus::Assigned;
     assert!(!state.is_at_work(NETWORK));
 }
 
@@ -106,15 +106,15 @@ async fn joining_node_gets_peers_without_block_listing() {
         nodes: vec![node("a", "198.51.100.1")],
         ..OpenGuard::default()
     };
-    blocks.shared.round(&context).await.unwrap();
+    blocks.round(&context).await.unwrap();
     cluster.calls();
     context.nodes.push(node("b", "198.51.100.2"));
-    blocks.shared.round_of_nodes(&context).await.unwrap();
+    blocks.round_of_nodes(&context).await.unwrap();
     assert_eq!(cluster.calls(), ["get peers"]);
     let told = cluster.cluster.0.lock().unwrap().annotated.clone();
     let names: Vec<_> = told.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["a", "b"]);
-    blocks.shared.round_of_nodes(&context).await.unwrap();
+    blocks.round_of_nodes(&context).await.unwrap();
     assert_eq!(cluster.calls(), Vec::<String>::new());
 }
 
@@ -127,7 +127,7 @@ async fn reports_unready_peer_group_and_retries() {
         nodes: vec![node("a", "198.51.100.1")],
         ..OpenGuard::default()
     };
-    let pause = blocks.shared.round(&context).await.unwrap();
+    let pause = blocks.round(&context).await.unwrap();
     assert!(pause <= Duration::from_secs(60), "{pause:?}");
     let told = context.told.lock().unwrap().clone();
     assert_eq!(told[0].0, reasons::NO_PEER_GROUP);

@@ -46,7 +46,7 @@ async fn live(sharing: bool, call: usize, fault: InjectedFault, dies: bool) -> u
         }
     }
     for _ in 0..100 {
-        let round = process.shared.round(&OpenGuard::default()).await;
+        let round = process.round(&OpenGuard::default()).await;
         if dies && !is_dead && has_happened() {
             is_dead = true;
             process = cluster.start("two");

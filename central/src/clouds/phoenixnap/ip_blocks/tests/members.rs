@@ -40,13 +40,13 @@ impl TestCluster {
 #[tokio::test(start_paused = true)]
 async fn servers_join_a_busy_network_within_seconds() {
     let (cluster, blocks) = TestCluster::serving(true).await;
-    let told = tokio::time::timeout(Duration::ZERO, blocks.shared.untended.notified()).await;
+    let told = tokio::time::timeout(Duration::ZERO, blocks.lock().await.untended.notified()).await;
     assert!(told.is_ok(), "somebody is to look after them at once");
     cluster.cloud.0.lock().unwrap().busy = 3;
     let context = nodes(&SERVERS);
     let mut took = Duration::ZERO;
     while cluster.members().len() < 2 {
-        let pause = blocks.shared.round(&context).await.unwrap();
+        let pause = blocks.round(&context).await.unwrap();
         advance(pause).await;
         took += pause;
     }
@@ -64,11 +64,11 @@ async fn judges_membership_by_a_listing_younger_than_the_node() {
         let [member, non_member] = SERVERS;
         cluster.add_member(member);
         let context = nodes(&[member]);
-        blocks.shared.round_of_nodes(&context).await.unwrap();
+        blocks.round_of_nodes(&context).await.unwrap();
         assert_eq!(*context.told.lock().unwrap(), []);
         assert!(cluster.cloud.writes().is_empty());
         let context = nodes(&[member, non_member]);
-        blocks.shared.round_of_nodes(&context).await.unwrap();
+        blocks.round_of_nodes(&context).await.unwrap();
         let told = context.told.lock().unwrap().clone();
         let added = cluster.cloud.writes();
         if attaches_nodes {
@@ -91,7 +91,7 @@ async fn asks_once_about_nodes_that_stay_outside() {
     let (cluster, blocks) = TestCluster::serving(false).await;
     let context = nodes(&SERVERS);
     for _ in 0..5 {
-        blocks.shared.round_of_nodes(&context).await.unwrap();
+        blocks.round_of_nodes(&context).await.unwrap();
         advance(Duration::from_secs(1)).await;
     }
     let calls = cluster.cloud.0.lock().unwrap().calls.clone();
@@ -107,7 +107,7 @@ async fn takes_already_a_member_for_success() {
     cluster.cloud.0.lock().unwrap().hides_members = true;
     let context = nodes(&SERVERS);
     for _ in 0..5 {
-        let pause = blocks.shared.round_of_nodes(&context).await.unwrap();
+        let pause = blocks.round_of_nodes(&context).await.unwrap();
         advance(pause).await;
     }
     assert_eq!(*context.told.lock().unwrap(), []);

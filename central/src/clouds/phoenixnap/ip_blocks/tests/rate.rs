@@ -122,7 +122,7 @@ async fn releases_claim_of_deleted_service() {
     cluster.removed(&blocks, "a").await;
     sleep(RETRY_AFTER * 2).await;
     let context = OpenGuard::default();
-    blocks.shared.round(&context).await.unwrap();
+    blocks.round(&context).await.unwrap();
     assert_eq!(cluster.claim(), None);
 }
 

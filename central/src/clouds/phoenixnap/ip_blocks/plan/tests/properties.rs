@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use proptest::prelude::*;
 
 use super::*;
-use crate::clouds::phoenixnap::ip_blocks::layout;
+use crate::engine::ip_allocation::{is_usable, usable};
 
 const STATUSES: [BlockStatus; 9] = [
     BlockStatus::Creating,
@@ -166,7 +166,7 @@ impl Case {
             matches!(owned.owner, Owner::Pool(_)) && !is_lost && is_in_reach
         });
         let free = of_use.map(|owned| {
-            let free = layout::usable(owned.block.cidr).filter(|a| !spoken_for.contains(a));
+            let free = usable(owned.block.cidr).filter(|a| !spoken_for.contains(a));
             free.count()
         });
         free.sum::<usize>() >= self.ip_requests.len()
@@ -255,7 +255,7 @@ proptest! {
             let owned = case.blocks.iter().find(|owned| owned.block.id == block).unwrap();
             prop_assert_eq!(owned.block.status, BlockStatus::Assigned);
             prop_assert_eq!(&owned.block.holder, &in_network(NETWORK));
-            prop_assert!(layout::is_usable(owned.block.cidr, address));
+            prop_assert!(is_usable(owned.block.cidr, address));
             prop_assert!(provided.insert(address), "{address} is provided twice");
             match &owned.owner {
                 Owner::Service(name) => prop_assert_eq!(name, &ip_request.key),

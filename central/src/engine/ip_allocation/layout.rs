@@ -5,9 +5,10 @@
 use std::net::Ipv4Addr;
 
 use ipnet::Ipv4Net;
+use serde_json::{Value, json};
 
 /// The router of a block.
-pub(super) fn gateway(block: Ipv4Net) -> Option<Ipv4Addr> {
+fn gateway(block: Ipv4Net) -> Option<Ipv4Addr> {
     nth(block, 1)
 }
 
@@ -17,14 +18,14 @@ pub(super) fn third(block: Ipv4Net) -> Option<Ipv4Addr> {
 }
 
 /// The addresses that Services can have, the lowest first.
-pub(super) fn usable(block: Ipv4Net) -> impl Iterator<Item = Ipv4Addr> {
+pub fn usable(block: Ipv4Net) -> impl Iterator<Item = Ipv4Addr> {
     let first = u32::from(block.network()).saturating_add(2);
     let last = u32::from(block.broadcast());
     (first..last).map(Ipv4Addr::from)
 }
 
 /// Whether a Service can have this address of the block.
-pub(super) fn is_usable(block: Ipv4Net, address: Ipv4Addr) -> bool {
+pub fn is_usable(block: Ipv4Net, address: Ipv4Addr) -> bool {
     let number = u32::from(address);
     block.contains(&address)
         && number >= u32::from(block.network()).saturating_add(2)
@@ -32,11 +33,31 @@ pub(super) fn is_usable(block: Ipv4Net, address: Ipv4Addr) -> bool {
 }
 
 /// How many Services a block of this prefix length has addresses for.
-pub(super) fn capacity(prefix: u8) -> usize {
+pub fn capacity(prefix: u8) -> usize {
     let addresses = 1_usize
         .checked_shl(u32::from(32_u8.saturating_sub(prefix)))
         .unwrap_or(usize::MAX);
     addresses.saturating_sub(3)
+}
+
+/// What an L2Network says of these blocks, on this VLAN. `None`: there is nothing to announce (yet).
+pub fn l2_network(vlan: Option<u16>, blocks: impl Iterator<Item = Ipv4Net>) -> Option<Value> {
+    let mut cidrs: Vec<Ipv4Net> = blocks.map(|cidr| cidr.trunc()).collect();
+    cidrs.sort_unstable();
+    let subnet = |cidr: &Ipv4Net| {
+        let gateway = gateway(*cidr)?;
+        Some(json!({"cidr": cidr.to_string(), "gateway": gateway.to_string()}))
+    };
+    let range = |cidr: &Ipv4Net| {
+        let (first, last) = (usable(*cidr).next()?, usable(*cidr).last()?);
+        Some(format!("{first}-{last}"))
+    };
+    let subnets: Vec<Value> = cidrs.iter().filter_map(subnet).collect();
+    let ranges: Vec<String> = cidrs.iter().filter_map(range).collect();
+    if ranges.is_empty() {
+        return None;
+    }
+    Some(json!({"vlan": vlan?, "subnets": subnets, "ranges": ranges}))
 }
 
 fn nth(block: Ipv4Net, n: u32) -> Option<Ipv4Addr> {

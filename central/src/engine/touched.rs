@@ -12,7 +12,7 @@ use crate::views::service_view::ServiceView;
 
 /// The Services as they were last looked at, by UID.
 #[derive(Debug, Default)]
-pub(super) struct SeenServices(HashMap<String, Seen>);
+pub struct TouchedServices(HashMap<String, Seen>);
 
 #[derive(Debug)]
 struct Seen {
@@ -24,9 +24,9 @@ struct Seen {
     touched: Option<Instant>,
 }
 
-impl SeenServices {
+impl TouchedServices {
     /// It is looked at. `is_written`: whether it says all that it is to say, as far as is known.
-    pub(super) fn looks_at(&mut self, service: &ServiceView, is_written: bool) {
+    pub fn looks_at(&mut self, service: &ServiceView, is_written: bool) {
         let before = self.0.get(&service.uid);
         let is_touched = before
             .is_some_and(|before| before.is_written && before.version != service.resource_version);
@@ -43,26 +43,27 @@ impl SeenServices {
     }
 
     /// This process has written it, which has made it this version.
-    pub(super) fn wrote(&mut self, uid: &str, version: String) {
+    pub fn wrote(&mut self, uid: &str, version: String) {
         if let Some(seen) = self.0.get_mut(uid) {
             (seen.version, seen.is_written) = (version, true);
         }
     }
 
     /// Whether somebody has touched it since the last listing.
-    pub(super) fn is_touched(&self, uid: &str) -> bool {
+    pub fn is_touched(&self, uid: &str) -> bool {
         let seen = self.0.get(uid);
         seen.is_some_and(|seen| seen.touched.is_some())
     }
 
     /// A complete listing, begun then.
-    pub(super) fn listed(&mut self, begun: Instant) {
+    pub fn listed(&mut self, begun: Instant) {
         for seen in self.0.values_mut() {
             seen.touched = seen.touched.filter(|touched| *touched > begun);
         }
     }
 
-    pub(super) fn forget(&mut self, uid: &str) {
+    /// It is no more.
+    pub fn forget(&mut self, uid: &str) {
         self.0.remove(uid);
     }
 }

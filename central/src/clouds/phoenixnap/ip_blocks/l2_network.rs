@@ -3,15 +3,14 @@
 //! Central owns its VLAN, subnets and ranges, and nothing else: parent interface, MTU, node selector
 //! and the rest are its user's. It stays when the last block has gone.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::super::model::Network;
-use super::super::setting::Mode;
-use super::Shared;
-use super::layout;
+use super::super::api::public_networks::Network;
+use super::super::setting::Setting;
 use super::ownership::{Owned, Owner};
-use super::state::State;
+use super::state::Blocks;
 use crate::cloud_provider::load_balancers::{ReconcileError, WriteGuard};
+use crate::engine::ip_allocation::l2_network;
 
 /// The name of a public network's L2Network.
 pub(super) fn name(network: &str) -> String {
@@ -22,68 +21,48 @@ pub(super) fn name(network: &str) -> String {
 pub(super) fn wanted(network: &Network, blocks: &[Owned]) -> Option<Value> {
     let is_there = |owned: &&Owned| {
         let is_used = matches!(owned.owner, Owner::Service(_) | Owner::Pool(_));
-        let mut listed = network.blocks.iter();
-        is_used && listed.any(|(id, _)| *id == owned.block.id)
+        is_used && network.has(&owned.block.id)
     };
-    let mut cidrs: Vec<_> = blocks
-        .iter()
-        .filter(is_there)
-        .map(|owned| owned.block.cidr.trunc())
-        .collect();
-    cidrs.sort_unstable();
-    let subnets = cidrs.iter().filter_map(|cidr| {
-        let gateway = layout::gateway(*cidr)?;
-        Some(json!({"cidr": cidr.to_string(), "gateway": gateway.to_string()}))
-    });
-    let subnets: Vec<Value> = subnets.collect();
-    let ranges = cidrs.iter().filter_map(|cidr| {
-        let first = layout::usable(*cidr).next()?;
-        let last = layout::usable(*cidr).last()?;
-        Some(format!("{first}-{last}"))
-    });
-    let ranges: Vec<String> = ranges.collect();
-    if ranges.is_empty() {
-        return None;
-    }
-    Some(json!({"vlan": network.vlan?, "subnets": subnets, "ranges": ranges}))
+    let there = blocks.iter().filter(is_there);
+    l2_network(network.vlan, there.map(|owned| owned.block.cidr))
 }
 
-impl Shared {
+impl Blocks {
     /// Makes the node daemons' L2Network what it should be, if they are those who announce.
     ///
     /// # Errors
     /// [`ReconcileError`] unless it is.
-    pub(super) async fn write_segment(
-        &self,
-        state: &mut State,
+    pub(super) async fn write_l2_network(
+        &mut self,
         guard: &dyn WriteGuard,
     ) -> Result<(), ReconcileError> {
-        let is_announced = self.settings.setting.mode() == Mode::L2;
-        let (Some((network, _)), true) = (&state.network, is_announced) else {
+        let is_announced = matches!(self.settings.setting, Setting::L2(_));
+        let (Some((network, _)), true) = (&self.network, is_announced) else {
             return Ok(());
         };
-        let blocks = state.blocks.as_ref().map_or(&[][..], |(blocks, _)| blocks);
-        let Some(spec) = wanted(network, blocks) else {
+        let Some(spec) = wanted(network, &self.blocks) else {
             return Ok(());
         };
-        if state.segment.as_ref() == Some(&spec) {
+        if self.l2_network.as_ref() == Some(&spec) {
             return Ok(());
         }
         let name = name(&network.id);
         guard.before_write()?;
-        self.cluster.apply_segment(&name, spec.clone()).await?;
+        self.cluster.apply_l2_network(&name, spec.clone()).await?;
         tracing::info!(name, %spec, "wrote the L2Network of the public network");
-        state.segment = Some(spec);
+        self.l2_network = Some(spec);
         Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::clouds::phoenixnap::api::ip_blocks::Block;
     use crate::clouds::phoenixnap::ip_blocks::ownership;
     use crate::clouds::phoenixnap::ip_blocks::testing::{CLUSTER, block, network};
-    use crate::clouds::phoenixnap::model::Block;
 
     fn owned(id: &str, cidr: &str, owner: Owner) -> Owned {
         let tags = ownership::of_new(CLUSTER, &owner);

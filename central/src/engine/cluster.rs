@@ -1,4 +1,6 @@
-//! What of the cluster is read and written for blocks, beside the Services that they are for.
+//! What a cloud's engine reads and writes in the cluster, beside the Service that a pass is for.
+
+use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{Namespace, Node, Service};
@@ -6,11 +8,10 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use mooring_common::k8s::{ApiFailure, Slim, classify};
 use mooring_common::l2_network::L2Network;
-use mooring_common::names::{annotations, components, labels};
+use mooring_common::names::{components, labels};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use super::node_peers::Annotations;
 use crate::cloud_provider::load_balancers::ReconcileError;
 use crate::views::service_view::ServiceView;
 
@@ -18,13 +19,16 @@ use crate::views::service_view::ServiceView;
 const BEARER: (&str, &str) = ("default", "kubernetes");
 /// The name under which fields are owned.
 const MANAGER: &str = components::CENTRAL;
-/// The namespace whose UID tells clusters apart, as the Go controller has it.
+/// The namespace whose UID tells clusters apart, as Go controllers have it.
 const NAMESPACE: &str = "kube-system";
+
+/// Annotations of a Node to write; `None`: there is to be none.
+pub type NodeAnnotations = BTreeMap<String, Option<String>>;
 
 /// The API server did not do what it was asked.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct ClusterError(pub(super) String);
+pub struct ClusterError(pub String);
 
 impl From<ClusterError> for ReconcileError {
     fn from(error: ClusterError) -> Self {
@@ -34,18 +38,18 @@ impl From<ClusterError> for ReconcileError {
 
 /// Who is about to buy, as the cluster has it at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Claim {
+pub struct Claim {
     /// What whoever claims has written; `None`: nobody does.
-    pub(super) text: Option<String>,
+    pub text: Option<String>,
     /// `metadata.resourceVersion` of the bearer.
-    pub(super) version: String,
+    pub version: String,
     /// Whether it has a map of annotations.
-    pub(super) has_annotations: bool,
+    pub has_annotations: bool,
 }
 
 /// The cluster.
 #[async_trait]
-pub(super) trait Cluster: Send + Sync {
+pub trait Cluster: Send + Sync {
     /// What tells it from others.
     async fn id(&self) -> Result<String, ClusterError>;
 
@@ -53,13 +57,13 @@ pub(super) trait Cluster: Send + Sync {
     async fn services(&self) -> Result<Vec<ServiceView>, ClusterError>;
 
     /// Writes these fields of an L2Network's spec, and leaves the others.
-    async fn apply_segment(&self, name: &str, spec: Value) -> Result<(), ClusterError>;
+    async fn apply_l2_network(&self, name: &str, spec: Value) -> Result<(), ClusterError>;
 
     /// Writes these annotations of a Node, or takes them away, and leaves the others.
     async fn annotate_node(
         &self,
         name: &str,
-        annotations: &Annotations,
+        annotations: &NodeAnnotations,
     ) -> Result<(), ClusterError>;
 
     /// Who is about to buy.
@@ -74,15 +78,20 @@ pub(super) trait Cluster: Send + Sync {
 }
 
 /// The one that the API server keeps.
-pub(super) struct RealCluster {
+pub struct RealCluster {
     client: Client,
+    /// The annotation that bears a claim.
+    claim_key: &'static str,
     id: OnceCell<String>,
 }
 
 impl RealCluster {
-    pub(super) fn new(client: Client) -> Self {
+    /// The cluster of this client, in which purchases are claimed by this annotation.
+    #[must_use]
+    pub fn new(client: Client, claim_key: &'static str) -> Self {
         Self {
             client,
+            claim_key,
             id: OnceCell::new(),
         }
     }
@@ -91,10 +100,10 @@ impl RealCluster {
         ClusterError(format!("{what}: {error}"))
     }
 
-    fn read(service: &Service) -> Claim {
+    fn read(&self, service: &Service) -> Claim {
         let annotations = service.metadata.annotations.as_ref();
         Claim {
-            text: annotations.and_then(|all| all.get(annotations::IP_BLOCK_CLAIM).cloned()),
+            text: annotations.and_then(|all| all.get(self.claim_key).cloned()),
             version: service.resource_version().unwrap_or_default(),
             has_annotations: annotations.is_some(),
         }
@@ -128,7 +137,7 @@ impl Cluster for RealCluster {
         Ok(listed.items.into_iter().map(ServiceView::slim).collect())
     }
 
-    async fn apply_segment(&self, name: &str, spec: Value) -> Result<(), ClusterError> {
+    async fn apply_l2_network(&self, name: &str, spec: Value) -> Result<(), ClusterError> {
         let api = Api::<L2Network>::all(self.client.clone());
         let object = json!({
             "apiVersion": L2Network::api_version(&()),
@@ -146,7 +155,7 @@ impl Cluster for RealCluster {
     async fn annotate_node(
         &self,
         name: &str,
-        annotations: &Annotations,
+        annotations: &NodeAnnotations,
     ) -> Result<(), ClusterError> {
         let api = Api::<Node>::all(self.client.clone());
         let patch = json!({"metadata": {"annotations": annotations}});
@@ -167,7 +176,7 @@ impl Cluster for RealCluster {
         let listed = api.list(&only).await;
         let listed = listed.map_err(|error| Self::failed(what, &error))?;
         match listed.items.first() {
-            Some(service) => Ok(Self::read(service)),
+            Some(service) => Ok(self.read(service)),
             None => Err(ClusterError(
                 "there is no Service default/kubernetes, on which purchases are claimed".to_owned(),
             )),
@@ -181,7 +190,7 @@ impl Cluster for RealCluster {
     ) -> Result<Option<Claim>, ClusterError> {
         let (namespace, name) = BEARER;
         let api = Api::<Service>::namespaced(self.client.clone(), namespace);
-        let operations = operations(before, text);
+        let operations = operations(self.claim_key, before, text);
         let unwritable = |error| ClusterError(format!("a claim cannot be written: {error}"));
         let patch = serde_json::from_value(Value::Array(operations)).map_err(unwritable)?;
         let patch: Patch<()> = Patch::Json(patch);
@@ -189,7 +198,7 @@ impl Cluster for RealCluster {
             .patch_status(name, &PatchParams::default(), &patch)
             .await
         {
-            Ok(written) => Ok(Some(Self::read(&written))),
+            Ok(written) => Ok(Some(self.read(&written))),
             Err(error) => match classify(&error) {
                 ApiFailure::Conflict => Ok(None),
                 _ => Err(Self::failed(
@@ -202,11 +211,8 @@ impl Cluster for RealCluster {
 }
 
 /// A JSON patch (RFC 6902) of the bearer's `status`, which permits annotations too.
-fn operations(before: &Claim, text: Option<String>) -> Vec<Value> {
-    let path = format!(
-        "/metadata/annotations/{}",
-        annotations::IP_BLOCK_CLAIM.replace('/', "~1")
-    );
+fn operations(key: &str, before: &Claim, text: Option<String>) -> Vec<Value> {
+    let path = format!("/metadata/annotations/{}", key.replace('/', "~1"));
     let mut operations =
         vec![json!({"op": "test", "path": "/metadata/resourceVersion", "value": before.version})];
     if !before.has_annotations {
