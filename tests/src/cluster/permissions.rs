@@ -27,9 +27,12 @@ impl Cluster {
             .into_iter()
             .flatten();
         let by_class = "!has(object.spec.loadBalancerClass)";
-        let rule = all.find(|rule| rule.expression.ends_with(by_class));
-        if let Some(rule) = rule {
-            rule.expression += &format!(" || object.spec.loadBalancerClass == '{class}'");
+        let rule = all.find(|rule| rule.expression.contains(by_class));
+        let rule = rule.expect("the policy has a rule about classes");
+        let permitted = format!("object.spec.?loadBalancerClass.orValue('') == '{class}'");
+        // The test before may have been there.
+        if !rule.expression.contains(&permitted) {
+            rule.expression = format!("{permitted} || {}", rule.expression);
             let params = PostParams::default();
             let replaced = policies.replace(name, &params, &policy).await;
             replaced.expect("the policy is taken");

@@ -10,8 +10,10 @@ use mooring_tests::objects::NodeBuilder;
 use mooring_tests::wait::eventually;
 use serde_json::{Value, json};
 
-use super::cloud;
-use super::cluster::{AFTER_RETRIES, CloudCluster, SOON, assert_none, has_finalizer};
+use super::cloud::SuiteCloud;
+use super::cluster::{
+    AFTER_RETRIES, CloudCluster, LoadBalancerCloud as _, SOON, assert_none, has_finalizer,
+};
 
 /// Five minutes, shortened. All controllers are at work, and all Nodes silent.
 #[tokio::test]
@@ -24,7 +26,7 @@ async fn sc_04_a_cloud_that_is_down_costs_nothing_and_all_recovers_alone() {
     cluster.provide("goes").await;
     let id = cluster.serves("stays", &[1, 2]).await.id;
 
-    cloud::set_down(&cluster.cloud, true);
+    cluster.cloud.set_down(true);
     for node in ["n1", "n2"] {
         NodeBuilder::set_condition(&cluster.admin, node, "Ready", "Unknown")
             .await
@@ -46,13 +48,13 @@ async fn sc_04_a_cloud_that_is_down_costs_nothing_and_all_recovers_alone() {
     for name in ["stays", "goes"] {
         assert!(has_finalizer(&cluster.get(name).await), "{name}");
     }
-    assert!(cloud::has(&cluster.cloud, &id));
+    assert!(cluster.cloud.has(&id));
 
-    cloud::set_down(&cluster.cloud, false);
+    cluster.cloud.set_down(false);
     cluster.gone_within("goes", AFTER_RETRIES).await;
     cluster.provided_at_last("comes").await;
-    assert_eq!(cloud::balancers(&cluster.cloud).len(), 2);
-    assert_none(&cloud::outages(&cluster.cloud, &id));
+    assert_eq!(cluster.cloud.balancers().len(), 2);
+    cluster.cloud.assert_served_all_along(&id);
     cluster.finish().await;
 }
 
@@ -61,7 +63,7 @@ fn embellish(value: &mut Value) {
     match value {
         Value::Array(values) => values.iter_mut().for_each(embellish),
         Value::Object(fields) => {
-            for optional in cloud::OPTIONAL_FIELDS {
+            for optional in SuiteCloud::OPTIONAL_FIELDS {
                 fields.remove(*optional);
             }
             fields.values_mut().for_each(embellish);
@@ -85,7 +87,7 @@ async fn sc_06_unknown_and_missing_fields_hinder_nobody() {
     let central = cluster.central().await;
     cluster.provide("later").await;
     let id = cluster.serves("web", &[1, 2]).await.id;
-    assert_none(&cloud::writes_on(&cluster.cloud, &id).since(start));
+    assert_none(&cluster.cloud.writes_on(&id).since(start));
     cluster.delete("web").await;
     cluster.gone("web").await;
     assert!(central.process.is_running());
@@ -99,7 +101,12 @@ async fn proves_nothing(fault: Fault) {
     let old = cluster.provide("old").await;
     drop(central);
     let inject = |when: When| cluster.cloud.faults().inject(when, fault.clone());
-    let faults: Vec<Injection> = cloud::lookups().map(inject).into();
+    let faults: Vec<Injection> = cluster
+        .cloud
+        .balancer_lookups()
+        .into_iter()
+        .map(inject)
+        .collect();
     cluster.delete("old").await;
     let new = cluster.create("new").await;
     let central = cluster.central().await;
@@ -113,7 +120,7 @@ async fn proves_nothing(fault: Fault) {
     }
     cluster.gone_within("old", AFTER_RETRIES).await;
     cluster.provided_at_last("new").await;
-    assert_eq!(cloud::creations(&cluster.cloud).len(), 2);
+    assert_eq!(cluster.cloud.creations().len(), 2);
     assert!(central.process.is_running());
     cluster.finish().await;
 }
@@ -126,6 +133,11 @@ async fn sc_07_a_page_for_people_is_no_answer() {
 #[tokio::test]
 async fn sc_07_a_page_for_people_is_no_404_either() {
     proves_nothing(Fault::html(StatusCode::NOT_FOUND)).await;
+}
+
+#[tokio::test]
+async fn sc_07_a_refusal_is_no_answer() {
+    proves_nothing(Fault::status(StatusCode::FORBIDDEN)).await;
 }
 
 #[tokio::test]
@@ -146,7 +158,11 @@ async fn sc_09_a_service_that_always_fails_is_tried_ever_less_often_and_hinders_
     let service = cluster.provide("hopeless").await;
     let id = cluster.balancer(&service).unwrap().id;
     let failure = Fault::status(StatusCode::INTERNAL_SERVER_ERROR);
-    let failing = cluster.cloud.faults().inject(cloud::deletion(&id), failure);
+    let failing = cluster
+        .cloud
+        .faults()
+        .inject(cluster.cloud.deletion(&id), failure);
+    let begun = Instant::now();
     cluster.delete("hopeless").await;
     for n in 0..3 {
         failing.struck(n + 1).await;
@@ -155,7 +171,7 @@ async fn sc_09_a_service_that_always_fails_is_tried_ever_less_often_and_hinders_
         let took = start.elapsed();
         assert!(took < Duration::from_secs(4), "{took:?}");
     }
-    let tries = cloud::writes_on(&cluster.cloud, &id).method(&http::Method::DELETE);
+    let tries = cluster.cloud.writes_on(&id).since(begun);
     let gaps: Vec<_> = tries.windows(2).map(|w| w[1].at - w[0].at).collect();
     assert!(gaps[1] > gaps[0].mul_f64(1.3), "{gaps:?}");
     assert!(gaps[0] > Duration::from_secs(3), "{gaps:?}");

@@ -1,16 +1,17 @@
 //! A cluster of one's own whose Services of type LoadBalancer are served by one simulated cloud.
 
-mod facts;
+pub(crate) mod facts;
+mod load_balancer_cloud;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, Service};
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use k8s_openapi::api::core::v1::Service;
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use mooring_common::names::reasons;
 use mooring_tests::cloud_sim::Calls;
-use mooring_tests::cloud_sim::cloud::{CloudSim, Server};
+use mooring_tests::cloud_sim::cloud::Server;
 use mooring_tests::cluster::Cluster;
 use mooring_tests::control_plane::AuditLog;
 use mooring_tests::objects::{
@@ -20,43 +21,26 @@ use mooring_tests::shipped::{CENTRAL_USER, Central, CentralFlags};
 use mooring_tests::wait::eventually;
 use serde_json::{Value, json};
 
-use super::cloud::{self, CLOUD};
-pub(crate) use facts::{
-    annotation, assert_none, has_finalizer, ingress, node_port, ports, uid, wanted,
-};
+use super::cloud::SuiteCloud;
+pub(crate) use facts::{assert_none, has_finalizer, ingress, wanted};
+pub(crate) use load_balancer_cloud::{Balancer, LoadBalancerCloud, Served};
 
 /// What "eventually" means to these suites.
-pub(crate) const SOON: Duration = Duration::from_secs(15);
+pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// How long to wait for what comes after several retries.
-pub(crate) const AFTER_RETRIES: Duration = Duration::from_secs(45);
+pub(crate) const AFTER_RETRIES: Duration = Duration::from_secs(60);
 
 /// What the names of markers begin with.
-const MARKER: &str = "marker";
-
-/// What a load balancer serves: `tcp/80` to `10.0.0.1:30080`.
-pub(crate) type Served = BTreeMap<String, BTreeSet<String>>;
-
-/// A load balancer, whatever its cloud calls its parts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Balancer {
-    /// The cloud's own name for it.
-    pub(crate) id: String,
-    /// The members behind each listener.
-    pub(crate) served: Served,
-    /// How members are checked: `tcp 30080`, `http 31000`.
-    pub(crate) checks: BTreeSet<String>,
-    /// Who may connect; empty: everybody.
-    pub(crate) sources: BTreeSet<String>,
-}
+pub(crate) const MARKER: &str = "marker";
 
 /// One test's cluster and its cloud.
 pub(crate) struct CloudCluster {
-    cluster: Cluster,
+    pub(crate) cluster: Cluster,
     /// Where its Services are.
     pub(crate) namespace: String,
     /// The cloud.
-    pub(crate) cloud: CloudSim,
+    pub(crate) cloud: SuiteCloud,
 }
 
 impl Deref for CloudCluster {
@@ -82,23 +66,26 @@ impl CloudCluster {
     }
 
     pub(crate) async fn without_nodes() -> Self {
+        let cluster = Cluster::exclusive().await;
         let cluster = Self {
-            cluster: Cluster::exclusive().await,
             namespace: unique("services"),
-            cloud: CloudSim::start(CLOUD).await,
+            cloud: SuiteCloud::start(&cluster).await,
+            cluster,
         };
         create_namespace(&cluster.admin, &cluster.namespace)
             .await
             .unwrap();
         // What takes its time is for the tests that are about that.
-        cloud::provision_in(&cluster.cloud, Duration::ZERO);
+        cluster.cloud.provision_in(Duration::ZERO);
         let other = Server::named("somebody-elses").private("10.250.0.1");
         cluster.cloud.add(other);
         cluster
     }
 
-    /// Asserts that central was not refused anything by the API server.
+    /// Asserts that central was not refused anything by the API server, and asked nothing of the cloud
+    /// that no good client asks.
     pub(crate) async fn finish(self) {
+        self.cloud.assert_well_behaved();
         self.cluster.finish().await;
     }
 
@@ -106,8 +93,7 @@ impl CloudCluster {
 
     /// The machine of the n-th Node: `n1` at 10.0.0.1. Gives its provider ID.
     pub(crate) fn machine(&self, n: usize) -> String {
-        let server = Server::named(&format!("n{n}")).private(&address(n));
-        self.cloud.add(server)
+        self.cloud.add(self.cloud.machine(n))
     }
 
     /// The n-th Node, which is not in the cluster yet.
@@ -121,37 +107,12 @@ impl CloudCluster {
         self.node(n).create(&self.admin).await.unwrap();
     }
 
-    /// A merge patch on a Node, by somebody else than Mooring.
-    pub(crate) async fn patch_node(&self, name: &str, patch: &Value) {
-        let nodes = Api::<Node>::all(self.admin.clone());
-        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
-        nodes.patch(name, &params, &patch).await.unwrap();
-    }
-
-    /// Sets a label of a Node, or takes it off.
-    pub(crate) async fn label_node(&self, name: &str, key: &str, value: Option<&str>) {
-        let patch = json!({ "metadata": { "labels": { key: value } } });
-        self.patch_node(name, &patch).await;
-    }
-
-    /// A Node is deleted.
-    pub(crate) async fn remove_node(&self, name: &str) {
-        let nodes = Api::<Node>::all(self.admin.clone());
-        nodes.delete(name, &DeleteParams::default()).await.unwrap();
-    }
-
     // --- central ------------------------------------------------------------------------------
 
     /// Central as a user starts it for Services in this cloud.
     pub(crate) fn flags(&self) -> CentralFlags {
-        let flags = CentralFlags::alone().cloud(&self.cloud);
-        flags.without_endpoints().with("--controllers=service")
-    }
-
-    /// The same, with so many passes over Services side by side.
-    pub(crate) fn workers(&self, count: usize) -> CentralFlags {
-        self.flags()
-            .with(format!("--concurrent-service-syncs={count}"))
+        let flags = CentralFlags::alone().cloud(&self.cloud).without_endpoints();
+        self.cloud.flags(flags.with("--controllers=service"))
     }
 
     pub(crate) async fn central(&self) -> Central {
@@ -182,6 +143,18 @@ impl CloudCluster {
     pub(crate) async fn provide(&self, name: &str) -> Service {
         self.create(name).await;
         self.provided(name).await
+    }
+
+    /// Makes as many as there is room for, and waits until all are served. Gives their names.
+    pub(crate) async fn provide_many(&self) -> Vec<String> {
+        let names: Vec<String> = (0..SuiteCloud::MANY).map(|n| format!("web-{n}")).collect();
+        for name in &names {
+            self.create(name).await;
+        }
+        for name in &names {
+            self.provided_at_last(name).await;
+        }
+        names
     }
 
     /// Waits until central has looked at its own writes on Services that are served: it looks at them
@@ -227,14 +200,18 @@ impl CloudCluster {
 
     /// The same, after several attempts.
     pub(crate) async fn provided_at_last(&self, name: &str) -> Service {
-        eventually(
-            &format!("{name} has an address"),
-            AFTER_RETRIES,
-            async || {
-                let service = self.get(name).await;
-                (!ingress(&service).is_empty()).then_some(service)
-            },
-        )
+        self.provided_within(name, AFTER_RETRIES).await
+    }
+
+    pub(crate) async fn provided_within(&self, name: &str, limit: Duration) -> Service {
+        eventually(&format!("{name} has an address"), limit, async || {
+            let service = self.get(name).await;
+            if ingress(&service).is_empty() {
+                let calls = self.cloud.calls().summary();
+                return Err(format!("{:?}\n{calls}", self.events(name).await));
+            }
+            Ok(service)
+        })
         .await
     }
 
@@ -283,21 +260,14 @@ impl CloudCluster {
         self.provide(&name).await;
     }
 
-    /// Takes all markers away again.
-    pub(crate) async fn delete_markers(&self) {
-        let all = self.services().list(&ListParams::default()).await.unwrap();
-        let names = all.into_iter().filter_map(|service| service.metadata.name);
-        for name in names.filter(|name| name.starts_with(MARKER)) {
-            self.delete(&name).await;
-            self.gone(&name).await;
-        }
-    }
-
     /// What Events say of a Service, by central. The API server writes some itself.
     pub(crate) async fn events(&self, name: &str) -> Vec<EventNote> {
         let events = events_for(&self.admin, "Service", Some(&self.namespace), name).await;
         let mut events = events.unwrap();
-        let ours = [mooring_common::names::components::SERVICE, cloud::COMPONENT];
+        let ours = [
+            mooring_common::names::components::SERVICE,
+            SuiteCloud::COMPONENT,
+        ];
         events.retain(|event| ours.contains(&event.reporter.as_str()));
         events
     }
@@ -354,7 +324,7 @@ impl CloudCluster {
 
     /// The load balancer of a Service, if it has one.
     pub(crate) fn balancer(&self, service: &Service) -> Option<Balancer> {
-        cloud::balancer_of(&self.cloud, &uid(service))
+        self.cloud.balancer_of(service)
     }
 
     /// Waits until the load balancer of a Service is as wanted.
@@ -377,7 +347,7 @@ impl CloudCluster {
     }
 
     /// Waits until a Service's load balancer has a listener for each of its ports, and before each
-    /// of these Nodes, and nothing else.
+    /// of these Nodes, and nothing else; where it forwards nothing, until it is there.
     pub(crate) async fn serves(&self, name: &str, nodes: &[usize]) -> Balancer {
         let service = self.get(name).await;
         let wanted = wanted(&service, nodes);
@@ -389,7 +359,7 @@ impl CloudCluster {
     /// Waits until there is no load balancer (of Mooring's) at all.
     pub(crate) async fn nothing_is_left(&self) {
         eventually("no load balancer is left", SOON, async || {
-            let left = cloud::balancers(&self.cloud);
+            let left = self.cloud.left();
             if left.is_empty() { Ok(()) } else { Err(left) }
         })
         .await;

@@ -10,8 +10,10 @@ use mooring_tests::objects::{ServiceBuilder, create_namespace, unique};
 use mooring_tests::wait::eventually;
 use serde_json::json;
 
-use super::cloud;
-use super::cluster::{CloudCluster, SOON, assert_none, has_finalizer, ingress};
+use super::cloud::SuiteCloud;
+use super::cluster::{
+    CloudCluster, LoadBalancerCloud as _, SOON, assert_none, has_finalizer, ingress, wanted,
+};
 
 fn is_about(gap: Duration, seconds: u64) -> bool {
     let wanted = Duration::from_secs(seconds);
@@ -40,7 +42,7 @@ async fn sv_01_the_finalizer_comes_before_the_first_write_in_the_cloud() {
     let held = cluster
         .cloud
         .faults()
-        .inject(cloud::creation(), Fault::hang());
+        .inject(cluster.cloud.creation(), Fault::hang());
     let _central = cluster.central().await;
     cluster.create("web").await;
     held.struck(1).await;
@@ -48,7 +50,7 @@ async fn sv_01_the_finalizer_comes_before_the_first_write_in_the_cloud() {
     assert_none(&ingress(&cluster.get("web").await));
     held.lift();
     cluster.provided_at_last("web").await;
-    assert_eq!(cloud::balancers(&cluster.cloud).len(), 1);
+    assert_eq!(cluster.cloud.balancers().len(), 1);
     cluster.finish().await;
 }
 
@@ -70,7 +72,7 @@ async fn sv_03_services_of_other_types_cost_no_call_and_get_no_finalizer() {
         cluster.services().create(&params, &service).await.unwrap();
     }
     cluster.marker().await;
-    assert_eq!(cloud::balancers(&cluster.cloud).len(), 1, "the marker's");
+    assert_eq!(cluster.cloud.balancers().len(), 1, "the marker's");
     for kind in kinds {
         let name = kind.to_lowercase();
         assert!(!has_finalizer(&cluster.get(&name).await), "{kind}");
@@ -100,17 +102,17 @@ async fn sv_05_a_service_from_before_the_start_is_provided() {
 #[tokio::test]
 async fn sv_06_a_cloud_that_fails_twice_is_asked_again_after_about_5_and_10_seconds() {
     let cluster = CloudCluster::start().await;
-    let failure = Fault::status(StatusCode::INTERNAL_SERVER_ERROR);
+    let failure = Fault::status(SuiteCloud::PLAIN_FAILURE);
     let _central = cluster.central().await;
     // By then, all Nodes have been heard of: nothing but time leads to another attempt.
     cluster.marker().await;
     let start = Instant::now();
-    let failing = cloud::creation().times(2);
+    let failing = cluster.cloud.creation().times(2);
     cluster.cloud.faults().inject(failing, failure);
     cluster.create("web").await;
     cluster.failed("web").await;
     cluster.provided_at_last("web").await;
-    let tries = cloud::creations(&cluster.cloud).since(start);
+    let tries = cluster.cloud.creations().since(start);
     let gaps: Vec<_> = tries.windows(2).map(|w| w[1].at - w[0].at).collect();
     assert_eq!(gaps.len(), 2, "{}", tries.summary());
     assert!(is_about(gaps[0], 5) && is_about(gaps[1], 10), "{gaps:?}");
@@ -118,33 +120,19 @@ async fn sv_06_a_cloud_that_fails_twice_is_asked_again_after_about_5_and_10_seco
 }
 
 #[tokio::test]
-async fn sv_13_malformed_sources_make_no_half_open_load_balancer() {
+async fn sv_13_an_annotation_that_is_refused_makes_no_load_balancer() {
     let cluster = CloudCluster::start().await;
     let _central = cluster.central().await;
-    let (key, value) = cloud::BAD_SOURCES;
+    let (key, value) = SuiteCloud::REFUSED_ANNOTATION;
     cluster
         .make(cluster.service("web").annotation(key, value))
         .await;
     let told = cluster.failed("web").await;
     assert!(told.note.contains(key), "{told:?}");
     cluster.marker().await;
-    assert_eq!(cloud::balancers(&cluster.cloud).len(), 1, "the marker's");
+    assert_eq!(cluster.cloud.balancers().len(), 1, "the marker's");
     cluster.annotate("web", key, None).await;
     cluster.provided("web").await;
-    cluster.finish().await;
-}
-
-#[tokio::test]
-async fn sv_21_tcp_and_udp_on_one_port_number_have_both_listeners() {
-    let cluster = CloudCluster::start().await;
-    let _central = cluster.central().await;
-    let service = ServiceBuilder::load_balancer(&cluster.namespace, "dns");
-    let service = service.port(53, 5353).port_of("UDP", 53, 5353);
-    cluster.make(service).await;
-    cluster.provided("dns").await;
-    let balancer = cluster.serves("dns", &[1, 2]).await;
-    let listeners: Vec<_> = balancer.served.keys().collect();
-    assert_eq!(listeners, ["tcp/53", "udp/53"]);
     cluster.finish().await;
 }
 
@@ -152,7 +140,7 @@ async fn sv_21_tcp_and_udp_on_one_port_number_have_both_listeners() {
 #[tokio::test]
 async fn sv_26_a_load_balancer_that_takes_long_holds_up_nobody() {
     let cluster = CloudCluster::start().await;
-    cloud::provision_in(&cluster.cloud, Duration::from_secs(8));
+    cluster.cloud.provision_in(Duration::from_secs(8));
     let flags = cluster.flags().with("--concurrent-service-syncs=1");
     let _central = cluster.central_with(flags).await;
     let slow = cluster.create("slow").await;
@@ -161,7 +149,7 @@ async fn sv_26_a_load_balancer_that_takes_long_holds_up_nobody() {
     })
     .await;
     let start = Instant::now();
-    cloud::provision_in(&cluster.cloud, Duration::ZERO);
+    cluster.cloud.provision_in(Duration::ZERO);
     cluster.provide("quick").await;
     let took = start.elapsed();
     assert!(took < Duration::from_secs(5), "{took:?}");
@@ -178,13 +166,13 @@ async fn sv_30_the_clouds_own_delay_is_obeyed() {
     let cluster = CloudCluster::start().await;
     let busy = Fault::status(StatusCode::TOO_MANY_REQUESTS).retry_after(Duration::from_secs(8));
     let faults = cluster.cloud.faults();
-    faults.inject(cloud::creation().times(1), busy);
-    let failure = Fault::status(StatusCode::INTERNAL_SERVER_ERROR);
-    faults.inject(cloud::creation().times(1), failure);
+    faults.inject(cluster.cloud.creation().times(1), busy);
+    let failure = Fault::status(SuiteCloud::PLAIN_FAILURE);
+    faults.inject(cluster.cloud.creation().times(1), failure);
     let _central = cluster.central().await;
     cluster.create("web").await;
     cluster.provided_at_last("web").await;
-    let tries = cloud::creations(&cluster.cloud);
+    let tries = cluster.cloud.creations();
     let gaps: Vec<_> = tries.windows(2).map(|w| w[1].at - w[0].at).collect();
     assert_eq!(gaps.len(), 2, "{}", tries.summary());
     assert!(
@@ -207,15 +195,16 @@ async fn sv_31_two_services_of_one_name_in_two_namespaces_have_two_load_balancer
     let theirs = ServiceBuilder::load_balancer(&other, "web").port(81, 8080);
     let theirs = theirs.create(&cluster.admin).await.unwrap();
     cluster.provide("web").await;
+    let of_theirs = wanted(&theirs, &[1, 2]);
     cluster
         .balanced(&theirs, "the other one has its own", |balancer| {
-            balancer.served.contains_key("tcp/81")
+            balancer.served == of_theirs
         })
         .await;
     cluster.delete("web").await;
     cluster.gone("web").await;
     assert!(cluster.balancer(&theirs).is_some());
-    assert_eq!(cloud::balancers(&cluster.cloud).len(), 1);
+    assert_eq!(cluster.cloud.balancers().len(), 1);
     cluster.finish().await;
 }
 
@@ -226,13 +215,13 @@ async fn sv_38_a_creation_whose_answer_is_lost_makes_no_second_one() {
     cluster
         .cloud
         .faults()
-        .inject(cloud::creation().times(1), lost);
+        .inject(cluster.cloud.creation().times(1), lost);
     let _central = cluster.central().await;
     cluster.create("web").await;
     cluster.provided_at_last("web").await;
     cluster.serves("web", &[1, 2]).await;
-    assert_eq!(cloud::balancers(&cluster.cloud).len(), 1);
-    assert_eq!(cloud::creations(&cluster.cloud).len(), 1);
+    assert_eq!(cluster.cloud.balancers().len(), 1);
+    assert_eq!(cluster.cloud.creations().len(), 1);
     cluster.finish().await;
 }
 

@@ -6,8 +6,10 @@ use mooring_tests::cloud_sim::Fault;
 use mooring_tests::wait::eventually;
 use serde_json::json;
 
-use super::cloud;
-use super::cluster::{AFTER_RETRIES, CloudCluster, SOON, assert_none, has_finalizer, ingress};
+use super::cloud::SuiteCloud;
+use super::cluster::{
+    AFTER_RETRIES, CloudCluster, LoadBalancerCloud as _, SOON, assert_none, has_finalizer, ingress,
+};
 
 #[tokio::test]
 async fn sd_01_deletion_takes_the_load_balancer_away_and_tells_so() {
@@ -38,7 +40,7 @@ async fn sd_02_a_service_that_was_deleted_before_the_start_goes_after_its_load_b
     let held = cluster
         .cloud
         .faults()
-        .inject(cloud::deletion(&id), Fault::hang());
+        .inject(cluster.cloud.deletion(&id), Fault::hang());
     let _central = cluster.central().await;
     held.struck(1).await;
     assert!(
@@ -62,10 +64,15 @@ async fn sd_03_a_load_balancer_that_is_gone_already_holds_nothing_up() {
     let cluster = CloudCluster::start().await;
     let _central = cluster.central().await;
     let service = cluster.provide("web").await;
-    cloud::delete_by_hand(&cluster.cloud, &cluster.balancer(&service).unwrap().id);
+    cluster
+        .cloud
+        .delete_by_hand(&cluster.balancer(&service).unwrap().id);
     cluster.delete("web").await;
     cluster.gone("web").await;
-    assert_none(&cluster.warnings("web").await);
+    // Where another answer than 404 says that it is gone, it may be doubted once.
+    if SuiteCloud::CLOUD.absence() == StatusCode::NOT_FOUND {
+        assert_none(&cluster.warnings("web").await);
+    }
     cluster.finish().await;
 }
 
@@ -76,7 +83,7 @@ async fn sd_04_a_deletion_that_fails_twice_keeps_the_finalizer_and_succeeds_at_l
     let service = cluster.provide("web").await;
     let id = cluster.balancer(&service).unwrap().id;
     let failure = Fault::status(StatusCode::INTERNAL_SERVER_ERROR);
-    let failing = cloud::deletion(&id).times(2);
+    let failing = cluster.cloud.deletion(&id).times(2);
     let failing = cluster.cloud.faults().inject(failing, failure);
     cluster.delete("web").await;
     cluster.failed("web").await;
@@ -128,7 +135,7 @@ async fn sd_09_a_deletion_during_the_creation_leaves_nothing() {
     let held = cluster
         .cloud
         .faults()
-        .inject(cloud::additions(), Fault::hang());
+        .inject(cluster.cloud.completion(), Fault::hang());
     let _central = cluster.central().await;
     cluster.create("web").await;
     held.struck(1).await;
@@ -163,13 +170,16 @@ async fn sd_13_a_foreign_class_is_never_touched_not_even_its_finalizer() {
 async fn sd_14_a_half_made_load_balancer_is_removed() {
     let cluster = CloudCluster::start().await;
     let failure = Fault::status(StatusCode::INTERNAL_SERVER_ERROR);
-    cluster.cloud.faults().inject(cloud::additions(), failure);
+    cluster
+        .cloud
+        .faults()
+        .inject(cluster.cloud.completion(), failure);
     let central = cluster.central().await;
     let service = cluster.create("web").await;
     cluster.failed("web").await;
     let half = cluster.balancer(&service).expect("half a load balancer");
     assert!(ingress(&cluster.get("web").await).is_empty());
-    cloud::rename_by_hand(&cluster.cloud, &half.id, "renamed-by-hand");
+    cluster.cloud.rename_by_hand(&half.id);
     drop(central);
     cluster.cloud.faults().clear();
     cluster.delete("web").await;
@@ -190,7 +200,7 @@ async fn sd_17_the_load_balancer_of_a_service_that_vanished_is_reported_and_remo
     cluster.patch("web", &none).await;
     cluster.delete("web").await;
     cluster.gone("web").await;
-    let theirs = cloud::lookalikes(&cluster.cloud, &id);
+    let theirs = cluster.cloud.lookalikes(&id);
 
     let flags = cluster.flags().with("--load-balancer-resync-period=1s");
     let central = cluster.central_with(flags.clone()).await;
@@ -200,16 +210,16 @@ async fn sd_17_the_load_balancer_of_a_service_that_vanished_is_reported_and_remo
     .await;
     assert!(told.contains(&id), "{told}");
     cluster.marker().await;
-    assert!(cloud::has(&cluster.cloud, &id), "only reported");
+    assert!(cluster.cloud.has(&id), "only reported");
     drop(central);
 
     let _central = cluster.central_with(flags.with("--delete-orphans")).await;
     eventually("the orphan is removed", AFTER_RETRIES, async || {
-        !cloud::has(&cluster.cloud, &id)
+        !cluster.cloud.has(&id)
     })
     .await;
     for other in theirs {
-        assert!(cloud::has(&cluster.cloud, &other), "{other} was not ours");
+        assert!(cluster.cloud.has(&other), "{other} was not ours");
     }
     cluster.finish().await;
 }
@@ -231,6 +241,6 @@ async fn a_service_that_goes_without_its_finalizer_leaves_an_orphan_that_is_seen
         told.iter().any(|note| note.contains(&id))
     })
     .await;
-    assert!(cloud::has(&cluster.cloud, &id));
+    assert!(cluster.cloud.has(&id));
     cluster.finish().await;
 }

@@ -5,8 +5,9 @@ use std::time::Instant;
 use mooring_tests::program::Program;
 use serde_json::{Value, json};
 
-use super::cloud::{self, CLOUD};
-use super::cluster::{CloudCluster, node_port, ports};
+use super::cloud::SuiteCloud;
+use super::cluster::{CloudCluster, LoadBalancerCloud as _};
+use super::forwarding::{node_port, ports};
 
 /// What the command has said.
 #[derive(Debug)]
@@ -47,7 +48,7 @@ impl CloudCluster {
             .arg("plan")
             .args(arguments.split(' '))
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
-            .arg(format!("--cloud-provider={}", CLOUD.name()))
+            .arg(format!("--cloud-provider={}", SuiteCloud::CLOUD.name()))
             .envs(self.cloud.environment());
         let run = tokio::task::spawn_blocking(move || command.output());
         let output = run.await.unwrap().unwrap();
@@ -119,12 +120,9 @@ async fn a_plan_for_a_change_is_what_is_then_done() {
     cluster.serves("web", &[1, 2]).await;
     cluster.marker().await;
     let id = cluster.serves("web", &[1, 2]).await.id;
-    let marker = cloud::balancers(&cluster.cloud);
+    let marker = cluster.cloud.balancers();
     let marker = marker.iter().find(|other| other.id != id).unwrap();
-    let of_marker = cloud::writes_on(&cluster.cloud, &marker.id)
-        .since(start)
-        .len()
-        + 1;
+    let of_marker = cluster.cloud.writes_on(&marker.id).since(start).len() + 1;
     let done = cluster.writes().since(start);
     let done_here = done.len() - of_marker;
     assert_eq!(done_here, plan.steps("web"), "{plan:?}\n{}", done.summary());
@@ -167,7 +165,7 @@ async fn a_plan_for_all_has_each_service_and_one_for_a_file_need_not_be_applied(
 #[tokio::test]
 async fn a_plan_for_a_service_that_cannot_be_understood_is_refused() {
     let cluster = CloudCluster::start().await;
-    let (key, value) = cloud::BAD_SOURCES;
+    let (key, value) = SuiteCloud::REFUSED_ANNOTATION;
     cluster
         .make(cluster.service("web").annotation(key, value))
         .await;

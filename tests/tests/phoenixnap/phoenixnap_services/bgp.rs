@@ -12,16 +12,17 @@ use mooring_tests::shipped::CentralFlags;
 use mooring_tests::wait::eventually;
 use serde_json::json;
 
-use crate::phoenixnap_services::cluster::{
-    AFTER_A_WHILE, AFTER_RETRIES, CloudCluster, SOON, lines, requested, tags,
-};
+use crate::phoenixnap_services::blocks::{AFTER_A_WHILE, lines, requested, tags};
+use crate::phoenixnap_services::cluster::{AFTER_RETRIES, CloudCluster, SOON};
 
 /// What is written on Nodes begins so.
 const PREFIX: &str = "phoenixnap.com/bgp-peers-";
 
 /// The peer group of the location.
 fn bgp(cluster: &CloudCluster) -> CentralFlags {
-    let flags = cluster.flags().environment("PNAP_LOAD_BALANCER", "bgp://");
+    let flags = cluster
+        .sharing()
+        .environment("PNAP_LOAD_BALANCER", "bgp://");
     flags.environment("PNAP_LOCATION", "PHX")
 }
 
@@ -93,7 +94,7 @@ async fn with_bgp_eleven_services_have_blocks_of_their_own() {
     }
     let mut addresses = BTreeSet::new();
     for name in &names {
-        addresses.insert(cluster.provided_within(name, AFTER_RETRIES).await);
+        addresses.insert(cluster.address_within(name, AFTER_RETRIES).await);
     }
     assert_eq!((addresses.len(), cluster.sim().purchases().len()), (11, 11));
     cluster.finish().await;
@@ -197,7 +198,7 @@ async fn a_peer_group_that_is_named_says_where_blocks_are_bought() {
     let elsewhere = json!({ "location": "ASH" });
     let group = cluster.sim().put(Kind::PeerGroup, elsewhere);
     let setting = format!("bgp://{group}");
-    let flags = cluster.flags().environment("PNAP_LOAD_BALANCER", setting);
+    let flags = cluster.sharing().environment("PNAP_LOAD_BALANCER", setting);
     let _central = cluster.central_with(flags).await;
     cluster.provide("web").await;
     assert_eq!(cluster.living_blocks()[0]["location"], "ASH");
@@ -208,7 +209,7 @@ async fn a_peer_group_that_is_named_says_where_blocks_are_bought() {
 async fn without_the_peer_group_that_is_named_nothing_is_bought_and_that_is_said() {
     let cluster = CloudCluster::start().await;
     let setting = "bgp://5f1b0c2509268bc77fd06d22";
-    let flags = cluster.flags().environment("PNAP_LOAD_BALANCER", setting);
+    let flags = cluster.sharing().environment("PNAP_LOAD_BALANCER", setting);
     let _central = cluster.central_with(flags).await;
     cluster.create("web").await;
     let reason = reasons::SYNC_LOAD_BALANCER_FAILED;

@@ -9,15 +9,14 @@ use mooring_tests::cloud_sim::phoenixnap::{Behaviour, Kind, Pace, Spelling};
 use mooring_tests::wait::eventually;
 use serde_json::json;
 
-use crate::phoenixnap_services::cluster::{
-    CloudCluster, SOON, address, assert_none, attachment, has_finalizer, lines, requested, tags,
-};
+use crate::phoenixnap_services::blocks::{address, attachment, lines, requested, tags};
+use crate::phoenixnap_services::cluster::{CloudCluster, SOON, assert_none, has_finalizer};
 
 #[tokio::test]
 async fn lb_01_a_new_service_costs_the_writes_of_the_go_controller_and_gets_the_third_address() {
     let cluster = CloudCluster::start().await;
-    let _central = cluster.central_with(cluster.unshared()).await;
-    let address = cluster.provide("web").await;
+    let _central = cluster.central().await;
+    let address = cluster.provide_address("web").await;
     assert_eq!(address, "203.0.113.10");
     let service = cluster.get("web").await;
     assert_eq!(requested(&service).as_deref(), Some("203.0.113.10"));
@@ -27,7 +26,7 @@ async fn lb_01_a_new_service_costs_the_writes_of_the_go_controller_and_gets_the_
     let attached = format!(
         "POST {}/{}/ip-blocks",
         Kind::Network.path(),
-        cluster.network
+        cluster.cloud.network
     );
     let mut wanted = vec![format!("POST {}", Kind::Tag.path()); 5];
     wanted.extend([format!("POST {}", Kind::Block.path()), attached]);
@@ -57,7 +56,7 @@ async fn lb_01_a_new_service_costs_the_writes_of_the_go_controller_and_gets_the_
 
     // The names are there: a further one costs two writes.
     let start = Instant::now();
-    assert_eq!(cluster.provide("db").await, "203.0.113.18");
+    assert_eq!(cluster.provide_address("db").await, "203.0.113.18");
     assert_eq!(cluster.writes_since(start).len(), 2);
     cluster.finish().await;
 }
@@ -67,10 +66,10 @@ async fn lb_02_a_block_that_is_there_and_on_no_network_is_used() {
     let cluster = CloudCluster::start().await;
     let block = json!({ "cidr": "203.0.113.64/29", "tags": cluster.tags_of("web") });
     let block = cluster.sim().put(Kind::Block, block);
-    let _central = cluster.central_with(cluster.unshared()).await;
-    assert_eq!(cluster.provide("web").await, "203.0.113.66");
+    let _central = cluster.central().await;
+    assert_eq!(cluster.provide_address("web").await, "203.0.113.66");
     assert_none(&cluster.purchases());
-    assert_eq!(cluster.sim().blocks_on(&cluster.network), [block]);
+    assert_eq!(cluster.sim().blocks_on(&cluster.cloud.network), [block]);
     cluster.finish().await;
 }
 
@@ -79,7 +78,7 @@ async fn lb_04_a_busy_network_is_asked_again_within_seconds_and_one_block_is_bou
     let cluster = CloudCluster::start().await;
     let busy = Fault::status(StatusCode::CONFLICT);
     let busy = cluster.sim().faults().inject(attachment().times(3), busy);
-    let _central = cluster.central_with(cluster.unshared()).await;
+    let _central = cluster.central().await;
     let start = Instant::now();
     cluster.provide("web").await;
     let took = start.elapsed();
@@ -101,13 +100,18 @@ async fn lb_05_both_spellings_of_what_a_block_is_on_are_understood() {
         });
         let block = cluster.block_of("old", "203.0.113.64/29");
         cluster.left_by_go("old", "203.0.113.66").await;
-        let _central = cluster.central_with(cluster.unshared()).await;
+        let _central = cluster.central().await;
         cluster.provide("new").await;
         assert_eq!(
             address(&cluster.get("old").await).as_deref(),
             Some("203.0.113.66")
         );
-        assert!(cluster.sim().blocks_on(&cluster.network).contains(&block));
+        assert!(
+            cluster
+                .sim()
+                .blocks_on(&cluster.cloud.network)
+                .contains(&block)
+        );
         assert_eq!(cluster.purchases().len(), 1, "for the new one");
         cluster.delete("old").await;
         cluster.gone("old").await;
@@ -120,7 +124,7 @@ async fn lb_05_both_spellings_of_what_a_block_is_on_are_understood() {
 async fn an_address_is_published_when_it_works_and_never_an_empty_entry() {
     let cluster = CloudCluster::start().await;
     cluster.sim().behave(Behaviour::paced(Pace::Held));
-    let _central = cluster.central_with(cluster.unshared()).await;
+    let _central = cluster.central().await;
     cluster.create("web").await;
     let under_way = async |status: &str| {
         eventually(&format!("a block is {status}"), SOON, async || {
@@ -139,7 +143,7 @@ async fn an_address_is_published_when_it_works_and_never_an_empty_entry() {
     cluster.sim().finish();
     under_way("assigning").await;
     cluster.sim().finish();
-    assert_eq!(cluster.provided("web").await, "203.0.113.10");
+    assert_eq!(cluster.provided_address("web").await, "203.0.113.10");
     cluster.finish().await;
 }
 
@@ -165,10 +169,10 @@ async fn an_assignment_that_fails_is_told_and_repeated() {
     cluster
         .sim()
         .adjust(|behaviour| behaviour.failing_assignments = 1);
-    let _central = cluster.central_with(cluster.unshared()).await;
+    let _central = cluster.central().await;
     cluster.create("web").await;
     cluster.told("web", reasons::IP_BLOCK_FAILED, "").await;
-    assert_eq!(cluster.provided("web").await, "203.0.113.10");
+    assert_eq!(cluster.provided_address("web").await, "203.0.113.10");
     assert_eq!(cluster.purchases().len(), 1);
     cluster.finish().await;
 }
@@ -178,15 +182,15 @@ async fn lb_18_for_the_eleventh_service_on_a_full_network_nothing_is_bought_and_
     let cluster = CloudCluster::start().await;
     for n in 0..10 {
         let cidr = format!("198.51.100.{}/29", n * 8);
-        let block = json!({ "cidr": cidr, "assignedResourceId": cluster.network });
+        let block = json!({ "cidr": cidr, "assignedResourceId": cluster.cloud.network });
         cluster.sim().put(Kind::Block, block);
     }
-    let _central = cluster.central_with(cluster.unshared()).await;
+    let _central = cluster.central().await;
     cluster.create("web").await;
     let told = cluster
         .told("web", reasons::SYNC_LOAD_BALANCER_FAILED, "10 IP blocks")
         .await;
-    assert!(told.note.contains(&cluster.network), "{told:?}");
+    assert!(told.note.contains(&cluster.cloud.network), "{told:?}");
     assert_none(&cluster.purchases());
     assert_none(&cluster.sim().writes());
     cluster.finish().await;
@@ -195,7 +199,7 @@ async fn lb_18_for_the_eleventh_service_on_a_full_network_nothing_is_bought_and_
 #[tokio::test]
 async fn the_spending_guard_bites_and_says_so() {
     let cluster = CloudCluster::start().await;
-    let flags = cluster.unshared().with("--max-ip-blocks=1");
+    let flags = cluster.flags().with("--max-ip-blocks=1");
     let _central = cluster.central_with(flags).await;
     cluster.provide("one").await;
     cluster.create("two").await;

@@ -8,9 +8,9 @@ use mooring_tests::cloud_sim::phoenixnap::Kind;
 use mooring_tests::wait::eventually;
 use serde_json::{Value, json};
 
+use crate::phoenixnap_services::blocks::{AFTER_A_WHILE, address, has_tag, requested};
 use crate::phoenixnap_services::cluster::{
-    AFTER_A_WHILE, AFTER_RETRIES, CloudCluster, address, assert_none, has_finalizer, has_tag,
-    requested,
+    AFTER_RETRIES, CloudCluster, assert_none, has_finalizer,
 };
 
 /// A block of a Service that is on something else.
@@ -32,7 +32,7 @@ async fn lb_03_a_block_that_is_on_a_server_or_another_network_is_left_there_and_
         };
         let block = elsewhere(&cluster, kind, &holder);
         let before = cluster.sim().get(Kind::Block, &block);
-        let _central = cluster.central_with(cluster.unshared()).await;
+        let _central = cluster.central().await;
         cluster.create("web").await;
         cluster
             .told("web", reasons::SYNC_LOAD_BALANCER_FAILED, &holder)
@@ -53,9 +53,9 @@ async fn lb_07_of_two_blocks_the_one_in_use_survives_and_the_other_is_given_back
     let older = cluster.sim().put(Kind::Block, older);
     let used = cluster.block_of("web", "203.0.113.72/29");
     cluster.left_by_go("web", "203.0.113.74").await;
-    let _central = cluster.central_with(cluster.unshared()).await;
+    let _central = cluster.central().await;
     cluster.released_within(&older, AFTER_A_WHILE).await;
-    assert_eq!(cluster.sim().blocks_on(&cluster.network), [used]);
+    assert_eq!(cluster.sim().blocks_on(&cluster.cloud.network), [used]);
     assert_eq!(
         address(&cluster.get("web").await).as_deref(),
         Some("203.0.113.74")
@@ -97,8 +97,8 @@ async fn lb_14_where_tags_widen_a_listing_foreign_blocks_are_untouched() {
             .map(|id| cluster.sim().get(Kind::Block, &id))
     };
     let before = show();
-    let _central = cluster.central_with(cluster.unshared()).await;
-    assert_eq!(cluster.provide("web").await, "203.0.113.10");
+    let _central = cluster.central().await;
+    assert_eq!(cluster.provide_address("web").await, "203.0.113.10");
     let block = cluster.living_blocks();
     let block = block
         .iter()
@@ -115,23 +115,23 @@ async fn lb_14_where_tags_widen_a_listing_foreign_blocks_are_untouched() {
 #[tokio::test]
 async fn lb_20_when_another_network_is_named_blocks_move_from_the_old_one() {
     let mut cluster = CloudCluster::start().await;
-    let central = cluster.central_with(cluster.unshared()).await;
-    let address = cluster.provide("web").await;
+    let central = cluster.central().await;
+    let address = cluster.provide_address("web").await;
     let block = cluster.living_block();
     drop(central);
-    let old = cluster.network.clone();
-    cluster.network = cluster.sim().add_network("new", "PHX");
+    let old = cluster.cloud.network.clone();
+    cluster.cloud.network = cluster.sim().add_network("new", "PHX");
     let start = Instant::now();
-    let _central = cluster.central_with(cluster.unshared()).await;
+    let _central = cluster.central().await;
     cluster
-        .told("web", reasons::IP_BLOCK_MOVED, &cluster.network)
+        .told("web", reasons::IP_BLOCK_MOVED, &cluster.cloud.network)
         .await;
     eventually("it has moved", AFTER_RETRIES, async || {
-        cluster.sim().blocks_on(&cluster.network) == [block.clone()]
+        cluster.sim().blocks_on(&cluster.cloud.network) == [block.clone()]
     })
     .await;
     assert_none(&cluster.sim().blocks_on(&old));
-    assert_eq!(cluster.provided("web").await, address);
+    assert_eq!(cluster.provided_address("web").await, address);
     let bought = cluster.purchases().since(start);
     assert_none(&bought);
     let detached = cluster.sim().calls().since(start).method(&Method::DELETE);
@@ -148,15 +148,15 @@ async fn lb_20_when_another_network_is_named_blocks_move_from_the_old_one() {
 #[tokio::test]
 async fn a_block_taken_off_by_hand_is_noticed_and_put_back() {
     let cluster = CloudCluster::start().await;
-    let central = cluster.central_with(cluster.unshared()).await;
-    let had = cluster.provide("web").await;
+    let central = cluster.central().await;
+    let had = cluster.provide_address("web").await;
     let block = cluster.living_block();
     drop(central);
     cluster.sim().detach(&block);
-    let _central = cluster.central_with(cluster.unshared()).await;
+    let _central = cluster.central().await;
     cluster.told("web", reasons::IP_BLOCK_DETACHED, "").await;
     eventually("it is back", AFTER_RETRIES, async || {
-        cluster.sim().blocks_on(&cluster.network) == [block.clone()]
+        cluster.sim().blocks_on(&cluster.cloud.network) == [block.clone()]
     })
     .await;
     assert_eq!(address(&cluster.get("web").await), Some(had));
@@ -167,12 +167,12 @@ async fn a_block_taken_off_by_hand_is_noticed_and_put_back() {
 #[tokio::test]
 async fn a_block_deleted_by_hand_is_noticed_and_another_address_is_given() {
     let cluster = CloudCluster::start().await;
-    let central = cluster.central_with(cluster.unshared()).await;
-    let had = cluster.provide("web").await;
+    let central = cluster.central().await;
+    let had = cluster.provide_address("web").await;
     let block = cluster.living_block();
     drop(central);
     cluster.sim().take(Kind::Block, &block);
-    let _central = cluster.central_with(cluster.unshared()).await;
+    let _central = cluster.central().await;
     cluster.told("web", reasons::IP_BLOCK_LOST, &had).await;
     eventually("it has another address", AFTER_RETRIES, async || {
         let service = cluster.get("web").await;
@@ -189,8 +189,8 @@ async fn a_block_deleted_by_hand_is_noticed_and_another_address_is_given() {
 #[tokio::test]
 async fn a_block_deleted_by_hand_is_replaced_soon_after_its_service_was_touched() {
     let cluster = CloudCluster::start().await;
-    let _central = cluster.central_with(cluster.unshared()).await;
-    let had = cluster.provide("web").await;
+    let _central = cluster.central().await;
+    let had = cluster.provide_address("web").await;
     let block = cluster.living_block();
     // What central has written on it has been looked at.
     cluster.marker().await;
@@ -211,20 +211,20 @@ async fn a_block_deleted_by_hand_is_replaced_soon_after_its_service_was_touched(
 #[tokio::test]
 async fn a_tag_delete_by_hand_takes_no_block_from_a_service() {
     let cluster = CloudCluster::start().await;
-    let central = cluster.central_with(cluster.unshared()).await;
-    let had = cluster.provide("web").await;
+    let central = cluster.central().await;
+    let had = cluster.provide_address("web").await;
     let block = cluster.living_block();
     drop(central);
     let mut tags: Vec<(&str, &str)> = vec![
-        crate::phoenixnap_services::cluster::USAGE,
+        crate::phoenixnap_services::blocks::USAGE,
         ("serviceName", "web"),
         ("delete", "true"),
     ];
-    let (namespace, uid) = (cluster.namespace.clone(), cluster.cluster_uid.clone());
+    let (namespace, uid) = (cluster.namespace.clone(), cluster.cloud.cluster_uid.clone());
     tags.push(("serviceNamespace", &namespace));
     tags.push(("cluster", &uid));
     cluster.sim().tag(Kind::Block, &block, &tags);
-    let _central = cluster.central_with(cluster.unshared()).await;
+    let _central = cluster.central().await;
     cluster.told("web", reasons::IP_BLOCK_UNTAGGED, &had).await;
     cluster.marker().await;
     assert_eq!(address(&cluster.get("web").await), Some(had));

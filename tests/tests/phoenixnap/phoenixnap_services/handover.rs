@@ -7,9 +7,8 @@ use mooring_tests::cloud_sim::phoenixnap::{Behaviour, Kind, Spelling};
 use mooring_tests::wait::eventually;
 use serde_json::json;
 
-use crate::phoenixnap_services::cluster::{
-    AFTER_RETRIES, CloudCluster, SOON, address, assert_none, lines, requested,
-};
+use crate::phoenixnap_services::blocks::{address, lines, requested};
+use crate::phoenixnap_services::cluster::{AFTER_RETRIES, CloudCluster, SOON, assert_none};
 
 /// Five Services with a block each, as the Go controller leaves them.
 async fn seed(cluster: &CloudCluster) -> Vec<(String, String, String)> {
@@ -35,7 +34,7 @@ async fn what_the_go_controller_has_left_in_order_is_not_written_on() {
         let all = seed(&cluster).await;
         let before = cluster.sim().all(Kind::Block);
         let flags = cluster
-            .flags()
+            .sharing()
             .with(format!("--ip-block-sharing={sharing}"));
         let start = Instant::now();
         let _central = cluster.central_with(flags).await;
@@ -73,10 +72,10 @@ async fn an_empty_entry_that_the_go_controller_has_published_is_mended() {
     cluster
         .patch_status("web", &json!({ "loadBalancer": { "ingress": [{}] } }))
         .await;
-    let _central = cluster.central_with(cluster.unshared()).await;
-    assert_eq!(cluster.provided("web").await, "203.0.113.66");
+    let _central = cluster.central().await;
+    assert_eq!(cluster.provided_address("web").await, "203.0.113.66");
     assert_none(&cluster.sim().writes());
-    assert_eq!(cluster.sim().blocks_on(&cluster.network), [block]);
+    assert_eq!(cluster.sim().blocks_on(&cluster.cloud.network), [block]);
     cluster.finish().await;
 }
 
@@ -89,15 +88,15 @@ async fn a_block_that_was_bought_and_not_assigned_is_assigned() {
     cluster.create("web").await;
     let finalizer = json!({ "metadata": { "finalizers": [finalizers::SERVICE] } });
     cluster.patch("web", &finalizer).await;
-    let _central = cluster.central_with(cluster.unshared()).await;
-    assert_eq!(cluster.provided("web").await, "203.0.113.66");
+    let _central = cluster.central().await;
+    assert_eq!(cluster.provided_address("web").await, "203.0.113.66");
     let attached = format!(
         "POST {}/{}/ip-blocks",
         Kind::Network.path(),
-        cluster.network
+        cluster.cloud.network
     );
     assert_eq!(lines(&cluster.sim().writes()), [attached]);
-    assert_eq!(cluster.sim().blocks_on(&cluster.network), [block]);
+    assert_eq!(cluster.sim().blocks_on(&cluster.cloud.network), [block]);
     cluster.finish().await;
 }
 
@@ -113,16 +112,19 @@ async fn blocks_that_the_go_controller_has_marked_are_given_back() {
     };
     let elsewhere = cluster.sim().add_network("before", "PHX");
     let dying = [
-        marked("203.0.113.128/29", Some(&cluster.network)),
+        marked("203.0.113.128/29", Some(&cluster.cloud.network)),
         marked("203.0.113.136/29", None),
         // Upstream can never take this one off, since it looks for it on the network that is named.
         marked("203.0.113.144/29", Some(&elsewhere)),
     ];
-    let _central = cluster.central().await;
+    let _central = cluster.central_with(cluster.sharing()).await;
     for block in &dying {
         cluster.released_within(block, AFTER_RETRIES).await;
     }
-    assert_eq!(cluster.sim().blocks_on(&cluster.network).len(), all.len());
+    assert_eq!(
+        cluster.sim().blocks_on(&cluster.cloud.network).len(),
+        all.len()
+    );
     assert_eq!(
         cluster.sim().writes().len(),
         5,

@@ -16,7 +16,7 @@ const LATE: Duration = Duration::from_secs(150);
 
 /// Central as it is shipped: what was asked for is looked for as long as the flag's default says.
 fn patient(cluster: &CloudCluster) -> CentralFlags {
-    cluster.flags().with("--creation-settle-time=90s")
+    cluster.sharing().with("--creation-settle-time=90s")
 }
 
 async fn with_listings_after(delay: Duration) -> CloudCluster {

@@ -7,21 +7,20 @@ use http::Method;
 use mooring_tests::cloud_sim::phoenixnap::Kind;
 use mooring_tests::wait::eventually;
 
-use crate::phoenixnap_services::cluster::{
-    AFTER_RETRIES, CloudCluster, SOON, address, has_tag, tags,
-};
+use crate::phoenixnap_services::blocks::{address, has_tag, tags};
+use crate::phoenixnap_services::cluster::{AFTER_RETRIES, CloudCluster, SOON};
 
 #[tokio::test]
 async fn thirteen_services_share_a_block_and_the_fourteenth_gets_another() {
     let cluster = CloudCluster::start().await;
-    let _central = cluster.central().await;
+    let _central = cluster.central_with(cluster.sharing()).await;
     let names: Vec<String> = (0..13).map(|n| format!("web-{n}")).collect();
     for name in &names {
         cluster.create(name).await;
     }
     let mut addresses = BTreeSet::new();
     for name in &names {
-        addresses.insert(cluster.provided_within(name, AFTER_RETRIES).await);
+        addresses.insert(cluster.address_within(name, AFTER_RETRIES).await);
     }
     assert_eq!(addresses.len(), 13, "{addresses:?}");
     assert_eq!(cluster.sim().purchases().len(), 1);
@@ -46,7 +45,7 @@ async fn thirteen_services_share_a_block_and_the_fourteenth_gets_another() {
 #[tokio::test]
 async fn a_shared_block_is_given_back_when_the_last_service_goes() {
     let cluster = CloudCluster::start().await;
-    let _central = cluster.central().await;
+    let _central = cluster.central_with(cluster.sharing()).await;
     cluster.provide("one").await;
     cluster.provide("two").await;
     let block = cluster.living_block();
@@ -69,20 +68,20 @@ async fn a_shared_block_is_given_back_when_the_last_service_goes() {
 #[tokio::test]
 async fn a_restart_changes_no_address_and_writes_nothing() {
     let cluster = CloudCluster::start().await;
-    let central = cluster.central().await;
+    let central = cluster.central_with(cluster.sharing()).await;
     let names: Vec<String> = (0..5).map(|n| format!("web-{n}")).collect();
     for name in &names {
         cluster.create(name).await;
     }
     let mut before = Vec::new();
     for name in &names {
-        before.push(cluster.provided_within(name, AFTER_RETRIES).await);
+        before.push(cluster.address_within(name, AFTER_RETRIES).await);
     }
     drop(central);
     let start = Instant::now();
-    let _central = cluster.central().await;
+    let _central = cluster.central_with(cluster.sharing()).await;
     cluster.create("marker").await;
-    let marked = cluster.provided("marker").await;
+    let marked = cluster.provided_address("marker").await;
     assert!(!before.contains(&marked), "{marked} {before:?}");
     for (name, before) in names.iter().zip(&before) {
         assert_eq!(address(&cluster.get(name).await).as_ref(), Some(before));
@@ -97,7 +96,7 @@ async fn a_restart_changes_no_address_and_writes_nothing() {
 #[tokio::test]
 async fn many_at_once_buy_one_block() {
     let cluster = CloudCluster::start().await;
-    let flags = cluster.flags().with("--concurrent-service-syncs=5");
+    let flags = cluster.sharing().with("--concurrent-service-syncs=5");
     let _central = cluster.central_with(flags).await;
     for n in 0..10 {
         cluster.create(&format!("web-{n}")).await;

@@ -4,50 +4,14 @@ use std::time::{Duration, Instant};
 
 use http::{Method, StatusCode};
 use mooring_common::names::reasons;
-use mooring_tests::cloud_sim::Fault;
 use mooring_tests::cloud_sim::phoenixnap::{Behaviour, Kind, Pace};
 use mooring_tests::wait::eventually;
 use serde_json::json;
 
+use crate::phoenixnap_services::blocks::address;
 use crate::phoenixnap_services::cluster::{
-    AFTER_RETRIES, CloudCluster, SOON, address, assert_none, attachment, has_finalizer, id, tagging,
+    AFTER_RETRIES, CloudCluster, SOON, assert_none, has_finalizer,
 };
-
-#[tokio::test]
-async fn lb_08_a_failure_while_a_block_is_marked_strands_nothing() {
-    let cluster = CloudCluster::start().await;
-    let _central = cluster.central_with(cluster.unshared()).await;
-    cluster.provide("web").await;
-    let block = cluster.living_block();
-    let failure = Fault::status(StatusCode::INTERNAL_SERVER_ERROR);
-    let failing = cluster.sim().faults().inject(tagging().times(2), failure);
-    cluster.delete("web").await;
-    failing.struck(1).await;
-    assert!(
-        has_finalizer(&cluster.get("web").await),
-        "it stays until its block is marked"
-    );
-    cluster.gone_within("web", AFTER_RETRIES).await;
-    cluster.released(&block).await;
-    cluster.nothing_is_left().await;
-    cluster.finish().await;
-}
-
-#[tokio::test]
-async fn lb_09_a_service_that_goes_before_it_has_an_address_strands_nothing() {
-    let cluster = CloudCluster::start().await;
-    let failure = Fault::status(StatusCode::INTERNAL_SERVER_ERROR);
-    let failing = cluster.sim().faults().inject(attachment(), failure);
-    let _central = cluster.central_with(cluster.unshared()).await;
-    cluster.create("web").await;
-    failing.struck(1).await;
-    let block = cluster.living_block();
-    assert_eq!(address(&cluster.get("web").await), None);
-    cluster.delete("web").await;
-    cluster.gone_within("web", AFTER_RETRIES).await;
-    cluster.released(&block).await;
-    cluster.finish().await;
-}
 
 #[tokio::test]
 async fn lb_10_a_block_in_error_or_elsewhere_keeps_no_service_from_going() {
@@ -69,7 +33,7 @@ async fn lb_10_a_block_in_error_or_elsewhere_keeps_no_service_from_going() {
     for name in ["failed", "moved"] {
         cluster.delete(name).await;
     }
-    let _central = cluster.central_with(cluster.unshared()).await;
+    let _central = cluster.central().await;
     for name in ["failed", "moved"] {
         cluster.gone(name).await;
     }
@@ -87,7 +51,7 @@ async fn a_block_whose_assignment_has_failed_is_given_back_too() {
     cluster
         .sim()
         .adjust(|behaviour| behaviour.failing_assignments = u32::MAX);
-    let _central = cluster.central_with(cluster.unshared()).await;
+    let _central = cluster.central().await;
     cluster.create("web").await;
     cluster.told("web", reasons::IP_BLOCK_FAILED, "").await;
     let block = cluster.living_block();
@@ -104,13 +68,13 @@ async fn lb_11_all_marked_blocks_are_taken_off_and_given_back_in_one_pass() {
         .map(|n| {
             let block = json!({
                 "cidr": format!("203.0.113.{}/29", 64 + n * 8), "tags": cluster.dying_tags(),
-                "assignedResourceId": cluster.network,
+                "assignedResourceId": cluster.cloud.network,
             });
             cluster.sim().put(Kind::Block, block)
         })
         .collect();
     let begin = Instant::now();
-    let _central = cluster.central_with(cluster.unshared()).await;
+    let _central = cluster.central().await;
     for block in &blocks {
         cluster.released(block).await;
     }
@@ -121,7 +85,7 @@ async fn lb_11_all_marked_blocks_are_taken_off_and_given_back_in_one_pass() {
         let path = format!(
             "{}/{}/ip-blocks/{block}",
             Kind::Network.path(),
-            cluster.network
+            cluster.cloud.network
         );
         assert_eq!(detached.to(&path).len(), 1, "{}", detached.summary());
     }
@@ -130,52 +94,9 @@ async fn lb_11_all_marked_blocks_are_taken_off_and_given_back_in_one_pass() {
 }
 
 #[tokio::test]
-async fn lb_12_what_is_deleted_while_nobody_looks_is_given_back_later() {
-    let cluster = CloudCluster::start().await;
-    let central = cluster.central_with(cluster.unshared()).await;
-    cluster.provide("web").await;
-    let block = cluster.living_block();
-    drop(central);
-    cluster.delete("web").await;
-    assert!(has_finalizer(&cluster.get("web").await));
-    let _central = cluster.central_with(cluster.unshared()).await;
-    cluster.gone("web").await;
-    cluster.released(&block).await;
-    cluster.finish().await;
-}
-
-#[tokio::test]
-async fn lb_13_a_block_whose_service_was_forced_away_is_found_and_given_back() {
-    let cluster = CloudCluster::start().await;
-    let central = cluster.central_with(cluster.unshared()).await;
-    cluster.provide("web").await;
-    cluster.provide("stays").await;
-    let blocks = cluster.living_blocks();
-    let of = |cidr: &str| id(blocks.iter().find(|block| block["cidr"] == cidr).unwrap());
-    let (block, stays) = (of("203.0.113.8/29"), of("203.0.113.16/29"));
-    drop(central);
-    cluster.delete("web").await;
-    let stripped = json!({ "metadata": { "finalizers": null } });
-    cluster.patch("web", &stripped).await;
-    cluster.gone("web").await;
-    // Unless it is asked for, it is only told of.
-    let central = cluster.central_with(cluster.unshared()).await;
-    cluster
-        .told_of_the_cluster(reasons::ORPHANED_LOAD_BALANCER, &block)
-        .await;
-    assert!(cluster.sim().releases().is_empty());
-    drop(central);
-    let flags = cluster.unshared().with("--delete-orphans");
-    let _central = cluster.central_with(flags).await;
-    cluster.released_within(&block, AFTER_RETRIES).await;
-    assert_eq!(cluster.sim().blocks_on(&cluster.network), [stays]);
-    cluster.finish().await;
-}
-
-#[tokio::test]
 async fn a_service_that_stays_and_wants_no_address_any_more_loses_its_fields_last() {
     let cluster = CloudCluster::start().await;
-    let _central = cluster.central_with(cluster.unshared()).await;
+    let _central = cluster.central().await;
     cluster.provide("web").await;
     let block = cluster.living_block();
     let patch = json!({ "spec": { "type": "ClusterIP", "loadBalancerIP": null } });
@@ -197,7 +118,7 @@ async fn a_service_that_stays_and_wants_no_address_any_more_loses_its_fields_las
 #[tokio::test]
 async fn a_deletion_costs_three_writes_and_a_few_seconds() {
     let cluster = CloudCluster::start().await;
-    let _central = cluster.central_with(cluster.unshared()).await;
+    let _central = cluster.central().await;
     cluster.provide("web").await;
     let block = cluster.living_block();
     let start = Instant::now();
@@ -226,7 +147,7 @@ async fn ten_services_that_go_at_once_give_their_blocks_back_within_a_minute() {
         let address = format!("203.0.113.{}", 66 + n * 8);
         cluster.left_by_go(&format!("web-{n}"), &address).await;
     }
-    let _central = cluster.central_with(cluster.unshared()).await;
+    let _central = cluster.central().await;
     cluster.told_when_settled().await;
     for n in 0..10 {
         cluster.delete(&format!("web-{n}")).await;

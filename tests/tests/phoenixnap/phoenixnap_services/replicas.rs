@@ -24,8 +24,8 @@ async fn lb_19_of_two_replicas_one_buys() {
 #[tokio::test]
 async fn two_that_both_believe_to_lead_buy_one_block() {
     let cluster = CloudCluster::start().await;
-    let _first = cluster.central().await;
-    let _second = cluster.central().await;
+    let _first = cluster.central_with(cluster.sharing()).await;
+    let _second = cluster.central_with(cluster.sharing()).await;
     for n in 0..4 {
         cluster.create(&format!("web-{n}")).await;
     }

@@ -8,14 +8,13 @@ use mooring_tests::cloud_sim::phoenixnap::{Behaviour, TOKEN_PATH};
 use mooring_tests::cloud_sim::{Fault, When};
 use mooring_tests::wait::eventually;
 
-use crate::phoenixnap_services::cluster::{
-    AFTER_RETRIES, CloudCluster, SOON, has_finalizer, listing, purchase,
-};
+use crate::phoenixnap_services::blocks::purchase;
+use crate::phoenixnap_services::cluster::{AFTER_RETRIES, CloudCluster, SOON};
 
 #[tokio::test]
 async fn lb_15_a_token_that_is_refused_is_renewed_and_the_request_repeated_once() {
     let cluster = CloudCluster::start().await;
-    let central = cluster.central_with(cluster.unshared()).await;
+    let central = cluster.central().await;
     cluster.provide("one").await;
     let tokens = || cluster.sim().calls().to(TOKEN_PATH).len();
     let before = tokens();
@@ -40,7 +39,7 @@ async fn a_token_is_renewed_before_it_ends() {
         token_lifetime: Duration::from_secs(32),
         ..Behaviour::default()
     });
-    let _central = cluster.central().await;
+    let _central = cluster.central_with(cluster.sharing()).await;
     cluster.provide("one").await;
     let first = cluster.sim().calls().to(TOKEN_PATH).len();
     eventually("it has another token", SOON, async || {
@@ -53,33 +52,11 @@ async fn a_token_is_renewed_before_it_ends() {
     cluster.finish().await;
 }
 
-#[tokio::test]
-async fn lb_17_a_cloud_that_is_down_ends_nothing_and_all_recovers_alone() {
-    let cluster = CloudCluster::start().await;
-    let central = cluster.central_with(cluster.unshared()).await;
-    cluster.provide("goes").await;
-    cluster.sim().set_down(true);
-    cluster.create("comes").await;
-    cluster.delete("goes").await;
-    eventually("it has been asked in vain", AFTER_RETRIES, async || {
-        cluster.sim().turned_away() > 3
-    })
-    .await;
-    assert!(central.process.is_running());
-    assert!(has_finalizer(&cluster.get("goes").await));
-    cluster.sim().set_down(false);
-    cluster.gone_within("goes", AFTER_RETRIES).await;
-    cluster.provided_within("comes", AFTER_RETRIES).await;
-    assert_eq!(cluster.sim().purchases().len(), 2);
-    assert!(central.process.is_running());
-    cluster.finish().await;
-}
-
 /// Upstream's process ends at each of these.
 #[tokio::test]
 async fn a_token_endpoint_that_fails_ends_nothing() {
     let cluster = CloudCluster::start().await;
-    let central = cluster.central_with(cluster.unshared()).await;
+    let central = cluster.central().await;
     cluster.provide("one").await;
     for fault in [
         Fault::status(StatusCode::SERVICE_UNAVAILABLE),
@@ -98,19 +75,6 @@ async fn a_token_endpoint_that_fails_ends_nothing() {
     cluster.finish().await;
 }
 
-#[tokio::test]
-async fn a_purchase_whose_answer_is_lost_is_not_made_twice() {
-    let cluster = CloudCluster::start().await;
-    let lost = Fault::reset().executed();
-    let lost = cluster.sim().faults().inject(purchase().times(1), lost);
-    let _central = cluster.central_with(cluster.unshared()).await;
-    cluster.create("web").await;
-    lost.struck(1).await;
-    cluster.provided_within("web", AFTER_RETRIES).await;
-    assert_eq!(cluster.sim().purchases().len(), 1);
-    cluster.finish().await;
-}
-
 /// It shows in the next listing: neither its Service nor the next purchase waits for what may take a cloud
 /// 90 s to show.
 #[tokio::test]
@@ -118,7 +82,7 @@ async fn a_purchase_whose_answer_is_lost_is_found_within_seconds_and_holds_up_no
     let cluster = CloudCluster::start().await;
     let lost = Fault::reset().executed();
     let lost = cluster.sim().faults().inject(purchase().times(1), lost);
-    let flags = cluster.unshared().with("--creation-settle-time=90s");
+    let flags = cluster.flags().with("--creation-settle-time=90s");
     let _central = cluster.central_with(flags).await;
     cluster.create("web").await;
     lost.struck(1).await;
@@ -135,7 +99,7 @@ async fn a_purchase_that_is_answered_429_keeps_its_claim_until_it_is_made() {
     let cluster = CloudCluster::start().await;
     let limited = Fault::status(StatusCode::TOO_MANY_REQUESTS).retry_after(Duration::from_secs(7));
     let limited = cluster.sim().faults().inject(purchase().times(1), limited);
-    let _central = cluster.central_with(cluster.unshared()).await;
+    let _central = cluster.central().await;
     cluster.create("web").await;
     limited.struck(1).await;
     cluster
@@ -149,35 +113,5 @@ async fn a_purchase_that_is_answered_429_keeps_its_claim_until_it_is_made() {
         cluster.claim().await.is_none()
     })
     .await;
-    cluster.finish().await;
-}
-
-/// What cannot be listed is not "nothing": neither bought nor let go.
-#[tokio::test]
-async fn while_blocks_cannot_be_listed_nothing_is_bought_and_nothing_goes() {
-    let cluster = CloudCluster::start().await;
-    let central = cluster.central_with(cluster.unshared()).await;
-    cluster.provide("old").await;
-    drop(central);
-    for fault in [
-        Fault::status(StatusCode::FORBIDDEN),
-        Fault::torn(),
-        Fault::html(StatusCode::OK),
-    ] {
-        let fault = cluster.sim().faults().inject(listing(), fault);
-        let name = mooring_tests::objects::unique("new");
-        cluster.create(&name).await;
-        cluster.delete("old").await;
-        let before = cluster.sim().purchases().len();
-        let central = cluster.central_with(cluster.unshared()).await;
-        fault.struck(2).await;
-        assert!(has_finalizer(&cluster.get("old").await));
-        assert_eq!(cluster.sim().purchases().len(), before);
-        drop(central);
-        fault.lift();
-        cluster.delete(&name).await;
-    }
-    let _central = cluster.central_with(cluster.unshared()).await;
-    cluster.gone_within("old", AFTER_RETRIES).await;
     cluster.finish().await;
 }

@@ -18,7 +18,8 @@ use mooring_tests::shipped::{Central, CentralFlags};
 use mooring_tests::wait::try_eventually;
 use serde_json::Value;
 
-use crate::phoenixnap_services::cluster::{CloudCluster, address, has_finalizer, requested};
+use crate::phoenixnap_services::blocks::{address, requested};
+use crate::phoenixnap_services::cluster::{CloudCluster, has_finalizer};
 
 /// How long central waits for an answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -173,8 +174,8 @@ impl Controller {
 impl Operation {
     fn flags(self, cluster: &CloudCluster) -> CentralFlags {
         let flags = match self {
-            Self::Share => cluster.flags(),
-            Self::Create | Self::Delete | Self::Move => cluster.unshared(),
+            Self::Share => cluster.sharing(),
+            Self::Create | Self::Delete | Self::Move => cluster.flags(),
         };
         flags.environment("PNAP_API_TIMEOUT", TIMEOUT.as_secs().to_string())
     }
@@ -187,7 +188,7 @@ impl Operation {
             controller.stop();
         }
         if self == Self::Move {
-            cluster.network = cluster.sim().add_network("new", "PHX");
+            cluster.cloud.network = cluster.sim().add_network("new", "PHX");
         }
         cluster.sim().behave(Behaviour {
             creating: Pace::Looks(1),
@@ -228,8 +229,8 @@ impl Operation {
         }
         addresses.sort();
         addresses.dedup();
-        let blocks = sim.tagged(&[("cluster", cluster.cluster_uid.as_str())]);
-        let on_network = sim.blocks_on(&cluster.network);
+        let blocks = sim.tagged(&[("cluster", cluster.cloud.cluster_uid.as_str())]);
+        let on_network = sim.blocks_on(&cluster.cloud.network);
         let ids: Vec<String> = blocks.iter().map(|b| text(&b["id"])).collect();
         let bought = sim.purchases().len();
         if self == Self::Delete {

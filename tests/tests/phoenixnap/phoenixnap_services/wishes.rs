@@ -6,12 +6,13 @@ use mooring_tests::objects::unique;
 use mooring_tests::wait::eventually;
 use serde_json::json;
 
-use crate::phoenixnap_services::cluster::{CloudCluster, address, assert_none, requested};
+use crate::phoenixnap_services::blocks::{address, requested};
+use crate::phoenixnap_services::cluster::{CloudCluster, assert_none};
 
 #[tokio::test]
 async fn lb_06_for_an_address_of_the_users_own_nothing_is_bought() {
     let cluster = CloudCluster::start().await;
-    let _central = cluster.central_with(cluster.unshared()).await;
+    let _central = cluster.central().await;
     let service = cluster.service("own").requested_address("192.0.2.77");
     service.create(&cluster.admin).await.unwrap();
     cluster
@@ -34,12 +35,12 @@ async fn lb_06_for_an_address_of_the_users_own_nothing_is_bought() {
 #[tokio::test]
 async fn an_address_of_a_block_that_we_hold_is_given_to_whoever_asks_for_it() {
     let cluster = CloudCluster::start().await;
-    let _central = cluster.central().await;
+    let _central = cluster.central_with(cluster.sharing()).await;
     cluster.provide("first").await;
     assert_eq!(cluster.living_blocks()[0]["cidr"], "203.0.113.16/28");
     let service = cluster.service("asks").requested_address("203.0.113.25");
     service.create(&cluster.admin).await.unwrap();
-    assert_eq!(cluster.provided("asks").await, "203.0.113.25");
+    assert_eq!(cluster.provided_address("asks").await, "203.0.113.25");
     let service = cluster
         .service("too-late")
         .requested_address("203.0.113.25");
@@ -55,8 +56,8 @@ async fn an_address_of_a_block_that_we_hold_is_given_to_whoever_asks_for_it() {
 #[tokio::test]
 async fn the_address_of_a_service_that_asks_for_another_is_nobody_elses() {
     let cluster = CloudCluster::start().await;
-    let _central = cluster.central().await;
-    let had = cluster.provide("web").await;
+    let _central = cluster.central_with(cluster.sharing()).await;
+    let had = cluster.provide_address("web").await;
     for (wish, reason) in [
         ("192.0.2.77", reasons::ADDRESS_NOT_OURS),
         // The router's own.
@@ -65,7 +66,7 @@ async fn the_address_of_a_service_that_asks_for_another_is_nobody_elses() {
         let patch = json!({ "spec": { "loadBalancerIP": wish } });
         cluster.patch("web", &patch).await;
         cluster.told("web", reason, wish).await;
-        assert_ne!(cluster.provide(&unique("new")).await, had);
+        assert_ne!(cluster.provide_address(&unique("new")).await, had);
         let envious = unique("envious");
         let service = cluster.service(&envious).requested_address(&had);
         service.create(&cluster.admin).await.unwrap();
@@ -80,8 +81,8 @@ async fn the_address_of_a_service_that_asks_for_another_is_nobody_elses() {
 #[tokio::test]
 async fn an_address_of_the_own_block_that_a_user_writes_is_taken_over() {
     let cluster = CloudCluster::start().await;
-    let _central = cluster.central_with(cluster.unshared()).await;
-    assert_eq!(cluster.provide("web").await, "203.0.113.10");
+    let _central = cluster.central().await;
+    assert_eq!(cluster.provide_address("web").await, "203.0.113.10");
     let ask = async |address: &str| {
         let patch = json!({ "spec": { "loadBalancerIP": address } });
         cluster.patch("web", &patch).await;
@@ -99,7 +100,7 @@ async fn an_address_of_the_own_block_that_a_user_writes_is_taken_over() {
         .told("web", reasons::SYNC_LOAD_BALANCER_FAILED, "203.0.113.9")
         .await;
     assert_eq!(cluster.purchases().len(), 1);
-    assert_eq!(cluster.sim().blocks_on(&cluster.network).len(), 1);
+    assert_eq!(cluster.sim().blocks_on(&cluster.cloud.network).len(), 1);
     cluster.finish().await;
 }
 
@@ -109,7 +110,7 @@ async fn a_location_that_a_service_asks_for_is_read_from_the_annotation_that_is_
     let cluster = CloudCluster::start().await;
     let key = "where.example.com/location";
     let flags = cluster
-        .flags()
+        .sharing()
         .environment("PNAP_ANNOTATION_IP_LOCATION", key);
     let _central = cluster.central_with(flags).await;
     let service = cluster.service("elsewhere").annotation(key, "ASH");
@@ -132,9 +133,9 @@ async fn a_location_that_a_service_asks_for_is_read_from_the_annotation_that_is_
 #[tokio::test]
 async fn an_address_of_somebody_elses_block_is_not_had_by_writing_it_into_an_annotation() {
     let cluster = CloudCluster::start().await;
-    let theirs = json!({ "cidr": "203.0.113.64/29", "assignedResourceId": cluster.network });
+    let theirs = json!({ "cidr": "203.0.113.64/29", "assignedResourceId": cluster.cloud.network });
     cluster.sim().put(Kind::Block, theirs);
-    let central = cluster.central().await;
+    let central = cluster.central_with(cluster.sharing()).await;
     let service = cluster.service("thief");
     let service = service.annotation(annotations::ALLOCATED_ADDRESSES, "203.0.113.66");
     service.create(&cluster.admin).await.unwrap();
@@ -150,8 +151,8 @@ async fn an_address_of_somebody_elses_block_is_not_had_by_writing_it_into_an_ann
     assert_eq!(address(&cluster.get("thief").await), None);
     assert_none(&cluster.sim().writes());
     drop(central);
-    let flags = cluster.flags().with("--take-over-namespaces=*");
+    let flags = cluster.sharing().with("--take-over-namespaces=*");
     let _central = cluster.central_with(flags).await;
-    assert_eq!(cluster.provided("thief").await, "203.0.113.66");
+    assert_eq!(cluster.provided_address("thief").await, "203.0.113.66");
     cluster.finish().await;
 }

@@ -7,8 +7,9 @@ use mooring_tests::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::cloudscale_services::annotation_effects::{Row, rows};
+use crate::cloudscale_services::cloud::annotation;
 use crate::cloudscale_services::cloud::text;
-use crate::cloudscale_services::cluster::{CloudCluster, SOON, annotation, assert_none, ingress};
+use crate::cloudscale_services::cluster::{CloudCluster, SOON, assert_none, ingress};
 use crate::cloudscale_services::key;
 
 async fn shows(cluster: &CloudCluster, name: &str, row: &Row, wanted: &Value) {
@@ -69,9 +70,8 @@ async fn a_name_is_given_changed_and_taken_back_without_any_other_change() {
     cluster.provided("web").await;
     let uuid = cluster.uuid("web").await;
     assert_eq!(text(&cluster.sim().load_balancer("shop")["uuid"]), uuid);
-    let default = crate::cloudscale_services::cloud::name(
-        &crate::cloudscale_services::cluster::uid(&service),
-    );
+    let default =
+        crate::cloudscale_services::cloud::name(&crate::cloudscale_services::cloud::uid(&service));
     let before = cluster.writes_on(&uuid).len();
     for (value, name) in [(Some("market"), "market"), (None, &*default)] {
         cluster.annotate("web", &key("name"), value).await;

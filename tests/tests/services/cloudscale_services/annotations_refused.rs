@@ -5,7 +5,7 @@ use mooring_common::names::reasons;
 use mooring_tests::wait::eventually;
 
 use crate::cloudscale_services::cluster::{
-    AFTER_RETRIES, CloudCluster, SOON, assert_none, ingress,
+    AFTER_RETRIES, CloudCluster, LoadBalancerCloud as _, SOON, assert_none, ingress,
 };
 use crate::cloudscale_services::key;
 
@@ -70,10 +70,7 @@ async fn is_refused(cluster: &CloudCluster, index: usize, (end, value): (&str, &
     // It keeps nobody from deleting the Service.
     cluster.delete(&name).await;
     cluster.gone_within(&name, AFTER_RETRIES).await;
-    assert!(
-        !crate::cloudscale_services::cloud::has(&cluster.cloud, &uuid),
-        "{end}={value:?}"
-    );
+    assert!(!cluster.cloud.has(&uuid), "{end}={value:?}");
 }
 
 #[tokio::test]

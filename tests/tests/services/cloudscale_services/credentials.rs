@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use mooring_common::names::reasons;
 use mooring_tests::cloud_sim::cloud::CloudSim;
+use mooring_tests::cloud_sim::cloudscale::Behaviour;
 use mooring_tests::shipped::CentralFlags;
 
-use crate::cloudscale_services::cloud::{self, CLOUD};
+use crate::cloudscale_services::cloud::SuiteCloud;
 use crate::cloudscale_services::cluster::{
-    AFTER_RETRIES, CloudCluster, has_finalizer, ingress, uid,
+    AFTER_RETRIES, CloudCluster, LoadBalancerCloud as _, has_finalizer, ingress,
 };
+use crate::cloudscale_services::forwarding::ForwardingCloud as _;
 
 #[tokio::test]
 async fn credentials_of_another_project_lose_nothing() {
@@ -18,14 +20,18 @@ async fn credentials_of_another_project_lose_nothing() {
     let before = ingress(&cluster.provide("web").await);
     cluster.provide("old").await;
     drop(central);
-    let (key, value) = cloud::HARMLESS;
+    let (key, value) = SuiteCloud::HARMLESS;
     cluster.annotate("web", key, Some(value)).await;
     cluster.delete("old").await;
     cluster.create("new").await;
-    let balancers = cloud::balancers(&cluster.cloud);
+    let balancers = cluster.cloud.balancers();
 
-    let another = CloudSim::start(CLOUD).await;
-    cloud::provision_in(&another, Duration::ZERO);
+    let another = CloudSim::start(SuiteCloud::CLOUD).await;
+    let another_sim = another.cloudscale().expect("it is cloudscale.ch");
+    another_sim.behave(Behaviour {
+        provisioning: Duration::ZERO,
+        ..Behaviour::default()
+    });
     let flags = CentralFlags::alone().cloud(&another);
     let flags = flags.without_endpoints().with("--controllers=service");
     let central = cluster.central_with(flags).await;
@@ -38,7 +44,7 @@ async fn credentials_of_another_project_lose_nothing() {
     assert_eq!(ingress(&cluster.get("web").await), before);
     assert!(ingress(&cluster.get("new").await).is_empty());
     assert!(has_finalizer(&cluster.get("old").await));
-    assert_eq!(cloud::balancers(&cluster.cloud), balancers);
+    assert_eq!(cluster.cloud.balancers(), balancers);
     drop(central);
 
     let _central = cluster.central().await;
@@ -47,7 +53,7 @@ async fn credentials_of_another_project_lose_nothing() {
     assert_eq!(ingress(&web), before);
     cluster.provided_at_last("new").await;
     cluster.marker().await;
-    assert!(cloud::shows_harmless(&cluster.cloud, &uid(&web)));
+    assert!(cluster.cloud.shows_harmless(&web));
     for name in ["web", "new"] {
         cluster.delete(name).await;
         cluster.gone_within(name, AFTER_RETRIES).await;

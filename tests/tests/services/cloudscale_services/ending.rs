@@ -9,8 +9,9 @@ use mooring_tests::control_plane::AuditLog;
 use mooring_tests::shipped::{Central, CentralFlags};
 use mooring_tests::wait::eventually;
 
-use crate::cloudscale_services::cloud;
-use crate::cloudscale_services::cluster::{CloudCluster, SOON, has_finalizer};
+use crate::cloudscale_services::cluster::{
+    CloudCluster, LoadBalancerCloud as _, SOON, has_finalizer,
+};
 
 /// How late the cloud answers: longer than the lease of [`CentralFlags::replica`].
 const LATE: Duration = Duration::from_secs(5);
@@ -27,7 +28,7 @@ async fn creating(cluster: &CloudCluster, flags: CentralFlags, fault: Fault) -> 
     let creation = cluster
         .sim()
         .faults()
-        .inject(cloud::creation().times(1), fault);
+        .inject(cluster.cloud.creation().times(1), fault);
     cluster.create("web").await;
     creation.struck(1).await;
     leader
@@ -60,7 +61,7 @@ async fn it_waits_for_the_answer_and_only_then_lets_another_lead() {
     }
     let creations = cluster.sim().calls().to("/v1/load-balancers").writes();
     assert_eq!(creations.len(), 3, "{}", creations.summary());
-    assert_eq!(cloud::balancers(&cluster.cloud).len(), 3);
+    assert_eq!(cluster.cloud.balancers().len(), 3);
     let late = creations.iter().find(|call| call.faulty).unwrap();
     let answered = late.at + late.took.expect("an answer");
     let answered = clocks.1 + (answered - clocks.0);
@@ -83,7 +84,7 @@ async fn what_is_not_answered_in_time_is_cut_off_and_the_lease_runs_out() {
     assert_eq!(released(&audit, &leader.credential), None);
     let _next = cluster.central_with(replica(&cluster)).await;
     cluster.provided("web").await;
-    assert_eq!(cloud::balancers(&cluster.cloud).len(), 2);
+    assert_eq!(cluster.cloud.balancers().len(), 2);
     cluster.finish().await;
 }
 

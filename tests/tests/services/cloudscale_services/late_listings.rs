@@ -10,8 +10,7 @@ use mooring_tests::wait::eventually;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::cloudscale_services::cloud::{creation, creations};
-use crate::cloudscale_services::cluster::{CloudCluster, SOON};
+use crate::cloudscale_services::cluster::{CloudCluster, LoadBalancerCloud as _, SOON};
 
 /// Until everything shows.
 const LATE: Duration = Duration::from_secs(120);
@@ -36,7 +35,7 @@ async fn has_one(cluster: &CloudCluster) {
     })
     .await;
     cluster.serves("web", &[1, 2]).await;
-    assert_eq!(creations(&cluster.cloud).len(), 1);
+    assert_eq!(cluster.cloud.creations().len(), 1);
     assert_eq!(cluster.sim().all(Kind::LoadBalancer).len(), 1);
 }
 
@@ -56,9 +55,11 @@ async fn the_next_one_makes_no_second(delay: Duration, signal: Signal) {
     list_after(&cluster, delay);
     let central = cluster.central_with(patient(&cluster)).await;
     let pid = Pid::from_raw(central.process.pid().try_into().unwrap());
-    let switch = cluster.sim().kill_switch(creation(), 1, true, move || {
-        kill(pid, signal).expect("it runs")
-    });
+    let switch = cluster
+        .sim()
+        .kill_switch(cluster.cloud.creation(), 1, true, move || {
+            kill(pid, signal).expect("it runs")
+        });
     cluster.create("web").await;
     switch.struck(1).await;
     central.process.wait_for_exit(SOON).await;

@@ -9,7 +9,9 @@ use mooring_tests::objects::ServiceBuilder;
 use mooring_tests::wait::eventually;
 use serde_json::json;
 
-use crate::cloudscale_services::cluster::{CloudCluster, SOON, assert_none, ingress};
+use crate::cloudscale_services::cluster::{
+    CloudCluster, LoadBalancerCloud as _, SOON, assert_none, ingress,
+};
 use crate::cloudscale_services::migration_state::{Left, left_by_upstream, subnet};
 use crate::cloudscale_services::{cloud, key};
 
@@ -143,7 +145,7 @@ async fn a_cluster_that_comes_over_sees_no_write_at_all() {
     let _central = cluster.central().await;
     cluster.marker().await;
     eventually("all pools have been looked at", SOON, async || {
-        let read = cloud::parts_read(&cluster.cloud.calls());
+        let read = cluster.cloud.looked_at(&cluster.cloud.calls());
         if read >= pools {
             Ok(())
         } else {
@@ -199,7 +201,7 @@ async fn a_node_that_joins_after_the_move_costs_one_write_for_each_pool() {
     // And it goes with its Service.
     cluster.delete("web").await;
     cluster.gone("web").await;
-    assert!(!cloud::has(&cluster.cloud, &uuid));
+    assert!(!cluster.cloud.has(&uuid));
     cluster.finish().await;
 }
 
@@ -215,7 +217,7 @@ async fn a_uuid_that_is_out_of_date_does_not_hide_the_load_balancer_of_the_right
     let _central = cluster.central().await;
     cluster
         .is("web", "has the right UUID", |service| {
-            crate::cloudscale_services::cluster::annotation(service, &key("uuid")) == Some(&uuid)
+            crate::cloudscale_services::cloud::annotation(service, &key("uuid")) == Some(&uuid)
         })
         .await;
     assert_none(&cluster.writes());

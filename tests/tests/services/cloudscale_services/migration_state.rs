@@ -6,7 +6,9 @@ use mooring_common::names::finalizers;
 use mooring_tests::cloud_sim::cloudscale::{Kind, SUBNET};
 use serde_json::{Value, json};
 
-use crate::cloudscale_services::cluster::{CloudCluster, address, ports, uid};
+use crate::cloudscale_services::cloud::uid;
+use crate::cloudscale_services::cluster::{CloudCluster, address};
+use crate::cloudscale_services::forwarding::ports;
 use crate::cloudscale_services::key;
 
 /// What differs from the defaults.

@@ -9,9 +9,11 @@ use mooring_tests::wait::eventually;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::cloudscale_services::cloud::annotation;
 use crate::cloudscale_services::cluster::{
-    CloudCluster, SOON, annotation, assert_none, ingress, ports,
+    CloudCluster, LoadBalancerCloud as _, SOON, assert_none, ingress,
 };
+use crate::cloudscale_services::forwarding::ports;
 use crate::cloudscale_services::key;
 
 /// Waits until a Service has its own, or is refused.
@@ -133,9 +135,7 @@ async fn a_new_load_balancer_bears_the_marks_of_cluster_and_service() {
     let cluster = CloudCluster::start().await;
     let _central = cluster.central().await;
     let service = cluster.provide("web").await;
-    let body = crate::cloudscale_services::cloud::creations(&cluster.cloud)
-        .bodies()
-        .remove(0);
+    let body = cluster.cloud.creations().bodies().remove(0);
     let default = kube::Api::<k8s_openapi::api::core::v1::Service>::namespaced(
         cluster.admin.clone(),
         "default",

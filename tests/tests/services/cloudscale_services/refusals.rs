@@ -76,7 +76,7 @@ async fn a_change_that_nobody_notices_is_not_called_disruptive() {
     let cluster = CloudCluster::start().await;
     let _central = cluster.central().await;
     let service = cluster.provide("web").await;
-    let mut port = json!(crate::cloudscale_services::cluster::ports(&service)[0]);
+    let mut port = json!(crate::cloudscale_services::forwarding::ports(&service)[0]);
     port["name"] = json!("renamed");
     cluster.respecify("web", json!({ "ports": [port] })).await;
     cluster

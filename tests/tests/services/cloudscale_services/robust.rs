@@ -12,7 +12,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
 
-use crate::cloudscale_services::cluster::{AFTER_RETRIES, CloudCluster, SOON, assert_none, ports};
+use crate::cloudscale_services::cluster::{
+    AFTER_RETRIES, CloudCluster, LoadBalancerCloud as _, SOON, assert_none,
+};
+use crate::cloudscale_services::forwarding::ports;
 use crate::cloudscale_services::key;
 
 /// Killed at each of the writes of a creation, once before and once after it has taken effect.
@@ -128,10 +131,7 @@ async fn a_storm_of_failures_ends_with_what_is_wanted() {
         cluster.provided_at_last(name).await;
         cluster.serves(name, &[1, 2, 3]).await;
     }
-    assert_eq!(
-        crate::cloudscale_services::cloud::balancers(&cluster.cloud).len(),
-        SERVICES
-    );
+    assert_eq!(cluster.cloud.balancers().len(), SERVICES);
     assert_eq!(cluster.sim().concurrent_writes(), 0);
     for name in &names {
         cluster.delete(name).await;

@@ -10,10 +10,12 @@ use mooring_tests::objects::NodeBuilder;
 use mooring_tests::wait::eventually;
 use serde_json::json;
 
-use crate::cloudscale_services::cloud::{self, COMPONENT};
+use crate::cloudscale_services::cloud;
+use crate::cloudscale_services::cloud::SuiteCloud;
 use crate::cloudscale_services::cluster::{
-    AFTER_RETRIES, CloudCluster, SOON, assert_none, has_finalizer, ingress,
+    AFTER_RETRIES, CloudCluster, LoadBalancerCloud as _, SOON, assert_none, has_finalizer, ingress,
 };
+use crate::cloudscale_services::forwarding::ForwardingCloud as _;
 use crate::cloudscale_services::key;
 
 /// Upstream takes an error for "there is none": it makes a second one, or leaks the first.
@@ -24,13 +26,18 @@ async fn no_error_means_that_there_is_none(fault: Fault) {
     let uuid = cluster.uuid("web").await;
     drop(central);
     let inject = |when: When| cluster.cloud.faults().inject(when, fault.clone());
-    let faults: Vec<Injection> = cloud::lookups().map(inject).into();
+    let faults: Vec<Injection> = cluster
+        .cloud
+        .balancer_lookups()
+        .into_iter()
+        .map(inject)
+        .collect();
     let hits = || faults.iter().map(Injection::hits).sum::<u64>();
-    let (end, value) = cloud::HARMLESS;
+    let (end, value) = SuiteCloud::HARMLESS;
     cluster.annotate("web", end, Some(value)).await;
     let _central = cluster.central().await;
     cluster.failed("web").await;
-    assert_eq!(cloud::creations(&cluster.cloud).len(), 1);
+    assert_eq!(cluster.cloud.creations().len(), 1);
     let before = hits();
     cluster.delete("web").await;
     eventually("it has tried to delete it", AFTER_RETRIES, async || {
@@ -38,13 +45,13 @@ async fn no_error_means_that_there_is_none(fault: Fault) {
     })
     .await;
     assert!(has_finalizer(&cluster.get("web").await));
-    assert!(cloud::has(&cluster.cloud, &uuid));
+    assert!(cluster.cloud.has(&uuid));
     for fault in &faults {
         fault.lift();
     }
     cluster.gone_within("web", AFTER_RETRIES).await;
     cluster.nothing_is_left().await;
-    assert_eq!(cloud::creations(&cluster.cloud).len(), 1);
+    assert_eq!(cluster.cloud.creations().len(), 1);
     cluster.finish().await;
 }
 
@@ -73,7 +80,10 @@ async fn b7_nothing_is_made_while_no_node_is_selected() {
     let service = service.annotation(&key("node-selector"), "pool=edge");
     let service = cluster.make(service).await;
     let told = cluster.told("web", reasons::NO_VALID_NODES, "").await;
-    assert_eq!((&*told.kind, &*told.reporter), ("Warning", COMPONENT));
+    assert_eq!(
+        (&*told.kind, &*told.reporter),
+        ("Warning", SuiteCloud::COMPONENT)
+    );
     assert!(told.note.contains("pool=edge"), "{told:?}");
     cluster.marker().await;
     assert!(cluster.balancer(&service).is_none());
@@ -95,7 +105,7 @@ async fn b12_a_node_of_elsewhere_or_without_a_server_hinders_no_other() {
     foreign.ready().create(&cluster.admin).await.unwrap();
     let broken = NodeBuilder::new("broken").provider_id("cloudscale://nonsense");
     broken.ready().create(&cluster.admin).await.unwrap();
-    let lost = NodeBuilder::new("lost").provider_id(cloud::CLOUD.nobodys_id());
+    let lost = NodeBuilder::new("lost").provider_id(SuiteCloud::CLOUD.nobodys_id());
     lost.ready().create(&cluster.admin).await.unwrap();
     let _central = cluster.central().await;
     cluster.provide("web").await;
@@ -119,7 +129,7 @@ async fn b14_members_follow_the_addresses_of_their_servers() {
     let interface = Interface::private().address("10.0.0.101").into_value();
     let server = cloud::text(&server["uuid"]);
     cluster.sim().set(&server, "interfaces", json!([interface]));
-    let port = crate::cloudscale_services::cluster::node_port(&service);
+    let port = crate::cloudscale_services::forwarding::node_port(&service);
     let wanted = [format!("10.0.0.101:{port}"), format!("10.0.0.2:{port}")];
     eventually(
         "the member has the new address",
@@ -165,7 +175,7 @@ async fn b17_nodes_that_join_during_creation_are_neither_lost_nor_flap() {
     for name in &names {
         let uuid = cluster.uuid(name).await;
         cluster.serves(name, &all).await;
-        let added = cloud::members_added(&cluster.cloud, &uuid);
+        let added = cluster.cloud.members_added(&uuid);
         assert_eq!(added.len(), NODES, "{name}: {}", added.summary());
     }
     let deletions = cluster.writes().method(&Method::DELETE);
@@ -183,7 +193,7 @@ async fn b18_a_load_balancer_that_changes_for_ever_blocks_nobody() {
     cluster.provide("stuck").await;
     let uuid = cluster.uuid("stuck").await;
     cluster.sim().set_status(&uuid, "changing");
-    let (end, value) = cloud::HARMLESS;
+    let (end, value) = SuiteCloud::HARMLESS;
     cluster.annotate("stuck", end, Some(value)).await;
     let start = Instant::now();
     for name in ["one", "two"] {
@@ -201,10 +211,8 @@ async fn b18_a_load_balancer_that_changes_for_ever_blocks_nobody() {
     cluster.sim().set_status(&uuid, "running");
     eventually("it goes on", AFTER_RETRIES, async || {
         let service = cluster.get("stuck").await;
-        cloud::shows_harmless(
-            &cluster.cloud,
-            &crate::cloudscale_services::cluster::uid(&service),
-        ) && cluster.balancer(&service).unwrap().served["tcp/80"].len() == 3
+        cluster.cloud.shows_harmless(&service)
+            && cluster.balancer(&service).unwrap().served["tcp/80"].len() == 3
     })
     .await;
     cluster.finish().await;
@@ -244,7 +252,7 @@ async fn deleted_while_it_is_made(strict_deletes: bool) {
     cluster.nothing_is_left().await;
     let parts = cluster.writes().to("/v1/load-balancers/pools");
     assert!(parts.is_empty(), "{}", parts.summary());
-    assert_eq!(cloud::creations(&cluster.cloud).len(), 1);
+    assert_eq!(cluster.cloud.creations().len(), 1);
     cluster.finish().await;
 }
 

@@ -9,7 +9,8 @@ use mooring_tests::objects::{NodeBuilder, ServiceBuilder};
 use mooring_tests::wait::eventually;
 use serde_json::json;
 
-use crate::cloudscale_services::cluster::{CloudCluster, SOON, assert_none, node_port};
+use crate::cloudscale_services::cluster::{CloudCluster, SOON, assert_none};
+use crate::cloudscale_services::forwarding::node_port;
 use crate::cloudscale_services::key;
 
 /// B2: a host. B8: an address without a subnet. B10: networks in another order and form.

@@ -7,7 +7,8 @@ use mooring_tests::wait::eventually;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-use crate::cloudscale_services::cluster::{CloudCluster, SOON, assert_none, ports, wanted};
+use crate::cloudscale_services::cluster::{CloudCluster, SOON, assert_none, wanted};
+use crate::cloudscale_services::forwarding::ports;
 use crate::cloudscale_services::key;
 
 /// A Service with two ports, and its UUID.

@@ -1,4 +1,4 @@
-//! Load balancers follow the Nodes (NS-…).
+//! Load balancers with members follow the Nodes (NS-…).
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +9,9 @@ use mooring_tests::objects::NodeBuilder;
 use mooring_tests::wait::eventually;
 use serde_json::json;
 
-use super::cloud;
-use super::cluster::{AFTER_RETRIES, CloudCluster, assert_none};
+use super::cloud::SuiteCloud;
+use super::cluster::{AFTER_RETRIES, CloudCluster, LoadBalancerCloud as _, SOON, assert_none};
+use super::forwarding::ForwardingCloud as _;
 
 const EXCLUDED: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 const AUTOSCALER: &str = "ToBeDeletedByClusterAutoscaler";
@@ -27,7 +28,7 @@ async fn ns_01_a_third_node_becomes_a_member_and_an_event_tells_so() {
     cluster
         .told("web", reasons::UPDATED_LOAD_BALANCER, "")
         .await;
-    assert_none(&cloud::outages(&cluster.cloud, &id));
+    assert_none(&cluster.cloud.outages(&id));
     assert_none(&cluster.warnings("web").await);
     cluster.finish().await;
 }
@@ -102,7 +103,7 @@ async fn ns_08_ns_09_the_autoscalers_taint_counts_when_something_else_changes() 
     let balancer = cluster.balancer(&service).unwrap();
     assert_eq!(balancer.served["tcp/80"].len(), 2);
     cluster.serves("later", &[2]).await;
-    let of_web = cloud::writes_on(&cluster.cloud, &balancer.id).since(start);
+    let of_web = cluster.cloud.writes_on(&balancer.id).since(start);
     assert_none(&of_web);
     cluster.join(3).await;
     cluster.serves("web", &[2, 3]).await;
@@ -133,7 +134,7 @@ async fn ns_12_a_failed_update_is_told_and_repaired() {
     cluster.provide("web").await;
     cluster.serves("web", &[1, 2]).await;
     let failure = Fault::status(StatusCode::INTERNAL_SERVER_ERROR);
-    let failing = cloud::additions().times(1);
+    let failing = cluster.cloud.additions().times(1);
     let failing = cluster.cloud.faults().inject(failing, failure);
     cluster.join(3).await;
     cluster
@@ -150,7 +151,9 @@ async fn ns_13_a_load_balancer_that_is_gone_is_no_failure_of_the_nodes_round() {
     let cluster = CloudCluster::start().await;
     let _central = cluster.central().await;
     let service = cluster.provide("web").await;
-    cloud::delete_by_hand(&cluster.cloud, &cluster.balancer(&service).unwrap().id);
+    cluster
+        .cloud
+        .delete_by_hand(&cluster.balancer(&service).unwrap().id);
     cluster.join(3).await;
     eventually(
         "it is there again, with all Nodes",
@@ -235,7 +238,7 @@ async fn ns_17_t8_many_nodes_that_join_cost_three_rounds_at_most() {
         .await;
     }
     for id in ids {
-        let added = cloud::members_added(&cluster.cloud, &id).since(start);
+        let added = cluster.cloud.members_added(&id).since(start);
         assert_eq!(added.len(), NODES.count(), "each once: {}", added.summary());
         let pauses = added.windows(2).filter(|w| w[1].at - w[0].at > PAUSE);
         let rounds = pauses.count() + 1;
@@ -250,7 +253,7 @@ async fn ns_19_selected_nodes_follow_their_labels() {
     cluster.label_node("n1", "pool", Some("edge")).await;
     let _central = cluster.central().await;
     let service = cluster.service("web");
-    let service = service.annotation(cloud::NODE_SELECTOR, "pool=edge");
+    let service = service.annotation(SuiteCloud::NODE_SELECTOR, "pool=edge");
     cluster.make(service).await;
     cluster.provided("web").await;
     cluster.serves("web", &[1]).await;
@@ -297,5 +300,46 @@ async fn a_node_that_joins_during_a_deletion_brings_nothing_back() {
     assert!(cluster.balancer(&service).is_none());
     let none = json!({ "metadata": { "finalizers": null } });
     cluster.patch("web", &none).await;
+    cluster.finish().await;
+}
+
+/// Every call takes 150 ms, so that a round over all load balancers takes several seconds.
+#[tokio::test]
+async fn t9_a_changed_service_need_not_wait_for_a_round_over_all_load_balancers() {
+    let cluster = CloudCluster::start().await;
+    let _central = cluster.central().await;
+    let names = cluster.provide_many().await;
+    let changed = cluster.get(&names[SuiteCloud::MANY - 1]).await;
+    cluster.cloud.set_latency(Duration::from_millis(150));
+    cluster.join(3).await;
+    let behind = async || {
+        let mut behind = 0;
+        for name in &names {
+            let balancer = cluster.balancer(&cluster.get(name).await).unwrap();
+            behind += usize::from(balancer.served["tcp/80"].len() < 3);
+        }
+        behind
+    };
+    eventually("the round has begun", AFTER_RETRIES, async || {
+        behind().await < SuiteCloud::MANY
+    })
+    .await;
+    let start = Instant::now();
+    let (key, value) = SuiteCloud::HARMLESS;
+    let name = changed.metadata.name.clone().unwrap();
+    cluster.annotate(&name, key, Some(value)).await;
+    eventually("the change is in the cloud", SOON, async || {
+        cluster.cloud.shows_harmless(&changed)
+    })
+    .await;
+    let (took, left) = (start.elapsed(), behind().await);
+    assert!(
+        left > 0,
+        "the round was over after {took:?}: this shows nothing"
+    );
+    assert!(took < Duration::from_secs(3), "{took:?}, {left} left");
+    for name in &names {
+        cluster.serves(name, &[1, 2, 3]).await;
+    }
     cluster.finish().await;
 }
