@@ -2,12 +2,12 @@
 //! know a name.)
 
 use jiff::SignedDuration;
+use mooring_cloud_sim::Fault;
+use mooring_cloud_sim::cloud::Server;
 use mooring_common::names::reasons;
 use mooring_common::names::taints::UNINITIALIZED;
-use mooring_tests::cloud_sim::Fault;
-use mooring_tests::cloud_sim::cloud::Server;
-use mooring_tests::cluster::{addresses, has_taint};
-use mooring_tests::objects::{NodeBuilder, unique};
+use mooring_test_cluster::cluster::{addresses, has_taint};
+use mooring_test_cluster::objects::{NodeBuilder, unique};
 use serde_json::json;
 
 use super::CLOUD;
@@ -58,9 +58,11 @@ async fn ad_05_while_the_cloud_fails_old_addresses_stay() {
     let expected = after.addresses(CLOUD);
     let moved = |node: &_| addresses(node) == expected;
     let what = "at its new address";
-    mooring_tests::wait::eventually(what, mooring_tests::cluster::MARKER_LIMIT, async || {
-        cluster.node(&name).await.is_some_and(|node| moved(&node))
-    })
+    mooring_test_support::wait::eventually(
+        what,
+        mooring_test_cluster::cluster::MARKER_LIMIT,
+        async || cluster.node(&name).await.is_some_and(|node| moved(&node)),
+    )
     .await;
     cluster.finish().await;
 }

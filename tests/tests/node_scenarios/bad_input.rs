@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use kube::api::DeleteParams;
+use mooring_cloud_sim::cloud::Server;
 use mooring_common::names::{labels, reasons};
-use mooring_tests::cloud_sim::cloud::Server;
-use mooring_tests::cluster::{addresses, label, provider_id};
-use mooring_tests::objects::{NodeBuilder, unique};
+use mooring_test_cluster::cluster::{addresses, label, provider_id};
+use mooring_test_cluster::objects::{NodeBuilder, unique};
 
 use super::CLOUD;
 use super::cluster::{Clock, CloudCluster};

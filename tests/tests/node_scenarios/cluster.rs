@@ -4,11 +4,11 @@ use std::ops::Deref;
 use std::time::Instant;
 
 use k8s_openapi::api::core::v1::Node;
+use mooring_cloud_sim::cloud::{CloudSim, Server};
 use mooring_common::names::{reasons, taints::UNINITIALIZED};
-use mooring_tests::cloud_sim::cloud::{CloudSim, Server};
-use mooring_tests::cluster::{Cluster, Launch, MARKER_LIMIT, addresses, has_taint};
-use mooring_tests::objects::{NodeBuilder, unique};
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::cluster::{Cluster, Launch, MARKER_LIMIT, addresses, has_taint};
+use mooring_test_cluster::objects::{NodeBuilder, unique};
+use mooring_test_support::wait::eventually;
 use serde_json::json;
 
 use super::CLOUD;

@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use http::StatusCode;
-use mooring_tests::cloud_sim::Fault;
-use mooring_tests::cloud_sim::cloud::Cloud;
-use mooring_tests::cluster::MARKER_LIMIT;
-use mooring_tests::objects::unique;
-use mooring_tests::wait::eventually;
+use mooring_cloud_sim::Fault;
+use mooring_cloud_sim::cloud::Cloud;
+use mooring_test_cluster::cluster::MARKER_LIMIT;
+use mooring_test_cluster::objects::unique;
+use mooring_test_support::wait::eventually;
 use serde_json::json;
 
 use super::CLOUD;

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use mooring_tests::cloud_sim::cloud::Server;
-use mooring_tests::cluster::{Launch, provider_id};
-use mooring_tests::objects::unique;
-use mooring_tests::wait::eventually;
+use mooring_cloud_sim::cloud::Server;
+use mooring_test_cluster::cluster::{Launch, provider_id};
+use mooring_test_cluster::objects::unique;
+use mooring_test_support::wait::eventually;
 
 use super::cluster::CloudCluster;
 
@@ -141,7 +141,7 @@ async fn an_idle_cluster_costs_one_listing_per_interval_and_no_write() {
     );
     assert!(cluster.cloud.lookups().is_empty());
     let writes = cluster.audit().await.since(since).writes();
-    let writes = writes.by(mooring_tests::shipped::CENTRAL_USER);
+    let writes = writes.by(mooring_test_cluster::shipped::CENTRAL_USER);
     assert!(writes.is_empty(), "{}", writes.summary());
     cluster.finish().await;
 }

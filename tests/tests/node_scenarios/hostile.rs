@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
-use mooring_tests::cloud_sim::Fault;
-use mooring_tests::cloud_sim::cloud::{CloudSim, Server};
-use mooring_tests::cluster::MARKER_LIMIT;
-use mooring_tests::objects::unique;
-use mooring_tests::wait::eventually;
+use mooring_cloud_sim::Fault;
+use mooring_cloud_sim::cloud::{CloudSim, Server};
+use mooring_test_cluster::cluster::MARKER_LIMIT;
+use mooring_test_cluster::objects::unique;
+use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
 
 use super::cluster::CloudCluster;
@@ -49,7 +49,7 @@ async fn sc_04_an_outage_costs_no_node_and_ends_by_itself() {
     .await;
     eventually("what is new is initialised", AT_LAST, async || {
         let node = cluster.node(&new).await?;
-        mooring_tests::cluster::provider_id(&node).map(ToOwned::to_owned)
+        mooring_test_cluster::cluster::provider_id(&node).map(ToOwned::to_owned)
     })
     .await;
     cluster.is_kept(&stays).await;
@@ -202,7 +202,7 @@ async fn sc_06_unknown_and_missing_fields_do_not_matter() {
     let central = cluster.for_cloud().try_start().await;
     cluster.tainted(&name).await;
     let node = cluster.initialized(&name).await;
-    let found = mooring_tests::cluster::addresses(&node);
+    let found = mooring_test_cluster::cluster::addresses(&node);
     assert_eq!(found, server.addresses(super::CLOUD));
     assert!(central.is_running());
     cluster.finish().await;
@@ -256,7 +256,7 @@ async fn left_alone_for(fault: Fault, shortest: Duration) {
     storm.lift();
     let node = eventually("it recovers", AT_LAST, async || {
         let node = cluster.node(&name).await?;
-        mooring_tests::cluster::provider_id(&node).map(ToOwned::to_owned)
+        mooring_test_cluster::cluster::provider_id(&node).map(ToOwned::to_owned)
     });
     node.await;
     let calls = cluster.cloud.calls();
@@ -308,7 +308,7 @@ async fn t13_a_cloud_that_does_not_say_how_long_is_asked_ever_more_rarely() {
     storm.lift();
     eventually("it recovers", AT_LAST, async || {
         let node = cluster.node(&name).await?;
-        mooring_tests::cluster::provider_id(&node).map(ToOwned::to_owned)
+        mooring_test_cluster::cluster::provider_id(&node).map(ToOwned::to_owned)
     })
     .await;
     cluster.finish().await;

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use http::{Method, StatusCode};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::DeleteParams;
+use mooring_cloud_sim::Fault;
+use mooring_cloud_sim::cloud::Server;
 use mooring_common::names::{labels, reasons};
-use mooring_tests::api_proxy::ApiProxy;
-use mooring_tests::cloud_sim::Fault;
-use mooring_tests::cloud_sim::cloud::Server;
-use mooring_tests::cluster::{MARKER_LIMIT, SOON, addresses, label, provider_id};
-use mooring_tests::objects::{NodeBuilder, unique};
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::api_proxy::ApiProxy;
+use mooring_test_cluster::cluster::{MARKER_LIMIT, SOON, addresses, label, provider_id};
+use mooring_test_cluster::objects::{NodeBuilder, unique};
+use mooring_test_support::wait::eventually;
 
 use super::CLOUD;
 use super::cluster::CloudCluster;
@@ -204,7 +204,7 @@ async fn ni_18_the_taint_stays_until_the_addresses_are_set() {
     cluster.tainted(&name).await;
     second_try.reached().await;
     let node = cluster.node(&name).await.unwrap();
-    assert!(mooring_tests::cluster::has_taint(
+    assert!(mooring_test_cluster::cluster::has_taint(
         &node,
         mooring_common::names::taints::UNINITIALIZED
     ));

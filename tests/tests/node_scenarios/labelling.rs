@@ -1,9 +1,9 @@
 //! Labels (LA-…): the cloud's word counts, in both forms.
 
+use mooring_cloud_sim::cloud::Server;
 use mooring_common::names::labels;
-use mooring_tests::cloud_sim::cloud::Server;
-use mooring_tests::cluster::label;
-use mooring_tests::objects::unique;
+use mooring_test_cluster::cluster::label;
+use mooring_test_cluster::objects::unique;
 use serde_json::{Value, json};
 
 use super::CLOUD;

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use kube::api::DeleteParams;
+use mooring_cloud_sim::cloud::Server;
 use mooring_common::names::taints::SHUTDOWN;
 use mooring_common::names::{labels, reasons};
-use mooring_tests::cloud_sim::cloud::Server;
-use mooring_tests::cluster::{MARKER_LIMIT, addresses, has_taint, label};
-use mooring_tests::objects::{NodeBuilder, unique};
-use mooring_tests::wait::{eventually, never};
+use mooring_test_cluster::cluster::{MARKER_LIMIT, addresses, has_taint, label};
+use mooring_test_cluster::objects::{NodeBuilder, unique};
+use mooring_test_support::wait::{eventually, never};
 use serde_json::json;
 
 use super::CLOUD;

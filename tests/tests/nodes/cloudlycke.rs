@@ -6,8 +6,8 @@ mod identity;
 mod reload;
 mod start;
 
-use mooring_tests::cluster::Cluster;
-use mooring_tests::machines_file::{Machines, MachinesFile};
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::machines_file::{Machines, MachinesFile};
 
 fn file(machines: &Machines) -> MachinesFile {
     MachinesFile::new(machines).expect("a machines file")

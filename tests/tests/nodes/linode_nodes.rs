@@ -22,7 +22,7 @@ mod labelling;
 #[path = "../node_scenarios/life.rs"]
 mod life;
 
-use mooring_tests::cloud_sim::cloud::Cloud;
+use mooring_cloud_sim::cloud::Cloud;
 
 /// The cloud that the scenarios are about.
 const CLOUD: Cloud = Cloud::Linode;

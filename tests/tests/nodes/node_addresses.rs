@@ -5,9 +5,9 @@ mod ever_after;
 mod unchanged;
 
 use k8s_openapi::api::core::v1::Node;
-use mooring_tests::cluster::{Cluster, addresses};
-use mooring_tests::machines_file::{Machine, Machines, MachinesFile};
-use mooring_tests::objects::{NodeBuilder, unique};
+use mooring_test_cluster::cluster::{Cluster, addresses};
+use mooring_test_cluster::machines_file::{Machine, Machines, MachinesFile};
+use mooring_test_cluster::objects::{NodeBuilder, unique};
 use serde_json::json;
 
 fn file(machines: impl IntoIterator<Item = Machine>) -> MachinesFile {

@@ -6,9 +6,9 @@ mod doubt;
 mod shutdown;
 
 use mooring_common::names::reasons;
-use mooring_tests::cluster::Cluster;
-use mooring_tests::machines_file::{Machine, Machines, MachinesFile};
-use mooring_tests::objects::{NodeBuilder, unique};
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::machines_file::{Machine, Machines, MachinesFile};
+use mooring_test_cluster::objects::{NodeBuilder, unique};
 
 fn file(machines: &Machines) -> MachinesFile {
     MachinesFile::new(machines).expect("a machines file")

@@ -25,8 +25,8 @@ mod labelling;
 #[path = "../node_scenarios/life.rs"]
 mod life;
 
-use mooring_tests::cloud_sim::cloud::Cloud;
-use mooring_tests::cloud_sim::phoenixnap::Phoenixnap;
+use mooring_cloud_sim::cloud::Cloud;
+use mooring_cloud_sim::phoenixnap::Phoenixnap;
 
 use crate::phoenixnap_nodes::cluster::CloudCluster;
 

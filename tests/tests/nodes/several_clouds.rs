@@ -6,14 +6,16 @@ mod services;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Node;
+use mooring_cloud_sim::cloud::{Cloud, CloudSim, Server};
+use mooring_cloud_sim::{Fault, When};
 use mooring_common::names::{labels, reasons, taints::UNINITIALIZED};
-use mooring_tests::cloud_sim::cloud::{Cloud, CloudSim, Server};
-use mooring_tests::cloud_sim::{Fault, When};
-use mooring_tests::cluster::{Cluster, MARKER_LIMIT, addresses, has_taint, label, provider_id};
-use mooring_tests::machines_file::{Machine, Machines, MachinesFile};
-use mooring_tests::objects::{NodeBuilder, unique};
-use mooring_tests::process::Process;
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::cluster::{
+    Cluster, MARKER_LIMIT, addresses, has_taint, label, provider_id,
+};
+use mooring_test_cluster::machines_file::{Machine, Machines, MachinesFile};
+use mooring_test_cluster::objects::{NodeBuilder, unique};
+use mooring_test_support::process::Process;
+use mooring_test_support::wait::eventually;
 
 const NO_GUARD: &str = "--max-node-deletions-percent=100";
 const AT_LAST: Duration = Duration::from_secs(60);

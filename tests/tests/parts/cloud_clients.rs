@@ -12,9 +12,9 @@ use mooring_central::cloud_api::{ErrorKind, Limits, Metrics};
 use mooring_central::cloud_provider::{Machine, MachineSource};
 use mooring_central::clouds::linode::{Flags, VpcChoice};
 use mooring_central::clouds::{cloudscale, linode, phoenixnap};
-use mooring_tests::cloud_sim::Fault;
-use mooring_tests::cloud_sim::cloud::{Cloud, CloudSim, Server};
-use mooring_tests::wait::eventually;
+use mooring_cloud_sim::Fault;
+use mooring_cloud_sim::cloud::{Cloud, CloudSim, Server};
+use mooring_test_support::wait::eventually;
 use prometheus_client::registry::Registry;
 
 const CLOUDS: [Cloud; 3] = [Cloud::Linode, Cloud::Cloudscale, Cloud::Phoenixnap];
@@ -259,9 +259,7 @@ async fn a_limit_of_linode_itself_is_kept() {
     fill(&sim, 1);
     let linode = sim.linode().unwrap();
     let minute = Duration::from_secs(60);
-    linode.limit(mooring_tests::cloud_sim::linode::Limits::per(
-        minute, 100, 2,
-    ));
+    linode.limit(mooring_cloud_sim::linode::Limits::per(minute, 100, 2));
     let source = source(&sim);
     for _ in 0..2 {
         source.list().await.unwrap();
@@ -331,7 +329,7 @@ async fn the_tag_chooses_linodes() {
     let sim = CloudSim::start(Cloud::Linode).await;
     fill(&sim, 2);
     let linode = sim.linode().unwrap();
-    let tagged = mooring_tests::cloud_sim::linode::Instance::labelled("mine").tag("k8s-prod");
+    let tagged = mooring_cloud_sim::linode::Instance::labelled("mine").tag("k8s-prod");
     let id = linode.add(tagged.ipv4("203.0.113.9"));
     let flags = Flags {
         tag: Some("k8s-prod".to_owned()),

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use kube::api::{Api, DeleteParams};
+use mooring_cloud_sim::phoenixnap::{CLIENT_ID, CLIENT_SECRET, Kind, Phoenixnap};
 use mooring_common::l2_network::L2Network;
 use mooring_common::names::annotations;
-use mooring_tests::cloud_sim::phoenixnap::{CLIENT_ID, CLIENT_SECRET, Kind, Phoenixnap};
-use mooring_tests::control_plane::{ControlPlane, Options};
-use mooring_tests::objects::{ServiceBuilder, apply_manifests};
-use mooring_tests::process::Process;
-use mooring_tests::program::Program;
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::control_plane::{ControlPlane, Options};
+use mooring_test_cluster::objects::{ServiceBuilder, apply_manifests};
+use mooring_test_support::process::Process;
+use mooring_test_support::program::Program;
+use mooring_test_support::wait::eventually;
 
 const AT_LAST: Duration = Duration::from_secs(60);
 

@@ -1,7 +1,7 @@
 //! Changing what a Service asks for, and what becomes of what somebody else changes (SV-…).
 
 use mooring_common::names::reasons;
-use mooring_tests::wait::eventually;
+use mooring_test_support::wait::eventually;
 use serde_json::json;
 
 use super::cluster::{AFTER_RETRIES, CloudCluster, LoadBalancerCloud as _, has_finalizer, ingress};

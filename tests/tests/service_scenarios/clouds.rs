@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::Api;
-use mooring_tests::cloud_sim::{Fault, Injection, When};
-use mooring_tests::objects::NodeBuilder;
-use mooring_tests::wait::eventually;
+use mooring_cloud_sim::{Fault, Injection, When};
+use mooring_test_cluster::objects::NodeBuilder;
+use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
 
 use super::cloud::SuiteCloud;

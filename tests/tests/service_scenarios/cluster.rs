@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
+use mooring_cloud_sim::Calls;
+use mooring_cloud_sim::cloud::Server;
 use mooring_common::names::reasons;
-use mooring_tests::cloud_sim::Calls;
-use mooring_tests::cloud_sim::cloud::Server;
-use mooring_tests::cluster::Cluster;
-use mooring_tests::control_plane::AuditLog;
-use mooring_tests::objects::{
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::control_plane::AuditLog;
+use mooring_test_cluster::objects::{
     EventNote, NodeBuilder, ServiceBuilder, create_namespace, events_for, unique,
 };
-use mooring_tests::shipped::{CENTRAL_USER, Central, CentralFlags};
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::shipped::{CENTRAL_USER, Central, CentralFlags};
+use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
 
 use super::cloud::SuiteCloud;

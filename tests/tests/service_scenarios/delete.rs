@@ -1,9 +1,9 @@
 //! Deleting load balancers and letting Services go (SD-…).
 
 use http::StatusCode;
+use mooring_cloud_sim::Fault;
 use mooring_common::names::{finalizers, reasons};
-use mooring_tests::cloud_sim::Fault;
-use mooring_tests::wait::eventually;
+use mooring_test_support::wait::eventually;
 use serde_json::json;
 
 use super::cloud::SuiteCloud;

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use http::Method;
-use mooring_tests::wait::eventually;
+use mooring_test_support::wait::eventually;
 
 use super::cloud::SuiteCloud;
 use super::cluster::{CloudCluster, LoadBalancerCloud as _, SOON, assert_none};
@@ -38,7 +38,7 @@ async fn sv_39_sc_02_t10_a_restart_with_many_services_writes_nothing_and_reads_e
         assert_none(&cluster.cloud.writes_on(&id).since(start));
     }
     let audit = cluster.audit().await.since(since);
-    let writes = audit.writes_by(mooring_tests::shipped::CENTRAL_USER);
+    let writes = audit.writes_by(mooring_test_cluster::shipped::CENTRAL_USER);
     let touched = writes.filter(|record| names.contains(&record.name));
     assert!(touched.is_empty(), "{}", touched.summary());
     cluster.finish().await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Service};
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
-use mooring_tests::cloud_sim::{Calls, When};
+use mooring_cloud_sim::{Calls, When};
 use serde_json::{Value, json};
 
 pub(crate) use super::cluster::facts::ports;

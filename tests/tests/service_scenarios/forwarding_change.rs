@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use mooring_tests::objects::ServiceBuilder;
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::objects::ServiceBuilder;
+use mooring_test_support::wait::eventually;
 use serde_json::json;
 
 use super::cloud::SuiteCloud;

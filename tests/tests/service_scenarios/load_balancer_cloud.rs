@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use http::StatusCode;
 use k8s_openapi::api::core::v1::Service;
-use mooring_tests::cloud_sim::cloud::{Cloud, CloudSim, Server};
-use mooring_tests::cloud_sim::{Calls, When};
-use mooring_tests::cluster::Cluster;
-use mooring_tests::shipped::CentralFlags;
+use mooring_cloud_sim::cloud::{Cloud, CloudSim, Server};
+use mooring_cloud_sim::{Calls, When};
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::shipped::CentralFlags;
 
 use super::address;
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use mooring_tests::program::Program;
+use mooring_test_support::program::Program;
 use serde_json::{Value, json};
 
 use super::cloud::SuiteCloud;

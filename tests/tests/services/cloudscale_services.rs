@@ -41,9 +41,9 @@ mod plan;
 mod status;
 
 use kube::api::ListParams;
-use mooring_tests::cloud_sim::Calls;
-use mooring_tests::cloud_sim::cloudscale::{Cloudscale, Kind};
-use mooring_tests::shipped::CentralFlags;
+use mooring_cloud_sim::Calls;
+use mooring_cloud_sim::cloudscale::{Cloudscale, Kind};
+use mooring_test_cluster::shipped::CentralFlags;
 use serde_json::Value;
 
 use cloud::annotation;

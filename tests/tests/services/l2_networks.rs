@@ -5,12 +5,12 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use mooring_common::names::{annotations, reasons};
-use mooring_tests::cluster::Cluster;
-use mooring_tests::control_plane::{ControlPlane, Options};
-use mooring_tests::objects::{EventNote, create_namespace, events_for, kubectl, unique};
-use mooring_tests::shipped::CentralFlags;
-use mooring_tests::test_namespace::{SOON, TestNamespace, annotation, ingress};
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::control_plane::{ControlPlane, Options};
+use mooring_test_cluster::objects::{EventNote, create_namespace, events_for, kubectl, unique};
+use mooring_test_cluster::shipped::CentralFlags;
+use mooring_test_cluster::test_namespace::{SOON, TestNamespace, annotation, ingress};
+use mooring_test_support::wait::eventually;
 use serde_json::json;
 
 async fn events(namespace: &TestNamespace, network: &str) -> Vec<EventNote> {
@@ -422,7 +422,11 @@ async fn without_the_right_to_namespaces_only_networks_that_select_them_give_not
         "nobody needs them"
     );
     let asked = cluster.audit().await.of("namespaces");
-    assert!(asked.by(mooring_tests::shipped::CENTRAL_USER).is_empty());
+    assert!(
+        asked
+            .by(mooring_test_cluster::shipped::CENTRAL_USER)
+            .is_empty()
+    );
     let mut red = cluster.namespace().await;
     red.name.clone_from(&namespace.name);
     for_team(&red, "red").await;
@@ -440,7 +444,7 @@ async fn without_the_right_to_namespaces_only_networks_that_select_them_give_not
         .unwrap();
     // The watch is tried again after 30 s at most.
     eventually("it is served once central may", SOON * 6, async || {
-        mooring_tests::test_namespace::is_served(&red.get("red").await).is_ok()
+        mooring_test_cluster::test_namespace::is_served(&red.get("red").await).is_ok()
     })
     .await;
 }

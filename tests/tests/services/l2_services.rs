@@ -7,11 +7,11 @@ mod requests;
 
 use std::sync::OnceLock;
 
-use mooring_tests::cluster::Cluster;
-use mooring_tests::objects::NodeBuilder;
-use mooring_tests::shipped::{Central, CentralFlags};
-use mooring_tests::test_namespace::{MARKER_LIMIT, TestNamespace, is_served};
-use mooring_tests::wait::never;
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::objects::NodeBuilder;
+use mooring_test_cluster::shipped::{Central, CentralFlags};
+use mooring_test_cluster::test_namespace::{MARKER_LIMIT, TestNamespace, is_served};
+use mooring_test_support::wait::never;
 use tokio::sync::OnceCell;
 
 /// The shared cluster with two Nodes and one central for all tests of this suite. It has one worker, so
@@ -54,7 +54,7 @@ async fn never_meanwhile(
         .await;
     let mut namespace = shared.clone();
     namespace.client = cluster.admin.clone();
-    let marker = mooring_tests::objects::unique("marker");
+    let marker = mooring_test_cluster::objects::unique("marker");
     namespace.create(&marker).await;
     let reached = async || is_served(&namespace.get(&marker).await).is_ok();
     never(what, MARKER_LIMIT, reached, violation).await;

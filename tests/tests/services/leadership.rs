@@ -13,11 +13,11 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::Api;
 use mooring_common::names::{LEADER_LEASE, LEADER_LEASE_NAMESPACE};
-use mooring_tests::cluster::Cluster;
-use mooring_tests::control_plane::AuditLog;
-use mooring_tests::shipped::{CENTRAL_USER, Central, CentralFlags};
-use mooring_tests::test_namespace::SOON;
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::control_plane::AuditLog;
+use mooring_test_cluster::shipped::{CENTRAL_USER, Central, CentralFlags};
+use mooring_test_cluster::test_namespace::SOON;
+use mooring_test_support::wait::eventually;
 
 /// The lease duration and the retry period of [`CentralFlags::replica`], and time for a busy
 /// machine.

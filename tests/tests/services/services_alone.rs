@@ -6,10 +6,10 @@ mod failures;
 mod restarts;
 mod tenants;
 
-use mooring_tests::cluster::Cluster;
-use mooring_tests::control_plane::Record;
-use mooring_tests::shipped::CENTRAL_USER;
-use mooring_tests::test_namespace::TestNamespace;
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::control_plane::Record;
+use mooring_test_cluster::shipped::CENTRAL_USER;
+use mooring_test_cluster::test_namespace::TestNamespace;
 
 /// What central wrote on the Services of a namespace.
 async fn written(cluster: &Cluster, namespace: &TestNamespace) -> Vec<Record> {

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{Api, DeleteParams};
 use mooring_common::names::{reasons, taints};
-use mooring_tests::cluster::{Cluster, MARKER_LIMIT, addresses, has_taint, provider_id};
-use mooring_tests::machines_file::{Machine, Machines};
-use mooring_tests::objects::{NodeBuilder, ServiceBuilder, events_for, unique};
-use mooring_tests::wait::{eventually, never};
+use mooring_test_cluster::cluster::{Cluster, MARKER_LIMIT, addresses, has_taint, provider_id};
+use mooring_test_cluster::machines_file::{Machine, Machines};
+use mooring_test_cluster::objects::{NodeBuilder, ServiceBuilder, events_for, unique};
+use mooring_test_support::wait::{eventually, never};
 
 use crate::cloudlycke::{file, left_alone};
 

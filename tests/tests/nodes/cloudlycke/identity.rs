@@ -1,9 +1,9 @@
 //! Section 6: how a Node finds its machine, and what is refused.
 
 use mooring_common::names::{reasons, taints};
-use mooring_tests::cluster::{Cluster, addresses, has_taint, label, provider_id};
-use mooring_tests::machines_file::{Machine, Machines};
-use mooring_tests::objects::{NodeBuilder, unique};
+use mooring_test_cluster::cluster::{Cluster, addresses, has_taint, label, provider_id};
+use mooring_test_cluster::machines_file::{Machine, Machines};
+use mooring_test_cluster::objects::{NodeBuilder, unique};
 use serde_json::json;
 
 use crate::cloudlycke::{file, left_alone};

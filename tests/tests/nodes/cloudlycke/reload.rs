@@ -1,10 +1,10 @@
 //! Section 6.5, rules 1, 2, 6 and 11: the file changes while central runs.
 
 use mooring_common::names::taints;
-use mooring_tests::cluster::{Cluster, SOON, addresses, has_taint, logged};
-use mooring_tests::machines_file::{Machine, Machines, MachinesFile};
-use mooring_tests::objects::{NodeBuilder, unique};
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::cluster::{Cluster, SOON, addresses, has_taint, logged};
+use mooring_test_cluster::machines_file::{Machine, Machines, MachinesFile};
+use mooring_test_cluster::objects::{NodeBuilder, unique};
+use mooring_test_support::wait::eventually;
 
 use crate::cloudlycke::file;
 

@@ -1,9 +1,9 @@
 //! Section 6.5, rules 3, 5 and 8: what is wrong with a file is told at once and whole, and nothing
 //! starts.
 
-use mooring_tests::cluster::{Cluster, Initializer, SOON};
-use mooring_tests::machines_file::MachinesFile;
-use mooring_tests::objects::{NodeBuilder, unique};
+use mooring_test_cluster::cluster::{Cluster, Initializer, SOON};
+use mooring_test_cluster::machines_file::MachinesFile;
+use mooring_test_cluster::objects::{NodeBuilder, unique};
 
 /// Everything that two people can do to one file.
 const FAULTY: &str = "

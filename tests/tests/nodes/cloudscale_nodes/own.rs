@@ -1,9 +1,9 @@
 //! What is cloudscale.ch's own: zones, interfaces, UUIDs in every form.
 
+use mooring_cloud_sim::cloudscale::{Interface, Machine};
 use mooring_common::names::labels;
-use mooring_tests::cloud_sim::cloudscale::{Interface, Machine};
-use mooring_tests::cluster::{addresses, label, provider_id};
-use mooring_tests::objects::{NodeBuilder, unique};
+use mooring_test_cluster::cluster::{addresses, label, provider_id};
+use mooring_test_cluster::objects::{NodeBuilder, unique};
 
 use crate::cloudscale_nodes::cluster::CloudCluster;
 

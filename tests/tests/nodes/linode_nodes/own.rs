@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use k8s_openapi::api::core::v1::Node;
+use mooring_cloud_sim::cloud::Server;
+use mooring_cloud_sim::linode::{Instance, Limits, Linode};
+use mooring_cloud_sim::{Fault, When};
 use mooring_common::names::{annotations, labels};
-use mooring_tests::cloud_sim::cloud::Server;
-use mooring_tests::cloud_sim::linode::{Instance, Limits, Linode};
-use mooring_tests::cloud_sim::{Fault, When};
-use mooring_tests::cluster::{MARKER_LIMIT, addresses, label, provider_id};
-use mooring_tests::objects::{NodeBuilder, unique};
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::cluster::{MARKER_LIMIT, addresses, label, provider_id};
+use mooring_test_cluster::objects::{NodeBuilder, unique};
+use mooring_test_support::wait::eventually;
 use serde_json::json;
 
 use crate::linode_nodes::cluster::{Clock, CloudCluster, Gone};

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
-use mooring_tests::cloud_sim::linode::{Instance, Linode};
-use mooring_tests::cloud_sim::{Fault, When};
-use mooring_tests::cluster::{Launch, addresses, provider_id};
-use mooring_tests::objects::unique;
-use mooring_tests::wait::eventually;
+use mooring_cloud_sim::linode::{Instance, Linode};
+use mooring_cloud_sim::{Fault, When};
+use mooring_test_cluster::cluster::{Launch, addresses, provider_id};
+use mooring_test_cluster::objects::unique;
+use mooring_test_support::wait::eventually;
 
 use crate::linode_nodes::cluster::CloudCluster;
 

@@ -2,9 +2,9 @@
 
 use mooring_common::names::reasons;
 use mooring_common::names::taints::UNINITIALIZED;
-use mooring_tests::cluster::{Cluster, addresses, has_taint};
-use mooring_tests::machines_file::Machine;
-use mooring_tests::objects::{NodeBuilder, unique};
+use mooring_test_cluster::cluster::{Cluster, addresses, has_taint};
+use mooring_test_cluster::machines_file::Machine;
+use mooring_test_cluster::objects::{NodeBuilder, unique};
 
 use crate::node_addresses::{Marker, file};
 

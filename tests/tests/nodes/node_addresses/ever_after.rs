@@ -5,10 +5,10 @@ use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, Patch, PatchParams};
 use mooring_common::names::reasons;
-use mooring_tests::api_proxy::ApiProxy;
-use mooring_tests::cluster::{Cluster, Initializer, addresses, logged};
-use mooring_tests::machines_file::{Machine, Machines};
-use mooring_tests::objects::{NodeBuilder, unique};
+use mooring_test_cluster::api_proxy::ApiProxy;
+use mooring_test_cluster::cluster::{Cluster, Initializer, addresses, logged};
+use mooring_test_cluster::machines_file::{Machine, Machines};
+use mooring_test_cluster::objects::{NodeBuilder, unique};
 use serde_json::json;
 
 use crate::node_addresses::{Marker, file, has};

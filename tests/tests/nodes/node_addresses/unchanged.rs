@@ -1,9 +1,9 @@
 //! Periods that pass without a write.
 
 use mooring_common::names::reasons;
-use mooring_tests::cluster::{Cluster, addresses};
-use mooring_tests::machines_file::{Machine, Machines};
-use mooring_tests::objects::{NodeBuilder, unique};
+use mooring_test_cluster::cluster::{Cluster, addresses};
+use mooring_test_cluster::machines_file::{Machine, Machines};
+use mooring_test_cluster::objects::{NodeBuilder, unique};
 use serde_json::json;
 
 use crate::node_addresses::{Marker, file};

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use mooring_common::names::{reasons, taints::UNINITIALIZED};
-use mooring_tests::cluster::{Cluster, MARKER_LIMIT, addresses, has_taint};
-use mooring_tests::machines_file::Machines;
-use mooring_tests::objects::{NodeBuilder, unique};
-use mooring_tests::wait::never;
+use mooring_test_cluster::cluster::{Cluster, MARKER_LIMIT, addresses, has_taint};
+use mooring_test_cluster::machines_file::Machines;
+use mooring_test_cluster::objects::{NodeBuilder, unique};
+use mooring_test_support::wait::never;
 
 use crate::node_init::{file, file_of, machine};
 
@@ -39,7 +39,7 @@ async fn ni_02_central_waits_for_the_daemon_and_leaves_the_node_to_it() {
     cluster
         .is(&marker, "looked after", |node| !addresses(node).is_empty())
         .await;
-    let users = |log: &[mooring_tests::control_plane::Record]| -> Vec<String> {
+    let users = |log: &[mooring_test_cluster::control_plane::Record]| -> Vec<String> {
         log.iter().map(|record| record.user.clone()).collect()
     };
     let by_whom = users(&cluster.written_on(&name).await);

@@ -9,13 +9,13 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use mooring_common::names::annotations::OWNED_LABELS;
 use mooring_common::names::taints::UNINITIALIZED;
-use mooring_tests::api_proxy::ApiProxy;
-use mooring_tests::cluster::{
+use mooring_test_cluster::api_proxy::ApiProxy;
+use mooring_test_cluster::cluster::{
     ADDITIONAL_LABEL, Cluster, Initializer, SOON, addresses, has_taint, label, provider_id,
 };
-use mooring_tests::machines_file::Machines;
-use mooring_tests::objects::{NodeBuilder, unique};
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::machines_file::Machines;
+use mooring_test_cluster::objects::{NodeBuilder, unique};
+use mooring_test_support::wait::eventually;
 use serde_json::json;
 
 use crate::node_init::{by_either_program, file, file_of, machine, taints};

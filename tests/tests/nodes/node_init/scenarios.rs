@@ -2,11 +2,11 @@
 
 use k8s_openapi::api::core::v1::Node;
 use mooring_common::names::reasons;
-use mooring_tests::cluster::{
+use mooring_test_cluster::cluster::{
     ADDITIONAL_LABEL, Cluster, Initializer, addresses, label, provider_id,
 };
-use mooring_tests::machines_file::Machine;
-use mooring_tests::objects::{NodeBuilder, unique};
+use mooring_test_cluster::machines_file::Machine;
+use mooring_test_cluster::objects::{NodeBuilder, unique};
 use serde_json::json;
 
 use crate::node_init::{by_either_program, file_of, machine, taints};

@@ -1,9 +1,9 @@
 //! Nodes whose machines are not known, not known yet, or known twice.
 
 use mooring_common::names::{reasons, taints::UNINITIALIZED};
-use mooring_tests::cluster::{Cluster, Initializer, has_taint, label, provider_id};
-use mooring_tests::machines_file::{Machine, Machines};
-use mooring_tests::objects::{NodeBuilder, unique};
+use mooring_test_cluster::cluster::{Cluster, Initializer, has_taint, label, provider_id};
+use mooring_test_cluster::machines_file::{Machine, Machines};
+use mooring_test_cluster::objects::{NodeBuilder, unique};
 
 use crate::node_init::{by_either_program, file, file_of, machine};
 

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use kube::api::DeleteParams;
 use mooring_common::names::reasons;
-use mooring_tests::cluster::{Cluster, MARKER_LIMIT};
-use mooring_tests::machines_file::Machines;
-use mooring_tests::objects::{NodeBuilder, unique};
-use mooring_tests::wait::never;
+use mooring_test_cluster::cluster::{Cluster, MARKER_LIMIT};
+use mooring_test_cluster::machines_file::Machines;
+use mooring_test_cluster::objects::{NodeBuilder, unique};
+use mooring_test_support::wait::never;
 use serde_json::json;
 
 use crate::node_lifecycle::{Crowd, Marker, file, gone, is_untouched, node, provider_id, running};

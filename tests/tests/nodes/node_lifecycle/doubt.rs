@@ -1,9 +1,9 @@
 //! Answers that prove nothing: no Node may be lost by them.
 
-use mooring_tests::cluster::{Cluster, SOON, logged};
-use mooring_tests::machines_file::{Machines, MachinesFile};
-use mooring_tests::objects::{NodeBuilder, unique};
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::cluster::{Cluster, SOON, logged};
+use mooring_test_cluster::machines_file::{Machines, MachinesFile};
+use mooring_test_cluster::objects::{NodeBuilder, unique};
+use mooring_test_support::wait::eventually;
 
 use crate::node_lifecycle::{Crowd, Marker, file, gone, is_untouched, node, running};
 

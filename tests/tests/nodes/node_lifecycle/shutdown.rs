@@ -2,10 +2,10 @@
 
 use k8s_openapi::api::core::v1::Node;
 use mooring_common::names::taints::SHUTDOWN;
-use mooring_tests::cluster::{Cluster, has_taint};
-use mooring_tests::machines_file::{Machine, Machines, MachinesFile};
-use mooring_tests::objects::{NodeBuilder, unique};
-use mooring_tests::process::Process;
+use mooring_test_cluster::cluster::{Cluster, has_taint};
+use mooring_test_cluster::machines_file::{Machine, Machines, MachinesFile};
+use mooring_test_cluster::objects::{NodeBuilder, unique};
+use mooring_test_support::process::Process;
 
 use crate::node_lifecycle::{Marker, file, node, running};
 
@@ -58,7 +58,7 @@ async fn lc_10_the_taint_stays_while_the_node_is_not_ready() {
     let (machines, central) = tainted(&cluster, &name, &marker).await;
     let started = Machines::of([running(&name), marker.machine()]);
     machines.replace(&started).unwrap();
-    mooring_tests::cluster::logged(&central, "machines file reloaded").await;
+    mooring_test_cluster::cluster::logged(&central, "machines file reloaded").await;
     marker.passes(&cluster, 3).await;
     assert!(is_shut_down(&cluster.node(&name).await.unwrap()));
     assert_eq!(cluster.written_on(&name).await.len(), 1);

@@ -4,12 +4,12 @@
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
+use mooring_cloud_sim::phoenixnap::{Machine, TOKEN_PATH};
+use mooring_cloud_sim::{Fault, When};
 use mooring_common::names::{labels, reasons, taints};
-use mooring_tests::cloud_sim::phoenixnap::{Machine, TOKEN_PATH};
-use mooring_tests::cloud_sim::{Fault, When};
-use mooring_tests::cluster::{MARKER_LIMIT, addresses, has_taint, label, provider_id};
-use mooring_tests::objects::{NodeBuilder, unique};
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::cluster::{MARKER_LIMIT, addresses, has_taint, label, provider_id};
+use mooring_test_cluster::objects::{NodeBuilder, unique};
+use mooring_test_support::wait::eventually;
 
 use crate::phoenixnap_nodes::cluster::{CloudCluster, Gone};
 use crate::phoenixnap_nodes::phoenixnap;

@@ -3,9 +3,9 @@
 use std::process::Command;
 use std::time::Duration;
 
-use mooring_tests::cloud_sim::phoenixnap::CLIENT_SECRET;
-use mooring_tests::cluster::logged;
-use mooring_tests::program::Program;
+use mooring_cloud_sim::phoenixnap::CLIENT_SECRET;
+use mooring_test_cluster::cluster::logged;
+use mooring_test_support::program::Program;
 use serde_json::json;
 
 use crate::phoenixnap_nodes::cluster::CloudCluster;

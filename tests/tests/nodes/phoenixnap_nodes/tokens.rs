@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
+use mooring_cloud_sim::cloud::Server;
+use mooring_cloud_sim::phoenixnap::{Behaviour, CLIENT_ID, CLIENT_SECRET, TOKEN_PATH};
+use mooring_cloud_sim::{Fault, When};
 use mooring_common::names::reasons;
-use mooring_tests::cloud_sim::cloud::Server;
-use mooring_tests::cloud_sim::phoenixnap::{Behaviour, CLIENT_ID, CLIENT_SECRET, TOKEN_PATH};
-use mooring_tests::cloud_sim::{Fault, When};
-use mooring_tests::cluster::{MARKER_LIMIT, provider_id};
-use mooring_tests::objects::unique;
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::cluster::{MARKER_LIMIT, provider_id};
+use mooring_test_cluster::objects::unique;
+use mooring_test_support::wait::eventually;
 use serde_json::json;
 
 use crate::phoenixnap_nodes::cluster::{CloudCluster, Gone};

@@ -2,13 +2,13 @@
 
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{Api, Patch, PatchParams};
-use mooring_tests::cloud_sim::cloud::{Cloud, CloudSim, Server};
-use mooring_tests::cloud_sim::cloudscale;
-use mooring_tests::cloud_sim::phoenixnap;
-use mooring_tests::cluster::Cluster;
-use mooring_tests::objects::{NodeBuilder, ServiceBuilder, create_namespace, unique};
-use mooring_tests::shipped::{Central, CentralFlags, permit_kube_vip};
-use mooring_tests::wait::eventually;
+use mooring_cloud_sim::cloud::{Cloud, CloudSim, Server};
+use mooring_cloud_sim::cloudscale;
+use mooring_cloud_sim::phoenixnap;
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::objects::{NodeBuilder, ServiceBuilder, create_namespace, unique};
+use mooring_test_cluster::shipped::{Central, CentralFlags, permit_kube_vip};
+use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
 
 use super::AT_LAST;

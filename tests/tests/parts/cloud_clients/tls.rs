@@ -7,8 +7,8 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
-use mooring_tests::cloud_sim::TOKEN;
-use mooring_tests::cloud_sim::cloud::{Cloud, CloudSim, Server};
+use mooring_cloud_sim::TOKEN;
+use mooring_cloud_sim::cloud::{Cloud, CloudSim, Server};
 use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
 use rustls::ServerConfig;
 use rustls::crypto::ring;

@@ -1,6 +1,6 @@
 //! Any of the clouds by one set of names.
 
-use mooring_tests::cloud_sim::cloud::{Cloud, CloudSim, Server};
+use mooring_cloud_sim::cloud::{Cloud, CloudSim, Server};
 
 use crate::cloud_sims::client::get;
 use crate::cloud_sims::phoenixnap;

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use http::Method;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
+use mooring_cloud_sim::phoenixnap::Kind;
 use mooring_common::names::reasons;
-use mooring_tests::cloud_sim::phoenixnap::Kind;
-use mooring_tests::objects::NodeBuilder;
-use mooring_tests::shipped::CentralFlags;
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::objects::NodeBuilder;
+use mooring_test_cluster::shipped::CentralFlags;
+use mooring_test_support::wait::eventually;
 use serde_json::json;
 
 use crate::phoenixnap_services::blocks::{AFTER_A_WHILE, lines, requested, tags};

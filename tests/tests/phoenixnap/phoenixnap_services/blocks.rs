@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use http::Method;
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{Api, Patch, PatchParams};
+use mooring_cloud_sim::phoenixnap::{Kind, Phoenixnap};
+use mooring_cloud_sim::{Calls, When};
 use mooring_common::names::{annotations, finalizers};
-use mooring_tests::cloud_sim::phoenixnap::{Kind, Phoenixnap};
-use mooring_tests::cloud_sim::{Calls, When};
-use mooring_tests::objects::{EventNote, events_for};
-use mooring_tests::shipped::CentralFlags;
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::objects::{EventNote, events_for};
+use mooring_test_cluster::shipped::CentralFlags;
+use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::phoenixnap_services::cluster::{AFTER_RETRIES, CloudCluster, SOON, assert_none};

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
+use mooring_cloud_sim::Fault;
+use mooring_cloud_sim::phoenixnap::{Behaviour, Kind, Pace, Spelling};
 use mooring_common::names::reasons;
-use mooring_tests::cloud_sim::Fault;
-use mooring_tests::cloud_sim::phoenixnap::{Behaviour, Kind, Pace, Spelling};
-use mooring_tests::wait::eventually;
+use mooring_test_support::wait::eventually;
 use serde_json::json;
 
 use crate::phoenixnap_services::blocks::{address, attachment, lines, requested, tags};

@@ -7,11 +7,11 @@ use std::time::Duration;
 use http::{Method, StatusCode};
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use kube::api::Api;
-use mooring_tests::cloud_sim::cloud::{Cloud, CloudSim, Server};
-use mooring_tests::cloud_sim::phoenixnap::{Behaviour, Kind, Pace, Phoenixnap};
-use mooring_tests::cloud_sim::{Call, Calls, When};
-use mooring_tests::cluster::Cluster;
-use mooring_tests::shipped::{CentralFlags, permit_kube_vip};
+use mooring_cloud_sim::cloud::{Cloud, CloudSim, Server};
+use mooring_cloud_sim::phoenixnap::{Behaviour, Kind, Pace, Phoenixnap};
+use mooring_cloud_sim::{Call, Calls, When};
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::shipped::{CentralFlags, permit_kube_vip};
 use serde_json::{Value, json};
 
 use crate::phoenixnap_services::blocks::{USAGE, attachment, has_tag, id, listing, purchase, tags};

@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use http::Method;
+use mooring_cloud_sim::phoenixnap::Kind;
 use mooring_common::names::reasons;
-use mooring_tests::cloud_sim::phoenixnap::Kind;
-use mooring_tests::wait::eventually;
+use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::phoenixnap_services::blocks::{AFTER_A_WHILE, address, has_tag, requested};

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
+use mooring_cloud_sim::phoenixnap::{Behaviour, Kind, Spelling};
 use mooring_common::names::finalizers;
-use mooring_tests::cloud_sim::phoenixnap::{Behaviour, Kind, Spelling};
-use mooring_tests::wait::eventually;
+use mooring_test_support::wait::eventually;
 use serde_json::json;
 
 use crate::phoenixnap_services::blocks::{address, lines, requested};

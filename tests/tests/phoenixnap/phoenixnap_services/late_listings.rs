@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use http::Method;
-use mooring_tests::cloud_sim::When;
-use mooring_tests::cloud_sim::phoenixnap::{Behaviour, Kind};
-use mooring_tests::shipped::CentralFlags;
+use mooring_cloud_sim::When;
+use mooring_cloud_sim::phoenixnap::{Behaviour, Kind};
+use mooring_test_cluster::shipped::CentralFlags;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 

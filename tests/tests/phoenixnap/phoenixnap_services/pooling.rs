@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use http::Method;
-use mooring_tests::cloud_sim::phoenixnap::Kind;
-use mooring_tests::wait::eventually;
+use mooring_cloud_sim::phoenixnap::Kind;
+use mooring_test_support::wait::eventually;
 
 use crate::phoenixnap_services::blocks::{address, has_tag, tags};
 use crate::phoenixnap_services::cluster::{AFTER_RETRIES, CloudCluster, SOON};

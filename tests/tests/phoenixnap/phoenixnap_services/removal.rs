@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use http::{Method, StatusCode};
+use mooring_cloud_sim::phoenixnap::{Behaviour, Kind, Pace};
 use mooring_common::names::reasons;
-use mooring_tests::cloud_sim::phoenixnap::{Behaviour, Kind, Pace};
-use mooring_tests::wait::eventually;
+use mooring_test_support::wait::eventually;
 use serde_json::json;
 
 use crate::phoenixnap_services::blocks::address;

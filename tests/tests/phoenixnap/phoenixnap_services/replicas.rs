@@ -1,6 +1,6 @@
 //! Two of central.
 
-use mooring_tests::wait::eventually;
+use mooring_test_support::wait::eventually;
 
 use crate::phoenixnap_services::cluster::{AFTER_RETRIES, CloudCluster};
 

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use http::StatusCode;
+use mooring_cloud_sim::phoenixnap::{Behaviour, TOKEN_PATH};
+use mooring_cloud_sim::{Fault, When};
 use mooring_common::names::reasons;
-use mooring_tests::cloud_sim::phoenixnap::{Behaviour, TOKEN_PATH};
-use mooring_tests::cloud_sim::{Fault, When};
-use mooring_tests::wait::eventually;
+use mooring_test_support::wait::eventually;
 
 use crate::phoenixnap_services::blocks::purchase;
 use crate::phoenixnap_services::cluster::{AFTER_RETRIES, CloudCluster, SOON};
@@ -65,7 +65,7 @@ async fn a_token_endpoint_that_fails_ends_nothing() {
     ] {
         let fault = cluster.sim().faults().inject(When::any(TOKEN_PATH), fault);
         cluster.sim().revoke_tokens();
-        let name = mooring_tests::objects::unique("web");
+        let name = mooring_test_cluster::objects::unique("web");
         cluster.create(&name).await;
         fault.struck(1).await;
         assert!(central.process.is_running());

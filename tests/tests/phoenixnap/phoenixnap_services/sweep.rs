@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use http::StatusCode;
-use mooring_tests::cloud_sim::phoenixnap::{Behaviour, Kind, Pace, TOKEN_PATH};
-use mooring_tests::cloud_sim::{Fault, Injection, When};
-use mooring_tests::shipped::{Central, CentralFlags};
-use mooring_tests::wait::try_eventually;
+use mooring_cloud_sim::phoenixnap::{Behaviour, Kind, Pace, TOKEN_PATH};
+use mooring_cloud_sim::{Fault, Injection, When};
+use mooring_test_cluster::shipped::{Central, CentralFlags};
+use mooring_test_support::wait::try_eventually;
 use serde_json::Value;
 
 use crate::phoenixnap_services::blocks::{address, requested};

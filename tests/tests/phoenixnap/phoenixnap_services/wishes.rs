@@ -1,9 +1,9 @@
 //! Addresses that users ask for.
 
+use mooring_cloud_sim::phoenixnap::Kind;
 use mooring_common::names::{annotations, reasons};
-use mooring_tests::cloud_sim::phoenixnap::Kind;
-use mooring_tests::objects::unique;
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::objects::unique;
+use mooring_test_support::wait::eventually;
 use serde_json::json;
 
 use crate::phoenixnap_services::blocks::{address, requested};

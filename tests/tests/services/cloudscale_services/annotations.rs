@@ -1,9 +1,9 @@
 //! Every annotation has its effect, at first and on a load balancer that is there.
 
 use futures::future::join_all;
-use mooring_tests::cloud_sim::cloudscale::{Kind, SUBNET};
-use mooring_tests::objects::ServiceBuilder;
-use mooring_tests::wait::eventually;
+use mooring_cloud_sim::cloudscale::{Kind, SUBNET};
+use mooring_test_cluster::objects::ServiceBuilder;
+use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::cloudscale_services::annotation_effects::{Row, rows};

@@ -2,7 +2,7 @@
 
 use futures::future::join_all;
 use mooring_common::names::reasons;
-use mooring_tests::wait::eventually;
+use mooring_test_support::wait::eventually;
 
 use crate::cloudscale_services::cluster::{
     AFTER_RETRIES, CloudCluster, LoadBalancerCloud as _, SOON, assert_none, ingress,

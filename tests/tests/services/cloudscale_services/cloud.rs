@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use http::{Method, StatusCode};
 use k8s_openapi::api::core::v1::Service;
+use mooring_cloud_sim::cloud::{Cloud, CloudSim};
+use mooring_cloud_sim::cloudscale::{Behaviour, Cloudscale, Kind, Outage};
+use mooring_cloud_sim::{Call, Calls, When};
 use mooring_common::names::cloudscale_tags::{CLUSTER as CLUSTER_TAG, SERVICE_UID as SERVICE_TAG};
-use mooring_tests::cloud_sim::cloud::{Cloud, CloudSim};
-use mooring_tests::cloud_sim::cloudscale::{Behaviour, Cloudscale, Kind, Outage};
-use mooring_tests::cloud_sim::{Call, Calls, When};
-use mooring_tests::cluster::Cluster;
+use mooring_test_cluster::cluster::Cluster;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

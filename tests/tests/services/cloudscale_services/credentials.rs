@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use mooring_cloud_sim::cloud::CloudSim;
+use mooring_cloud_sim::cloudscale::Behaviour;
 use mooring_common::names::reasons;
-use mooring_tests::cloud_sim::cloud::CloudSim;
-use mooring_tests::cloud_sim::cloudscale::Behaviour;
-use mooring_tests::shipped::CentralFlags;
+use mooring_test_cluster::shipped::CentralFlags;
 
 use crate::cloudscale_services::cloud::SuiteCloud;
 use crate::cloudscale_services::cluster::{

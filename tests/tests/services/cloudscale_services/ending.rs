@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use mooring_cloud_sim::{Fault, When};
 use mooring_common::names::LEADER_LEASE;
-use mooring_tests::cloud_sim::{Fault, When};
-use mooring_tests::control_plane::AuditLog;
-use mooring_tests::shipped::{Central, CentralFlags};
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::control_plane::AuditLog;
+use mooring_test_cluster::shipped::{Central, CentralFlags};
+use mooring_test_support::wait::eventually;
 
 use crate::cloudscale_services::cluster::{
     CloudCluster, LoadBalancerCloud as _, SOON, has_finalizer,

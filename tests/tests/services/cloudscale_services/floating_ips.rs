@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use mooring_cloud_sim::cloudscale::Kind;
 use mooring_common::names::reasons;
-use mooring_tests::cloud_sim::cloudscale::Kind;
-use mooring_tests::wait::eventually;
+use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::cloudscale_services::cluster::{CloudCluster, SOON, assert_none};

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use http::Method;
-use mooring_tests::cloud_sim::When;
-use mooring_tests::cloud_sim::cloudscale::{Behaviour, Kind};
-use mooring_tests::shipped::CentralFlags;
-use mooring_tests::wait::eventually;
+use mooring_cloud_sim::When;
+use mooring_cloud_sim::cloudscale::{Behaviour, Kind};
+use mooring_test_cluster::shipped::CentralFlags;
+use mooring_test_support::wait::eventually;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 

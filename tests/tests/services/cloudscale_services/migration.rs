@@ -3,10 +3,10 @@
 
 use std::time::Instant;
 
+use mooring_cloud_sim::cloudscale::{Kind, SUBNET};
 use mooring_common::names::reasons;
-use mooring_tests::cloud_sim::cloudscale::{Kind, SUBNET};
-use mooring_tests::objects::ServiceBuilder;
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::objects::ServiceBuilder;
+use mooring_test_support::wait::eventually;
 use serde_json::json;
 
 use crate::cloudscale_services::cluster::{

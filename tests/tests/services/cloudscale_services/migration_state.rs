@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::core::v1::{Service, ServicePort};
 use kube::api::{Patch, PatchParams};
+use mooring_cloud_sim::cloudscale::{Kind, SUBNET};
 use mooring_common::names::finalizers;
-use mooring_tests::cloud_sim::cloudscale::{Kind, SUBNET};
 use serde_json::{Value, json};
 
 use crate::cloudscale_services::cloud::uid;

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
+use mooring_cloud_sim::cloudscale::{Kind, SUBNET};
 use mooring_common::names::cloudscale_tags::{CLUSTER, SERVICE_UID};
 use mooring_common::names::reasons;
-use mooring_tests::cloud_sim::cloudscale::{Kind, SUBNET};
-use mooring_tests::wait::eventually;
+use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

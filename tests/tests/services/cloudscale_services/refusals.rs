@@ -1,8 +1,8 @@
 //! What is not done without more ado: changes that the cloud cannot make, and those that hurt.
 
+use mooring_cloud_sim::cloudscale::SUBNET;
+use mooring_cloud_sim::{Fault, When};
 use mooring_common::names::reasons;
-use mooring_tests::cloud_sim::cloudscale::SUBNET;
-use mooring_tests::cloud_sim::{Fault, When};
 use serde_json::json;
 
 use crate::cloudscale_services::cluster::{CloudCluster, SOON, assert_none, ingress};

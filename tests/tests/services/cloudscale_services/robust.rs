@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::StatusCode;
-use mooring_tests::cloud_sim::cloudscale::Behaviour;
-use mooring_tests::cloud_sim::{Fault, When};
-use mooring_tests::wait::eventually;
+use mooring_cloud_sim::cloudscale::Behaviour;
+use mooring_cloud_sim::{Fault, When};
+use mooring_test_support::wait::eventually;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
@@ -48,7 +48,7 @@ async fn killed_at_any_write_of_a_creation_it_leaves_nothing_and_makes_nothing_t
         cluster.provided("web").await;
         cluster.serves("web", &[1, 2]).await;
         let found = cluster.sim().snapshot();
-        let strip = |state: &mooring_tests::cloud_sim::cloudscale::CloudState| {
+        let strip = |state: &mooring_cloud_sim::cloudscale::CloudState| {
             state.value()["load_balancers"].as_array().unwrap().len()
         };
         assert_eq!(strip(&found), strip(&wanted), "at write {n}: {found:?}");
@@ -146,7 +146,7 @@ async fn a_storm_of_failures_ends_with_what_is_wanted() {
 /// A listener without a pool, and a disabled member: the one is nobody's, the other is put right.
 #[tokio::test]
 async fn a_listener_without_a_pool_stays_and_a_disabled_member_serves_again() {
-    use mooring_tests::cloud_sim::cloudscale::Kind;
+    use mooring_cloud_sim::cloudscale::Kind;
     let cluster = CloudCluster::start().await;
     let flags = cluster.flags().with("--load-balancer-resync-period=1s");
     let _central = cluster.central_with(flags).await;

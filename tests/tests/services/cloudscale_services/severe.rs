@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use http::{Method, StatusCode};
+use mooring_cloud_sim::cloudscale::{Behaviour, Interface, Kind};
+use mooring_cloud_sim::{Fault, Injection, When};
 use mooring_common::names::reasons;
-use mooring_tests::cloud_sim::cloudscale::{Behaviour, Interface, Kind};
-use mooring_tests::cloud_sim::{Fault, Injection, When};
-use mooring_tests::objects::NodeBuilder;
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::objects::NodeBuilder;
+use mooring_test_support::wait::eventually;
 use serde_json::json;
 
 use crate::cloudscale_services::cloud;

@@ -1,9 +1,9 @@
 //! What users notice of changes: nothing, or as little as the cloud permits.
 
+use mooring_cloud_sim::cloudscale::{Behaviour, Kind};
 use mooring_common::names::reasons;
-use mooring_tests::cloud_sim::cloudscale::{Behaviour, Kind};
-use mooring_tests::objects::ServiceBuilder;
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::objects::ServiceBuilder;
+use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -1,14 +1,14 @@
 //! From creation to deletion.
 
 use mooring_common::names::{annotations, finalizers, reasons};
-use mooring_tests::cluster::Cluster;
-use mooring_tests::control_plane::Record;
-use mooring_tests::objects::{ServiceBuilder, create_namespace, unique};
-use mooring_tests::shipped::CENTRAL_USER;
-use mooring_tests::test_namespace::{
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::control_plane::Record;
+use mooring_test_cluster::objects::{ServiceBuilder, create_namespace, unique};
+use mooring_test_cluster::shipped::CENTRAL_USER;
+use mooring_test_cluster::test_namespace::{
     TestNamespace, annotation, has_finalizer, ingress, is_untouched,
 };
-use mooring_tests::wait::eventually;
+use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
 
 use super::{cluster_with_central, never_meanwhile, ready_namespace};
@@ -197,7 +197,7 @@ async fn sd_07_only_our_finalizer_is_removed() {
     namespace.delete("web").await;
     let kept = eventually(
         "our finalizer is off",
-        mooring_tests::test_namespace::SOON,
+        mooring_test_cluster::test_namespace::SOON,
         async || {
             let service = namespace.get("web").await;
             (!has_finalizer(&service)).then_some(service)
@@ -226,7 +226,7 @@ async fn a_service_that_becomes_another_type_is_cleaned_up_and_can_come_back() {
         .await;
     eventually(
         "it is cleaned up",
-        mooring_tests::test_namespace::SOON,
+        mooring_test_cluster::test_namespace::SOON,
         async || is_untouched(&namespace.get("web").await),
     )
     .await;

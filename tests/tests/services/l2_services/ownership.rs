@@ -1,8 +1,8 @@
 //! Whose an address is, whatever is done to a Service by hand.
 
 use mooring_common::names::{annotations, finalizers, reasons};
-use mooring_tests::objects::ServiceBuilder;
-use mooring_tests::test_namespace::{annotation, ingress, is_served};
+use mooring_test_cluster::objects::ServiceBuilder;
+use mooring_test_cluster::test_namespace::{annotation, ingress, is_served};
 use serde_json::json;
 
 use super::{cluster_with_central, never_meanwhile, ready_namespace};

@@ -1,9 +1,9 @@
 //! What a user asks for: an address, a network, families; and what becomes of what cannot be had.
 
 use mooring_common::names::{annotations, reasons};
-use mooring_tests::cluster::Cluster;
-use mooring_tests::objects::{EventNote, unique};
-use mooring_tests::test_namespace::{TestNamespace, annotation, ingress, is_untouched};
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::objects::{EventNote, unique};
+use mooring_test_cluster::test_namespace::{TestNamespace, annotation, ingress, is_untouched};
 use serde_json::json;
 
 use super::{cluster_with_central, never_meanwhile, ready_namespace};

@@ -4,11 +4,11 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mooring_tests::cluster::Cluster;
-use mooring_tests::scratch::Scratch;
-use mooring_tests::shipped::{Central, CentralFlags};
-use mooring_tests::test_namespace::SOON;
-use mooring_tests::wait::{eventually, never};
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::shipped::{Central, CentralFlags};
+use mooring_test_cluster::test_namespace::SOON;
+use mooring_test_support::scratch::Scratch;
+use mooring_test_support::wait::{eventually, never};
 use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};

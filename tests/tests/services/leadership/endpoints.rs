@@ -2,14 +2,14 @@
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::api::{Api, PostParams};
-use mooring_tests::api_proxy::ApiProxy;
-use mooring_tests::cluster::Cluster;
-use mooring_tests::control_plane::ControlPlane;
-use mooring_tests::objects::{create_namespace, create_service_account, unique};
-use mooring_tests::program::Program;
-use mooring_tests::shipped::CentralFlags;
-use mooring_tests::test_namespace::{MARKER_LIMIT, SOON};
-use mooring_tests::wait::{eventually, never};
+use mooring_test_cluster::api_proxy::ApiProxy;
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::control_plane::ControlPlane;
+use mooring_test_cluster::objects::{create_namespace, create_service_account, unique};
+use mooring_test_cluster::shipped::CentralFlags;
+use mooring_test_cluster::test_namespace::{MARKER_LIMIT, SOON};
+use mooring_test_support::program::Program;
+use mooring_test_support::wait::{eventually, never};
 use serde_json::json;
 
 use super::two_replicas;
@@ -184,7 +184,7 @@ async fn an_idle_central_is_small() {
     .await;
     super::new_holder(&cluster, None, SOON).await;
     let resident = central.process.resident_kib().unwrap();
-    mooring_tests::figures::figure(
+    mooring_test_support::figures::figure(
         "Resident memory of an idle mooring-central",
         format_args!("{resident} KiB ({profile} build, target 20480 KiB)"),
     );

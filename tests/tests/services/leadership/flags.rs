@@ -5,14 +5,14 @@ use std::process::{Command, Output};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::Api;
 use mooring_common::names::taints;
-use mooring_tests::cluster::Cluster;
-use mooring_tests::cluster::has_taint;
-use mooring_tests::objects::NodeBuilder;
-use mooring_tests::program::Program;
-use mooring_tests::scratch::Scratch;
-use mooring_tests::shipped::CentralFlags;
-use mooring_tests::test_namespace::{SOON, is_untouched};
-use mooring_tests::wait::never;
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::cluster::has_taint;
+use mooring_test_cluster::objects::NodeBuilder;
+use mooring_test_cluster::shipped::CentralFlags;
+use mooring_test_cluster::test_namespace::{SOON, is_untouched};
+use mooring_test_support::program::Program;
+use mooring_test_support::scratch::Scratch;
+use mooring_test_support::wait::never;
 
 fn run(args: &[&str]) -> Output {
     let mut central = Command::new(Program::Central.path().unwrap());

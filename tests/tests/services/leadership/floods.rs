@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt as _};
-use mooring_tests::cluster::Cluster;
-use mooring_tests::endpoints::Endpoints;
-use mooring_tests::shipped::{CENTRAL_USER, CentralFlags};
-use mooring_tests::test_namespace::SOON;
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::endpoints::Endpoints;
+use mooring_test_cluster::shipped::{CENTRAL_USER, CentralFlags};
+use mooring_test_cluster::test_namespace::SOON;
+use mooring_test_support::wait::eventually;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 

@@ -5,10 +5,10 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use mooring_common::names::NAMESPACE;
-use mooring_tests::cluster::Cluster;
-use mooring_tests::shipped::{CENTRAL_USER, Central, CentralFlags};
-use mooring_tests::test_namespace::SOON;
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::shipped::{CENTRAL_USER, Central, CentralFlags};
+use mooring_test_cluster::test_namespace::SOON;
+use mooring_test_support::wait::eventually;
 use serde_json::json;
 
 use super::{TAKEOVER, new_holder};

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use mooring_common::names::LEADER_LEASE;
-use mooring_tests::cluster::Cluster;
-use mooring_tests::control_plane::{AuditLog, Record};
-use mooring_tests::shipped::CentralFlags;
-use mooring_tests::test_namespace::SOON;
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::control_plane::{AuditLog, Record};
+use mooring_test_cluster::shipped::CentralFlags;
+use mooring_test_cluster::test_namespace::SOON;
+use mooring_test_support::wait::eventually;
 
 use super::{TAKEOVER, deeds, holder, new_holder, two_replicas};
 
@@ -64,12 +64,12 @@ async fn pr_02_another_takes_over_from_a_killed_leader() {
     let killed = Instant::now();
     namespace.create("after").await;
     new_holder(&cluster, first.as_deref(), TAKEOVER).await;
-    mooring_tests::figures::figure_time(
+    mooring_test_support::figures::figure_time(
         "Take-over after SIGKILL of the leader (lease 3 s)",
         killed.elapsed(),
     );
     namespace.served("after").await;
-    mooring_tests::figures::figure_time(
+    mooring_test_support::figures::figure_time(
         "Until the next Service is served after it",
         killed.elapsed(),
     );
@@ -91,7 +91,7 @@ async fn t14_a_leader_that_is_told_to_end_hands_over_at_once() {
     let told = Instant::now();
     new_holder(&cluster, first.as_deref(), Duration::from_secs(3)).await;
     let took = told.elapsed();
-    mooring_tests::figures::figure_time("Take-over after SIGTERM of the leader", took);
+    mooring_test_support::figures::figure_time("Take-over after SIGTERM of the leader", took);
     assert!(took < Duration::from_secs(2), "the lease was not released");
     assert_eq!(leader.process.wait_for_code(SOON).await, 0);
     namespace.create("after").await;
@@ -207,7 +207,9 @@ async fn pr_04_without_election_there_is_no_lease() {
     namespace.create("web").await;
     namespace.served("web").await;
     let asked = cluster.audit().await.since(start);
-    let asked = asked.by(mooring_tests::shipped::CENTRAL_USER).of("leases");
+    let asked = asked
+        .by(mooring_test_cluster::shipped::CENTRAL_USER)
+        .of("leases");
     assert!(asked.is_empty(), "{}", asked.summary());
     assert_eq!(holder(&cluster).await, None);
     cluster.finish().await;

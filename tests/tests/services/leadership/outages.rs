@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use mooring_tests::cluster::Cluster;
-use mooring_tests::shipped::CentralFlags;
-use mooring_tests::test_namespace::SOON;
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::shipped::CentralFlags;
+use mooring_test_cluster::test_namespace::SOON;
 
 use super::lease::assert_only_leaders_wrote;
 use super::{deeds, holder};
@@ -26,7 +26,7 @@ async fn pr_03_a_leader_whose_api_server_is_gone_ends_with_an_error() {
     cluster.stop_api_server();
     let gone = Instant::now();
     let code = leader.process.wait_for_code(GIVES_UP).await;
-    mooring_tests::figures::figure_time(
+    mooring_test_support::figures::figure_time(
         "Until a leader gives up (renew deadline 2 s)",
         gone.elapsed(),
     );

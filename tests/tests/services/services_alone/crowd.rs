@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use mooring_common::names::reasons;
-use mooring_tests::cluster::Cluster;
-use mooring_tests::shipped::{Central, CentralFlags};
-use mooring_tests::test_namespace::{TestNamespace, ingress, is_served, is_untouched};
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::shipped::{Central, CentralFlags};
+use mooring_test_cluster::test_namespace::{TestNamespace, ingress, is_served, is_untouched};
+use mooring_test_support::wait::eventually;
 
 const SERVICES: usize = 50;
 const ADDRESSES: usize = 40;
@@ -78,7 +78,7 @@ async fn no_address_is_given_out_twice_however_often_the_leader_is_killed() {
     };
     tokio::join!(created, killed);
     served_reach(&namespace, ADDRESSES).await;
-    mooring_tests::figures::figure_time(
+    mooring_test_support::figures::figure_time(
         "40 of 50 Services served despite three kills of the leader",
         start.elapsed(),
     );

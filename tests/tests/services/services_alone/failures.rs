@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use http::{Method, StatusCode};
 use mooring_common::names::{annotations, reasons};
-use mooring_tests::api_proxy::ApiProxy;
-use mooring_tests::cluster::Cluster;
-use mooring_tests::shipped::CentralFlags;
-use mooring_tests::test_namespace::{SOON, TestNamespace, has_finalizer};
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::api_proxy::ApiProxy;
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::shipped::CentralFlags;
+use mooring_test_cluster::test_namespace::{SOON, TestNamespace, has_finalizer};
+use mooring_test_support::wait::eventually;
 
 /// The delays after the first two failures, as the Go controller has them.
 const DELAYS: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(10)];
@@ -56,7 +56,8 @@ async fn sv_06_sd_04_what_fails_twice_is_told_and_done_at_the_third_time() {
         "the new one is served, the old one gone",
         BOTH,
         async || {
-            let new = mooring_tests::test_namespace::is_served(&namespace.get("new").await).is_ok();
+            let new = mooring_test_cluster::test_namespace::is_served(&namespace.get("new").await)
+                .is_ok();
             new && namespace.services().get_opt("old").await.unwrap().is_none()
         },
     )
@@ -124,7 +125,7 @@ async fn a_service_that_somebody_else_changes_all_the_time_is_served_without_a_f
     proxy.first(Method::PATCH, &status_of(&namespace, "web"), 2, move || {
         let meddler = meddler.clone();
         async move {
-            let now = mooring_tests::objects::unique("now");
+            let now = mooring_test_cluster::objects::unique("now");
             meddler
                 .annotate("web", "example.org/touched", Some(&now))
                 .await;

@@ -6,11 +6,13 @@ use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{Api, Patch, PatchParams};
 use mooring_common::names::{NAMESPACE, annotations, finalizers, reasons};
-use mooring_tests::cluster::Cluster;
-use mooring_tests::objects::{NodeBuilder, ServiceBuilder, create_namespace};
-use mooring_tests::shipped::{CENTRAL_USER, CentralFlags};
-use mooring_tests::test_namespace::{MARKER_LIMIT, SOON, has_finalizer, is_served, is_untouched};
-use mooring_tests::wait::{eventually, never};
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::objects::{NodeBuilder, ServiceBuilder, create_namespace};
+use mooring_test_cluster::shipped::{CENTRAL_USER, CentralFlags};
+use mooring_test_cluster::test_namespace::{
+    MARKER_LIMIT, SOON, has_finalizer, is_served, is_untouched,
+};
+use mooring_test_support::wait::{eventually, never};
 use serde_json::json;
 
 use super::written;
@@ -91,7 +93,7 @@ async fn sv_39_a_restart_costs_no_write() {
             == 200
     })
     .await;
-    mooring_tests::figures::figure_time("200 Services served", start.elapsed());
+    mooring_test_support::figures::figure_time("200 Services served", start.elapsed());
     drop(central);
     let restarted = cluster.now();
     // One worker: all that was there before is looked at before the marker.
@@ -215,7 +217,7 @@ async fn without_any_network_one_warning_says_what_to_do_and_nothing_is_written(
     other.name = "elsewhere".to_owned();
     create_namespace(&other.client, &other.name).await.unwrap();
     eventually("a Service is served without a Warning", SOON, async || {
-        let name = mooring_tests::objects::unique("web");
+        let name = mooring_test_cluster::objects::unique("web");
         other.create(&name).await;
         other.served(&name).await;
         other.told(&name, reasons::ENSURED_LOAD_BALANCER).await;

@@ -1,10 +1,10 @@
 //! What whoever may write Services in a namespace can write is a wish, and never a record.
 
 use mooring_common::names::{annotations, finalizers, reasons};
-use mooring_tests::cluster::Cluster;
-use mooring_tests::objects::{NodeBuilder, unique};
-use mooring_tests::shipped::{CENTRAL_USER, CentralFlags};
-use mooring_tests::test_namespace::{TestNamespace, ingress};
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::objects::{NodeBuilder, unique};
+use mooring_test_cluster::shipped::{CENTRAL_USER, CentralFlags};
+use mooring_test_cluster::test_namespace::{TestNamespace, ingress};
 use serde_json::json;
 
 /// Addresses that no Service may have, each with a name for the Service that claims it. The Node's is in
@@ -66,9 +66,11 @@ async fn a_record_that_no_status_confirms_gives_nobody_a_reserved_address() {
     }
     for name in ["status-gateway", "status-node"] {
         let expected = |address: &String| offered.contains(address);
-        mooring_tests::wait::eventually(name, mooring_tests::test_namespace::SOON, async || {
-            ingress(&namespace.get(name).await).iter().all(expected)
-        })
+        mooring_test_support::wait::eventually(
+            name,
+            mooring_test_cluster::test_namespace::SOON,
+            async || ingress(&namespace.get(name).await).iter().all(expected),
+        )
         .await;
     }
     for (name, address) in forged(&namespace) {

@@ -7,13 +7,13 @@ use anyhow::Result;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use kube::api::{Api, ListParams};
-use mooring_tests::cloud_sim::cloud::{Cloud, CloudSim};
-use mooring_tests::control_plane::{ControlPlane, Options};
-use mooring_tests::endpoints::Endpoints;
-use mooring_tests::objects::apply_manifests;
-use mooring_tests::process::Process;
-use mooring_tests::program::Program;
-use mooring_tests::wait::eventually;
+use mooring_cloud_sim::cloud::{Cloud, CloudSim};
+use mooring_test_cluster::control_plane::{ControlPlane, Options};
+use mooring_test_cluster::endpoints::Endpoints;
+use mooring_test_cluster::objects::apply_manifests;
+use mooring_test_support::process::Process;
+use mooring_test_support::program::Program;
+use mooring_test_support::wait::eventually;
 
 /// The old controller's name, in PATH and in the manifest.
 pub(crate) const OLD_NAME: &str = "cloudscale-cloud-controller-manager";

@@ -5,7 +5,7 @@ use k8s_openapi::api::events::v1::Event as NewerEvent;
 use kube::Resource as _;
 use kube::api::{Api, DeleteParams, ListParams};
 use mooring_common::k8s::{EventKind, Events};
-use mooring_tests::objects::{EventNote, ServiceBuilder, create_namespace, events_for};
+use mooring_test_cluster::objects::{EventNote, ServiceBuilder, create_namespace, events_for};
 
 use super::cluster::UpstreamCluster;
 

@@ -4,13 +4,13 @@ use std::process::Command;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::Api;
+use mooring_cloud_sim::cloud::Server;
 use mooring_common::names::{reasons, taints};
-use mooring_tests::cloud_sim::cloud::Server;
-use mooring_tests::cluster::{has_taint, provider_id};
-use mooring_tests::objects::{NodeBuilder, ServiceBuilder, events_for};
-use mooring_tests::process::Process;
-use mooring_tests::program::Program;
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::cluster::{has_taint, provider_id};
+use mooring_test_cluster::objects::{NodeBuilder, ServiceBuilder, events_for};
+use mooring_test_support::process::Process;
+use mooring_test_support::program::Program;
+use mooring_test_support::wait::eventually;
 
 use super::cluster::{OLD_NAME, SOON, UpstreamCluster};
 
