@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   clouds/<name> ──► Client ──► Limiter: at most so many requests, none while told to wait
-//!                        │  └──► Tokens: the token, afresh after a rotation
+//!                        │  └──► Tokens: of a variable or file, afresh after a rotation, or by oauth2
 //!                        └─────► the cloud, directly or through a proxy
 //! ```
 //!
@@ -16,9 +16,11 @@ mod client;
 mod credentials;
 mod environment;
 mod error;
+mod json_file;
 mod lenient;
 mod limiter;
 mod metrics;
+pub mod oauth2;
 mod proxies;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -30,6 +32,7 @@ pub use client::{
 pub use credentials::{Credentials, Secret, TokenVariables, Tokens};
 pub use environment::{Environment, Fault};
 pub use error::{CloudError, ErrorKind};
+pub use json_file::{FileKey, JsonFile, KeyKind};
 pub use lenient::lenient;
 pub use limiter::Limiter;
 pub use metrics::Metrics;

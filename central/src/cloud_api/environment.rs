@@ -1,16 +1,23 @@
-//! The environment variables that a cloud is configured by.
+//! The environment variables that a cloud is configured by, and the file whose keys stand in for them.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::path::Path;
 use std::time::Duration;
 
 use mooring_common::work_queue::LONGEST_REQUEST;
 use reqwest::Url;
 
-/// A variable that cannot be used.
+use super::json_file::{FileKey, JsonFile};
+
+/// The flag that names the file.
+const FILE: &str = "--cloud-config";
+
+/// A setting that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Which.
-    pub variable: &'static str,
+    /// The variable, or `KEY in --cloud-config` if its value is from there.
+    pub variable: Cow<'static, str>,
     /// Its value, unless it is absent or a secret.
     pub value: Option<String>,
     /// What is wrong with it, and what to do about it.
@@ -26,9 +33,12 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Reads variables one after the other, and remembers every fault.
+/// Reads variables one after the other, and remembers every fault. A variable wins over its key in the
+/// file.
 pub struct Environment<'a> {
     read: &'a dyn Fn(&str) -> Option<String>,
+    /// None: there is one, and it cannot be used.
+    file: Option<JsonFile>,
     faults: Vec<Fault>,
     notices: Vec<String>,
 }
@@ -39,16 +49,86 @@ impl<'a> Environment<'a> {
     pub fn new(read: &'a dyn Fn(&str) -> Option<String>) -> Self {
         Self {
             read,
+            file: Some(JsonFile::default()),
             faults: Vec::new(),
             notices: Vec::new(),
         }
     }
 
-    /// The value, without space around it. An empty one counts as absent.
+    /// Reads with this function, and the file that `--cloud-config` names, if it names one, which has
+    /// these keys.
+    #[must_use]
+    pub fn with_file(
+        read: &'a dyn Fn(&str) -> Option<String>,
+        path: Option<&Path>,
+        keys: &'static [FileKey],
+    ) -> Self {
+        let mut environment = Self::new(read);
+        let Some(path) = path else {
+            environment.file = Some(JsonFile::absent(keys));
+            return environment;
+        };
+        match JsonFile::read(path, keys) {
+            Ok(file) => {
+                environment.notices.extend_from_slice(file.notices());
+                environment.file = Some(file);
+            }
+            Err(remedies) => {
+                environment.file = None;
+                let shown = path.display().to_string();
+                for remedy in remedies {
+                    environment.fault(FILE, Some(&shown), remedy);
+                }
+            }
+        }
+        environment
+    }
+
+    /// The value of the variable, else of its key in the file, without space around it. An empty one
+    /// counts as absent.
     #[must_use]
     pub fn text(&self, variable: &str) -> Option<String> {
+        self.variable(variable)
+            .or_else(|| self.in_file(self.file.as_ref()?.key_of(variable)?))
+    }
+
+    fn variable(&self, variable: &str) -> Option<String> {
         let text = (self.read)(variable)?;
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+    }
+
+    /// The value of a key of the file, without space around it. An empty one counts as absent.
+    #[must_use]
+    pub fn in_file(&self, key: &str) -> Option<String> {
+        self.file.as_ref()?.text(key).map(ToOwned::to_owned)
+    }
+
+    /// The key of the file that the value of a variable is from. None: it is from the variable, or there
+    /// is none.
+    #[must_use]
+    pub fn key_in_use(&self, variable: &str) -> Option<&'static str> {
+        let file = self.file.as_ref()?;
+        let key = file.key_of(variable)?;
+        (self.variable(variable).is_none() && file.text(key).is_some()).then_some(key)
+    }
+
+    /// The file, unless it cannot be used, which is a fault already.
+    #[must_use]
+    pub const fn file(&self) -> Option<&JsonFile> {
+        self.file.as_ref()
+    }
+
+    /// [`Self::text`]; a fault if it is absent. Nobody knows what a file lacks that cannot be used.
+    pub fn required(&mut self, variable: &'static str) -> Option<String> {
+        let text = self.text(variable);
+        if let (None, Some(file)) = (&text, &self.file) {
+            let mut remedy = "must be set in the environment (from a Secret)".to_owned();
+            if let Some(key) = file.key_of(variable) {
+                remedy = format!("{remedy}, or {key} in the file that {FILE} names");
+            }
+            self.fault(variable, None, remedy);
+        }
+        text
     }
 
     /// How long a request may take: whole seconds, more than none. Anything else gives the default, as
@@ -79,6 +159,13 @@ impl<'a> Environment<'a> {
         }
     }
 
+    /// The address of an API, with a default; a fault and None if it is none.
+    pub fn url_or(&mut self, variable: &'static str, default: &str) -> Option<Url> {
+        let text = self.text(variable);
+        let remedy = format!("is no address of an API; write it like {default}");
+        self.url(variable, text.as_deref().unwrap_or(default), &remedy)
+    }
+
     /// An HTTP address, without query and credentials; a fault and None if it is none.
     pub fn url(&mut self, variable: &'static str, text: &str, remedy: &str) -> Option<Url> {
         let url = Url::parse(text).ok().filter(|url| {
@@ -102,7 +189,8 @@ impl<'a> Environment<'a> {
         None
     }
 
-    /// Remembers that a variable cannot be used. No value of a secret may be given.
+    /// Remembers that a setting cannot be used, and where its value is from. No value of a secret may be
+    /// given.
     pub fn fault(
         &mut self,
         variable: &'static str,
@@ -110,7 +198,10 @@ impl<'a> Environment<'a> {
         remedy: impl Into<String>,
     ) {
         self.faults.push(Fault {
-            variable,
+            variable: match self.key_in_use(variable) {
+                Some(key) => format!("{key} in {FILE}").into(),
+                None => variable.into(),
+            },
             value: value.map(ToOwned::to_owned),
             remedy: remedy.into(),
         });
@@ -133,3 +224,6 @@ impl<'a> Environment<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

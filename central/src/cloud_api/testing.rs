@@ -62,8 +62,13 @@ impl Reply {
     }
 
     pub(crate) fn html() -> Self {
-        let mut reply = Self::json("<html><body>Sign in</body></html>");
-        reply.headers = vec![("content-type", "text/html".to_owned())];
+        Self::typed("text/html", "<html><body>Sign in</body></html>")
+    }
+
+    /// A body of this media type.
+    pub(crate) fn typed(content_type: &str, body: &str) -> Self {
+        let mut reply = Self::json(body);
+        reply.headers = vec![("content-type", content_type.to_owned())];
         reply
     }
 

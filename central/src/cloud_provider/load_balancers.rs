@@ -288,6 +288,32 @@ pub struct InvalidField {
     pub remedy: String,
 }
 
+/// The longest that a value is cited.
+const CITED: usize = 80;
+
+impl InvalidField {
+    /// This value at this place is wrong.
+    #[must_use]
+    pub fn new(place: impl Into<String>, value: &str, remedy: impl Into<String>) -> Self {
+        Self {
+            place: place.into(),
+            value: cite(value),
+            remedy: remedy.into(),
+        }
+    }
+}
+
+/// A value in an Event: shortened if it is long.
+#[must_use]
+pub fn cite(value: &str) -> String {
+    let mut cited: String = value.chars().take(CITED).collect();
+    if cited.len() < value.len() {
+        cited.pop();
+        cited.push('…');
+    }
+    cited
+}
+
 /// Why a pass did not come to its end.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ReconcileError {

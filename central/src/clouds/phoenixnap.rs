@@ -20,17 +20,16 @@ use async_trait::async_trait;
 use mooring_common::provider_id::ProviderId;
 use tokio::time::timeout;
 
-use crate::cloud_api::{
-    Client, CloudError, Connection, ErrorKind, Limits, Metrics, Transport, http,
-};
+use crate::cloud_api::oauth2::TokenSource;
+use crate::cloud_api::{Client, CloudError, Connection, ErrorKind, Limits, Metrics, Transport};
 use crate::cloud_provider::{Machine, MachineSource};
 use api::blocks::BlockCloud as _;
 use api::servers::Server;
 use api::{Api, may_not_exist};
-use auth::TokenSource;
-pub use config::{Config, ServiceConfig};
+pub use config::Config;
 pub use flags::Flags;
 pub use registration::REGISTRATION;
+use setting::Settings;
 
 /// The provider's name, and the scheme of its IDs.
 pub const NAME: &str = "phoenixnap";
@@ -45,7 +44,7 @@ pub const LIMITS: Limits = Limits {
 #[derive(Debug)]
 pub struct PhoenixNap {
     api: Arc<Api>,
-    services: ServiceConfig,
+    services: Option<Settings>,
 }
 
 /// What keeps Services from getting addresses although the cloud can be asked.
@@ -77,33 +76,40 @@ impl PhoenixNap {
     /// # Errors
     /// [`NetworkFault`] if the cloud's own answer says that it cannot be used.
     pub async fn check(&self) -> Result<(), NetworkFault> {
-        let Some(setting) = &self.services.setting else {
+        let Some(Settings {
+            setting, location, ..
+        }) = &self.services
+        else {
             return Ok(());
         };
         let Some(id) = setting.network() else {
             return Ok(());
         };
-        let network = match timeout(PATIENCE, self.api.network(id)).await {
-            Ok(Ok(network)) => network,
-            Ok(Err(answer)) if may_not_exist(&answer) && answer.words.is_some() => {
+        let slow = |_| {
+            Err(CloudError::new(
+                NAME,
+                ErrorKind::Timeout,
+                "the cloud is slow",
+            ))
+        };
+        let looked = timeout(PATIENCE, self.api.network(id)).await;
+        let network = match looked.unwrap_or_else(slow) {
+            Ok(network) => network,
+            Err(answer) if may_not_exist(&answer) && answer.words.is_some() => {
                 return Err(NetworkFault(format!(
                     "PNAP_LOAD_BALANCER={setting}: there is no such public network, or the client may not \
                      see it ({answer}); copy the identifier of the network from the portal, and give the \
                      client the scope bmc.read"
                 )));
             }
-            Ok(Err(error)) => {
+            Err(error) => {
                 tracing::warn!(%error, "the public network cannot be looked at yet");
-                return Ok(());
-            }
-            Err(_) => {
-                tracing::warn!("the public network cannot be looked at yet, the cloud is slow");
                 return Ok(());
             }
         };
         let (actual, vlan) = (&network.location, network.vlan);
         tracing::info!(id, location = actual, vlan, "the public network is there");
-        match &self.services.location {
+        match location {
             Some(location) if !location.eq_ignore_ascii_case(actual) => Err(NetworkFault(format!(
                 "PNAP_LOCATION={location}: the public network {id} is in {actual}, and an IP block of \
                  another location cannot be assigned to it; write {actual}, or leave the location away"
@@ -120,16 +126,10 @@ fn connect(config: &Config, limits: Limits, metrics: Metrics) -> Result<Api, Clo
         proxies: &config.proxies,
         authorities: None,
     };
-    let tokens = TokenSource::new(
-        config.token_url.clone(),
-        http(NAME, &config.token_url, &transport)?,
-        config.client.clone(),
-        config.client_source.clone(),
-        metrics.clone(),
-    );
+    let tokens = auth::settings(config.token_url.clone(), config.client.clone());
     let connection = Connection {
         base: config.base.clone(),
-        credentials: tokens,
+        credentials: TokenSource::new(tokens, &transport, metrics.clone())?,
         timeout: config.timeout,
         timeout_variable: config::TIMEOUT,
         proxies: config.proxies.clone(),

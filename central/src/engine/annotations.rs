@@ -9,11 +9,8 @@ use mooring_common::names::reasons;
 use serde::de::DeserializeOwned;
 
 use super::canonical::canonical_network;
-use crate::cloud_provider::load_balancers::{InvalidField, Notice};
+use crate::cloud_provider::load_balancers::{InvalidField, Notice, cite};
 use crate::views::service_view::ServiceView;
-
-/// The longest that a value is cited.
-const CITED: usize = 80;
 
 /// An annotation that a person writes on a Service, central, or both.
 #[derive(Debug)]
@@ -149,11 +146,7 @@ impl<'a> Reader<'a> {
 
     /// Something is wrong.
     pub fn fault(&mut self, place: String, value: &str, remedy: impl Into<String>) {
-        self.faults.push(InvalidField {
-            place,
-            value: cite(value),
-            remedy: remedy.into(),
-        });
+        self.faults.push(InvalidField::new(place, value, remedy));
     }
 
     /// Something is wrong in an annotation.
@@ -287,16 +280,6 @@ impl<'a> Reader<'a> {
         }
         networks
     }
-}
-
-/// A value in an Event.
-fn cite(value: &str) -> String {
-    let mut cited: String = value.chars().take(CITED).collect();
-    if cited.len() < value.len() {
-        cited.pop();
-        cited.push('…');
-    }
-    cited
 }
 
 /// `a, b or c`

@@ -23,7 +23,9 @@ use mooring_common::k8s::ObjectKey;
 pub use allocate::allocate;
 pub use given::{APART, Given};
 pub use layout::{capacity, is_usable, l2_network, usable};
-pub use request::{IpRequest, invalid, is_shown_of, may_have, owned_fields};
+pub use request::{
+    IpRequest, invalid, is_published, is_shown_of, is_written, may_have, owned_fields,
+};
 pub use unneeded::{Suspects, WATCHED, orphaned, surplus};
 
 /// All that addresses are given out by.

@@ -49,6 +49,9 @@ pub trait Pool: Send + 'static {
     /// How many requests observing everything takes.
     const REQUESTS: usize;
 
+    /// Told when there may be garbage to collect.
+    fn untended(&self) -> Arc<Notify>;
+
     /// A pass has ended, with this error if any.
     async fn passed(&mut self, error: Option<&ReconcileError>);
 
@@ -177,12 +180,12 @@ impl<P: PoolProvider> Shared<P> {
 }
 
 impl<P: PoolProvider> PooledEngine<P> {
-    /// The load balancers of this provider, which tells `untended` when there may be garbage to collect.
-    pub fn new(provider: P, untended: Arc<Notify>) -> Self {
+    /// The load balancers of this provider.
+    pub fn new(provider: P) -> Self {
         Self(Arc::new(Shared {
+            untended: provider.untended(),
             provider: Mutex::new(provider),
             said: std::sync::Mutex::default(),
-            untended,
             nodes_changed: Notify::new(),
             freed: Mutex::new(0),
         }))

@@ -79,37 +79,29 @@ pub(super) fn machines(servers: &[Server]) -> Result<Vec<Machine>, String> {
 /// small letters, as Nodes are called, and the first part of it unless another server is called so.
 /// Of several with one name the one that runs, if it is the only one.
 fn names<'a>(servers: &[&'a Server]) -> HashMap<&'a str, Vec<String>> {
-    let mut by_name: HashMap<String, Vec<&Server>> = HashMap::new();
-    let hostname = |server: &Server| server.hostname.as_deref().map(str::to_lowercase);
-    let alive = || {
-        let is_leaving = |server: &Server| status(server).as_deref() == Some("deleting");
-        servers
-            .iter()
-            .copied()
-            .filter(move |server| !is_leaving(server))
-    };
-    for server in alive() {
-        if let Some(name) = hostname(server).filter(|name| !name.is_empty()) {
-            by_name.entry(name).or_default().push(server);
-        }
-    }
-    let mut short: HashMap<String, Vec<&Server>> = HashMap::new();
-    for server in alive() {
-        let name = hostname(server).unwrap_or_default();
+    let named = servers.iter().filter_map(|server| {
+        let is_leaving = status(server).as_deref() == Some("deleting");
+        let name = server.hostname.as_deref()?.to_lowercase();
+        (!is_leaving && !name.is_empty()).then_some((name, *server))
+    });
+    let named: Vec<(String, &Server)> = named.collect();
+    let is_whole = |first: &str| named.iter().any(|(name, _)| name == first);
+    let mut by_name: HashMap<&str, Vec<&Server>> = HashMap::new();
+    for (name, server) in &named {
+        by_name.entry(name).or_default().push(server);
         if let Some((first, _)) = name.split_once('.')
             && !first.is_empty()
-            && !by_name.contains_key(first)
+            && !is_whole(first)
         {
-            short.entry(first.to_owned()).or_default().push(server);
+            by_name.entry(first).or_default().push(server);
         }
     }
     let mut names: HashMap<&str, Vec<String>> = HashMap::new();
-    for (name, all) in by_name.into_iter().chain(short) {
+    for (name, all) in by_name {
         let runs = |server: &&Server| status(server).as_deref() == Some("powered on");
         let running: Vec<&Server> = all.iter().copied().filter(runs).collect();
-        let chosen = if running.len() == 1 { running } else { all };
-        for server in chosen {
-            names.entry(&server.id).or_default().push(name.clone());
+        for server in if running.len() == 1 { running } else { all } {
+            names.entry(&server.id).or_default().push(name.to_owned());
         }
     }
     names

@@ -12,7 +12,7 @@ pub struct Flags {
     /// `--ip-block-sharing`: whether several Services have addresses of one block.
     pub shares_blocks: bool,
     /// `--max-ip-blocks`: how many blocks the cluster may have altogether.
-    pub max_blocks: u32,
+    pub max_blocks: usize,
     /// `--attach-nodes`: whether servers are brought into the public network.
     pub attaches_nodes: bool,
     /// `--creation-settle-time`: for how long the cloud may take to show what was bought.
@@ -52,16 +52,12 @@ impl Flags {
 }
 
 fn read_size(reader: &mut Reader<'_>, shares_blocks: bool) -> u8 {
-    let by_default = if shares_blocks { SHARED_SIZE } else { OWN_SIZE };
-    let Some(text) = reader.text("ip-block-size") else {
-        return by_default;
-    };
-    let size = text.strip_prefix('/').unwrap_or(&text).parse();
-    match size {
-        Ok(size @ (SHARED_SIZE | OWN_SIZE)) => size,
-        _ => {
-            reader.fault("ip-block-size", &text, SIZES);
-            by_default
+    let mut size = SHARED_SIZE;
+    if let Some(text) = reader.text("ip-block-size") {
+        match text.strip_prefix('/').unwrap_or(&text).parse() {
+            Ok(asked @ (SHARED_SIZE | OWN_SIZE)) => size = asked,
+            _ => reader.fault("ip-block-size", &text, SIZES),
         }
     }
+    if shares_blocks { size } else { OWN_SIZE }
 }

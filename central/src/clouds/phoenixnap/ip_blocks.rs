@@ -13,7 +13,7 @@
 //! and gives them back.
 //!
 //! **Guarantees.** One block at a time is bought in a cluster, whoever believes to lead
-//! ([`Purchases`]), and only on the word of a complete listing that was begun after the claim. Nothing
+//! ([`crate::engine::purchases`]), and only on the word of a complete listing that was begun after the claim. Nothing
 //! is changed that is not this cluster's by its tags ([`ownership`]). An address is published when its
 //! block is assigned to the network. A Service goes when its blocks are marked, so that no block is
 //! forgotten.
@@ -35,7 +35,6 @@ mod orphans;
 mod ownership;
 mod plan;
 mod removal;
-mod settings;
 mod state;
 mod step;
 mod surplus;
@@ -48,16 +47,10 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use super::NAME;
-use super::api::blocks::BlockCloud;
-use crate::cloud_provider::load_balancers::{LoadBalancers, ReconcileError};
-use crate::engine::cluster::Cluster;
-use crate::engine::inventory::Inventory;
-use crate::engine::members::MemberResolver;
-use crate::engine::pooled::{Pool, PooledEngine};
+use crate::cloud_provider::load_balancers::ReconcileError;
+use crate::engine::pooled::Pool;
 use crate::engine::provider::AccountWords;
-use crate::engine::purchases::Purchases;
-pub(super) use settings::Settings;
-use state::Blocks;
+pub(super) use state::Blocks;
 use step::Step;
 
 /// What Events call the cloud.
@@ -69,39 +62,6 @@ const ACCOUNT: AccountWords = AccountWords {
     credentials: "PNAP_CLIENT_ID and PNAP_CLIENT_SECRET",
 };
 
-/// The load balancers of a cluster, of which nothing is known yet. `inventory`: the machines of the same
-/// account; `identity`: this process' name.
-pub(super) fn load_balancers(
-    cloud: Arc<dyn BlockCloud>,
-    inventory: Arc<Inventory>,
-    cluster: Arc<dyn Cluster>,
-    identity: String,
-    settings: Settings,
-) -> Arc<dyn LoadBalancers> {
-    Arc::new(ip_blocks(cloud, inventory, cluster, identity, settings))
-}
-
-fn ip_blocks(
-    cloud: Arc<dyn BlockCloud>,
-    inventory: Arc<Inventory>,
-    cluster: Arc<dyn Cluster>,
-    identity: String,
-    settings: Settings,
-) -> PooledEngine<Blocks> {
-    let untended = Arc::new(Notify::new());
-    let purchases = Purchases::new(cluster.clone(), identity, settings.settle_time);
-    let machines = MemberResolver::new(inventory, CLOUD);
-    let blocks = Blocks::new(
-        cloud,
-        cluster,
-        machines,
-        settings,
-        purchases,
-        untended.clone(),
-    );
-    PooledEngine::new(blocks, untended)
-}
-
 #[async_trait]
 impl Pool for Blocks {
     type Step = Step;
@@ -110,6 +70,10 @@ impl Pool for Blocks {
     const COMPONENT: &'static str = "cloud-provider-phoenixnap";
     /// Blocks and the network.
     const REQUESTS: usize = 2;
+
+    fn untended(&self) -> Arc<Notify> {
+        self.untended.clone()
+    }
 
     async fn passed(&mut self, error: Option<&ReconcileError>) {
         self.purchases.settle_unused(error).await;

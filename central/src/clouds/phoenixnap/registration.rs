@@ -8,7 +8,7 @@ use mooring_common::flags::Kind::{Bool, Integer, Text};
 use mooring_common::flags::{Flag, flag};
 use mooring_common::names::annotations;
 
-use super::ip_blocks::{self, Settings};
+use super::ip_blocks::Blocks;
 use super::setting::Setting;
 use super::{Config, Flags, LIMITS, NAME, PhoenixNap};
 use crate::cloud_api::Fault;
@@ -19,6 +19,7 @@ use crate::cloud_provider::registration::{
 };
 use crate::engine::cluster::RealCluster;
 use crate::engine::inventory::Inventory;
+use crate::engine::pooled::PooledEngine;
 use crate::views::service_view::read_annotation;
 
 /// It.
@@ -55,7 +56,7 @@ async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud>
     phoenixnap.check().await?;
     let inventory = Arc::new(Inventory::new(phoenixnap.clone()));
     let machines = inventory.clone();
-    let settings = Settings::of(&phoenixnap.services);
+    let settings = phoenixnap.services.clone();
     let is_announced = settings
         .as_ref()
         .is_some_and(|settings| matches!(settings.setting, Setting::L2(_)));
@@ -64,7 +65,8 @@ async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud>
         Box::new(move |client, identity| {
             let cluster = RealCluster::new(client.clone(), annotations::IP_BLOCK_CLAIM);
             let (cloud, identity) = (phoenixnap.api.clone(), identity.to_owned());
-            ip_blocks::load_balancers(cloud, machines, Arc::new(cluster), identity, settings)
+            let blocks = Blocks::new(cloud, machines, Arc::new(cluster), identity, settings);
+            Arc::new(PooledEngine::new(blocks))
         })
     });
     Ok(Cloud {

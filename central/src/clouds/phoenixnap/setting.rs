@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::Flags;
+
 /// What `PNAP_LOAD_BALANCER` says, unless it is empty: how the addresses of Services are announced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Setting {
@@ -14,6 +16,19 @@ pub enum Setting {
     /// By BGP, from the Nodes to the routers of the peer group of this identifier. `None`: that of the
     /// location.
     Bgp(Option<String>),
+}
+
+/// What the configuration and the flags say of the addresses of Services.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How addresses are announced, and in which public network.
+    pub setting: Setting,
+    /// Where blocks are bought, in capitals. `None`: where the public network is.
+    pub location: Option<String>,
+    /// The annotation by which a Service may say where its block is to be bought.
+    pub location_annotation: String,
+    /// What the command line says.
+    pub flags: Flags,
 }
 
 impl Setting {

@@ -6,21 +6,22 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::cloud_api::Proxies;
+use crate::cloud_api::oauth2::ClientCredentials;
 use crate::cloud_api::testing::{Cloud, Reply, Seen, metrics};
 
 fn phoenixnap(base: &Url) -> Arc<PhoenixNap> {
-    with(base, ServiceConfig::default())
+    with(base, None)
 }
 
-fn with(base: &Url, services: ServiceConfig) -> Arc<PhoenixNap> {
+fn with(base: &Url, services: Option<Settings>) -> Arc<PhoenixNap> {
     let config = Config {
         base: base.clone(),
         token_url: base.join("token").unwrap(),
-        client: config::ClientCredentials {
+        client: ClientCredentials {
             id: "an-id".to_owned(),
             secret: "s3cr3t".to_owned(),
-        },
-        client_source: config::ClientSource::default(),
+        }
+        .into(),
         timeout: Duration::from_secs(10),
         proxies: Proxies::default(),
         services,
@@ -183,12 +184,13 @@ async fn unreachable_cloud_recovers() {
     assert_eq!(phoenixnap.list().await.unwrap().len(), 1);
 }
 
-fn on_network(location: Option<&str>) -> ServiceConfig {
-    ServiceConfig {
-        setting: Some("kube-vip://n1".parse().unwrap()),
+fn on_network(location: Option<&str>) -> Option<Settings> {
+    Some(Settings {
+        setting: "kube-vip://n1".parse().unwrap(),
         location: location.map(ToOwned::to_owned),
-        ..ServiceConfig::default()
-    }
+        location_annotation: String::new(),
+        flags: Flags::default(),
+    })
 }
 
 #[tokio::test]

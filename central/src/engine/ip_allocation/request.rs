@@ -117,11 +117,7 @@ pub fn may_have(service: &ServiceView) -> bool {
 pub fn invalid(service: &ServiceView) -> Vec<InvalidField> {
     let mut faults = Vec::new();
     let mut fault = |place: &str, value: &str, remedy: &str| {
-        faults.push(InvalidField {
-            place: place.to_owned(),
-            value: value.chars().take(80).collect(),
-            remedy: remedy.to_owned(),
-        });
+        faults.push(InvalidField::new(place, value, remedy));
     };
     if let Some(text) = &service.load_balancer_ip
         && text.trim().parse::<Ipv4Addr>().is_err()
@@ -160,4 +156,19 @@ pub fn owned_fields(service: &ServiceView) -> OwnedFields {
 pub fn is_shown_of(service: &ServiceView, block: Ipv4Net) -> bool {
     let is_in = |address: &IpAddr| matches!(address, IpAddr::V4(v4) if block.contains(v4));
     service.status.iter().any(is_in)
+}
+
+/// Whether a Service says already that it has this address.
+#[must_use]
+pub fn is_published(service: &ServiceView, address: Ipv4Addr) -> bool {
+    let text = address.to_string();
+    let mut published = service.ingress.iter();
+    published.any(|entry| entry.ip.as_ref() == Some(&text))
+}
+
+/// Whether it says all that it is to say of it: its status and our record are written together.
+#[must_use]
+pub fn is_written(service: &ServiceView, address: Ipv4Addr) -> bool {
+    let recorded = service.allocated_addresses.as_deref();
+    is_published(service, address) && recorded == Some(&*address.to_string())
 }

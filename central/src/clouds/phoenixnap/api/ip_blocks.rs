@@ -29,6 +29,12 @@ pub struct Block {
     pub created: Option<Timestamp>,
 }
 
+impl fmt::Display for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "IP block {} ({})", self.id, self.cidr)
+    }
+}
+
 /// What stands for the addresses of a block that is still being bought: none that a Service could have.
 pub const NO_ADDRESSES: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::UNSPECIFIED, 32);
 
@@ -68,6 +74,12 @@ impl BlockStatus {
             Some("error unassigning") => Self::ErrorUnassigning,
             _ => Self::Unknown,
         }
+    }
+
+    /// Whether the cloud is at work on it.
+    #[must_use]
+    pub const fn is_transition(self) -> bool {
+        matches!(self, Self::Creating | Self::Assigning | Self::Unassigning)
     }
 
     /// Whether the last assignment, or the end of it, has failed.

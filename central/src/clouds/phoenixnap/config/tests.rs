@@ -33,22 +33,15 @@ const CLIENT: [(&str, &str); 2] = [
 fn environment_alone_suffices() {
     for file in [None, Some("{}"), Some("null")] {
         let config = read(&CLIENT, file).unwrap();
-        assert_eq!(config.client.id, "an-id");
-        assert_eq!(config.client.secret, "s3cr3t");
-        assert_eq!(
-            config.services.location_annotation,
-            "phoenixnap.com/ip-location"
-        );
+        assert_eq!(config.client.credentials.id, "an-id");
+        assert_eq!(config.client.credentials.secret, "s3cr3t");
         assert_eq!(config.base.as_str(), "https://api.phoenixnap.com/");
         assert_eq!(
             config.token_url.as_str(),
             "https://auth.phoenixnap.com/auth/realms/BMC/protocol/openid-connect/token"
         );
         assert_eq!(config.timeout, Duration::from_secs(30));
-        assert_eq!(
-            (config.services.setting, config.services.location),
-            (None, None)
-        );
+        assert_eq!(config.services, None);
         assert_eq!(config.notices, [""; 0]);
     }
 }
@@ -98,11 +91,17 @@ fn reads_keys_like_go() {
         "serviceNodeSelector": "role=edge"
     }"#;
     let config = read(&[], Some(file)).unwrap();
-    assert_eq!((&*config.client.id, &*config.client.secret), ("last", "b"));
-    let setting = config.services.setting.unwrap();
-    assert_eq!(setting.to_string(), "kube-vip://60473c25");
-    assert_eq!(config.services.location.as_deref(), Some("PHX"));
-    assert_eq!(config.services.location_annotation, "example.com/where");
+    assert_eq!(
+        (
+            &*config.client.credentials.id,
+            &*config.client.credentials.secret
+        ),
+        ("last", "b")
+    );
+    let services = config.services.unwrap();
+    assert_eq!(services.setting.to_string(), "kube-vip://60473c25");
+    assert_eq!(services.location.as_deref(), Some("PHX"));
+    assert_eq!(services.location_annotation, "example.com/where");
     assert_eq!(config.base.as_str(), "https://bmc.example/pnap/");
     assert_eq!(config.token_url.as_str(), "http://127.0.0.1:1/token");
     let notices = config.notices.join("\n");
@@ -123,7 +122,7 @@ fn accepts_and_reports_extra_comma() {
     let file = "{\"clientID\": \"a,}\\\",}\", \"clientSecret\": \"b\",\n}\n";
     let config = read(&[], Some(file)).unwrap();
     assert_eq!(
-        config.client.id, "a,}\",}",
+        config.client.credentials.id, "a,}\",}",
         "nothing within quotes is touched"
     );
     assert!(config.notices[0].contains("a comma after its last entry"));
@@ -146,20 +145,33 @@ fn environment_overrides_file_unless_empty() {
     set.extend(CLIENT);
     let config = read(&set, Some(file)).unwrap();
     assert_eq!(
-        (&*config.client.id, &*config.client.secret),
+        (
+            &*config.client.credentials.id,
+            &*config.client.credentials.secret
+        ),
         ("an-id", "s3cr3t")
     );
-    assert_eq!(config.services.location.as_deref(), Some("PHX"));
-    assert_eq!(config.services.setting.unwrap().to_string(), "l2://e");
+    let services = config.services.unwrap();
+    assert_eq!(services.location.as_deref(), Some("PHX"));
+    assert_eq!(services.setting.to_string(), "l2://e");
+    assert_eq!(services.location_annotation, "phoenixnap.com/ip-location");
     assert_eq!(config.base.as_str(), "https://e/");
     assert_eq!(config.token_url.as_str(), "https://e/t");
     assert_eq!(config.timeout, Duration::from_secs(7));
 
     let empty: Vec<(&str, &str)> = set.iter().map(|(name, _)| (*name, "")).collect();
     let config = read(&empty, Some(file)).unwrap();
-    assert_eq!((&*config.client.id, &*config.client.secret), ("f", "f"));
-    assert_eq!(config.services.location.as_deref(), Some("ASH"));
-    assert_eq!(config.services.setting.unwrap().to_string(), "kube-vip://f");
+    assert_eq!(
+        (
+            &*config.client.credentials.id,
+            &*config.client.credentials.secret
+        ),
+        ("f", "f")
+    );
+    let services = config.services.unwrap();
+    assert_eq!(services.location.as_deref(), Some("ASH"));
+    assert_eq!(services.setting.to_string(), "kube-vip://f");
+    assert_eq!(services.location_annotation, "phoenixnap.com/ip-location");
     assert_eq!(config.base.as_str(), "https://f/");
 }
 
@@ -185,15 +197,15 @@ async fn rereads_file_for_missing_variables() {
     let env = |name: &str| (name == "PNAP_CLIENT_ID").then(|| "an-id".to_owned());
     let config = Config::read(&env, Some(file.path()), Flags::default()).unwrap();
     assert_eq!(
-        config.client_source.read().await,
-        Some(config.client.clone())
+        config.client.reread().await,
+        Some(config.client.credentials.clone())
     );
     write(r#"{"clientID": "two", "clientSecret": "new"}"#);
-    let read = config.client_source.read().await.unwrap();
+    let read = config.client.reread().await.unwrap();
     assert_eq!((&*read.id, &*read.secret), ("an-id", "new"));
     for text in ["", "{}"] {
         write(text);
-        assert_eq!(config.client_source.read().await, None);
+        assert_eq!(config.client.reread().await, None);
     }
 }
 
@@ -248,7 +260,7 @@ fn bgp_without_peer_group_needs_location() {
             ("PNAP_LOAD_BALANCER", setting),
             ("PNAP_LOCATION", location),
         ];
-        read(&set, None).map(|config| config.services.setting.unwrap().to_string())
+        read(&set, None).map(|config| config.services.unwrap().setting.to_string())
     };
     assert_eq!(with("bgp://", "ASH"), Ok("bgp://".to_owned()));
     assert_eq!(with("bgp://abc", ""), Ok("bgp://abc".to_owned()));

@@ -4,8 +4,8 @@ use std::net::Ipv4Addr;
 
 use super::super::api::ip_blocks::{BlockStatus, Holder};
 use super::super::api::public_networks::Network;
+use super::super::setting::Settings;
 use super::ownership::{Owned, Owner};
-use super::settings::Settings;
 use crate::engine::ip_allocation::{self, AddressBlock, Allocation, BlockHolder, IpRequest, Pool};
 
 /// All that is known.
@@ -26,7 +26,7 @@ pub(super) fn allocate(observed: &Observed<'_>) -> Allocation {
     ip_allocation::allocate(&Pool {
         blocks: &observed.addresses(),
         requests: observed.ip_requests,
-        shares: observed.settings.sharing,
+        shares: observed.settings.flags.shares_blocks,
         elsewhere: &|address: Ipv4Addr| observed.network?.block_of(address),
     })
 }

@@ -79,7 +79,7 @@ impl Blocks {
         match step {
             Step::Attach { network, .. } => {
                 self.attached(block, network);
-                if self.settings.attaches_nodes {
+                if self.settings.flags.attaches_nodes {
                     // The network has something that its servers are to announce.
                     self.untended.notify_one();
                 }

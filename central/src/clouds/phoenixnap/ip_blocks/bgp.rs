@@ -14,7 +14,7 @@ use mooring_common::node_view::NodeView;
 
 use super::super::api::bgp::Peers;
 use super::super::setting::Setting;
-use super::state::{Blocks, NodePeers, WrittenPeers};
+use super::state::{Blocks, WrittenPeers};
 use crate::cloud_provider::load_balancers::{CollectorContext, ReconcileError};
 use crate::engine::cluster::NodeAnnotations;
 
@@ -37,16 +37,14 @@ pub(super) fn annotations(peers: &Peers, source: Ipv4Addr) -> NodeAnnotations {
     let gone = std::iter::repeat_n(None, GONE);
     let mut all = BTreeMap::new();
     for (number, router) in routers.into_iter().map(Some).chain(gone).enumerate() {
+        let ip = router.unwrap_or(Ipv4Addr::UNSPECIFIED);
         let mut put = |key: &str, value: String| {
             let key = format!("{PREFIX}bgp-peers-{number}-{key}");
             all.insert(key, router.map(|_| value));
         };
         put("node-asn", peers.asn.to_string());
         put("peer-asn", CLOUD_ASN.to_string());
-        put(
-            "peer-ip",
-            router.map_or_else(String::new, |ip| ip.to_string()),
-        );
+        put("peer-ip", ip.to_string());
         put("src-ip", source.to_string());
         put("peer-multi-hop", peers.is_multi_hop.to_string());
     }
@@ -55,12 +53,11 @@ pub(super) fn annotations(peers: &Peers, source: Ipv4Addr) -> NodeAnnotations {
 
 /// The address that a Node peers from: it must be a public one.
 pub(super) fn source(node: &NodeView) -> Option<Ipv4Addr> {
-    let is_public = |kind| kind == AddressType::ExternalIP;
-    let mut public = node
-        .addresses
-        .iter()
-        .filter(|address| is_public(address.kind));
-    public.find_map(|address| address.address.parse().ok())
+    let mut addresses = node.addresses.iter();
+    addresses.find_map(|address| match address.kind {
+        AddressType::ExternalIP => address.address.parse().ok(),
+        _ => None,
+    })
 }
 
 /// What is to be written on which Nodes: those that can peer, and do not say so yet.
@@ -68,14 +65,10 @@ pub(super) fn missing<'a>(
     peers: &Peers,
     nodes: &'a [Arc<NodeView>],
     told: &WrittenPeers,
-) -> Vec<(&'a NodeView, NodePeers)> {
+) -> Vec<(&'a NodeView, (Ipv4Addr, NodeAnnotations))> {
     let wanted = nodes.iter().filter_map(|node| {
         let source = source(node)?;
-        let annotations = annotations(peers, source);
-        let wanted = NodePeers {
-            source,
-            annotations,
-        };
+        let wanted = (source, annotations(peers, source));
         let is_told = told.get(&node.uid) == Some(&wanted);
         (!is_told && !node.deleting).then_some((&**node, wanted))
     });
@@ -97,7 +90,7 @@ impl Blocks {
         };
         let nodes = context.nodes();
         let is_told = |node: &Arc<NodeView>| {
-            let told = self.annotated.get(&node.uid).map(|told| told.source);
+            let told = self.annotated.get(&node.uid).map(|(source, _)| *source);
             told == source(node) || source(node).is_none()
         };
         if nodes.iter().all(is_told) {
@@ -123,8 +116,7 @@ impl Blocks {
         self.annotated.retain(|uid, _| is_there(uid));
         for (node, wanted) in missing(&peers, &nodes, &self.annotated) {
             context.before_write()?;
-            let annotations = &wanted.annotations;
-            self.cluster.annotate_node(&node.name, annotations).await?;
+            self.cluster.annotate_node(&node.name, &wanted.1).await?;
             tracing::info!(node = node.name, "told a Node of its BGP peers");
             self.annotated.insert(node.uid.clone(), wanted);
         }
@@ -173,7 +165,7 @@ mod tests {
         let first = told(&peers, &nodes, &WrittenPeers::new());
         assert_eq!(first.keys().collect::<Vec<_>>(), ["1"]);
         let of_a: BTreeMap<_, _> = first["1"]
-            .annotations
+            .1
             .iter()
             .filter_map(|(k, v)| Some((k, v.as_ref()?)))
             .collect();
@@ -202,7 +194,7 @@ mod tests {
             routers: vec![Ipv4Addr::new(169, 254, 247, 0)],
             ..peers
         };
-        let told = &told(&one, &nodes, &first)["1"].annotations;
+        let told = &told(&one, &nodes, &first)["1"].1;
         assert!(told["phoenixnap.com/bgp-peers-0-peer-ip"].is_some());
         assert_eq!(told["phoenixnap.com/bgp-peers-1-peer-ip"], None);
     }

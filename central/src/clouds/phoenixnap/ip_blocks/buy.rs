@@ -88,7 +88,8 @@ impl Blocks {
 
     /// Another process buys: what is known of the blocks will soon be out of date.
     fn another_buys(&mut self) -> Taken {
-        self.expires_unless_recent();
+        // Passes that wait share what is listed for one.
+        self.fresh_since = self.recent();
         Taken::Later(POLL, "another purchase is under way".to_owned())
     }
 }

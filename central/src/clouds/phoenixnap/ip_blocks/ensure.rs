@@ -16,7 +16,7 @@ use super::{l2_network, notices, ownership};
 use crate::cloud_provider::load_balancers::{
     LoadBalancerRequest, LoadBalancerStatus, Notice, Progress, ReconcileError, WriteGuard,
 };
-use crate::engine::ip_allocation::{APART, Assignment, IpRequest};
+use crate::engine::ip_allocation::{APART, Assignment, IpRequest, is_published, is_written};
 use crate::engine::pooled::Ensure;
 use crate::views::service_view::{Ingress, ServiceView};
 
@@ -106,8 +106,8 @@ impl Blocks {
         self.check_credentials(request, self.network.is_some())
             .await?;
         let mut found = self.next(request);
-        let is_written = is_written(&request.service, &found);
-        self.touched.looks_at(&request.service, is_written);
+        let says_all = says_all(&request.service, &found);
+        self.touched.looks_at(&request.service, says_all);
         if is_steady(&request.service, &found) && self.touched.is_touched(&request.service.uid) {
             found = self.look_at_touched(request).await?;
         }
@@ -203,7 +203,7 @@ impl Blocks {
         let Next::Take(step) = found else {
             return Vec::new();
         };
-        let names = ownership::names(self.settings.sharing);
+        let names = ownership::names(self.settings.flags.shares_blocks);
         let needs_tags = matches!(step, Step::Buy { .. }) && !self.knows_tags(names);
         let tags = needs_tags.then_some(Step::EnsureTags(names));
         tags.into_iter().chain([step.clone()]).collect()
@@ -264,20 +264,12 @@ fn is_steady(service: &ServiceView, found: &Next) -> bool {
     }
 }
 
-/// Whether the Service says all that it is to say: its status and our record are written together.
-fn is_written(service: &ServiceView, found: &Next) -> bool {
-    let address = match found {
-        Next::Provide { address, .. } | Next::ProvideUntagged { address, .. } => *address,
-        Next::LeaveAlone(_) => return true,
-        _ => return false,
-    };
-    is_published(service, address)
-        && service.allocated_addresses.as_deref() == Some(&*address.to_string())
-}
-
-/// Whether the Service says already that it has this address.
-fn is_published(service: &ServiceView, address: Ipv4Addr) -> bool {
-    let text = address.to_string();
-    let mut published = service.ingress.iter();
-    published.any(|entry| entry.ip.as_ref() == Some(&text))
+/// Whether the Service says all that it is to say.
+fn says_all(service: &ServiceView, found: &Next) -> bool {
+    match found {
+        Next::Provide { address, .. } | Next::ProvideUntagged { address, .. } => {
+            is_written(service, *address)
+        }
+        found => matches!(found, Next::LeaveAlone(_)),
+    }
 }

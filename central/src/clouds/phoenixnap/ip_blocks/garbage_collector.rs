@@ -93,9 +93,7 @@ impl Blocks {
                 Ok(Taken::LookAgain) => return Ok(POLL),
                 Err(ReconcileError::Stopped(stop)) => return Err(stop.into()),
                 Err(error) => {
-                    let Block { id, cidr, .. } = block;
-                    let why =
-                        format!("The IP block {id} ({cidr}) cannot be given back yet: {error}");
+                    let why = format!("The {block} cannot be given back yet: {error}");
                     (why, AFTER_FAILURE)
                 }
             },

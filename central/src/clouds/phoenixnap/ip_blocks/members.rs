@@ -14,29 +14,20 @@ use super::state::Blocks;
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{CollectorContext, ReconcileError};
 
-/// A Node whose server is not in the network.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct NonMember {
-    pub(super) node: String,
-    pub(super) server: String,
-}
-
-/// Those of the Nodes that carry traffic whose servers are not in the network, by name. Nothing
-/// follows for a Node that is not (yet) known to be one of this cloud.
-pub(super) fn non_members(network: &Network, nodes: &[Arc<NodeView>]) -> Vec<NonMember> {
+/// The Nodes that carry traffic and whose servers are not in the network, by name, with the server's id.
+/// Nothing follows for a Node that is not (yet) known to be one of this cloud.
+pub(super) fn non_members(network: &Network, nodes: &[Arc<NodeView>]) -> Vec<(String, String)> {
     let Some(members) = &network.servers else {
         return Vec::new();
     };
     let non_member = |node: &Arc<NodeView>| {
         let id = facts::parse_id(node.provider_id.as_deref()?).ok()?;
         let server = id.instance().to_owned();
-        (node.carries_traffic() && !members.contains(&server)).then(|| NonMember {
-            node: node.name.clone(),
-            server,
-        })
+        let is_missing = node.carries_traffic() && !members.contains(&server);
+        is_missing.then(|| (node.name.clone(), server))
     };
-    let mut all: Vec<NonMember> = nodes.iter().filter_map(non_member).collect();
-    all.sort_by(|a, b| a.node.cmp(&b.node));
+    let mut all: Vec<_> = nodes.iter().filter_map(non_member).collect();
+    all.sort();
     all
 }
 
@@ -49,17 +40,17 @@ fn is_already_member(error: &CloudError) -> bool {
 
 impl Blocks {
     /// Those of these Nodes whose servers are not in the network, by what is known of it.
-    fn non_members_of(&self, nodes: &[Arc<NodeView>]) -> Vec<NonMember> {
+    fn non_members_of(&self, nodes: &[Arc<NodeView>]) -> Vec<(String, String)> {
         let network = self.network.as_ref();
         network.map_or_else(Vec::new, |(network, _)| non_members(network, nodes))
     }
 
     /// These servers are not in the network. When the last of them was seen first: only what is younger
     /// proves it. `None`: there are none.
-    fn sees_non_members(&mut self, all: &[NonMember]) -> Option<Instant> {
-        let is_one = |server: &String| all.iter().any(|one| one.server == *server);
+    fn sees_non_members(&mut self, all: &[(String, String)]) -> Option<Instant> {
+        let is_one = |server: &String| all.iter().any(|(_, one)| one == server);
         self.non_members.retain(|server, _| is_one(server));
-        for NonMember { server, .. } in all {
+        for (_, server) in all {
             let seen = self.non_members.entry(server.clone());
             seen.or_insert_with(Instant::now);
         }
@@ -90,8 +81,8 @@ impl Blocks {
             return Ok(None);
         }
         let reason = reasons::NODE_NOT_IN_NETWORK;
-        if !self.settings.attaches_nodes {
-            let names: Vec<&str> = all.iter().map(|one| one.node.as_str()).collect();
+        if !self.settings.flags.attaches_nodes {
+            let names: Vec<&str> = all.iter().map(|(node, _)| node.as_str()).collect();
             let note = format!(
                 "The servers of these Nodes are not in the public network {network}, so that its \
                  VLAN does not reach them and they cannot announce addresses: {}. Add them in the \
@@ -101,7 +92,7 @@ impl Blocks {
             self.reports.warn(context, reason, note).await;
             return Ok(None);
         }
-        for NonMember { node, server } in all {
+        for (node, server) in all {
             if let Some(left) = self.busy.left(&network) {
                 return Ok(Some(left));
             }
@@ -156,7 +147,7 @@ mod tests {
         network.servers = Some(vec!["5f1b0c2509268bc77fd06d20".to_owned()]);
         let names: Vec<String> = non_members(&network, &nodes)
             .into_iter()
-            .map(|o| o.node)
+            .map(|(node, _)| node)
             .collect();
         assert_eq!(names, ["a", "b"]);
         network.servers = None;

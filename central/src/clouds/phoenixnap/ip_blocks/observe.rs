@@ -34,14 +34,15 @@ impl Blocks {
         if is_fit || self.settings.location.is_some() {
             return Vec::new();
         }
-        vec![InvalidField {
-            place: format!("annotation {key}"),
-            value: asked.chars().take(80).collect(),
-            remedy: format!(
-                "is not where the public network is, and a block cannot be assigned to a network of \
-                 another location; write {there}, or nothing"
-            ),
-        }]
+        let remedy = format!(
+            "is not where the public network is, and a block cannot be assigned to a network of another \
+             location; write {there}, or nothing"
+        );
+        vec![InvalidField::new(
+            format!("annotation {key}"),
+            asked,
+            remedy,
+        )]
     }
 
     /// The blocks, by a listing begun then or later.
@@ -92,7 +93,7 @@ impl Blocks {
         for (owned, bought) in &unlisted {
             let there = match self.cloud.block(&owned.block.id).await {
                 Err(error) if may_not_exist(&error) => {
-                    let is_believed = bought.elapsed() < self.settings.settle_time;
+                    let is_believed = bought.elapsed() < self.settings.flags.settle_time;
                     is_believed.then(|| owned.clone())
                 }
                 answer => Owned::of(answer?, cluster),

@@ -50,15 +50,12 @@ impl Orphans for Blocks {
     ) -> Result<(), ReconcileError> {
         let cluster = self.cluster.id().await?;
         let block = self.cloud.block(&orphan.id).await?;
-        let is_same = |owned: &Owned| {
-            let is_made_for = match (&owned.owner, &orphan.made_for) {
-                (Owner::Service(key), MadeFor::Named(named)) => key == named,
-                (Owner::Pool(_), MadeFor::Several) => true,
-                _ => false,
-            };
-            is_made_for && owned.block.id == orphan.id
+        let is_same = |owned: &Owned| match (&owned.owner, &orphan.made_for) {
+            (Owner::Service(key), MadeFor::Named(named)) => key == named,
+            (owner, made_for) => matches!(owner, Owner::Pool(_)) && *made_for == MadeFor::Several,
         };
-        let Some(owned) = Owned::of(block, &cluster).filter(is_same) else {
+        let found = Owned::of(block, &cluster).filter(|owned| owned.block.id == orphan.id);
+        let Some(owned) = found.filter(is_same) else {
             return Err(ReconcileError::Refused(format!(
                 "the IP block {} ({}) does not bear the tags any more that it was found by, and stays",
                 orphan.id, orphan.name

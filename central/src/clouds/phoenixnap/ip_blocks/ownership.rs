@@ -11,7 +11,7 @@ use super::super::api::ip_blocks::Block;
 
 /// Whose a block of this cluster is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Owner {
+pub(in crate::clouds::phoenixnap) enum Owner {
     /// One Service's.
     Service(ObjectKey),
     /// Those of several Services; bought for the public network of this id.

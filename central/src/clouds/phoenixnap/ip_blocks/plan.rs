@@ -12,7 +12,7 @@ use super::super::api::ip_blocks::{Block, BlockStatus, Holder};
 use super::super::api::public_networks::Network;
 use super::super::setting::Setting;
 use super::allocate::{Observed, allocate};
-use super::ownership::{self, Owned, Owner};
+use super::ownership::{Owned, Owner};
 use super::step::Step;
 use crate::engine::ip_allocation::{Allocation, Assignment, IpRequest, capacity};
 
@@ -67,10 +67,9 @@ pub(super) fn next(
 /// Leads a block to where its address works.
 fn lead(observed: &Observed<'_>, ip_request: &IpRequest, owned: &Owned, address: Ipv4Addr) -> Next {
     let block = &owned.block;
-    let Block { id, cidr, .. } = block;
-    let wait = |what: &str| Next::Wait(format!("the IP block {id} ({cidr}) is {what}"));
+    let wait = |what: &str| Next::Wait(format!("the {block} is {what}"));
     let provide = Next::Provide {
-        block: id.clone(),
+        block: block.id.clone(),
         address,
     };
     let Some(network) = observed.network else {
@@ -89,7 +88,7 @@ fn lead(observed: &Observed<'_>, ip_request: &IpRequest, owned: &Owned, address:
         (BlockStatus::Assigning, None) => wait("being assigned"),
         (BlockStatus::ErrorAssigning | BlockStatus::ErrorUnassigning, None) => attach(),
         (BlockStatus::Assigned, None) => Next::Wait(format!(
-            "the IP block {id} ({cidr}) is assigned, and the cloud does not say to what"
+            "the {block} is assigned, and the cloud does not say to what"
         )),
         (status, Some(Holder::PublicNetwork(holder))) if *holder == network.id => match status {
             BlockStatus::Assigned => provide,
@@ -103,13 +102,13 @@ fn lead(observed: &Observed<'_>, ip_request: &IpRequest, owned: &Owned, address:
             match moves {
                 Some(_) if *status == BlockStatus::Assigning => wait("being assigned"),
                 Some(old) => Next::Take(Step::Detach {
-                    block: id.clone(),
-                    cidr: *cidr,
+                    block: block.id.clone(),
+                    cidr: block.cidr,
                     network: old.to_owned(),
                     is_used: true,
                 }),
                 None => Next::Refuse(format!(
-                    "the IP block {id} ({cidr}) of the Service is assigned to the {holder}, and not \
+                    "the {block} of the Service is assigned to the {holder}, and not \
                      to the public network {} that the configuration names; take it from there, or \
                      name that network",
                     network.id
@@ -130,15 +129,13 @@ fn has_moved(ip_request: &IpRequest, owner: &Owner, network: &str) -> bool {
 }
 
 fn refuse_status(block: &Block) -> Next {
-    let Block { id, cidr, .. } = block;
     Next::Refuse(match &block.status {
         BlockStatus::Subnetted => format!(
-            "the IP block {id} ({cidr}) of the Service was cut into smaller ones, and is left alone; \
-             undo that, or delete the Service"
+            "the {block} of the Service was cut into smaller ones, and is left alone; undo that, or delete \
+             the Service"
         ),
         _ => format!(
-            "the IP block {id} ({cidr}) of the Service is in a state that this version does not \
-             know, and is left alone"
+            "the {block} of the Service is in a state that this version does not know, and is left alone"
         ),
     })
 }
@@ -147,12 +144,10 @@ fn attach(observed: &Observed<'_>, block: &Block) -> Next {
     let Some(network) = observed.network else {
         return Next::Wait("there is no network".to_owned());
     };
-    let Block {
-        id, cidr, location, ..
-    } = block;
+    let Block { id, location, .. } = block;
     if *location != network.location {
         return Next::Refuse(format!(
-            "the IP block {id} ({cidr}) of the Service is in {location}, and the public network {} in \
+            "the {block} of the Service is in {location}, and the public network {} in \
              {}, where it cannot be assigned to it; name a network in {location}, or delete the \
              Service and create it anew",
             network.id, network.location
@@ -164,7 +159,7 @@ fn attach(observed: &Observed<'_>, block: &Block) -> Next {
     }
     Next::Take(Step::Attach {
         block: id.clone(),
-        cidr: *cidr,
+        cidr: block.cidr,
         network: network.id.clone(),
     })
 }
@@ -172,7 +167,7 @@ fn attach(observed: &Observed<'_>, block: &Block) -> Next {
 /// What there is no room for.
 fn full(observed: &Observed<'_>) -> String {
     let network = observed.network.map(|n| n.id.as_str()).unwrap_or_default();
-    let remedy = if observed.settings.sharing {
+    let remedy = if observed.settings.flags.shares_blocks {
         "--ip-block-size=28 makes the next blocks larger; or name another public network"
     } else {
         "let Services share blocks (--ip-block-sharing=true), or name another public network"
@@ -187,14 +182,14 @@ fn full(observed: &Observed<'_>) -> String {
 /// A block for a Service that none has an address for.
 fn buy(observed: &Observed<'_>, ip_request: &IpRequest) -> Next {
     let settings = observed.settings;
-    let (most, there) = (settings.most, observed.blocks.len());
+    let (most, there) = (settings.flags.max_blocks, observed.blocks.len());
     if there >= most {
         return Next::Refuse(format!(
             "this cluster has {there} IP blocks, and --max-ip-blocks={most} permits no further one, \
              so none is bought; raise it, or delete a Service"
         ));
     }
-    let owner = match (settings.sharing, observed.network) {
+    let owner = match (settings.flags.shares_blocks, observed.network) {
         (false, _) => Owner::Service(ip_request.key.clone()),
         (true, Some(network)) => Owner::Pool(network.id.clone()),
         (true, None) => Owner::Pool(BGP_POOL.to_owned()),
@@ -228,7 +223,7 @@ fn buy(observed: &Observed<'_>, ip_request: &IpRequest) -> Next {
     }
     Next::Take(Step::Buy {
         location: observed.location.to_owned(),
-        prefix: settings.prefix(),
+        prefix: settings.flags.block_size,
         owner,
     })
 }
@@ -255,7 +250,6 @@ pub(super) fn mark(block: &Block) -> Step {
     Step::Mark {
         block: block.id.clone(),
         cidr: block.cidr,
-        tags: ownership::marked(&block.tags),
     }
 }
 
@@ -277,45 +271,32 @@ pub(super) fn dispose(owned: &Owned, network: Option<&Network>) -> Option<Releas
     if owned.owner != Owner::Marked {
         return None;
     }
-    let Block {
-        id,
-        cidr,
-        status,
-        holder,
-        ..
-    } = &owned.block;
-    let listed = network.filter(|network| network.has(id));
+    let block = &owned.block;
+    let listed = network.filter(|network| network.has(&block.id));
     let listed = listed.map(|network| Holder::PublicNetwork(network.id.clone()));
-    let holder = match status {
-        BlockStatus::ErrorAssigning => holder.clone().or(listed),
-        _ => holder.clone(),
+    let holder = match block.status {
+        BlockStatus::ErrorAssigning => block.holder.clone().or(listed),
+        _ => block.holder.clone(),
     };
-    Some(match (status, holder) {
-        (BlockStatus::Creating | BlockStatus::Assigning | BlockStatus::Unassigning, _) => {
-            ReleaseStep::Wait
-        }
+    let (id, cidr) = (block.id.clone(), block.cidr);
+    Some(match (block.status, holder) {
+        (status, _) if status.is_transition() => ReleaseStep::Wait,
         (BlockStatus::Unassigned, _) | (BlockStatus::ErrorAssigning, None) => {
-            ReleaseStep::Take(Step::Release {
-                block: id.clone(),
-                cidr: *cidr,
-            })
+            ReleaseStep::Take(Step::Release { block: id, cidr })
         }
-        (
-            BlockStatus::Assigned | BlockStatus::ErrorAssigning | BlockStatus::ErrorUnassigning,
-            Some(Holder::PublicNetwork(network)),
-        ) => ReleaseStep::Take(Step::Detach {
-            block: id.clone(),
-            cidr: *cidr,
+        (BlockStatus::Subnetted | BlockStatus::Unknown, _) => ReleaseStep::Stuck(format!(
+            "the {block} is to be given back, and cannot be in its state; it is paid for until somebody \
+             gives it back by hand"
+        )),
+        (_, Some(Holder::PublicNetwork(network))) => ReleaseStep::Take(Step::Detach {
+            block: id,
+            cidr,
             network,
             is_used: false,
         }),
-        (BlockStatus::Subnetted | BlockStatus::Unknown, _) => ReleaseStep::Stuck(format!(
-            "the IP block {id} ({cidr}) is to be given back, and cannot be in its state; it is paid \
-             for until somebody gives it back by hand"
-        )),
         (_, Some(holder)) => ReleaseStep::Stuck(format!(
-            "the IP block {id} ({cidr}) is to be given back, and is assigned to the {holder}, where \
-             Mooring has not put it; it is paid for until somebody takes it from there"
+            "the {block} is to be given back, and is assigned to the {holder}, where Mooring has not put \
+             it; it is paid for until somebody takes it from there"
         )),
         (_, None) => ReleaseStep::Wait,
     })

@@ -78,7 +78,7 @@ impl Remove for Blocks {
 impl Blocks {
     /// The block that a step marks, if it is a shared one.
     fn shared_block(&self, step: &Step) -> Option<Ipv4Net> {
-        let Step::Mark { block, cidr, .. } = step else {
+        let Step::Mark { block, cidr } = step else {
             return None;
         };
         let owner = &self.block(block)?.owner;

@@ -14,10 +14,12 @@ use super::super::api::Tag;
 use super::super::api::blocks::BlockCloud;
 use super::super::api::ip_blocks::{BlockStatus, Holder};
 use super::super::api::public_networks::Network;
+use super::super::setting::Settings;
+use super::CLOUD;
 use super::ownership::{Owned, Owner};
-use super::settings::Settings;
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::engine::cluster::{Cluster, NodeAnnotations};
+use crate::engine::inventory::Inventory;
 use crate::engine::ip_allocation::{Given, Suspects};
 use crate::engine::members::MemberResolver;
 use crate::engine::pauses::Pauses;
@@ -37,7 +39,7 @@ const FAILED: Backoff = Backoff {
 };
 
 /// The blocks of a cluster, and all that is asked and told of them.
-pub(super) struct Blocks {
+pub(in crate::clouds::phoenixnap) struct Blocks {
     pub(super) cloud: Arc<dyn BlockCloud>,
     pub(super) cluster: Arc<dyn Cluster>,
     pub(super) machines: MemberResolver,
@@ -83,33 +85,28 @@ pub(super) struct Blocks {
     pub(super) reports: Reports,
 }
 
-/// What a Node was told of its BGP peers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct NodePeers {
-    /// The address that it peers from.
-    pub(super) source: Ipv4Addr,
-    pub(super) annotations: NodeAnnotations,
-}
-
-/// What Nodes were told, by UID: a Node that is made again under its name knows nothing of it.
-pub(super) type WrittenPeers = BTreeMap<String, NodePeers>;
+/// The address that a Node peers from and what it was told of its BGP peers, by the Node's UID: one that is
+/// made again under its name knows nothing of it.
+pub(super) type WrittenPeers = BTreeMap<String, (Ipv4Addr, NodeAnnotations)>;
 
 impl Blocks {
-    /// Nothing is known of them yet.
-    pub(super) fn new(
+    /// Nothing is known of them yet. `inventory`: the machines of the same account; `identity`: this
+    /// process' name.
+    pub(in crate::clouds::phoenixnap) fn new(
         cloud: Arc<dyn BlockCloud>,
+        inventory: Arc<Inventory>,
         cluster: Arc<dyn Cluster>,
-        machines: MemberResolver,
+        identity: String,
         settings: Settings,
-        purchases: Purchases<Owner>,
-        untended: Arc<Notify>,
     ) -> Self {
+        let settle_time = settings.flags.settle_time;
         Self {
+            purchases: Purchases::new(cluster.clone(), identity, settle_time),
+            machines: MemberResolver::new(inventory, CLOUD),
             cloud,
             cluster,
-            machines,
             settings,
-            untended,
+            untended: Arc::new(Notify::new()),
             blocks: Vec::new(),
             as_of: None,
             network: None,
@@ -120,7 +117,6 @@ impl Blocks {
             non_members: HashMap::new(),
             busy: Pauses::default(),
             one_at_a_time: HashSet::new(),
-            purchases,
             last_bought: None,
             unlisted: Vec::new(),
             location: None,
@@ -137,11 +133,6 @@ impl Blocks {
         self.fresh_since = Instant::now();
     }
 
-    /// The same of what is older than passes that wait are apart: they share what is listed for one.
-    pub(super) fn expires_unless_recent(&mut self) {
-        self.fresh_since = self.recent();
-    }
-
     /// Since when what was listed is good enough where something is done.
     pub(super) fn recent(&self) -> Instant {
         since(POLL, self.fresh_since)
@@ -153,7 +144,7 @@ impl Blocks {
         let there = |id: &str| blocks.iter().find(|owned| owned.block.id == id);
         self.failed.retain(|id| {
             let status = there(id).map(|owned| owned.block.status);
-            status.is_some_and(|status| status.is_error() || in_transit(status))
+            status.is_some_and(|status| status.is_error() || status.is_transition())
         });
         self.given.listed(|address| {
             blocks
@@ -258,7 +249,7 @@ impl Blocks {
     pub(super) fn is_at_work(&self, network: &str) -> bool {
         let moves = |owned: &Owned| {
             let status = owned.block.status;
-            matches!(status, BlockStatus::Assigning | BlockStatus::Unassigning)
+            status.is_transition() && status != BlockStatus::Creating
         };
         self.one_at_a_time.contains(network) && self.blocks.iter().any(moves)
     }
@@ -276,12 +267,4 @@ impl Blocks {
 /// So long ago, and not before that.
 pub(super) fn since(age: Duration, least: Instant) -> Instant {
     Instant::now().checked_sub(age).unwrap_or(least).max(least)
-}
-
-/// Whether the cloud is at work on a block.
-const fn in_transit(status: BlockStatus) -> bool {
-    matches!(
-        status,
-        BlockStatus::Creating | BlockStatus::Assigning | BlockStatus::Unassigning
-    )
 }

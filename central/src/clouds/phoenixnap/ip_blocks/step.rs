@@ -5,12 +5,11 @@ use std::fmt;
 use ipnet::Ipv4Net;
 use mooring_common::engine::{self, Impact};
 
-use super::super::api::Tag;
 use super::ownership::Owner;
 
 /// A change in the cloud.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(in crate::clouds::phoenixnap) enum Step {
     /// Makes sure that tags of these names exist, in the whole account: without, no block can bear
     /// them.
     EnsureTags(&'static [&'static str]),
@@ -34,12 +33,8 @@ pub(super) enum Step {
         /// Whether a Service has an address of it.
         is_used: bool,
     },
-    /// Gives a block all these tags, by which it is nobody's any more.
-    Mark {
-        block: String,
-        cidr: Ipv4Net,
-        tags: Vec<Tag>,
-    },
+    /// Gives a block tags by which it is nobody's any more.
+    Mark { block: String, cidr: Ipv4Net },
     /// Gives a block back.
     Release { block: String, cidr: Ipv4Net },
 }
@@ -78,7 +73,7 @@ impl fmt::Display for Step {
                 f,
                 "take the IP block {block} ({cidr}) from the public network {network}"
             ),
-            Self::Mark { block, cidr, .. } => {
+            Self::Mark { block, cidr } => {
                 write!(
                     f,
                     "mark the IP block {block} ({cidr}) as one to be given back"

@@ -20,8 +20,8 @@ use super::super::api::blocks::{BlockCloud, Order};
 use super::super::api::ip_blocks::{Block, BlockStatus, Holder};
 use super::super::api::public_networks::Network;
 use super::super::setting::Setting;
-use super::super::{NAME, facts};
-use super::settings::Settings;
+use super::super::setting::Settings;
+use super::super::{Flags, NAME, facts};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{
     CollectorContext, HealthTarget, LoadBalancerRequest, Stop, WriteGuard,
@@ -67,13 +67,15 @@ pub(crate) const SETTLE: Duration = Duration::from_secs(30);
 pub(crate) fn settings(sharing: bool) -> Settings {
     Settings {
         setting: format!("kube-vip://{NETWORK}").parse::<Setting>().unwrap(),
-        sharing,
-        shared_prefix: 29,
-        most: 20,
         location: None,
         location_annotation: "phoenixnap.com/ip-location".to_owned(),
-        attaches_nodes: false,
-        settle_time: SETTLE,
+        flags: Flags {
+            block_size: 29,
+            shares_blocks: sharing,
+            max_blocks: 20,
+            attaches_nodes: false,
+            settle_time: SETTLE,
+        },
     }
 }
 

@@ -16,11 +16,14 @@ use mooring_common::node_view::NodeView;
 use tokio::time::advance;
 
 use super::super::api::ip_blocks::BlockStatus;
+use super::super::setting::Settings;
 use super::*;
 use crate::cloud_provider::load_balancers::{
-    LoadBalancerRequest, LoadBalancerStatus, PlanSummary, Progress, WriteGuard,
+    LoadBalancerRequest, LoadBalancerStatus, LoadBalancers as _, PlanSummary, Progress, WriteGuard,
 };
+use crate::engine::inventory::Inventory;
 use crate::engine::ip_allocation;
+use crate::engine::pooled::PooledEngine;
 use crate::engine::purchases::Turn;
 use crate::views::service_view::ServiceView;
 
@@ -95,7 +98,7 @@ impl TestCluster {
         let (cloud, cluster) = (Arc::new(cloud), Arc::new(cluster));
         let inventory = Arc::new(Inventory::new(cloud.clone()));
         let (identity, settings) = (identity.to_owned(), self.settings.clone());
-        ip_blocks(cloud, inventory, cluster, identity, settings)
+        PooledEngine::new(Blocks::new(cloud, inventory, cluster, identity, settings))
     }
 
     fn request(&self, name: &str) -> LoadBalancerRequest {

@@ -2,10 +2,11 @@ mod shown;
 
 use super::*;
 use crate::clouds::phoenixnap::api::ip_blocks::Block;
+use crate::clouds::phoenixnap::ip_blocks::ownership;
 use crate::clouds::phoenixnap::ip_blocks::testing::{
     CLUSTER, NETWORK, block, in_network, key, network, settings,
 };
-use crate::clouds::phoenixnap::ip_blocks::{ownership, settings::Settings};
+use crate::clouds::phoenixnap::setting::Settings;
 use crate::engine::ip_allocation::Assignment;
 
 fn owned(owner: Owner, block: Block) -> Owned {

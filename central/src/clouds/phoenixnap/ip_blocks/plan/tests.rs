@@ -1,10 +1,11 @@
 mod properties;
 
 use super::*;
-use crate::clouds::phoenixnap::ip_blocks::settings::Settings;
+use crate::clouds::phoenixnap::ip_blocks::ownership;
 use crate::clouds::phoenixnap::ip_blocks::testing::{
     CLUSTER, NETWORK, block, in_network, key, network, settings,
 };
+use crate::clouds::phoenixnap::setting::Settings;
 
 fn web() -> IpRequest {
     IpRequest {
@@ -137,10 +138,8 @@ fn buys_own_or_shared_block() {
 
 #[test]
 fn block_limit_is_enforced() {
-    let limited = Settings {
-        most: 0,
-        ..settings(true)
-    };
+    let mut limited = settings(true);
+    limited.flags.max_blocks = 0;
     let told = refusal(planned(&limited, &network(), &[], &web()));
     assert!(told.contains("--max-ip-blocks=0"), "{told}");
     let mut full = network();

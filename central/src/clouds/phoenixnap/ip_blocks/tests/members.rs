@@ -16,7 +16,7 @@ impl TestCluster {
     /// A process that attaches Nodes or does not, and has an address in the network.
     async fn serving(attaches_nodes: bool) -> (Self, IpBlocks) {
         let mut cluster = Self::new(true).with(&["web"]);
-        cluster.settings.attaches_nodes = attaches_nodes;
+        cluster.settings.flags.attaches_nodes = attaches_nodes;
         let blocks = cluster.start("one");
         cluster.provided(&blocks, "web").await;
         cluster.cloud.writes();

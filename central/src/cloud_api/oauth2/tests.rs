@@ -1,24 +1,55 @@
+mod password;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 
 use super::*;
 use crate::cloud_api::testing::{Cloud, Reply, Seen, metrics};
-use crate::cloud_api::{Proxies, Transport, http};
+use crate::cloud_api::{Environment, FileKey, KeyKind, Proxies};
 
-fn source(url: &Url) -> Arc<TokenSource> {
+const KEYS: &[FileKey] = &[
+    FileKey {
+        name: "id",
+        variable: Some("ID"),
+        kind: KeyKind::Secret,
+    },
+    FileKey {
+        name: "secret",
+        variable: Some("SECRET"),
+        kind: KeyKind::Secret,
+    },
+];
+
+fn with(url: &Url, client: ClientSource, grant: Grant) -> Arc<TokenSource> {
+    let settings = Settings {
+        provider: "a-cloud",
+        token_url: url.join("token").unwrap(),
+        client,
+        grant,
+        scope: Some("read write"),
+        remedies: Remedies {
+            refused: "correct the credentials",
+            elsewhere: "correct the address",
+        },
+    };
     let transport = Transport {
         timeout: Duration::from_secs(10),
         proxies: &Proxies::default(),
         authorities: None,
     };
-    let client = ClientCredentials {
+    TokenSource::new(settings, &transport, metrics()).unwrap()
+}
+
+fn client() -> ClientSource {
+    ClientSource::from(ClientCredentials {
         id: "an:id".to_owned(),
         secret: "s3cr3t/+".to_owned(),
-    };
-    let http = http(NAME, url, &transport).unwrap();
-    let url = url.join("token").unwrap();
-    TokenSource::new(url, http, client, ClientSource::default(), metrics())
+    })
+}
+
+fn source(url: &Url) -> Arc<TokenSource> {
+    with(url, client(), Grant::ClientCredentials)
 }
 
 fn granted(before: usize, lasts: f64) -> Reply {
@@ -116,7 +147,7 @@ async fn replaces_refused_token_once() {
 #[tokio::test]
 async fn client_with_partial_scope_gets_token() {
     let cloud = Cloud::start(|seen, before| {
-        if seen.text.contains("scope=bmc+bmc.read+tags+tags.read") {
+        if seen.text == "grant_type=client_credentials&scope=read+write" {
             refused("invalid_scope")
         } else {
             granted(before, 1.0)
@@ -139,25 +170,44 @@ async fn client_with_partial_scope_gets_token() {
 #[tokio::test]
 async fn errors_show_no_secret() {
     type Answer = fn(&Seen, usize) -> Reply;
-    let wrong: [(Answer, ErrorKind); 6] = [
-        (|_, _| refused("invalid_client"), ErrorKind::Unauthorized),
-        (|_, _| Reply::html().status(503), ErrorKind::Server),
-        (|_, _| Reply::html().status(404), ErrorKind::Malformed),
-        (|_, _| Reply::html(), ErrorKind::Malformed),
+    let wrong: [(Answer, ErrorKind, &str); 6] = [
+        (
+            |_, _| refused("invalid_client"),
+            ErrorKind::Unauthorized,
+            "token: 400 Bad Request: invalid_client: Not you; correct the credentials",
+        ),
+        (
+            |_, _| Reply::html().status(503),
+            ErrorKind::Server,
+            "token: 503 Service Unavailable",
+        ),
+        (
+            |_, _| Reply::html().status(404),
+            ErrorKind::Malformed,
+            "token: 404 Not Found; correct the address",
+        ),
+        (
+            |_, _| Reply::html(),
+            ErrorKind::Malformed,
+            "token: the answer has no token in it",
+        ),
         (
             |_, _| Reply::json(json!({"access_token": "a b"})),
             ErrorKind::Malformed,
+            "token: the token has characters that no token has",
         ),
         (
             |_, before| granted(before, 300.0).cut(5),
             ErrorKind::Transport,
+            "",
         ),
     ];
-    for (answer, expected) in wrong {
+    for (answer, expected, message) in wrong {
         let cloud = Cloud::start(answer).await;
         let tokens = source(&cloud.base);
         let error = tokens.current().await.unwrap_err();
         assert_eq!(error.kind, expected, "{error}");
+        assert!(error.to_string().ends_with(message), "{error}");
         assert!(error.retry_after.is_some(), "{error}");
         assert!(!error.to_string().contains("s3cr3t"), "{error}");
         let _ = tokens.current().await.unwrap_err();
@@ -204,4 +254,67 @@ async fn survives_nonsense_expiry() {
         .await;
         assert_eq!(source(&cloud.base).current().await, Ok(token("t")));
     }
+}
+
+/// RFC 6749, 5.1 asks for JSON; some servers answer with a form, or with a number in quotes.
+#[tokio::test]
+async fn accepts_form_and_quoted_expiry() {
+    let form = "application/x-www-form-urlencoded; charset=utf-8";
+    for (content_type, body, expected) in [
+        (form, "access_token=t%2B&expires_in=300&scope=a", Some("t+")),
+        ("text/plain", "access_token=t&expires_in=300", Some("t")),
+        (
+            "text/plain",
+            r#"{"access_token": "t", "expires_in": "300"}"#,
+            Some("t"),
+        ),
+        (form, "token=t", None),
+        ("text/html", "access_token=t", None),
+    ] {
+        let cloud = Cloud::start(move |_, _| Reply::typed(content_type, body)).await;
+        let tokens = source(&cloud.base);
+        assert_eq!(
+            tokens.current().await.ok(),
+            expected.map(token),
+            "{content_type} {body}"
+        );
+        let state = tokens.state.lock().await;
+        let Some(token) = &state.token else { continue };
+        let lasts = token.ends - token.obtained;
+        assert!(
+            Duration::from_secs(290) < lasts && lasts <= Duration::from_secs(300),
+            "{content_type} {body}: {lasts:?}"
+        );
+    }
+}
+
+/// The file that the credentials are from has others by then.
+#[tokio::test]
+async fn refused_credentials_are_read_again() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let write = |secret: &str| {
+        let text = json!({"id": "an-id", "secret": secret}).to_string();
+        std::fs::write(file.path(), text).unwrap();
+    };
+    write("old");
+    let cloud = Cloud::start(|seen, before| {
+        // an-id:old
+        if seen.header("authorization") == Some("Basic YW4taWQ6b2xk") {
+            refused("invalid_client").status(401)
+        } else {
+            granted(before, 300.0)
+        }
+    })
+    .await;
+    let mut environment = Environment::with_file(&|_| None, Some(file.path()), KEYS);
+    let client = ClientSource::read(&mut environment, "ID", "SECRET").unwrap();
+    let tokens = with(&cloud.base, client, Grant::ClientCredentials);
+    assert!(tokens.current().await.is_err());
+    assert_eq!(tokens.generation(), 0);
+    write("new");
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(2)).await;
+    tokio::time::resume();
+    assert_eq!(tokens.current().await, Ok(token("t2")));
+    assert_eq!(tokens.generation(), 1, "another client may have it now");
 }
