@@ -1,4 +1,4 @@
-//! Worlds of whole daemons: what they meet besides what machines do, and how it is switched off.
+//! Simulations of whole daemons: what they meet besides what machines do, and how it is switched off.
 
 use std::fmt;
 

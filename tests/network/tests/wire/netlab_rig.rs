@@ -154,7 +154,7 @@ fn kube_proxy_carries_a_request_to_a_real_backend() {
 }
 
 #[test]
-fn a_program_gets_a_world_of_its_own_and_its_exit_code_comes_back() {
+fn a_program_gets_a_netlab_of_its_own_and_its_exit_code_comes_back() {
     let tool = Program::NetlabTool.path().unwrap();
     let inside_of = |command: &[&str]| {
         Command::new(&tool)

@@ -150,7 +150,7 @@ impl FailoverCluster {
     }
 
     /// What was said on the wire about the watched addresses since then, line by line: for failures.
-    pub fn story(&self, since: Instant) -> String {
+    pub fn timeline(&self, since: Instant) -> String {
         let frames = self.capture.since(since);
         let mut lines: Vec<(Instant, String)> = Vec::new();
         for address in self.addresses() {

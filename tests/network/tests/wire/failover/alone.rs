@@ -201,7 +201,7 @@ pub async fn case_14_a_flapping_link_moves_addresses_three_times_at_most(
     let seen = watch.end(cluster);
     println!("{seen}");
     seen.assert_safe();
-    assert!(seen.moves <= 3, "{seen}\n{}", cluster.story(turn));
+    assert!(seen.moves <= 3, "{seen}\n{}", cluster.timeline(turn));
 }
 
 /// Linux ignores what it is told of a neighbour within a second of the last change, unless it is told

@@ -246,7 +246,7 @@ async fn attempt(cluster: &mut Option<FailoverCluster>, layout: &Layout, case: C
 
 /// What can be seen of a failure.
 fn tell(cluster: &FailoverCluster, began: Instant) {
-    println!("--- on the wire:\n{}", cluster.story(began));
+    println!("--- on the wire:\n{}", cluster.timeline(began));
     for (name, daemon) in &cluster.daemons {
         println!("--- the daemon on {name}:\n{}", daemon.log_tail());
     }
