@@ -12,7 +12,7 @@ help: ## Lists the recipes
 
 .PHONY: demo
 demo: programs ## Shows the main job, end to end: a cluster of namespaces, no cloud, no root. KEEP=1 leaves it running
-	$(call say,The demo: its own small world of namespaces; nothing of this machine is touched)
+	$(call say,The demo: its own small network of namespaces; nothing of this machine is touched)
 	@KEEP=$(KEEP) target/debug/demo
 
 .PHONY: demo-baremetal
@@ -24,7 +24,7 @@ demo-baremetal: programs vm ## Shows addresses of PhoenixNAP, simulated: a block
 
 .PHONY: demo-attack
 demo-attack: programs ## Shows what a tenant, a stolen token, an unplugged rack and a restored backup did before, and what they get now
-	$(call say,The attacks: on a small world of namespaces of its own; nothing of this machine is touched)
+	$(call say,The attacks: on a small network of namespaces of its own; nothing of this machine is touched)
 	@target/debug/demo-attack
 
 .PHONY: test
@@ -72,7 +72,7 @@ bench-nodes: packages control-plane ## Measures 5,000 Nodes beside the targets; 
 	$(call say,Release builds: memory and processor time are measured)
 	@$(MAKE) shipped
 	@cargo build --workspace --locked --profile tools --bin netlab-tool --bin bench-nodes
-	$(call say,The bench: its own small world of namespaces; nothing of this machine is touched)
+	$(call say,The bench: its own small network of namespaces; nothing of this machine is touched)
 	@target/tools/bench-nodes
 
 .PHONY: bench-cloudscale
@@ -100,7 +100,7 @@ bench-failover: packages control-plane ## Measures what users notice of each kin
 	$(call say,Release builds: memory and processor time are measured)
 	@$(MAKE) shipped
 	@cargo build --workspace --locked --profile tools --bin netlab-tool --bin bench-failover
-	$(call say,The bench: its own small world of namespaces; nothing of this machine is touched)
+	$(call say,The bench: its own small network of namespaces; nothing of this machine is touched)
 	@target/tools/bench-failover
 
 .PHONY: bench-livez
@@ -108,7 +108,7 @@ bench-livez: packages control-plane ## Measures health checks beside kube-proxy'
 	$(call say,Release builds: memory and processor time are measured)
 	@$(MAKE) shipped
 	@cargo build --workspace --locked --profile tools --bin netlab-tool --bin bench-livez
-	$(call say,The bench: its own small world of namespaces; nothing of this machine is touched)
+	$(call say,The bench: its own small network of namespaces; nothing of this machine is touched)
 	@target/tools/bench-livez
 
 .PHONY: sweep-cloudscale
@@ -133,7 +133,7 @@ sim: ## Drives the fail-over protocol through 200,000 schedules of faults. SCHED
 
 .PHONY: model
 model: export ROUNDS ?= 6
-model: ## Explores small worlds of the fail-over protocol to the end. ROUNDS= changes how long
+model: ## Explores small simulations of the fail-over protocol to the end. ROUNDS= changes how long
 	$(call say,Building the simulator)
 	@cargo build --workspace --locked --profile tools --bin sim
 	@target/tools/sim

@@ -2,20 +2,20 @@
 //! know a name.)
 
 use jiff::SignedDuration;
+use mooring_cloud_sim::Fault;
+use mooring_cloud_sim::cloud::Server;
 use mooring_common::names::reasons;
 use mooring_common::names::taints::UNINITIALIZED;
-use mooring_tests::arena::{addresses, has_taint};
-use mooring_tests::cloud_sim::Fault;
-use mooring_tests::cloud_sim::world::Server;
-use mooring_tests::objects::{NodeBuilder, unique};
+use mooring_test_cluster::cluster::{addresses, has_taint};
+use mooring_test_cluster::objects::{NodeBuilder, unique};
 use serde_json::json;
 
 use super::CLOUD;
-use super::stage::{Clock, Stage};
+use super::cluster::{Clock, CloudCluster};
 
 #[tokio::test]
 async fn ad_01_a_changed_address_is_taken_over() {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let name = unique("n");
     let (before, after) = (
         Server::named(&name).private("10.1.0.1").public("192.0.2.1"),
@@ -23,56 +23,61 @@ async fn ad_01_a_changed_address_is_taken_over() {
             .private("10.1.0.7")
             .public("2001:db8::7"),
     );
-    let id = stage.world.add(before.clone());
-    let _central = stage.for_cloud().try_start().await;
-    stage.tainted(&name).await;
-    let node = stage.initialized(&name).await;
+    let id = cluster.cloud.add(before.clone());
+    let _central = cluster.for_cloud().try_start().await;
+    cluster.tainted(&name).await;
+    let node = cluster.initialized(&name).await;
     assert_eq!(addresses(&node), before.addresses(CLOUD));
-    stage.world.readdress(&id, after.clone());
+    cluster.cloud.readdress(&id, after.clone());
     let expected = after.addresses(CLOUD);
     let moved = |node: &_| addresses(node) == expected;
-    stage.is(&name, "at its new address", moved).await;
-    stage.leave().await;
+    cluster.is(&name, "at its new address", moved).await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn ad_05_while_the_cloud_fails_old_addresses_stay() {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let name = unique("n");
     let before = Server::named(&name).private("10.1.0.1");
-    let id = stage.world.add(before.clone());
-    let _central = stage.for_cloud().try_start().await;
-    stage.tainted(&name).await;
-    stage.initialized(&name).await;
+    let id = cluster.cloud.add(before.clone());
+    let _central = cluster.for_cloud().try_start().await;
+    cluster.tainted(&name).await;
+    cluster.initialized(&name).await;
     let failing = Fault::status(http::StatusCode::BAD_GATEWAY);
-    let failing = stage.world.faults().inject(stage.world.listing(), failing);
+    let failing = cluster
+        .cloud
+        .faults()
+        .inject(cluster.cloud.listing(), failing);
     let after = Server::named(&name).private("10.1.0.7");
-    stage.world.readdress(&id, after.clone());
+    cluster.cloud.readdress(&id, after.clone());
     failing.struck(2).await;
-    let node = stage.node(&name).await.unwrap();
+    let node = cluster.node(&name).await.unwrap();
     assert_eq!(addresses(&node), before.addresses(CLOUD));
     failing.lift();
     let expected = after.addresses(CLOUD);
     let moved = |node: &_| addresses(node) == expected;
     let what = "at its new address";
-    mooring_tests::wait::eventually(what, mooring_tests::arena::MARKER_LIMIT, async || {
-        stage.node(&name).await.is_some_and(|node| moved(&node))
-    })
+    mooring_test_support::wait::eventually(
+        what,
+        mooring_test_cluster::cluster::MARKER_LIMIT,
+        async || cluster.node(&name).await.is_some_and(|node| moved(&node)),
+    )
     .await;
-    stage.leave().await;
+    cluster.finish().await;
 }
 
 /// Initialises a Node with this `--node-ip`, and gives its addresses.
 async fn initialized_with(node_ip: &str, server: impl Fn(Server) -> Server) -> Vec<String> {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let name = unique("n");
-    stage.world.add(server(Server::named(&name)));
-    let _central = stage.for_cloud().try_start().await;
+    cluster.cloud.add(server(Server::named(&name)));
+    let _central = cluster.for_cloud().try_start().await;
     let node = NodeBuilder::new(&name).tainted().ready();
     let node = node.provided_node_ip(node_ip);
-    node.create(&stage.admin).await.unwrap();
-    let node = stage.initialized(&name).await;
-    stage.leave().await;
+    node.create(&cluster.admin).await.unwrap();
+    let node = cluster.initialized(&name).await;
+    cluster.finish().await;
     let mut found = addresses(&node);
     found.retain(|address| *address != format!("Hostname {name}"));
     found
@@ -117,23 +122,23 @@ async fn ad_09_families_of_two_types_keep_one_address_each() {
 /// A Node whose `--node-ip` cannot be satisfied stays tainted, is told why, and is not written on
 /// in later periods either.
 async fn refused_with(node_ip: &str) {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let name = unique("n");
     let server = Server::named(&name).private("10.1.0.1");
-    stage.world.add(server.private("10.1.0.2"));
-    let _central = stage.for_cloud().try_start().await;
+    cluster.cloud.add(server.private("10.1.0.2"));
+    let _central = cluster.for_cloud().try_start().await;
     let node = NodeBuilder::new(&name).tainted().ready();
     let node = node.provided_node_ip(node_ip).address("Hostname", &name);
-    node.create(&stage.admin).await.unwrap();
-    let note = stage.told(&name, reasons::INITIALIZATION_REFUSED).await;
+    node.create(&cluster.admin).await.unwrap();
+    let note = cluster.told(&name, reasons::INITIALIZATION_REFUSED).await;
     assert!(note.contains(node_ip.split(',').next().unwrap()), "{note}");
-    Clock::start(&stage).await.periods(&stage, 2).await;
-    stage.is_uninitialized(&name).await;
-    let node = stage.node(&name).await.unwrap();
+    Clock::start(&cluster).await.periods(&cluster, 2).await;
+    cluster.is_uninitialized(&name).await;
+    let node = cluster.node(&name).await.unwrap();
     assert_eq!(addresses(&node), [format!("Hostname {name}")]);
-    let events = stage.event_writes(&name).await;
+    let events = cluster.event_writes(&name).await;
     assert_eq!(events.len(), 1, "{}", events.summary());
-    stage.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
@@ -154,32 +159,32 @@ async fn ad_10_two_addresses_of_one_family_keep_the_taint() {
 /// A Node that has been initialised, then the change, three periods, and not one more write.
 async fn left_alone(
     server: impl Fn(Server) -> Server,
-    change: impl AsyncFnOnce(&Stage, &str, &str),
+    change: impl AsyncFnOnce(&CloudCluster, &str, &str),
 ) {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let name = unique("n");
-    let id = stage.world.add(server(Server::named(&name)));
-    let _central = stage.for_cloud().try_start().await;
-    stage.tainted(&name).await;
-    let before = addresses(&stage.initialized(&name).await);
-    let clock = Clock::start(&stage).await;
-    change(&stage, &name, &id).await;
-    clock.cloud_is_read(&stage).await;
-    let written = stage.written_on(&name).await.len();
-    clock.periods(&stage, 3).await;
-    let writes = stage.written_on(&name).await;
+    let id = cluster.cloud.add(server(Server::named(&name)));
+    let _central = cluster.for_cloud().try_start().await;
+    cluster.tainted(&name).await;
+    let before = addresses(&cluster.initialized(&name).await);
+    let clock = Clock::start(&cluster).await;
+    change(&cluster, &name, &id).await;
+    clock.cloud_is_read(&cluster).await;
+    let written = cluster.written_on(&name).await.len();
+    clock.periods(&cluster, 3).await;
+    let writes = cluster.written_on(&name).await;
     assert_eq!((written, writes.len()), (2, 2), "{}", writes.summary());
-    let node = stage.node(&name).await.unwrap();
+    let node = cluster.node(&name).await.unwrap();
     assert!(!has_taint(&node, UNINITIALIZED));
     assert_eq!(addresses(&node), before);
-    stage.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn ad_04_a_machine_without_addresses_leaves_the_old_ones() {
     left_alone(
         |server| server.private("10.1.0.1").public("2001:db8::1"),
-        async |stage, name, id| stage.world.readdress(id, Server::named(name)),
+        async |cluster, name, id| cluster.cloud.readdress(id, Server::named(name)),
     )
     .await;
 }
@@ -188,10 +193,10 @@ async fn ad_04_a_machine_without_addresses_leaves_the_old_ones() {
 async fn ad_11_a_node_ip_that_becomes_wrong_changes_nothing() {
     left_alone(
         |server| server.private("10.1.0.1"),
-        async |stage, name, _| {
+        async |cluster, name, _| {
             let annotation = json!({ "alpha.kubernetes.io/provided-node-ip": "10.8.8.8" });
             let patch = json!({ "metadata": { "annotations": annotation } });
-            stage.patch(name, &patch).await;
+            cluster.patch(name, &patch).await;
         },
     )
     .await;
@@ -217,10 +222,10 @@ async fn ad_16_the_same_addresses_in_another_order_are_not_written_again() {
             let server = server.public("192.0.2.1").public("192.0.2.2");
             server.public("192.0.2.3")
         },
-        async |stage, name, id| {
+        async |cluster, name, id| {
             let server = Server::named(name).public("192.0.2.3");
             let server = server.public("192.0.2.1").public("192.0.2.2");
-            stage.world.readdress(id, server);
+            cluster.cloud.readdress(id, server);
         },
     )
     .await;
@@ -229,21 +234,21 @@ async fn ad_16_the_same_addresses_in_another_order_are_not_written_again() {
 /// Somebody writes other addresses whenever ours are there.
 #[tokio::test]
 async fn ad_17_a_contest_is_told_once_and_fought_once_per_period() {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let name = unique("n");
     let server = Server::named(&name).public("192.0.2.1");
-    stage.world.add(server.clone());
-    let _central = stage.for_cloud().try_start().await;
-    stage.tainted(&name).await;
-    stage.initialized(&name).await;
+    cluster.cloud.add(server.clone());
+    let _central = cluster.for_cloud().try_start().await;
+    cluster.tainted(&name).await;
+    cluster.initialized(&name).await;
     let foreign = json!([{ "type": "ExternalIP", "address": "192.0.2.66" }]);
     let expected = server.addresses(CLOUD);
     for _ in 0..10 {
-        stage.set_addresses(&name, &foreign).await;
+        cluster.set_addresses(&name, &foreign).await;
         let corrected = |node: &_| addresses(node) == expected;
-        stage.is(&name, "corrected", corrected).await;
+        cluster.is(&name, "corrected", corrected).await;
     }
-    let writes = stage.written_on(&name).await;
+    let writes = cluster.written_on(&name).await;
     let writes = writes.filter(|write| write.subresource == "status");
     assert_eq!(writes.len(), 11, "{}", writes.summary());
     for pair in writes.windows(2).skip(1) {
@@ -254,7 +259,7 @@ async fn ad_17_a_contest_is_told_once_and_fought_once_per_period() {
             "{gap:?} between writes, with a period of 300 ms"
         );
     }
-    let told = stage.events(&name, reasons::ADDRESSES_CONTESTED).await;
+    let told = cluster.events(&name, reasons::ADDRESSES_CONTESTED).await;
     assert_eq!(told.len(), 1, "{told:?}");
-    stage.leave().await;
+    cluster.finish().await;
 }

@@ -3,38 +3,41 @@
 use std::time::Instant;
 
 use http::StatusCode;
-use mooring_tests::arena::MARKER_LIMIT;
-use mooring_tests::cloud_sim::Fault;
-use mooring_tests::cloud_sim::world::Cloud;
-use mooring_tests::objects::unique;
-use mooring_tests::wait::eventually;
+use mooring_cloud_sim::Fault;
+use mooring_cloud_sim::cloud::Cloud;
+use mooring_test_cluster::cluster::MARKER_LIMIT;
+use mooring_test_cluster::objects::unique;
+use mooring_test_support::wait::eventually;
 use serde_json::json;
 
 use super::CLOUD;
-use super::stage::{Gone, Stage};
+use super::cluster::{CloudCluster, Gone};
 
 const NO_GUARD: &str = "--max-node-deletions-percent=100";
 
 /// The machine is gone from the listing, and what is asked for it alone is refused.
 async fn a_refused_lookup_proves_nothing(status: StatusCode) {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let name = unique("n");
-    let id = stage.member(&name, "10.1.0.1").await;
-    let _central = stage.for_cloud().flag(NO_GUARD).try_start().await;
-    stage.listings_since(Instant::now(), 1).await;
-    let lookups = stage.world.lookup();
-    let refused = stage.world.faults().inject(lookups, Fault::status(status));
-    stage.world.remove(&id);
-    stage.set_ready(&name, "Unknown").await;
+    let id = cluster.member(&name, "10.1.0.1").await;
+    let _central = cluster.for_cloud().flag(NO_GUARD).try_start().await;
+    cluster.listings_since(Instant::now(), 1).await;
+    let lookups = cluster.cloud.lookup();
+    let refused = cluster
+        .cloud
+        .faults()
+        .inject(lookups, Fault::status(status));
+    cluster.cloud.remove(&id);
+    cluster.set_ready(&name, "Unknown").await;
     let what = "it has asked twice";
     eventually(what, MARKER_LIMIT, async || refused.hits() >= 2).await;
-    stage.is_kept(&name).await;
+    cluster.is_kept(&name).await;
     refused.lift();
     eventually("it is gone", MARKER_LIMIT, async || {
-        stage.node(&name).await.is_none()
+        cluster.node(&name).await.is_none()
     })
     .await;
-    stage.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
@@ -62,35 +65,35 @@ async fn lc_07_a_revoked_token_costs_no_node() {
     if CLOUD == Cloud::Phoenixnap {
         return;
     }
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let name = unique("n");
-    let id = stage.member(&name, "10.1.0.1").await;
-    let _central = stage.for_cloud().flag(NO_GUARD).try_start().await;
-    stage.listings_since(Instant::now(), 1).await;
-    stage.world.revoke_token(true);
-    stage.world.remove(&id);
-    stage.set_ready(&name, "False").await;
+    let id = cluster.member(&name, "10.1.0.1").await;
+    let _central = cluster.for_cloud().flag(NO_GUARD).try_start().await;
+    cluster.listings_since(Instant::now(), 1).await;
+    cluster.cloud.revoke_token(true);
+    cluster.cloud.remove(&id);
+    cluster.set_ready(&name, "False").await;
     let start = Instant::now();
-    stage.listings_since(start, 2).await;
-    let refused = stage.world.listings().answered(StatusCode::UNAUTHORIZED);
-    assert!(refused.len() >= 2, "{}", stage.world.calls().summary());
-    stage.is_kept(&name).await;
-    stage.world.revoke_token(false);
+    cluster.listings_since(start, 2).await;
+    let refused = cluster.cloud.listings().answered(StatusCode::UNAUTHORIZED);
+    assert!(refused.len() >= 2, "{}", cluster.cloud.calls().summary());
+    cluster.is_kept(&name).await;
+    cluster.cloud.revoke_token(false);
     eventually("it is gone", MARKER_LIMIT, async || {
-        stage.node(&name).await.is_none()
+        cluster.node(&name).await.is_none()
     })
     .await;
-    stage.leave().await;
+    cluster.finish().await;
 }
 
 /// The machine is there when it is asked for.
 #[tokio::test]
 async fn lc_18_a_machine_that_only_the_listing_lacks_is_kept() {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let (name, marker) = (unique("n"), Gone::new());
-    stage.member(&name, "10.1.0.1").await;
-    let _central = stage.for_cloud().flag(NO_GUARD).try_start().await;
-    stage.listings_since(Instant::now(), 1).await;
+    cluster.member(&name, "10.1.0.1").await;
+    let _central = cluster.for_cloud().flag(NO_GUARD).try_start().await;
+    cluster.listings_since(Instant::now(), 1).await;
     let lacking = name.clone();
     let without = Fault::rewritten(move |listing| {
         let rows = if listing.is_array() {
@@ -106,11 +109,14 @@ async fn lc_18_a_machine_that_only_the_listing_lacks_is_kept() {
             listing["results"] = json!(left);
         }
     });
-    stage.world.faults().inject(stage.world.listing(), without);
-    stage.set_ready(&name, "Unknown").await;
-    marker.passes(&stage, 3).await;
-    stage.is_kept(&name).await;
-    let asked = stage.world.lookups().answered(StatusCode::OK);
-    assert!(!asked.is_empty(), "{}", stage.world.calls().summary());
-    stage.leave().await;
+    cluster
+        .cloud
+        .faults()
+        .inject(cluster.cloud.listing(), without);
+    cluster.set_ready(&name, "Unknown").await;
+    marker.passes(&cluster, 3).await;
+    cluster.is_kept(&name).await;
+    let asked = cluster.cloud.lookups().answered(StatusCode::OK);
+    assert!(!asked.is_empty(), "{}", cluster.cloud.calls().summary());
+    cluster.finish().await;
 }

@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
-use mooring_tests::arena::MARKER_LIMIT;
-use mooring_tests::cloud_sim::Fault;
-use mooring_tests::cloud_sim::world::{Server, World};
-use mooring_tests::objects::unique;
-use mooring_tests::wait::eventually;
+use mooring_cloud_sim::Fault;
+use mooring_cloud_sim::cloud::{CloudSim, Server};
+use mooring_test_cluster::cluster::MARKER_LIMIT;
+use mooring_test_cluster::objects::unique;
+use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
 
-use super::stage::Stage;
+use super::cluster::CloudCluster;
 
 const NO_GUARD: &str = "--max-node-deletions-percent=100";
 
@@ -19,71 +19,74 @@ const AT_LAST: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn sc_04_an_outage_costs_no_node_and_ends_by_itself() {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let (gone, stays, new) = (unique("gone"), unique("stays"), unique("new"));
-    let id = stage.member(&gone, "10.1.0.1").await;
-    stage.member(&stays, "10.1.0.2").await;
-    let central = stage.for_cloud().flag(NO_GUARD).try_start().await;
-    stage.listings_since(Instant::now(), 1).await;
-    stage.world.set_down(true);
-    stage.world.remove(&id);
-    stage.world.add(Server::named(&new).private("10.1.0.3"));
+    let id = cluster.member(&gone, "10.1.0.1").await;
+    cluster.member(&stays, "10.1.0.2").await;
+    let central = cluster.for_cloud().flag(NO_GUARD).try_start().await;
+    cluster.listings_since(Instant::now(), 1).await;
+    cluster.cloud.set_down(true);
+    cluster.cloud.remove(&id);
+    cluster.cloud.add(Server::named(&new).private("10.1.0.3"));
     for name in [&gone, &stays] {
-        stage.set_ready(name, "Unknown").await;
+        cluster.set_ready(name, "Unknown").await;
     }
-    stage.tainted(&new).await;
-    let tried = stage.world.turned_away();
+    cluster.tainted(&new).await;
+    let tried = cluster.cloud.turned_away();
     eventually("it has tried three times", AT_LAST, async || {
-        stage.world.turned_away() >= tried + 3
+        cluster.cloud.turned_away() >= tried + 3
     })
     .await;
     for name in [&gone, &stays] {
-        stage.is_kept(name).await;
+        cluster.is_kept(name).await;
     }
-    stage.is_uninitialized(&new).await;
+    cluster.is_uninitialized(&new).await;
 
-    stage.world.set_down(false);
+    cluster.cloud.set_down(false);
     eventually("what is gone is gone", AT_LAST, async || {
-        stage.node(&gone).await.is_none()
+        cluster.node(&gone).await.is_none()
     })
     .await;
     eventually("what is new is initialised", AT_LAST, async || {
-        let node = stage.node(&new).await?;
-        mooring_tests::arena::provider_id(&node).map(ToOwned::to_owned)
+        let node = cluster.node(&new).await?;
+        mooring_test_cluster::cluster::provider_id(&node).map(ToOwned::to_owned)
     })
     .await;
-    stage.is_kept(&stays).await;
+    cluster.is_kept(&stays).await;
     assert!(central.is_running());
-    stage.leave().await;
+    cluster.finish().await;
 }
 
 /// Listings that are not to be believed: a machine that is truly gone costs its Node nothing until
 /// a listing is whole again, although what is asked for it alone says clearly that it is gone. What
 /// was known of the others stays known.
-async fn not_believed(fault: impl FnOnce(&World) -> Fault) {
-    let stage = Stage::enter().await;
+async fn not_believed(fault: impl FnOnce(&CloudSim) -> Fault) {
+    let cluster = CloudCluster::start().await;
     let name = unique("n");
-    let id = stage.member(&name, "10.1.0.1").await;
-    let central = stage.for_cloud().flag(NO_GUARD).try_start().await;
-    stage.listings_since(Instant::now(), 1).await;
-    let fault = fault(&stage.world);
-    let spoilt = stage.world.faults().inject(stage.world.listing(), fault);
+    let id = cluster.member(&name, "10.1.0.1").await;
+    let central = cluster.for_cloud().flag(NO_GUARD).try_start().await;
+    cluster.listings_since(Instant::now(), 1).await;
+    let fault = fault(&cluster.cloud);
+    let spoilt = cluster
+        .cloud
+        .faults()
+        .inject(cluster.cloud.listing(), fault);
     // No whole listing is under way then: there is one at a time.
     let what = "a listing is spoilt";
     eventually(what, MARKER_LIMIT, async || spoilt.hits() >= 1).await;
-    stage.world.remove(&id);
-    stage.set_ready(&name, "Unknown").await;
+    cluster.cloud.remove(&id);
+    cluster.set_ready(&name, "Unknown").await;
     let before = spoilt.hits();
     let what = "two more listings are spoilt";
     eventually(what, AT_LAST, async || spoilt.hits() >= before + 2).await;
-    stage.is_kept(&name).await;
+    cluster.is_kept(&name).await;
     assert!(central.is_running());
     spoilt.lift();
     eventually("a whole listing is believed", AT_LAST, async || {
-        stage.node(&name).await.is_none()
+        cluster.node(&name).await.is_none()
     })
     .await;
-    stage.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
@@ -180,10 +183,10 @@ async fn sc_06_unknown_and_missing_fields_do_not_matter() {
         "publicIpAddresses",
         "privateIpAddresses",
     ];
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let name = unique("n");
     let server = Server::named(&name).private("10.1.0.1").public("192.0.2.1");
-    stage.world.add(server.clone());
+    cluster.cloud.add(server.clone());
     let odd = Fault::rewritten(|listing| {
         for machine in machines(listing) {
             let machine = machine.as_object_mut().expect("a machine");
@@ -195,22 +198,22 @@ async fn sc_06_unknown_and_missing_fields_do_not_matter() {
             page.insert("next".to_owned(), json!(null));
         }
     });
-    stage.world.faults().inject(stage.world.listing(), odd);
-    let central = stage.for_cloud().try_start().await;
-    stage.tainted(&name).await;
-    let node = stage.initialized(&name).await;
-    let found = mooring_tests::arena::addresses(&node);
+    cluster.cloud.faults().inject(cluster.cloud.listing(), odd);
+    let central = cluster.for_cloud().try_start().await;
+    cluster.tainted(&name).await;
+    let node = cluster.initialized(&name).await;
+    let found = mooring_test_cluster::cluster::addresses(&node);
     assert_eq!(found, server.addresses(super::CLOUD));
     assert!(central.is_running());
-    stage.leave().await;
+    cluster.finish().await;
 }
 
 /// Nulls wherever they can be: on one machine, they do not spoil the others.
 #[tokio::test]
 async fn sc_06_a_machine_full_of_nulls_does_not_spoil_the_others() {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let (odd, name) = (unique("odd"), unique("n"));
-    let id = stage.world.add(Server::named(&odd));
+    let id = cluster.cloud.add(Server::named(&odd));
     for field in [
         "ipv4",
         "ipv6",
@@ -222,41 +225,41 @@ async fn sc_06_a_machine_full_of_nulls_does_not_spoil_the_others() {
         "privateIpAddresses",
         "networkConfiguration",
     ] {
-        stage.world.set(&id, field, Value::Null);
+        cluster.cloud.set(&id, field, Value::Null);
     }
-    stage.world.add(Server::named(&name).private("10.1.0.1"));
-    let central = stage.for_cloud().try_start().await;
-    stage.tainted(&odd).await;
-    stage.tainted(&name).await;
-    stage.initialized(&name).await;
+    cluster.cloud.add(Server::named(&name).private("10.1.0.1"));
+    let central = cluster.for_cloud().try_start().await;
+    cluster.tainted(&odd).await;
+    cluster.tainted(&name).await;
+    cluster.initialized(&name).await;
     assert!(central.is_running());
-    stage.leave().await;
+    cluster.finish().await;
 }
 
 /// Requests while a cloud wants to be left alone: none before it is time.
 async fn left_alone_for(fault: Fault, shortest: Duration) {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let (silent, name) = (unique("silent"), unique("n"));
-    stage.member(&silent, "10.1.0.1").await;
-    let _central = stage.for_cloud().try_start().await;
-    stage.listings_since(Instant::now(), 1).await;
-    let storm = stage.world.faults().inject(World::everything(), fault);
+    cluster.member(&silent, "10.1.0.1").await;
+    let _central = cluster.for_cloud().try_start().await;
+    cluster.listings_since(Instant::now(), 1).await;
+    let storm = cluster.cloud.faults().inject(CloudSim::everything(), fault);
     eventually("the storm has begun", MARKER_LIMIT, async || {
         storm.hits() >= 1
     })
     .await;
     // All that makes central ask.
-    stage.set_ready(&silent, "Unknown").await;
-    stage.world.add(Server::named(&name).private("10.1.0.2"));
-    stage.tainted(&name).await;
+    cluster.set_ready(&silent, "Unknown").await;
+    cluster.cloud.add(Server::named(&name).private("10.1.0.2"));
+    cluster.tainted(&name).await;
     eventually("three were refused", AT_LAST, async || storm.hits() >= 3).await;
     storm.lift();
     let node = eventually("it recovers", AT_LAST, async || {
-        let node = stage.node(&name).await?;
-        mooring_tests::arena::provider_id(&node).map(ToOwned::to_owned)
+        let node = cluster.node(&name).await?;
+        mooring_test_cluster::cluster::provider_id(&node).map(ToOwned::to_owned)
     });
     node.await;
-    let calls = stage.world.calls();
+    let calls = cluster.cloud.calls();
     let refused = calls.filter(|call| call.faulty);
     for pair in refused.windows(2) {
         let gap = pair[1].at - pair[0].at;
@@ -266,8 +269,8 @@ async fn left_alone_for(fault: Fault, shortest: Duration) {
             calls.summary()
         );
     }
-    stage.is_kept(&silent).await;
-    stage.leave().await;
+    cluster.is_kept(&silent).await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
@@ -287,14 +290,14 @@ async fn t13_retry_after_as_a_date_is_obeyed() {
 
 #[tokio::test]
 async fn t13_a_cloud_that_does_not_say_how_long_is_asked_ever_more_rarely() {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let name = unique("n");
-    stage.world.add(Server::named(&name).private("10.1.0.1"));
+    cluster.cloud.add(Server::named(&name).private("10.1.0.1"));
     let storm = Fault::status(StatusCode::INTERNAL_SERVER_ERROR);
-    let storm = stage.world.faults().inject(World::everything(), storm);
+    let storm = cluster.cloud.faults().inject(CloudSim::everything(), storm);
     let start = Instant::now();
-    let _central = stage.for_cloud().try_start().await;
-    stage.tainted(&name).await;
+    let _central = cluster.for_cloud().try_start().await;
+    cluster.tainted(&name).await;
     eventually("four were refused", AT_LAST, async || storm.hits() >= 4).await;
     // Asked at every period of 300 ms, it would be three times as many.
     assert!(
@@ -304,25 +307,25 @@ async fn t13_a_cloud_that_does_not_say_how_long_is_asked_ever_more_rarely() {
     );
     storm.lift();
     eventually("it recovers", AT_LAST, async || {
-        let node = stage.node(&name).await?;
-        mooring_tests::arena::provider_id(&node).map(ToOwned::to_owned)
+        let node = cluster.node(&name).await?;
+        mooring_test_cluster::cluster::provider_id(&node).map(ToOwned::to_owned)
     })
     .await;
-    stage.leave().await;
+    cluster.finish().await;
 }
 
 /// A listing that hangs holds up neither a shutdown nor what is asked afterwards.
 #[tokio::test]
 async fn sc_07_a_listing_that_hangs_does_not_hold_up_the_end() {
-    let stage = Stage::enter().await;
-    let hang = stage
-        .world
+    let cluster = CloudCluster::start().await;
+    let hang = cluster
+        .cloud
         .faults()
-        .inject(stage.world.listing(), Fault::hang());
-    let central = stage.for_cloud().try_start().await;
-    stage.tainted(&unique("n")).await;
+        .inject(cluster.cloud.listing(), Fault::hang());
+    let central = cluster.for_cloud().try_start().await;
+    cluster.tainted(&unique("n")).await;
     eventually("it hangs", MARKER_LIMIT, async || hang.hits() >= 1).await;
     central.terminate().unwrap();
     assert_eq!(central.wait_for_code(Duration::from_secs(5)).await, 0);
-    stage.leave().await;
+    cluster.finish().await;
 }

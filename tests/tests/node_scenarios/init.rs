@@ -5,16 +5,16 @@ use std::time::{Duration, Instant};
 use http::{Method, StatusCode};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::DeleteParams;
+use mooring_cloud_sim::Fault;
+use mooring_cloud_sim::cloud::Server;
 use mooring_common::names::{labels, reasons};
-use mooring_tests::api_proxy::ApiProxy;
-use mooring_tests::arena::{MARKER_LIMIT, SOON, addresses, label, provider_id};
-use mooring_tests::cloud_sim::Fault;
-use mooring_tests::cloud_sim::world::Server;
-use mooring_tests::objects::{NodeBuilder, unique};
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::api_proxy::ApiProxy;
+use mooring_test_cluster::cluster::{MARKER_LIMIT, SOON, addresses, label, provider_id};
+use mooring_test_cluster::objects::{NodeBuilder, unique};
+use mooring_test_support::wait::eventually;
 
 use super::CLOUD;
-use super::stage::Stage;
+use super::cluster::CloudCluster;
 
 fn server(name: &str) -> Server {
     Server::named(name)
@@ -25,14 +25,14 @@ fn server(name: &str) -> Server {
 
 #[tokio::test]
 async fn ni_02_a_tainted_node_from_before_the_start_is_initialised() {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let name = unique("n");
     let server = server(&name).kind("large-4");
-    let id = stage.world.add(server.clone());
-    stage.tainted(&name).await;
-    let _central = stage.for_cloud().try_start().await;
+    let id = cluster.cloud.add(server.clone());
+    cluster.tainted(&name).await;
+    let _central = cluster.for_cloud().try_start().await;
 
-    let node = stage.initialized(&name).await;
+    let node = cluster.initialized(&name).await;
     assert_eq!(provider_id(&node), Some(&*id));
     let (region, zone) = CLOUD.region_and_zone();
     for (key, expected) in [
@@ -46,67 +46,69 @@ async fn ni_02_a_tainted_node_from_before_the_start_is_initialised() {
         assert_eq!(label(&node, key), expected, "{key}");
     }
     assert_eq!(addresses(&node), server.addresses(CLOUD));
-    stage.told(&name, reasons::SYNCED).await;
-    stage.leave().await;
+    cluster.told(&name, reasons::SYNCED).await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn ni_03_a_node_without_a_machine_stays_tainted_and_is_kept() {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let (name, marker) = (unique("n"), unique("marker"));
-    stage.world.add(server("another"));
-    let _central = stage.for_cloud().try_start().await;
-    stage.tainted(&name).await;
-    stage.world.add(server(&marker));
-    stage.tainted(&marker).await;
-    stage.initialized(&marker).await;
-    stage.listings_since(Instant::now(), 3).await;
-    stage.is_uninitialized(&name).await;
-    stage.leave().await;
+    cluster.cloud.add(server("another"));
+    let _central = cluster.for_cloud().try_start().await;
+    cluster.tainted(&name).await;
+    cluster.cloud.add(server(&marker));
+    cluster.tainted(&marker).await;
+    cluster.initialized(&marker).await;
+    cluster.listings_since(Instant::now(), 3).await;
+    cluster.is_uninitialized(&name).await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn ni_04_three_failures_are_retried_with_growing_gaps() {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let name = unique("n");
-    stage.world.add(server(&name));
+    cluster.cloud.add(server(&name));
     let failing = Fault::status(StatusCode::INTERNAL_SERVER_ERROR);
-    let failing = stage
-        .world
+    let failing = cluster
+        .cloud
         .faults()
-        .inject(stage.world.listing().times(3), failing);
-    stage.tainted(&name).await;
+        .inject(cluster.cloud.listing().times(3), failing);
+    cluster.tainted(&name).await;
     // No period may help.
-    let central = stage.for_cloud().flag("--node-status-update-frequency=1h");
+    let central = cluster
+        .for_cloud()
+        .flag("--node-status-update-frequency=1h");
     let _central = central.flag("--node-monitor-period=1h").try_start().await;
     eventually("it is initialised", MARKER_LIMIT, async || {
-        provider_id(&stage.node(&name).await?).map(ToOwned::to_owned)
+        provider_id(&cluster.node(&name).await?).map(ToOwned::to_owned)
     })
     .await;
     assert_eq!(failing.hits(), 3);
-    let calls = stage.world.listings();
+    let calls = cluster.cloud.listings();
     let gaps: Vec<Duration> = calls.windows(2).map(|w| w[1].at - w[0].at).collect();
     assert!(gaps.len() >= 3, "{}", calls.summary());
     for pair in gaps[..3].windows(2) {
         let grows = pair[1] > pair[0].mul_f64(1.2);
         assert!(grows, "the gaps do not grow: {gaps:?}");
     }
-    stage.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn ni_05_the_kubelets_provider_id_stays_and_finds_the_machine() {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let name = unique("n");
-    let id = stage.world.add(server("named-otherwise").kind("large-4"));
-    stage.world.add(server(&name).kind("small-1"));
+    let id = cluster.cloud.add(server("named-otherwise").kind("large-4"));
+    cluster.cloud.add(server(&name).kind("small-1"));
     let node = NodeBuilder::new(&name).tainted().ready().provider_id(&id);
-    node.create(&stage.admin).await.unwrap();
-    let _central = stage.for_cloud().try_start().await;
-    let node = stage.initialized(&name).await;
+    node.create(&cluster.admin).await.unwrap();
+    let _central = cluster.for_cloud().try_start().await;
+    let node = cluster.initialized(&name).await;
     assert_eq!(provider_id(&node), Some(&*id));
     assert_eq!(label(&node, labels::INSTANCE_TYPE), Some("large-4"));
-    stage.leave().await;
+    cluster.finish().await;
 }
 
 fn taints(node: &Node) -> Vec<String> {
@@ -122,108 +124,108 @@ fn taints(node: &Node) -> Vec<String> {
 
 #[tokio::test]
 async fn ni_06_other_taints_stay_as_they_are() {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let name = unique("n");
-    stage.world.add(server(&name));
+    cluster.cloud.add(server(&name));
     let node = NodeBuilder::new(&name)
         .taint("example.com/x", "1", "NoExecute")
         .tainted()
         .taint("example.com/y", "", "PreferNoSchedule");
-    let before = taints(&node.ready().create(&stage.admin).await.unwrap());
-    let _central = stage.for_cloud().try_start().await;
-    let node = stage.initialized(&name).await;
+    let before = taints(&node.ready().create(&cluster.admin).await.unwrap());
+    let _central = cluster.for_cloud().try_start().await;
+    let node = cluster.initialized(&name).await;
     let mut expected = before;
     expected.retain(|taint| !taint.contains("uninitialized"));
     assert!(expected.len() >= 2, "{expected:?}");
     assert_eq!(taints(&node), expected);
-    stage.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn ni_12_a_node_that_is_deleted_while_the_listing_hangs_is_let_go() {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let (name, marker) = (unique("n"), unique("marker"));
-    stage.world.add(server(&name));
-    stage.world.add(server(&marker));
-    let hang = stage
-        .world
+    cluster.cloud.add(server(&name));
+    cluster.cloud.add(server(&marker));
+    let hang = cluster
+        .cloud
         .faults()
-        .inject(stage.world.listing(), Fault::hang());
-    stage.tainted(&name).await;
-    let central = stage.for_cloud().try_start().await;
+        .inject(cluster.cloud.listing(), Fault::hang());
+    cluster.tainted(&name).await;
+    let central = cluster.for_cloud().try_start().await;
     hang.struck(1).await;
     let params = DeleteParams::default();
-    stage.nodes().delete(&name, &params).await.unwrap();
+    cluster.nodes().delete(&name, &params).await.unwrap();
     hang.lift();
-    stage.tainted(&marker).await;
-    stage.initialized(&marker).await;
-    stage.listings_since(Instant::now(), 2).await;
-    assert!(stage.node(&name).await.is_none(), "the Node is back");
-    assert!(stage.written_on(&name).await.is_empty());
+    cluster.tainted(&marker).await;
+    cluster.initialized(&marker).await;
+    cluster.listings_since(Instant::now(), 2).await;
+    assert!(cluster.node(&name).await.is_none(), "the Node is back");
+    assert!(cluster.written_on(&name).await.is_empty());
     assert!(central.is_running());
-    stage.leave().await;
+    cluster.finish().await;
 }
 
 /// One listing answers for all Nodes. What is asked for one machine alone is the second proof
 /// before a deletion.
 #[tokio::test]
 async fn ni_15_a_machine_whose_lookup_hangs_does_not_hold_up_another_node() {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let (stuck, other) = (unique("stuck"), unique("other"));
-    let hang = stage
-        .world
+    let hang = cluster
+        .cloud
         .faults()
-        .inject(stage.world.lookup(), Fault::hang());
-    let central = stage.for_cloud().flag("--concurrent-node-syncs=2");
+        .inject(cluster.cloud.lookup(), Fault::hang());
+    let central = cluster.for_cloud().flag("--concurrent-node-syncs=2");
     let _central = central.try_start().await;
     let node = NodeBuilder::new(&stuck).provider_id(CLOUD.nobodys_id());
-    node.not_ready().create(&stage.admin).await.unwrap();
+    node.not_ready().create(&cluster.admin).await.unwrap();
     eventually("the lookup hangs", SOON, async || hang.hits() > 0).await;
-    stage.world.add(server(&other));
-    stage.tainted(&other).await;
-    stage.initialized(&other).await;
-    assert!(stage.node(&stuck).await.is_some());
+    cluster.cloud.add(server(&other));
+    cluster.tainted(&other).await;
+    cluster.initialized(&other).await;
+    assert!(cluster.node(&stuck).await.is_some());
     hang.lift();
-    stage.is_gone(&stuck).await;
-    stage.leave().await;
+    cluster.is_gone(&stuck).await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn ni_18_the_taint_stays_until_the_addresses_are_set() {
-    let stage = Stage::enter().await;
-    let proxy = ApiProxy::start(stage.control_plane).await.unwrap();
+    let cluster = CloudCluster::start().await;
+    let proxy = ApiProxy::start(&cluster).await.unwrap();
     let name = unique("n");
     let server = server(&name);
-    stage.world.add(server.clone());
+    cluster.cloud.add(server.clone());
     let status = format!("/nodes/{name}/status");
     proxy.fail(Method::PATCH, &status, 1, StatusCode::INTERNAL_SERVER_ERROR);
     let second_try = proxy.hold(Method::PATCH, &status);
-    let _central = stage.for_cloud().by_way_of(&proxy).try_start().await;
-    stage.tainted(&name).await;
+    let _central = cluster.for_cloud().by_way_of(&proxy).try_start().await;
+    cluster.tainted(&name).await;
     second_try.reached().await;
-    let node = stage.node(&name).await.unwrap();
-    assert!(mooring_tests::arena::has_taint(
+    let node = cluster.node(&name).await.unwrap();
+    assert!(mooring_test_cluster::cluster::has_taint(
         &node,
         mooring_common::names::taints::UNINITIALIZED
     ));
     assert!(addresses(&node).is_empty());
     second_try.open();
-    let node = stage.initialized(&name).await;
+    let node = cluster.initialized(&name).await;
     assert_eq!(addresses(&node), server.addresses(CLOUD));
-    stage.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn ni_19_addresses_come_first_in_two_patches_and_one_event() {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let name = unique("n");
-    stage.world.add(server(&name));
-    stage.tainted(&name).await;
-    let _central = stage.for_cloud().try_start().await;
-    stage.initialized(&name).await;
-    stage.told(&name, reasons::SYNCED).await;
-    stage.listings_since(Instant::now(), 3).await;
-    let writes = stage.written_on(&name).await;
+    cluster.cloud.add(server(&name));
+    cluster.tainted(&name).await;
+    let _central = cluster.for_cloud().try_start().await;
+    cluster.initialized(&name).await;
+    cluster.told(&name, reasons::SYNCED).await;
+    cluster.listings_since(Instant::now(), 3).await;
+    let writes = cluster.written_on(&name).await;
     let verbs: Vec<_> = writes
         .iter()
         .map(|write| (write.verb.as_str(), write.subresource.as_str()))
@@ -234,51 +236,53 @@ async fn ni_19_addresses_come_first_in_two_patches_and_one_event() {
         "{}",
         writes.summary()
     );
-    let events = stage.event_writes(&name).await;
+    let events = cluster.event_writes(&name).await;
     assert_eq!(events.len(), 1, "{}", events.summary());
-    stage.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn ni_21_a_machine_that_becomes_known_is_taken_up_without_a_nudge() {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let name = unique("n");
-    stage.world.add(server("another"));
+    cluster.cloud.add(server("another"));
     // No period may help.
-    let central = stage.for_cloud().flag("--node-status-update-frequency=1h");
+    let central = cluster
+        .for_cloud()
+        .flag("--node-status-update-frequency=1h");
     let _central = central.flag("--node-monitor-period=1h").try_start().await;
-    stage.listings_since(Instant::now(), 1).await;
+    cluster.listings_since(Instant::now(), 1).await;
     let start = Instant::now();
-    stage.tainted(&name).await;
-    stage.listings_since(start, 1).await;
-    stage.is_uninitialized(&name).await;
-    stage.world.add(server(&name));
-    stage.initialized(&name).await;
-    stage.leave().await;
+    cluster.tainted(&name).await;
+    cluster.listings_since(start, 1).await;
+    cluster.is_uninitialized(&name).await;
+    cluster.cloud.add(server(&name));
+    cluster.initialized(&name).await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn ni_22_two_machines_of_one_name_are_told_and_none_is_chosen() {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let name = unique("n");
-    let first = stage.world.add(server(&name));
-    let second = stage.world.add(server(&name));
-    let _central = stage.for_cloud().try_start().await;
-    stage.tainted(&name).await;
-    let note = stage.told(&name, reasons::AMBIGUOUS_INSTANCE).await;
+    let first = cluster.cloud.add(server(&name));
+    let second = cluster.cloud.add(server(&name));
+    let _central = cluster.for_cloud().try_start().await;
+    cluster.tainted(&name).await;
+    let note = cluster.told(&name, reasons::AMBIGUOUS_INSTANCE).await;
     for id in [&first, &second] {
         assert!(note.contains(id.as_str()), "{id} is missing: {note}");
     }
-    stage.listings_since(Instant::now(), 3).await;
-    stage.is_uninitialized(&name).await;
-    let events = stage.event_writes(&name).await;
+    cluster.listings_since(Instant::now(), 3).await;
+    cluster.is_uninitialized(&name).await;
+    let events = cluster.event_writes(&name).await;
     assert_eq!(events.len(), 1, "{}", events.summary());
 
     // With a provider ID it is no question which one it is.
     let known = unique("known");
     let node = NodeBuilder::new(&known).tainted().ready();
-    let node = node.provider_id(&second).create(&stage.admin);
+    let node = node.provider_id(&second).create(&cluster.admin);
     node.await.unwrap();
-    stage.initialized(&known).await;
-    stage.leave().await;
+    cluster.initialized(&known).await;
+    cluster.finish().await;
 }

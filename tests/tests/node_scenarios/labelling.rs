@@ -1,32 +1,32 @@
 //! Labels (LA-…): the cloud's word counts, in both forms.
 
+use mooring_cloud_sim::cloud::Server;
 use mooring_common::names::labels;
-use mooring_tests::arena::label;
-use mooring_tests::cloud_sim::world::Server;
-use mooring_tests::objects::unique;
+use mooring_test_cluster::cluster::label;
+use mooring_test_cluster::objects::unique;
 use serde_json::{Value, json};
 
 use super::CLOUD;
-use super::stage::Stage;
+use super::cluster::CloudCluster;
 
 /// Spoils a label of an initialised Node, and waits until it is mended.
 async fn mended(key: &str, spoilt: Value) {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let name = unique("n");
-    stage.world.add(Server::named(&name).private("10.1.0.1"));
-    let _central = stage.for_cloud().try_start().await;
-    stage.tainted(&name).await;
+    cluster.cloud.add(Server::named(&name).private("10.1.0.1"));
+    let _central = cluster.for_cloud().try_start().await;
+    cluster.tainted(&name).await;
     let region = CLOUD.region_and_zone().0;
-    let node = stage.initialized(&name).await;
+    let node = cluster.initialized(&name).await;
     assert_eq!(label(&node, key), Some(region));
-    stage
+    cluster
         .patch(&name, &json!({ "metadata": { "labels": { key: spoilt } } }))
         .await;
     let right = |node: &_| {
         [labels::REGION, labels::REGION_BETA].map(|key| label(node, key)) == [Some(region); 2]
     };
-    stage.is(&name, "labelled as before", right).await;
-    stage.leave().await;
+    cluster.is(&name, "labelled as before", right).await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
@@ -46,20 +46,20 @@ async fn la_02_the_older_form_is_no_source_of_truth() {
 
 #[tokio::test]
 async fn la_05_both_type_labels_follow_a_machine_that_is_resized() {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let name = unique("n");
-    let id = stage.world.add(Server::named(&name).private("10.1.0.1"));
-    let _central = stage.for_cloud().try_start().await;
-    stage.tainted(&name).await;
-    stage.initialized(&name).await;
+    let id = cluster.cloud.add(Server::named(&name).private("10.1.0.1"));
+    let _central = cluster.for_cloud().try_start().await;
+    cluster.tainted(&name).await;
+    cluster.initialized(&name).await;
     let of_kind = |kind: &'static str| {
         move |node: &_| {
             let both = [labels::INSTANCE_TYPE, labels::INSTANCE_TYPE_BETA];
             both.map(|key| label(node, key)) == [Some(kind); 2]
         }
     };
-    stage.is(&name, "small", of_kind("small")).await;
-    stage.world.resize(&id, "large-4");
-    stage.is(&name, "large", of_kind("large-4")).await;
-    stage.leave().await;
+    cluster.is(&name, "small", of_kind("small")).await;
+    cluster.cloud.resize(&id, "large-4");
+    cluster.is(&name, "large", of_kind("large-4")).await;
+    cluster.finish().await;
 }

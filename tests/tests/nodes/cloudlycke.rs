@@ -6,17 +6,17 @@ mod identity;
 mod reload;
 mod start;
 
-use mooring_tests::arena::Arena;
-use mooring_tests::machines_file::{Machines, MachinesFile};
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::machines_file::{Machines, MachinesFile};
 
 fn file(machines: &Machines) -> MachinesFile {
     MachinesFile::new(machines).expect("a machines file")
 }
 
 /// Asserts that neither program has written on a Node, and that nothing but one Event was said.
-async fn left_alone(arena: &Arena, node: &str) {
-    let writes = arena.written_on(node).await;
+async fn left_alone(cluster: &Cluster, node: &str) {
+    let writes = cluster.written_on(node).await;
     assert!(writes.is_empty(), "{}", writes.summary());
-    let events = arena.event_writes(node).await;
+    let events = cluster.event_writes(node).await;
     assert!(events.len() <= 1, "{}", events.summary());
 }

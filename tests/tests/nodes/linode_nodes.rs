@@ -7,6 +7,8 @@ mod vpc;
 mod address;
 #[path = "../node_scenarios/bad_input.rs"]
 mod bad_input;
+#[path = "../node_scenarios/cluster.rs"]
+mod cluster;
 #[path = "../node_scenarios/doubt.rs"]
 mod doubt;
 #[path = "../node_scenarios/efficiency.rs"]
@@ -19,10 +21,8 @@ mod init;
 mod labelling;
 #[path = "../node_scenarios/life.rs"]
 mod life;
-#[path = "../node_scenarios/stage.rs"]
-mod stage;
 
-use mooring_tests::cloud_sim::world::Cloud;
+use mooring_cloud_sim::cloud::Cloud;
 
 /// The cloud that the scenarios are about.
 const CLOUD: Cloud = Cloud::Linode;

@@ -5,9 +5,9 @@ mod ever_after;
 mod unchanged;
 
 use k8s_openapi::api::core::v1::Node;
-use mooring_tests::arena::{Arena, addresses};
-use mooring_tests::machines_file::{Machine, Machines, MachinesFile};
-use mooring_tests::objects::{NodeBuilder, unique};
+use mooring_test_cluster::cluster::{Cluster, addresses};
+use mooring_test_cluster::machines_file::{Machine, Machines, MachinesFile};
+use mooring_test_cluster::objects::{NodeBuilder, unique};
 use serde_json::json;
 
 fn file(machines: impl IntoIterator<Item = Machine>) -> MachinesFile {
@@ -41,22 +41,22 @@ impl Marker {
         Machine::named(&self.name).internal("10.9.9.9")
     }
 
-    async fn create(&self, arena: &Arena) {
+    async fn create(&self, cluster: &Cluster) {
         let node = NodeBuilder::new(&self.name).ready();
-        node.create(&arena.admin).await.unwrap();
-        self.corrected(arena).await;
+        node.create(&cluster.admin).await.unwrap();
+        self.corrected(cluster).await;
     }
 
-    async fn corrected(&self, arena: &Arena) {
+    async fn corrected(&self, cluster: &Cluster) {
         let right = has(&["InternalIP 10.9.9.9"]);
-        arena.is(&self.name, "corrected", right).await;
+        cluster.is(&self.name, "corrected", right).await;
     }
 
     /// Waits until so many periods have passed, and one more has begun.
-    async fn periods(&self, arena: &Arena, count: u32) {
+    async fn periods(&self, cluster: &Cluster, count: u32) {
         for _ in 0..=count {
-            arena.set_addresses(&self.name, &json!(null)).await;
-            self.corrected(arena).await;
+            cluster.set_addresses(&self.name, &json!(null)).await;
+            self.corrected(cluster).await;
         }
     }
 }

@@ -8,13 +8,13 @@ mod scenarios;
 mod unknown;
 
 use k8s_openapi::api::core::v1::Node;
-use mooring_tests::machines_file::{Machine, Machines, MachinesFile};
+use mooring_test_cluster::machines_file::{Machine, Machines, MachinesFile};
 
 /// Runs scenarios twice: with `mooring-central` alone, and with the Node's `mooring-node` alone.
 macro_rules! by_either_program {
     ($($scenario:ident)*) => { $(
         mod $scenario {
-            use mooring_tests::arena::Initializer;
+            use mooring_test_cluster::cluster::Initializer;
 
             #[tokio::test]
             async fn by_central() {

@@ -6,9 +6,9 @@ mod doubt;
 mod shutdown;
 
 use mooring_common::names::reasons;
-use mooring_tests::arena::Arena;
-use mooring_tests::machines_file::{Machine, Machines, MachinesFile};
-use mooring_tests::objects::{NodeBuilder, unique};
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::machines_file::{Machine, Machines, MachinesFile};
+use mooring_test_cluster::objects::{NodeBuilder, unique};
 
 fn file(machines: &Machines) -> MachinesFile {
     MachinesFile::new(machines).expect("a machines file")
@@ -44,9 +44,9 @@ impl Crowd {
         self.0.iter().map(|name| running(name))
     }
 
-    async fn create(&self, arena: &Arena) {
+    async fn create(&self, cluster: &Cluster) {
         for name in &self.0 {
-            node(name).ready().create(&arena.admin).await.unwrap();
+            node(name).ready().create(&cluster.admin).await.unwrap();
         }
     }
 }
@@ -70,24 +70,24 @@ impl Marker {
 
     /// Without any condition, so that it is whole at once: it may be gone before there is time for
     /// a second request.
-    async fn create(&self, arena: &Arena) {
-        node(&self.name).create(&arena.admin).await.unwrap();
+    async fn create(&self, cluster: &Cluster) {
+        node(&self.name).create(&cluster.admin).await.unwrap();
     }
 
     /// Waits for so many passes over all Nodes.
-    async fn passes(&self, arena: &Arena, count: u32) {
+    async fn passes(&self, cluster: &Cluster, count: u32) {
         for _ in 0..count {
-            self.create(arena).await;
-            arena.is_gone(&self.name).await;
+            self.create(cluster).await;
+            cluster.is_gone(&self.name).await;
         }
     }
 }
 
 /// Asserts that a Node was never asked to go, and nothing said of it.
-async fn is_untouched(arena: &Arena, name: &str) {
-    assert!(arena.node(name).await.is_some(), "{name} is gone");
-    let writes = arena.written_on(name).await;
+async fn is_untouched(cluster: &Cluster, name: &str) {
+    assert!(cluster.node(name).await.is_some(), "{name} is gone");
+    let writes = cluster.written_on(name).await;
     assert!(writes.is_empty(), "{}", writes.summary());
-    let events = arena.events(name, reasons::DELETING_NODE).await;
+    let events = cluster.events(name, reasons::DELETING_NODE).await;
     assert!(events.is_empty(), "{events:?}");
 }

@@ -10,6 +10,8 @@ mod tokens;
 mod address;
 #[path = "../node_scenarios/bad_input.rs"]
 mod bad_input;
+#[path = "../node_scenarios/cluster.rs"]
+mod cluster;
 #[path = "../node_scenarios/doubt.rs"]
 mod doubt;
 #[path = "../node_scenarios/efficiency.rs"]
@@ -22,18 +24,16 @@ mod init;
 mod labelling;
 #[path = "../node_scenarios/life.rs"]
 mod life;
-#[path = "../node_scenarios/stage.rs"]
-mod stage;
 
-use mooring_tests::cloud_sim::phoenixnap::Phoenixnap;
-use mooring_tests::cloud_sim::world::Cloud;
+use mooring_cloud_sim::cloud::Cloud;
+use mooring_cloud_sim::phoenixnap::Phoenixnap;
 
-use crate::phoenixnap_nodes::stage::Stage;
+use crate::phoenixnap_nodes::cluster::CloudCluster;
 
 /// The cloud that the scenarios are about.
 const CLOUD: Cloud = Cloud::Phoenixnap;
 
-fn phoenixnap(stage: &Stage) -> &Phoenixnap {
-    let cloud = stage.world.phoenixnap();
+fn phoenixnap(cluster: &CloudCluster) -> &Phoenixnap {
+    let cloud = cluster.cloud.phoenixnap();
     cloud.expect("this is the suite of PhoenixNAP")
 }

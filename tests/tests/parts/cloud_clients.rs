@@ -12,9 +12,9 @@ use mooring_central::cloud_api::{ErrorKind, Limits, Metrics};
 use mooring_central::cloud_provider::{Machine, MachineSource};
 use mooring_central::clouds::linode::{Flags, VpcChoice};
 use mooring_central::clouds::{cloudscale, linode, phoenixnap};
-use mooring_tests::cloud_sim::Fault;
-use mooring_tests::cloud_sim::world::{Cloud, Server, World};
-use mooring_tests::wait::eventually;
+use mooring_cloud_sim::Fault;
+use mooring_cloud_sim::cloud::{Cloud, CloudSim, Server};
+use mooring_test_support::wait::eventually;
 use prometheus_client::registry::Registry;
 
 const CLOUDS: [Cloud; 3] = [Cloud::Linode, Cloud::Cloudscale, Cloud::Phoenixnap];
@@ -48,17 +48,17 @@ fn configured(
     }
 }
 
-fn source_with(world: &World, flags: Flags) -> Arc<dyn MachineSource> {
-    let environment = world.environment();
+fn source_with(sim: &CloudSim, flags: Flags) -> Arc<dyn MachineSource> {
+    let environment = sim.environment();
     let env = |variable: &str| {
         let found = environment.iter().find(|(name, _)| *name == variable);
         found.map(|(_, value)| value.clone())
     };
-    configured(world.cloud(), &env, flags)
+    configured(sim.kind(), &env, flags)
 }
 
-fn source(world: &World) -> Arc<dyn MachineSource> {
-    source_with(world, Flags::default())
+fn source(sim: &CloudSim) -> Arc<dyn MachineSource> {
+    source_with(sim, Flags::default())
 }
 
 /// What is listed, as soon as it can be: who was refused may leave the cloud alone for a moment.
@@ -81,13 +81,13 @@ fn addresses(machine: &Machine) -> Vec<String> {
     addresses.map(ToString::to_string).collect()
 }
 
-fn fill(world: &World, count: u32) -> Vec<String> {
+fn fill(sim: &CloudSim, count: u32) -> Vec<String> {
     let server = |n: u32| {
         Server::named(&format!("n{n}"))
             .public(&format!("203.0.{}.{}", n / 250, n % 250 + 1))
             .private(&format!("192.168.{}.{}", 130 + n / 250, n % 250 + 1))
     };
-    (0..count).map(|n| world.add(server(n))).collect()
+    (0..count).map(|n| sim.add(server(n))).collect()
 }
 
 /// One listing of a large cluster costs a request for each 500 Linodes, and one elsewhere; at
@@ -95,30 +95,30 @@ fn fill(world: &World, count: u32) -> Vec<String> {
 #[tokio::test]
 async fn a_large_cluster_is_listed_whole() {
     for cloud in CLOUDS {
-        let world = World::start(cloud).await;
-        let added = fill(&world, 1201);
-        let machines = source(&world).list().await.unwrap();
+        let sim = CloudSim::start(cloud).await;
+        let added = fill(&sim, 1201);
+        let machines = source(&sim).list().await.unwrap();
         assert_eq!(ids(&machines), added.into_iter().collect());
         let requests = match cloud {
             Cloud::Linode => 3,
             Cloud::Cloudscale => 1,
             Cloud::Phoenixnap => 2,
         };
-        assert_eq!(world.calls().len(), requests, "{cloud:?}");
+        assert_eq!(sim.calls().len(), requests, "{cloud:?}");
     }
 }
 
 #[tokio::test]
 async fn a_machine_is_described_alike_in_a_listing_and_alone() {
     for cloud in CLOUDS {
-        let world = World::start(cloud).await;
+        let sim = CloudSim::start(cloud).await;
         let server = Server::named("n1")
             .public("203.0.113.7")
             .private("192.168.130.4");
         let expected = server.addresses(cloud);
-        let id = world.add(server);
-        let other = world.add(Server::named("n2").private("192.168.130.5"));
-        let source = source(&world);
+        let id = sim.add(server);
+        let other = sim.add(Server::named("n2").private("192.168.130.5"));
+        let source = source(&sim);
         let listed = source.list().await.unwrap().remove(0);
         assert_eq!(
             (listed.id.to_string(), listed.names.clone()),
@@ -126,7 +126,7 @@ async fn a_machine_is_described_alike_in_a_listing_and_alone() {
         );
         assert_eq!(addresses(&listed), expected, "{cloud:?}");
         assert_eq!(source.get(&listed.id).await.unwrap(), Some(listed.clone()));
-        world.remove(&listed.id.to_string());
+        sim.remove(&listed.id.to_string());
         assert_eq!(source.get(&listed.id).await, Ok(None));
         assert_eq!(ids(&source.list().await.unwrap()), [other].into());
     }
@@ -152,13 +152,13 @@ async fn a_broken_answer_never_passes_for_a_listing_nor_for_an_absence() {
     ];
     for cloud in CLOUDS {
         for (what, fault) in &faults {
-            let world = World::start(cloud).await;
-            let id = fill(&world, 3).remove(0);
-            let source = source(&world);
+            let sim = CloudSim::start(cloud).await;
+            let id = fill(&sim, 3).remove(0);
+            let source = source(&sim);
             let id = source.parse_id(&id).unwrap();
             // A token is at hand, where one is needed.
             source.list().await.unwrap();
-            let injected = world.faults().inject(World::everything(), fault());
+            let injected = sim.faults().inject(CloudSim::everything(), fault());
             let all = source.list().await;
             assert!(all.is_err(), "{cloud:?}, {what}: {all:?}");
             let found = source.get(&id).await;
@@ -186,10 +186,10 @@ async fn a_cloud_that_wants_to_be_left_alone_is_and_is_asked_again_afterwards() 
 }
 
 async fn left_alone(cloud: Cloud, fault: Fault) {
-    let world = World::start(cloud).await;
-    fill(&world, 1);
-    let source = source(&world);
-    world.faults().inject(World::everything().times(1), fault);
+    let sim = CloudSim::start(cloud).await;
+    fill(&sim, 1);
+    let source = source(&sim);
+    sim.faults().inject(CloudSim::everything().times(1), fault);
     let told = Instant::now();
     let wait = source.list().await.unwrap_err().retry_after.unwrap();
     assert!(
@@ -204,7 +204,7 @@ async fn left_alone(cloud: Cloud, fault: Fault) {
         }
     }
     assert_eq!(
-        world.calls().len(),
+        sim.calls().len(),
         1,
         "{cloud:?}: asked although told to wait"
     );
@@ -212,17 +212,17 @@ async fn left_alone(cloud: Cloud, fault: Fault) {
     assert!(told.elapsed() >= wait, "{:?}", told.elapsed());
     // What was refused, and what was not: at PhoenixNAP a token, and then a listing.
     let permitted = if cloud == Cloud::Phoenixnap { 3 } else { 2 };
-    assert_eq!(world.calls().len(), permitted, "{cloud:?}: asked too early");
+    assert_eq!(sim.calls().len(), permitted, "{cloud:?}: asked too early");
 }
 
 /// PR-18.
 #[tokio::test]
 async fn a_token_that_is_not_valid_any_more_is_told_and_no_absence() {
     for cloud in CLOUDS {
-        let world = World::start(cloud).await;
-        let id = fill(&world, 1).remove(0);
-        let source = source(&world);
-        world.revoke_token(true);
+        let sim = CloudSim::start(cloud).await;
+        let id = fill(&sim, 1).remove(0);
+        let source = source(&sim);
+        sim.revoke_token(true);
         let error = source.list().await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Unauthorized, "{error}");
         let id = source.parse_id(&id).unwrap();
@@ -230,39 +230,37 @@ async fn a_token_that_is_not_valid_any_more_is_told_and_no_absence() {
             source.get(&id).await.unwrap_err().kind,
             ErrorKind::Unauthorized
         );
-        world.revoke_token(false);
+        sim.revoke_token(false);
         assert_eq!(listed(&*source).await.len(), 1);
     }
 }
 
 #[tokio::test]
 async fn linodes_that_come_and_go_while_pages_are_read_do_not_make_others_vanish() {
-    let world = Arc::new(World::start(Cloud::Linode).await);
-    let mut added = fill(&world, 1001);
-    let (first, meanwhile) = (added.remove(0), world.clone());
+    let sim = Arc::new(CloudSim::start(Cloud::Linode).await);
+    let mut added = fill(&sim, 1001);
+    let (first, meanwhile) = (added.remove(0), sim.clone());
     let gone = first.clone();
-    world.faults().inject(
-        world.listing().page(2).times(1),
+    sim.faults().inject(
+        sim.listing().page(2).times(1),
         Fault::meanwhile(move || meanwhile.remove(&first)),
     );
-    let machines = source(&world).list().await.unwrap();
+    let machines = source(&sim).list().await.unwrap();
     let expected: BTreeSet<String> = added.into_iter().collect();
     assert!(!expected.contains(&gone));
     assert_eq!(ids(&machines), expected);
-    let pages = world.calls().len();
+    let pages = sim.calls().len();
     assert_eq!(pages, 4, "two pages that did not fit, and two that do");
 }
 
 #[tokio::test]
 async fn a_limit_of_linode_itself_is_kept() {
-    let world = World::start(Cloud::Linode).await;
-    fill(&world, 1);
-    let linode = world.linode().unwrap();
+    let sim = CloudSim::start(Cloud::Linode).await;
+    fill(&sim, 1);
+    let linode = sim.linode().unwrap();
     let minute = Duration::from_secs(60);
-    linode.limit(mooring_tests::cloud_sim::linode::Limits::per(
-        minute, 100, 2,
-    ));
-    let source = source(&world);
+    linode.limit(mooring_cloud_sim::linode::Limits::per(minute, 100, 2));
+    let source = source(&sim);
     for _ in 0..2 {
         source.list().await.unwrap();
     }
@@ -275,7 +273,7 @@ async fn a_limit_of_linode_itself_is_kept() {
         );
     }
     assert_eq!(
-        world.calls().len(),
+        sim.calls().len(),
         2,
         "the headers said that the budget is spent"
     );
@@ -283,9 +281,9 @@ async fn a_limit_of_linode_itself_is_kept() {
 
 #[tokio::test]
 async fn the_vpc_comes_first_and_who_is_outside_stays_a_machine() {
-    let world = World::start(Cloud::Linode).await;
-    let ids = fill(&world, 2);
-    let linode = world.linode().unwrap();
+    let sim = CloudSim::start(Cloud::Linode).await;
+    let ids = fill(&sim, 2);
+    let linode = sim.linode().unwrap();
     let vpc = linode.add_vpc("prod");
     let subnet = linode.add_subnet(vpc, "default", "10.0.0.0/8");
     let other = linode.add_subnet(vpc, "other", "172.16.0.0/12");
@@ -306,7 +304,7 @@ async fn the_vpc_comes_first_and_who_is_outside_stays_a_machine() {
             vpcs,
             ..Flags::default()
         };
-        let source = source_with(&world, flags);
+        let source = source_with(&sim, flags);
         let machines = source.list().await.unwrap();
         let shown = addresses(&machines[0]);
         assert_eq!(shown[1], "InternalIP 10.0.0.2", "{shown:?}");
@@ -328,16 +326,16 @@ async fn the_vpc_comes_first_and_who_is_outside_stays_a_machine() {
 
 #[tokio::test]
 async fn the_tag_chooses_linodes() {
-    let world = World::start(Cloud::Linode).await;
-    fill(&world, 2);
-    let linode = world.linode().unwrap();
-    let tagged = mooring_tests::cloud_sim::linode::Instance::labelled("mine").tag("k8s-prod");
+    let sim = CloudSim::start(Cloud::Linode).await;
+    fill(&sim, 2);
+    let linode = sim.linode().unwrap();
+    let tagged = mooring_cloud_sim::linode::Instance::labelled("mine").tag("k8s-prod");
     let id = linode.add(tagged.ipv4("203.0.113.9"));
     let flags = Flags {
         tag: Some("k8s-prod".to_owned()),
         ..Flags::default()
     };
-    let machines = source_with(&world, flags).list().await.unwrap();
+    let machines = source_with(&sim, flags).list().await.unwrap();
     assert_eq!(ids(&machines), BTreeSet::from([format!("linode://{id}")]));
 }
 
@@ -345,8 +343,8 @@ async fn the_tag_chooses_linodes() {
 #[tokio::test]
 async fn fields_that_are_new_or_missing_do_no_harm() {
     for cloud in CLOUDS {
-        let world = World::start(cloud).await;
-        let id = fill(&world, 2).remove(0);
+        let sim = CloudSim::start(cloud).await;
+        let id = fill(&sim, 2).remove(0);
         for field in [
             "region",
             "location",
@@ -359,10 +357,10 @@ async fn fields_that_are_new_or_missing_do_no_harm() {
             "ipv6",
             "host_uuid",
         ] {
-            world.set(&id, field, serde_json::Value::Null);
+            sim.set(&id, field, serde_json::Value::Null);
         }
-        world.set(&id, "invented", serde_json::json!({"a": [1]}));
-        let machines = source(&world).list().await.unwrap();
+        sim.set(&id, "invented", serde_json::json!({"a": [1]}));
+        let machines = source(&sim).list().await.unwrap();
         assert_eq!(machines.len(), 2, "{cloud:?}");
         let found = machines
             .iter()

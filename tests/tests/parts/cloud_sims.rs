@@ -1,5 +1,6 @@
 //! The simulated clouds are as strict as the real ones, and fail as they are told to.
 
+mod all;
 mod client;
 mod cloudscale;
 mod failures;
@@ -14,4 +15,3 @@ mod speed;
 mod states;
 mod strict;
 mod tokens;
-mod world;

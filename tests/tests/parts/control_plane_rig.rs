@@ -7,14 +7,14 @@ use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{Api, ListParams, PostParams};
-use mooring_tests::control_plane::{ControlPlane, Options};
-use mooring_tests::objects::{
+use mooring_test_cluster::control_plane::{ControlPlane, Options};
+use mooring_test_cluster::objects::{
     NodeBuilder, PodBuilder, ServiceBuilder, create_namespace, create_service_account, kubectl,
     unique,
 };
-use mooring_tests::process::{Process, Spec};
-use mooring_tests::scratch::Scratch;
-use mooring_tests::wait::eventually;
+use mooring_test_support::process::{Process, Spec};
+use mooring_test_support::scratch::Scratch;
+use mooring_test_support::wait::eventually;
 
 const LIMIT: Duration = Duration::from_secs(30);
 

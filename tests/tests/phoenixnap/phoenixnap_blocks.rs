@@ -6,25 +6,25 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use kube::api::{Api, DeleteParams};
+use mooring_cloud_sim::phoenixnap::{CLIENT_ID, CLIENT_SECRET, Kind, Phoenixnap};
 use mooring_common::l2_network::L2Network;
 use mooring_common::names::annotations;
-use mooring_tests::cloud_sim::phoenixnap::{CLIENT_ID, CLIENT_SECRET, Kind, Phoenixnap};
-use mooring_tests::control_plane::{ControlPlane, Options};
-use mooring_tests::objects::{ServiceBuilder, apply_manifests};
-use mooring_tests::process::Process;
-use mooring_tests::program::Program;
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::control_plane::{ControlPlane, Options};
+use mooring_test_cluster::objects::{ServiceBuilder, apply_manifests};
+use mooring_test_support::process::Process;
+use mooring_test_support::program::Program;
+use mooring_test_support::wait::eventually;
 
 const AT_LAST: Duration = Duration::from_secs(60);
 
-struct Scene {
+struct BlocksCluster {
     cp: ControlPlane,
     cloud: Phoenixnap,
     network: String,
 }
 
-impl Scene {
-    async fn set() -> Self {
+impl BlocksCluster {
+    async fn start() -> Self {
         let cp = ControlPlane::start(Options::default()).await.unwrap();
         let cloud = Phoenixnap::start().await.unwrap();
         let network = cloud.add_network("services", "PHX");
@@ -115,34 +115,34 @@ fn nth(cidr: &str, n: u32) -> String {
 
 #[tokio::test]
 async fn with_kube_vip_services_share_a_block_that_goes_with_the_last_of_them() {
-    let scene = Scene::set().await;
-    let central = scene.central("kube-vip", &["--ip-block-size=/29"]);
+    let cluster = BlocksCluster::start().await;
+    let central = cluster.central("kube-vip", &["--ip-block-size=/29"]);
     for name in ["first", "second"] {
-        scene.create(name).await;
-        let service = scene.served(name).await;
+        cluster.create(name).await;
+        let service = cluster.served(name).await;
         assert_eq!(ingress(&service), requested(&service));
     }
-    let purchases = scene.cloud.purchases();
+    let purchases = cluster.cloud.purchases();
     assert_eq!(purchases.len(), 1, "{purchases:?}");
-    assert_eq!(scene.cloud.blocks_on(&scene.network).len(), 1);
-    let kubernetes = scene.services().get("kubernetes").await.unwrap();
+    assert_eq!(cluster.cloud.blocks_on(&cluster.network).len(), 1);
+    let kubernetes = cluster.services().get("kubernetes").await.unwrap();
     assert_eq!(annotation(&kubernetes, annotations::IP_BLOCK_CLAIM), None);
-    scene.delete("first").await;
-    assert_eq!(scene.cloud.all(Kind::Block).len(), 1);
-    scene.delete("second").await;
-    scene.nothing_is_left().await;
+    cluster.delete("first").await;
+    assert_eq!(cluster.cloud.all(Kind::Block).len(), 1);
+    cluster.delete("second").await;
+    cluster.nothing_is_left().await;
     assert!(central.is_running());
 }
 
 #[tokio::test]
 async fn without_sharing_each_service_has_the_third_address_of_a_block_with_four_tags() {
-    let scene = Scene::set().await;
-    let _central = scene.central("kube-vip", &["--ip-block-sharing=false"]);
-    scene.create("web").await;
-    let service = scene.served("web").await;
-    let namespaces: Api<Namespace> = Api::all(scene.cp.admin());
+    let cluster = BlocksCluster::start().await;
+    let _central = cluster.central("kube-vip", &["--ip-block-sharing=false"]);
+    cluster.create("web").await;
+    let service = cluster.served("web").await;
+    let namespaces: Api<Namespace> = Api::all(cluster.cp.admin());
     let uid = namespaces.get("kube-system").await.unwrap().metadata.uid;
-    let blocks = scene.cloud.tagged(&[
+    let blocks = cluster.cloud.tagged(&[
         ("usage", "cloud-provider-phoenixnap-auto"),
         ("cluster", &uid.unwrap()),
         ("serviceNamespace", "default"),
@@ -151,29 +151,29 @@ async fn without_sharing_each_service_has_the_third_address_of_a_block_with_four
     assert_eq!(blocks.len(), 1);
     let cidr = blocks[0]["cidr"].as_str().unwrap();
     assert_eq!(ingress(&service), Some(nth(cidr, 2)));
-    scene.delete("web").await;
-    scene.nothing_is_left().await;
+    cluster.delete("web").await;
+    cluster.nothing_is_left().await;
 }
 
 #[tokio::test]
 async fn for_the_node_daemons_the_network_is_written_as_an_l2_network_first() {
-    let scene = Scene::set().await;
+    let cluster = BlocksCluster::start().await;
     let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/chart/mooring/crds");
-    apply_manifests(&scene.cp, &crds).await.unwrap();
-    let _central = scene.central("l2", &[]);
-    scene.create("web").await;
-    let service = scene.served("web").await;
+    apply_manifests(&cluster.cp, &crds).await.unwrap();
+    let _central = cluster.central("l2", &[]);
+    cluster.create("web").await;
+    let service = cluster.served("web").await;
     assert_eq!(requested(&service), None);
     let name = annotation(&service, annotations::ALLOCATED_NETWORK).unwrap();
-    let networks: Api<L2Network> = Api::all(scene.cp.admin());
+    let networks: Api<L2Network> = Api::all(cluster.cp.admin());
     let network = networks.get(name).await.unwrap();
-    let listed = scene.cloud.get(Kind::Network, &scene.network).unwrap();
+    let listed = cluster.cloud.get(Kind::Network, &cluster.network).unwrap();
     assert_eq!(network.spec.vlan.map(u64::from), listed["vlanId"].as_u64());
     let [subnet] = network.spec.subnets.as_slice() else {
         panic!("{:?}", network.spec);
     };
     assert_eq!(subnet.gateway, Some(nth(&subnet.cidr, 1)));
     assert_eq!(ingress(&service), Some(nth(&subnet.cidr, 2)));
-    scene.delete("web").await;
-    scene.nothing_is_left().await;
+    cluster.delete("web").await;
+    cluster.nothing_is_left().await;
 }

@@ -1,10 +1,16 @@
-//! Addresses of Services at PhoenixNAP: central on a real control plane, and the cloud simulated.
+//! Addresses of Services at PhoenixNAP: central on a real control plane, and the cloud simulated: the
+//! scenarios for every cloud, and its own.
+//!
+//! `mooring-central plan` does not know this cloud, so that the scenarios of `plan.rs` are not among them.
 //!
 //! Names that begin with `lb_` and a number are the acceptance set of the drop-in: what the Go
-//! controller does, or ought to.
+//! controller does, or ought to. Of these `lb_08`, `lb_09`, `lb_12`, `lb_13` and `lb_17` must hold on every
+//! cloud: they are `sd_04`, `sd_14`, `sd_02`, `sd_17` and `sc_04`.
 
 mod bgp;
+mod blocks;
 mod buying;
+mod cloud;
 mod found;
 mod handover;
 mod late_listings;
@@ -12,6 +18,20 @@ mod pooling;
 mod removal;
 mod replicas;
 mod robust;
-mod stage;
 mod sweep;
 mod wishes;
+
+#[path = "../service_scenarios/change.rs"]
+mod change;
+#[path = "../service_scenarios/clouds.rs"]
+mod clouds;
+#[path = "../service_scenarios/cluster.rs"]
+mod cluster;
+#[path = "../service_scenarios/create.rs"]
+mod create;
+#[path = "../service_scenarios/delete.rs"]
+mod delete;
+#[path = "../service_scenarios/efficiency.rs"]
+mod efficiency;
+#[path = "../service_scenarios/status.rs"]
+mod status;

@@ -6,10 +6,13 @@ use k8s_openapi::api::core::v1::{Service, ServicePort};
 use mooring_common::names::finalizers;
 use serde_json::Value;
 
-use super::{Served, address};
+use super::{LoadBalancerCloud, Served, SuiteCloud, address};
 
 /// What the load balancer of a Service is to serve with these Nodes.
 pub(crate) fn wanted(service: &Service, nodes: &[usize]) -> Served {
+    if !SuiteCloud::FORWARDS {
+        return Served::new();
+    }
     let served = ports(service).iter().map(|port| {
         let protocol = port.protocol.as_deref().unwrap_or("TCP").to_lowercase();
         let node_port = port.node_port.unwrap_or_default();
@@ -26,26 +29,11 @@ pub(crate) fn ports(service: &Service) -> &[ServicePort] {
     ports.unwrap_or_default()
 }
 
-/// The node port of a Service's first port.
-pub(crate) fn node_port(service: &Service) -> i32 {
-    ports(service)[0].node_port.unwrap()
-}
-
-pub(crate) fn uid(service: &Service) -> String {
-    service.metadata.uid.clone().unwrap()
-}
-
 /// The entries of a Service's status, as JSON.
 pub(crate) fn ingress(service: &Service) -> Vec<Value> {
     let status = serde_json::to_value(&service.status).unwrap();
     let entries = status["loadBalancer"]["ingress"].as_array();
     entries.cloned().unwrap_or_default()
-}
-
-/// An annotation of a Service.
-pub(crate) fn annotation<'a>(service: &'a Service, key: &str) -> Option<&'a str> {
-    let annotations = service.metadata.annotations.as_ref()?;
-    annotations.get(key).map(String::as_str)
 }
 
 /// Whether the framework's finalizer is on a Service.

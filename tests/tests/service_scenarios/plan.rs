@@ -2,11 +2,12 @@
 
 use std::time::Instant;
 
-use mooring_tests::program::Program;
+use mooring_test_support::program::Program;
 use serde_json::{Value, json};
 
-use super::cloud::{self, CLOUD};
-use super::stage::{Stage, node_port, ports};
+use super::cloud::SuiteCloud;
+use super::cluster::{CloudCluster, LoadBalancerCloud as _};
+use super::forwarding::{node_port, ports};
 
 /// What the command has said.
 #[derive(Debug)]
@@ -38,17 +39,17 @@ impl Answer {
     }
 }
 
-impl Stage {
+impl CloudCluster {
     /// Runs `mooring-central plan` with these arguments, separated by spaces.
     pub(crate) async fn plan(&self, arguments: &str) -> Answer {
-        let kubeconfig = self.cp.admin_kubeconfig();
+        let kubeconfig = self.admin_kubeconfig();
         let mut command = std::process::Command::new(Program::Central.path().unwrap());
         command
             .arg("plan")
             .args(arguments.split(' '))
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
-            .arg(format!("--cloud-provider={}", CLOUD.name()))
-            .envs(self.world.environment());
+            .arg(format!("--cloud-provider={}", SuiteCloud::CLOUD.name()))
+            .envs(self.cloud.environment());
         let run = tokio::task::spawn_blocking(move || command.output());
         let output = run.await.unwrap().unwrap();
         Answer {
@@ -65,35 +66,39 @@ impl Stage {
 
 #[tokio::test]
 async fn a_plan_for_a_new_service_touches_nothing_and_is_what_is_then_done() {
-    let stage = Stage::enter().await;
-    stage.create("web").await;
-    let since = stage.cp.now();
-    let plan = stage.plan(&format!("{} -o json", stage.key("web"))).await;
+    let cluster = CloudCluster::start().await;
+    cluster.create("web").await;
+    let since = cluster.now();
+    let plan = cluster
+        .plan(&format!("{} -o json", cluster.key("web")))
+        .await;
     assert_eq!(plan.code, 0, "{plan:?}");
     assert!(plan.steps("web") >= 5, "{plan:?}");
-    let table = stage.plan(&stage.key("web")).await;
+    let table = cluster.plan(&cluster.key("web")).await;
     assert!(table.text.contains("IMPACT"), "{table:?}");
-    assert!(stage.writes().is_empty());
-    let audit = stage.audit().await.since(since);
+    assert!(cluster.writes().is_empty());
+    let audit = cluster.audit().await.since(since);
     let by_plan = audit.filter(|record| record.user_agent.starts_with("mooring-plan"));
     assert!(!by_plan.is_empty());
     assert!(by_plan.writes().is_empty(), "{}", by_plan.summary());
 
-    let _central = stage.central().await;
-    stage.provided("web").await;
-    let writes = stage.writes();
+    let _central = cluster.central().await;
+    cluster.provided("web").await;
+    let writes = cluster.writes();
     assert_eq!(writes.len(), plan.steps("web"), "{}", writes.summary());
-    let after = stage.plan(&format!("{} -o json", stage.key("web"))).await;
+    let after = cluster
+        .plan(&format!("{} -o json", cluster.key("web")))
+        .await;
     assert_eq!(after.steps("web"), 0, "{after:?}");
-    stage.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn a_plan_for_a_change_is_what_is_then_done() {
-    let stage = Stage::enter().await;
-    let central = stage.central().await;
-    let service = stage.provide("web").await;
-    stage.serves("web", &[1, 2]).await;
+    let cluster = CloudCluster::start().await;
+    let central = cluster.central().await;
+    let service = cluster.provide("web").await;
+    cluster.serves("web", &[1, 2]).await;
     drop(central);
     let mut port = json!(ports(&service)[0]);
     let other = if node_port(&service) == 30200 {
@@ -103,72 +108,75 @@ async fn a_plan_for_a_change_is_what_is_then_done() {
     };
     port["nodePort"] = json!(other);
     port["port"] = json!(81);
-    stage.respecify("web", json!({ "ports": [port] })).await;
+    cluster.respecify("web", json!({ "ports": [port] })).await;
     let start = Instant::now();
-    let plan = stage.plan(&format!("{} -o json", stage.key("web"))).await;
+    let plan = cluster
+        .plan(&format!("{} -o json", cluster.key("web")))
+        .await;
     assert_eq!(plan.code, 0, "{plan:?}");
-    assert!(stage.writes().since(start).is_empty());
+    assert!(cluster.writes().since(start).is_empty());
 
-    let _central = stage.central().await;
-    stage.serves("web", &[1, 2]).await;
-    stage.marker().await;
-    let id = stage.serves("web", &[1, 2]).await.id;
-    let marker = cloud::balancers(&stage.world);
+    let _central = cluster.central().await;
+    cluster.serves("web", &[1, 2]).await;
+    cluster.marker().await;
+    let id = cluster.serves("web", &[1, 2]).await.id;
+    let marker = cluster.cloud.balancers();
     let marker = marker.iter().find(|other| other.id != id).unwrap();
-    let of_marker = cloud::writes_on(&stage.world, &marker.id)
-        .since(start)
-        .len()
-        + 1;
-    let done = stage.writes().since(start);
+    let of_marker = cluster.cloud.writes_on(&marker.id).since(start).len() + 1;
+    let done = cluster.writes().since(start);
     let done_here = done.len() - of_marker;
     assert_eq!(done_here, plan.steps("web"), "{plan:?}\n{}", done.summary());
-    stage.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn a_plan_for_all_has_each_service_and_one_for_a_file_need_not_be_applied() {
-    let stage = Stage::enter().await;
-    let central = stage.central().await;
-    stage.provide("one").await;
-    stage.provide("two").await;
+    let cluster = CloudCluster::start().await;
+    let central = cluster.central().await;
+    cluster.provide("one").await;
+    cluster.provide("two").await;
     let start = Instant::now();
-    let all = stage.plan("--all -o json").await;
+    let all = cluster.plan("--all -o json").await;
     assert_eq!((all.steps("one"), all.steps("two")), (0, 0), "{all:?}");
-    let nothing = stage.plan(&stage.key("one")).await;
+    let nothing = cluster.plan(&cluster.key("one")).await;
     assert!(nothing.text.contains("nothing to do"), "{nothing:?}");
 
     let manifest = json!({
         "apiVersion": "v1", "kind": "Service",
-        "metadata": { "name": "three", "namespace": stage.namespace },
+        "metadata": { "name": "three", "namespace": cluster.namespace },
         "spec": {
             "type": "LoadBalancer",
             "ports": [{ "port": 80, "nodePort": 30300, "protocol": "TCP" }],
         },
     });
-    let file = stage.cp.folder().join(format!("{}.json", stage.namespace));
+    let file = cluster.folder().join(format!("{}.json", cluster.namespace));
     std::fs::write(&file, manifest.to_string()).unwrap();
-    let planned = stage.plan(&format!("-f {} -o json", file.display())).await;
+    let planned = cluster
+        .plan(&format!("-f {} -o json", file.display()))
+        .await;
     assert_eq!(planned.code, 0, "{planned:?}");
     assert!(planned.steps("three") >= 5, "{planned:?}");
-    assert!(stage.services().get_opt("three").await.unwrap().is_none());
-    assert!(stage.writes().since(start).is_empty());
+    assert!(cluster.services().get_opt("three").await.unwrap().is_none());
+    assert!(cluster.writes().since(start).is_empty());
     drop(central);
-    stage.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn a_plan_for_a_service_that_cannot_be_understood_is_refused() {
-    let stage = Stage::enter().await;
-    let (key, value) = cloud::BAD_SOURCES;
-    stage
-        .make(stage.service("web").annotation(key, value))
+    let cluster = CloudCluster::start().await;
+    let (key, value) = SuiteCloud::REFUSED_ANNOTATION;
+    cluster
+        .make(cluster.service("web").annotation(key, value))
         .await;
-    let plan = stage.plan(&format!("{} -o json", stage.key("web"))).await;
+    let plan = cluster
+        .plan(&format!("{} -o json", cluster.key("web")))
+        .await;
     assert_eq!(plan.code, 1, "{plan:?}");
     let refused = plan.of("web")["refused"].to_string();
     assert!(refused.contains(key), "{refused}");
     assert!(!plan.complaint.is_empty());
-    let nobody = stage.plan(&stage.key("nobody")).await;
+    let nobody = cluster.plan(&cluster.key("nobody")).await;
     assert_eq!(nobody.code, 1, "{nobody:?}");
-    stage.leave().await;
+    cluster.finish().await;
 }

@@ -21,26 +21,33 @@ mod traffic;
 mod change;
 #[path = "../service_scenarios/clouds.rs"]
 mod clouds;
+#[path = "../service_scenarios/cluster.rs"]
+mod cluster;
 #[path = "../service_scenarios/create.rs"]
 mod create;
 #[path = "../service_scenarios/delete.rs"]
 mod delete;
 #[path = "../service_scenarios/efficiency.rs"]
 mod efficiency;
-#[path = "../service_scenarios/nodes.rs"]
-mod nodes;
+#[path = "../service_scenarios/forwarding.rs"]
+mod forwarding;
+#[path = "../service_scenarios/forwarding_change.rs"]
+mod forwarding_change;
+#[path = "../service_scenarios/forwarding_nodes.rs"]
+mod forwarding_nodes;
 #[path = "../service_scenarios/plan.rs"]
 mod plan;
-#[path = "../service_scenarios/stage.rs"]
-mod stage;
 #[path = "../service_scenarios/status.rs"]
 mod status;
 
-use mooring_tests::cloud_sim::Calls;
-use mooring_tests::cloud_sim::cloudscale::{Cloudscale, Kind};
+use kube::api::ListParams;
+use mooring_cloud_sim::Calls;
+use mooring_cloud_sim::cloudscale::{Cloudscale, Kind};
+use mooring_test_cluster::shipped::CentralFlags;
 use serde_json::Value;
 
-use stage::{Stage, annotation};
+use cloud::annotation;
+use cluster::{CloudCluster, LoadBalancerCloud as _};
 
 /// What all of its annotations begin with.
 const PREFIX: &str = "k8s.cloudscale.ch/loadbalancer-";
@@ -50,10 +57,26 @@ fn key(end: &str) -> String {
     format!("{PREFIX}{end}")
 }
 
-impl Stage {
+impl CloudCluster {
+    /// The same, with so many passes over Services side by side.
+    pub(crate) fn workers(&self, count: usize) -> CentralFlags {
+        self.flags()
+            .with(format!("--concurrent-service-syncs={count}"))
+    }
+
+    /// Takes all markers away again.
+    pub(crate) async fn delete_markers(&self) {
+        let all = self.services().list(&ListParams::default()).await.unwrap();
+        let names = all.into_iter().filter_map(|service| service.metadata.name);
+        for name in names.filter(|name| name.starts_with(cluster::MARKER)) {
+            self.delete(&name).await;
+            self.gone(&name).await;
+        }
+    }
+
     /// The simulation.
     fn sim(&self) -> &Cloudscale {
-        cloud::sim(&self.world)
+        self.cloud.sim()
     }
 
     /// The load balancer whose UUID is written on a Service.
@@ -75,6 +98,6 @@ impl Stage {
 
     /// What was asked to change this load balancer or its parts.
     fn writes_on(&self, uuid: &str) -> Calls {
-        cloud::writes_on(&self.world, uuid)
+        self.cloud.writes_on(uuid)
     }
 }

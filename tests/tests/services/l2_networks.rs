@@ -5,24 +5,24 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use mooring_common::names::{annotations, reasons};
-use mooring_tests::control_plane::{ControlPlane, Options};
-use mooring_tests::objects::{EventNote, create_namespace, events_for, kubectl, unique};
-use mooring_tests::shipped::{CentralFlags, Shipped};
-use mooring_tests::stage::{SOON, Stage, annotation, ingress};
-use mooring_tests::turn::Turn;
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::control_plane::{ControlPlane, Options};
+use mooring_test_cluster::objects::{EventNote, create_namespace, events_for, kubectl, unique};
+use mooring_test_cluster::shipped::CentralFlags;
+use mooring_test_cluster::test_namespace::{SOON, TestNamespace, annotation, ingress};
+use mooring_test_support::wait::eventually;
 use serde_json::json;
 
-async fn events(stage: &Stage, network: &str) -> Vec<EventNote> {
-    let events = events_for(&stage.client, "L2Network", None, network).await;
+async fn events(namespace: &TestNamespace, network: &str) -> Vec<EventNote> {
+    let events = events_for(&namespace.client, "L2Network", None, network).await;
     events.unwrap()
 }
 
 /// Waits for an Event about an L2Network, and gives its note.
-async fn told(stage: &Stage, network: &str, reason: &str) -> EventNote {
+async fn told(namespace: &TestNamespace, network: &str, reason: &str) -> EventNote {
     let what = format!("an Event {reason} about {network}");
     eventually(&what, SOON, async || {
-        let events = events(stage, network).await;
+        let events = events(namespace, network).await;
         let found = events.iter().find(|event| event.reason == reason).cloned();
         found.ok_or(events)
     })
@@ -30,14 +30,14 @@ async fn told(stage: &Stage, network: &str, reason: &str) -> EventNote {
 }
 
 /// Takes an L2Network away, as a user does.
-async fn delete(stage: &Stage, network: &str) {
+async fn delete(namespace: &TestNamespace, network: &str) {
     let params = DeleteParams::default();
-    stage.networks().delete(network, &params).await.unwrap();
+    namespace.networks().delete(network, &params).await.unwrap();
 }
 
 /// Asserts that nothing was ever wrong with a Service.
-async fn no_failure(stage: &Stage, name: &str) {
-    let events = stage.events(name).await;
+async fn no_failure(namespace: &TestNamespace, name: &str) {
+    let events = namespace.events(name).await;
     let failed = events
         .iter()
         .find(|event| event.reason == reasons::SYNC_LOAD_BALANCER_FAILED);
@@ -46,42 +46,42 @@ async fn no_failure(stage: &Stage, name: &str) {
 
 #[tokio::test]
 async fn a_good_network_becomes_ready_and_kubectl_shows_its_use() {
-    let turn = Turn::take().await;
-    let stage = Stage::new(turn.admin(), 4).await;
-    let _central = turn.central(CentralFlags::alone()).await;
-    stage.network_is(&stage.network, true).await;
-    let ready = told(&stage, &stage.network, reasons::READY).await;
+    let cluster = Cluster::exclusive().await;
+    let namespace = cluster.namespace_with_network(4).await;
+    let _central = cluster.start_central(CentralFlags::alone()).await;
+    namespace.network_is(&namespace.network, true).await;
+    let ready = told(&namespace, &namespace.network, reasons::READY).await;
     assert_eq!((ready.kind.as_str(), ready.count), ("Normal", 1));
-    stage.create("web").await;
-    stage.served("web").await;
-    stage.network_uses(&stage.network, 1).await;
-    let both = stage.service("both").families(&["IPv4", "IPv6"]);
-    both.create(&stage.client).await.unwrap();
-    stage.served("both").await;
-    stage.network_uses(&stage.network, 3).await;
-    let shown = kubectl(turn.cp, &["get", "l2networks", &stage.network])
+    namespace.create("web").await;
+    namespace.served("web").await;
+    namespace.network_uses(&namespace.network, 1).await;
+    let both = namespace.service("both").families(&["IPv4", "IPv6"]);
+    both.create(&namespace.client).await.unwrap();
+    namespace.served("both").await;
+    namespace.network_uses(&namespace.network, 3).await;
+    let shown = kubectl(&cluster, &["get", "l2networks", &namespace.network])
         .await
         .unwrap();
     let row: Vec<_> = shown.lines().nth(1).unwrap().split_whitespace().collect();
     assert!(row.contains(&"3") && row.contains(&"True"), "{shown}");
-    stage.delete("both").await;
-    stage.network_uses(&stage.network, 1).await;
+    namespace.delete("both").await;
+    namespace.network_uses(&namespace.network, 1).await;
     assert_eq!(
-        events(&stage, &stage.network).await.len(),
+        events(&namespace, &namespace.network).await.len(),
         1,
         "one Event is enough"
     );
-    turn.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn what_one_object_shows_to_be_wrong_is_refused_with_all_its_faults() {
-    let turn = Turn::take().await;
-    let stage = Stage::without_network(turn.admin()).await;
-    let ranges = ["198.51.100.0/28".to_owned(), stage.address(1)];
-    let mut network = stage.network_of(&stage.network, &ranges);
+    let cluster = Cluster::exclusive().await;
+    let namespace = cluster.namespace().await;
+    let ranges = ["198.51.100.0/28".to_owned(), namespace.address(1)];
+    let mut network = namespace.network_of(&namespace.network, &ranges);
     network.spec.subnets[0].gateway = Some("203.0.113.1".to_owned());
-    let error = stage
+    let error = namespace
         .networks()
         .create(&Default::default(), &network)
         .await
@@ -89,254 +89,289 @@ async fn what_one_object_shows_to_be_wrong_is_refused_with_all_its_faults() {
     let message = error.to_string();
     for words in [
         "203.0.113.1: no address within".to_owned(),
-        format!("{}: no range; write a CIDR block", stage.address(1)),
+        format!("{}: no range; write a CIDR block", namespace.address(1)),
         "198.51.100.0/28: in none of the subnets".to_owned(),
     ] {
         assert!(message.contains(&words), "{words:?} is missing: {message}");
     }
-    turn.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn of_two_that_overlap_the_newer_waits_until_it_is_corrected() {
-    let turn = Turn::take().await;
-    let stage = Stage::new(turn.admin(), 8).await;
-    let _central = turn.central(CentralFlags::alone()).await;
-    stage.network_is(&stage.network, true).await;
+    let cluster = Cluster::exclusive().await;
+    let namespace = cluster.namespace_with_network(8).await;
+    let _central = cluster.start_central(CentralFlags::alone()).await;
+    namespace.network_is(&namespace.network, true).await;
     // Earlier in the alphabet, and perhaps made within the same second: newer all the same.
     let newer = unique("a-newer");
-    stage.create_network(&newer, &[stage.range(4, 8)]).await;
-    let (reason, message) = stage.network_is(&newer, false).await;
-    let event = told(&stage, &newer, reasons::RANGE_CONFLICT).await;
+    namespace
+        .create_network(&newer, &[namespace.range(4, 8)])
+        .await;
+    let (reason, message) = namespace.network_is(&newer, false).await;
+    let event = told(&namespace, &newer, reasons::RANGE_CONFLICT).await;
     assert_eq!(
         (reason.as_str(), event.kind.as_str()),
         (reasons::RANGE_CONFLICT, "Warning")
     );
     for text in [&message, &event.note] {
         assert!(
-            text.contains(&format!("the older L2Network {}", stage.network))
-                && text.contains(&stage.range(4, 8)),
+            text.contains(&format!("the older L2Network {}", namespace.network))
+                && text.contains(&namespace.range(4, 8)),
             "{text}"
         );
     }
-    stage.network_is(&stage.network, true).await;
-    let service = stage
+    namespace.network_is(&namespace.network, true).await;
+    let service = namespace
         .service("web")
         .annotation(annotations::L2_NETWORK_REQUEST, &newer);
-    service.create(&stage.client).await.unwrap();
-    let refused = stage.told("web", reasons::SYNC_LOAD_BALANCER_FAILED).await;
+    service.create(&namespace.client).await.unwrap();
+    let refused = namespace
+        .told("web", reasons::SYNC_LOAD_BALANCER_FAILED)
+        .await;
     assert!(refused.note.contains(&newer), "{refused:?}");
-    stage.set_ranges(&newer, &[stage.range(8, 8)]).await;
-    stage.network_is(&newer, true).await;
-    told(&stage, &newer, reasons::READY).await;
-    stage.served_with("web", &[stage.address(8)]).await;
-    turn.leave().await;
+    namespace.set_ranges(&newer, &[namespace.range(8, 8)]).await;
+    namespace.network_is(&newer, true).await;
+    told(&namespace, &newer, reasons::READY).await;
+    namespace.served_with("web", &[namespace.address(8)]).await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn a_network_that_comes_into_conflict_keeps_what_it_has_given_out() {
-    let turn = Turn::take().await;
-    let stage = Stage::new(turn.admin(), 4).await;
-    let central = turn.central(CentralFlags::alone()).await;
-    stage.network_is(&stage.network, true).await;
+    let cluster = Cluster::exclusive().await;
+    let namespace = cluster.namespace_with_network(4).await;
+    let central = cluster.start_central(CentralFlags::alone()).await;
+    namespace.network_is(&namespace.network, true).await;
     let newer = unique("newer");
-    stage.create_network(&newer, &[stage.range(8, 4)]).await;
-    stage.network_is(&newer, true).await;
-    let service = stage
+    namespace
+        .create_network(&newer, &[namespace.range(8, 4)])
+        .await;
+    namespace.network_is(&newer, true).await;
+    let service = namespace
         .service("web")
         .annotation(annotations::L2_NETWORK_REQUEST, &newer);
-    service.create(&stage.client).await.unwrap();
-    let addresses = stage.served("web").await;
+    service.create(&namespace.client).await.unwrap();
+    let addresses = namespace.served("web").await;
     // Now the older one claims the same addresses.
-    stage
-        .set_ranges(&stage.network, &[stage.range(0, 12)])
+    namespace
+        .set_ranges(&namespace.network, &[namespace.range(0, 12)])
         .await;
-    stage.network_is(&newer, false).await;
+    namespace.network_is(&newer, false).await;
     for n in 0..9 {
-        stage.create(&format!("more-{n}")).await;
+        namespace.create(&format!("more-{n}")).await;
     }
     for n in 0..9 {
-        let found = stage.served(&format!("more-{n}")).await;
+        let found = namespace.served(&format!("more-{n}")).await;
         assert_ne!(found, addresses, "it is held");
     }
     drop(central);
-    let _central = turn.central(CentralFlags::alone()).await;
-    stage.create("after").await;
-    assert_ne!(stage.served("after").await, addresses);
-    let kept = stage.get("web").await;
+    let _central = cluster.start_central(CentralFlags::alone()).await;
+    namespace.create("after").await;
+    assert_ne!(namespace.served("after").await, addresses);
+    let kept = namespace.get("web").await;
     assert_eq!(ingress(&kept), addresses);
     assert_eq!(
         annotation(&kept, annotations::ALLOCATED_NETWORK),
         Some(newer.as_str())
     );
-    no_failure(&stage, "web").await;
-    stage.set_ranges(&stage.network, &[stage.range(0, 4)]).await;
-    stage.network_is(&newer, true).await;
-    assert_eq!(stage.served("web").await, addresses);
-    turn.leave().await;
+    no_failure(&namespace, "web").await;
+    namespace
+        .set_ranges(&namespace.network, &[namespace.range(0, 4)])
+        .await;
+    namespace.network_is(&newer, true).await;
+    assert_eq!(namespace.served("web").await, addresses);
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn a_network_that_is_deleted_takes_no_address_away() {
-    let turn = Turn::take().await;
-    let stage = Stage::new(turn.admin(), 4).await;
-    let central = turn.central(CentralFlags::alone()).await;
-    stage.create("web").await;
-    let addresses = stage.served("web").await;
-    delete(&stage, &stage.network).await;
+    let cluster = Cluster::exclusive().await;
+    let namespace = cluster.namespace_with_network(4).await;
+    let central = cluster.start_central(CentralFlags::alone()).await;
+    namespace.create("web").await;
+    let addresses = namespace.served("web").await;
+    delete(&namespace, &namespace.network).await;
     // A marker: once central knows this one, it knows that the other is gone.
     let marker = unique("marker");
-    stage.create_network(&marker, &[stage.range(20, 1)]).await;
-    stage.network_is(&marker, true).await;
-    stage.create("refused").await;
-    stage
+    namespace
+        .create_network(&marker, &[namespace.range(20, 1)])
+        .await;
+    namespace.network_is(&marker, true).await;
+    namespace.create("refused").await;
+    namespace
         .told("refused", reasons::SYNC_LOAD_BALANCER_FAILED)
         .await;
-    assert_eq!(stage.served("web").await, addresses);
+    assert_eq!(namespace.served("web").await, addresses);
     drop(central);
-    let _central = turn.central(CentralFlags::alone()).await;
-    stage.create("refused-too").await;
-    stage
+    let _central = cluster.start_central(CentralFlags::alone()).await;
+    namespace.create("refused-too").await;
+    namespace
         .told("refused-too", reasons::SYNC_LOAD_BALANCER_FAILED)
         .await;
-    assert_eq!(stage.served("web").await, addresses);
-    no_failure(&stage, "web").await;
+    assert_eq!(namespace.served("web").await, addresses);
+    no_failure(&namespace, "web").await;
     // Back again, with nothing in common but the name and the range.
-    stage
-        .create_network(&stage.network, &[stage.range(0, 4)])
+    namespace
+        .create_network(&namespace.network, &[namespace.range(0, 4)])
         .await;
-    stage.served("refused").await;
-    assert_eq!(stage.served("web").await, addresses);
-    stage.network_uses(&stage.network, 3).await;
-    turn.leave().await;
+    namespace.served("refused").await;
+    assert_eq!(namespace.served("web").await, addresses);
+    namespace.network_uses(&namespace.network, 3).await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn a_network_that_gets_another_name_keeps_its_services() {
-    let turn = Turn::take().await;
-    let stage = Stage::without_network(turn.admin()).await;
+    let cluster = Cluster::exclusive().await;
+    let namespace = cluster.namespace().await;
     let (old, new) = (unique("old"), unique("new"));
-    stage.create_network(&old, &[stage.range(0, 4)]).await;
-    let _central = turn.central(CentralFlags::alone()).await;
-    stage.network_is(&old, true).await;
-    let service = stage
+    namespace
+        .create_network(&old, &[namespace.range(0, 4)])
+        .await;
+    let _central = cluster.start_central(CentralFlags::alone()).await;
+    namespace.network_is(&old, true).await;
+    let service = namespace
         .service("web")
         .annotation(annotations::L2_NETWORK_REQUEST, &old);
-    service.create(&stage.client).await.unwrap();
-    let addresses = stage.served("web").await;
-    delete(&stage, &old).await;
-    stage.create_network(&new, &[stage.range(0, 4)]).await;
-    stage
+    service.create(&namespace.client).await.unwrap();
+    let addresses = namespace.served("web").await;
+    delete(&namespace, &old).await;
+    namespace
+        .create_network(&new, &[namespace.range(0, 4)])
+        .await;
+    namespace
         .annotate("web", annotations::L2_NETWORK_REQUEST, Some(&new))
         .await;
     eventually("the record names the new network", SOON, async || {
-        let service = stage.get("web").await;
+        let service = namespace.get("web").await;
         annotation(&service, annotations::ALLOCATED_NETWORK) == Some(new.as_str())
     })
     .await;
-    stage.served_with("web", &addresses).await;
-    turn.leave().await;
+    namespace.served_with("web", &addresses).await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn ranges_taken_away_take_no_address_away_and_are_used_no_more() {
-    let turn = Turn::take().await;
-    let stage = Stage::new(turn.admin(), 2).await;
-    let _central = turn.central(CentralFlags::alone()).await;
-    stage.create("web").await;
-    let addresses = stage.served("web").await;
-    stage.set_ranges(&stage.network, &[stage.range(4, 2)]).await;
-    stage.network_is(&stage.network, true).await;
-    stage.create("next").await;
-    stage.served_with("next", &[stage.address(4)]).await;
-    assert_eq!(stage.served("web").await, addresses);
-    stage.delete("web").await;
-    stage.gone("web").await;
-    stage.create("last").await;
-    stage.served_with("last", &[stage.address(5)]).await;
-    turn.leave().await;
+    let cluster = Cluster::exclusive().await;
+    let namespace = cluster.namespace_with_network(2).await;
+    let _central = cluster.start_central(CentralFlags::alone()).await;
+    namespace.create("web").await;
+    let addresses = namespace.served("web").await;
+    namespace
+        .set_ranges(&namespace.network, &[namespace.range(4, 2)])
+        .await;
+    namespace.network_is(&namespace.network, true).await;
+    namespace.create("next").await;
+    namespace.served_with("next", &[namespace.address(4)]).await;
+    assert_eq!(namespace.served("web").await, addresses);
+    namespace.delete("web").await;
+    namespace.gone("web").await;
+    namespace.create("last").await;
+    namespace.served_with("last", &[namespace.address(5)]).await;
+    cluster.finish().await;
 }
 
-/// Labels the stage's namespace as of this team, or of none.
-async fn of_team(stage: &Stage, team: Option<&str>) {
+/// Labels the namespace as of this team, or of none.
+async fn of_team(namespace: &TestNamespace, team: Option<&str>) {
     let patch = Patch::Merge(json!({ "metadata": { "labels": { "team": team } } }));
-    Api::<Namespace>::all(stage.client.clone())
-        .patch(&stage.namespace, &PatchParams::default(), &patch)
+    Api::<Namespace>::all(namespace.client.clone())
+        .patch(&namespace.name, &PatchParams::default(), &patch)
         .await
         .unwrap();
 }
 
 /// An L2Network for the namespaces of one team.
-async fn for_team(stage: &Stage, team: &str) {
-    let mut network = stage.network_of(&stage.network, &[stage.range(0, 4)]);
+async fn for_team(namespace: &TestNamespace, team: &str) {
+    let mut network = namespace.network_of(&namespace.network, &[namespace.range(0, 4)]);
     let selector = json!({ "matchLabels": { "team": team } });
     network.spec.allowed_namespaces = Some(serde_json::from_value(selector).unwrap());
     let params = PostParams::default();
-    stage.networks().create(&params, &network).await.unwrap();
+    namespace
+        .networks()
+        .create(&params, &network)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
 async fn only_namespaces_that_the_network_selects_get_its_addresses() {
-    let turn = Turn::take().await;
-    let stage = Stage::without_network(turn.admin()).await;
-    for_team(&stage, "red").await;
+    let cluster = Cluster::exclusive().await;
+    let namespace = cluster.namespace().await;
+    for_team(&namespace, "red").await;
     let open = unique("z-open");
-    stage.create_network(&open, &[stage.range(8, 4)]).await;
-    let central = turn.central(CentralFlags::alone()).await;
-    stage.network_is(&open, true).await;
-    stage.create("web").await;
-    let told = stage.told("web", reasons::SYNC_LOAD_BALANCER_FAILED).await;
-    for words in ["spec.allowedNamespaces", &stage.network, &stage.namespace] {
+    namespace
+        .create_network(&open, &[namespace.range(8, 4)])
+        .await;
+    let central = cluster.start_central(CentralFlags::alone()).await;
+    namespace.network_is(&open, true).await;
+    namespace.create("web").await;
+    let told = namespace
+        .told("web", reasons::SYNC_LOAD_BALANCER_FAILED)
+        .await;
+    for words in [
+        "spec.allowedNamespaces",
+        &namespace.network,
+        &namespace.name,
+    ] {
         assert!(told.note.contains(words), "{words} is missing: {told:?}");
     }
-    let by_address = stage
+    let by_address = namespace
         .service("by-address")
         .annotation(annotations::L2_NETWORK_REQUEST, "")
-        .requested_address(&stage.address(2));
-    by_address.create(&stage.client).await.unwrap();
-    let told = stage
+        .requested_address(&namespace.address(2));
+    by_address.create(&namespace.client).await.unwrap();
+    let told = namespace
         .told("by-address", reasons::SYNC_LOAD_BALANCER_FAILED)
         .await;
     assert!(told.note.contains("spec.allowedNamespaces"), "{told:?}");
     // Who does not choose gets an address of a network that is open to it.
-    let any = stage
+    let any = namespace
         .service("any")
         .annotation(annotations::L2_NETWORK_REQUEST, "");
-    any.create(&stage.client).await.unwrap();
-    let given = stage.served("any").await;
-    assert!(!(0..4).any(|n| given[0] == stage.address(n)), "{given:?}");
-    of_team(&stage, Some("red")).await;
-    stage.served_with("by-address", &[stage.address(2)]).await;
-    let addresses = stage.served("web").await;
+    any.create(&namespace.client).await.unwrap();
+    let given = namespace.served("any").await;
+    assert!(
+        !(0..4).any(|n| given[0] == namespace.address(n)),
+        "{given:?}"
+    );
+    of_team(&namespace, Some("red")).await;
+    namespace
+        .served_with("by-address", &[namespace.address(2)])
+        .await;
+    let addresses = namespace.served("web").await;
     // What a Service has stays, across a restart too.
-    of_team(&stage, None).await;
+    of_team(&namespace, None).await;
     drop(central);
-    let _central = turn.central(CentralFlags::alone()).await;
-    stage.create("late").await;
-    stage.told("late", reasons::SYNC_LOAD_BALANCER_FAILED).await;
-    assert_eq!(stage.served("web").await, addresses);
-    turn.leave().await;
+    let _central = cluster.start_central(CentralFlags::alone()).await;
+    namespace.create("late").await;
+    namespace
+        .told("late", reasons::SYNC_LOAD_BALANCER_FAILED)
+        .await;
+    assert_eq!(namespace.served("web").await, addresses);
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn a_namespace_gets_no_more_addresses_than_the_network_permits() {
-    let turn = Turn::take().await;
-    let stage = Stage::new(turn.admin(), 8).await;
+    let cluster = Cluster::exclusive().await;
+    let namespace = cluster.namespace_with_network(8).await;
     let limit = async |max: u32| {
         let patch = Patch::Merge(json!({ "spec": { "maxAddressesPerNamespace": max } }));
         let params = PatchParams::default();
-        let patched = stage
+        let patched = namespace
             .networks()
-            .patch(&stage.network, &params, &patch)
+            .patch(&namespace.network, &params, &patch)
             .await;
         patched.unwrap();
     };
     limit(1).await;
-    let _central = turn.central(CentralFlags::alone()).await;
-    stage.create("first").await;
-    stage.served("first").await;
-    stage.create("second").await;
-    let told = stage
+    let _central = cluster.start_central(CentralFlags::alone()).await;
+    namespace.create("first").await;
+    namespace.served("first").await;
+    namespace.create("second").await;
+    let told = namespace
         .told("second", reasons::SYNC_LOAD_BALANCER_FAILED)
         .await;
     assert!(
@@ -344,29 +379,28 @@ async fn a_namespace_gets_no_more_addresses_than_the_network_permits() {
             .contains("spec.maxAddressesPerNamespace permits (1)"),
         "{told:?}"
     );
-    let mut other = stage.clone();
-    other.namespace = unique("services");
-    create_namespace(&other.client, &other.namespace)
-        .await
-        .unwrap();
+    let mut other = namespace.clone();
+    other.name = unique("services");
+    create_namespace(&other.client, &other.name).await.unwrap();
     other.create("first").await;
     other.served("first").await;
-    stage.delete("first").await;
-    stage.served("second").await;
-    stage.create("third").await;
-    stage
+    namespace.delete("first").await;
+    namespace.served("second").await;
+    namespace.create("third").await;
+    namespace
         .told("third", reasons::SYNC_LOAD_BALANCER_FAILED)
         .await;
     limit(2).await;
-    stage.served("third").await;
-    turn.leave().await;
+    namespace.served("third").await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn without_the_right_to_namespaces_only_networks_that_select_them_give_nothing() {
-    let cp = ControlPlane::start(Options::default()).await.unwrap();
-    let shipped = Shipped::install(&cp).await.unwrap();
-    let roles = Api::<ClusterRole>::all(cp.admin());
+    // Its own: a role is changed.
+    let control_plane = ControlPlane::start(Options::default()).await.unwrap();
+    let cluster = Cluster::on(control_plane).await.unwrap();
+    let roles = Api::<ClusterRole>::all(cluster.admin.clone());
     let mut role = roles.get("mooring-central").await.unwrap();
     let whole = role.clone();
     let names = |rule: &k8s_openapi::api::rbac::v1::PolicyRule| {
@@ -379,27 +413,28 @@ async fn without_the_right_to_namespaces_only_networks_that_select_them_give_not
         .replace("mooring-central", &params, &role)
         .await
         .unwrap();
-    let stage = Stage::new(cp.admin(), 4).await;
-    let central = shipped
-        .start_central(&cp, CentralFlags::alone())
-        .await
-        .unwrap();
-    stage.create("web").await;
-    stage.served("web").await;
+    let namespace = cluster.namespace_with_network(4).await;
+    let central = cluster.start_central(CentralFlags::alone()).await;
+    namespace.create("web").await;
+    namespace.served("web").await;
     assert!(
         !central.process.log().contains("amespaces"),
         "nobody needs them"
     );
-    let asked = cp.audit_settled().await.of("namespaces");
-    assert!(asked.by(mooring_tests::shipped::CENTRAL_USER).is_empty());
-    let mut red = Stage::without_network(cp.admin()).await;
-    red.namespace.clone_from(&stage.namespace);
+    let asked = cluster.audit().await.of("namespaces");
+    assert!(
+        asked
+            .by(mooring_test_cluster::shipped::CENTRAL_USER)
+            .is_empty()
+    );
+    let mut red = cluster.namespace().await;
+    red.name.clone_from(&namespace.name);
     for_team(&red, "red").await;
     red.create("red").await;
     let told = red.told("red", reasons::SYNC_LOAD_BALANCER_FAILED).await;
     assert!(told.note.contains("cannot list Namespaces"), "{told:?}");
-    stage.create("next").await;
-    stage.served("next").await;
+    namespace.create("next").await;
+    namespace.served("next").await;
     of_team(&red, Some("red")).await;
     let mut given_back = roles.get("mooring-central").await.unwrap();
     given_back.rules = whole.rules;
@@ -409,7 +444,7 @@ async fn without_the_right_to_namespaces_only_networks_that_select_them_give_not
         .unwrap();
     // The watch is tried again after 30 s at most.
     eventually("it is served once central may", SOON * 6, async || {
-        mooring_tests::stage::is_served(&red.get("red").await).is_ok()
+        mooring_test_cluster::test_namespace::is_served(&red.get("red").await).is_ok()
     })
     .await;
 }

@@ -7,70 +7,55 @@ mod requests;
 
 use std::sync::OnceLock;
 
-use mooring_tests::control_plane::{ControlPlane, Options};
-use mooring_tests::objects::NodeBuilder;
-use mooring_tests::shipped::{Central, CentralFlags, Shipped};
-use mooring_tests::stage::{MARKER_LIMIT, Stage, is_served};
-use mooring_tests::wait::never;
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::objects::NodeBuilder;
+use mooring_test_cluster::shipped::{Central, CentralFlags};
+use mooring_test_cluster::test_namespace::{MARKER_LIMIT, TestNamespace, is_served};
+use mooring_test_support::wait::never;
 use tokio::sync::OnceCell;
 
-/// What all tests of this suite share.
-#[derive(Clone, Copy)]
-struct Scene {
-    cp: &'static ControlPlane,
-    shipped: Shipped,
+/// The shared cluster with two Nodes and one central for all tests of this suite. It has one worker, so
+/// that it works off Services in the order of their creation: that makes a later Service a marker.
+async fn cluster_with_central() -> Cluster {
+    static CENTRAL: OnceCell<Central> = OnceCell::const_new();
+    let cluster = Cluster::shared().await;
+    CENTRAL
+        .get_or_init(async || {
+            for name in ["n1", "n2"] {
+                let node = NodeBuilder::new(name).ready().create(&cluster.admin).await;
+                node.expect("a Node");
+            }
+            let flags = CentralFlags::alone().with("--concurrent-service-syncs=1");
+            cluster.start_central(flags).await
+        })
+        .await;
+    cluster
 }
 
-impl Scene {
-    /// One central, two Nodes. It has one worker, so that it works off Services in the order of
-    /// their creation: that makes a later Service a marker.
-    async fn enter() -> Self {
-        static CLUSTER: OnceCell<(ControlPlane, Shipped, Central)> = OnceCell::const_new();
-        let (cp, shipped, _) = CLUSTER
-            .get_or_init(async || {
-                let started = ControlPlane::start_blocking(Options::default());
-                let cp = started.expect("the control plane starts");
-                let shipped = Shipped::install(&cp).await.expect("the shipped manifests");
-                for name in ["n1", "n2"] {
-                    let node = NodeBuilder::new(name).ready().create(&cp.admin()).await;
-                    node.expect("a Node");
-                }
-                let flags = CentralFlags::alone().with("--concurrent-service-syncs=1");
-                let central = shipped.start_central(&cp, flags).await.expect("central");
-                (cp, shipped, central)
-            })
-            .await;
-        let shipped = *shipped;
-        Self { cp, shipped }
-    }
-
-    /// A stage of one test, whose network has this many IPv4 addresses.
-    async fn stage(&self, addresses: u16) -> Stage {
-        let stage = Stage::new(self.cp.admin(), addresses).await;
-        stage.network_is(&stage.network, true).await;
-        stage
-    }
-
-    async fn leave(self) {
-        self.shipped.assert_no_forbidden(self.cp).await;
-    }
+/// A namespace of one test, whose network has this many IPv4 addresses.
+async fn ready_namespace(cluster: &Cluster, addresses: u16) -> TestNamespace {
+    let namespace = cluster.namespace_with_network(addresses).await;
+    namespace.network_is(&namespace.network, true).await;
+    namespace
 }
 
-/// Asserts that something does not happen on a stage, until central has served a Service that was
-/// made later, on a stage of its own.
+/// Asserts that something does not happen in a namespace, until central has served a Service that was
+/// made later, in a namespace of its own.
 async fn never_meanwhile(
     what: &str,
-    scene: &Scene,
+    cluster: &Cluster,
     violation: impl AsyncFnMut() -> Option<String>,
 ) {
-    static MARKERS: OnceLock<OnceCell<Stage>> = OnceLock::new();
-    let stages = MARKERS.get_or_init(OnceCell::new);
+    static MARKERS: OnceLock<OnceCell<TestNamespace>> = OnceLock::new();
+    let namespaces = MARKERS.get_or_init(OnceCell::new);
     // The client belongs to this test's runtime, the network to all tests.
-    let shared = stages.get_or_init(|| scene.stage(200)).await;
-    let mut stage = shared.clone();
-    stage.client = scene.cp.admin();
-    let marker = mooring_tests::objects::unique("marker");
-    stage.create(&marker).await;
-    let reached = async || is_served(&stage.get(&marker).await).is_ok();
+    let shared = namespaces
+        .get_or_init(|| ready_namespace(cluster, 200))
+        .await;
+    let mut namespace = shared.clone();
+    namespace.client = cluster.admin.clone();
+    let marker = mooring_test_cluster::objects::unique("marker");
+    namespace.create(&marker).await;
+    let reached = async || is_served(&namespace.get(&marker).await).is_ok();
     never(what, MARKER_LIMIT, reached, violation).await;
 }

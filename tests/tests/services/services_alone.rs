@@ -6,14 +6,14 @@ mod failures;
 mod restarts;
 mod tenants;
 
-use mooring_tests::control_plane::Record;
-use mooring_tests::shipped::CENTRAL_USER;
-use mooring_tests::stage::Stage;
-use mooring_tests::turn::Turn;
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::control_plane::Record;
+use mooring_test_cluster::shipped::CENTRAL_USER;
+use mooring_test_cluster::test_namespace::TestNamespace;
 
-/// What central wrote on the Services of a stage.
-async fn written(turn: &Turn, stage: &Stage) -> Vec<Record> {
-    let log = turn.audit_settled().await;
+/// What central wrote on the Services of a namespace.
+async fn written(cluster: &Cluster, namespace: &TestNamespace) -> Vec<Record> {
+    let log = cluster.audit().await;
     let log = log.writes_by(CENTRAL_USER).of("services");
-    log.in_namespace(&stage.namespace).to_vec()
+    log.in_namespace(&namespace.name).to_vec()
 }

@@ -1,10 +1,10 @@
 //! Section 6.5, rules 1, 2, 6 and 11: the file changes while central runs.
 
 use mooring_common::names::taints;
-use mooring_tests::arena::{Arena, SOON, addresses, has_taint, logged};
-use mooring_tests::machines_file::{Machine, Machines, MachinesFile};
-use mooring_tests::objects::{NodeBuilder, unique};
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::cluster::{Cluster, SOON, addresses, has_taint, logged};
+use mooring_test_cluster::machines_file::{Machine, Machines, MachinesFile};
+use mooring_test_cluster::objects::{NodeBuilder, unique};
+use mooring_test_support::wait::eventually;
 
 use crate::cloudlycke::file;
 
@@ -20,9 +20,9 @@ fn five(change: impl Fn(usize, Machine) -> Option<Machine>) -> Machines {
 
 #[tokio::test]
 async fn cl_6_5_2_a_change_is_taken_over_and_its_difference_logged() {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     let machines = file(&five(|_, machine| Some(machine)));
-    let central = arena.central().machines(&machines).start().await;
+    let central = cluster.central().machines(&machines).start().await;
     let changed = five(|i, machine| match i {
         0 => None,
         1 => Some(machine.state("shutdown")),
@@ -40,21 +40,21 @@ async fn cl_6_5_2_a_change_is_taken_over_and_its_difference_logged() {
     ] {
         assert!(line.contains(part), "{part} is missing: {line}");
     }
-    arena.leave().await;
+    cluster.finish().await;
 }
 
 /// Whatever is spoilt, a Node that registers now is initialised from the last good data.
 async fn last_good_data_stay_after(spoil: impl FnOnce(&MachinesFile), told: &str) {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     let name = unique("n");
     let good = Machines::of([machine(&name), Machine::named("m1"), Machine::named("m2")]);
     let machines = file(&good);
-    let central = arena.central().machines(&machines).start().await;
+    let central = cluster.central().machines(&machines).start().await;
     spoil(&machines);
     logged(&central, told).await;
     let node = NodeBuilder::new(&name).tainted().ready();
-    node.create(&arena.admin).await.unwrap();
-    let node = arena.initialized(&name).await;
+    node.create(&cluster.admin).await.unwrap();
+    let node = cluster.initialized(&name).await;
     assert_eq!(addresses(&node), ["InternalIP 10.2.0.1"]);
     // And a good file ends it.
     let better = Machines::of([
@@ -63,11 +63,11 @@ async fn last_good_data_stay_after(spoil: impl FnOnce(&MachinesFile), told: &str
         Machine::named("m2"),
     ]);
     machines.replace(&better).unwrap();
-    arena
+    cluster
         .is(&name, "updated", |node| addresses(node).len() == 2)
         .await;
     assert!(central.is_running());
-    arena.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
@@ -102,39 +102,39 @@ async fn cl_6_5_2_a_change_that_takes_away_too_much_keeps_the_last_good_data() {
 /// 6.5 rule 6: switched off is not gone.
 #[tokio::test]
 async fn cl_6_5_6_a_machine_that_is_switched_off_exists() {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     let name = unique("n");
     let content = Machines::of([machine(&name).state("shutdown")]).unknown("missing");
     let machines = file(&content);
     let id = format!("cloudlycke://{name}");
     let node = NodeBuilder::new(&name).provider_id(&id).not_ready();
-    node.create(&arena.admin).await.unwrap();
-    let _central = arena.central().machines(&machines).start().await;
-    arena
+    node.create(&cluster.admin).await.unwrap();
+    let _central = cluster.central().machines(&machines).start().await;
+    cluster
         .is(&name, "shut down", |node| has_taint(node, taints::SHUTDOWN))
         .await;
-    let writes = arena.written_on(&name).await;
+    let writes = cluster.written_on(&name).await;
     assert!(
         writes.with_verb("delete").is_empty(),
         "{}",
         writes.summary()
     );
-    arena.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn cl_6_5_11_metrics_tell_how_the_file_stands_and_which_nodes_it_lacks() {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     for name in [unique("n"), unique("n")] {
         NodeBuilder::new(&name)
             .ready()
-            .create(&arena.admin)
+            .create(&cluster.admin)
             .await
             .unwrap();
     }
     let machines = file(&five(|_, machine| Some(machine)));
-    let endpoints = arena.endpoints();
-    let central = arena
+    let endpoints = cluster.endpoints();
+    let central = cluster
         .central()
         .machines(&machines)
         .flag(&format!("--secure-port={}", endpoints.port()))
@@ -171,5 +171,5 @@ async fn cl_6_5_11_metrics_tell_how_the_file_stands_and_which_nodes_it_lacks() {
         "mooring_machines_file_refused 0",
     ])
     .await;
-    arena.leave().await;
+    cluster.finish().await;
 }

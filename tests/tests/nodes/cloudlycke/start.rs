@@ -1,9 +1,9 @@
 //! Section 6.5, rules 3, 5 and 8: what is wrong with a file is told at once and whole, and nothing
 //! starts.
 
-use mooring_tests::arena::{Arena, Initializer, SOON};
-use mooring_tests::machines_file::MachinesFile;
-use mooring_tests::objects::{NodeBuilder, unique};
+use mooring_test_cluster::cluster::{Cluster, Initializer, SOON};
+use mooring_test_cluster::machines_file::MachinesFile;
+use mooring_test_cluster::objects::{NodeBuilder, unique};
 
 /// Everything that two people can do to one file.
 const FAULTY: &str = "
@@ -35,15 +35,15 @@ const TOLD: [(&str, &[&str]); 7] = [
 ];
 
 async fn refuses_to_start(by: Initializer) {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     let node = unique("n");
     NodeBuilder::new(&node)
         .tainted()
-        .create(&arena.admin)
+        .create(&cluster.admin)
         .await
         .unwrap();
     let machines = MachinesFile::with_text(FAULTY).unwrap();
-    let program = arena
+    let program = cluster
         .initializer(by, &node)
         .machines(&machines)
         .try_start()
@@ -61,8 +61,8 @@ async fn refuses_to_start(by: Initializer) {
         }
     }
     assert!(log.contains("has 7 faults"), "{log}");
-    assert!(arena.written_on(&node).await.is_empty());
-    arena.leave().await;
+    assert!(cluster.written_on(&node).await.is_empty());
+    cluster.finish().await;
 }
 
 #[tokio::test]
@@ -77,11 +77,11 @@ async fn cl_6_5_5_the_daemon_does_not_start_with_a_faulty_file_and_tells_all_fau
 
 #[tokio::test]
 async fn cl_6_5_3_without_its_file_nothing_starts() {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     let machines = MachinesFile::with_text("").unwrap();
     machines.take_away().unwrap();
     for by in [Initializer::Central, Initializer::Daemon] {
-        let program = arena
+        let program = cluster
             .initializer(by, "n1")
             .machines(&machines)
             .try_start()
@@ -93,20 +93,20 @@ async fn cl_6_5_3_without_its_file_nothing_starts() {
             "{log}"
         );
     }
-    arena.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn cl_6_5_3_an_empty_file_starts_nothing() {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     let machines = MachinesFile::with_text("").unwrap();
     for by in [Initializer::Central, Initializer::Daemon] {
-        let program = arena
+        let program = cluster
             .initializer(by, "n1")
             .machines(&machines)
             .try_start()
             .await;
         assert_eq!(program.wait_for_code(SOON).await, 1, "{}", program.log());
     }
-    arena.leave().await;
+    cluster.finish().await;
 }

@@ -3,53 +3,53 @@
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
-use mooring_tests::arena::{Launch, addresses, provider_id};
-use mooring_tests::cloud_sim::linode::{Instance, Linode};
-use mooring_tests::cloud_sim::{Fault, When};
-use mooring_tests::objects::unique;
-use mooring_tests::wait::eventually;
+use mooring_cloud_sim::linode::{Instance, Linode};
+use mooring_cloud_sim::{Fault, When};
+use mooring_test_cluster::cluster::{Launch, addresses, provider_id};
+use mooring_test_cluster::objects::unique;
+use mooring_test_support::wait::eventually;
 
-use crate::linode_nodes::stage::Stage;
+use crate::linode_nodes::cluster::CloudCluster;
 
 const AT_LAST: Duration = Duration::from_secs(60);
 
-fn linode(stage: &Stage) -> &Linode {
-    stage.world.linode().expect("this is the suite of Linode")
+fn linode(cluster: &CloudCluster) -> &Linode {
+    cluster.cloud.linode().expect("this is the suite of Linode")
 }
 
-fn in_vpc(stage: &Stage) -> Launch<'_> {
-    let central = stage.for_cloud().flag("--vpc-names=net");
+fn in_vpc(cluster: &CloudCluster) -> Launch<'_> {
+    let central = cluster.for_cloud().flag("--vpc-names=net");
     central.flag("--max-node-deletions-percent=100")
 }
 
 /// A VPC with the subnet that is the default.
-fn vpc(stage: &Stage) -> (u64, u64) {
-    let vpc = linode(stage).add_vpc("net");
-    let subnet = linode(stage).add_subnet(vpc, "default", "10.8.0.0/24");
+fn vpc(cluster: &CloudCluster) -> (u64, u64) {
+    let vpc = linode(cluster).add_vpc("net");
+    let subnet = linode(cluster).add_subnet(vpc, "default", "10.8.0.0/24");
     (vpc, subnet)
 }
 
 #[tokio::test]
 async fn addresses_in_a_vpc_come_first_of_their_family() {
-    let stage = Stage::enter().await;
-    let (name, (vpc, subnet)) = (unique("n"), vpc(&stage));
+    let cluster = CloudCluster::start().await;
+    let (name, (vpc, subnet)) = (unique("n"), vpc(&cluster));
     let instance = Instance::labelled(&name)
         .ipv4("192.0.2.1")
         .ipv4("192.168.130.7");
-    let id = linode(&stage).add(instance.ipv6("2600:3c03::1"));
-    linode(&stage).add_vpc_address(vpc, subnet, id, "10.8.0.2");
-    linode(&stage).add_vpc_ipv6(vpc, subnet, id, "2600:3c03:e000::2", false);
+    let id = linode(&cluster).add(instance.ipv6("2600:3c03::1"));
+    linode(&cluster).add_vpc_address(vpc, subnet, id, "10.8.0.2");
+    linode(&cluster).add_vpc_ipv6(vpc, subnet, id, "2600:3c03:e000::2", false);
     // What belongs to others, and what is no address of a machine.
-    linode(&stage).add_vpc_address(vpc, subnet, 1, "10.8.0.3");
+    linode(&cluster).add_vpc_address(vpc, subnet, 1, "10.8.0.3");
     let range = serde_json::json!({
         "subnet_id": subnet, "linode_id": id, "address_range": "10.9.0.0/24",
     });
-    linode(&stage).add_vpc_row(vpc, range);
-    let elsewhere = linode(&stage).add_subnet(vpc, "elsewhere", "10.8.1.0/24");
-    linode(&stage).add_vpc_address(vpc, elsewhere, id, "10.8.1.2");
-    let _central = in_vpc(&stage).try_start().await;
-    stage.tainted(&name).await;
-    let node = stage.initialized(&name).await;
+    linode(&cluster).add_vpc_row(vpc, range);
+    let elsewhere = linode(&cluster).add_subnet(vpc, "elsewhere", "10.8.1.0/24");
+    linode(&cluster).add_vpc_address(vpc, elsewhere, id, "10.8.1.2");
+    let _central = in_vpc(&cluster).try_start().await;
+    cluster.tainted(&name).await;
+    let node = cluster.initialized(&name).await;
     let expected = [
         &*format!("Hostname {name}"),
         "InternalIP 10.8.0.2",
@@ -59,35 +59,35 @@ async fn addresses_in_a_vpc_come_first_of_their_family() {
         "ExternalIP 2600:3c03::1",
     ];
     assert_eq!(addresses(&node), expected);
-    stage.leave().await;
+    cluster.finish().await;
 }
 
 /// Upstream once held all machines for deleted when the VPCs could not be read.
 #[tokio::test]
 async fn vpcs_that_cannot_be_read_cost_no_node() {
-    let stage = Stage::enter().await;
-    let (kept, new, (vpc, subnet)) = (unique("kept"), unique("new"), vpc(&stage));
-    let id = stage.member(&kept, "192.168.130.7").await;
+    let cluster = CloudCluster::start().await;
+    let (kept, new, (vpc, subnet)) = (unique("kept"), unique("new"), vpc(&cluster));
+    let id = cluster.member(&kept, "192.168.130.7").await;
     let number = id.trim_start_matches("linode://").parse().unwrap();
-    linode(&stage).add_vpc_address(vpc, subnet, number, "10.8.0.2");
-    let _central = in_vpc(&stage).try_start().await;
-    stage.listings_since(Instant::now(), 1).await;
+    linode(&cluster).add_vpc_address(vpc, subnet, number, "10.8.0.2");
+    let _central = in_vpc(&cluster).try_start().await;
+    cluster.listings_since(Instant::now(), 1).await;
     let failing = Fault::status(StatusCode::INTERNAL_SERVER_ERROR);
-    let failing = stage
-        .world
+    let failing = cluster
+        .cloud
         .faults()
         .inject(When::get("**/vpcs/*/ips"), failing);
-    stage.set_ready(&kept, "Unknown").await;
-    linode(&stage).add(Instance::labelled(&new).ipv4("192.0.2.2"));
-    stage.tainted(&new).await;
+    cluster.set_ready(&kept, "Unknown").await;
+    linode(&cluster).add(Instance::labelled(&new).ipv4("192.0.2.2"));
+    cluster.tainted(&new).await;
     eventually("three have failed", AT_LAST, async || failing.hits() >= 3).await;
-    stage.is_kept(&kept).await;
-    stage.is_uninitialized(&new).await;
+    cluster.is_kept(&kept).await;
+    cluster.is_uninitialized(&new).await;
     failing.lift();
     eventually("it recovers", AT_LAST, async || {
-        provider_id(&stage.node(&new).await?).map(ToOwned::to_owned)
+        provider_id(&cluster.node(&new).await?).map(ToOwned::to_owned)
     })
     .await;
-    stage.is_kept(&kept).await;
-    stage.leave().await;
+    cluster.is_kept(&kept).await;
+    cluster.finish().await;
 }

@@ -2,23 +2,23 @@
 
 use mooring_common::names::reasons;
 use mooring_common::names::taints::UNINITIALIZED;
-use mooring_tests::arena::{Arena, addresses, has_taint};
-use mooring_tests::machines_file::Machine;
-use mooring_tests::objects::{NodeBuilder, unique};
+use mooring_test_cluster::cluster::{Cluster, addresses, has_taint};
+use mooring_test_cluster::machines_file::Machine;
+use mooring_test_cluster::objects::{NodeBuilder, unique};
 
 use crate::node_addresses::{Marker, file};
 
 /// Initialises a Node with this `--node-ip`, and gives its addresses.
 async fn initialized_with(node_ip: &str, describe: impl Fn(Machine) -> Machine) -> Vec<String> {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     let name = unique("n");
     let machines = file([describe(Machine::named(&name))]);
-    let _central = arena.central().machines(&machines).start().await;
+    let _central = cluster.central().machines(&machines).start().await;
     let node = NodeBuilder::new(&name).tainted().ready();
     let node = node.provided_node_ip(node_ip);
-    node.create(&arena.admin).await.unwrap();
-    let node = arena.initialized(&name).await;
-    arena.leave().await;
+    node.create(&cluster.admin).await.unwrap();
+    let node = cluster.initialized(&name).await;
+    cluster.finish().await;
     addresses(&node)
 }
 
@@ -67,34 +67,34 @@ async fn ad_12_an_address_that_is_internal_and_external_is_listed_as_both() {
 /// A Node whose `--node-ip` cannot be satisfied stays tainted, is told why, and is not written on
 /// in later periods either.
 async fn refused_with(node_ip: &str, because: &str) {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     let (name, marker) = (unique("n"), Marker::new());
     let described = Machine::named(&name)
         .internal("10.1.0.1")
         .internal("10.1.0.2");
     let machines = file([described, marker.machine()]);
-    let _central = arena.central().machines(&machines).start().await;
+    let _central = cluster.central().machines(&machines).start().await;
     let node = NodeBuilder::new(&name).tainted().ready();
     let node = node.provided_node_ip(node_ip).address("Hostname", &name);
-    node.create(&arena.admin).await.unwrap();
+    node.create(&cluster.admin).await.unwrap();
 
-    let note = arena.told(&name, reasons::INITIALIZATION_REFUSED).await;
+    let note = cluster.told(&name, reasons::INITIALIZATION_REFUSED).await;
     assert!(note.contains(because), "{note}");
-    marker.create(&arena).await;
-    marker.periods(&arena, 2).await;
-    let node = arena.node(&name).await.unwrap();
+    marker.create(&cluster).await;
+    marker.periods(&cluster, 2).await;
+    let node = cluster.node(&name).await.unwrap();
     assert!(has_taint(&node, UNINITIALIZED));
     assert_eq!(addresses(&node), [format!("Hostname {name}")]);
-    let writes = arena.written_on(&name).await;
+    let writes = cluster.written_on(&name).await;
     assert!(writes.is_empty(), "{}", writes.summary());
     assert_eq!(
-        arena
+        cluster
             .events(&name, reasons::INITIALIZATION_REFUSED)
             .await
             .len(),
         1
     );
-    arena.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]

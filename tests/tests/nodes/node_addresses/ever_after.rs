@@ -5,25 +5,25 @@ use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, Patch, PatchParams};
 use mooring_common::names::reasons;
-use mooring_tests::api_proxy::ApiProxy;
-use mooring_tests::arena::{Arena, Initializer, addresses, logged};
-use mooring_tests::machines_file::{Machine, Machines};
-use mooring_tests::objects::{NodeBuilder, unique};
+use mooring_test_cluster::api_proxy::ApiProxy;
+use mooring_test_cluster::cluster::{Cluster, Initializer, addresses, logged};
+use mooring_test_cluster::machines_file::{Machine, Machines};
+use mooring_test_cluster::objects::{NodeBuilder, unique};
 use serde_json::json;
 
 use crate::node_addresses::{Marker, file, has};
 
 #[tokio::test]
 async fn ad_01_ad_02_a_changed_address_is_taken_over_and_the_nodes_own_host_name_kept() {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     let name = unique("n");
     let machine = || Machine::named(&name);
     let machines = file([machine().internal("10.1.0.1")]);
     let node = NodeBuilder::new(&name).tainted().ready();
     let node = node.address("Hostname", "the-kubelets-name");
-    node.create(&arena.admin).await.unwrap();
-    let _central = arena.central().machines(&machines).start().await;
-    let node = arena.initialized(&name).await;
+    node.create(&cluster.admin).await.unwrap();
+    let _central = cluster.central().machines(&machines).start().await;
+    let node = cluster.initialized(&name).await;
     assert_eq!(
         addresses(&node),
         ["InternalIP 10.1.0.1", "Hostname the-kubelets-name"]
@@ -33,37 +33,37 @@ async fn ad_01_ad_02_a_changed_address_is_taken_over_and_the_nodes_own_host_name
         .replace(&Machines::of([machine().internal("10.1.0.7")]))
         .unwrap();
     let expected = has(&["InternalIP 10.1.0.7", "Hostname the-kubelets-name"]);
-    arena.is(&name, "at its new address", expected).await;
-    arena.leave().await;
+    cluster.is(&name, "at its new address", expected).await;
+    cluster.finish().await;
 }
 
 /// The daemon reads the same file, and follows it as well.
 #[tokio::test]
 async fn ad_01_a_changed_address_is_taken_over_by_the_daemon() {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     let name = unique("n");
     let machine = || Machine::named(&name);
     let machines = file([machine().internal("10.1.0.1")]);
-    let _daemon = arena.daemon(&name).machines(&machines).start().await;
+    let _daemon = cluster.daemon(&name).machines(&machines).start().await;
     let node = NodeBuilder::new(&name).tainted().ready();
-    node.create(&arena.admin).await.unwrap();
-    arena.initialized(&name).await;
+    node.create(&cluster.admin).await.unwrap();
+    cluster.initialized(&name).await;
     machines
         .replace(&Machines::of([machine().internal("10.1.0.7")]))
         .unwrap();
     let expected = has(&["InternalIP 10.1.0.7"]);
-    arena.is(&name, "at its new address", expected).await;
-    arena.leave().await;
+    cluster.is(&name, "at its new address", expected).await;
+    cluster.finish().await;
 }
 
 /// A kubelet writes its heartbeat just between the planning and the writing of the addresses.
 #[tokio::test]
 async fn ad_14_conditions_and_capacity_that_change_at_the_same_time_survive() {
-    let arena = Arena::enter().await;
-    let proxy = ApiProxy::start(arena.control_plane).await.unwrap();
+    let cluster = Cluster::exclusive_with_controllers().await;
+    let proxy = ApiProxy::start(&cluster).await.unwrap();
     let name = unique("n");
     let machines = file([Machine::named(&name).internal("10.1.0.1")]);
-    let (client, node) = (arena.admin.clone(), name.clone());
+    let (client, node) = (cluster.admin.clone(), name.clone());
     proxy.first(
         Method::PATCH,
         &format!("/nodes/{name}/status"),
@@ -83,12 +83,12 @@ async fn ad_14_conditions_and_capacity_that_change_at_the_same_time_survive() {
             }
         },
     );
-    let central = arena.central().machines(&machines).by_way_of(&proxy);
+    let central = cluster.central().machines(&machines).by_way_of(&proxy);
     let _central = central.start().await;
     let node = NodeBuilder::new(&name).ready();
-    node.create(&arena.admin).await.unwrap();
+    node.create(&cluster.admin).await.unwrap();
 
-    let node = arena
+    let node = cluster
         .is(&name, "addressed", has(&["InternalIP 10.1.0.1"]))
         .await;
     let status = node.status.unwrap();
@@ -101,7 +101,7 @@ async fn ad_14_conditions_and_capacity_that_change_at_the_same_time_survive() {
         .collect();
     assert!(kinds.contains(&("DiskPressure", "True")), "{kinds:?}");
     assert!(kinds.contains(&("Ready", "True")), "{kinds:?}");
-    arena.leave().await;
+    cluster.finish().await;
 }
 
 mod ad_17_a_contest_is_told_once_and_fought_once_per_period {
@@ -120,26 +120,26 @@ mod ad_17_a_contest_is_told_once_and_fought_once_per_period {
 
 /// Somebody writes other addresses whenever ours are there.
 async fn contest(by: Initializer) {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     let name = unique("n");
     let machines = file([Machine::named(&name).internal("10.1.0.1")]);
-    let _program = arena
+    let _program = cluster
         .initializer(by, &name)
         .machines(&machines)
         .start()
         .await;
     let node = NodeBuilder::new(&name).tainted().ready();
-    node.create(&arena.admin).await.unwrap();
-    arena.initialized(&name).await;
+    node.create(&cluster.admin).await.unwrap();
+    cluster.initialized(&name).await;
     let foreign = json!([{ "type": "InternalIP", "address": "10.6.6.6" }]);
     for _ in 0..10 {
-        arena.set_addresses(&name, &foreign).await;
-        arena
+        cluster.set_addresses(&name, &foreign).await;
+        cluster
             .is(&name, "corrected", has(&["InternalIP 10.1.0.1"]))
             .await;
     }
 
-    let writes = arena.written_on(&name).await;
+    let writes = cluster.written_on(&name).await;
     let writes = writes.filter(|write| write.subresource == "status");
     assert_eq!(writes.len(), 11, "{}", writes.summary());
     for pair in writes.windows(2).skip(1) {
@@ -151,43 +151,43 @@ async fn contest(by: Initializer) {
         );
     }
     assert_eq!(
-        arena
+        cluster
             .events(&name, reasons::ADDRESSES_CONTESTED)
             .await
             .len(),
         1
     );
-    let events = arena.event_writes(&name).await;
+    let events = cluster.event_writes(&name).await;
     assert_eq!(
         events.len(),
         2,
         "Synced, and this one:\n{}",
         events.summary()
     );
-    arena.leave().await;
+    cluster.finish().await;
 }
 
 /// Which of two machines it is, nobody can say any more.
 #[tokio::test]
 async fn ad_05_a_node_whose_machine_is_in_doubt_keeps_its_addresses_while_others_are_updated() {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     let (doubtful, other) = (unique("doubtful"), unique("other"));
     let machines = file([
         Machine::named(&doubtful).internal("10.1.0.1"),
         Machine::named(&other).internal("10.1.0.2"),
     ]);
-    let _central = arena.central().machines(&machines).start().await;
+    let _central = cluster.central().machines(&machines).start().await;
     for name in [&doubtful, &other] {
         NodeBuilder::new(name)
             .ready()
-            .create(&arena.admin)
+            .create(&cluster.admin)
             .await
             .unwrap();
     }
-    arena
+    cluster
         .is(&doubtful, "addressed", has(&["InternalIP 10.1.0.1"]))
         .await;
-    arena
+    cluster
         .is(&other, "addressed", has(&["InternalIP 10.1.0.2"]))
         .await;
 
@@ -199,39 +199,39 @@ async fn ad_05_a_node_whose_machine_is_in_doubt_keeps_its_addresses_while_others
         Machine::named(&other).internal("10.1.0.5"),
     ];
     machines.replace(&Machines::of(with_doubt)).unwrap();
-    arena
+    cluster
         .is(&other, "updated", has(&["InternalIP 10.1.0.5"]))
         .await;
-    arena.set_addresses(&other, &json!(null)).await;
-    arena
+    cluster.set_addresses(&other, &json!(null)).await;
+    cluster
         .is(&other, "corrected", has(&["InternalIP 10.1.0.5"]))
         .await;
-    let node = arena.node(&doubtful).await.unwrap();
+    let node = cluster.node(&doubtful).await.unwrap();
     assert_eq!(addresses(&node), ["InternalIP 10.1.0.1"]);
-    arena.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn ad_05_while_the_file_is_unreadable_the_last_good_one_counts() {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     let marker = Marker::new();
     let machines = file([marker.machine()]);
-    let central = arena.central().machines(&machines).start().await;
-    marker.create(&arena).await;
+    let central = cluster.central().machines(&machines).start().await;
+    marker.create(&cluster).await;
     machines
         .replace_text("version: 1\nnodes: [{match: {name")
         .unwrap();
     logged(&central, "machines file not taken over").await;
-    marker.periods(&arena, 2).await;
+    marker.periods(&cluster, 2).await;
     machines.take_away().unwrap();
     logged(&central, "cannot read the machines file").await;
-    marker.periods(&arena, 2).await;
+    marker.periods(&cluster, 2).await;
     machines
         .replace(&Machines::of([
             Machine::named(marker.name()).internal("10.9.9.1")
         ]))
         .unwrap();
     let expected = has(&["InternalIP 10.9.9.1"]);
-    arena.is(marker.name(), "updated again", expected).await;
-    arena.leave().await;
+    cluster.is(marker.name(), "updated again", expected).await;
+    cluster.finish().await;
 }

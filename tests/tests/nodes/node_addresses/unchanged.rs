@@ -1,9 +1,9 @@
 //! Periods that pass without a write.
 
 use mooring_common::names::reasons;
-use mooring_tests::arena::{Arena, addresses};
-use mooring_tests::machines_file::{Machine, Machines};
-use mooring_tests::objects::{NodeBuilder, unique};
+use mooring_test_cluster::cluster::{Cluster, addresses};
+use mooring_test_cluster::machines_file::{Machine, Machines};
+use mooring_test_cluster::objects::{NodeBuilder, unique};
 use serde_json::json;
 
 use crate::node_addresses::{Marker, file};
@@ -12,43 +12,43 @@ use crate::node_addresses::{Marker, file};
 /// periods, and not one more write on it.
 async fn left_alone(
     describe: impl Fn(Machine) -> Machine,
-    change: impl AsyncFnOnce(&Arena, &str),
+    change: impl AsyncFnOnce(&Cluster, &str),
     changed: Option<&dyn Fn(Machine) -> Machine>,
 ) {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     let (name, marker) = (unique("n"), Marker::new());
     let machines = file([describe(Machine::named(&name)), marker.machine()]);
-    let _central = arena.central().machines(&machines).start().await;
+    let _central = cluster.central().machines(&machines).start().await;
     let node = NodeBuilder::new(&name).tainted().ready();
-    node.create(&arena.admin).await.unwrap();
-    let before = addresses(&arena.initialized(&name).await);
-    marker.create(&arena).await;
+    node.create(&cluster.admin).await.unwrap();
+    let before = addresses(&cluster.initialized(&name).await);
+    marker.create(&cluster).await;
 
-    change(&arena, &name).await;
+    change(&cluster, &name).await;
     if let Some(changed) = changed {
         // The marker's new address shows that the new file is in use.
         let moved = Machine::named(marker.name()).internal("10.9.9.1");
         let content = Machines::of([changed(Machine::named(&name)), moved]);
         machines.replace(&content).unwrap();
         let in_use = crate::node_addresses::has(&["InternalIP 10.9.9.1"]);
-        arena.is(marker.name(), "updated", in_use).await;
+        cluster.is(marker.name(), "updated", in_use).await;
         machines
             .replace(&Machines::of([
                 changed(Machine::named(&name)),
                 marker.machine(),
             ]))
             .unwrap();
-        marker.corrected(&arena).await;
+        marker.corrected(&cluster).await;
     }
-    let written = arena.written_on(&name).await.len();
-    marker.periods(&arena, 3).await;
-    let writes = arena.written_on(&name).await;
+    let written = cluster.written_on(&name).await.len();
+    marker.periods(&cluster, 3).await;
+    let writes = cluster.written_on(&name).await;
     assert_eq!((written, writes.len()), (2, 2), "{}", writes.summary());
-    assert_eq!(addresses(&arena.node(&name).await.unwrap()), before);
-    arena.leave().await;
+    assert_eq!(addresses(&cluster.node(&name).await.unwrap()), before);
+    cluster.finish().await;
 }
 
-async fn nothing(_: &Arena, _: &str) {}
+async fn nothing(_: &Cluster, _: &str) {}
 
 #[tokio::test]
 async fn ad_04_a_machine_without_addresses_leaves_the_old_ones() {
@@ -64,11 +64,11 @@ async fn ad_04_a_machine_without_addresses_leaves_the_old_ones() {
 async fn ad_11_a_node_ip_that_becomes_wrong_changes_nothing() {
     left_alone(
         |machine| machine.internal("10.1.0.1"),
-        async |arena, name| {
+        async |cluster, name| {
             let annotation = json!({ "alpha.kubernetes.io/provided-node-ip": "10.8.8.8" });
             let patch = json!({ "metadata": { "annotations": annotation } });
-            arena.patch(name, &patch).await;
-            arena.told(name, reasons::INITIALIZATION_REFUSED).await;
+            cluster.patch(name, &patch).await;
+            cluster.told(name, reasons::INITIALIZATION_REFUSED).await;
         },
         None,
     )

@@ -9,13 +9,13 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use mooring_common::names::annotations::OWNED_LABELS;
 use mooring_common::names::taints::UNINITIALIZED;
-use mooring_tests::api_proxy::ApiProxy;
-use mooring_tests::arena::{
-    ADDITIONAL_LABEL, Arena, Initializer, SOON, addresses, has_taint, label, provider_id,
+use mooring_test_cluster::api_proxy::ApiProxy;
+use mooring_test_cluster::cluster::{
+    ADDITIONAL_LABEL, Cluster, Initializer, SOON, addresses, has_taint, label, provider_id,
 };
-use mooring_tests::machines_file::Machines;
-use mooring_tests::objects::{NodeBuilder, unique};
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::machines_file::Machines;
+use mooring_test_cluster::objects::{NodeBuilder, unique};
+use mooring_test_support::wait::eventually;
 use serde_json::json;
 
 use crate::node_init::{by_either_program, file, file_of, machine, taints};
@@ -30,24 +30,24 @@ by_either_program! {
 
 /// The shipped policies list one of two labels of the machine.
 async fn ni_19_a_label_that_a_policy_refuses_holds_up_nothing_else(by: Initializer) {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     let name = unique("n");
     let node = NodeBuilder::new(&name).tainted().ready();
-    node.create(&arena.admin).await.unwrap();
+    node.create(&cluster.admin).await.unwrap();
     let described = machine(&name)
         .label(ADDITIONAL_LABEL, "r7")
         .label("example.com/row", "4");
     let machines = file_of(described);
-    let program = arena.initializer(by, &name).machines(&machines);
+    let program = cluster.initializer(by, &name).machines(&machines);
     let _program = program.start().await;
 
-    let node = arena.initialized(&name).await;
+    let node = cluster.initialized(&name).await;
     assert!(provider_id(&node).is_some());
     assert_eq!(label(&node, ADDITIONAL_LABEL), Some("r7"));
     assert_eq!(label(&node, "example.com/row"), None);
     let noted = node.metadata.annotations.unwrap();
     assert_eq!(noted[OWNED_LABELS], format!("{ADDITIONAL_LABEL}=r7"));
-    let told = arena.told(&name, "LabelsRefused").await;
+    let told = cluster.told(&name, "LabelsRefused").await;
     assert!(told.contains("example.com/row"), "{told}");
     assert!(!told.contains(ADDITIONAL_LABEL), "{told}");
     assert!(told.contains("nodeDaemon.additionalLabelKeys"), "{told}");
@@ -57,18 +57,18 @@ async fn ni_19_a_label_that_a_policy_refuses_holds_up_nothing_else(by: Initializ
 /// The cloud of this provider is a file, of which the last good content counts. What can fail in
 /// the middle is the API server.
 async fn ni_04_three_failures_are_retried_with_growing_gaps(by: Initializer) {
-    let arena = Arena::enter().await;
-    let proxy = ApiProxy::start(arena.control_plane).await.unwrap();
+    let cluster = Cluster::exclusive_with_controllers().await;
+    let proxy = ApiProxy::start(&cluster).await.unwrap();
     let name = unique("n");
     let status = format!("/nodes/{name}/status");
     proxy.fail(Method::PATCH, &status, 3, StatusCode::INTERNAL_SERVER_ERROR);
     let machines = file_of(machine(&name));
-    let program = arena.initializer(by, &name).machines(&machines);
+    let program = cluster.initializer(by, &name).machines(&machines);
     let _program = program.by_way_of(&proxy).start().await;
     let node = NodeBuilder::new(&name).tainted().ready();
-    node.create(&arena.admin).await.unwrap();
+    node.create(&cluster.admin).await.unwrap();
 
-    arena.initialized(&name).await;
+    cluster.initialized(&name).await;
     let tries = proxy.asked(&Method::PATCH, &status);
     assert_eq!(tries.len(), 4, "{tries:?}");
     let gaps: Vec<Duration> = tries.windows(2).map(|w| w[1].at - w[0].at).collect();
@@ -78,17 +78,17 @@ async fn ni_04_three_failures_are_retried_with_growing_gaps(by: Initializer) {
             "the gaps do not grow: {gaps:?}"
         );
     }
-    arena.leave().await;
+    cluster.finish().await;
 }
 
 /// Somebody else writes between each read and write: a label and a taint, which moves all others.
 async fn ni_11_what_others_write_meanwhile_survives(by: Initializer) {
     const WRITES: u32 = 4;
-    let arena = Arena::enter().await;
-    let proxy = ApiProxy::start(arena.control_plane).await.unwrap();
+    let cluster = Cluster::exclusive_with_controllers().await;
+    let proxy = ApiProxy::start(&cluster).await.unwrap();
     let name = unique("n");
     let (client, count, node) = (
-        arena.admin.clone(),
+        cluster.admin.clone(),
         Arc::new(AtomicU32::new(0)),
         name.clone(),
     );
@@ -106,12 +106,12 @@ async fn ni_11_what_others_write_meanwhile_survives(by: Initializer) {
     );
     proxy.first(Method::PATCH, &format!("/nodes/{name}"), times, interfere);
     let machines = file_of(machine(&name).placed("m.large", "attic", "home"));
-    let program = arena.initializer(by, &name).machines(&machines);
+    let program = cluster.initializer(by, &name).machines(&machines);
     let _program = program.by_way_of(&proxy).start().await;
     let node = NodeBuilder::new(&name).tainted().ready();
-    node.create(&arena.admin).await.unwrap();
+    node.create(&cluster.admin).await.unwrap();
 
-    let node = arena.initialized(&name).await;
+    let node = cluster.initialized(&name).await;
     assert_eq!(label(&node, "topology.kubernetes.io/zone"), Some("attic"));
     for turn in 0..WRITES {
         assert_eq!(label(&node, &format!("foreign-{turn}")), Some("kept"));
@@ -122,7 +122,7 @@ async fn ni_11_what_others_write_meanwhile_survives(by: Initializer) {
             taints(&node)
         );
     }
-    arena.leave().await;
+    cluster.finish().await;
 }
 
 async fn interfere(client: kube::Client, node: &str, turn: u32) {
@@ -146,106 +146,113 @@ async fn interfere(client: kube::Client, node: &str, turn: u32) {
 }
 
 async fn ni_12_a_node_that_is_deleted_meanwhile_is_let_go(by: Initializer) {
-    let arena = Arena::enter().await;
-    let proxy = ApiProxy::start(arena.control_plane).await.unwrap();
+    let cluster = Cluster::exclusive_with_controllers().await;
+    let proxy = ApiProxy::start(&cluster).await.unwrap();
     let name = unique("n");
     let gate = proxy.hold(Method::PATCH, &format!("/nodes/{name}/status"));
     let machines = file_of(machine(&name));
-    let program = arena.initializer(by, &name).machines(&machines);
+    let program = cluster.initializer(by, &name).machines(&machines);
     let program = program.by_way_of(&proxy).start().await;
     let node = NodeBuilder::new(&name).tainted().ready();
-    node.create(&arena.admin).await.unwrap();
+    node.create(&cluster.admin).await.unwrap();
     gate.reached().await;
     let params = DeleteParams::default();
-    arena.nodes().delete(&name, &params).await.unwrap();
+    cluster.nodes().delete(&name, &params).await.unwrap();
     gate.open();
 
     // The marker: it notices that the machine registers again, under the same name.
     eventually("the write has been answered", SOON, async || {
-        arena.written_on(&name).await.iter().any(|w| w.code == 404)
+        cluster
+            .written_on(&name)
+            .await
+            .iter()
+            .any(|w| w.code == 404)
     })
     .await;
-    assert!(arena.node(&name).await.is_none(), "the Node is back");
+    assert!(cluster.node(&name).await.is_none(), "the Node is back");
     let node = NodeBuilder::new(&name).tainted().ready();
-    node.create(&arena.admin).await.unwrap();
-    arena.initialized(&name).await;
+    node.create(&cluster.admin).await.unwrap();
+    cluster.initialized(&name).await;
     assert!(program.is_running());
-    let writes = arena.written_on(&name).await;
+    let writes = cluster.written_on(&name).await;
     let codes: Vec<u16> = writes.iter().map(|write| write.code).collect();
     assert_eq!(codes, [404, 200, 200], "{}", writes.summary());
-    arena.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn ni_15_a_node_that_hangs_does_not_hold_up_another() {
-    let arena = Arena::enter().await;
-    let proxy = ApiProxy::start(arena.control_plane).await.unwrap();
+    let cluster = Cluster::exclusive_with_controllers().await;
+    let proxy = ApiProxy::start(&cluster).await.unwrap();
     let (stuck, other) = (unique("stuck"), unique("other"));
     let gate = proxy.hold(Method::PATCH, &format!("/nodes/{stuck}/status"));
     let both = [machine(&stuck), machine(&other).internal("10.1.0.2")];
     let machines = file(&Machines::of(both));
-    let central = arena.central().machines(&machines).by_way_of(&proxy);
+    let central = cluster.central().machines(&machines).by_way_of(&proxy);
     let _central = central.flag("--concurrent-node-syncs=2").start().await;
     for name in [&stuck, &other] {
         let node = NodeBuilder::new(name).tainted().ready();
-        node.create(&arena.admin).await.unwrap();
+        node.create(&cluster.admin).await.unwrap();
         if name == &stuck {
             gate.reached().await;
         }
     }
-    arena.initialized(&other).await;
-    assert!(has_taint(&arena.node(&stuck).await.unwrap(), UNINITIALIZED));
+    cluster.initialized(&other).await;
+    assert!(has_taint(
+        &cluster.node(&stuck).await.unwrap(),
+        UNINITIALIZED
+    ));
     gate.open();
-    arena.initialized(&stuck).await;
-    arena.leave().await;
+    cluster.initialized(&stuck).await;
+    cluster.finish().await;
 }
 
 async fn ni_18_the_taint_stays_until_the_addresses_are_set(by: Initializer) {
-    let arena = Arena::enter().await;
-    let proxy = ApiProxy::start(arena.control_plane).await.unwrap();
+    let cluster = Cluster::exclusive_with_controllers().await;
+    let proxy = ApiProxy::start(&cluster).await.unwrap();
     let name = unique("n");
     let status = format!("/nodes/{name}/status");
     proxy.fail(Method::PATCH, &status, 1, StatusCode::INTERNAL_SERVER_ERROR);
     let second_try = proxy.hold(Method::PATCH, &status);
     let machines = file_of(machine(&name));
-    let program = arena.initializer(by, &name).machines(&machines);
+    let program = cluster.initializer(by, &name).machines(&machines);
     let _program = program.by_way_of(&proxy).start().await;
     let node = NodeBuilder::new(&name).tainted().ready();
-    node.create(&arena.admin).await.unwrap();
+    node.create(&cluster.admin).await.unwrap();
 
     second_try.reached().await;
-    let node = arena.node(&name).await.unwrap();
+    let node = cluster.node(&name).await.unwrap();
     assert!(has_taint(&node, UNINITIALIZED));
     assert!(addresses(&node).is_empty());
     second_try.open();
-    let node = arena.initialized(&name).await;
+    let node = cluster.initialized(&name).await;
     assert_eq!(addresses(&node), ["InternalIP 10.1.0.1"]);
     let untainting = proxy.asked(&Method::PATCH, &format!("/nodes/{name}"));
     let addressing = proxy.asked(&Method::PATCH, &status);
     assert_eq!((addressing.len(), untainting.len()), (2, 1));
     assert!(addressing[1].at < untainting[0].at);
-    arena.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn a_machine_waits_for_the_node_of_the_one_that_had_its_address() {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     let (gone, name) = (unique("gone"), unique("n"));
     let before = NodeBuilder::new(&gone).address("InternalIP", "10.1.0.1");
-    before.create(&arena.admin).await.unwrap();
+    before.create(&cluster.admin).await.unwrap();
     let node = NodeBuilder::new(&name).tainted().ready();
-    node.create(&arena.admin).await.unwrap();
+    node.create(&cluster.admin).await.unwrap();
     let machines = file_of(machine(&name));
-    let _daemon = arena.daemon(&name).machines(&machines).start().await;
+    let _daemon = cluster.daemon(&name).machines(&machines).start().await;
 
-    let told = arena.told(&name, "InitializationRefused").await;
+    let told = cluster.told(&name, "InitializationRefused").await;
     let words = format!("the Node {gone} has one of these addresses as its InternalIP");
     assert!(told.contains(&words), "{told}");
-    let node = arena.node(&name).await.unwrap();
+    let node = cluster.node(&name).await.unwrap();
     assert!(has_taint(&node, UNINITIALIZED) && addresses(&node).is_empty());
     let params = DeleteParams::default();
-    arena.nodes().delete(&gone, &params).await.unwrap();
-    let node = arena.initialized(&name).await;
+    cluster.nodes().delete(&gone, &params).await.unwrap();
+    let node = cluster.initialized(&name).await;
     assert_eq!(addresses(&node), ["InternalIP 10.1.0.1"]);
     // The daemon was refused a write, which is the point here: nobody asserts that none was.
 }

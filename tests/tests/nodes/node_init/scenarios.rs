@@ -2,9 +2,11 @@
 
 use k8s_openapi::api::core::v1::Node;
 use mooring_common::names::reasons;
-use mooring_tests::arena::{ADDITIONAL_LABEL, Arena, Initializer, addresses, label, provider_id};
-use mooring_tests::machines_file::Machine;
-use mooring_tests::objects::{NodeBuilder, unique};
+use mooring_test_cluster::cluster::{
+    ADDITIONAL_LABEL, Cluster, Initializer, addresses, label, provider_id,
+};
+use mooring_test_cluster::machines_file::Machine;
+use mooring_test_cluster::objects::{NodeBuilder, unique};
 use serde_json::json;
 
 use crate::node_init::{by_either_program, file_of, machine, taints};
@@ -20,23 +22,23 @@ by_either_program! {
 }
 
 async fn ni_02_a_tainted_node_from_before_the_start_is_initialised(by: Initializer) {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     let name = unique("n");
     let node = NodeBuilder::new(&name).tainted().ready();
-    node.create(&arena.admin).await.unwrap();
+    node.create(&cluster.admin).await.unwrap();
     let described = Machine::named(&name)
         .placed("m.large", "attic", "home")
         .internal("10.1.0.1")
         .address("ExternalIP", "192.0.2.1")
         .address("Hostname", &name);
     let machines = file_of(described);
-    let _program = arena
+    let _program = cluster
         .initializer(by, &name)
         .machines(&machines)
         .start()
         .await;
 
-    let node = arena.initialized(&name).await;
+    let node = cluster.initialized(&name).await;
     assert_eq!(provider_id(&node), Some(&*format!("cloudlycke://{name}")));
     for (key, value) in [
         ("node.kubernetes.io/instance-type", "m.large"),
@@ -51,50 +53,50 @@ async fn ni_02_a_tainted_node_from_before_the_start_is_initialised(by: Initializ
     let hostname = format!("Hostname {name}");
     let expected = ["InternalIP 10.1.0.1", "ExternalIP 192.0.2.1", &hostname];
     assert_eq!(addresses(&node), expected);
-    arena.told(&name, reasons::SYNCED).await;
-    arena.leave().await;
+    cluster.told(&name, reasons::SYNCED).await;
+    cluster.finish().await;
 }
 
 async fn ni_05_the_kubelets_provider_id_stays_and_finds_the_machine(by: Initializer) {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     let (name, id) = (unique("n"), unique("machine"));
     let id = format!("cloudlycke://{id}");
     let node = NodeBuilder::new(&name).tainted().ready().provider_id(&id);
-    node.create(&arena.admin).await.unwrap();
+    node.create(&cluster.admin).await.unwrap();
     let described = Machine::matching("providerID", &id)
         .placed("m.large", "attic", "home")
         .internal("10.1.0.5");
     let machines = file_of(described);
-    let _program = arena
+    let _program = cluster
         .initializer(by, &name)
         .machines(&machines)
         .start()
         .await;
 
-    let node = arena.initialized(&name).await;
+    let node = cluster.initialized(&name).await;
     assert_eq!(provider_id(&node), Some(&*id));
     assert_eq!(label(&node, "topology.kubernetes.io/zone"), Some("attic"));
     assert_eq!(addresses(&node), ["InternalIP 10.1.0.5"]);
-    arena.leave().await;
+    cluster.finish().await;
 }
 
 async fn ni_06_other_taints_stay_as_they_are(by: Initializer) {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     let name = unique("n");
     let node = NodeBuilder::new(&name)
         .taint("example.com/x", "1", "NoExecute")
         .tainted()
         .taint("example.com/y", "", "PreferNoSchedule")
         .ready();
-    let before = taints(&node.create(&arena.admin).await.unwrap());
+    let before = taints(&node.create(&cluster.admin).await.unwrap());
     let machines = file_of(machine(&name));
-    let _program = arena
+    let _program = cluster
         .initializer(by, &name)
         .machines(&machines)
         .start()
         .await;
 
-    let after = taints(&arena.initialized(&name).await);
+    let after = taints(&cluster.initialized(&name).await);
     let others: Vec<_> = before
         .into_iter()
         .filter(|taint| !taint.contains("/uninitialized"))
@@ -104,62 +106,62 @@ async fn ni_06_other_taints_stay_as_they_are(by: Initializer) {
         "{others:?}"
     );
     assert_eq!(after, others);
-    arena.leave().await;
+    cluster.finish().await;
 }
 
 async fn ni_09_only_labels_outside_of_kubernetes_domains_are_added(by: Initializer) {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     let name = unique("n");
     let node = NodeBuilder::new(&name).tainted().ready();
-    node.create(&arena.admin).await.unwrap();
+    node.create(&cluster.admin).await.unwrap();
     let described = machine(&name)
         .label("topology.kubernetes.io/rack", "no")
         .label("x.k8s.io/rack", "no")
         .label(ADDITIONAL_LABEL, "r7");
     let machines = file_of(described);
-    let _program = arena
+    let _program = cluster
         .initializer(by, &name)
         .machines(&machines)
         .start()
         .await;
 
-    let node = arena.initialized(&name).await;
+    let node = cluster.initialized(&name).await;
     assert_eq!(label(&node, ADDITIONAL_LABEL), Some("r7"));
     assert_eq!(label(&node, "topology.kubernetes.io/rack"), None);
     assert_eq!(label(&node, "x.k8s.io/rack"), None);
-    arena.leave().await;
+    cluster.finish().await;
 }
 
 async fn ni_10_a_label_that_the_user_has_set_stays(by: Initializer) {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     let name = unique("n");
     let node = NodeBuilder::new(&name)
         .tainted()
         .ready()
         .label(ADDITIONAL_LABEL, "mine");
-    node.create(&arena.admin).await.unwrap();
+    node.create(&cluster.admin).await.unwrap();
     let machines = file_of(machine(&name).label(ADDITIONAL_LABEL, "r7"));
-    let _program = arena
+    let _program = cluster
         .initializer(by, &name)
         .machines(&machines)
         .start()
         .await;
 
-    let node = arena.initialized(&name).await;
+    let node = cluster.initialized(&name).await;
     assert_eq!(label(&node, ADDITIONAL_LABEL), Some("mine"));
-    arena.leave().await;
+    cluster.finish().await;
 }
 
 async fn ni_13_a_node_without_the_taint_gets_neither_labels_nor_provider_id(by: Initializer) {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     let name = unique("n");
     let node = NodeBuilder::new(&name).ready();
-    let before = node.create(&arena.admin).await.unwrap();
+    let before = node.create(&cluster.admin).await.unwrap();
     let described = machine(&name)
         .placed("m.large", "attic", "home")
         .label(ADDITIONAL_LABEL, "r7");
     let machines = file_of(described);
-    let _program = arena
+    let _program = cluster
         .initializer(by, &name)
         .machines(&machines)
         .start()
@@ -167,32 +169,32 @@ async fn ni_13_a_node_without_the_taint_gets_neither_labels_nor_provider_id(by: 
 
     // The addresses of this very Node are corrected: that is the marker.
     let has_address = |node: &Node| addresses(node) == ["InternalIP 10.1.0.1"];
-    arena.is(&name, "looked after", has_address).await;
-    arena.set_addresses(&name, &json!(null)).await;
-    let after = arena.is(&name, "looked after again", has_address).await;
+    cluster.is(&name, "looked after", has_address).await;
+    cluster.set_addresses(&name, &json!(null)).await;
+    let after = cluster.is(&name, "looked after again", has_address).await;
     assert_eq!(provider_id(&after), None);
     assert_eq!(after.metadata.labels, before.metadata.labels);
-    arena.leave().await;
+    cluster.finish().await;
 }
 
 async fn ni_19_addresses_come_first_in_two_patches_and_one_event(by: Initializer) {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     let name = unique("n");
     let described = machine(&name)
         .placed("m.large", "attic", "home")
         .label(ADDITIONAL_LABEL, "r7");
     let machines = file_of(described);
-    let _program = arena
+    let _program = cluster
         .initializer(by, &name)
         .machines(&machines)
         .start()
         .await;
     let node = NodeBuilder::new(&name).tainted().ready();
-    node.create(&arena.admin).await.unwrap();
-    arena.initialized(&name).await;
-    arena.told(&name, reasons::SYNCED).await;
+    node.create(&cluster.admin).await.unwrap();
+    cluster.initialized(&name).await;
+    cluster.told(&name, reasons::SYNCED).await;
 
-    let writes = arena.written_on(&name).await;
+    let writes = cluster.written_on(&name).await;
     let what: Vec<_> = writes
         .iter()
         .map(|w| (w.verb.as_str(), w.subresource.as_str(), w.code))
@@ -204,7 +206,7 @@ async fn ni_19_addresses_come_first_in_two_patches_and_one_event(by: Initializer
         writes.summary()
     );
     assert!(writes[0].at < writes[1].received);
-    let events = arena.event_writes(&name).await;
+    let events = cluster.event_writes(&name).await;
     assert_eq!(events.len(), 1, "{}", events.summary());
-    arena.leave().await;
+    cluster.finish().await;
 }

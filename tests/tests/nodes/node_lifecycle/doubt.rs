@@ -1,37 +1,37 @@
 //! Answers that prove nothing: no Node may be lost by them.
 
-use mooring_tests::arena::{Arena, SOON, logged};
-use mooring_tests::machines_file::{Machines, MachinesFile};
-use mooring_tests::objects::{NodeBuilder, unique};
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::cluster::{Cluster, SOON, logged};
+use mooring_test_cluster::machines_file::{Machines, MachinesFile};
+use mooring_test_cluster::objects::{NodeBuilder, unique};
+use mooring_test_support::wait::eventually;
 
 use crate::node_lifecycle::{Crowd, Marker, file, gone, is_untouched, node, running};
 
 #[tokio::test]
 async fn lc_05_a_node_whose_machine_runs_is_kept_without_a_taint() {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     let (name, marker) = (unique("n"), Marker::new());
     let machines = file(&Machines::of([running(&name), marker.machine()]));
-    let _central = arena.central().machines(&machines).start().await;
+    let _central = cluster.central().machines(&machines).start().await;
     let node = node(&name).condition("Ready", "Unknown");
-    node.create(&arena.admin).await.unwrap();
-    marker.passes(&arena, 3).await;
-    is_untouched(&arena, &name).await;
-    arena.leave().await;
+    node.create(&cluster.admin).await.unwrap();
+    marker.passes(&cluster, 3).await;
+    is_untouched(&cluster, &name).await;
+    cluster.finish().await;
 }
 
 /// The machine is called gone, but when asked for the second proof, the file cannot be read. (This
 /// provider has no credentials that could be refused.)
 #[tokio::test]
 async fn lc_07_an_unreadable_file_proves_nothing() {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     let name = unique("n");
     let machines = file(&Machines::of([gone(&name)]));
-    node(&name).ready().create(&arena.admin).await.unwrap();
-    let central = arena.central().machines(&machines).start().await;
+    node(&name).ready().create(&cluster.admin).await.unwrap();
+    let central = cluster.central().machines(&machines).start().await;
     machines.take_away().unwrap();
     logged(&central, "cannot read the machines file").await;
-    NodeBuilder::set_condition(&arena.admin, &name, "Ready", "Unknown")
+    NodeBuilder::set_condition(&cluster.admin, &name, "Ready", "Unknown")
         .await
         .unwrap();
     // The marker: it has asked, more than once.
@@ -39,47 +39,47 @@ async fn lc_07_an_unreadable_file_proves_nothing() {
         central.log().matches("cannot be read afresh").count() >= 3
     })
     .await;
-    is_untouched(&arena, &name).await;
+    is_untouched(&cluster, &name).await;
 
     // And it can tell, once the file is back.
     machines.replace(&Machines::of([gone(&name)])).unwrap();
-    arena.is_gone(&name).await;
-    arena.leave().await;
+    cluster.is_gone(&name).await;
+    cluster.finish().await;
 }
 
 /// A content that lacks most machines, is cut off, or is empty, is never believed.
 async fn not_believed(spoil: impl FnOnce(&MachinesFile, &Machines), told: &str) {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     let crowd = Crowd::of(4);
     let marker = Marker::new();
     let content = Machines::of(crowd.machines().chain([marker.machine()])).unknown("missing");
     let machines = file(&content);
-    let central = arena.central().machines(&machines);
+    let central = cluster.central().machines(&machines);
     let central = central
         .flag("--max-node-deletions-percent=100")
         .start()
         .await;
-    crowd.create(&arena).await;
+    crowd.create(&cluster).await;
     let first = Machines::of(crowd.machines().take(1)).unknown("missing");
     spoil(&machines, &first);
     logged(&central, told).await;
     for name in &crowd.0 {
-        NodeBuilder::set_condition(&arena.admin, name, "Ready", "Unknown")
+        NodeBuilder::set_condition(&cluster.admin, name, "Ready", "Unknown")
             .await
             .unwrap();
     }
     // The marker: a Node whose machine is gone by the content from before. It is judged last, a
     // second proof is asked for in each pass, and there is none.
-    marker.create(&arena).await;
+    marker.create(&cluster).await;
     eventually("three passes are over", SOON, async || {
         central.log().matches("cannot be read afresh").count() >= 4
     })
     .await;
-    is_untouched(&arena, &marker.name).await;
+    is_untouched(&cluster, &marker.name).await;
     for name in &crowd.0 {
-        is_untouched(&arena, name).await;
+        is_untouched(&cluster, name).await;
     }
-    arena.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
@@ -112,19 +112,19 @@ async fn lc_17_an_empty_file_is_not_believed() {
 /// it.
 #[tokio::test]
 async fn lc_18_a_machine_that_the_second_look_finds_is_kept() {
-    let arena = Arena::enter().await;
+    let cluster = Cluster::exclusive_with_controllers().await;
     let (name, marker) = (unique("n"), Marker::new());
     let machines = file(&Machines::of([gone(&name), marker.machine()]));
-    node(&name).ready().create(&arena.admin).await.unwrap();
-    let _central = arena.central().machines(&machines).start().await;
+    node(&name).ready().create(&cluster.admin).await.unwrap();
+    let _central = cluster.central().machines(&machines).start().await;
     machines
         .replace(&Machines::of([running(&name), marker.machine()]))
         .unwrap();
     // At once, before the file is looked at for changes.
-    NodeBuilder::set_condition(&arena.admin, &name, "Ready", "Unknown")
+    NodeBuilder::set_condition(&cluster.admin, &name, "Ready", "Unknown")
         .await
         .unwrap();
-    marker.passes(&arena, 3).await;
-    is_untouched(&arena, &name).await;
-    arena.leave().await;
+    marker.passes(&cluster, 3).await;
+    is_untouched(&cluster, &name).await;
+    cluster.finish().await;
 }

@@ -7,16 +7,16 @@ use std::time::Duration;
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, ListParams};
+use mooring_cloud_sim::cloud::{Cloud, CloudSim, Server};
+use mooring_cloud_sim::phoenixnap::{CLIENT_ID, CLIENT_SECRET};
 use mooring_common::names::taints;
-use mooring_tests::arena::{has_taint, provider_id};
-use mooring_tests::cloud_sim::phoenixnap::{CLIENT_ID, CLIENT_SECRET};
-use mooring_tests::cloud_sim::world::{Cloud, Server, World};
-use mooring_tests::control_plane::{ControlPlane, Options};
-use mooring_tests::endpoints::Endpoints;
-use mooring_tests::objects::{NodeBuilder, apply_manifests};
-use mooring_tests::process::Process;
-use mooring_tests::program::Program;
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::cluster::{has_taint, provider_id};
+use mooring_test_cluster::control_plane::{ControlPlane, Options};
+use mooring_test_cluster::endpoints::Endpoints;
+use mooring_test_cluster::objects::{NodeBuilder, apply_manifests};
+use mooring_test_support::process::Process;
+use mooring_test_support::program::Program;
+use mooring_test_support::wait::eventually;
 
 const SOON: Duration = Duration::from_secs(10);
 const NAMESPACE: &str = "kube-system";
@@ -33,8 +33,8 @@ const ARGUMENTS: [&str; 5] = [
 ];
 
 /// The Secret as the old controller's template has it, with its comma too many, and addresses.
-fn secret(world: &World) -> String {
-    let cloud = world.phoenixnap().unwrap();
+fn secret(cloud: &CloudSim) -> String {
+    let cloud = cloud.phoenixnap().unwrap();
     format!(
         "{{\n  \"clientID\": \"{CLIENT_ID}\",\n  \"clientSecret\": \"{CLIENT_SECRET}\",\n  \
          \"location\": \"PHX\",\n  \"loadbalancer\": \"\",\n  \"base-url\": \"{}\",\n  \
@@ -46,12 +46,12 @@ fn secret(world: &World) -> String {
 
 /// Starts central by the old name, as the manifest does: what is added is where this cluster is, and
 /// a port that is free.
-async fn started(cp: &ControlPlane, world: &World) -> (Process, Endpoints) {
+async fn started(cp: &ControlPlane, cloud: &CloudSim) -> (Process, Endpoints) {
     let own = Program::Central.path().unwrap();
     let program = cp.folder().join(OLD_NAME);
     std::os::unix::fs::symlink(own, &program).unwrap();
     let config = cp.folder().join("cloud-sa.json");
-    std::fs::write(&config, secret(world)).unwrap();
+    std::fs::write(&config, secret(cloud)).unwrap();
     let kubeconfig = cp.kubeconfig_for_service_account(NAMESPACE, ACCOUNT, None);
     let endpoints = Endpoints::on_free_port().unwrap();
     let spec = Program::Central.spec(cp.folder(), ARGUMENTS).unwrap();
@@ -79,11 +79,11 @@ async fn it_does_the_work_of_the_old_one_with_its_rights() {
         Ok(())
     })
     .await;
-    let world = World::start(Cloud::Phoenixnap).await;
+    let cloud = CloudSim::start(Cloud::Phoenixnap).await;
     let admin = cp.admin();
-    let (central, endpoints) = started(&cp, &world).await;
+    let (central, endpoints) = started(&cp, &cloud).await;
     for (name, address) in [("first", "10.0.0.1"), ("joins", "10.0.0.2")] {
-        let id = world.add(Server::named(name).private(address));
+        let id = cloud.add(Server::named(name).private(address));
         let node = NodeBuilder::new(name).tainted().ready();
         node.create(&admin).await.unwrap();
         eventually(&format!("{name} is initialised"), SOON, async || {

@@ -3,13 +3,13 @@
 use std::process::Command;
 use std::time::Duration;
 
-use mooring_tests::arena::logged;
-use mooring_tests::cloud_sim::phoenixnap::CLIENT_SECRET;
-use mooring_tests::program::Program;
+use mooring_cloud_sim::phoenixnap::CLIENT_SECRET;
+use mooring_test_cluster::cluster::logged;
+use mooring_test_support::program::Program;
 use serde_json::json;
 
+use crate::phoenixnap_nodes::cluster::CloudCluster;
 use crate::phoenixnap_nodes::phoenixnap;
-use crate::phoenixnap_nodes::stage::Stage;
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -82,24 +82,24 @@ fn the_provider_is_known_in_capitals_too() {
 
 #[tokio::test]
 async fn a_network_is_looked_at_with_one_request() {
-    let stage = Stage::enter().await;
-    let cloud = phoenixnap(&stage);
+    let cluster = CloudCluster::start().await;
+    let cloud = phoenixnap(&cluster);
     let network = cloud.add_network("services", "PHX");
     let setting = format!("kube-vip:///{network}");
-    let central = stage.for_cloud().env("PNAP_LOAD_BALANCER", &setting);
+    let central = cluster.for_cloud().env("PNAP_LOAD_BALANCER", &setting);
     let central = central.flag("--controllers=cloud-node").try_start().await;
     logged(&central, "the public network is there").await;
     logged(&central, &network).await;
     let path = format!("/networks/v1/public-networks/{network}");
-    let asked = stage.world.calls().filter(|call| call.path == path);
+    let asked = cluster.cloud.calls().filter(|call| call.path == path);
     assert_eq!(asked.len(), 1, "{}", asked.summary());
-    stage.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn a_network_that_is_not_there_or_elsewhere_keeps_it_from_starting() {
-    let stage = Stage::enter().await;
-    let network = phoenixnap(&stage).add_network("services", "ASH");
+    let cluster = CloudCluster::start().await;
+    let network = phoenixnap(&cluster).add_network("services", "ASH");
     for (setting, told) in [
         (
             "l2://60473c25ffffffff00004711",
@@ -107,12 +107,12 @@ async fn a_network_that_is_not_there_or_elsewhere_keeps_it_from_starting() {
         ),
         (&*format!("l2://{network}"), "is in ASH, and an IP block"),
     ] {
-        let central = stage.for_cloud().env("PNAP_LOAD_BALANCER", setting);
+        let central = cluster.for_cloud().env("PNAP_LOAD_BALANCER", setting);
         let central = central.env("PNAP_LOCATION", "PHX").try_start().await;
         assert_eq!(central.wait_for_code(SOON).await, 1);
         let log = central.log();
         assert!(log.contains(told), "{told} is missing:\n{log}");
         assert!(!log.contains(CLIENT_SECRET), "{log}");
     }
-    stage.leave().await;
+    cluster.finish().await;
 }

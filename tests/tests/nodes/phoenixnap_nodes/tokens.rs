@@ -3,92 +3,97 @@
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
+use mooring_cloud_sim::cloud::Server;
+use mooring_cloud_sim::phoenixnap::{Behaviour, CLIENT_ID, CLIENT_SECRET, TOKEN_PATH};
+use mooring_cloud_sim::{Fault, When};
 use mooring_common::names::reasons;
-use mooring_tests::arena::{MARKER_LIMIT, provider_id};
-use mooring_tests::cloud_sim::phoenixnap::{Behaviour, CLIENT_ID, CLIENT_SECRET, TOKEN_PATH};
-use mooring_tests::cloud_sim::world::Server;
-use mooring_tests::cloud_sim::{Fault, When};
-use mooring_tests::objects::unique;
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::cluster::{MARKER_LIMIT, provider_id};
+use mooring_test_cluster::objects::unique;
+use mooring_test_support::wait::eventually;
 use serde_json::json;
 
+use crate::phoenixnap_nodes::cluster::{CloudCluster, Gone};
 use crate::phoenixnap_nodes::phoenixnap;
-use crate::phoenixnap_nodes::stage::{Gone, Stage};
 
 const NO_GUARD: &str = "--max-node-deletions-percent=100";
 const AT_LAST: Duration = Duration::from_secs(60);
 
-fn given_out(stage: &Stage) -> usize {
-    let calls = stage.world.calls();
+fn given_out(cluster: &CloudCluster) -> usize {
+    let calls = cluster.cloud.calls();
     calls.filter(|call| call.path == TOKEN_PATH).len()
 }
 
 /// Upstream has four.
 #[tokio::test]
 async fn one_token_serves_all_requests() {
-    let stage = Stage::enter().await;
-    let _central = stage.for_cloud().try_start().await;
-    stage.listings_since(Instant::now(), 3).await;
-    assert_eq!(given_out(&stage), 1, "{}", stage.world.calls().summary());
-    stage.leave().await;
+    let cluster = CloudCluster::start().await;
+    let _central = cluster.for_cloud().try_start().await;
+    cluster.listings_since(Instant::now(), 3).await;
+    assert_eq!(
+        given_out(&cluster),
+        1,
+        "{}",
+        cluster.cloud.calls().summary()
+    );
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn a_token_is_renewed_before_it_ends() {
-    let stage = Stage::enter().await;
-    phoenixnap(&stage).behave(Behaviour {
+    let cluster = CloudCluster::start().await;
+    phoenixnap(&cluster).behave(Behaviour {
         token_lifetime: Duration::from_secs(4),
         ..Behaviour::default()
     });
-    let _central = stage.for_cloud().try_start().await;
+    let _central = cluster.for_cloud().try_start().await;
     eventually("four tokens were got", AT_LAST, async || {
-        given_out(&stage) >= 4
+        given_out(&cluster) >= 4
     })
     .await;
-    let refused = stage.world.calls().answered(StatusCode::UNAUTHORIZED);
+    let refused = cluster.cloud.calls().answered(StatusCode::UNAUTHORIZED);
     assert!(refused.is_empty(), "{}", refused.summary());
-    stage.leave().await;
+    cluster.finish().await;
 }
 
 /// 7.8, row 15: upstream goes on with it until it ends.
 #[tokio::test]
 async fn a_revoked_token_is_exchanged_at_once() {
-    let stage = Stage::enter().await;
-    let _central = stage.for_cloud().try_start().await;
-    stage.listings_since(Instant::now(), 1).await;
-    phoenixnap(&stage).revoke_tokens();
+    let cluster = CloudCluster::start().await;
+    let _central = cluster.for_cloud().try_start().await;
+    cluster.listings_since(Instant::now(), 1).await;
+    phoenixnap(&cluster).revoke_tokens();
     let since = Instant::now();
-    stage.listings_since(since, 3).await;
-    let calls = stage.world.calls().since(since);
+    cluster.listings_since(since, 3).await;
+    let calls = cluster.cloud.calls().since(since);
     let refused = calls.answered(StatusCode::UNAUTHORIZED);
     assert_eq!(refused.len(), 1, "{}", calls.summary());
-    assert_eq!(given_out(&stage), 2, "{}", calls.summary());
-    stage.leave().await;
+    assert_eq!(given_out(&cluster), 2, "{}", calls.summary());
+    cluster.finish().await;
 }
 
 /// LC-07. The client itself is not known any more, and later is again.
 #[tokio::test]
 async fn lc_07_a_client_that_is_refused_costs_no_node() {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let (gone, stays) = (unique("gone"), unique("stays"));
-    let id = stage.member(&gone, "10.1.0.1").await;
-    stage.member(&stays, "10.1.0.2").await;
-    let central = stage.for_cloud().flag(NO_GUARD).try_start().await;
-    stage.listings_since(Instant::now(), 1).await;
-    stage.world.revoke_token(true);
-    stage.world.remove(&id);
+    let id = cluster.member(&gone, "10.1.0.1").await;
+    cluster.member(&stays, "10.1.0.2").await;
+    let central = cluster.for_cloud().flag(NO_GUARD).try_start().await;
+    cluster.listings_since(Instant::now(), 1).await;
+    cluster.cloud.revoke_token(true);
+    cluster.cloud.remove(&id);
     for name in [&gone, &stays] {
-        stage.set_ready(name, "False").await;
+        cluster.set_ready(name, "False").await;
     }
     let since = Instant::now();
     eventually("three tokens were refused", AT_LAST, async || {
-        let calls = stage.world.calls().since(since);
+        let calls = cluster.cloud.calls().since(since);
         let refused = calls.answered(StatusCode::UNAUTHORIZED);
         refused.filter(|call| call.path == TOKEN_PATH).len() >= 3
     })
     .await;
     for name in [&gone, &stays] {
-        stage.is_kept(name).await;
+        cluster.is_kept(name).await;
     }
     assert!(central.is_running());
     let log = central.log();
@@ -97,19 +102,19 @@ async fn lc_07_a_client_that_is_refused_costs_no_node() {
         "the remedy is missing:\n{log}"
     );
     assert!(!log.contains(CLIENT_SECRET), "{log}");
-    stage.world.revoke_token(false);
+    cluster.cloud.revoke_token(false);
     eventually("what is gone is gone", AT_LAST, async || {
-        stage.node(&gone).await.is_none()
+        cluster.node(&gone).await.is_none()
     })
     .await;
-    stage.is_kept(&stays).await;
-    stage.leave().await;
+    cluster.is_kept(&stays).await;
+    cluster.finish().await;
 }
 
 /// The Secret is mounted, so that its content changes while the program runs.
 #[tokio::test]
 async fn credentials_that_are_exchanged_in_the_file_are_used_without_a_restart() {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("cloud-sa.json");
     let write = |secret: &str| {
@@ -117,56 +122,56 @@ async fn credentials_that_are_exchanged_in_the_file_are_used_without_a_restart()
         std::fs::write(&file, content.to_string()).unwrap();
     };
     write(CLIENT_SECRET);
-    let central = stage.for_cloud().env("PNAP_CLIENT_ID", "");
+    let central = cluster.for_cloud().env("PNAP_CLIENT_ID", "");
     let central = central.env("PNAP_CLIENT_SECRET", "");
     let config = format!("--cloud-config={}", file.display());
     let central = central.flag(&config).try_start().await;
-    stage.listings_since(Instant::now(), 1).await;
-    stage.world.revoke_token(true);
+    cluster.listings_since(Instant::now(), 1).await;
+    cluster.cloud.revoke_token(true);
     let since = Instant::now();
     eventually("a token was refused", AT_LAST, async || {
-        let calls = stage.world.calls().since(since);
+        let calls = cluster.cloud.calls().since(since);
         let refused = calls.answered(StatusCode::UNAUTHORIZED);
         !refused.filter(|call| call.path == TOKEN_PATH).is_empty()
     })
     .await;
     write("another");
     let name = unique("n");
-    stage.world.add(Server::named(&name).private("10.1.0.1"));
-    stage.tainted(&name).await;
+    cluster.cloud.add(Server::named(&name).private("10.1.0.1"));
+    cluster.tainted(&name).await;
     eventually("it is initialised", AT_LAST, async || {
-        let node = stage.node(&name).await?;
+        let node = cluster.node(&name).await?;
         provider_id(&node).map(ToOwned::to_owned)
     })
     .await;
     assert!(central.log().contains("the credentials were exchanged"));
-    stage.leave().await;
+    cluster.finish().await;
 }
 
 /// B1 and 7.8, row 17: upstream crashed 13 times in 20 s.
 async fn started_while(fault: Fault, when: When) {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let (silent, new) = (unique("silent"), unique("new"));
-    stage.member(&silent, "10.1.0.1").await;
-    stage.world.add(Server::named(&new).private("10.1.0.2"));
-    stage.set_ready(&silent, "Unknown").await;
-    let storm = phoenixnap(&stage).faults().inject(when, fault);
-    let central = stage.for_cloud().flag(NO_GUARD).try_start().await;
-    stage.tainted(&new).await;
+    cluster.member(&silent, "10.1.0.1").await;
+    cluster.cloud.add(Server::named(&new).private("10.1.0.2"));
+    cluster.set_ready(&silent, "Unknown").await;
+    let storm = phoenixnap(&cluster).faults().inject(when, fault);
+    let central = cluster.for_cloud().flag(NO_GUARD).try_start().await;
+    cluster.tainted(&new).await;
     let what = "it was refused four times";
     eventually(what, AT_LAST, async || storm.hits() >= 4).await;
-    stage.is_kept(&silent).await;
-    stage.is_uninitialized(&new).await;
+    cluster.is_kept(&silent).await;
+    cluster.is_uninitialized(&new).await;
     storm.lift();
     eventually("what is new is initialised", AT_LAST, async || {
-        let node = stage.node(&new).await?;
+        let node = cluster.node(&new).await?;
         provider_id(&node).map(ToOwned::to_owned)
     })
     .await;
-    Gone::new().passes(&stage, 1).await;
-    stage.is_kept(&silent).await;
+    Gone::new().passes(&cluster, 1).await;
+    cluster.is_kept(&silent).await;
     assert!(central.is_running());
-    stage.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
@@ -193,18 +198,18 @@ async fn b1_an_api_that_hangs_up_ends_nothing() {
 /// A Node says what its controller waits for.
 #[tokio::test]
 async fn a_node_that_waits_for_a_token_says_so() {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let name = unique("n");
-    stage.world.add(Server::named(&name).private("10.1.0.1"));
-    stage.world.revoke_token(true);
-    let _central = stage.for_cloud().try_start().await;
-    stage.tainted(&name).await;
+    cluster.cloud.add(Server::named(&name).private("10.1.0.1"));
+    cluster.cloud.revoke_token(true);
+    let _central = cluster.for_cloud().try_start().await;
+    cluster.tainted(&name).await;
     let note = eventually("an Event says so", MARKER_LIMIT * 2, async || {
-        let events = stage.events(&name, reasons::INITIALIZATION_REFUSED).await;
+        let events = cluster.events(&name, reasons::INITIALIZATION_REFUSED).await;
         events.into_iter().next().map(|event| event.note)
     })
     .await;
     assert!(note.contains("no token from"), "{note}");
     assert!(!note.contains(CLIENT_SECRET), "{note}");
-    stage.leave().await;
+    cluster.finish().await;
 }

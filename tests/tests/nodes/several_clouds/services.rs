@@ -2,40 +2,40 @@
 
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{Api, Patch, PatchParams};
-use mooring_tests::cloud_sim::cloudscale;
-use mooring_tests::cloud_sim::phoenixnap;
-use mooring_tests::cloud_sim::world::{Cloud, Server, World};
-use mooring_tests::objects::{NodeBuilder, ServiceBuilder, create_namespace, unique};
-use mooring_tests::places::Place;
-use mooring_tests::shipped::{Central, CentralFlags, permit_kube_vip};
-use mooring_tests::wait::eventually;
+use mooring_cloud_sim::cloud::{Cloud, CloudSim, Server};
+use mooring_cloud_sim::cloudscale;
+use mooring_cloud_sim::phoenixnap;
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::objects::{NodeBuilder, ServiceBuilder, create_namespace, unique};
+use mooring_test_cluster::shipped::{Central, CentralFlags, permit_kube_vip};
+use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
 
 use super::AT_LAST;
 
 /// A cluster with a Node in each of the two clouds.
 struct TwoClouds {
-    place: Place,
+    cluster: Cluster,
     namespace: String,
-    cloudscale: World,
-    phoenixnap: World,
+    cloudscale: CloudSim,
+    phoenixnap: CloudSim,
 }
 
 impl TwoClouds {
-    async fn enter() -> Self {
+    async fn start() -> Self {
         let clouds = Self {
-            place: Place::take().await,
+            cluster: Cluster::exclusive().await,
             namespace: unique("services"),
-            cloudscale: World::start(Cloud::Cloudscale).await,
-            phoenixnap: World::start(Cloud::Phoenixnap).await,
+            cloudscale: CloudSim::start(Cloud::Cloudscale).await,
+            phoenixnap: CloudSim::start(Cloud::Phoenixnap).await,
         };
-        let admin = &clouds.place.admin;
+        let admin = &clouds.cluster.admin;
         create_namespace(admin, &clouds.namespace).await.unwrap();
-        permit_kube_vip(clouds.place.cp).await.unwrap();
-        for (name, world) in [("scale", &clouds.cloudscale), ("metal", &clouds.phoenixnap)] {
+        permit_kube_vip(&clouds.cluster).await.unwrap();
+        for (name, cloud) in [("scale", &clouds.cloudscale), ("metal", &clouds.phoenixnap)] {
             let server = Server::named(name).private("10.0.0.1").public("192.0.2.1");
             let node = NodeBuilder::new(name)
-                .provider_id(&world.add(server))
+                .provider_id(&cloud.add(server))
                 .ready();
             node.create(admin).await.unwrap();
         }
@@ -54,12 +54,11 @@ impl TwoClouds {
             .without_endpoints()
             .with("--cloud-provider=cloudscale,phoenixnap")
             .with("--controllers=service");
-        let started = self.place.shipped.start_central(self.place.cp, flags).await;
-        started.unwrap()
+        self.cluster.start_central(flags).await
     }
 
     fn services(&self) -> Api<Service> {
-        Api::namespaced(self.place.admin.clone(), &self.namespace)
+        Api::namespaced(self.cluster.admin.clone(), &self.namespace)
     }
 
     fn service(&self, name: &str) -> ServiceBuilder {
@@ -92,9 +91,9 @@ impl TwoClouds {
 
 #[tokio::test]
 async fn a_service_chooses_its_cloud_by_class_and_leaves_nothing_in_the_other() {
-    let clouds = TwoClouds::enter().await;
+    let clouds = TwoClouds::start().await;
     let _central = clouds.central().await;
-    let admin = &clouds.place.admin;
+    let admin = &clouds.cluster.admin;
     clouds.service("default").create(admin).await.unwrap();
     clouds.has_address("default").await;
     assert_eq!(clouds.count(), (1, 0));
@@ -121,5 +120,5 @@ async fn a_service_chooses_its_cloud_by_class_and_leaves_nothing_in_the_other() 
         clouds.count() == (2, 0)
     })
     .await;
-    clouds.place.leave().await;
+    clouds.cluster.finish().await;
 }

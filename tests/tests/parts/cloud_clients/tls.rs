@@ -7,8 +7,8 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
-use mooring_tests::cloud_sim::TOKEN;
-use mooring_tests::cloud_sim::world::{Cloud, Server, World};
+use mooring_cloud_sim::TOKEN;
+use mooring_cloud_sim::cloud::{Cloud, CloudSim, Server};
 use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
@@ -65,15 +65,15 @@ impl Vouched {
 }
 
 /// A process of its own asks for all machines: where authorities are is a matter of its environment.
-async fn ask(world: &World, tls: &str, settings: &[(&str, &Path)]) -> Result<String> {
-    let inside = plain_address(world);
+async fn ask(sim: &CloudSim, tls: &str, settings: &[(&str, &Path)]) -> Result<String> {
+    let inside = plain_address(sim);
     let mut command = Command::new(env::current_exe()?);
     command
         .args(["--exact", "--ignored", "--nocapture", ASKS])
         .env_clear()
-        .env(WHICH, format!("{:?}", world.cloud()))
+        .env(WHICH, format!("{:?}", sim.kind()))
         .stdin(Stdio::null());
-    for (name, value) in world.environment() {
+    for (name, value) in sim.environment() {
         command.env(name, value.replace(&format!("http://{inside}"), tls));
     }
     for (name, path) in settings {
@@ -84,8 +84,8 @@ async fn ask(world: &World, tls: &str, settings: &[(&str, &Path)]) -> Result<Str
     Ok(String::from_utf8(output.stdout)?)
 }
 
-fn plain_address(world: &World) -> String {
-    let environment = world.environment();
+fn plain_address(sim: &CloudSim) -> String {
+    let environment = sim.environment();
     let url = environment
         .iter()
         .find_map(|(_, value)| value.strip_prefix("http://"));
@@ -109,14 +109,14 @@ async fn asks_the_cloud_that_the_environment_names() {
     }
 }
 
-async fn behind(cloud: Cloud, vouched: &Vouched) -> Result<(World, String, JoinHandle<()>)> {
-    let world = World::start(cloud).await;
-    world.add(Server::named("n1").private("192.168.130.4"));
+async fn behind(cloud: Cloud, vouched: &Vouched) -> Result<(CloudSim, String, JoinHandle<()>)> {
+    let sim = CloudSim::start(cloud).await;
+    sim.add(Server::named("n1").private("192.168.130.4"));
     let (url, front) = vouched
-        .stand_before(plain_address(&world))
+        .stand_before(plain_address(&sim))
         .await
         .context("standing before the cloud")?;
-    Ok((world, url, front))
+    Ok((sim, url, front))
 }
 
 #[tokio::test]
@@ -124,8 +124,8 @@ async fn a_cloud_that_an_authority_of_the_system_vouches_for_is_asked() -> Resul
     let folder = tempfile::tempdir()?;
     let vouched = Vouched::new(folder.path(), "known", "127.0.0.1")?;
     for cloud in CLOUDS {
-        let (world, url, _front) = behind(cloud, &vouched).await?;
-        let said = ask(&world, &url, &[("SSL_CERT_FILE", &vouched.pem)]).await?;
+        let (sim, url, _front) = behind(cloud, &vouched).await?;
+        let said = ask(&sim, &url, &[("SSL_CERT_FILE", &vouched.pem)]).await?;
         assert!(said.contains("listed 1"), "{cloud:?}: {said}");
     }
     Ok(())
@@ -139,12 +139,12 @@ async fn nothing_is_said_to_a_server_that_nobody_vouches_for_or_under_another_na
     let elsewhere = Vouched::new(folder.path(), "elsewhere", "cloud.example")?;
     for cloud in CLOUDS {
         for (server, trusted) in [(&stranger, &known), (&elsewhere, &elsewhere)] {
-            let (world, url, _front) = behind(cloud, server).await?;
-            let said = ask(&world, &url, &[("SSL_CERT_FILE", &trusted.pem)]).await?;
+            let (sim, url, _front) = behind(cloud, server).await?;
+            let said = ask(&sim, &url, &[("SSL_CERT_FILE", &trusted.pem)]).await?;
             assert!(said.contains("refused: "), "{cloud:?}: {said}");
             assert!(said.contains("certificate"), "{cloud:?}: {said}");
             assert!(!said.contains(TOKEN), "{cloud:?}: {said}");
-            assert_eq!(world.calls().len(), 0, "{cloud:?}");
+            assert_eq!(sim.calls().len(), 0, "{cloud:?}");
         }
     }
     Ok(())
@@ -155,11 +155,11 @@ async fn linode_ca_alone_says_whom_to_trust() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let server = Vouched::new(folder.path(), "server", "127.0.0.1")?;
     let other = Vouched::new(folder.path(), "other", "127.0.0.1")?;
-    let (world, url, _front) = behind(Cloud::Linode, &server).await?;
+    let (sim, url, _front) = behind(Cloud::Linode, &server).await?;
     for (system, own, listed) in [(&other, &server, true), (&server, &other, false)] {
         let settings: [(&str, &Path); 2] =
             [("SSL_CERT_FILE", &system.pem), ("LINODE_CA", &own.pem)];
-        let said = ask(&world, &url, &settings).await?;
+        let said = ask(&sim, &url, &settings).await?;
         assert_eq!(said.contains("listed 1"), listed, "{said}");
     }
     Ok(())

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use http::HeaderMap;
-use mooring_tests::cloud_sim::TOKEN;
+use mooring_cloud_sim::TOKEN;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;

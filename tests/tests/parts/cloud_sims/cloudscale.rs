@@ -1,7 +1,7 @@
 //! The API of cloudscale.ch, simulated.
 
-use mooring_tests::cloud_sim::TOKEN;
-use mooring_tests::cloud_sim::cloudscale::{Cloudscale, Interface, Machine};
+use mooring_cloud_sim::TOKEN;
+use mooring_cloud_sim::cloudscale::{Cloudscale, Interface, Machine};
 use serde_json::{Value, json};
 
 use crate::cloud_sims::client::{ask, get};

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use http::{Method, StatusCode};
 use jiff::Timestamp;
-use mooring_tests::cloud_sim::cloudscale::{Cloudscale, Machine};
-use mooring_tests::cloud_sim::linode::{Instance, Linode};
-use mooring_tests::cloud_sim::{Fault, When};
+use mooring_cloud_sim::cloudscale::{Cloudscale, Machine};
+use mooring_cloud_sim::linode::{Instance, Linode};
+use mooring_cloud_sim::{Fault, When};
 use serde_json::json;
 
 use crate::cloud_sims::client::{Ended, get, try_get};

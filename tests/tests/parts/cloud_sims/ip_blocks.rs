@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use mooring_tests::cloud_sim::phoenixnap::{Behaviour, Kind, Pace, Phoenixnap};
-use mooring_tests::cloud_sim::{Fault, When};
+use mooring_cloud_sim::phoenixnap::{Behaviour, Kind, Pace, Phoenixnap};
+use mooring_cloud_sim::{Fault, When};
 use serde_json::{Value, json};
 
 use crate::cloud_sims::client::Answer;

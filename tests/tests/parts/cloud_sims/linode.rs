@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mooring_tests::cloud_sim::TOKEN;
-use mooring_tests::cloud_sim::linode::{Instance, Limits, Linode};
+use mooring_cloud_sim::TOKEN;
+use mooring_cloud_sim::linode::{Instance, Limits, Linode};
 use serde_json::{Value, json};
 
 use crate::cloud_sims::client::{ask, filtered, get};
@@ -271,7 +271,7 @@ async fn who_asks_too_much_is_told_when_to_come_back() {
     assert_eq!(get(&url, "/v4/profile").await.status, 200);
     assert_eq!(get(&url, "/v4/profile").await.status, 429);
     let whole_window = Duration::from_secs(3);
-    mooring_tests::wait::eventually("the next window begins", whole_window, async || {
+    mooring_test_support::wait::eventually("the next window begins", whole_window, async || {
         get(&url, "/v4/profile").await.status == 200
     })
     .await;

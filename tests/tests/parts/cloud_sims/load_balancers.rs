@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mooring_tests::cloud_sim::cloudscale::{Behaviour, Cloudscale, Interface, Kind, Machine};
-use mooring_tests::wait::eventually;
+use mooring_cloud_sim::cloudscale::{Behaviour, Cloudscale, Interface, Kind, Machine};
+use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::cloud_sims::client::{Answer, get, send};

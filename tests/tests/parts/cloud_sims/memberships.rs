@@ -1,6 +1,6 @@
 //! Servers of PhoenixNAP on public networks, and the networks themselves.
 
-use mooring_tests::cloud_sim::phoenixnap::{Behaviour, Kind, Machine, Pace, Phoenixnap};
+use mooring_cloud_sim::phoenixnap::{Behaviour, Kind, Machine, Pace, Phoenixnap};
 use serde_json::{Value, json};
 
 use crate::cloud_sims::phoenixnap::{column, get, send};

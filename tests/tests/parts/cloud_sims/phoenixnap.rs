@@ -1,6 +1,6 @@
 //! PhoenixNAP: what every suite about it needs, and its listings.
 
-use mooring_tests::cloud_sim::phoenixnap::{
+use mooring_cloud_sim::phoenixnap::{
     CLIENT_ID, CLIENT_SECRET, Kind, Machine, Phoenixnap, Spelling, TOKEN_PATH,
 };
 use serde_json::{Value, json};
@@ -159,9 +159,7 @@ async fn statuses_and_types_have_two_spellings() {
 #[tokio::test]
 async fn peer_groups_are_pending_before_they_are_ready() {
     let cloud = Phoenixnap::start().await.unwrap();
-    cloud.adjust(|behaviour| {
-        behaviour.peering = mooring_tests::cloud_sim::phoenixnap::Pace::Looks(1)
-    });
+    cloud.adjust(|behaviour| behaviour.peering = mooring_cloud_sim::phoenixnap::Pace::Looks(1));
     let path = "/networks/v1/bgp-peer-groups";
     let body = json!({ "location": "PHX", "asn": 65401, "advertisedRoutes": "NONE" });
     let made = send(&cloud, "POST", path, &body).await;

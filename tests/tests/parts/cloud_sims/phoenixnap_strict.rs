@@ -1,6 +1,6 @@
 //! What PhoenixNAP refuses, and how it says so.
 
-use mooring_tests::cloud_sim::phoenixnap::{Kind, Phoenixnap, TOKEN_PATH};
+use mooring_cloud_sim::phoenixnap::{Kind, Phoenixnap, TOKEN_PATH};
 use serde_json::{Value, json};
 
 use crate::cloud_sims::client::tell;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use mooring_tests::cloud_sim::TOKEN;
-use mooring_tests::cloud_sim::phoenixnap::{CLIENT_ID, CLIENT_SECRET, TOKEN_PATH};
-use mooring_tests::process::Process;
-use mooring_tests::program::Program;
-use mooring_tests::scratch::Scratch;
-use mooring_tests::wait::eventually;
+use mooring_cloud_sim::TOKEN;
+use mooring_cloud_sim::phoenixnap::{CLIENT_ID, CLIENT_SECRET, TOKEN_PATH};
+use mooring_test_support::process::Process;
+use mooring_test_support::program::Program;
+use mooring_test_support::scratch::Scratch;
+use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::cloud_sims::client::{ask, get, send, tell, try_get};

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use mooring_tests::cloud_sim::cloudscale::Cloudscale;
-use mooring_tests::cloud_sim::linode::{Instance, Linode};
+use mooring_cloud_sim::cloudscale::Cloudscale;
+use mooring_cloud_sim::linode::{Instance, Linode};
 
 use crate::cloud_sims::client::get;
 
@@ -28,7 +28,7 @@ async fn five_thousand_machines_are_listed_at_once() {
     let cloudscale = Cloudscale::start().await.unwrap();
     for index in 0..MACHINES {
         let name = format!("n{index}");
-        cloudscale.add(mooring_tests::cloud_sim::cloudscale::Machine::named(&name));
+        cloudscale.add(mooring_cloud_sim::cloudscale::Machine::named(&name));
     }
     let start = Instant::now();
     assert_eq!(get(&cloudscale.url(), "/v1/servers").await.status, 200);

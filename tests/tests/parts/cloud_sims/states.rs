@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
-use mooring_tests::cloud_sim::cloudscale::{Behaviour, Cloudscale, Kind, Lack};
-use mooring_tests::cloud_sim::{Fault, When};
-use mooring_tests::wait::eventually;
+use mooring_cloud_sim::cloudscale::{Behaviour, Cloudscale, Kind, Lack};
+use mooring_cloud_sim::{Fault, When};
+use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::cloud_sims::client::{get, send, try_send};

@@ -1,6 +1,6 @@
 //! What the load balancers of cloudscale.ch refuse.
 
-use mooring_tests::cloud_sim::cloudscale::{Cloudscale, Kind};
+use mooring_cloud_sim::cloudscale::{Cloudscale, Kind};
 use serde_json::{Value, json};
 
 use crate::cloud_sims::client::{get, send};

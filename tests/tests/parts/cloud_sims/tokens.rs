@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use mooring_tests::cloud_sim::phoenixnap::{CLIENT_ID, CLIENT_SECRET, Phoenixnap, TOKEN_PATH};
+use mooring_cloud_sim::phoenixnap::{CLIENT_ID, CLIENT_SECRET, Phoenixnap, TOKEN_PATH};
 use serde_json::{Value, json};
 
 use crate::cloud_sims::client::{ask, tell};

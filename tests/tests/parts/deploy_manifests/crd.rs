@@ -4,7 +4,7 @@ use std::process::Command;
 
 use kube::api::{Api, DynamicObject, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
-use mooring_tests::objects::unique;
+use mooring_test_cluster::objects::unique;
 use serde_json::{Value, json};
 
 use super::deployed::{deploy, deployed, refusal};

@@ -8,10 +8,10 @@ use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use mooring_common::l2_network::{L2Network, L2NetworkSpec, Subnet};
 use mooring_common::names::NAMESPACE;
-use mooring_tests::attacks::refused;
-use mooring_tests::control_plane::ControlPlane;
-use mooring_tests::objects::{NodeBuilder, PodBuilder, unique};
-use mooring_tests::shipped::Shipped;
+use mooring_test_cluster::attacks::refused;
+use mooring_test_cluster::control_plane::ControlPlane;
+use mooring_test_cluster::objects::{NodeBuilder, PodBuilder, unique};
+use mooring_test_cluster::shipped::Shipped;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 

@@ -9,7 +9,7 @@ use mooring_common::l2_network::L2Network;
 use mooring_common::names::{
     LEADER_LEASE, LEADER_LEASE_NAMESPACE, NAMESPACE, annotations, labels, taints,
 };
-use mooring_tests::control_plane::ControlPlane;
+use mooring_test_cluster::control_plane::ControlPlane;
 use serde_json::{Value, json};
 
 use super::deployed::{

@@ -6,8 +6,8 @@ use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use mooring_common::k8s::{EventKind, Events};
 use mooring_common::names::{NAMESPACE, components, reasons};
-use mooring_tests::attacks;
-use mooring_tests::objects::events_for;
+use mooring_test_cluster::attacks;
+use mooring_test_cluster::objects::events_for;
 use serde_json::{Value, json};
 
 use super::deployed::{Verdict, assert_denied, deployed, node_with_daemon, refusal};

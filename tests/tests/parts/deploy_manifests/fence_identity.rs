@@ -4,9 +4,9 @@
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 use mooring_common::l2_network::L2Network;
-use mooring_tests::control_plane::{ControlPlane, Options};
-use mooring_tests::shipped::Shipped;
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::control_plane::{ControlPlane, Options};
+use mooring_test_cluster::shipped::Shipped;
+use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
 
 use super::deployed::{

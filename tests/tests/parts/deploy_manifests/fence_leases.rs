@@ -7,7 +7,7 @@ use kube::api::{Api, ObjectMeta, PostParams};
 use mooring_common::names::{
     LEADER_LEASE, LEADER_LEASE_NAMESPACE, NAMESPACE, annotations, node_lease,
 };
-use mooring_tests::objects::unique;
+use mooring_test_cluster::objects::unique;
 
 use super::deployed::{Verdict, assert_denied, deployed, node_with_daemon, refusal};
 

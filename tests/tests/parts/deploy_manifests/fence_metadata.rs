@@ -9,8 +9,8 @@ use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::Client;
 use kube::api::{Api, ObjectMeta, PostParams};
 use mooring_common::names::{NAMESPACE, annotations, labels, policies};
-use mooring_tests::objects::{create_namespace, create_service_account, unique};
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::objects::{create_namespace, create_service_account, unique};
+use mooring_test_support::wait::eventually;
 use serde_json::json;
 
 use super::deployed::{

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use mooring_common::names::{NAMESPACE, labels, taints};
-use mooring_tests::objects::unique;
+use mooring_test_cluster::objects::unique;
 use serde_json::{Value, json};
 
 use super::deployed::{

@@ -4,8 +4,8 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use mooring_common::l2_network::{L2Network, L2NetworkSpec};
 use mooring_common::names::NAMESPACE;
-use mooring_tests::attacks;
-use mooring_tests::objects::unique;
+use mooring_test_cluster::attacks;
+use mooring_test_cluster::objects::unique;
 use serde_json::{Value, json};
 
 use super::deployed::{

@@ -5,9 +5,9 @@ use k8s_openapi::api::core::v1::Service;
 use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use mooring_common::names::{NAMESPACE, annotations, cloudscale_annotations, finalizers};
-use mooring_tests::attacks::tenant;
-use mooring_tests::control_plane::ControlPlane;
-use mooring_tests::objects::{ServiceBuilder, create_namespace, unique};
+use mooring_test_cluster::attacks::tenant;
+use mooring_test_cluster::control_plane::ControlPlane;
+use mooring_test_cluster::objects::{ServiceBuilder, create_namespace, unique};
 use serde_json::{Value, json};
 
 use super::deployed::{Verdict, assert_denied, deployed, refusal};

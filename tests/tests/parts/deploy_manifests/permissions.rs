@@ -10,7 +10,7 @@ use k8s_openapi::api::authorization::v1::{
 use k8s_openapi::api::core::v1::{Namespace, Pod, PodSpec};
 use kube::api::{Api, ObjectMeta, PostParams};
 use mooring_common::names::{LEADER_LEASE, LEADER_LEASE_NAMESPACE, NAMESPACE};
-use mooring_tests::objects::unique;
+use mooring_test_cluster::objects::unique;
 use serde_json::json;
 
 use super::deployed::{deploy, deployed, refusal};
@@ -184,7 +184,7 @@ async fn try_pod(spec: PodSpec, level: &str) -> Result<Pod, String> {
         status: None,
     };
     let pods = Api::<Pod>::namespaced(admin, &namespace.metadata.name.unwrap());
-    mooring_tests::wait::try_eventually(super::deployed::LIMIT, async || {
+    mooring_test_support::wait::try_eventually(super::deployed::LIMIT, async || {
         match pods
             .create(&PostParams::default(), &pod)
             .await

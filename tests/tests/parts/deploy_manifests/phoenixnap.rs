@@ -4,10 +4,10 @@ use k8s_openapi::api::core::v1::{Namespace, Service};
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 use mooring_common::names::NAMESPACE;
-use mooring_tests::control_plane::{ControlPlane, Options};
-use mooring_tests::objects::{ServiceBuilder, apply_manifests};
-use mooring_tests::shipped::Shipped;
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::control_plane::{ControlPlane, Options};
+use mooring_test_cluster::objects::{ServiceBuilder, apply_manifests};
+use mooring_test_cluster::shipped::Shipped;
+use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
 
 use super::deployed::{LIMIT, Verdict, assert_denied, deploy, refusal};

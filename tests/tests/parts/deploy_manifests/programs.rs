@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use kube::api::Api;
 use mooring_common::names::NAMESPACE;
-use mooring_tests::program::Program;
+use mooring_test_support::program::Program;
 
 use super::deployed::deployed;
 

@@ -3,28 +3,31 @@
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
+use mooring_cloud_sim::Fault;
+use mooring_cloud_sim::phoenixnap::{Behaviour, Kind, Pace, Spelling};
 use mooring_common::names::reasons;
-use mooring_tests::cloud_sim::Fault;
-use mooring_tests::cloud_sim::phoenixnap::{Behaviour, Kind, Pace, Spelling};
-use mooring_tests::wait::eventually;
+use mooring_test_support::wait::eventually;
 use serde_json::json;
 
-use crate::phoenixnap_services::stage::{
-    SOON, Stage, address, assert_none, attachment, has_finalizer, lines, requested, tags,
-};
+use crate::phoenixnap_services::blocks::{address, attachment, lines, requested, tags};
+use crate::phoenixnap_services::cluster::{CloudCluster, SOON, assert_none, has_finalizer};
 
 #[tokio::test]
 async fn lb_01_a_new_service_costs_the_writes_of_the_go_controller_and_gets_the_third_address() {
-    let stage = Stage::enter().await;
-    let _central = stage.central_with(stage.unshared()).await;
-    let address = stage.provide("web").await;
+    let cluster = CloudCluster::start().await;
+    let _central = cluster.central().await;
+    let address = cluster.provide_address("web").await;
     assert_eq!(address, "203.0.113.10");
-    let service = stage.get("web").await;
+    let service = cluster.get("web").await;
     assert_eq!(requested(&service).as_deref(), Some("203.0.113.10"));
     assert!(has_finalizer(&service));
 
-    let writes = stage.sim().writes();
-    let attached = format!("POST {}/{}/ip-blocks", Kind::Network.path(), stage.network);
+    let writes = cluster.sim().writes();
+    let attached = format!(
+        "POST {}/{}/ip-blocks",
+        Kind::Network.path(),
+        cluster.cloud.network
+    );
     let mut wanted = vec![format!("POST {}", Kind::Tag.path()); 5];
     wanted.extend([format!("POST {}", Kind::Block.path()), attached]);
     assert_eq!(lines(&writes), wanted);
@@ -34,8 +37,8 @@ async fn lb_01_a_new_service_costs_the_writes_of_the_go_controller_and_gets_the_
         (&bought["location"], &bought["cidrBlockSize"]),
         (&json!("PHX"), &json!("/29"))
     );
-    let block = stage.living_blocks().remove(0);
-    let wanted = stage.tags_of("web");
+    let block = cluster.living_blocks().remove(0);
+    let wanted = cluster.tags_of("web");
     let wanted: std::collections::BTreeSet<_> = wanted
         .as_object()
         .unwrap()
@@ -44,102 +47,107 @@ async fn lb_01_a_new_service_costs_the_writes_of_the_go_controller_and_gets_the_
         .collect();
     assert_eq!(tags(&block), wanted);
     assert_eq!(
-        stage.sim().purchases()[0].block["tags"],
+        cluster.sim().purchases()[0].block["tags"],
         block["tags"],
         "from the first"
     );
-    let reads = stage.sim().calls().filter(|call| !call.is_write());
+    let reads = cluster.sim().calls().filter(|call| !call.is_write());
     assert!(reads.len() <= 20, "{}", reads.summary());
 
     // The names are there: a further one costs two writes.
     let start = Instant::now();
-    assert_eq!(stage.provide("db").await, "203.0.113.18");
-    assert_eq!(stage.writes_since(start).len(), 2);
-    stage.leave().await;
+    assert_eq!(cluster.provide_address("db").await, "203.0.113.18");
+    assert_eq!(cluster.writes_since(start).len(), 2);
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn lb_02_a_block_that_is_there_and_on_no_network_is_used() {
-    let stage = Stage::enter().await;
-    let block = json!({ "cidr": "203.0.113.64/29", "tags": stage.tags_of("web") });
-    let block = stage.sim().put(Kind::Block, block);
-    let _central = stage.central_with(stage.unshared()).await;
-    assert_eq!(stage.provide("web").await, "203.0.113.66");
-    assert_none(&stage.purchases());
-    assert_eq!(stage.sim().blocks_on(&stage.network), [block]);
-    stage.leave().await;
+    let cluster = CloudCluster::start().await;
+    let block = json!({ "cidr": "203.0.113.64/29", "tags": cluster.tags_of("web") });
+    let block = cluster.sim().put(Kind::Block, block);
+    let _central = cluster.central().await;
+    assert_eq!(cluster.provide_address("web").await, "203.0.113.66");
+    assert_none(&cluster.purchases());
+    assert_eq!(cluster.sim().blocks_on(&cluster.cloud.network), [block]);
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn lb_04_a_busy_network_is_asked_again_within_seconds_and_one_block_is_bought() {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let busy = Fault::status(StatusCode::CONFLICT);
-    let busy = stage.sim().faults().inject(attachment().times(3), busy);
-    let _central = stage.central_with(stage.unshared()).await;
+    let busy = cluster.sim().faults().inject(attachment().times(3), busy);
+    let _central = cluster.central().await;
     let start = Instant::now();
-    stage.provide("web").await;
+    cluster.provide("web").await;
     let took = start.elapsed();
     assert_eq!(busy.hits(), 3);
     assert!(took < Duration::from_secs(30), "{took:?}");
-    assert_eq!(stage.purchases().len(), 1);
-    assert_eq!(stage.sim().purchases().len(), 1);
-    stage.leave().await;
+    assert_eq!(cluster.purchases().len(), 1);
+    assert_eq!(cluster.sim().purchases().len(), 1);
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn lb_05_both_spellings_of_what_a_block_is_on_are_understood() {
     for spelling in [Spelling::Words, Spelling::Constants] {
-        let stage = Stage::enter().await;
-        stage.sim().behave(Behaviour {
+        let cluster = CloudCluster::start().await;
+        cluster.sim().behave(Behaviour {
             resource_type: spelling,
             status: spelling,
             ..Behaviour::default()
         });
-        let block = stage.block_of("old", "203.0.113.64/29");
-        stage.left_by_go("old", "203.0.113.66").await;
-        let _central = stage.central_with(stage.unshared()).await;
-        stage.provide("new").await;
+        let block = cluster.block_of("old", "203.0.113.64/29");
+        cluster.left_by_go("old", "203.0.113.66").await;
+        let _central = cluster.central().await;
+        cluster.provide("new").await;
         assert_eq!(
-            address(&stage.get("old").await).as_deref(),
+            address(&cluster.get("old").await).as_deref(),
             Some("203.0.113.66")
         );
-        assert!(stage.sim().blocks_on(&stage.network).contains(&block));
-        assert_eq!(stage.purchases().len(), 1, "for the new one");
-        stage.delete("old").await;
-        stage.gone("old").await;
-        stage.released(&block).await;
-        stage.leave().await;
+        assert!(
+            cluster
+                .sim()
+                .blocks_on(&cluster.cloud.network)
+                .contains(&block)
+        );
+        assert_eq!(cluster.purchases().len(), 1, "for the new one");
+        cluster.delete("old").await;
+        cluster.gone("old").await;
+        cluster.released(&block).await;
+        cluster.finish().await;
     }
 }
 
 #[tokio::test]
 async fn an_address_is_published_when_it_works_and_never_an_empty_entry() {
-    let stage = Stage::enter().await;
-    stage.sim().behave(Behaviour::paced(Pace::Held));
-    let _central = stage.central_with(stage.unshared()).await;
-    stage.create("web").await;
+    let cluster = CloudCluster::start().await;
+    cluster.sim().behave(Behaviour::paced(Pace::Held));
+    let _central = cluster.central().await;
+    cluster.create("web").await;
     let under_way = async |status: &str| {
         eventually(&format!("a block is {status}"), SOON, async || {
-            let blocks = stage.sim().all(Kind::Block);
+            let blocks = cluster.sim().all(Kind::Block);
             blocks.iter().any(|block| block["status"] == status)
         })
         .await;
         // It is looked at once more, and still nothing is published.
         let start = Instant::now();
-        stage.listings_or_looks_since(start).await;
-        let service = stage.get("web").await;
+        cluster.listings_or_looks_since(start).await;
+        let service = cluster.get("web").await;
         let status = serde_json::to_value(&service.status).unwrap();
         assert_eq!(status["loadBalancer"]["ingress"], json!(null));
     };
     under_way("creating").await;
-    stage.sim().finish();
+    cluster.sim().finish();
     under_way("assigning").await;
-    stage.sim().finish();
-    assert_eq!(stage.provided("web").await, "203.0.113.10");
-    stage.leave().await;
+    cluster.sim().finish();
+    assert_eq!(cluster.provided_address("web").await, "203.0.113.10");
+    cluster.finish().await;
 }
 
-impl Stage {
+impl CloudCluster {
     /// Waits until the cloud has shown a block or the network since then.
     async fn listings_or_looks_since(&self, start: Instant) {
         eventually("the cloud is looked at", SOON, async || {
@@ -157,58 +165,58 @@ impl Stage {
 
 #[tokio::test]
 async fn an_assignment_that_fails_is_told_and_repeated() {
-    let stage = Stage::enter().await;
-    stage
+    let cluster = CloudCluster::start().await;
+    cluster
         .sim()
         .adjust(|behaviour| behaviour.failing_assignments = 1);
-    let _central = stage.central_with(stage.unshared()).await;
-    stage.create("web").await;
-    stage.told("web", reasons::IP_BLOCK_FAILED, "").await;
-    assert_eq!(stage.provided("web").await, "203.0.113.10");
-    assert_eq!(stage.purchases().len(), 1);
-    stage.leave().await;
+    let _central = cluster.central().await;
+    cluster.create("web").await;
+    cluster.told("web", reasons::IP_BLOCK_FAILED, "").await;
+    assert_eq!(cluster.provided_address("web").await, "203.0.113.10");
+    assert_eq!(cluster.purchases().len(), 1);
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn lb_18_for_the_eleventh_service_on_a_full_network_nothing_is_bought_and_that_is_told() {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     for n in 0..10 {
         let cidr = format!("198.51.100.{}/29", n * 8);
-        let block = json!({ "cidr": cidr, "assignedResourceId": stage.network });
-        stage.sim().put(Kind::Block, block);
+        let block = json!({ "cidr": cidr, "assignedResourceId": cluster.cloud.network });
+        cluster.sim().put(Kind::Block, block);
     }
-    let _central = stage.central_with(stage.unshared()).await;
-    stage.create("web").await;
-    let told = stage
+    let _central = cluster.central().await;
+    cluster.create("web").await;
+    let told = cluster
         .told("web", reasons::SYNC_LOAD_BALANCER_FAILED, "10 IP blocks")
         .await;
-    assert!(told.note.contains(&stage.network), "{told:?}");
-    assert_none(&stage.purchases());
-    assert_none(&stage.sim().writes());
-    stage.leave().await;
+    assert!(told.note.contains(&cluster.cloud.network), "{told:?}");
+    assert_none(&cluster.purchases());
+    assert_none(&cluster.sim().writes());
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn the_spending_guard_bites_and_says_so() {
-    let stage = Stage::enter().await;
-    let flags = stage.unshared().with("--max-ip-blocks=1");
-    let _central = stage.central_with(flags).await;
-    stage.provide("one").await;
-    stage.create("two").await;
-    stage
+    let cluster = CloudCluster::start().await;
+    let flags = cluster.flags().with("--max-ip-blocks=1");
+    let _central = cluster.central_with(flags).await;
+    cluster.provide("one").await;
+    cluster.create("two").await;
+    cluster
         .told(
             "two",
             reasons::SYNC_LOAD_BALANCER_FAILED,
             "--max-ip-blocks=1",
         )
         .await;
-    assert_eq!(stage.purchases().len(), 1);
-    let block = stage.living_block();
-    stage.delete("one").await;
-    stage.gone("one").await;
-    stage.released(&block).await;
-    stage
-        .provided_within("two", crate::phoenixnap_services::stage::AFTER_RETRIES)
+    assert_eq!(cluster.purchases().len(), 1);
+    let block = cluster.living_block();
+    cluster.delete("one").await;
+    cluster.gone("one").await;
+    cluster.released(&block).await;
+    cluster
+        .provided_within("two", crate::phoenixnap_services::cluster::AFTER_RETRIES)
         .await;
-    stage.leave().await;
+    cluster.finish().await;
 }

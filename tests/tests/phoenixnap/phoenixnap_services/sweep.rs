@@ -12,13 +12,14 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use http::StatusCode;
-use mooring_tests::cloud_sim::phoenixnap::{Behaviour, Kind, Pace, TOKEN_PATH};
-use mooring_tests::cloud_sim::{Fault, Injection, When};
-use mooring_tests::shipped::{Central, CentralFlags};
-use mooring_tests::wait::try_eventually;
+use mooring_cloud_sim::phoenixnap::{Behaviour, Kind, Pace, TOKEN_PATH};
+use mooring_cloud_sim::{Fault, Injection, When};
+use mooring_test_cluster::shipped::{Central, CentralFlags};
+use mooring_test_support::wait::try_eventually;
 use serde_json::Value;
 
-use crate::phoenixnap_services::stage::{Stage, address, has_finalizer, requested};
+use crate::phoenixnap_services::blocks::{address, requested};
+use crate::phoenixnap_services::cluster::{CloudCluster, has_finalizer};
 
 /// How long central waits for an answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -139,8 +140,8 @@ impl Controller {
         Self(Arc::default())
     }
 
-    async fn start(&self, stage: &Stage, flags: CentralFlags) {
-        let central = stage.central_with(flags).await;
+    async fn start(&self, cluster: &CloudCluster, flags: CentralFlags) {
+        let central = cluster.central_with(flags).await;
         *self.lock() = Some(central);
     }
 
@@ -171,25 +172,25 @@ impl Controller {
 }
 
 impl Operation {
-    fn flags(self, stage: &Stage) -> CentralFlags {
+    fn flags(self, cluster: &CloudCluster) -> CentralFlags {
         let flags = match self {
-            Self::Share => stage.flags(),
-            Self::Create | Self::Delete | Self::Move => stage.unshared(),
+            Self::Share => cluster.sharing(),
+            Self::Create | Self::Delete | Self::Move => cluster.flags(),
         };
         flags.environment("PNAP_API_TIMEOUT", TIMEOUT.as_secs().to_string())
     }
 
     /// What is there before.
-    async fn prepare(self, stage: &mut Stage, controller: &Controller) {
+    async fn prepare(self, cluster: &mut CloudCluster, controller: &Controller) {
         if matches!(self, Self::Delete | Self::Move) {
-            controller.start(stage, self.flags(stage)).await;
-            stage.provide("web").await;
+            controller.start(cluster, self.flags(cluster)).await;
+            cluster.provide("web").await;
             controller.stop();
         }
         if self == Self::Move {
-            stage.network = stage.sim().add_network("new", "PHX");
+            cluster.cloud.network = cluster.sim().add_network("new", "PHX");
         }
-        stage.sim().behave(Behaviour {
+        cluster.sim().behave(Behaviour {
             creating: Pace::Looks(1),
             assigning: Pace::Looks(1),
             unassigning: Pace::Looks(1),
@@ -197,21 +198,21 @@ impl Operation {
         });
     }
 
-    async fn begin(self, stage: &Stage) {
+    async fn begin(self, cluster: &CloudCluster) {
         match self {
-            Self::Create => drop(stage.create("web").await),
+            Self::Create => drop(cluster.create("web").await),
             Self::Share => {
-                stage.create("web").await;
-                stage.create("db").await;
+                cluster.create("web").await;
+                cluster.create("db").await;
             }
-            Self::Delete => stage.delete("web").await,
+            Self::Delete => cluster.delete("web").await,
             Self::Move => {}
         }
     }
 
     /// What is not as it is to be in the end.
-    async fn wrong(self, stage: &Stage) -> Result<(), String> {
-        let sim = stage.sim();
+    async fn wrong(self, cluster: &CloudCluster) -> Result<(), String> {
+        let sim = cluster.sim();
         let names: &[&str] = match self {
             Self::Create | Self::Move => &["web"],
             Self::Share => &["db", "web"],
@@ -219,7 +220,7 @@ impl Operation {
         };
         let mut addresses = Vec::new();
         for name in names {
-            let service = stage.get(name).await;
+            let service = cluster.get(name).await;
             let found = address(&service);
             if found.is_none() || requested(&service) != found || !has_finalizer(&service) {
                 return Err(format!("{name}: {service:?}"));
@@ -228,12 +229,12 @@ impl Operation {
         }
         addresses.sort();
         addresses.dedup();
-        let blocks = sim.tagged(&[("cluster", stage.cluster.as_str())]);
-        let on_network = sim.blocks_on(&stage.network);
+        let blocks = sim.tagged(&[("cluster", cluster.cloud.cluster_uid.as_str())]);
+        let on_network = sim.blocks_on(&cluster.cloud.network);
         let ids: Vec<String> = blocks.iter().map(|b| text(&b["id"])).collect();
         let bought = sim.purchases().len();
         if self == Self::Delete {
-            let services = stage.services().get_opt("web").await.unwrap();
+            let services = cluster.services().get_opt("web").await.unwrap();
             let is_over = services.is_none() && sim.all(Kind::Block).is_empty();
             let is_once = bought == 1 && sim.releases().len() == 1;
             return if is_over && is_once {
@@ -281,18 +282,18 @@ enum Struck {
 
 impl Case {
     async fn run(self) -> Result<Struck, String> {
-        let mut stage = Stage::enter().await;
+        let mut cluster = CloudCluster::start().await;
         let controller = Controller::none();
-        self.operation.prepare(&mut stage, &controller).await;
+        self.operation.prepare(&mut cluster, &controller).await;
         let done = Arc::new(AtomicBool::new(self.disturbance != Disturbance::Late));
         let when = target(self.disturbance.is_about_writes());
-        let struck = self.arm(&stage, &controller, when, &done);
-        let flags = || self.operation.flags(&stage);
-        controller.start(&stage, flags()).await;
-        self.operation.begin(&stage).await;
+        let struck = self.arm(&cluster, &controller, when, &done);
+        let flags = || self.operation.flags(&cluster);
+        controller.start(&cluster, flags()).await;
+        self.operation.begin(&cluster).await;
         let settled = try_eventually(LIMIT, async || {
             if self.disturbance.kills() && struck.hits() > 0 && !controller.is_running() {
-                controller.start(&stage, flags()).await;
+                controller.start(&cluster, flags()).await;
             }
             // Only looks may be fewer than in the reference.
             if struck.hits() == 0 && self.disturbance.is_about_writes() {
@@ -301,28 +302,32 @@ impl Case {
             if struck.hits() > 0 && !done.load(Ordering::Acquire) {
                 return Err("what comes late has not come".to_owned());
             }
-            self.operation.wrong(&stage).await
+            self.operation.wrong(&cluster).await
         });
         let outcome = settled.await;
         struck.lift();
         if self.disturbance.kills() && !controller.is_running() {
-            controller.start(&stage, flags()).await;
+            controller.start(&cluster, flags()).await;
         }
         let is_struck = match struck.hits() {
             0 => Struck::CallNeverCame,
             _ => Struck::Yes,
         };
         // That of a process that was killed would keep the marker waiting for half a minute.
-        stage.forget_claims().await;
+        cluster.forget_claims().await;
         // Whoever has forgotten something would be seen now.
         let outcome = match outcome {
             Ok(()) => {
-                stage.marker().await;
+                cluster.marker().await;
                 // What comes late comes to where all is done.
                 let is_late = self.disturbance == Disturbance::Late;
-                if is_late { Ok(()) } else { misdirected(&stage) }
+                if is_late {
+                    Ok(())
+                } else {
+                    misdirected(&cluster)
+                }
             }
-            Err(why) => Err(format!("{why}\n{}", stage.sim().calls().summary())),
+            Err(why) => Err(format!("{why}\n{}", cluster.sim().calls().summary())),
         };
         let log = controller
             .lock()
@@ -337,26 +342,26 @@ impl Case {
 
     fn arm(
         self,
-        stage: &Stage,
+        cluster: &CloudCluster,
         controller: &Controller,
         when: When,
         done: &Arc<AtomicBool>,
     ) -> Injection {
         if self.disturbance.kills() {
             let executed = self.disturbance == Disturbance::KillAfter;
-            return stage
+            return cluster
                 .sim()
                 .kill_switch(when, self.call, executed, controller.killer());
         }
         let done = done.clone();
         let fault = self.disturbance.fault();
         let fault = fault.last(move || done.store(true, Ordering::Release));
-        stage.sim().faults().inject(when.nth(self.call), fault)
+        cluster.sim().faults().inject(when.nth(self.call), fault)
     }
 }
 
-fn misdirected(stage: &Stage) -> Result<(), String> {
-    let told = stage.sim().misdirected();
+fn misdirected(cluster: &CloudCluster) -> Result<(), String> {
+    let told = cluster.sim().misdirected();
     if told.is_empty() {
         Ok(())
     } else {
@@ -366,14 +371,14 @@ fn misdirected(stage: &Stage) -> Result<(), String> {
 
 /// The operation, undisturbed.
 async fn reference(operation: Operation) -> (Operation, Reference) {
-    let mut stage = Stage::enter().await;
+    let mut cluster = CloudCluster::start().await;
     let controller = Controller::none();
-    operation.prepare(&mut stage, &controller).await;
-    let (calls, writes) = (stage.sim().calls().len(), stage.sim().writes().len());
-    controller.start(&stage, operation.flags(&stage)).await;
-    operation.begin(&stage).await;
-    let done = try_eventually(LIMIT, async || operation.wrong(&stage).await);
-    let calls_of_all = stage.sim().calls();
+    operation.prepare(&mut cluster, &controller).await;
+    let (calls, writes) = (cluster.sim().calls().len(), cluster.sim().writes().len());
+    controller.start(&cluster, operation.flags(&cluster)).await;
+    operation.begin(&cluster).await;
+    let done = try_eventually(LIMIT, async || operation.wrong(&cluster).await);
+    let calls_of_all = cluster.sim().calls();
     done.await.unwrap_or_else(|why| {
         panic!(
             "{operation:?}, undisturbed: {why}\n{}",
@@ -381,11 +386,11 @@ async fn reference(operation: Operation) -> (Operation, Reference) {
         )
     });
     let reference = Reference {
-        calls: (stage.sim().calls().len() - calls) as u64,
-        writes: (stage.sim().writes().len() - writes) as u64,
+        calls: (cluster.sim().calls().len() - calls) as u64,
+        writes: (cluster.sim().writes().len() - writes) as u64,
     };
     controller.stop();
-    stage.leave().await;
+    cluster.finish().await;
     (operation, reference)
 }
 

@@ -1,6 +1,6 @@
 //! What each annotation changes in the cloud.
 
-use mooring_tests::cloud_sim::cloudscale::Kind;
+use mooring_cloud_sim::cloudscale::Kind;
 use serde_json::{Value, json};
 
 /// What an annotation changes: a field of all parts of a kind, by JSON pointer.

@@ -2,55 +2,63 @@
 
 use std::time::Duration;
 
+use mooring_cloud_sim::cloud::CloudSim;
+use mooring_cloud_sim::cloudscale::Behaviour;
 use mooring_common::names::reasons;
-use mooring_tests::cloud_sim::world::World;
-use mooring_tests::shipped::CentralFlags;
+use mooring_test_cluster::shipped::CentralFlags;
 
-use crate::cloudscale_services::cloud::{self, CLOUD};
-use crate::cloudscale_services::stage::{AFTER_RETRIES, Stage, has_finalizer, ingress, uid};
+use crate::cloudscale_services::cloud::SuiteCloud;
+use crate::cloudscale_services::cluster::{
+    AFTER_RETRIES, CloudCluster, LoadBalancerCloud as _, has_finalizer, ingress,
+};
+use crate::cloudscale_services::forwarding::ForwardingCloud as _;
 
 #[tokio::test]
 async fn credentials_of_another_project_lose_nothing() {
-    let stage = Stage::enter().await;
-    let central = stage.central().await;
-    let before = ingress(&stage.provide("web").await);
-    stage.provide("old").await;
+    let cluster = CloudCluster::start().await;
+    let central = cluster.central().await;
+    let before = ingress(&cluster.provide("web").await);
+    cluster.provide("old").await;
     drop(central);
-    let (key, value) = cloud::HARMLESS;
-    stage.annotate("web", key, Some(value)).await;
-    stage.delete("old").await;
-    stage.create("new").await;
-    let balancers = cloud::balancers(&stage.world);
+    let (key, value) = SuiteCloud::HARMLESS;
+    cluster.annotate("web", key, Some(value)).await;
+    cluster.delete("old").await;
+    cluster.create("new").await;
+    let balancers = cluster.cloud.balancers();
 
-    let another = World::start(CLOUD).await;
-    cloud::provision_in(&another, Duration::ZERO);
+    let another = CloudSim::start(SuiteCloud::CLOUD).await;
+    let another_sim = another.cloudscale().expect("it is cloudscale.ch");
+    another_sim.behave(Behaviour {
+        provisioning: Duration::ZERO,
+        ..Behaviour::default()
+    });
     let flags = CentralFlags::alone().cloud(&another);
     let flags = flags.without_endpoints().with("--controllers=service");
-    let central = stage.central_with(flags).await;
+    let central = cluster.central_with(flags).await;
     for name in ["web", "new", "old"] {
         let reason = reasons::SYNC_LOAD_BALANCER_FAILED;
-        let told = stage.told(name, reason, "another project").await;
+        let told = cluster.told(name, reason, "another project").await;
         assert!(told.note.contains("CLOUDSCALE_ACCESS_TOKEN"), "{told:?}");
     }
     assert_eq!(another.calls().writes().len(), 0, "{:?}", another.calls());
-    assert_eq!(ingress(&stage.get("web").await), before);
-    assert!(ingress(&stage.get("new").await).is_empty());
-    assert!(has_finalizer(&stage.get("old").await));
-    assert_eq!(cloud::balancers(&stage.world), balancers);
+    assert_eq!(ingress(&cluster.get("web").await), before);
+    assert!(ingress(&cluster.get("new").await).is_empty());
+    assert!(has_finalizer(&cluster.get("old").await));
+    assert_eq!(cluster.cloud.balancers(), balancers);
     drop(central);
 
-    let _central = stage.central().await;
-    stage.gone_within("old", AFTER_RETRIES).await;
-    let web = stage.provided_at_last("web").await;
+    let _central = cluster.central().await;
+    cluster.gone_within("old", AFTER_RETRIES).await;
+    let web = cluster.provided_at_last("web").await;
     assert_eq!(ingress(&web), before);
-    stage.provided_at_last("new").await;
-    stage.marker().await;
-    assert!(cloud::shows_harmless(&stage.world, &uid(&web)));
+    cluster.provided_at_last("new").await;
+    cluster.marker().await;
+    assert!(cluster.cloud.shows_harmless(&web));
     for name in ["web", "new"] {
-        stage.delete(name).await;
-        stage.gone_within(name, AFTER_RETRIES).await;
+        cluster.delete(name).await;
+        cluster.gone_within(name, AFTER_RETRIES).await;
     }
-    stage.delete_markers().await;
-    stage.nothing_is_left().await;
-    stage.leave().await;
+    cluster.delete_markers().await;
+    cluster.nothing_is_left().await;
+    cluster.finish().await;
 }

@@ -3,21 +3,23 @@
 
 use std::time::Instant;
 
+use mooring_cloud_sim::cloudscale::{Kind, SUBNET};
 use mooring_common::names::reasons;
-use mooring_tests::cloud_sim::cloudscale::{Kind, SUBNET};
-use mooring_tests::objects::ServiceBuilder;
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::objects::ServiceBuilder;
+use mooring_test_support::wait::eventually;
 use serde_json::json;
 
+use crate::cloudscale_services::cluster::{
+    CloudCluster, LoadBalancerCloud as _, SOON, assert_none, ingress,
+};
 use crate::cloudscale_services::migration_state::{Left, left_by_upstream, subnet};
-use crate::cloudscale_services::stage::{SOON, Stage, assert_none, ingress};
 use crate::cloudscale_services::{cloud, key};
 
 /// A Service as its user has written it, and what the Go controller has made of it.
 type Case = (&'static str, ServiceBuilder, Left);
 
-fn cases(stage: &Stage) -> Vec<Case> {
-    let service = |name: &str| ServiceBuilder::load_balancer(&stage.namespace, name);
+fn cases(cluster: &CloudCluster) -> Vec<Case> {
+    let service = |name: &str| ServiceBuilder::load_balancer(&cluster.namespace, name);
     let udp = service("udp")
         .port_of("UDP", 5000, 5353)
         .annotation(&key("health-monitor-type"), "udp-connect")
@@ -124,26 +126,26 @@ fn cases(stage: &Stage) -> Vec<Case> {
 
 #[tokio::test]
 async fn a_cluster_that_comes_over_sees_no_write_at_all() {
-    let stage = Stage::enter().await;
+    let cluster = CloudCluster::start().await;
     let (mut names, mut uuids, mut addresses) = (Vec::new(), Vec::new(), Vec::new());
-    for (name, service, left) in cases(&stage) {
-        let service = stage.make(service).await;
-        let uuid = left_by_upstream(&stage, &service, &left).await;
-        addresses.push(ingress(&stage.get(name).await));
+    for (name, service, left) in cases(&cluster) {
+        let service = cluster.make(service).await;
+        let uuid = left_by_upstream(&cluster, &service, &left).await;
+        addresses.push(ingress(&cluster.get(name).await));
         names.push(name);
         uuids.push(uuid);
     }
     let floating = uuids.last().expect("the one with a floating IP");
     let ip = json!({ "network": "203.0.113.9/32", "load_balancer": floating });
-    stage.sim().put(Kind::FloatingIp, ip);
-    let pools = stage.sim().all(Kind::Pool).len();
-    let before = stage.sim().snapshot();
-    let start = stage.cp.now();
+    cluster.sim().put(Kind::FloatingIp, ip);
+    let pools = cluster.sim().all(Kind::Pool).len();
+    let before = cluster.sim().snapshot();
+    let start = cluster.now();
 
-    let _central = stage.central().await;
-    stage.marker().await;
+    let _central = cluster.central().await;
+    cluster.marker().await;
     eventually("all pools have been looked at", SOON, async || {
-        let read = cloud::parts_read(&stage.world.calls());
+        let read = cluster.cloud.looked_at(&cluster.cloud.calls());
         if read >= pools {
             Ok(())
         } else {
@@ -151,40 +153,40 @@ async fn a_cluster_that_comes_over_sees_no_write_at_all() {
         }
     })
     .await;
-    stage.marker().await;
+    cluster.marker().await;
     for (name, uuid) in names.iter().zip(&uuids) {
-        let writes = stage.writes_on(uuid);
+        let writes = cluster.writes_on(uuid);
         assert!(writes.is_empty(), "{name}: {}", writes.summary());
-        let written = stage.written(name).await.since(start);
+        let written = cluster.written(name).await.since(start);
         assert!(written.is_empty(), "{name}: {}", written.summary());
-        assert_none(&stage.sim().outages(uuid));
-        let told = stage.reasons(name).await;
+        assert_none(&cluster.sim().outages(uuid));
+        let told = cluster.reasons(name).await;
         assert!(
             !told.contains(reasons::SYNC_LOAD_BALANCER_FAILED),
             "{name}: {told:?}"
         );
     }
     for (name, before) in names.iter().zip(&addresses) {
-        assert_eq!(&ingress(&stage.get(name).await), before, "{name}");
+        assert_eq!(&ingress(&cluster.get(name).await), before, "{name}");
     }
-    stage.delete_markers().await;
-    assert_none(&before.diff(&stage.sim().snapshot()));
-    stage.leave().await;
+    cluster.delete_markers().await;
+    assert_none(&before.diff(&cluster.sim().snapshot()));
+    cluster.finish().await;
 }
 
 /// What follows is as careful: one member more, and its marks.
 #[tokio::test]
 async fn a_node_that_joins_after_the_move_costs_one_write_for_each_pool() {
-    let stage = Stage::enter().await;
-    let service = stage.make(stage.service("web").port(443, 8443)).await;
-    let uuid = left_by_upstream(&stage, &service, &Left::default()).await;
-    let _central = stage.central().await;
-    stage.marker().await;
+    let cluster = CloudCluster::start().await;
+    let service = cluster.make(cluster.service("web").port(443, 8443)).await;
+    let uuid = left_by_upstream(&cluster, &service, &Left::default()).await;
+    let _central = cluster.central().await;
+    cluster.marker().await;
     let start = Instant::now();
-    stage.join(3).await;
-    stage.serves("web", &[1, 2, 3]).await;
-    let writes = stage.writes().since(start);
-    let to_web = stage.writes_on(&uuid).since(start);
+    cluster.join(3).await;
+    cluster.serves("web", &[1, 2, 3]).await;
+    let writes = cluster.writes().since(start);
+    let to_web = cluster.writes_on(&uuid).since(start);
     let added = to_web.filter(cloud::is_addition);
     assert_eq!(added.len(), 2, "{}", writes.summary());
     // Now that something is written anyway, it gets its marks.
@@ -194,30 +196,30 @@ async fn a_node_that_joins_after_the_move_costs_one_write_for_each_pool() {
         tagged.iter().all(|body| body["tags"].is_object()),
         "{tagged:?}"
     );
-    assert_none(&stage.sim().outages(&uuid));
+    assert_none(&cluster.sim().outages(&uuid));
 
     // And it goes with its Service.
-    stage.delete("web").await;
-    stage.gone("web").await;
-    assert!(!cloud::has(&stage.world, &uuid));
-    stage.leave().await;
+    cluster.delete("web").await;
+    cluster.gone("web").await;
+    assert!(!cluster.cloud.has(&uuid));
+    cluster.finish().await;
 }
 
 /// Whoever moved over and back again: the Go controller has made the load balancer anew meanwhile,
 /// and an old UUID stands on the Service.
 #[tokio::test]
 async fn a_uuid_that_is_out_of_date_does_not_hide_the_load_balancer_of_the_right_name() {
-    let stage = Stage::enter().await;
-    let service = stage.create("web").await;
-    let uuid = left_by_upstream(&stage, &service, &Left::default()).await;
+    let cluster = CloudCluster::start().await;
+    let service = cluster.create("web").await;
+    let uuid = left_by_upstream(&cluster, &service, &Left::default()).await;
     let nobody = "00000000-0000-4000-8000-000000004711";
-    stage.annotate("web", &key("uuid"), Some(nobody)).await;
-    let _central = stage.central().await;
-    stage
+    cluster.annotate("web", &key("uuid"), Some(nobody)).await;
+    let _central = cluster.central().await;
+    cluster
         .is("web", "has the right UUID", |service| {
-            crate::cloudscale_services::stage::annotation(service, &key("uuid")) == Some(&uuid)
+            crate::cloudscale_services::cloud::annotation(service, &key("uuid")) == Some(&uuid)
         })
         .await;
-    assert_none(&stage.writes());
-    stage.leave().await;
+    assert_none(&cluster.writes());
+    cluster.finish().await;
 }

@@ -2,12 +2,14 @@
 
 use k8s_openapi::api::core::v1::{Service, ServicePort};
 use kube::api::{Patch, PatchParams};
+use mooring_cloud_sim::cloudscale::{Kind, SUBNET};
 use mooring_common::names::finalizers;
-use mooring_tests::cloud_sim::cloudscale::{Kind, SUBNET};
 use serde_json::{Value, json};
 
+use crate::cloudscale_services::cloud::uid;
+use crate::cloudscale_services::cluster::{CloudCluster, address};
+use crate::cloudscale_services::forwarding::ports;
 use crate::cloudscale_services::key;
-use crate::cloudscale_services::stage::{Stage, address, ports, uid};
 
 /// What differs from the defaults.
 #[derive(Clone, Debug)]
@@ -49,16 +51,20 @@ pub(crate) fn subnet() -> Value {
 }
 
 /// Puts into the cloud and onto a Service what the Go controller would have. Gives the UUID.
-pub(crate) async fn left_by_upstream(stage: &Stage, service: &Service, left: &Left) -> String {
-    let uuid = put_balancer(stage, service, left);
+pub(crate) async fn left_by_upstream(
+    cluster: &CloudCluster,
+    service: &Service,
+    left: &Left,
+) -> String {
+    let uuid = put_balancer(cluster, service, left);
     for port in ports(service) {
-        put_pool(stage, service, port, &uuid, left);
+        put_pool(cluster, service, port, &uuid, left);
     }
-    write_on_service(stage, service, &uuid, left).await;
+    write_on_service(cluster, service, &uuid, left).await;
     uuid
 }
 
-fn put_balancer(stage: &Stage, service: &Service, left: &Left) -> String {
+fn put_balancer(cluster: &CloudCluster, service: &Service, left: &Left) -> String {
     let vips = match &left.vips {
         Value::Null => json!([
             { "version": 4, "address": "5.102.150.7", "subnet": null },
@@ -70,10 +76,16 @@ fn put_balancer(stage: &Stage, service: &Service, left: &Left) -> String {
         "name": crate::cloudscale_services::cloud::name(&uid(service)), "flavor": "lb-standard", "zone": "rma1",
         "vip_addresses": vips,
     });
-    stage.sim().put(Kind::LoadBalancer, balancer)
+    cluster.sim().put(Kind::LoadBalancer, balancer)
 }
 
-fn put_pool(stage: &Stage, service: &Service, port: &ServicePort, balancer: &str, left: &Left) {
+fn put_pool(
+    cluster: &CloudCluster,
+    service: &Service,
+    port: &ServicePort,
+    balancer: &str,
+    left: &Left,
+) {
     let protocol = port.protocol.as_deref().unwrap_or("TCP").to_lowercase();
     let name = match port.name.as_deref() {
         None | Some("") => protocol.clone(),
@@ -84,7 +96,7 @@ fn put_pool(stage: &Stage, service: &Service, port: &ServicePort, balancer: &str
     } else {
         left.protocol
     };
-    let pool = stage.sim().put(
+    let pool = cluster.sim().put(
         Kind::Pool,
         json!({
             "name": name, "load_balancer": balancer, "algorithm": left.algorithm,
@@ -97,7 +109,7 @@ fn put_pool(stage: &Stage, service: &Service, port: &ServicePort, balancer: &str
     let health_port = spec.health_check_node_port.filter(|_| is_local);
     for n in [1, 2] {
         let address = address(n);
-        stage.sim().put(
+        cluster.sim().put(
             Kind::Member,
             json!({
                 "pool": pool, "name": format!("{address}:{node_port}"), "address": address,
@@ -111,24 +123,24 @@ fn put_pool(stage: &Stage, service: &Service, port: &ServicePort, balancer: &str
         "protocol_port": port.port,
     });
     overlay(&mut listener, &left.listener);
-    stage.sim().put(Kind::Listener, listener);
+    cluster.sim().put(Kind::Listener, listener);
     let mut monitor = json!({ "pool": pool, "type": "tcp" });
     if is_local {
         monitor["type"] = json!("http");
         monitor["http"] = json!({ "url_path": "/livez", "version": "1.0" });
     }
     overlay(&mut monitor, &left.monitor);
-    stage.sim().put(Kind::HealthMonitor, monitor);
+    cluster.sim().put(Kind::HealthMonitor, monitor);
 }
 
-async fn write_on_service(stage: &Stage, service: &Service, uuid: &str, left: &Left) {
+async fn write_on_service(cluster: &CloudCluster, service: &Service, uuid: &str, left: &Left) {
     let name = service.metadata.name.as_deref().expect("a name");
     let annotations = json!({
         key("uuid"): uuid, key("config-version"): "1", key("zone"): "rma1",
     });
     let metadata = json!({ "annotations": annotations, "finalizers": [finalizers::SERVICE] });
-    stage.patch(name, &json!({ "metadata": metadata })).await;
-    let shown = stage
+    cluster.patch(name, &json!({ "metadata": metadata })).await;
+    let shown = cluster
         .sim()
         .get(Kind::LoadBalancer, uuid)
         .expect("it is there");
@@ -141,7 +153,7 @@ async fn write_on_service(stage: &Stage, service: &Service, uuid: &str, left: &L
     };
     let status = json!({ "status": { "loadBalancer": { "ingress": ingress } } });
     let (params, patch) = (PatchParams::default(), Patch::Merge(&status));
-    let patched = stage.services().patch_status(name, &params, &patch).await;
+    let patched = cluster.services().patch_status(name, &params, &patch).await;
     patched.expect("the status is taken");
 }
 

@@ -5,62 +5,65 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::StatusCode;
-use mooring_tests::cloud_sim::cloudscale::Behaviour;
-use mooring_tests::cloud_sim::{Fault, When};
-use mooring_tests::wait::eventually;
+use mooring_cloud_sim::cloudscale::Behaviour;
+use mooring_cloud_sim::{Fault, When};
+use mooring_test_support::wait::eventually;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
 
+use crate::cloudscale_services::cluster::{
+    AFTER_RETRIES, CloudCluster, LoadBalancerCloud as _, SOON, assert_none,
+};
+use crate::cloudscale_services::forwarding::ports;
 use crate::cloudscale_services::key;
-use crate::cloudscale_services::stage::{AFTER_RETRIES, SOON, Stage, assert_none, ports};
 
 /// Killed at each of the writes of a creation, once before and once after it has taken effect.
 #[tokio::test]
 async fn killed_at_any_write_of_a_creation_it_leaves_nothing_and_makes_nothing_twice() {
-    let stage = Stage::enter().await;
-    let central = stage.central().await;
-    stage.provide("whole").await;
-    let wanted = stage.sim().snapshot();
-    let count = stage.writes().len() as u64;
-    stage.delete("whole").await;
-    stage.gone("whole").await;
+    let cluster = CloudCluster::start().await;
+    let central = cluster.central().await;
+    cluster.provide("whole").await;
+    let wanted = cluster.sim().snapshot();
+    let count = cluster.writes().len() as u64;
+    cluster.delete("whole").await;
+    cluster.gone("whole").await;
     drop(central);
     for n in 1..=count {
         let executed = n % 2 == 1;
-        let central = stage.central().await;
+        let central = cluster.central().await;
         let pid = Pid::from_raw(central.process.pid().try_into().unwrap());
         let struck = Arc::new(AtomicBool::new(false));
         let flag = struck.clone();
-        let switch = stage
+        let switch = cluster
             .sim()
             .kill_switch(When::write("**/*"), n, executed, move || {
                 flag.store(kill(pid, Signal::SIGKILL).is_ok(), Ordering::Relaxed);
             });
-        stage.create("web").await;
+        cluster.create("web").await;
         switch.struck(1).await;
         central.process.wait_for_exit(SOON).await;
         assert!(struck.load(Ordering::Relaxed));
-        let _central = stage.central().await;
-        stage.provided("web").await;
-        stage.serves("web", &[1, 2]).await;
-        let found = stage.sim().snapshot();
-        let strip = |state: &mooring_tests::cloud_sim::cloudscale::CloudState| {
+        let _central = cluster.central().await;
+        cluster.provided("web").await;
+        cluster.serves("web", &[1, 2]).await;
+        let found = cluster.sim().snapshot();
+        let strip = |state: &mooring_cloud_sim::cloudscale::CloudState| {
             state.value()["load_balancers"].as_array().unwrap().len()
         };
         assert_eq!(strip(&found), strip(&wanted), "at write {n}: {found:?}");
-        stage.delete("web").await;
-        stage.gone("web").await;
-        stage.nothing_is_left().await;
+        cluster.delete("web").await;
+        cluster.gone("web").await;
+        cluster.nothing_is_left().await;
     }
-    stage.leave().await;
+    cluster.finish().await;
 }
 
 /// The cloud refuses writes while it is changing, and ports of listeners stay taken for a while.
 #[tokio::test]
 async fn a_cloud_that_is_slow_and_strict_is_waited_for() {
-    let stage = Stage::enter().await;
-    stage.sim().behave(Behaviour {
+    let cluster = CloudCluster::start().await;
+    cluster.sim().behave(Behaviour {
         provisioning: Duration::from_millis(500),
         change_time: Duration::from_millis(150),
         refuse_while_changing: true,
@@ -69,22 +72,22 @@ async fn a_cloud_that_is_slow_and_strict_is_waited_for() {
         pool_deletes_cascade_listeners: false,
         listed_after: Duration::ZERO,
     });
-    let _central = stage.central().await;
-    let service = stage.service("web").port(443, 8443);
-    stage.make(service).await;
-    let service = stage.provided_at_last("web").await;
-    stage.serves("web", &[1, 2]).await;
-    stage
+    let _central = cluster.central().await;
+    let service = cluster.service("web").port(443, 8443);
+    cluster.make(service).await;
+    let service = cluster.provided_at_last("web").await;
+    cluster.serves("web", &[1, 2]).await;
+    cluster
         .annotate("web", &key("pool-algorithm"), Some("source_ip"))
         .await;
     let (one, two) = (&ports(&service)[0], &ports(&service)[1]);
     let mut swapped = json!([one, two]);
     swapped[0]["port"] = json!(443);
     swapped[1]["port"] = json!(80);
-    let service = stage.respecify("web", json!({ "ports": swapped })).await;
-    let wanted = crate::cloudscale_services::stage::wanted(&service, &[1, 2]);
+    let service = cluster.respecify("web", json!({ "ports": swapped })).await;
+    let wanted = crate::cloudscale_services::cluster::wanted(&service, &[1, 2]);
     eventually("it is as wanted", AFTER_RETRIES, async || {
-        let found = stage.balancer(&service).ok_or("none")?.served;
+        let found = cluster.balancer(&service).ok_or("none")?.served;
         if found == wanted {
             Ok(())
         } else {
@@ -92,22 +95,22 @@ async fn a_cloud_that_is_slow_and_strict_is_waited_for() {
         }
     })
     .await;
-    assert_eq!(stage.sim().concurrent_writes(), 0);
-    stage.delete("web").await;
-    stage.gone_within("web", AFTER_RETRIES).await;
-    stage.nothing_is_left().await;
-    stage.leave().await;
+    assert_eq!(cluster.sim().concurrent_writes(), 0);
+    cluster.delete("web").await;
+    cluster.gone_within("web", AFTER_RETRIES).await;
+    cluster.nothing_is_left().await;
+    cluster.finish().await;
 }
 
 /// Many Services, many workers, much that fails: never two writes at once on one of them.
 #[tokio::test]
 async fn a_storm_of_failures_ends_with_what_is_wanted() {
     const SERVICES: usize = 6;
-    let stage = Stage::enter().await;
-    stage.sim().set_latency(Duration::from_millis(5));
-    let flags = stage.flags().with("--concurrent-service-syncs=4");
-    let _central = stage.central_with(flags).await;
-    let faults = stage.sim().faults();
+    let cluster = CloudCluster::start().await;
+    cluster.sim().set_latency(Duration::from_millis(5));
+    let flags = cluster.flags().with("--concurrent-service-syncs=4");
+    let _central = cluster.central_with(flags).await;
+    let faults = cluster.sim().faults();
     let failure = |status: StatusCode| Fault::status(status);
     for (nth, fault) in [
         (3, failure(StatusCode::BAD_GATEWAY)),
@@ -121,50 +124,49 @@ async fn a_storm_of_failures_ends_with_what_is_wanted() {
     faults.inject(When::get("**/*").nth(7), Fault::cut_off());
     let names: Vec<String> = (0..SERVICES).map(|n| format!("web-{n}")).collect();
     for name in &names {
-        stage.create(name).await;
+        cluster.create(name).await;
     }
-    stage.join(3).await;
+    cluster.join(3).await;
     for name in &names {
-        stage.provided_at_last(name).await;
-        stage.serves(name, &[1, 2, 3]).await;
+        cluster.provided_at_last(name).await;
+        cluster.serves(name, &[1, 2, 3]).await;
     }
-    assert_eq!(
-        crate::cloudscale_services::cloud::balancers(&stage.world).len(),
-        SERVICES
-    );
-    assert_eq!(stage.sim().concurrent_writes(), 0);
+    assert_eq!(cluster.cloud.balancers().len(), SERVICES);
+    assert_eq!(cluster.sim().concurrent_writes(), 0);
     for name in &names {
-        stage.delete(name).await;
+        cluster.delete(name).await;
     }
     for name in &names {
-        stage.gone_within(name, AFTER_RETRIES).await;
+        cluster.gone_within(name, AFTER_RETRIES).await;
     }
-    stage.nothing_is_left().await;
-    stage.leave().await;
+    cluster.nothing_is_left().await;
+    cluster.finish().await;
 }
 
 /// A listener without a pool, and a disabled member: the one is nobody's, the other is put right.
 #[tokio::test]
 async fn a_listener_without_a_pool_stays_and_a_disabled_member_serves_again() {
-    use mooring_tests::cloud_sim::cloudscale::Kind;
-    let stage = Stage::enter().await;
-    let flags = stage.flags().with("--load-balancer-resync-period=1s");
-    let _central = stage.central_with(flags).await;
-    stage.provide("web").await;
-    let uuid = stage.uuid("web").await;
+    use mooring_cloud_sim::cloudscale::Kind;
+    let cluster = CloudCluster::start().await;
+    let flags = cluster.flags().with("--load-balancer-resync-period=1s");
+    let _central = cluster.central_with(flags).await;
+    cluster.provide("web").await;
+    let uuid = cluster.uuid("web").await;
     let loose = json!({
         "name": "loose", "protocol": "tcp", "protocol_port": 9, "load_balancer": uuid,
     });
-    let loose = stage.sim().put(Kind::Listener, loose);
+    let loose = cluster.sim().put(Kind::Listener, loose);
     let member =
-        crate::cloudscale_services::cloud::text(&stage.parts(&uuid, Kind::Member)[0]["uuid"]);
-    stage.sim().set_in(Kind::Member, &member, "enabled", false);
+        crate::cloudscale_services::cloud::text(&cluster.parts(&uuid, Kind::Member)[0]["uuid"]);
+    cluster
+        .sim()
+        .set_in(Kind::Member, &member, "enabled", false);
     eventually("both members serve", SOON, async || {
-        let members = stage.parts(&uuid, Kind::Member);
+        let members = cluster.parts(&uuid, Kind::Member);
         members.len() == 2 && members.iter().all(|member| member["enabled"] == true)
     })
     .await;
-    assert!(stage.sim().get(Kind::Listener, &loose).is_some());
-    assert_none(&stage.warnings("web").await);
-    stage.leave().await;
+    assert!(cluster.sim().get(Kind::Listener, &loose).is_some());
+    assert_none(&cluster.warnings("web").await);
+    cluster.finish().await;
 }

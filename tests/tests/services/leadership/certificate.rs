@@ -4,11 +4,11 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mooring_tests::scratch::Scratch;
-use mooring_tests::shipped::{Central, CentralFlags};
-use mooring_tests::stage::SOON;
-use mooring_tests::turn::Turn;
-use mooring_tests::wait::{eventually, never};
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::shipped::{Central, CentralFlags};
+use mooring_test_cluster::test_namespace::SOON;
+use mooring_test_support::scratch::Scratch;
+use mooring_test_support::wait::{eventually, never};
 use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
@@ -74,7 +74,7 @@ async fn serves(central: &Central, pair: &Pair) -> bool {
 
 #[tokio::test]
 async fn a_certificate_that_changes_on_disk_is_served_and_a_broken_one_is_not() {
-    let turn = Turn::take().await;
+    let cluster = Cluster::exclusive().await;
     let scratch = Scratch::new("certificate").unwrap();
     let (first, second, third) = (made(), made(), made());
     let mut secret = Secret::new(scratch.path(), &first);
@@ -82,7 +82,7 @@ async fn a_certificate_that_changes_on_disk_is_served_and_a_broken_one_is_not() 
     let flags = CentralFlags::alone()
         .with(format!("--tls-cert-file={}", file("tls.crt")))
         .with(format!("--tls-private-key-file={}", file("tls.key")));
-    let central = turn.central(flags).await;
+    let central = cluster.start_central(flags).await;
     eventually("it serves the first", SOON, async || {
         serves(&central, &first).await
     })
@@ -102,7 +102,7 @@ async fn a_certificate_that_changes_on_disk_is_served_and_a_broken_one_is_not() 
         async || (!serves(&central, &second).await).then(|| "a handshake failed".to_owned()),
     )
     .await;
-    let scraper = reader(turn.cp, true).await;
+    let scraper = reader(&cluster, true).await;
     eventually("it is counted", SOON, async || {
         let (_, metrics) = central.endpoints.get("/metrics", Some(&scraper)).await?;
         for line in ["reloads_total 1", "reload_failures_total 1"] {
@@ -117,5 +117,5 @@ async fn a_certificate_that_changes_on_disk_is_served_and_a_broken_one_is_not() 
         serves(&central, &third).await
     })
     .await;
-    turn.leave().await;
+    cluster.finish().await;
 }

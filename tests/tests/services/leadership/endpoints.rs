@@ -2,22 +2,22 @@
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::api::{Api, PostParams};
-use mooring_tests::api_proxy::ApiProxy;
-use mooring_tests::control_plane::ControlPlane;
-use mooring_tests::objects::{create_namespace, create_service_account, unique};
-use mooring_tests::program::Program;
-use mooring_tests::shipped::CentralFlags;
-use mooring_tests::stage::{MARKER_LIMIT, SOON};
-use mooring_tests::turn::Turn;
-use mooring_tests::wait::{eventually, never};
+use mooring_test_cluster::api_proxy::ApiProxy;
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::control_plane::ControlPlane;
+use mooring_test_cluster::objects::{create_namespace, create_service_account, unique};
+use mooring_test_cluster::shipped::CentralFlags;
+use mooring_test_cluster::test_namespace::{MARKER_LIMIT, SOON};
+use mooring_test_support::program::Program;
+use mooring_test_support::wait::{eventually, never};
 use serde_json::json;
 
-use super::{stage, two_replicas};
+use super::two_replicas;
 
 #[tokio::test]
 async fn pr_06_pr_16_leader_and_standby_are_healthy_without_credentials() {
-    let turn = Turn::take().await;
-    let (leader, standby) = two_replicas(&turn).await;
+    let cluster = Cluster::exclusive().await;
+    let (leader, standby) = two_replicas(&cluster).await;
     for replica in [&leader, &standby] {
         for path in ["/healthz", "/livez", "/readyz"] {
             let answer = replica.endpoints.get(path, None).await.unwrap();
@@ -26,20 +26,16 @@ async fn pr_06_pr_16_leader_and_standby_are_healthy_without_credentials() {
         let (status, _) = replica.endpoints.get("/debug/pprof", None).await.unwrap();
         assert!(status == 401 || status == 404, "{status}");
     }
-    turn.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn pr_16_readyz_waits_for_the_caches_and_livez_does_not() {
-    let turn = Turn::take().await;
-    let proxy = ApiProxy::start(turn.cp).await.unwrap();
+    let cluster = Cluster::exclusive().await;
+    let proxy = ApiProxy::start(&cluster).await.unwrap();
     let gate = proxy.hold(http::Method::GET, "/api/v1/services");
     let flags = CentralFlags::alone();
-    let central = turn
-        .shipped
-        .start_central_by(turn.cp, &proxy, flags)
-        .await
-        .unwrap();
+    let central = cluster.start_central_by(&proxy, flags).await;
     gate.reached().await;
     let mut looks = 0;
     never(
@@ -58,7 +54,7 @@ async fn pr_16_readyz_waits_for_the_caches_and_livez_does_not() {
         central.endpoints.status("/readyz").await == Some(200)
     })
     .await;
-    turn.leave().await;
+    cluster.finish().await;
 }
 
 /// The token of a new ServiceAccount, which may read `/metrics` or not.
@@ -95,9 +91,9 @@ pub(crate) async fn reader(cp: &ControlPlane, allowed: bool) -> String {
 
 #[tokio::test]
 async fn pr_19_metrics_are_for_those_who_may_read_them() {
-    let turn = Turn::take().await;
-    let central = turn.central(CentralFlags::alone()).await;
-    let (allowed, refused) = (reader(turn.cp, true).await, reader(turn.cp, false).await);
+    let cluster = Cluster::exclusive().await;
+    let central = cluster.start_central(CentralFlags::alone()).await;
+    let (allowed, refused) = (reader(&cluster, true).await, reader(&cluster, false).await);
     eventually("the permitted token reads the metrics", SOON, async || {
         let (status, body) = central.endpoints.get("/metrics", Some(&allowed)).await?;
         anyhow::ensure!(status == 200, "{status}: {body}");
@@ -112,21 +108,21 @@ async fn pr_19_metrics_are_for_those_who_may_read_them() {
         let (status, body) = central.endpoints.get("/metrics", token).await.unwrap();
         assert_eq!(status, expected, "{token:?}: {body}");
     }
-    turn.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn pr_08_without_a_port_nothing_listens_and_all_works() {
-    let turn = Turn::take().await;
-    let stage = stage(&turn).await;
-    let central = turn
-        .central(CentralFlags::alone().without_endpoints())
+    let cluster = Cluster::exclusive().await;
+    let namespace = cluster.namespace_with_network(32).await;
+    let central = cluster
+        .start_central(CentralFlags::alone().without_endpoints())
         .await;
-    stage.create("web").await;
-    stage.served("web").await;
+    namespace.create("web").await;
+    namespace.served("web").await;
     assert_eq!(listening(central.process.pid()), 0);
     drop(central);
-    let serving = turn.central(CentralFlags::alone()).await;
+    let serving = cluster.start_central(CentralFlags::alone()).await;
     eventually("it serves", SOON, async || {
         serving.endpoints.status("/livez").await == Some(200)
     })
@@ -136,7 +132,7 @@ async fn pr_08_without_a_port_nothing_listens_and_all_works() {
         1,
         "or this test sees nothing"
     );
-    turn.leave().await;
+    cluster.finish().await;
 }
 
 /// On how many TCP sockets a process listens.
@@ -168,7 +164,7 @@ fn listening(pid: u32) -> usize {
 
 #[tokio::test]
 async fn an_idle_central_is_small() {
-    let turn = Turn::take().await;
+    let cluster = Cluster::exclusive().await;
     let own = Program::Central.path().unwrap();
     let release = own
         .parent()
@@ -181,14 +177,14 @@ async fn an_idle_central_is_small() {
         ("debug", own)
     };
     let flags = CentralFlags::replica().program(program);
-    let central = turn.central(flags).await;
+    let central = cluster.start_central(flags).await;
     eventually("it is ready", SOON, async || {
         central.endpoints.status("/readyz").await == Some(200)
     })
     .await;
-    super::new_holder(&turn, None, SOON).await;
+    super::new_holder(&cluster, None, SOON).await;
     let resident = central.process.resident_kib().unwrap();
-    mooring_tests::figures::figure(
+    mooring_test_support::figures::figure(
         "Resident memory of an idle mooring-central",
         format_args!("{resident} KiB ({profile} build, target 20480 KiB)"),
     );
@@ -198,5 +194,5 @@ async fn an_idle_central_is_small() {
         60 * 1024
     };
     assert!(resident < limit, "{resident} KiB resident");
-    turn.leave().await;
+    cluster.finish().await;
 }

@@ -5,16 +5,14 @@ use std::process::{Command, Output};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::Api;
 use mooring_common::names::taints;
-use mooring_tests::arena::has_taint;
-use mooring_tests::objects::NodeBuilder;
-use mooring_tests::program::Program;
-use mooring_tests::scratch::Scratch;
-use mooring_tests::shipped::CentralFlags;
-use mooring_tests::stage::{SOON, is_untouched};
-use mooring_tests::turn::Turn;
-use mooring_tests::wait::never;
-
-use super::stage;
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::cluster::has_taint;
+use mooring_test_cluster::objects::NodeBuilder;
+use mooring_test_cluster::shipped::CentralFlags;
+use mooring_test_cluster::test_namespace::{SOON, is_untouched};
+use mooring_test_support::program::Program;
+use mooring_test_support::scratch::Scratch;
+use mooring_test_support::wait::never;
 
 fn run(args: &[&str]) -> Output {
     let mut central = Command::new(Program::Central.path().unwrap());
@@ -23,19 +21,21 @@ fn run(args: &[&str]) -> Output {
 
 #[tokio::test]
 async fn pr_10_without_the_service_controller_no_service_is_touched() {
-    let turn = Turn::take().await;
-    let nodes = Api::<Node>::all(turn.admin());
-    let stage = stage(&turn).await;
+    let cluster = Cluster::exclusive().await;
+    let nodes = Api::<Node>::all(cluster.admin.clone());
+    let namespace = cluster.namespace_with_network(32).await;
     for without in [
         "--controllers=-service",
         "--controllers=*,-service",
         "--controllers=*,-service-lb-controller",
     ] {
-        let _central = turn.central(CentralFlags::alone().with(without)).await;
-        stage.create("web").await;
+        let _central = cluster
+            .start_central(CentralFlags::alone().with(without))
+            .await;
+        namespace.create("web").await;
         // One of the two machines that are built in.
         let node = NodeBuilder::new("master-c2-1").tainted().ready();
-        node.create(&turn.admin()).await.unwrap();
+        node.create(&cluster.admin).await.unwrap();
         let initialised = async || {
             let node = nodes.get("master-c2-1").await.unwrap();
             !has_taint(&node, taints::UNINITIALIZED)
@@ -45,39 +45,39 @@ async fn pr_10_without_the_service_controller_no_service_is_touched() {
             SOON,
             initialised,
             async || {
-                let service = stage.get("web").await;
+                let service = namespace.get("web").await;
                 (!is_untouched(&service)).then(|| format!("{service:?}"))
             },
         )
         .await;
-        assert!(stage.events("web").await.is_empty());
-        stage.delete("web").await;
+        assert!(namespace.events("web").await.is_empty());
+        namespace.delete("web").await;
         nodes
             .delete("master-c2-1", &Default::default())
             .await
             .unwrap();
     }
-    turn.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn pr_10_without_the_node_controllers_services_are_served() {
-    let turn = Turn::take().await;
-    let nodes = Api::<Node>::all(turn.admin());
-    let stage = stage(&turn).await;
+    let cluster = Cluster::exclusive().await;
+    let nodes = Api::<Node>::all(cluster.admin.clone());
+    let namespace = cluster.namespace_with_network(32).await;
     let only = CentralFlags::alone().with("--controllers=service-lb-controller");
-    let _central = turn.central(only).await;
+    let _central = cluster.start_central(only).await;
     let node = NodeBuilder::new("master-c2-1").tainted().ready();
-    node.create(&turn.admin()).await.unwrap();
-    stage.create("web").await;
-    stage.served("web").await;
+    node.create(&cluster.admin).await.unwrap();
+    namespace.create("web").await;
+    namespace.served("web").await;
     let node = nodes.get("master-c2-1").await.unwrap();
     assert!(has_taint(&node, taints::UNINITIALIZED));
     nodes
         .delete("master-c2-1", &Default::default())
         .await
         .unwrap();
-    turn.leave().await;
+    cluster.finish().await;
 }
 
 #[test]

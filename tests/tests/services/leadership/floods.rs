@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt as _};
-use mooring_tests::endpoints::Endpoints;
-use mooring_tests::shipped::{CENTRAL_USER, CentralFlags};
-use mooring_tests::stage::SOON;
-use mooring_tests::turn::Turn;
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::endpoints::Endpoints;
+use mooring_test_cluster::shipped::{CENTRAL_USER, CentralFlags};
+use mooring_test_cluster::test_namespace::SOON;
+use mooring_test_support::wait::eventually;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
@@ -22,8 +22,8 @@ const PROBE: Duration = Duration::from_secs(5);
 
 #[tokio::test]
 async fn probes_are_answered_beside_idle_connections() {
-    let turn = Turn::take().await;
-    let central = turn.central(CentralFlags::alone()).await;
+    let cluster = Cluster::exclusive().await;
+    let central = cluster.start_central(CentralFlags::alone()).await;
     eventually("it serves", SOON, async || {
         central.endpoints.status("/livez").await == Some(200)
     })
@@ -45,21 +45,21 @@ async fn probes_are_answered_beside_idle_connections() {
     let oldest = idle.first_mut().unwrap();
     let read = tokio::time::timeout(SOON, oldest.read(&mut [0; 1])).await;
     assert!(matches!(read, Ok(Ok(0) | Err(_))), "{read:?}");
-    turn.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn a_flood_of_tokens_costs_few_reviews_and_nobody_elses_access() {
-    let turn = Turn::take().await;
-    let central = turn.central(CentralFlags::alone()).await;
-    let allowed = reader(turn.cp, true).await;
+    let cluster = Cluster::exclusive().await;
+    let central = cluster.start_central(CentralFlags::alone()).await;
+    let allowed = reader(&cluster, true).await;
     eventually("the permitted token reads the metrics", SOON, async || {
         let (status, _) = central.endpoints.get("/metrics", Some(&allowed)).await?;
         anyhow::ensure!(status == 200, "{status}");
         Ok(())
     })
     .await;
-    let (start, begun) = (turn.now(), Instant::now());
+    let (start, begun) = (cluster.now(), Instant::now());
     let ask = async |number: usize| {
         let token = format!("bogus-{number}");
         let (status, _) = central.endpoints.get("/metrics", Some(&token)).await?;
@@ -87,7 +87,7 @@ async fn a_flood_of_tokens_costs_few_reviews_and_nobody_elses_access() {
         assert_eq!(status, 404);
     }
     let took = begun.elapsed();
-    let log = turn.audit_settled().await.since(start);
+    let log = cluster.audit().await.since(start);
     let reviews = log.by(CENTRAL_USER).of("tokenreviews");
     // Ten at once, two a second, and those of the permitted token each ten seconds.
     let most = 10 + 3 * usize::try_from(took.as_secs() + 1).unwrap();
@@ -97,5 +97,5 @@ async fn a_flood_of_tokens_costs_few_reviews_and_nobody_elses_access() {
         reviews.len()
     );
     assert!(!reviews.is_empty(), "or this test sees nothing");
-    turn.leave().await;
+    cluster.finish().await;
 }

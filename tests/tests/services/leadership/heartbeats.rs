@@ -5,10 +5,10 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use mooring_common::names::NAMESPACE;
-use mooring_tests::shipped::{CENTRAL_USER, Central, CentralFlags};
-use mooring_tests::stage::SOON;
-use mooring_tests::turn::Turn;
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::shipped::{CENTRAL_USER, Central, CentralFlags};
+use mooring_test_cluster::test_namespace::SOON;
+use mooring_test_support::wait::eventually;
 use serde_json::json;
 
 use super::{TAKEOVER, new_holder};
@@ -16,18 +16,20 @@ use crate::leadership::lease::assert_only_leaders_wrote;
 
 const NAME: &str = "mooring-heartbeat";
 
-fn secrets(turn: &Turn) -> Api<Secret> {
-    Api::namespaced(turn.admin(), NAMESPACE)
+fn secrets(cluster: &Cluster) -> Api<Secret> {
+    Api::namespaced(cluster.admin.clone(), NAMESPACE)
 }
 
-async fn replica(turn: &Turn) -> Central {
+async fn replica(cluster: &Cluster) -> Central {
     let flag = format!("--heartbeat-secret={NAMESPACE}/{NAME}");
-    turn.central(CentralFlags::replica().with(flag)).await
+    cluster
+        .start_central(CentralFlags::replica().with(flag))
+        .await
 }
 
 /// The Secret, once it is there, and its only key.
-async fn made(turn: &Turn) -> (Secret, String) {
-    let secrets = secrets(turn);
+async fn made(cluster: &Cluster) -> (Secret, String) {
+    let secrets = secrets(cluster);
     let limit = SOON * 4;
     let secret = eventually("the Secret is made", limit, async || {
         secrets.get_opt(NAME).await.expect("an answer")
@@ -43,55 +45,55 @@ async fn made(turn: &Turn) -> (Secret, String) {
 }
 
 /// How often this replica has looked for the Secret.
-async fn looks(turn: &Turn, central: &Central) -> usize {
-    let log = turn.audit_settled().await;
+async fn looks(cluster: &Cluster, central: &Central) -> usize {
+    let log = cluster.audit().await;
     let looks = log.with_credential(&central.credential).of("secrets");
     looks.with_verb("get").len()
 }
 
 /// Waits until it has looked more often than so. It does so every 30 s.
-async fn looked(turn: &Turn, central: &Central, before: usize) {
+async fn looked(cluster: &Cluster, central: &Central, before: usize) {
     eventually("it looks for the Secret", SOON * 6, async || {
-        looks(turn, central).await > before
+        looks(cluster, central).await > before
     })
     .await;
 }
 
 #[tokio::test]
 async fn pr_10_the_leader_makes_the_heartbeat_secret_once_and_never_changes_it() {
-    let turn = Turn::take().await;
-    let start = turn.now();
-    let first = replica(&turn).await;
-    let before = new_holder(&turn, None, SOON).await;
-    let (secret, key) = made(&turn).await;
+    let cluster = Cluster::exclusive().await;
+    let start = cluster.now();
+    let first = replica(&cluster).await;
+    let before = new_holder(&cluster, None, SOON).await;
+    let (secret, key) = made(&cluster).await;
     let version = |secret: &Secret| secret.metadata.resource_version.clone();
 
     // The next leader leaves it as it is.
-    let second = replica(&turn).await;
+    let second = replica(&cluster).await;
     first.process.kill();
-    new_holder(&turn, Some(&before), TAKEOVER).await;
-    looked(&turn, &second, 0).await;
-    let kept = secrets(&turn).get(NAME).await.unwrap();
+    new_holder(&cluster, Some(&before), TAKEOVER).await;
+    looked(&cluster, &second, 0).await;
+    let kept = secrets(&cluster).get(NAME).await.unwrap();
     assert_eq!(version(&kept), version(&secret));
 
     // Nor does it mend one that its user has changed.
     let own =
         json!({ "data": { "key-1": null }, "stringData": { "mine": "a secret of their own" } });
-    let (all, patch) = (secrets(&turn), Patch::Merge(&own));
+    let (all, patch) = (secrets(&cluster), Patch::Merge(&own));
     let patched = all.patch(NAME, &PatchParams::default(), &patch).await;
     let changed = patched.unwrap();
-    let before = looks(&turn, &second).await;
-    looked(&turn, &second, before).await;
-    let kept = secrets(&turn).get(NAME).await.unwrap();
+    let before = looks(&cluster, &second).await;
+    looked(&cluster, &second, before).await;
+    let kept = secrets(&cluster).get(NAME).await.unwrap();
     assert_eq!(version(&kept), version(&changed));
 
     // One that is deleted is made again, with another key.
     let gone = DeleteParams::default();
-    secrets(&turn).delete(NAME, &gone).await.unwrap();
-    let (_, next) = made(&turn).await;
+    secrets(&cluster).delete(NAME, &gone).await.unwrap();
+    let (_, next) = made(&cluster).await;
     assert_ne!(next, key);
 
-    let log = turn.audit_settled().await.since(start);
+    let log = cluster.audit().await.since(start);
     let writes = log.writes_by(CENTRAL_USER).of("secrets");
     assert_eq!(writes.len(), 2, "{}", writes.summary());
     assert!(
@@ -104,6 +106,6 @@ async fn pr_10_the_leader_makes_the_heartbeat_secret_once_and_never_changes_it()
         assert!(!log.contains(&key) && !log.contains(&next));
     }
     drop(second);
-    secrets(&turn).delete(NAME, &gone).await.unwrap();
-    turn.leave().await;
+    secrets(&cluster).delete(NAME, &gone).await.unwrap();
+    cluster.finish().await;
 }

@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use mooring_common::names::LEADER_LEASE;
-use mooring_tests::control_plane::{AuditLog, Record};
-use mooring_tests::shipped::CentralFlags;
-use mooring_tests::stage::SOON;
-use mooring_tests::turn::Turn;
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::control_plane::{AuditLog, Record};
+use mooring_test_cluster::shipped::CentralFlags;
+use mooring_test_cluster::test_namespace::SOON;
+use mooring_test_support::wait::eventually;
 
-use super::{TAKEOVER, deeds, holder, new_holder, stage, two_replicas};
+use super::{TAKEOVER, deeds, holder, new_holder, two_replicas};
 
 /// How the Lease changed hands: since when each token held it, or nobody.
 fn reigns(log: &AuditLog) -> Vec<(jiff::Timestamp, Option<String>)> {
@@ -53,95 +53,95 @@ pub(crate) fn assert_only_leaders_wrote(log: &AuditLog) {
 
 #[tokio::test]
 async fn pr_02_another_takes_over_from_a_killed_leader() {
-    let turn = Turn::take().await;
-    let start = turn.now();
-    let stage = stage(&turn).await;
-    let (leader, standby) = two_replicas(&turn).await;
-    stage.create("before").await;
-    stage.served("before").await;
-    let first = holder(&turn).await;
+    let cluster = Cluster::exclusive().await;
+    let start = cluster.now();
+    let namespace = cluster.namespace_with_network(32).await;
+    let (leader, standby) = two_replicas(&cluster).await;
+    namespace.create("before").await;
+    namespace.served("before").await;
+    let first = holder(&cluster).await;
     leader.process.kill();
     let killed = Instant::now();
-    stage.create("after").await;
-    new_holder(&turn, first.as_deref(), TAKEOVER).await;
-    mooring_tests::figures::figure_time(
+    namespace.create("after").await;
+    new_holder(&cluster, first.as_deref(), TAKEOVER).await;
+    mooring_test_support::figures::figure_time(
         "Take-over after SIGKILL of the leader (lease 3 s)",
         killed.elapsed(),
     );
-    stage.served("after").await;
-    mooring_tests::figures::figure_time(
+    namespace.served("after").await;
+    mooring_test_support::figures::figure_time(
         "Until the next Service is served after it",
         killed.elapsed(),
     );
     assert!(standby.process.is_running());
-    assert_only_leaders_wrote(&turn.audit_settled().await.since(start));
-    turn.leave().await;
+    assert_only_leaders_wrote(&cluster.audit().await.since(start));
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn t14_a_leader_that_is_told_to_end_hands_over_at_once() {
-    let turn = Turn::take().await;
-    let start = turn.now();
-    let stage = stage(&turn).await;
-    let (leader, _standby) = two_replicas(&turn).await;
-    let first = holder(&turn).await;
-    stage.create("before").await;
-    stage.served("before").await;
+    let cluster = Cluster::exclusive().await;
+    let start = cluster.now();
+    let namespace = cluster.namespace_with_network(32).await;
+    let (leader, _standby) = two_replicas(&cluster).await;
+    let first = holder(&cluster).await;
+    namespace.create("before").await;
+    namespace.served("before").await;
     leader.process.terminate().unwrap();
     let told = Instant::now();
-    new_holder(&turn, first.as_deref(), Duration::from_secs(3)).await;
+    new_holder(&cluster, first.as_deref(), Duration::from_secs(3)).await;
     let took = told.elapsed();
-    mooring_tests::figures::figure_time("Take-over after SIGTERM of the leader", took);
+    mooring_test_support::figures::figure_time("Take-over after SIGTERM of the leader", took);
     assert!(took < Duration::from_secs(2), "the lease was not released");
     assert_eq!(leader.process.wait_for_code(SOON).await, 0);
-    stage.create("after").await;
-    stage.served("after").await;
-    assert_only_leaders_wrote(&turn.audit_settled().await.since(start));
-    turn.leave().await;
+    namespace.create("after").await;
+    namespace.served("after").await;
+    assert_only_leaders_wrote(&cluster.audit().await.since(start));
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn a_standby_that_is_told_to_end_ends_and_leaves_the_lease_alone() {
-    let turn = Turn::take().await;
-    let (leader, standby) = two_replicas(&turn).await;
-    let first = holder(&turn).await;
+    let cluster = Cluster::exclusive().await;
+    let (leader, standby) = two_replicas(&cluster).await;
+    let first = holder(&cluster).await;
     standby.process.terminate().unwrap();
     assert_eq!(standby.process.wait_for_code(SOON).await, 0);
-    assert_eq!(holder(&turn).await, first);
+    assert_eq!(holder(&cluster).await, first);
     assert!(leader.process.is_running());
-    turn.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn two_replicas_never_write_at_the_same_time() {
-    let turn = Turn::take().await;
-    let start = turn.now();
-    let stage = stage(&turn).await;
-    let (mut leader, mut standby) = two_replicas(&turn).await;
+    let cluster = Cluster::exclusive().await;
+    let start = cluster.now();
+    let namespace = cluster.namespace_with_network(32).await;
+    let (mut leader, mut standby) = two_replicas(&cluster).await;
     for round in 0..3 {
-        let before = holder(&turn).await;
+        let before = holder(&cluster).await;
         for n in 0..4 {
-            stage.create(&format!("web-{round}-{n}")).await;
+            namespace.create(&format!("web-{round}-{n}")).await;
         }
-        stage.served(&format!("web-{round}-0")).await;
+        namespace.served(&format!("web-{round}-0")).await;
         leader.process.terminate().unwrap();
-        new_holder(&turn, before.as_deref(), TAKEOVER).await;
-        let fresh = turn.central(CentralFlags::replica()).await;
+        new_holder(&cluster, before.as_deref(), TAKEOVER).await;
+        let fresh = cluster.start_central(CentralFlags::replica()).await;
         (leader, standby) = (standby, fresh);
     }
     for round in 0..3 {
         for n in 0..4 {
-            stage.served(&format!("web-{round}-{n}")).await;
+            namespace.served(&format!("web-{round}-{n}")).await;
         }
     }
     drop(standby);
-    let log = turn.audit_settled().await.since(start);
+    let log = cluster.audit().await.since(start);
     assert_only_leaders_wrote(&log);
     let mut writers: Vec<_> = deeds(&log).iter().map(|r| r.credential.clone()).collect();
     writers.sort();
     writers.dedup();
     assert!(writers.len() >= 3, "several must have led: {writers:?}");
-    turn.leave().await;
+    cluster.finish().await;
 }
 
 /// Whether a deed is about a Service that was made while the leader was frozen, or later, or counts its
@@ -155,18 +155,18 @@ fn is_about_what_came_meanwhile(deed: &Record) -> bool {
 
 #[tokio::test]
 async fn a_leader_that_was_frozen_does_not_write_when_it_wakes_up() {
-    let turn = Turn::take().await;
-    let start = turn.now();
-    let stage = stage(&turn).await;
-    let (leader, _standby) = two_replicas(&turn).await;
+    let cluster = Cluster::exclusive().await;
+    let start = cluster.now();
+    let namespace = cluster.namespace_with_network(32).await;
+    let (leader, _standby) = two_replicas(&cluster).await;
     // On a busy machine the second may lose the lease as well.
-    let _third = turn.central(CentralFlags::replica()).await;
-    let first = holder(&turn).await;
-    stage.create("before").await;
-    stage.served("before").await;
-    let networks = stage.networks();
+    let _third = cluster.start_central(CentralFlags::replica()).await;
+    let first = holder(&cluster).await;
+    namespace.create("before").await;
+    namespace.served("before").await;
+    let networks = namespace.networks();
     eventually("the address is counted", SOON, async || {
-        let status = networks.get(&stage.network).await?.status;
+        let status = networks.get(&namespace.network).await?.status;
         let used = status.and_then(|status| status.used_addresses);
         anyhow::ensure!(used == Some(1), "{used:?}");
         Ok(())
@@ -174,41 +174,43 @@ async fn a_leader_that_was_frozen_does_not_write_when_it_wakes_up() {
     .await;
     leader.process.freeze().unwrap();
     for n in 0..8 {
-        stage.create(&format!("meanwhile-{n}")).await;
+        namespace.create(&format!("meanwhile-{n}")).await;
     }
-    new_holder(&turn, first.as_deref(), TAKEOVER).await;
+    new_holder(&cluster, first.as_deref(), TAKEOVER).await;
     for n in 0..8 {
-        stage.served(&format!("meanwhile-{n}")).await;
+        namespace.served(&format!("meanwhile-{n}")).await;
     }
     leader.process.thaw().unwrap();
-    let thawed = turn.now();
+    let thawed = cluster.now();
     for n in 0..8 {
-        stage.create(&format!("later-{n}")).await;
+        namespace.create(&format!("later-{n}")).await;
     }
     assert_eq!(leader.process.wait_for_code(SOON).await, 1);
     for n in 0..8 {
-        stage.served(&format!("later-{n}")).await;
+        namespace.served(&format!("later-{n}")).await;
     }
-    let log = turn.audit_settled().await;
+    let log = cluster.audit().await;
     let late =
         |record: &Record| record.credential == leader.credential && record.received >= thawed;
     let relapses = deeds(&log).filter(|deed| late(deed) && is_about_what_came_meanwhile(deed));
     assert!(relapses.is_empty(), "{}", relapses.summary());
     assert_only_leaders_wrote(&log.since(start).filter(|record| !late(record)));
-    turn.leave().await;
+    cluster.finish().await;
 }
 
 #[tokio::test]
 async fn pr_04_without_election_there_is_no_lease() {
-    let turn = Turn::take().await;
-    let start = turn.now();
-    let stage = stage(&turn).await;
-    let _central = turn.central(CentralFlags::alone()).await;
-    stage.create("web").await;
-    stage.served("web").await;
-    let asked = turn.audit_settled().await.since(start);
-    let asked = asked.by(mooring_tests::shipped::CENTRAL_USER).of("leases");
+    let cluster = Cluster::exclusive().await;
+    let start = cluster.now();
+    let namespace = cluster.namespace_with_network(32).await;
+    let _central = cluster.start_central(CentralFlags::alone()).await;
+    namespace.create("web").await;
+    namespace.served("web").await;
+    let asked = cluster.audit().await.since(start);
+    let asked = asked
+        .by(mooring_test_cluster::shipped::CENTRAL_USER)
+        .of("leases");
     assert!(asked.is_empty(), "{}", asked.summary());
-    assert_eq!(holder(&turn).await, None);
-    turn.leave().await;
+    assert_eq!(holder(&cluster).await, None);
+    cluster.finish().await;
 }

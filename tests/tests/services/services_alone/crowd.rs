@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use mooring_common::names::reasons;
-use mooring_tests::shipped::{Central, CentralFlags};
-use mooring_tests::stage::{Stage, ingress, is_served, is_untouched};
-use mooring_tests::turn::Turn;
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::shipped::{Central, CentralFlags};
+use mooring_test_cluster::test_namespace::{TestNamespace, ingress, is_served, is_untouched};
+use mooring_test_support::wait::eventually;
 
 const SERVICES: usize = 50;
 const ADDRESSES: usize = 40;
@@ -18,10 +18,10 @@ const KILLS: [usize; 3] = [5, 15, 28];
 const LIMIT: Duration = Duration::from_secs(40);
 
 /// How many Services are served. Panics if two have the same address at this moment.
-async fn served(stage: &Stage) -> usize {
+async fn served(namespace: &TestNamespace) -> usize {
     let mut owners: HashMap<String, String> = HashMap::new();
     let mut served = 0;
-    for service in stage.all().await {
+    for service in namespace.all().await {
         let name = service.metadata.name.clone().unwrap_or_default();
         served += usize::from(is_served(&service).is_ok());
         for address in ingress(&service) {
@@ -33,10 +33,10 @@ async fn served(stage: &Stage) -> usize {
     served
 }
 
-async fn served_reach(stage: &Stage, count: usize) {
+async fn served_reach(namespace: &TestNamespace, count: usize) {
     let what = format!("{count} Services are served");
     eventually(&what, LIMIT, async || -> Result<(), String> {
-        let found = served(stage).await;
+        let found = served(namespace).await;
         if found >= count {
             Ok(())
         } else {
@@ -55,13 +55,16 @@ fn leader(replicas: &[Central]) -> Option<usize> {
 
 #[tokio::test]
 async fn no_address_is_given_out_twice_however_often_the_leader_is_killed() {
-    let turn = Turn::take().await;
-    let stage = Stage::new(turn.admin(), 40).await;
+    let cluster = Cluster::exclusive().await;
+    let namespace = cluster.namespace_with_network(40).await;
     let flags = || CentralFlags::replica().with("--concurrent-service-syncs=8");
-    let mut replicas = vec![turn.central(flags()).await, turn.central(flags()).await];
+    let mut replicas = vec![
+        cluster.start_central(flags()).await,
+        cluster.start_central(flags()).await,
+    ];
     let start = Instant::now();
     let names: Vec<_> = (0..SERVICES).map(|n| format!("web-{n}")).collect();
-    let stage_ref = &stage;
+    let stage_ref = &namespace;
     let created = futures::stream::iter(&names)
         .for_each_concurrent(8, async |name| stage_ref.create(name).await);
     let killed = async {
@@ -70,19 +73,19 @@ async fn no_address_is_given_out_twice_however_often_the_leader_is_killed() {
             let leading = leader(&replicas).expect("somebody leads");
             replicas[leading].process.kill();
             println!("killed the leader with {} served", served(stage_ref).await);
-            replicas[leading] = turn.central(flags()).await;
+            replicas[leading] = cluster.start_central(flags()).await;
         }
     };
     tokio::join!(created, killed);
-    served_reach(&stage, ADDRESSES).await;
-    mooring_tests::figures::figure_time(
+    served_reach(&namespace, ADDRESSES).await;
+    mooring_test_support::figures::figure_time(
         "40 of 50 Services served despite three kills of the leader",
         start.elapsed(),
     );
 
     let mut lucky = Vec::new();
     let mut waiting = Vec::new();
-    for service in stage.all().await {
+    for service in namespace.all().await {
         let name = service.metadata.name.clone().unwrap();
         if is_served(&service).is_ok() {
             lucky.push(name);
@@ -96,16 +99,18 @@ async fn no_address_is_given_out_twice_however_often_the_leader_is_killed() {
         (ADDRESSES, SERVICES - ADDRESSES)
     );
     for (name, _) in &waiting {
-        stage.told(name, reasons::SYNC_LOAD_BALANCER_FAILED).await;
+        namespace
+            .told(name, reasons::SYNC_LOAD_BALANCER_FAILED)
+            .await;
     }
-    stage.network_uses(&stage.network, 40).await;
+    namespace.network_uses(&namespace.network, 40).await;
     for name in &lucky[..waiting.len()] {
-        stage.delete(name).await;
+        namespace.delete(name).await;
     }
     for (name, _) in &waiting {
-        stage.served(name).await;
+        namespace.served(name).await;
     }
-    assert_eq!(served(&stage).await, ADDRESSES);
-    stage.network_uses(&stage.network, 40).await;
-    turn.leave().await;
+    assert_eq!(served(&namespace).await, ADDRESSES);
+    namespace.network_uses(&namespace.network, 40).await;
+    cluster.finish().await;
 }

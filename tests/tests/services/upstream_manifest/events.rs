@@ -5,25 +5,25 @@ use k8s_openapi::api::events::v1::Event as NewerEvent;
 use kube::Resource as _;
 use kube::api::{Api, DeleteParams, ListParams};
 use mooring_common::k8s::{EventKind, Events};
-use mooring_tests::objects::{EventNote, ServiceBuilder, create_namespace, events_for};
+use mooring_test_cluster::objects::{EventNote, ServiceBuilder, create_namespace, events_for};
 
-use super::scene::Scene;
+use super::cluster::UpstreamCluster;
 
 const REASON: &str = "SyncLoadBalancerFailed";
 
-async fn reported(scene: &Scene) -> Events {
-    Events::new(scene.client().await, "service-controller", "host_1")
+async fn reported(cluster: &UpstreamCluster) -> Events {
+    Events::new(cluster.client().await, "service-controller", "host_1")
 }
 
-async fn service(scene: &Scene) -> ObjectReference {
-    let admin = scene.cp.admin();
+async fn service(cluster: &UpstreamCluster) -> ObjectReference {
+    let admin = cluster.cp.admin();
     create_namespace(&admin, "shop").await.unwrap();
     let service = ServiceBuilder::load_balancer("shop", "web").port(80, 8080);
     service.create(&admin).await.unwrap().object_ref(&())
 }
 
-async fn told(scene: &Scene) -> Vec<EventNote> {
-    let events = events_for(&scene.cp.admin(), "Service", Some("shop"), "web").await;
+async fn told(cluster: &UpstreamCluster) -> Vec<EventNote> {
+    let events = events_for(&cluster.cp.admin(), "Service", Some("shop"), "web").await;
     let mut events = events.unwrap();
     events.retain(|event| event.reason == REASON);
     events
@@ -31,15 +31,15 @@ async fn told(scene: &Scene) -> Vec<EventNote> {
 
 #[tokio::test]
 async fn two_failures_with_one_reason_are_read_through_both_apis() {
-    let scene = Scene::start().await;
-    let (events, about) = (reported(&scene).await, service(&scene).await);
+    let cluster = UpstreamCluster::start().await;
+    let (events, about) = (reported(&cluster).await, service(&cluster).await);
     let (first, second) = ("the flavor cannot be changed", "the zone cannot be changed");
     for note in [first, second, first, first] {
         events
             .report(&about, EventKind::Warning, REASON, note)
             .await;
     }
-    let mut found: Vec<_> = told(&scene).await;
+    let mut found: Vec<_> = told(&cluster).await;
     found.sort_by_key(|event| event.count);
     let found: Vec<_> = found
         .iter()
@@ -47,7 +47,7 @@ async fn two_failures_with_one_reason_are_read_through_both_apis() {
         .collect();
     assert_eq!(found, [(second, 1), (first, 3)]);
 
-    let newer = Api::<NewerEvent>::namespaced(scene.cp.admin(), "shop");
+    let newer = Api::<NewerEvent>::namespaced(cluster.cp.admin(), "shop");
     let newer = newer.list(&ListParams::default()).await.unwrap();
     let mut notes: Vec<_> = newer
         .iter()
@@ -63,43 +63,43 @@ async fn two_failures_with_one_reason_are_read_through_both_apis() {
 
 #[tokio::test]
 async fn no_failure_of_many_is_lost() {
-    let scene = Scene::start().await;
-    let (events, about) = (reported(&scene).await, service(&scene).await);
+    let cluster = UpstreamCluster::start().await;
+    let (events, about) = (reported(&cluster).await, service(&cluster).await);
     let notes: Vec<String> = (0..40).map(|n| format!("failure {n:02}")).collect();
     for note in &notes {
         events
             .report(&about, EventKind::Warning, REASON, note)
             .await;
     }
-    let mut found: Vec<_> = told(&scene).await.into_iter().map(|e| e.note).collect();
+    let mut found: Vec<_> = told(&cluster).await.into_iter().map(|e| e.note).collect();
     found.sort();
     assert_eq!(found, notes);
 }
 
 #[tokio::test]
 async fn an_event_that_has_expired_is_told_again() {
-    let scene = Scene::start().await;
-    let (events, about) = (reported(&scene).await, service(&scene).await);
+    let cluster = UpstreamCluster::start().await;
+    let (events, about) = (reported(&cluster).await, service(&cluster).await);
     events
         .report(&about, EventKind::Warning, REASON, "no room")
         .await;
-    let stored = Api::<Event>::namespaced(scene.cp.admin(), "shop");
+    let stored = Api::<Event>::namespaced(cluster.cp.admin(), "shop");
     let (all, now) = (ListParams::default(), DeleteParams::default());
     stored.delete_collection(&now, &all).await.unwrap();
     events
         .report(&about, EventKind::Warning, REASON, "no room")
         .await;
-    let found = told(&scene).await;
+    let found = told(&cluster).await;
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!((&*found[0].note, found[0].count), ("no room", 2));
 }
 
 #[tokio::test]
 async fn events_about_nodes_with_long_names_are_taken() {
-    let scene = Scene::start().await;
-    let admin = scene.cp.admin();
+    let cluster = UpstreamCluster::start().await;
+    let admin = cluster.cp.admin();
     let name = format!("{}example", "a.".repeat(122));
-    let events = Events::new(scene.client().await, "mooring-node", &name);
+    let events = Events::new(cluster.client().await, "mooring-node", &name);
     // Events may be about what does not exist.
     let about = ObjectReference {
         kind: Some("Node".to_owned()),

@@ -4,15 +4,15 @@ use std::process::Command;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::Api;
+use mooring_cloud_sim::cloud::Server;
 use mooring_common::names::{reasons, taints};
-use mooring_tests::arena::{has_taint, provider_id};
-use mooring_tests::cloud_sim::world::Server;
-use mooring_tests::objects::{NodeBuilder, ServiceBuilder, events_for};
-use mooring_tests::process::Process;
-use mooring_tests::program::Program;
-use mooring_tests::wait::eventually;
+use mooring_test_cluster::cluster::{has_taint, provider_id};
+use mooring_test_cluster::objects::{NodeBuilder, ServiceBuilder, events_for};
+use mooring_test_support::process::Process;
+use mooring_test_support::program::Program;
+use mooring_test_support::wait::eventually;
 
-use super::scene::{OLD_NAME, SOON, Scene};
+use super::cluster::{OLD_NAME, SOON, UpstreamCluster};
 
 /// What the integration tests of the old controller do not want to find in its log.
 const COMPLAINTS: [&str; 4] = ["error", "Error", "warn", "Warn"];
@@ -28,15 +28,15 @@ fn assert_no_complaint(central: &Process) {
 
 /// From the start to the end: two Nodes, one from before, and a Service.
 async fn does_the_work_of_the_old_one(name: &str, because: &str) {
-    let scene = Scene::start().await;
-    let admin = scene.cp.admin();
+    let cluster = UpstreamCluster::start().await;
+    let admin = cluster.cp.admin();
     let nodes = Api::<Node>::all(admin.clone());
-    let add = |node: &str, address: &str| scene.world.add(Server::named(node).private(address));
+    let add = |node: &str, address: &str| cluster.cloud.add(Server::named(node).private(address));
     let ids = [add("from-before", "10.0.0.1"), add("joins", "10.0.0.2")];
     let tainted = |node: &str| NodeBuilder::new(node).tainted().ready().create(&admin);
     tainted("from-before").await.unwrap();
 
-    let (central, endpoints) = scene.central(name);
+    let (central, endpoints) = cluster.central(name);
     for (node, id) in ["from-before", "joins"].into_iter().zip(&ids) {
         if node == "joins" {
             tainted(node).await.unwrap();
@@ -58,7 +58,7 @@ async fn does_the_work_of_the_old_one(name: &str, because: &str) {
     service.create(&admin).await.unwrap();
     // A whole lease renewal, and a look at Nodes that are not Ready.
     let renewals = async || {
-        let log = scene.cp.audit_settled().await;
+        let log = cluster.cp.audit_settled().await;
         log.of("leases").with_verb("update").len()
     };
     let before = renewals().await;
@@ -72,7 +72,7 @@ async fn does_the_work_of_the_old_one(name: &str, because: &str) {
     let log = central.log();
     assert!(log.contains(because), "{because:?} is missing:\n{log}");
     assert_no_complaint(&central);
-    scene.assert_no_forbidden().await;
+    cluster.assert_no_forbidden().await;
 }
 
 #[tokio::test]

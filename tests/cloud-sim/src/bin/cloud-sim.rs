@@ -1,0 +1,212 @@
+//! A simulated cloud for whoever wants to point a controller at one by hand.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use clap::{Parser, ValueEnum};
+use mooring_cloud_sim::cloudscale::{Behaviour, Cloudscale};
+use mooring_cloud_sim::linode::Linode;
+use mooring_cloud_sim::phoenixnap::{self, Pace, Phoenixnap, Spelling};
+use mooring_cloud_sim::{Faults, TOKEN, When};
+use serde_json::Value;
+
+/// The API of a cloud, simulated. It prints what to put into a controller's environment, and runs
+/// until it is interrupted.
+#[derive(Parser)]
+#[command(after_help = CONTROL)]
+struct Arguments {
+    /// Which cloud.
+    provider: Provider,
+    /// Where to listen; port 0 is a free one.
+    #[arg(long, default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// What there is in it, as JSON, each as the API shows it: {"instances": […], "vpcs": […]} for
+    /// linode; {"servers": […], "load_balancers": […], "pools": […], "members": […], "listeners":
+    /// […], "health_monitors": […], "floating_ips": […]} for cloudscale; {"servers": […], "tags": […],
+    /// "networks": […], "blocks": […], "peer_groups": […]} for phoenixnap. Fields that are absent are
+    /// filled in.
+    #[arg(long)]
+    state: Option<PathBuf>,
+    /// How much later every answer comes, for cloudscale and phoenixnap.
+    #[arg(long, value_parser = duration, default_value = "0s")]
+    latency: Duration,
+    /// At the N-th request, which still takes effect, reset the connection; can be given again. For
+    /// cloudscale and phoenixnap.
+    #[arg(long, value_name = "N")]
+    die_at: Vec<u64>,
+    /// What the shell does when --die-at strikes: `kill -9 4711`, say.
+    #[arg(long, value_name = "COMMAND")]
+    die_run: Option<String>,
+    #[command(flatten)]
+    balancers: Balancers,
+    #[command(flatten)]
+    blocks: Blocks,
+}
+
+/// What load balancers do, for cloudscale only.
+#[derive(clap::Args)]
+#[command(next_help_heading = "For cloudscale")]
+struct Balancers {
+    /// For how long a new load balancer is changing.
+    #[arg(long, value_parser = duration, default_value = "200ms")]
+    provisioning: Duration,
+    /// For how long a load balancer is changing after each write.
+    #[arg(long, value_parser = duration, default_value = "0s")]
+    change_time: Duration,
+    /// Refuse writes on a load balancer that is changing, instead of letting them wait.
+    #[arg(long)]
+    refuse_while_changing: bool,
+}
+
+/// What blocks and networks do, for phoenixnap only.
+#[derive(clap::Args)]
+#[command(next_help_heading = "For phoenixnap")]
+struct Blocks {
+    /// For how long a new block is being created.
+    #[arg(long, value_parser = duration, default_value = "0s")]
+    creating: Duration,
+    /// For how long a block is being assigned to a network, which is busy meanwhile.
+    #[arg(long, value_parser = duration, default_value = "2s")]
+    assigning: Duration,
+    /// For how long a block is being taken off a network, which is busy meanwhile.
+    #[arg(long, value_parser = duration, default_value = "2s")]
+    unassigning: Duration,
+    /// For how long a server joins a network or leaves it, which is busy meanwhile.
+    #[arg(long, value_parser = duration, default_value = "2s")]
+    membership: Duration,
+    /// For how long a token is valid.
+    #[arg(long, value_parser = duration, default_value = "5m")]
+    token_lifetime: Duration,
+    /// Of several tags in a query, let any be enough.
+    #[arg(long)]
+    tags_widen: bool,
+    /// Spell statuses and types in capitals.
+    #[arg(long)]
+    capitals: bool,
+}
+
+const CONTROL: &str = "\
+Of cloudscale and phoenixnap, these can be asked without a token:
+  GET /_sim/state      what there is; of cloudscale without what differs from run to run
+  GET /_sim/calls      what was asked so far
+  GET /_sim/traffic    of cloudscale: what is served, which listeners were down and for how long
+  GET /_sim/ledger     of phoenixnap: what was bought and given back
+  POST /_sim/advance   of phoenixnap: so much time passes at once: {\"seconds\": 300}
+  DELETE /_sim/tokens  of phoenixnap: no token is good any more
+  POST /_sim/faults    what is to go wrong: {\"path\": \"**/listeners\", \"method\": \"POST\",
+                       \"writes\": true, \"nth\": 2, \"times\": 1, \"status\": 429, \"retry_after\": 5,
+                       \"fault\": \"status\", \"executed\": true, \"delay\": 1.5}, all of it optional;
+                       fault: status, hang, html, cut, torn, dropped, slow; path: * is one segment,
+                       **/ at the start any number of them
+  DELETE /_sim/faults  nothing goes wrong any more
+  POST /_sim/down      nobody is at home for a while: {\"seconds\": 5}";
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Provider {
+    Linode,
+    Cloudscale,
+    Phoenixnap,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let state = arguments.state.as_deref().map(|path| -> Result<Value> {
+        let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        serde_json::from_str(&text).with_context(|| path.display().to_string())
+    });
+    let state = state.transpose()?;
+    match arguments.provider {
+        Provider::Linode => {
+            let linode = Linode::start_on(arguments.listen).await?;
+            state.map_or(Ok(()), |state| linode.load(&state))?;
+            println!("LINODE_URL={}", linode.url());
+            println!("LINODE_API_TOKEN={TOKEN}");
+            println!("LINODE_REGION=eu-central");
+            tokio::signal::ctrl_c().await?;
+        }
+        Provider::Cloudscale => {
+            let cloudscale = Cloudscale::start_on(arguments.listen).await?;
+            state.map_or(Ok(()), |state| cloudscale.load(&state))?;
+            cloudscale.set_latency(arguments.latency);
+            arguments.balancers.put_into(&cloudscale);
+            arm(cloudscale.faults(), arguments.die_at, arguments.die_run);
+            println!("CLOUDSCALE_API_URL={}", cloudscale.url());
+            println!("CLOUDSCALE_ACCESS_TOKEN={TOKEN}");
+            tokio::signal::ctrl_c().await?;
+        }
+        Provider::Phoenixnap => {
+            let phoenixnap = Phoenixnap::start_on(arguments.listen).await?;
+            state.map_or(Ok(()), |state| phoenixnap.load(&state))?;
+            phoenixnap.set_latency(arguments.latency);
+            phoenixnap.behave(arguments.blocks.behaviour());
+            arm(phoenixnap.faults(), arguments.die_at, arguments.die_run);
+            println!("PNAP_BASE_URL={}", phoenixnap.url());
+            println!("PNAP_TOKEN_URL={}", phoenixnap.token_url());
+            println!("PNAP_CLIENT_ID={}", phoenixnap::CLIENT_ID);
+            println!("PNAP_CLIENT_SECRET={}", phoenixnap::CLIENT_SECRET);
+            tokio::signal::ctrl_c().await?;
+        }
+    }
+    Ok(())
+}
+
+impl Balancers {
+    fn put_into(self, cloud: &Cloudscale) {
+        cloud.behave(Behaviour {
+            provisioning: self.provisioning,
+            change_time: self.change_time,
+            refuse_while_changing: self.refuse_while_changing,
+            ..Behaviour::default()
+        });
+    }
+}
+
+impl Blocks {
+    fn behaviour(self) -> phoenixnap::Behaviour {
+        let spelling = if self.capitals {
+            Spelling::Constants
+        } else {
+            Spelling::Words
+        };
+        phoenixnap::Behaviour {
+            creating: Pace::Takes(self.creating),
+            assigning: Pace::Takes(self.assigning),
+            unassigning: Pace::Takes(self.unassigning),
+            membership: Pace::Takes(self.membership),
+            peering: Pace::Takes(self.membership),
+            token_lifetime: self.token_lifetime,
+            tags_widen: self.tags_widen,
+            resource_type: spelling,
+            status: spelling,
+            ..phoenixnap::Behaviour::default()
+        }
+    }
+}
+
+/// Resets the connection at each of these requests, and has the shell do something.
+fn arm(faults: &Faults, mut die_at: Vec<u64>, command: Option<String>) {
+    // One that strikes hides its request from those armed before it: so the last comes first.
+    die_at.sort_unstable();
+    for n in die_at {
+        let command = command.clone();
+        faults.kill_switch(When::everything(), n, true, move || {
+            println!("DIED_AT={n}");
+            if let Some(command) = &command {
+                let status = Command::new("sh").args(["-c", command]).status();
+                println!("DIED_BY={status:?}");
+            }
+        });
+    }
+}
+
+/// `2s`, `400ms`, `1m30s`.
+fn duration(text: &str) -> Result<Duration> {
+    let length: jiff::SignedDuration = text.parse().context("write something like 2s or 400ms")?;
+    ensure!(!length.is_negative(), "write a length that is not negative");
+    Ok(length.unsigned_abs())
+}

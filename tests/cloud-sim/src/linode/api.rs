@@ -1,0 +1,159 @@
+//! The endpoints.
+
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, Request, State as Shared};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use axum::routing::get;
+use http::{HeaderMap, StatusCode, Uri, header};
+use serde_json::json;
+
+use super::answers::{error, ok};
+use super::filter::Filter;
+use super::lock;
+use super::paging::page;
+use super::state::{State, Vpc};
+use crate::request::decoded;
+use crate::rows::{Row, Rows, body};
+
+type Handle = Arc<Mutex<State>>;
+
+const INSTANCE_FIELDS: &[&str] = &["id", "label", "group", "region", "image", "tags", "ipv4"];
+const VPC_FIELDS: &[&str] = &["id", "label", "region"];
+const SUBNET_FIELDS: &[&str] = &["id", "label"];
+const VPC_IP_FIELDS: &[&str] = &["vpc_id", "subnet_id", "linode_id", "region", "active"];
+
+/// The API in both of its versions.
+pub(super) fn router(state: Handle) -> Router {
+    let version = Router::new()
+        .route("/profile", get(profile))
+        .route("/linode/instances", get(instances))
+        .route("/linode/instances/{id}", get(instance))
+        .route("/vpcs", get(vpcs))
+        .route("/vpcs/{id}", get(vpc))
+        .route("/vpcs/{id}/subnets", get(subnets))
+        .route("/vpcs/{id}/subnets/{subnet}", get(subnet))
+        .route("/vpcs/{id}/ips", get(ips))
+        .route("/vpcs/{id}/ipv6s", get(ipv6s));
+    Router::new()
+        .nest("/v4", version.clone())
+        .nest("/v4beta", version)
+        .fallback(|| async { error(StatusCode::NOT_FOUND) })
+        .method_not_allowed_fallback(|| async { error(StatusCode::METHOD_NOT_ALLOWED) })
+        .layer(from_fn_with_state(state.clone(), gate))
+        .with_state(state)
+}
+
+/// The token, and the limits.
+async fn gate(Shared(state): Shared<Handle>, request: Request<Body>, next: Next) -> Response {
+    let is_listing = !request.uri().path().ends_with(|c: char| c.is_ascii_digit())
+        && !request.uri().path().ends_with("/profile");
+    let counted = {
+        let mut state = lock(&state);
+        let wanted = format!("Bearer {}", state.token);
+        let given = request.headers().get(header::AUTHORIZATION);
+        if given.is_none_or(|given| given.as_bytes() != wanted.as_bytes()) {
+            return error(StatusCode::UNAUTHORIZED);
+        }
+        state.limits.count(is_listing)
+    };
+    match counted {
+        Err(refusal) => *refusal,
+        Ok(headers) => {
+            let mut answer = next.run(request).await;
+            answer.headers_mut().extend(headers);
+            answer
+        }
+    }
+}
+
+fn listing(rows: &Rows, fields: &[&str], headers: &HeaderMap, uri: &Uri) -> Response {
+    let header = headers.get("x-filter").map(|value| value.to_str());
+    let Ok(header) = header.transpose() else {
+        return error(StatusCode::BAD_REQUEST);
+    };
+    match Filter::read(header, fields) {
+        Err(refusal) => *refusal,
+        Ok(filter) => {
+            let query = decoded(uri.query().unwrap_or_default());
+            page(&filter.choose(rows.iter()), &query)
+        }
+    }
+}
+
+fn one(row: Option<&Row>) -> Response {
+    row.map_or_else(|| error(StatusCode::NOT_FOUND), |row| ok(body(row)))
+}
+
+async fn profile() -> Response {
+    let profile = json!({
+        "username": "mooring", "email": "mooring@example.com", "restricted": false,
+        "timezone": "UTC", "two_factor_auth": false, "verified_phone_number": null,
+    });
+    ok(profile.to_string())
+}
+
+async fn instances(Shared(state): Shared<Handle>, headers: HeaderMap, uri: Uri) -> Response {
+    listing(&lock(&state).instances, INSTANCE_FIELDS, &headers, &uri)
+}
+
+async fn instance(Shared(state): Shared<Handle>, Path(id): Path<String>) -> Response {
+    one(lock(&state).instances.get(&id))
+}
+
+async fn vpcs(Shared(state): Shared<Handle>, headers: HeaderMap, uri: Uri) -> Response {
+    listing(&lock(&state).vpcs, VPC_FIELDS, &headers, &uri)
+}
+
+async fn vpc(Shared(state): Shared<Handle>, Path(id): Path<String>) -> Response {
+    one(lock(&state).vpcs.get(&id))
+}
+
+fn in_vpc(state: &Handle, id: &str, answer: impl FnOnce(&Vpc) -> Response) -> Response {
+    let state = lock(state);
+    let of_vpc = id.parse().ok().and_then(|id: u64| state.of_vpc.get(&id));
+    of_vpc.map_or_else(|| error(StatusCode::NOT_FOUND), answer)
+}
+
+async fn subnets(
+    Shared(state): Shared<Handle>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Response {
+    in_vpc(&state, &id, |vpc| {
+        listing(&vpc.subnets, SUBNET_FIELDS, &headers, &uri)
+    })
+}
+
+async fn subnet(
+    Shared(state): Shared<Handle>,
+    Path((id, subnet)): Path<(String, String)>,
+) -> Response {
+    in_vpc(&state, &id, |vpc| one(vpc.subnets.get(&subnet)))
+}
+
+async fn ips(
+    Shared(state): Shared<Handle>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Response {
+    in_vpc(&state, &id, |vpc| {
+        listing(&vpc.ips, VPC_IP_FIELDS, &headers, &uri)
+    })
+}
+
+async fn ipv6s(
+    Shared(state): Shared<Handle>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Response {
+    in_vpc(&state, &id, |vpc| {
+        listing(&vpc.ipv6s, VPC_IP_FIELDS, &headers, &uri)
+    })
+}

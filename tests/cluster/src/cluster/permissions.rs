@@ -1,0 +1,63 @@
+//! What a user of the chart permits central beyond the defaults.
+
+use std::time::Duration;
+
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
+use k8s_openapi::api::core::v1::Service;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use mooring_common::names::{NAMESPACE, finalizers};
+use serde_json::json;
+
+use super::Cluster;
+use crate::objects::{ServiceBuilder, unique};
+use mooring_test_support::wait::eventually;
+
+/// How long the API server may take to take up a changed policy: usually a second.
+const TAKE_UP: Duration = Duration::from_secs(30);
+
+impl Cluster {
+    /// Sets the chart's `central.loadBalancerClass` to this, as far as the admission policy goes.
+    pub async fn permit_class(&self, class: &str) {
+        let policies = Api::<ValidatingAdmissionPolicy>::all(self.admin.clone());
+        let name = "mooring-central-services";
+        let mut policy = policies.get(name).await.expect("the policy is there");
+        let spec = policy.spec.as_mut();
+        let mut all = spec
+            .and_then(|spec| spec.validations.as_mut())
+            .into_iter()
+            .flatten();
+        let by_class = "!has(object.spec.loadBalancerClass)";
+        let rule = all.find(|rule| rule.expression.contains(by_class));
+        let rule = rule.expect("the policy has a rule about classes");
+        let permitted = format!("object.spec.?loadBalancerClass.orValue('') == '{class}'");
+        // The test before may have been there.
+        if !rule.expression.contains(&permitted) {
+            rule.expression = format!("{permitted} || {}", rule.expression);
+            let params = PostParams::default();
+            let replaced = policies.replace(name, &params, &policy).await;
+            replaced.expect("the policy is taken");
+        }
+        let probe = unique("probe");
+        let service = ServiceBuilder::load_balancer("default", &probe);
+        let service = service
+            .port(80, 8080)
+            .class(class)
+            .create(&self.admin)
+            .await;
+        service.expect("a Service");
+        let central = self.client_for(NAMESPACE, "mooring-central", None).await;
+        let central = Api::<Service>::namespaced(central.expect("a client"), "default");
+        let dry = PatchParams {
+            dry_run: true,
+            ..PatchParams::default()
+        };
+        let patch = Patch::Merge(json!({ "metadata": { "finalizers": [finalizers::SERVICE] } }));
+        eventually("the class is permitted", TAKE_UP, async || {
+            central.patch_status(&probe, &dry, &patch).await
+        })
+        .await;
+        let services = Api::<Service>::namespaced(self.admin.clone(), "default");
+        let deleted = services.delete(&probe, &DeleteParams::default()).await;
+        deleted.expect("the probe can be deleted");
+    }
+}

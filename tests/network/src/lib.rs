@@ -1,0 +1,1 @@
+//! The suites are in `tests/`: `wire` and `long`.

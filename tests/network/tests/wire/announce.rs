@@ -1,0 +1,15 @@
+//! Announcing on a real segment: three nodes and a client on a bridge, every frame captured, a real
+//! API server, and the programs as they are shipped.
+
+mod claimed;
+mod cluster;
+mod draining;
+mod handover;
+mod kernel;
+mod keyless;
+mod memory;
+mod notices;
+mod outage;
+mod sound;
+mod upgrade;
+mod wire;

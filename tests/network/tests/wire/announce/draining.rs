@@ -1,0 +1,81 @@
+//! A Node that is drained says so to load balancers before its addresses move, and never says anything
+//! else afterwards.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use mooring_test_netlab::netlab::in_netlab;
+use mooring_test_support::wait::eventually;
+use serde_json::json;
+
+use crate::announce::cluster::{Addresses, AnnounceCluster, SOON};
+
+#[test]
+fn a_node_that_drains_is_unhealthy_before_another_one_speaks() {
+    in_netlab(async || {
+        let cluster = AnnounceCluster::start(&[]).await;
+        for node in ["n1", "n2"] {
+            cluster.pod("web", node).await;
+        }
+        let start = Instant::now();
+        let web = Addresses::number(100);
+        cluster.service("web", web, true).await;
+        let (_, speaker) = cluster.announced(web.v4, start).await;
+        let speaker = speaker.name().to_owned();
+        let node = cluster.netlab.node(&speaker);
+        let paths = ["/healthz", "/services/app/web"];
+        let asked = async |path: &str| {
+            let begun = Instant::now();
+            let answer = node.get(&format!("http://127.0.0.1:10266{path}")).await;
+            (begun, answer.unwrap().status)
+        };
+        for path in paths {
+            eventually(&format!("{path} is healthy"), SOON, async || {
+                asked(path).await.1 == 200
+            })
+            .await;
+        }
+
+        let healthy = Mutex::new(None);
+        let drained = Instant::now();
+        let ask = async {
+            loop {
+                for path in paths {
+                    let (begun, status) = asked(path).await;
+                    if status == 200 {
+                        *healthy.lock().unwrap() = Some((path, begun));
+                    }
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let move_away = async {
+            let excluded =
+                json!({"node.kubernetes.io/exclude-from-external-load-balancers": "true"});
+            cluster.label_node(&speaker, excluded).await;
+            let moved = cluster.answered_by_another(web.v4, &speaker, drained).await;
+            for path in paths {
+                assert_eq!(asked(path).await.1, 503, "{path}");
+            }
+            moved
+        };
+        let (other, at) = tokio::select! {
+            moved = move_away => moved,
+            () = ask => unreachable!("it asks for ever"),
+        };
+        let mut others = cluster.claims(web.v4, drained).into_iter();
+        let own = node.mac();
+        let first = others
+            .find(|claim| claim.mac != own)
+            .map_or(at, |claim| claim.at);
+        let last = healthy.into_inner().unwrap();
+        if let Some((path, begun)) = last {
+            assert!(
+                begun < first,
+                "{path} was healthy {:?} after {other} began to speak",
+                begun - first
+            );
+        }
+        cluster.netlab.assert_nothing_refused().await;
+    });
+}

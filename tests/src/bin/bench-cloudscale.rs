@@ -1,5 +1,0 @@
-//! What `make bench-cloudscale` runs: see [`mooring_tests::bench_cloudscale`].
-
-fn main() -> std::process::ExitCode {
-    mooring_tests::bench_cloudscale::main()
-}

@@ -1,5 +1,0 @@
-//! `make bench-failover`.
-
-fn main() -> std::process::ExitCode {
-    mooring_tests::bench_failover::main()
-}

@@ -1,6 +1,0 @@
-//! The fence as the real daemon meets it: what it does where there is none, and what it writes
-//! about segments where there is one.
-
-mod scene;
-mod segments;
-mod self_test;

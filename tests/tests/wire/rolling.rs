@@ -1,8 +1,0 @@
-//! `--endpoint-aware-members`: what users notice while Pods are exchanged and Nodes drained, with it and
-//! without; and what it asks of the cloud.
-
-mod clients;
-mod members;
-mod nodes;
-mod rollout;
-mod scene;
