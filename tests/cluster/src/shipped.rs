@@ -241,6 +241,12 @@ impl CentralFlags {
             .with("--creation-settle-time=3s")
     }
 
+    /// The variables in its environment.
+    #[must_use]
+    pub fn variables(&self) -> Vec<(&'static str, String)> {
+        self.environment.clone()
+    }
+
     /// With this variable in its environment.
     #[must_use]
     pub fn environment(mut self, name: &'static str, value: impl Into<String>) -> Self {

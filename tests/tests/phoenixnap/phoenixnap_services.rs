@@ -1,7 +1,8 @@
 //! Addresses of Services at PhoenixNAP: central on a real control plane, and the cloud simulated: the
 //! scenarios for every cloud, and its own.
 //!
-//! `mooring-central plan` does not know this cloud, so that the scenarios of `plan.rs` are not among them.
+//! A plan of this cloud ends where the cloud has to answer first, so that it has scenarios of its own
+//! (`planning`) in place of those of `plan.rs`.
 //!
 //! Names that begin with `lb_` and a number are the acceptance set of the drop-in: what the Go
 //! controller does, or ought to. Of these `lb_08`, `lb_09`, `lb_12`, `lb_13` and `lb_17` must hold on every
@@ -14,6 +15,7 @@ mod cloud;
 mod found;
 mod handover;
 mod late_listings;
+mod planning;
 mod pooling;
 mod removal;
 mod replicas;
@@ -33,5 +35,7 @@ mod create;
 mod delete;
 #[path = "../service_scenarios/efficiency.rs"]
 mod efficiency;
+#[path = "../service_scenarios/plan_command.rs"]
+mod plan_command;
 #[path = "../service_scenarios/status.rs"]
 mod status;

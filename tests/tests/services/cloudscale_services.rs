@@ -37,6 +37,8 @@ mod forwarding_change;
 mod forwarding_nodes;
 #[path = "../service_scenarios/plan.rs"]
 mod plan;
+#[path = "../service_scenarios/plan_command.rs"]
+mod plan_command;
 #[path = "../service_scenarios/status.rs"]
 mod status;
 

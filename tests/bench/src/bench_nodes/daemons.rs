@@ -15,7 +15,7 @@ use mooring_common::k8s::{ClientOptions, Events, client};
 use mooring_common::names::{NAMESPACE, components};
 use mooring_common::node_init::Writer;
 use mooring_node::fence::{self, WritePermit};
-use mooring_node::report::metadata::{Options, Selected, SourceChoice, select};
+use mooring_node::report::metadata::{Options, Selected, select};
 use mooring_node::report::{self, OwnNode, Reporter};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -150,7 +150,7 @@ pub(super) async fn run_task(node: String, kubeconfig: PathBuf, metadata: String
         metrics: fence::Metrics::default(),
     };
     let options = Options {
-        choice: SourceChoice::Linode,
+        choice: "linode".parse()?,
         endpoint: metadata.parse()?,
         ..Options::default()
     };
