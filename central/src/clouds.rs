@@ -8,7 +8,7 @@ pub mod phoenixnap;
 use mooring_common::clouds;
 use serde_json::Value;
 
-use crate::cloud_provider::annotations::Bearer;
+use crate::cloud_provider::annotations::AnnotatedObject;
 use crate::cloud_provider::registration::Registration;
 
 /// All of them. Where several could be meant, it is the first.
@@ -24,7 +24,7 @@ pub const CLOUDS: &[&Registration] = &[
 pub fn for_the_chart() -> Value {
     let rows = CLOUDS.iter().flat_map(|cloud| cloud.annotations);
     let written: Vec<&str> = rows
-        .filter(|row| row.by_central && row.on == Bearer::Service)
+        .filter(|row| row.by_central && row.on == AnnotatedObject::Service)
         .map(|row| row.key)
         .collect();
     clouds::for_the_chart(&written)

@@ -187,7 +187,7 @@ impl Test {
                         tracing::error!("nothing is written: {}", remedy(acts));
                     }
                     if missing == TOLD_AT {
-                        self.tell(acts).await;
+                        self.report(acts).await;
                     }
                     SLOWLY
                 }
@@ -225,7 +225,7 @@ impl Test {
     }
 
     /// One Event is written, fence or no fence: a person must be told.
-    async fn tell(&self, acts: &[String]) {
+    async fn report(&self, acts: &[String]) {
         let nodes = Api::<Node>::all(self.client.clone());
         let about = match nodes.get_opt(&self.node_name).await {
             Ok(Some(node)) => NodeView::slim(node).reference(),

@@ -202,7 +202,7 @@ impl Client {
     ///
     /// # Errors
     /// [`CloudError`] unless the cloud has done what it was asked.
-    pub async fn tell(&self, request: &Request) -> Result<(), CloudError> {
+    pub async fn call_text(&self, request: &Request) -> Result<(), CloudError> {
         self.ask(request, &|body| {
             if body.trim_ascii_start().starts_with(b"<") {
                 Err(self.malformed(request, "the answer is a page"))

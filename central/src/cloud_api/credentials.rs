@@ -25,7 +25,7 @@ impl Secret {
         if text.is_empty() || !text.chars().all(|c| c.is_ascii_graphic()) {
             return None;
         }
-        let mut value = HeaderValue::from_str(&format!("Bearer {text}")).ok()?;
+        let mut value = HeaderValue::from_str(&format!("AnnotatedObject {text}")).ok()?;
         value.set_sensitive(true);
         Some(Self(value))
     }

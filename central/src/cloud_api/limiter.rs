@@ -10,7 +10,7 @@ use super::wait;
 
 /// Nobody waits for longer inside a request for a cloud that wants to be left alone, or for its turn at
 /// the configured rate.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// Nobody waits for longer inside a request for its turn at a rate that the cloud has taught us: whoever
 /// needs several requests in a row would begin anew for ever.
 const LEARNED_PATIENCE: Duration = Duration::from_secs(30);
@@ -116,7 +116,7 @@ impl Limiter {
             .saturating_sub(pace.credit);
         let shut = state.shut.saturating_duration_since(now);
         let waited = now - began;
-        if shut + waited > PATIENCE || turn + waited > pace.patience {
+        if shut + waited > LONGEST_WAIT || turn + waited > pace.patience {
             return Err(turn.max(shut));
         }
         state.full = full;
@@ -198,7 +198,7 @@ impl Limiter {
             None => Pace {
                 interval,
                 credit: interval.saturating_mul(self.burst),
-                patience: PATIENCE,
+                patience: LONGEST_WAIT,
             },
             Some(_) => Pace {
                 interval,

@@ -15,14 +15,14 @@ pub struct Annotation {
     /// What it does, for the reference page.
     pub effect: &'static str,
     /// What bears it.
-    pub on: Bearer,
+    pub on: AnnotatedObject,
     /// Whether central writes it, which the admission policy must permit.
     pub by_central: bool,
 }
 
 /// What bears an annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bearer {
+pub enum AnnotatedObject {
     /// A Service.
     Service,
     /// A Node.
@@ -67,7 +67,7 @@ impl Annotation {
             key,
             form,
             effect,
-            on: Bearer::Service,
+            on: AnnotatedObject::Service,
             by_central: false,
         }
     }
@@ -85,7 +85,7 @@ impl Annotation {
     #[must_use]
     pub const fn on_nodes(self) -> Self {
         Self {
-            on: Bearer::Node,
+            on: AnnotatedObject::Node,
             ..self
         }
     }

@@ -432,7 +432,7 @@ pub trait PreparedPlan: Send + Sync {
 #[async_trait]
 pub trait CollectorContext: WriteGuard {
     /// Reports an Event about the cluster, by its Service `default/kubernetes`.
-    async fn tell(&self, kind: EventKind, reason: &'static str, note: &str);
+    async fn report(&self, kind: EventKind, reason: &'static str, note: &str);
 
     /// All Nodes.
     fn nodes(&self) -> Vec<Arc<NodeView>>;

@@ -54,7 +54,7 @@ pub struct PhoenixNap {
 pub struct NetworkFault(String);
 
 /// The start does not wait for longer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl PhoenixNap {
     /// Connects to nobody yet.
@@ -85,7 +85,7 @@ impl PhoenixNap {
             return Ok(());
         };
         let slow = CloudError::new(NAME, ErrorKind::Timeout, "the cloud is slow");
-        let looked = timeout(PATIENCE, self.api.network(id)).await;
+        let looked = timeout(START_TIMEOUT, self.api.network(id)).await;
         let network = match looked.unwrap_or(Err(slow)) {
             Ok(network) => network,
             Err(answer) if may_not_exist(&answer) && answer.words.is_some() => {

@@ -15,8 +15,8 @@ use tokio::sync::OnceCell;
 use crate::cloud_provider::load_balancers::ReconcileError;
 use crate::views::service_view::ServiceView;
 
-/// The Service that every API server makes: it bears the cluster's claim.
-const BEARER: (&str, &str) = ("default", "kubernetes");
+/// The Service that every API server makes: the cluster's claim is on it.
+const CLAIM_SERVICE: (&str, &str) = ("default", "kubernetes");
 /// The name under which fields are owned.
 const MANAGER: &str = components::CENTRAL;
 /// The namespace whose UID tells clusters apart, as Go controllers have it.
@@ -41,7 +41,7 @@ impl From<ClusterError> for ReconcileError {
 pub struct Claim {
     /// What whoever claims has written; `None`: nobody does.
     pub text: Option<String>,
-    /// `metadata.resourceVersion` of the bearer.
+    /// `metadata.resourceVersion` of the Service with the claim.
     pub version: String,
     /// Whether it has a map of annotations.
     pub has_annotations: bool,
@@ -168,7 +168,7 @@ impl Cluster for RealCluster {
     }
 
     async fn claim(&self) -> Result<Claim, ClusterError> {
-        let (namespace, name) = BEARER;
+        let (namespace, name) = CLAIM_SERVICE;
         let api = Api::<Service>::namespaced(self.client.clone(), namespace);
         // Asked for by a list, for which older roles suffice.
         let only = ListParams::default().fields(&format!("metadata.name={name}"));
@@ -188,7 +188,7 @@ impl Cluster for RealCluster {
         before: &Claim,
         text: Option<String>,
     ) -> Result<Option<Claim>, ClusterError> {
-        let (namespace, name) = BEARER;
+        let (namespace, name) = CLAIM_SERVICE;
         let api = Api::<Service>::namespaced(self.client.clone(), namespace);
         let operations = operations(self.claim_key, before, text);
         let unwritable = |error| ClusterError(format!("a claim cannot be written: {error}"));
@@ -210,7 +210,7 @@ impl Cluster for RealCluster {
     }
 }
 
-/// A JSON patch (RFC 6902) of the bearer's `status`, which permits annotations too.
+/// A JSON patch (RFC 6902) of the Service with the claim's `status`, which permits annotations too.
 fn operations(key: &str, before: &Claim, text: Option<String>) -> Vec<Value> {
     let path = format!("/metadata/annotations/{}", key.replace('/', "~1"));
     let mut operations =

@@ -39,7 +39,7 @@ pub const GAP: Duration = Duration::from_secs(1);
 /// How long a listing is waited for by whoever looks for one machine: a cloud that hangs must not hold
 /// up what is to be done for the Nodes of another. The listing goes on meanwhile, and a later pass finds
 /// it. One that takes its time regularly is waited for twice as long as the last one has taken.
-const PATIENCE: Duration = Duration::from_secs(3);
+const LISTING_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How long the cloud is left alone after a failure, unless it says itself. When it is back, nobody
 /// should wait for long.
@@ -225,7 +225,7 @@ impl Shared {
     fn patience_ends(&self) -> Instant {
         let pace = self.pace();
         let begun = pace.under_way.unwrap_or_else(Instant::now);
-        begun + PATIENCE.max(pace.took * 2)
+        begun + LISTING_TIMEOUT.max(pace.took * 2)
     }
 
     fn at_hand(&self, since: Option<Instant>) -> Option<Arc<Listing>> {

@@ -50,7 +50,7 @@ pub trait Pool: Send + 'static {
     const REQUESTS: usize;
 
     /// Told when there may be garbage to collect.
-    fn untended(&self) -> Arc<Notify>;
+    fn has_garbage(&self) -> Arc<Notify>;
 
     /// A pass has ended, with this error if any.
     async fn passed(&mut self, error: Option<&ReconcileError>);
@@ -145,7 +145,7 @@ struct Shared<P> {
     /// What is said while somebody else has the lock; it is heeded before the next does.
     said: std::sync::Mutex<Vec<Said>>,
     /// Told when there may be garbage to collect.
-    untended: Arc<Notify>,
+    has_garbage: Arc<Notify>,
     /// Told when Nodes have changed.
     nodes_changed: Notify,
     /// How often it is still to be said that there is room.
@@ -183,7 +183,7 @@ impl<P: PoolProvider> PooledEngine<P> {
     /// The load balancers of this provider.
     pub fn new(provider: P) -> Self {
         Self(Arc::new(Shared {
-            untended: provider.untended(),
+            has_garbage: provider.has_garbage(),
             provider: Mutex::new(provider),
             said: std::sync::Mutex::default(),
             nodes_changed: Notify::new(),
@@ -376,7 +376,7 @@ impl<P: PoolProvider> LoadBalancers for PooledEngine<P> {
                 biased;
                 () = context.ending() => return self.0.lock().await.ends().await,
                 () = sleep_until(due) => false,
-                () = self.0.untended.notified() => false,
+                () = self.0.has_garbage.notified() => false,
                 () = self.0.nodes_changed.notified() => true,
             };
         }

@@ -41,7 +41,7 @@ pub struct Purchases<K> {
 
 /// Who may buy.
 #[derive(Debug)]
-pub enum Turn {
+pub enum Permission {
     /// This process, now.
     Ours(Ours),
     /// This process, once a listing that is begun now shows that it must: what was bought before the claim
@@ -123,19 +123,19 @@ impl<K> Purchases<K> {
         &mut self,
         purpose: &str,
         guard: &dyn WriteGuard,
-    ) -> Result<Turn, ReconcileError> {
+    ) -> Result<Permission, ReconcileError> {
         let ours = match self.claim.take() {
             Some(ours) if ours.is_fresh() => ours,
             Some(kept) => match self.renew(kept, purpose, guard).await? {
                 Some(ours) => ours,
-                None => return Ok(Turn::Others),
+                None => return Ok(Permission::Others),
             },
             None => {
                 before_creation(guard).await?;
                 self.claim = self.claim(purpose).await?;
                 return Ok(match self.claim {
-                    Some(_) => Turn::Claimed,
-                    None => Turn::Others,
+                    Some(_) => Permission::Claimed,
+                    None => Permission::Others,
                 });
             }
         };
@@ -143,7 +143,7 @@ impl<K> Purchases<K> {
             self.settle(ours).await;
             return Err(stop.into());
         }
-        Ok(Turn::Ours(ours))
+        Ok(Permission::Ours(ours))
     }
 
     /// A listing shows what this purchase has bought: hands its claim on to the next. Whether it was still
@@ -246,7 +246,7 @@ impl<K> Purchases<K> {
         if let Some(ours) = self.write(&old, purpose).await? {
             return Ok(Some(ours));
         }
-        // Somebody may have changed something else about the bearer.
+        // Somebody may have changed something else about the Service with the claim.
         let now = self.cluster.claim().await?;
         if now.text != old.text {
             return Ok(None);
@@ -261,7 +261,7 @@ impl<K> Purchases<K> {
             if self.cluster.swap_claim(&ours.claim, None).await?.is_some() {
                 return Ok(true);
             }
-            // Somebody has changed something else about the bearer.
+            // Somebody has changed something else about the Service with the claim.
             let now = self.cluster.claim().await?;
             if now.text == ours.claim.text {
                 self.cluster.swap_claim(&now, None).await?;

@@ -29,7 +29,7 @@ impl Reports {
             return;
         }
         tracing::warn!("{note}");
-        context.tell(EventKind::Warning, reason, &note).await;
+        context.report(EventKind::Warning, reason, &note).await;
         self.0.insert(note, now);
     }
 }

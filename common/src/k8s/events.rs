@@ -58,7 +58,7 @@ const LONGEST_INSTANCE: usize = 128;
 /// Where Events about cluster-wide objects are.
 const CLUSTER_WIDE: &str = "default";
 /// Nobody's work waits for longer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Events {
     /// Reports as this component (see [`crate::names::components`]), from this instance.
@@ -107,7 +107,7 @@ impl Events {
         };
         let name = about.name.as_deref().unwrap_or_default();
         let note = &told.note;
-        match tokio::time::timeout(PATIENCE, self.write(&told, &written, now)).await {
+        match tokio::time::timeout(SEND_TIMEOUT, self.write(&told, &written, now)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(
                 error = with_causes(&error),

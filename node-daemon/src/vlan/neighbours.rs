@@ -66,12 +66,12 @@ async fn keep(mut heard: mpsc::Receiver<Router>) {
 async fn follow(handle: &Handle, first: Router, heard: &mut mpsc::Receiver<Router>) {
     let mut next = Some(first);
     while let Some((index, router, mac)) = next {
-        tell(handle, index, router, mac).await;
+        add_neighbour(handle, index, router, mac).await;
         next = heard.recv().await;
     }
 }
 
-async fn tell(handle: &Handle, index: u32, router: IpAddr, mac: Mac) {
+async fn add_neighbour(handle: &Handle, index: u32, router: IpAddr, mac: Mac) {
     let flags = match router {
         IpAddr::V4(_) => NeighbourFlags::empty(),
         IpAddr::V6(_) => NeighbourFlags::Router,

@@ -136,7 +136,7 @@ pub async fn run(scale: &Scale) -> Result<Report> {
     restart::run(&mut cluster, &mut report).await?;
     storm::run(&mut cluster, &mut report).await?;
     if !connections_counted {
-        let patience = steady::Patience::UntilIdleOnesEnd;
+        let patience = steady::WaitLimit::UntilIdleOnesEnd;
         steady::connections(&cluster, &mut report, patience).await?;
     }
     cluster.nothing_was_refused().await?;

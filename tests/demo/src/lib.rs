@@ -41,7 +41,7 @@ const KEEP: &str = "MOORING_DEMO_KEEP";
 const INTERRUPTED: u8 = 130;
 
 /// How long the netlab may take to end by itself after an interruption.
-const PATIENCE: Duration = Duration::from_secs(3);
+const END_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The demo.
 pub fn main() -> ExitCode {
@@ -84,7 +84,7 @@ fn outlast_the_netlab() -> Result<Runtime> {
     let interruption = interruption()?;
     runtime.spawn(async move {
         interruption.await;
-        tokio::time::sleep(PATIENCE).await;
+        tokio::time::sleep(END_TIMEOUT).await;
         std::process::exit(INTERRUPTED.into());
     });
     drop(guard);

@@ -70,7 +70,7 @@ enum What {
 /// What is to happen, in the order in which it happens. The heap has only the times: what happens is
 /// large, and would be moved about in it.
 #[derive(Clone, Debug, Default)]
-struct Agenda {
+struct EventQueue {
     /// When, which of those at that instant, and where it is in `whats`.
     heap: BinaryHeap<Reverse<(Instant, u64, usize)>>,
     whats: Vec<Option<What>>,
@@ -78,7 +78,7 @@ struct Agenda {
     order: u64,
 }
 
-impl Agenda {
+impl EventQueue {
     fn push(&mut self, at: Instant, what: What) {
         self.order += 1;
         let place = self.vacant.pop().unwrap_or(self.whats.len());
@@ -141,7 +141,7 @@ pub struct Simulation<E = Alone> {
     healed_at: Instant,
     ends_at: Instant,
     now: Instant,
-    agenda: Agenda,
+    queue: EventQueue,
     runs: u32,
     /// Those of the cluster that is judged, and after them those of another on the same segment.
     nodes: Vec<Node<E>>,
@@ -241,7 +241,7 @@ impl<E: Engine> Simulation<E> {
             healed_at: schedule.healed_at,
             ends_at: schedule.ends_at,
             now: 0,
-            agenda: Agenda::default(),
+            queue: EventQueue::default(),
             runs: 0,
             nodes,
             keys: Arc::new(keys),
@@ -335,7 +335,7 @@ impl<E: Engine> Simulation<E> {
     /// Lets all happen that happens until then, or until something is that must never be.
     pub fn advance(&mut self, until: Instant) {
         while self.watch.violation.is_none()
-            && let Some((at, what)) = self.agenda.pop(until)
+            && let Some((at, what)) = self.queue.pop(until)
         {
             self.now = at;
             self.tally.events += 1;
@@ -371,8 +371,8 @@ impl<E: Engine> Simulation<E> {
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         let mut hash = Fingerprint(DefaultHasher::new());
-        let mut agenda = self.agenda.in_order().into_iter();
-        let written = agenda
+        let mut queue = self.queue.in_order().into_iter();
+        let written = queue
             .try_for_each(|(at, what)| write!(hash, "{at} {what:?};"))
             .and_then(|()| {
                 write!(
@@ -411,7 +411,7 @@ impl<E: Engine> Simulation<E> {
     }
 
     fn push(&mut self, at: Instant, what: What) {
-        self.agenda.push(at, what);
+        self.queue.push(at, what);
     }
 
     fn happen(&mut self, what: What) {

@@ -71,8 +71,8 @@ impl Pool for Blocks {
     /// Blocks and the network.
     const REQUESTS: usize = 2;
 
-    fn untended(&self) -> Arc<Notify> {
-        self.untended.clone()
+    fn has_garbage(&self) -> Arc<Notify> {
+        self.has_garbage.clone()
     }
 
     async fn passed(&mut self, error: Option<&ReconcileError>) {

@@ -78,12 +78,12 @@ impl Controller {
                 .report(&about, kind, &verdict.reason, verdict.message.clone())
                 .await;
         }
-        self.tell(step).await;
+        self.report(step).await;
         Ok(())
     }
 
     /// Events about what the Nodes say: each trouble once, and that it is over.
-    async fn tell(&self, step: &WriteStatus) {
+    async fn report(&self, step: &WriteStatus) {
         let network = &step.network;
         let about = reference(&network.name, &network.uid);
         for fact in &network.summary.facts {

@@ -32,7 +32,7 @@ pub(super) enum Decision {
 }
 
 /// How long a cloud that cannot be asked goes unmentioned on a Node that waits for it.
-const PATIENCE: Duration = Duration::from_secs(20);
+const DAEMON_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(super) fn plan(observed: &Observed, flags: &NodeFlags) -> Decision {
     let node = &observed.node;
@@ -119,7 +119,7 @@ fn facts<'a>(observed: &'a Observed, flags: &NodeFlags) -> Result<&'a NodeFacts,
         }
         Lookup::Unavailable { why, retry_after } => {
             let after = retry_after.unwrap_or(sooner).max(SOONEST);
-            if observed.seen_for < PATIENCE {
+            if observed.seen_for < DAEMON_TIMEOUT {
                 Decision::Wait(after)
             } else {
                 refuse(reasons::INITIALIZATION_REFUSED, why, after)

@@ -293,12 +293,12 @@ impl CloudServices {
 
     async fn normal(&self, about: &ObjectReference, reason: &'static str, note: &str) {
         let (by, kind) = (Reporter::Controller, EventKind::Normal);
-        self.cluster.tell(by, about, kind, reason, note).await;
+        self.cluster.report(by, about, kind, reason, note).await;
     }
 
     async fn warn(&self, about: &ObjectReference, reason: &'static str, note: &str) {
         let (by, kind) = (Reporter::Controller, EventKind::Warning);
-        self.cluster.tell(by, about, kind, reason, note).await;
+        self.cluster.report(by, about, kind, reason, note).await;
     }
 }
 

@@ -216,7 +216,7 @@ pub(super) async fn check(
         .headers()
         .get(header::AUTHORIZATION)
         .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.strip_prefix("Bearer "));
+        .and_then(|value| value.strip_prefix("AnnotatedObject "));
     let status = match token {
         None => StatusCode::UNAUTHORIZED,
         Some(token) => access.decide(token, path).await,

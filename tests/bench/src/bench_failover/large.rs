@@ -23,7 +23,7 @@ use mooring_test_support::program::Program;
 use mooring_test_support::wait::try_eventually;
 
 /// How long it may take until all is as it should.
-const PATIENCE: Duration = Duration::from_secs(300);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How many writes per second all daemons may need besides, while nothing changes.
 const MOST_WRITES: f64 = 0.5;
@@ -193,7 +193,7 @@ async fn settle(
     services: usize,
 ) -> Result<()> {
     let all = Api::<Service>::namespaced(cluster.admin.clone(), APP);
-    let outcome = try_eventually(PATIENCE, async || {
+    let outcome = try_eventually(SETTLE_TIMEOUT, async || {
         let list = all.list(&ListParams::default()).await?;
         let served = list.items.iter().filter(|service| {
             let status = service.status.as_ref();
@@ -208,7 +208,7 @@ async fn settle(
         Ok(())
     });
     outcome.await.map_err(anyhow::Error::msg)?;
-    let outcome = try_eventually(PATIENCE, async || {
+    let outcome = try_eventually(SETTLE_TIMEOUT, async || {
         let now = Instant::now();
         let frames = capture.since(now - Duration::from_secs(3));
         let heard = claims::heartbeats(&frames).len();
@@ -225,7 +225,7 @@ async fn settle(
     outcome.await.map_err(anyhow::Error::msg)?;
     let networks = Api::<L2Network>::all(cluster.admin.clone());
     let mut last = (0, Instant::now());
-    let outcome = try_eventually(PATIENCE, async || {
+    let outcome = try_eventually(SETTLE_TIMEOUT, async || {
         let status = networks.get(NETWORK).await?.status.unwrap_or_default();
         let voters = status.voters.unwrap_or_default();
         if voters.generation != last.0 {

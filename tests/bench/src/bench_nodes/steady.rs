@@ -22,7 +22,7 @@ const WATCHES: usize = 5;
 
 /// How long to wait for what is to close.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Patience {
+pub(super) enum WaitLimit {
     None,
     UntilIdleOnesEnd,
 }
@@ -86,7 +86,7 @@ pub(super) async fn run(cluster: &mut Cluster, report: &mut Report) -> Result<bo
     });
     programs(cluster, report, &used, &used_since, span)?;
     lists(cluster, report);
-    connections(cluster, report, Patience::None).await
+    connections(cluster, report, WaitLimit::None).await
 }
 
 /// Of central, then of each daemon that is a program.
@@ -178,7 +178,7 @@ fn lists(cluster: &Cluster, report: &mut Report) {
 pub(super) async fn connections(
     cluster: &Cluster,
     report: &mut Report,
-    patience: Patience,
+    patience: WaitLimit,
 ) -> Result<bool> {
     let count = |way| connections_to(cluster.entrance.by(way));
     let tasks = cluster.tasks.len();
@@ -188,9 +188,9 @@ pub(super) async fn connections(
             && count(PROGRAMS_WAY).is_ok_and(|open| open <= programs * WATCHES)
     };
     match patience {
-        Patience::None if !have_closed() => return Ok(false),
-        Patience::None => {}
-        Patience::UntilIdleOnesEnd => {
+        WaitLimit::None if !have_closed() => return Ok(false),
+        WaitLimit::None => {}
+        WaitLimit::UntilIdleOnesEnd => {
             // Whether it came to that is in the report.
             let _ = try_eventually(IDLE_CONNECTIONS_END, async || have_closed()).await;
         }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 
-use super::case_cluster::{CaseCluster, Patience};
+use super::case_cluster::{CaseCluster, WaitLimit};
 use super::cluster::Cluster;
 use super::disturbance::{Armed, Disturbance};
 use super::operation::Operation;
@@ -52,13 +52,13 @@ impl Case {
         }
     }
 
-    const fn patience(self) -> Patience {
+    const fn patience(self) -> WaitLimit {
         if self.disturbance.is_late() {
-            Patience::ShortAndCurious
+            WaitLimit::ShortAndCurious
         } else if self.disturbance.needs_patience() {
-            Patience::Short
+            WaitLimit::Short
         } else {
-            Patience::Usual
+            WaitLimit::Usual
         }
     }
 

@@ -35,7 +35,7 @@ const MARKER: &str = "marker";
 
 /// How central is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Patience {
+pub(super) enum WaitLimit {
     /// As shipped.
     Usual,
     /// It does not wait long for the cloud.
@@ -82,7 +82,7 @@ pub(super) struct CaseCluster {
 }
 
 impl CaseCluster {
-    pub(super) async fn start(cluster: &Arc<Cluster>, patience: Patience) -> Result<Self> {
+    pub(super) async fn start(cluster: &Arc<Cluster>, patience: WaitLimit) -> Result<Self> {
         let (admin, name) = (cluster.cp.admin(), unique("sweep"));
         create_namespace(&admin, &name).await?;
         let sim = Arc::new(Cloudscale::start().await?);
@@ -261,7 +261,7 @@ fn balancer_name(service: &Service) -> String {
     format!("k8s-service-{uid}")
 }
 
-fn central(cluster: &Cluster, sim: &Cloudscale, name: &str, patience: Patience) -> Result<Spec> {
+fn central(cluster: &Cluster, sim: &Cloudscale, name: &str, patience: WaitLimit) -> Result<Spec> {
     let flags = [
         "--cloud-provider=cloudscale".to_owned(),
         "--controllers=service".to_owned(),
@@ -280,9 +280,9 @@ fn central(cluster: &Cluster, sim: &Cloudscale, name: &str, patience: Patience) 
         .env("CLOUDSCALE_API_URL", sim.url())
         .env("CLOUDSCALE_ACCESS_TOKEN", TOKEN);
     let spec = match patience {
-        Patience::Usual => return Ok(spec),
-        Patience::Short => spec,
-        Patience::ShortAndCurious => spec.args(["--load-balancer-resync-period=1s"]),
+        WaitLimit::Usual => return Ok(spec),
+        WaitLimit::Short => spec,
+        WaitLimit::ShortAndCurious => spec.args(["--load-balancer-resync-period=1s"]),
     };
     Ok(spec.env("CLOUDSCALE_API_TIMEOUT", TIMEOUT.as_secs().to_string()))
 }

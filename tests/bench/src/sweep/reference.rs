@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 
-use super::case_cluster::{CaseCluster, Patience};
+use super::case_cluster::{CaseCluster, WaitLimit};
 use super::cluster::Cluster;
 use super::disturbance::Disturbance;
 use super::operation::Operation;
@@ -31,7 +31,7 @@ impl Reference {
     /// # Errors
     /// If it does not work.
     pub(super) async fn take(cluster: &Arc<Cluster>, operation: Operation) -> Result<Self> {
-        let case = CaseCluster::start(cluster, Patience::Usual).await?;
+        let case = CaseCluster::start(cluster, WaitLimit::Usual).await?;
         let reference = Self::taken(&case, operation).await;
         if reference.is_err() {
             eprintln!("{}", case.traces());

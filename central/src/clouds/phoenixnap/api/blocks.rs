@@ -119,7 +119,7 @@ impl BlockCloud for Api {
     async fn release(&self, block: &str) -> Result<(), CloudError> {
         let path = format!("{BLOCKS}/{block}");
         let request = Request::new("delete_ip_block", Method::DELETE, path);
-        self.client.tell(&request).await
+        self.client.call_text(&request).await
     }
 
     async fn network(&self, id: &str) -> Result<Network, CloudError> {
@@ -138,7 +138,7 @@ impl BlockCloud for Api {
     async fn detach(&self, network: &str, block: &str) -> Result<(), CloudError> {
         let path = format!("{NETWORKS}/{network}/ip-blocks/{block}");
         let request = Request::new("detach_ip_block", Method::DELETE, path);
-        self.client.tell(&request).await
+        self.client.call_text(&request).await
     }
 
     async fn add_server(&self, network: &str, server: &str) -> Result<(), CloudError> {

@@ -81,7 +81,7 @@ impl Blocks {
                 self.attached(block, network);
                 if self.settings.flags.attaches_nodes {
                     // The network has something that its servers are to announce.
-                    self.untended.notify_one();
+                    self.has_garbage.notify_one();
                 }
             }
             Step::Detach { network, .. } => self.detached(block, network),

@@ -6,7 +6,7 @@ use super::ownership::{self, Owned, Owner};
 use super::state::{Blocks, POLL, since};
 use crate::cloud_api::ErrorKind;
 use crate::cloud_provider::load_balancers::{ReconcileError, WriteGuard};
-use crate::engine::purchases::Turn;
+use crate::engine::purchases::Permission;
 
 impl Blocks {
     /// Buys, if the cloud still shows no such block once nobody else may buy. Nothing is bought before a
@@ -37,12 +37,12 @@ impl Blocks {
             });
         }
         let ours = match self.purchases.begin(purpose, guard).await? {
-            Turn::Ours(ours) => ours,
-            Turn::Claimed => {
+            Permission::Ours(ours) => ours,
+            Permission::Claimed => {
                 self.as_of = None;
                 return Ok(Taken::LookAgain);
             }
-            Turn::Others => return Ok(self.another_buys()),
+            Permission::Others => return Ok(self.another_buys()),
         };
         let cluster = self.cluster.id().await?;
         let order = Order {

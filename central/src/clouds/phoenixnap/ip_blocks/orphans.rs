@@ -67,7 +67,7 @@ impl Orphans for Blocks {
                 "{step}: not now; it will be done later"
             )));
         }
-        self.untended.notify_one();
+        self.has_garbage.notify_one();
         Ok(())
     }
 }

@@ -68,7 +68,7 @@ impl Remove for Blocks {
                 Taken::Later(after, what) => return Ok(Progress::wait(after, what)),
             }
         }
-        self.untended.notify_one();
+        self.has_garbage.notify_one();
         self.forget(&request.service.uid);
         Ok(Progress::Removed)
     }

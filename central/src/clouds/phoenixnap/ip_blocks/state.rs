@@ -45,7 +45,7 @@ pub(in crate::clouds::phoenixnap) struct Blocks {
     pub(super) machines: MemberResolver,
     pub(super) settings: Settings,
     /// Told when there may be garbage to collect.
-    pub(super) untended: Arc<Notify>,
+    pub(super) has_garbage: Arc<Notify>,
     /// The blocks, from the last complete listing and what was done since.
     pub(super) blocks: Vec<Owned>,
     /// When that listing was begun. `None`: nothing is known of them.
@@ -106,7 +106,7 @@ impl Blocks {
             cloud,
             cluster,
             settings,
-            untended: Arc::new(Notify::new()),
+            has_garbage: Arc::new(Notify::new()),
             blocks: Vec::new(),
             as_of: None,
             network: None,

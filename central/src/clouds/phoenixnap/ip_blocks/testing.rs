@@ -537,7 +537,7 @@ impl WriteGuard for OpenGuard {
 
 #[async_trait]
 impl CollectorContext for OpenGuard {
-    async fn tell(&self, _: EventKind, reason: &'static str, note: &str) {
+    async fn report(&self, _: EventKind, reason: &'static str, note: &str) {
         self.told.lock().unwrap().push((reason, note.to_owned()));
     }
 

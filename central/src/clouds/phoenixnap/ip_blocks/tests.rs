@@ -24,7 +24,7 @@ use crate::cloud_provider::load_balancers::{
 use crate::engine::inventory::Inventory;
 use crate::engine::ip_allocation;
 use crate::engine::pooled::PooledEngine;
-use crate::engine::purchases::Turn;
+use crate::engine::purchases::Permission;
 use crate::views::service_view::ServiceView;
 
 type IpBlocks = PooledEngine<Blocks>;
@@ -396,7 +396,7 @@ async fn invalid_request_is_reported_and_changes_nothing() {
 async fn claim(blocks: &IpBlocks) {
     let purchases = &mut blocks.lock().await.purchases;
     let turn = purchases.begin("a block", &OpenGuard::default()).await;
-    assert!(matches!(turn, Ok(Turn::Claimed)), "{turn:?}");
+    assert!(matches!(turn, Ok(Permission::Claimed)), "{turn:?}");
 }
 
 #[tokio::test(start_paused = true)]

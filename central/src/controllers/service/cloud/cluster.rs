@@ -55,7 +55,7 @@ pub(super) trait Cluster: Send + Sync {
         key: &ObjectKey,
         operations: Vec<Value>,
     ) -> Result<ServiceView, Failure>;
-    async fn tell(
+    async fn report(
         &self,
         by: Reporter,
         about: &ObjectReference,
@@ -142,7 +142,7 @@ impl Cluster for RealCluster {
         api::patch_itself(&self.context.client, key, operations).await
     }
 
-    async fn tell(
+    async fn report(
         &self,
         by: Reporter,
         about: &ObjectReference,

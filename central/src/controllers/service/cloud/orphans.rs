@@ -255,12 +255,12 @@ impl WriteGuard for LeadingCollector<'_> {
 
 #[async_trait]
 impl CollectorContext for LeadingCollector<'_> {
-    async fn tell(&self, kind: EventKind, reason: &'static str, note: &str) {
+    async fn report(&self, kind: EventKind, reason: &'static str, note: &str) {
         let Some(about) = self.0.cluster.service(&cluster_service()) else {
             return;
         };
         let (by, about) = (Reporter::Provider, about.reference());
-        self.0.cluster.tell(by, &about, kind, reason, note).await;
+        self.0.cluster.report(by, &about, kind, reason, note).await;
     }
 
     fn nodes(&self) -> Vec<Arc<NodeView>> {

@@ -166,7 +166,7 @@ impl CloudServices {
             };
             let (about, kind) = (service.reference(), EventKind::Warning);
             self.cluster
-                .tell(by, &about, kind, notice.reason, &notice.note)
+                .report(by, &about, kind, notice.reason, &notice.note)
                 .await;
         }
     }

@@ -70,7 +70,7 @@ impl Probe for Fake {
     }
 }
 
-struct Scene {
+struct SearchSetup {
     source: FoundSource,
     changed: watch::Receiver<u64>,
     log: Arc<Mutex<Vec<(&'static str, Duration)>>>,
@@ -78,7 +78,7 @@ struct Scene {
     _search: JoinHandle<()>,
 }
 
-impl Scene {
+impl SearchSetup {
     fn start(services: [&[Says]; 2], written: &[Says]) -> Self {
         let (log, start) = (Arc::default(), Instant::now());
         let fake = |name, answers: &[Says]| {
@@ -156,26 +156,26 @@ async fn keeps_first_source_that_knows_machine() {
             vec!["first", "second", "written"],
         ),
     ] {
-        let scene = Scene::start(services, written);
-        let (found, after) = scene.first_answer().await;
+        let setup = SearchSetup::start(services, written);
+        let (found, after) = setup.first_answer().await;
         assert_eq!(found, expected);
         assert!(after <= SECOND, "{after:?}");
         sleep(10 * REST).await;
-        assert_eq!(scene.asked(), asked, "asked again although it is known");
-        assert_eq!(*scene.changed.borrow(), 1);
+        assert_eq!(setup.asked(), asked, "asked again although it is known");
+        assert_eq!(*setup.changed.borrow(), 1);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn waits_for_late_service() {
     let late = [Says::Unreachable, Says::Unreachable, Says::Hangs, Says::Yes];
-    let scene = Scene::start([&late, &[Says::No]], &[Says::Yes]);
-    let (found, after) = scene.first_answer().await;
+    let setup = SearchSetup::start([&late, &[Says::No]], &[Says::Yes]);
+    let (found, after) = setup.first_answer().await;
     assert_eq!(found, "first");
     assert!(after < 2 * SECOND, "{after:?}");
     let expected = ["first", "first", "first", "second", "first"];
     assert_eq!(
-        scene.asked(),
+        setup.asked(),
         expected,
         "nobody else is at an endpoint that is not there"
     );
@@ -183,17 +183,17 @@ async fn waits_for_late_service() {
 
 #[tokio::test(start_paused = true)]
 async fn clear_refusals_end_search_until_recheck() {
-    let scene = Scene::start([&[Says::No, Says::No, Says::Yes], &[Says::No]], &[Says::No]);
-    let (found, after) = scene.first_answer().await;
+    let setup = SearchSetup::start([&[Says::No, Says::No, Says::Yes], &[Says::No]], &[Says::No]);
+    let (found, after) = setup.first_answer().await;
     assert_eq!((found, after), ("last", Duration::ZERO));
     sleep(REST / 2).await;
-    assert_eq!(scene.asked(), ["first", "second", "written"]);
-    let mut changed = scene.changed.clone();
+    assert_eq!(setup.asked(), ["first", "second", "written"]);
+    let mut changed = setup.changed.clone();
     changed
         .wait_for(|generation| *generation == 2)
         .await
         .unwrap();
-    assert_eq!(scene.first_answer().await, ("first", 2 * REST));
+    assert_eq!(setup.first_answer().await, ("first", 2 * REST));
 }
 
 #[tokio::test(start_paused = true)]
@@ -205,19 +205,19 @@ async fn search_goes_on_after_timeout() {
     ] {
         let mut answers = vec![Says::Unreachable; 62];
         answers.push(Says::Yes);
-        let scene = Scene::start([&answers, &[Says::No]], &[written]);
-        let (found, after) = scene.first_answer().await;
+        let setup = SearchSetup::start([&answers, &[Says::No]], &[written]);
+        let (found, after) = setup.first_answer().await;
         assert_eq!(found, expected);
         assert!(
             after >= SEARCH_TIMEOUT && after < SEARCH_TIMEOUT + 2 * SECOND,
             "{after:?}"
         );
-        let mut changed = scene.changed.clone();
+        let mut changed = setup.changed.clone();
         changed
             .wait_for(|generation| *generation == 2)
             .await
             .unwrap();
-        let (found, later) = scene.first_answer().await;
+        let (found, later) = setup.first_answer().await;
         assert_eq!(found, "first");
         assert!(
             later >= after + REST,
@@ -229,8 +229,8 @@ async fn search_goes_on_after_timeout() {
 #[tokio::test(start_paused = true)]
 async fn aborted_search_is_no_answer() {
     let never: &[Says] = &[Says::Hangs];
-    let scene = Scene::start([never, never], never);
-    scene._search.abort();
-    let error = scene.source.facts(&Identity::default()).await.unwrap_err();
+    let setup = SearchSetup::start([never, never], never);
+    setup._search.abort();
+    let error = setup.source.facts(&Identity::default()).await.unwrap_err();
     assert!(matches!(error, MetadataError::Searching) && error.is_retryable());
 }

@@ -27,11 +27,11 @@ fn addresses_move_when_they_should() {
         cluster.service("web", web, false).await;
         let (_, speaker) = cluster.announced(web.v4, start).await;
         let speaker = speaker.name().to_owned();
-        let heir = an_excluded_node_hands_over(&cluster, web, &speaker).await;
-        it_gets_nothing_back(&cluster, web, &speaker, &heir).await;
+        let successor = an_excluded_node_hands_over(&cluster, web, &speaker).await;
+        it_gets_nothing_back(&cluster, web, &speaker, &successor).await;
         a_local_service_follows_its_endpoint(&cluster).await;
-        a_killed_daemon_is_outlived_and_gets_its_voice_back(&mut cluster, web, &heir).await;
-        let next = a_daemon_that_ends_hands_over(&mut cluster, web, &heir).await;
+        a_killed_daemon_is_outlived_and_gets_its_voice_back(&mut cluster, web, &successor).await;
+        let next = a_daemon_that_ends_hands_over(&mut cluster, web, &successor).await;
         a_crashed_node_is_outlived(&mut cluster, web, &next).await;
         cluster.netlab.assert_nothing_refused().await;
     });
@@ -52,8 +52,8 @@ async fn taken_over(
             .find(|claim| claim.unasked && claim.mac != old)
     })
     .await;
-    let heir = cluster.netlab.node_of(claim.mac).expect("one of ours");
-    (heir.name().to_owned(), claim.at)
+    let successor = cluster.netlab.node_of(claim.mac).expect("one of ours");
+    (successor.name().to_owned(), claim.at)
 }
 
 /// Once another speaks, the old speaker is not heard again. The marker: everybody was asked after
@@ -61,7 +61,7 @@ async fn taken_over(
 async fn only_the_heir_is_heard(
     cluster: &AnnounceCluster,
     web: Addresses,
-    heir: &str,
+    successor: &str,
     since: Instant,
 ) {
     never(
@@ -72,13 +72,13 @@ async fn only_the_heir_is_heard(
                 cluster.answered(web.v4).await,
                 cluster.answered(web.v6).await,
             ];
-            since.elapsed() > Duration::from_secs(2) && answers == [heir, heir]
+            since.elapsed() > Duration::from_secs(2) && answers == [successor, successor]
         },
         async || {
             let mut heard = cluster.claimants(web.v4, since);
             heard.extend(cluster.claimants(web.v6, since));
-            heard.retain(|name| name != heir);
-            (!heard.is_empty()).then(|| format!("heard after {heir} took over: {heard:?}"))
+            heard.retain(|name| name != successor);
+            (!heard.is_empty()).then(|| format!("heard after {successor} took over: {heard:?}"))
         },
     )
     .await;
@@ -92,12 +92,12 @@ async fn an_excluded_node_hands_over(
     let start = Instant::now();
     let exclude = json!({ labels::EXCLUDE_FROM_LOAD_BALANCERS: "true" });
     cluster.label_node(speaker, exclude).await;
-    let (heir, at) = taken_over(cluster, web, speaker, start).await;
+    let (successor, at) = taken_over(cluster, web, speaker, start).await;
     let took = at - start;
     figure_time("Hand-over of an address from an excluded node", took);
     assert!(took < AT_ONCE, "{took:?}");
-    only_the_heir_is_heard(cluster, web, &heir, at).await;
-    heir
+    only_the_heir_is_heard(cluster, web, &successor, at).await;
+    successor
 }
 
 /// Every move breaks connections, so an address stays where it is once the node is back.
@@ -105,7 +105,7 @@ async fn it_gets_nothing_back(
     cluster: &AnnounceCluster,
     web: Addresses,
     speaker: &str,
-    heir: &str,
+    successor: &str,
 ) {
     let start = Instant::now();
     let include = json!({ labels::EXCLUDE_FROM_LOAD_BALANCERS: null });
@@ -114,7 +114,7 @@ async fn it_gets_nothing_back(
         cluster.entry(speaker).await.filter(|entry| entry.ready)
     })
     .await;
-    only_the_heir_is_heard(cluster, web, heir, start).await;
+    only_the_heir_is_heard(cluster, web, successor, start).await;
 }
 
 /// `externalTrafficPolicy: Local`: the address is where an endpoint is.
@@ -147,11 +147,11 @@ async fn a_killed_daemon_is_outlived_and_gets_its_voice_back(
     let daemon = cluster.daemons.remove(speaker).expect("it runs");
     let start = Instant::now();
     daemon.kill();
-    let (heir, at) = cluster.answered_by_another(web.v4, speaker, start).await;
+    let (successor, at) = cluster.answered_by_another(web.v4, speaker, start).await;
     let took = at - start;
     figure_time("Answers for an address after SIGKILL of the daemon", took);
     assert!(took <= CRASH, "{took:?}: too late");
-    only_the_heir_is_heard(cluster, web, &heir, at).await;
+    only_the_heir_is_heard(cluster, web, &successor, at).await;
     let unasked: Vec<_> = cluster
         .claims(web.v4, start)
         .into_iter()
@@ -182,12 +182,12 @@ async fn a_daemon_that_ends_hands_over(
     let daemon = cluster.daemons.remove(speaker).expect("it runs");
     let start = Instant::now();
     daemon.terminate().unwrap();
-    let (heir, at) = cluster.answered_by_another(web.v4, speaker, start).await;
+    let (successor, at) = cluster.answered_by_another(web.v4, speaker, start).await;
     let took = at - start;
     figure_time("Hand-over of an address at SIGTERM", took);
     assert!(took < AT_ONCE, "{took:?}");
     assert_eq!(daemon.wait_for_code(SOON).await, 0);
-    only_the_heir_is_heard(cluster, web, &heir, at).await;
+    only_the_heir_is_heard(cluster, web, &successor, at).await;
     let node = cluster.netlab.node(speaker);
     let daemon = cluster.netlab.start_daemon(node, &[]).await.unwrap();
     cluster.daemons.insert(speaker.to_owned(), daemon);
@@ -209,9 +209,9 @@ async fn a_crashed_node_is_outlived(cluster: &mut AnnounceCluster, web: Addresse
     let start = Instant::now();
     cluster.netlab.node(speaker).pull_cable().unwrap();
     daemon.kill();
-    let (heir, at) = taken_over(cluster, web, speaker, start).await;
+    let (successor, at) = taken_over(cluster, web, speaker, start).await;
     let took = at - start;
     figure_time("Take-over of an address after a node's crash", took);
     assert!(took <= CRASH, "{took:?}: too late");
-    only_the_heir_is_heard(cluster, web, &heir, at).await;
+    only_the_heir_is_heard(cluster, web, &successor, at).await;
 }

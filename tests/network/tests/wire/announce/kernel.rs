@@ -109,15 +109,15 @@ async fn a_drained_node_has_them_no_more(
     let start = Instant::now();
     let exclude = json!({ labels::EXCLUDE_FROM_LOAD_BALANCERS: "true" });
     cluster.label_node(speaker, exclude).await;
-    let (heir, _) = cluster.answered_by_another(web.v4, speaker, start).await;
-    only_on(cluster, web, &heir).await;
+    let (successor, _) = cluster.answered_by_another(web.v4, speaker, start).await;
+    only_on(cluster, web, &successor).await;
     let include = json!({ labels::EXCLUDE_FROM_LOAD_BALANCERS: null });
     cluster.label_node(speaker, include).await;
     eventually("the node takes part again", SOON, async || {
         cluster.entry(speaker).await.filter(|entry| entry.ready)
     })
     .await;
-    heir
+    successor
 }
 
 /// The next daemon of the node takes the addresses over as they are: connections live on.
@@ -163,8 +163,8 @@ async fn a_killed_daemon_leaves_nothing(
     let daemon = cluster.daemons.remove(speaker).expect("it runs");
     let start = Instant::now();
     daemon.kill();
-    let (heir, _) = cluster.answered_by_another(web.v4, speaker, start).await;
-    only_on(cluster, web, &heir).await;
+    let (successor, _) = cluster.answered_by_another(web.v4, speaker, start).await;
+    only_on(cluster, web, &successor).await;
     let node = cluster.netlab.node(speaker);
     let daemon = cluster.netlab.start_daemon(node, &[]).await.unwrap();
     cluster.daemons.insert(speaker.to_owned(), daemon);

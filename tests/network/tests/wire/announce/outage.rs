@@ -69,7 +69,7 @@ async fn a_crash_is_survived(
     web: Addresses,
     speaker: &str,
 ) -> String {
-    let heir = crash(cluster, web, speaker).await;
+    let successor = crash(cluster, web, speaker).await;
     cluster.netlab.node(speaker).plug_cable().unwrap();
     let node = cluster.netlab.node(speaker);
     let daemon = node.start(cluster.specs[speaker].clone()).unwrap();
@@ -85,14 +85,14 @@ async fn a_crash_is_survived(
     let took = started.elapsed();
     assert!(took < Duration::from_secs(4), "{took:?}");
     cluster.daemons.insert(speaker.to_owned(), daemon);
-    let next = crash(cluster, web, &heir).await;
-    cluster.netlab.node(&heir).plug_cable().unwrap();
+    let next = crash(cluster, web, &successor).await;
+    cluster.netlab.node(&successor).plug_cable().unwrap();
     let daemon = cluster
         .netlab
-        .node(&heir)
-        .start(cluster.specs[&heir].clone())
+        .node(&successor)
+        .start(cluster.specs[&successor].clone())
         .unwrap();
-    cluster.daemons.insert(heir, daemon);
+    cluster.daemons.insert(successor, daemon);
     next
 }
 
@@ -102,9 +102,9 @@ async fn crash(cluster: &mut AnnounceCluster, web: Addresses, speaker: &str) -> 
     let start = Instant::now();
     cluster.netlab.node(speaker).pull_cable().unwrap();
     daemon.kill();
-    let (heir, at) = cluster.answered_by_another(web.v4, speaker, start).await;
+    let (successor, at) = cluster.answered_by_another(web.v4, speaker, start).await;
     assert!(at - start < Duration::from_secs(1), "{:?}", at - start);
-    heir
+    successor
 }
 
 /// The address is answered for all the time, by the same node only.

@@ -191,7 +191,7 @@ impl Cluster for FakeCluster {
         self.patch(key, operations).await
     }
 
-    async fn tell(
+    async fn report(
         &self,
         by: Reporter,
         _: &ObjectReference,
