@@ -28,9 +28,14 @@ async fn a_plan_names_the_purchase_and_touches_nothing() {
     assert!(by_plan.writes().is_empty(), "{}", by_plan.summary());
 
     let _central = cluster.central().await;
-    cluster.provide_address("web").await;
+    cluster.provided("web").await;
     assert_eq!(cluster.purchases().len(), 1);
     let after = cluster.plan(&arguments).await;
     assert_eq!((after.code, after.steps("web")), (0, 0), "{after:?}");
+    let nobody = cluster.plan(&cluster.key("nobody")).await;
+    assert!(
+        nobody.code == 1 && !nobody.complaint.is_empty(),
+        "{nobody:?}"
+    );
     cluster.finish().await;
 }
