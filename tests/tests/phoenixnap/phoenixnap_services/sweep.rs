@@ -2,7 +2,8 @@
 //! no block is bought twice, none is stranded, none taken off a network that it is not on.
 //!
 //! `make test` kills central before and after each write, and does each other thing once: `SEED=` says
-//! where. `SWEEP=all` does all of it at every call, `CASE=create/kill-after/7` one alone.
+//! where. `SWEEP=all` does all of it at every call, `CASE=create/kill-after/7` one alone, and `CASE=move`
+//! all of an operation.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -420,7 +421,8 @@ fn cases(references: &BTreeMap<Operation, Reference>) -> Vec<Case> {
         }
     }
     if let Some(wanted) = variable("CASE") {
-        all.retain(|case| case.to_string() == wanted);
+        let within = format!("{wanted}/");
+        all.retain(|case| case.to_string() == wanted || case.to_string().starts_with(&within));
         assert!(!all.is_empty(), "CASE={wanted}: there is no such case");
     } else if variable("SWEEP").as_deref() != Some("all") {
         chance.shuffle(&mut all);
