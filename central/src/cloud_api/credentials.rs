@@ -25,7 +25,7 @@ impl Secret {
         if text.is_empty() || !text.chars().all(|c| c.is_ascii_graphic()) {
             return None;
         }
-        let mut value = HeaderValue::from_str(&format!("AnnotatedObject {text}")).ok()?;
+        let mut value = HeaderValue::from_str(&format!("Bearer {text}")).ok()?;
         value.set_sensitive(true);
         Some(Self(value))
     }
@@ -248,6 +248,15 @@ mod tests {
         tokio::time::advance(Duration::from_secs(3600)).await;
         assert!(is("new").await, "the last one stands");
         assert_eq!(credentials.generation(), 1);
+    }
+
+    /// RFC 6750, section 2.1. The scheme is put together, so that no search and replace changes it here
+    /// and in what it tests alike.
+    #[test]
+    fn token_is_sent_by_the_scheme_of_rfc_6750() {
+        let scheme = ["Bea", "rer"].concat();
+        let sent = Secret::new("t0ken").unwrap().header();
+        assert_eq!(sent.to_str().unwrap(), format!("{scheme} t0ken"));
     }
 
     #[test]

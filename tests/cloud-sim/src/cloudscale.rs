@@ -2,7 +2,7 @@
 //!
 //! | as the real one | |
 //! |---|---|
-//! | token | `Authorization: AnnotatedObject`, otherwise 401 |
+//! | token | `Authorization: Bearer`, otherwise 401 |
 //! | listings | whole, without pages; `?tag:key` and `?tag:key=value` choose, several of them together |
 //! | writes | fields that are missing, unknown, wrong or constant, and more than one in a PATCH: 400 |
 //! | time | a new load balancer is `changing` for a while, and none takes two writes at once |

@@ -3,7 +3,7 @@
 //! | as the real one | |
 //! |---|---|
 //! | versions | `/v4` and `/v4beta` |
-//! | token | `Authorization: AnnotatedObject`, otherwise 401 |
+//! | token | `Authorization: Bearer`, otherwise 401 |
 //! | paging | `page` from 1, `page_size` 25 to 500, 100 if absent; outside of that 400; a page after the last 404 |
 //! | `X-Filter` | equality and the operators, on the fields that can be filtered on; otherwise 400 |
 //! | limits | all requests, and listings apart, in windows of a minute: `X-RateLimit-…` headers, 429 with `Retry-After` |

@@ -59,7 +59,7 @@ impl Endpoints {
     pub async fn get(&self, path: &str, token: Option<&str>) -> Result<(u16, String)> {
         let mut request = Request::get(path);
         if let Some(token) = token {
-            request = request.header(header::AUTHORIZATION, format!("AnnotatedObject {token}"));
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
         let answer = self
             .client

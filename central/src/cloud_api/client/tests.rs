@@ -66,7 +66,7 @@ async fn reads_whole_answer_and_sends_token_to_cloud_only() {
     assert_eq!(seen[0].line, "GET /things?page=2");
     assert_eq!(
         seen[0].header("authorization"),
-        Some(&*format!("AnnotatedObject {TOKEN}"))
+        Some(&*format!("Bearer {TOKEN}"))
     );
     let shown = format!("{client:?}");
     assert!(!shown.contains(TOKEN), "{shown}");
@@ -223,7 +223,7 @@ async fn rereads_refused_token() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), " old-token\n").unwrap();
     let cloud = Cloud::start(|seen, _| match seen.header("authorization") {
-        Some("AnnotatedObject new-token") => Reply::json("{}"),
+        Some("Bearer new-token") => Reply::json("{}"),
         _ => Reply::json("{}").status(401),
     })
     .await;

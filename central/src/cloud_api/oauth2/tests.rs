@@ -54,7 +54,7 @@ fn source(url: &Url) -> Arc<TokenSource> {
 
 fn granted(before: usize, lasts: f64) -> Reply {
     Reply::json(json!({
-        "access_token": format!("t{before}"), "token_type": "AnnotatedObject", "expires_in": lasts,
+        "access_token": format!("t{before}"), "token_type": "Bearer", "expires_in": lasts,
     }))
 }
 

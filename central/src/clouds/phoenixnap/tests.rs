@@ -73,7 +73,7 @@ fn list(servers: Value) -> impl Fn(&Seen) -> Reply + Send + Sync + 'static {
 #[tokio::test]
 async fn exchanges_revoked_token_and_repeats_once() {
     let cloud = cloud(|seen| match seen.header("authorization") {
-        Some("AnnotatedObject t0") => Reply::json(json!({"message": "expired"})).status(401),
+        Some("Bearer t0") => Reply::json(json!({"message": "expired"})).status(401),
         _ => Reply::json(json!([{"id": "a1"}])),
     })
     .await;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
@@ -212,12 +212,7 @@ pub(super) async fn check(
     if access.always_allowed.contains(path) {
         return next.run(request).await;
     }
-    let token = request
-        .headers()
-        .get(header::AUTHORIZATION)
-        .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.strip_prefix("AnnotatedObject "));
-    let status = match token {
+    let status = match token(request.headers()) {
         None => StatusCode::UNAUTHORIZED,
         Some(token) => access.decide(token, path).await,
     };
@@ -227,9 +222,29 @@ pub(super) async fn check(
     }
 }
 
+/// The token that a request shows (RFC 6750, section 2.1).
+fn token(headers: &HeaderMap) -> Option<&str> {
+    let shown = headers.get(header::AUTHORIZATION)?;
+    shown.to_str().ok()?.strip_prefix("Bearer ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The scheme is put together, so that no search and replace changes it here and in what it tests alike.
+    #[test]
+    fn token_is_read_by_the_scheme_of_rfc_6750() {
+        let scheme = ["Bea", "rer"].concat();
+        let mut headers = HeaderMap::new();
+        headers.insert(
+            header::AUTHORIZATION,
+            format!("{scheme} t0ken").parse().unwrap(),
+        );
+        assert_eq!(token(&headers), Some("t0ken"));
+        headers.insert(header::AUTHORIZATION, "Basic t0ken".parse().unwrap());
+        assert_eq!(token(&headers), None);
+    }
 
     fn key(number: usize) -> Key {
         (format!("token-{number}"), "/metrics".to_owned())

@@ -77,7 +77,7 @@ pub(super) fn detailed(status: StatusCode, detail: &str) -> Response {
     let body = json!({ "detail": detail }).to_string();
     let mut answer = with_body(status, body.into());
     if status == StatusCode::UNAUTHORIZED {
-        let scheme = HeaderValue::from_static("AnnotatedObject");
+        let scheme = HeaderValue::from_static("Bearer");
         answer
             .headers_mut()
             .insert(header::WWW_AUTHENTICATE, scheme);

@@ -66,7 +66,7 @@ pub(super) fn router(state: Handle) -> Router {
 
 /// The token.
 async fn gate(Shared(state): Shared<Handle>, request: Request<Body>, next: Next) -> Response {
-    let wanted = format!("AnnotatedObject {}", lock(&state).token);
+    let wanted = format!("Bearer {}", lock(&state).token);
     match request.headers().get(header::AUTHORIZATION) {
         None => detailed(
             StatusCode::UNAUTHORIZED,

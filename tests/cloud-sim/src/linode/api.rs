@@ -53,7 +53,7 @@ async fn gate(Shared(state): Shared<Handle>, request: Request<Body>, next: Next)
         && !request.uri().path().ends_with("/profile");
     let counted = {
         let mut state = lock(&state);
-        let wanted = format!("AnnotatedObject {}", state.token);
+        let wanted = format!("Bearer {}", state.token);
         let given = request.headers().get(header::AUTHORIZATION);
         if given.is_none_or(|given| given.as_bytes() != wanted.as_bytes()) {
             return error(StatusCode::UNAUTHORIZED);

@@ -77,7 +77,7 @@ impl Tokens {
         path: &str,
         now: Instant,
     ) -> Permit {
-        let given = given.and_then(|given| given.strip_prefix("AnnotatedObject "));
+        let given = given.and_then(|given| given.strip_prefix("Bearer "));
         let token = self
             .good
             .iter()
@@ -166,7 +166,7 @@ fn granted(token: &str, lifetime: Duration, scope: &str) -> Response {
         "access_token": token,
         "expires_in": lifetime.as_secs(),
         "refresh_expires_in": 0,
-        "token_type": "AnnotatedObject",
+        "token_type": "Bearer",
         "not-before-policy": 0,
         "scope": scope,
     });

@@ -54,21 +54,21 @@ pub(crate) async fn try_get(url: &str, path: &str) -> Option<Answer> {
         url,
         "GET",
         path,
-        &[("Authorization", &format!("AnnotatedObject {TOKEN}"))],
+        &[("Authorization", &format!("Bearer {TOKEN}"))],
     )
     .await
 }
 
 /// GET with the token and a filter.
 pub(crate) async fn filtered(url: &str, path: &str, filter: &str) -> Answer {
-    let token = format!("AnnotatedObject {TOKEN}");
+    let token = format!("Bearer {TOKEN}");
     let headers = [("Authorization", token.as_str()), ("X-Filter", filter)];
     ask(url, "GET", path, &headers).await.expect("an answer")
 }
 
 /// A write with the token. `None`: the connection was reset before any answer.
 pub(crate) async fn try_send(url: &str, method: &str, path: &str, body: &Value) -> Option<Answer> {
-    let token = format!("AnnotatedObject {TOKEN}");
+    let token = format!("Bearer {TOKEN}");
     let body = if body.is_null() {
         String::new()
     } else {

@@ -98,10 +98,7 @@ async fn who_has_no_token_and_what_does_not_exist_is_told_so() {
     let url = cloud.url();
     for (headers, detail) in [
         (&[][..], "Authentication credentials were not provided."),
-        (
-            &[("Authorization", "AnnotatedObject wrong")],
-            "Invalid token.",
-        ),
+        (&[("Authorization", "Bearer wrong")], "Invalid token."),
     ] {
         let refused = ask(&url, "GET", "/v1/servers", headers).await.unwrap();
         assert_eq!(
@@ -116,7 +113,7 @@ async fn who_has_no_token_and_what_does_not_exist_is_told_so() {
             (404, json!({ "detail": "Not found." }))
         );
     }
-    let token = format!("AnnotatedObject {TOKEN}");
+    let token = format!("Bearer {TOKEN}");
     let refused = ask(&url, "DELETE", "/v1/servers", &[("Authorization", &token)])
         .await
         .unwrap();

@@ -290,7 +290,7 @@ async fn a_purchase_can_be_made_although_its_answer_is_lost() {
     cloud.faults().inject(purchase, lost);
     let body = new_block().to_string();
     let headers = [
-        ("Authorization", &*format!("AnnotatedObject {token}")),
+        ("Authorization", &*format!("Bearer {token}")),
         ("Content-Type", "application/json"),
         ("Content-Length", &*body.len().to_string()),
     ];

@@ -213,7 +213,7 @@ async fn who_has_no_token_and_what_does_not_exist_is_told_so() {
     let url = linode.url();
     for headers in [
         &[][..],
-        &[("Authorization", "AnnotatedObject wrong")],
+        &[("Authorization", "Bearer wrong")],
         &[("Authorization", TOKEN)],
     ] {
         let refused = ask(&url, "GET", "/v4/profile", headers).await.unwrap();
@@ -235,7 +235,7 @@ async fn who_has_no_token_and_what_does_not_exist_is_told_so() {
         assert_eq!(missing.status, 404, "{path}");
         assert_eq!(missing.json()["errors"][0]["reason"], "Not found");
     }
-    let token = format!("AnnotatedObject {TOKEN}");
+    let token = format!("Bearer {TOKEN}");
     let refused = ask(
         &url,
         "PUT",

@@ -45,7 +45,7 @@ pub(crate) async fn with_token(
     } else {
         body.to_string()
     };
-    let (token, length) = (format!("AnnotatedObject {token}"), body.len().to_string());
+    let (token, length) = (format!("Bearer {token}"), body.len().to_string());
     let headers = [
         ("Authorization", token.as_str()),
         ("Content-Type", "application/json"),

@@ -88,7 +88,7 @@ async fn what_is_missing_unknown_or_wrong_is_not_made() {
 #[tokio::test]
 async fn what_is_no_json_is_refused_and_so_is_a_method_that_is_not_there() {
     let cloud = Phoenixnap::start().await.unwrap();
-    let bearer = format!("AnnotatedObject {}", token(&cloud).await);
+    let bearer = format!("Bearer {}", token(&cloud).await);
     let post = async |kind: &str, body: &str| {
         let length = body.len().to_string();
         let headers = [

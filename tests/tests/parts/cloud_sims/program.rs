@@ -158,7 +158,7 @@ async fn a_controller_from_outside_can_be_shown_phoenixnap() {
     ];
     let granted = tell(&url, "POST", TOKEN_PATH, &headers, &form).await;
     let token = granted.unwrap().json()["access_token"].clone();
-    let bearer = format!("AnnotatedObject {}", token.as_str().unwrap());
+    let bearer = format!("Bearer {}", token.as_str().unwrap());
     let asked = async |path: &str| {
         let headers = [("Authorization", bearer.as_str())];
         ask(&url, "GET", path, &headers).await.unwrap()

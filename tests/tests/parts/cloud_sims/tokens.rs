@@ -22,7 +22,7 @@ async fn a_token_is_given_to_the_right_client_alone() {
     let body = given.json();
     assert_eq!(
         (given.status, &body["token_type"], &body["expires_in"]),
-        (200, &json!("AnnotatedObject"), &json!(300))
+        (200, &json!("Bearer"), &json!(300))
     );
     for (fields, status, error) in [
         (

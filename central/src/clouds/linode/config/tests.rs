@@ -104,14 +104,11 @@ async fn token_file_overrides_variable() {
             config.notices.len(),
         )
     };
-    assert_eq!(
-        shown(&with_file).await,
-        ("AnnotatedObject s3cr3t".to_owned(), 1)
-    );
+    assert_eq!(shown(&with_file).await, ("Bearer s3cr3t".to_owned(), 1));
     std::fs::write(file.path(), "  in-the-file\n").unwrap();
     assert_eq!(
         shown(&with_file).await,
-        ("AnnotatedObject in-the-file".to_owned(), 0)
+        ("Bearer in-the-file".to_owned(), 0)
     );
 }
 

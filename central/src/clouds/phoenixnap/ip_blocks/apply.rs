@@ -73,6 +73,9 @@ impl Blocks {
                 answer => answer,
             },
         };
+        if let (Step::Mark { .. }, Err(error)) = (step, &answer) {
+            self.doubts_tags(error);
+        }
         if let Some(later) = self.answered(answer, network, block, guard)? {
             return Ok(later);
         }
@@ -116,9 +119,6 @@ impl Blocks {
                 Ok(Some(Taken::Later(POLL, what)))
             }
             (Err(error), _) => {
-                if network.is_none() {
-                    self.doubts_tags(&error);
-                }
                 if error.may_have_been_done() {
                     // The next listing tells.
                     self.expires();

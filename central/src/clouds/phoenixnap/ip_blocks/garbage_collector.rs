@@ -10,6 +10,7 @@ use super::apply::Taken;
 use super::ownership::{Owned, Owner};
 use super::plan::{ReleaseStep, dispose};
 use super::state::{Blocks, POLL};
+use super::step::Step;
 use crate::cloud_provider::load_balancers::{CollectorContext, ReconcileError};
 use crate::engine::pooled::Upkeep;
 
@@ -60,16 +61,13 @@ impl Upkeep for Blocks {
                 pause = pause.min(self.release(&owned.block, step, context).await?);
             }
         }
-        let is_freed = there
-            .iter()
-            .any(|owned| self.block(&owned.block.id).is_none());
         self.purchases.settle_unused(None).await;
         if let Some(again) = self.look_for_surplus(context).await? {
             pause = pause.min(again);
         }
         self.write_l2_network(context).await?;
         pause = pause.min(self.look_after_nodes(context).await?);
-        Ok((pause, is_freed))
+        Ok((pause, std::mem::take(&mut self.is_freed)))
     }
 }
 
@@ -87,6 +85,7 @@ impl Blocks {
             ReleaseStep::Take(step) => match self.take(&step, context).await {
                 Ok(Taken::Done) => {
                     tracing::info!("{step}");
+                    self.is_freed |= matches!(step, Step::Release { .. });
                     return Ok(POLL);
                 }
                 Ok(Taken::Later(after, _)) => return Ok(after),

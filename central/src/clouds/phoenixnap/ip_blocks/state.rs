@@ -82,6 +82,8 @@ pub(in crate::clouds::phoenixnap) struct Blocks {
     pub(super) l2_network: Option<Value>,
     /// What was written on Nodes.
     pub(super) annotated: WrittenPeers,
+    /// Whether a block was given back, and nobody has been told that there is room.
+    pub(super) is_freed: bool,
     pub(super) reports: Reports,
 }
 
@@ -124,6 +126,7 @@ impl Blocks {
             suspects: Suspects::default(),
             l2_network: None,
             annotated: WrittenPeers::new(),
+            is_freed: false,
             reports: Reports::default(),
         }
     }

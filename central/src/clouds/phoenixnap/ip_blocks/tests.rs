@@ -323,6 +323,26 @@ async fn busy_network_is_retried_without_second_purchase() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn reports_room_although_the_round_of_the_release_failed() {
+    let cluster = TestCluster::new(false).with(&["web"]);
+    let blocks = cluster.start("one");
+    cluster.provided(&blocks, "web").await;
+    cluster.removed(&blocks, "web").await;
+    let context = OpenGuard::default();
+    blocks.round(&context).await.unwrap();
+    advance(LONG).await;
+    // Another process gives it back, and then cannot ask the API server what else there is.
+    let other = cluster.start("two");
+    cluster.cluster.0.lock().unwrap().fails = true;
+    assert!(other.round(&context).await.is_err());
+    assert!(cluster.cloud.0.lock().unwrap().blocks.is_empty());
+    assert_eq!(*context.freed.lock().unwrap(), 0);
+    cluster.cluster.0.lock().unwrap().fails = false;
+    other.round(&context).await.unwrap();
+    assert_eq!(*context.freed.lock().unwrap(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn detaches_three_marked_blocks_in_one_round() {
     let names = ["a", "b", "c"];
     let cluster = TestCluster::new(false).with(&names);
