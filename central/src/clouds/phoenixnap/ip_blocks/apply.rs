@@ -67,8 +67,8 @@ impl Blocks {
             Step::Attach { network, .. } => cloud.attach(network, block).await,
             Step::Detach { network, .. } => cloud.detach(network, block).await,
             Step::Mark { .. } => cloud.set_tags(block, &tags).await,
+            // Somebody else may have given it back: the next listing says so.
             _ => match cloud.release(block).await {
-                // Somebody else has given it back: the next listing says so.
                 Err(error) if error.is_not_found() => Ok(()),
                 answer => answer,
             },

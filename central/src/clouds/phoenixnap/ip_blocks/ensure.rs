@@ -194,9 +194,8 @@ impl Blocks {
     fn planned(&self, request: &LoadBalancerRequest) -> Next {
         let ip_requests = self.ip_requests(request);
         let observed = self.observed(&ip_requests);
-        let mut own = ip_requests.iter();
-        match own.find(|ip_request| ip_request.key == request.service.key) {
-            Some(ip_request) => next(&observed, ip_request, &allocate(&observed)),
+        match ip_requests.last() {
+            Some(own) => next(&observed, own, &allocate(&observed)),
             None => Next::Refuse("it is not among the Services that want an address".to_owned()),
         }
     }
