@@ -22,6 +22,9 @@ pub(super) trait Door: Send + Sync {
     /// Lets a request in, or refuses it. What this gives is dropped when the request is answered, or
     /// when its connection ends.
     fn enter(&self, asked: &Asked, body: &Option<Value>) -> Result<Held, Box<Response>>;
+
+    /// Takes out of a body what must not be in the log.
+    fn redact(&self, _body: &mut Value) {}
 }
 
 /// What a cloud's server and whoever controls it share.

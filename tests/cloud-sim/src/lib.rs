@@ -25,8 +25,8 @@
 //! | [`phoenixnap`] | the API of PhoenixNAP |
 //! | [`cloud`] | any of them by one set of names, for scenarios that must hold on all |
 //!
-//! Nothing is kept of a request's credentials. What a request of cloudscale.ch or PhoenixNAP means to
-//! write is in the log; of Linode, and of a request for a token, no body is kept at all.
+//! Nothing is kept of a request's credentials. What a request means to write is in the log, without
+//! the keys of certificates; of a request for a token no body is kept at all.
 
 pub mod cloud;
 pub mod cloudscale;

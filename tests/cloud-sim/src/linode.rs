@@ -1,4 +1,4 @@
-//! The API of Linode, simulated: the side of the instances.
+//! The API of Linode, simulated: instances, VPCs, NodeBalancers, firewalls, reserved addresses.
 //!
 //! | as the real one | |
 //! |---|---|
@@ -7,28 +7,64 @@
 //! | paging | `page` from 1, `page_size` 25 to 500, 100 if absent; outside of that 400; a page after the last 404 |
 //! | `X-Filter` | equality and the operators, on the fields that can be filtered on; otherwise 400 |
 //! | limits | all requests, and listings apart, in windows of a minute: `X-RateLimit-…` headers, 429 with `Retry-After` |
-//! | errors | `{"errors":[{"field":…,"reason":…}]}` with exactly `application/json` |
+//! | writes | fields that are missing or wrong, and what does not go together: 400; unknown fields are ignored |
+//! | NodeBalancers | one config per port for UDP and one for the rest; nodes at private addresses of Linodes of the region, at their IPv6 addresses, or in the subnet of a VPC |
+//! | TLS | a certificate is shown as its common name and fingerprint; its key is in no answer, in no log, and not kept |
+//! | deletions | a NodeBalancer takes configs and nodes with it; its firewall and its reserved address stay |
+//! | errors | `{"errors":[{"field":…,"reason":…}]}` with exactly `application/json`: all that is wrong, at once |
+//!
+//! What the documentation leaves open is said by [`Behaviour`]. The exact words of most reasons are
+//! not documented, and differ from the real ones.
+//!
+//! | what a test does | how |
+//! |---|---|
+//! | put something there | [`add`](Linode::add) an instance, [`put_node_balancer`](Linode::put_node_balancer), [`put_firewall`](Linode::put_firewall), [`reserve`](Linode::reserve), [`load`](Linode::load) all |
+//! | change it by hand | [`set`](Linode::set) an instance, [`set_in`](Linode::set_in), [`set_node_status`](Linode::set_node_status), [`remove_node_balancer`](Linode::remove_node_balancer), [`remove_firewall`](Linode::remove_firewall) |
+//! | look | [`all`](Linode::all), [`get`](Linode::get) |
+//! | say how it behaves | [`behave`](Linode::behave), [`limit`](Linode::limit), [`set_latency`](Linode::set_latency), [`faults`](Linode::faults), [`kill_switch`](Linode::kill_switch), [`set_down`](Linode::set_down) |
+//! | ask what was asked | [`calls`](Linode::calls) |
 
 mod answers;
 mod api;
+mod backends;
+mod behaviour;
+mod by_hand;
+mod certificate;
+mod config_nodes;
+mod config_rules;
+mod configs;
+mod contents;
+mod control;
 mod filter;
+mod firewall_devices;
+mod firewall_rules;
+mod firewalls;
 mod instance;
+mod kind;
 mod limits;
+mod node_balancers;
 mod paging;
+mod reserved_ips;
 mod state;
+mod strict;
+mod vpc_ranges;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
+pub use behaviour::Behaviour;
 pub use instance::Instance;
+pub use kind::Kind;
 pub use limits::Limits;
 
 use super::door::Handles;
 use super::server::{Api, Server};
-use super::{Calls, Faults};
+use super::{Calls, Faults, Injection, When};
+use control::KeyRedactor;
 use state::State;
 
 /// A simulated Linode. It ends when it is dropped.
@@ -52,9 +88,14 @@ impl Linode {
     /// If the address is taken.
     pub async fn start_on(listen: SocketAddr) -> Result<Self> {
         let state = Arc::new(Mutex::new(State::new()));
-        let api = api::router(state.clone());
-        let api = Api::plain(api, answers::error);
-        let server = Server::start(listen, api, Handles::default()).await?;
+        let handles = Handles::default();
+        let api = Api {
+            router: api::router(state.clone()),
+            error: answers::error,
+            door: Some(Arc::new(KeyRedactor)),
+            control: Some(control::router(state.clone(), handles.clone())),
+        };
+        let server = Server::start(listen, api, handles).await?;
         Ok(Self { server, state })
     }
 
@@ -81,6 +122,23 @@ impl Linode {
     /// How many connections were reset at once since nobody was at home.
     pub fn turned_away(&self) -> u64 {
         self.server.turned_away()
+    }
+
+    /// Every answer comes so much later, whatever else befalls it.
+    pub fn set_latency(&self, latency: Duration) {
+        self.server.set_latency(latency);
+    }
+
+    /// At the n-th of these requests, counted from now on and from 1, `hook` is called and the
+    /// connection is reset; `executed`: the request has taken effect by then.
+    pub fn kill_switch(
+        &self,
+        when: When,
+        n: u64,
+        executed: bool,
+        hook: impl Fn() + Send + Sync + 'static,
+    ) -> Injection {
+        self.faults().kill_switch(when, n, executed, hook)
     }
 
     /// How much may be asked per minute.
@@ -154,16 +212,20 @@ impl Linode {
     }
 
     /// Fills it from JSON: `{"instances": […], "vpcs": [{…, "subnets": […], "ips": […],
-    /// "ipv6s": […]}]}`, each as the API shows it. What is absent is filled in.
+    /// "ipv6s": […]}], "node_balancers": [{…, "configs": [{…, "nodes": […]}]}], "firewalls": […],
+    /// "reserved_ips": […]}`, each as the API shows it. What is absent is filled in; firewalls are
+    /// attached to their `entities`.
     ///
     /// # Errors
     /// If it has another form.
     pub fn load(&self, content: &Value) -> Result<()> {
-        self.state().load(content)
+        contents::load(&mut self.state(), content)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+        let mut state = lock(&self.state);
+        state.settle();
+        state
     }
 }
 

@@ -25,7 +25,7 @@ pub struct Call {
     pub filter: Option<String>,
     /// Its `User-Agent` header.
     pub user_agent: String,
-    /// Its body, if it meant to change something of cloudscale.ch or PhoenixNAP and was JSON.
+    /// Its body, if it meant to change something and was JSON.
     pub body: Option<Value>,
     /// The status of the answer. `None`: there is none (yet).
     pub status: Option<StatusCode>,

@@ -51,17 +51,6 @@ pub(super) struct Api {
     pub(super) control: Option<Router>,
 }
 
-impl Api {
-    pub(super) const fn plain(router: Router, error: ErrorShape) -> Self {
-        Self {
-            router,
-            error,
-            door: None,
-            control: None,
-        }
-    }
-}
-
 struct Shared {
     handles: Handles,
     api: Api,
@@ -223,12 +212,19 @@ async fn answer(
 
 /// A request, and its body if that is JSON and there is somebody at the door to look at it.
 async fn opened(api: &Api, request: Request<Body>) -> io::Result<(Request<Body>, Option<Value>)> {
-    if api.door.is_none() || request.method() == Method::GET {
+    let Some(door) = api
+        .door
+        .as_ref()
+        .filter(|_| request.method() != Method::GET)
+    else {
         return Ok((request, None));
-    }
+    };
     let (parts, body) = request.into_parts();
     let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
-    let value = serde_json::from_slice(&body).ok();
+    let mut value = serde_json::from_slice(&body).ok();
+    if let Some(value) = &mut value {
+        door.redact(value);
+    }
     Ok((Request::from_parts(parts, Body::from(body)), value))
 }
 

@@ -3,11 +3,16 @@
 mod all;
 mod client;
 mod cloudscale;
+mod configs_strict;
 mod failures;
+mod firewalls;
 mod ip_blocks;
 mod linode;
 mod load_balancers;
 mod memberships;
+mod node_balancer_addresses;
+mod node_balancers;
+mod node_balancers_strict;
 mod phoenixnap;
 mod phoenixnap_strict;
 mod program;

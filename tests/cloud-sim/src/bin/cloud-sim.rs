@@ -24,18 +24,17 @@ struct Arguments {
     /// Where to listen; port 0 is a free one.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// What there is in it, as JSON, each as the API shows it: {"instances": […], "vpcs": […]} for
-    /// linode; {"servers": […], "load_balancers": […], "pools": […], "members": […], "listeners":
+    /// What there is in it, as JSON, each as the API shows it: {"instances": […], "vpcs": […],
+    /// "node_balancers": […], "firewalls": […], "reserved_ips": […]} for linode; {"servers": […], "load_balancers": […], "pools": […], "members": […], "listeners":
     /// […], "health_monitors": […], "floating_ips": […]} for cloudscale; {"servers": […], "tags": […],
     /// "networks": […], "blocks": […], "peer_groups": […]} for phoenixnap. Fields that are absent are
     /// filled in.
     #[arg(long)]
     state: Option<PathBuf>,
-    /// How much later every answer comes, for cloudscale and phoenixnap.
+    /// How much later every answer comes.
     #[arg(long, value_parser = duration, default_value = "0s")]
     latency: Duration,
-    /// At the N-th request, which still takes effect, reset the connection; can be given again. For
-    /// cloudscale and phoenixnap.
+    /// At the N-th request, which still takes effect, reset the connection; can be given again.
     #[arg(long, value_name = "N")]
     die_at: Vec<u64>,
     /// What the shell does when --die-at strikes: `kill -9 4711`, say.
@@ -90,7 +89,7 @@ struct Blocks {
 }
 
 const CONTROL: &str = "\
-Of cloudscale and phoenixnap, these can be asked without a token:
+These can be asked without a token:
   GET /_sim/state      what there is; of cloudscale without what differs from run to run
   GET /_sim/calls      what was asked so far
   GET /_sim/traffic    of cloudscale: what is served, which listeners were down and for how long
@@ -124,6 +123,8 @@ async fn main() -> Result<()> {
         Provider::Linode => {
             let linode = Linode::start_on(arguments.listen).await?;
             state.map_or(Ok(()), |state| linode.load(&state))?;
+            linode.set_latency(arguments.latency);
+            arm(linode.faults(), arguments.die_at, arguments.die_run);
             println!("LINODE_URL={}", linode.url());
             println!("LINODE_API_TOKEN={TOKEN}");
             println!("LINODE_REGION=eu-central");

@@ -1,16 +1,88 @@
 //! Answers in the shapes of this API.
 
 use axum::body::{Body, Bytes};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// The type of every answer: the Go client takes errors of no other, not even with a `charset`.
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
+/// What a request is answered.
+pub(super) type Answer = Result<Response, Refusal>;
+
 /// An answer with this body.
 pub(super) fn ok(body: impl Into<Bytes>) -> Response {
     with_body(StatusCode::OK, body.into())
+}
+
+/// An answer about something that is gone.
+pub(super) fn done() -> Response {
+    ok("{}")
+}
+
+/// A request that is refused, with all that is wrong.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    errors: Vec<Value>,
+}
+
+impl Refusal {
+    /// 404.
+    pub(super) fn not_found() -> Self {
+        Self {
+            status: StatusCode::NOT_FOUND,
+            errors: vec![json!({ "reason": "Not found" })],
+        }
+    }
+
+    /// 400 about the request as a whole.
+    pub(super) fn reason(reason: &str) -> Self {
+        let mut errors = Errors::default();
+        errors.add_plain(reason);
+        errors.refusal()
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let body = json!({ "errors": self.errors }).to_string();
+        with_body(self.status, body.into())
+    }
+}
+
+/// What is wrong with a request. All of it is reported at once.
+#[derive(Debug, Default)]
+pub(super) struct Errors(Vec<Value>);
+
+impl Errors {
+    /// This field is wrong.
+    pub(super) fn add(&mut self, field: impl Into<String>, reason: impl Into<String>) {
+        self.0
+            .push(json!({ "field": field.into(), "reason": reason.into() }));
+    }
+
+    /// The request is wrong, and the API names no field.
+    pub(super) fn add_plain(&mut self, reason: impl Into<String>) {
+        self.0.push(json!({ "reason": reason.into() }));
+    }
+
+    /// An error if anything is wrong.
+    pub(super) fn into_result(self) -> Result<(), Refusal> {
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            Err(self.refusal())
+        }
+    }
+
+    fn refusal(self) -> Refusal {
+        Refusal {
+            status: StatusCode::BAD_REQUEST,
+            errors: self.0,
+        }
+    }
 }
 
 /// The error that goes with a status.

@@ -8,18 +8,20 @@ use axum::extract::{Path, Request, State as Shared};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::get;
-use http::{HeaderMap, StatusCode, Uri, header};
+use http::{HeaderMap, Method, StatusCode, Uri, header};
 use serde_json::json;
 
-use super::answers::{error, ok};
+use super::answers::{Answer, Refusal, error, ok};
 use super::filter::Filter;
 use super::lock;
 use super::paging::page;
 use super::state::{State, Vpc};
+use super::{config_nodes, configs, firewall_devices, firewalls, node_balancers, reserved_ips};
 use crate::request::decoded;
-use crate::rows::{Row, Rows, body};
+use crate::rows::{Row, body};
 
-type Handle = Arc<Mutex<State>>;
+/// A shared state.
+pub(super) type Handle = Arc<Mutex<State>>;
 
 const INSTANCE_FIELDS: &[&str] = &["id", "label", "group", "region", "image", "tags", "ipv4"];
 const VPC_FIELDS: &[&str] = &["id", "label", "region"];
@@ -37,7 +39,13 @@ pub(super) fn router(state: Handle) -> Router {
         .route("/vpcs/{id}/subnets", get(subnets))
         .route("/vpcs/{id}/subnets/{subnet}", get(subnet))
         .route("/vpcs/{id}/ips", get(ips))
-        .route("/vpcs/{id}/ipv6s", get(ipv6s));
+        .route("/vpcs/{id}/ipv6s", get(ipv6s))
+        .merge(node_balancers::routes())
+        .merge(configs::routes())
+        .merge(config_nodes::routes())
+        .merge(firewalls::routes())
+        .merge(firewall_devices::routes())
+        .merge(reserved_ips::routes());
     Router::new()
         .nest("/v4", version.clone())
         .nest("/v4beta", version)
@@ -49,8 +57,12 @@ pub(super) fn router(state: Handle) -> Router {
 
 /// The token, and the limits.
 async fn gate(Shared(state): Shared<Handle>, request: Request<Body>, next: Next) -> Response {
-    let is_listing = !request.uri().path().ends_with(|c: char| c.is_ascii_digit())
-        && !request.uri().path().ends_with("/profile");
+    let path = request.uri().path();
+    let is_listing = request.method() == Method::GET
+        && !path.ends_with(|c: char| c.is_ascii_digit())
+        && !["/profile", "/stats", "/rules"]
+            .iter()
+            .any(|one| path.ends_with(one));
     let counted = {
         let mut state = lock(&state);
         let wanted = format!("Bearer {}", state.token);
@@ -70,7 +82,13 @@ async fn gate(Shared(state): Shared<Handle>, request: Request<Body>, next: Next)
     }
 }
 
-fn listing(rows: &Rows, fields: &[&str], headers: &HeaderMap, uri: &Uri) -> Response {
+/// The page of these rows that a request asks for, chosen by its filter.
+pub(super) fn listing<'a>(
+    rows: impl Iterator<Item = &'a Row>,
+    fields: &[&str],
+    headers: &HeaderMap,
+    uri: &Uri,
+) -> Response {
     let header = headers.get("x-filter").map(|value| value.to_str());
     let Ok(header) = header.transpose() else {
         return error(StatusCode::BAD_REQUEST);
@@ -79,9 +97,14 @@ fn listing(rows: &Rows, fields: &[&str], headers: &HeaderMap, uri: &Uri) -> Resp
         Err(refusal) => *refusal,
         Ok(filter) => {
             let query = decoded(uri.query().unwrap_or_default());
-            page(&filter.choose(rows.iter()), &query)
+            page(&filter.choose(rows), &query)
         }
     }
+}
+
+/// An object, if it is there.
+pub(super) fn shown(row: Option<&Row>) -> Answer {
+    row.map(|row| ok(body(row))).ok_or_else(Refusal::not_found)
 }
 
 fn one(row: Option<&Row>) -> Response {
@@ -97,7 +120,12 @@ async fn profile() -> Response {
 }
 
 async fn instances(Shared(state): Shared<Handle>, headers: HeaderMap, uri: Uri) -> Response {
-    listing(&lock(&state).instances, INSTANCE_FIELDS, &headers, &uri)
+    listing(
+        lock(&state).instances.iter(),
+        INSTANCE_FIELDS,
+        &headers,
+        &uri,
+    )
 }
 
 async fn instance(Shared(state): Shared<Handle>, Path(id): Path<String>) -> Response {
@@ -105,7 +133,7 @@ async fn instance(Shared(state): Shared<Handle>, Path(id): Path<String>) -> Resp
 }
 
 async fn vpcs(Shared(state): Shared<Handle>, headers: HeaderMap, uri: Uri) -> Response {
-    listing(&lock(&state).vpcs, VPC_FIELDS, &headers, &uri)
+    listing(lock(&state).vpcs.iter(), VPC_FIELDS, &headers, &uri)
 }
 
 async fn vpc(Shared(state): Shared<Handle>, Path(id): Path<String>) -> Response {
@@ -125,7 +153,7 @@ async fn subnets(
     uri: Uri,
 ) -> Response {
     in_vpc(&state, &id, |vpc| {
-        listing(&vpc.subnets, SUBNET_FIELDS, &headers, &uri)
+        listing(vpc.subnets.iter(), SUBNET_FIELDS, &headers, &uri)
     })
 }
 
@@ -143,7 +171,7 @@ async fn ips(
     uri: Uri,
 ) -> Response {
     in_vpc(&state, &id, |vpc| {
-        listing(&vpc.ips, VPC_IP_FIELDS, &headers, &uri)
+        listing(vpc.ips.iter(), VPC_IP_FIELDS, &headers, &uri)
     })
 }
 
@@ -154,6 +182,6 @@ async fn ipv6s(
     uri: Uri,
 ) -> Response {
     in_vpc(&state, &id, |vpc| {
-        listing(&vpc.ipv6s, VPC_IP_FIELDS, &headers, &uri)
+        listing(vpc.ipv6s.iter(), VPC_IP_FIELDS, &headers, &uri)
     })
 }

@@ -1,17 +1,25 @@
 //! What there is in a simulated Linode.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
-use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
+use super::answers::Refusal;
+use super::behaviour::Behaviour;
 use super::instance::{complete, merge};
+use super::kind::Kind;
 use super::limits::Limits;
 use crate::TOKEN;
 use crate::rows::Rows;
 
 /// Ids that are as long as real ones.
 const FIRST_ID: u64 = 10_000_001;
+/// The first public address that is given out: 198.18.0.0/15 is for benchmarks, and routed nowhere.
+const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+
+/// When everything was made.
+pub(super) const CREATED: &str = "2026-01-02T03:04:05";
 
 /// What belongs to one VPC.
 #[derive(Default)]
@@ -24,10 +32,13 @@ pub(super) struct Vpc {
 pub(super) struct State {
     pub(super) token: String,
     pub(super) limits: Limits,
+    pub(super) behaviour: Behaviour,
     pub(super) instances: Rows,
     pub(super) vpcs: Rows,
     pub(super) of_vpc: BTreeMap<u64, Vpc>,
+    objects: BTreeMap<Kind, Rows>,
     next: u64,
+    next_address: u32,
 }
 
 impl State {
@@ -35,14 +46,55 @@ impl State {
         Self {
             token: TOKEN.to_owned(),
             limits: Limits::default(),
+            behaviour: Behaviour::default(),
             instances: Rows::default(),
             vpcs: Rows::default(),
             of_vpc: BTreeMap::new(),
+            objects: Kind::ALL.map(|kind| (kind, Rows::default())).into(),
             next: FIRST_ID,
+            next_address: FIRST_ADDRESS.into(),
         }
     }
 
-    fn id(&mut self, given: &Value) -> u64 {
+    pub(super) fn rows(&self, kind: Kind) -> &Rows {
+        self.objects.get(&kind).expect("rows of every kind")
+    }
+
+    pub(super) fn rows_mut(&mut self, kind: Kind) -> &mut Rows {
+        self.objects.get_mut(&kind).expect("rows of every kind")
+    }
+
+    /// An object that there is.
+    pub(super) fn existing(&self, kind: Kind, key: &str) -> Result<&Value, Refusal> {
+        let row = self.rows(kind).get(key);
+        row.map(|row| row.value()).ok_or_else(Refusal::not_found)
+    }
+
+    /// The objects of one kind whose field has this number.
+    pub(super) fn referring<'a>(
+        &'a self,
+        kind: Kind,
+        field: &'a str,
+        id: u64,
+    ) -> impl Iterator<Item = &'a Value> {
+        let values = self.rows(kind).iter().map(|row| row.value());
+        values.filter(move |value| value[field] == id)
+    }
+
+    /// An id that nothing has had.
+    pub(super) fn new_id(&mut self) -> u64 {
+        self.id(&Value::Null)
+    }
+
+    /// A public IPv4 address that nothing has had, and the IPv6 address that goes with it.
+    pub(super) fn new_addresses(&mut self) -> (String, String) {
+        let number = self.next_address;
+        self.next_address += 1;
+        let ipv6 = format!("2600:3c03:1::{:x}:{:x}", number >> 16, number & 0xffff);
+        (Ipv4Addr::from(number).to_string(), ipv6)
+    }
+
+    pub(super) fn id(&mut self, given: &Value) -> u64 {
         if let Some(id) = given["id"].as_u64() {
             self.next = self.next.max(id + 1);
             return id;
@@ -62,7 +114,7 @@ impl State {
         let mut vpc = json!({
             "id": id, "label": format!("vpc{id}"), "description": "", "region": "eu-central",
             "ipv6": null, "subnets": [],
-            "created": "2026-01-02T03:04:05", "updated": "2026-01-02T03:04:05",
+            "created": CREATED, "updated": CREATED,
         });
         merge(&mut vpc, &given);
         self.vpcs.add(id.to_string(), vpc);
@@ -75,7 +127,7 @@ impl State {
         let mut subnet = json!({
             "id": id, "label": format!("subnet{id}"), "ipv4": "10.0.0.0/24", "ipv6": null,
             "linodes": [], "nodebalancers": [], "databases": [],
-            "created": "2026-01-02T03:04:05", "updated": "2026-01-02T03:04:05",
+            "created": CREATED, "updated": CREATED,
         });
         merge(&mut subnet, &given);
         self.vpcs.change(&vpc.to_string(), |vpc| {
@@ -114,41 +166,5 @@ impl State {
         merge(&mut row, &given);
         let of_vpc = self.of_vpc.entry(vpc).or_default();
         of_vpc.ipv6s.add(of_vpc.ipv6s.len().to_string(), row);
-    }
-
-    pub(super) fn load(&mut self, content: &Value) -> Result<()> {
-        for key in content.as_object().into_iter().flat_map(|c| c.keys()) {
-            if !["instances", "vpcs"].contains(&key.as_str()) {
-                bail!("{key}: only instances and vpcs can be given");
-            }
-        }
-        for instance in list(&content["instances"], "instances")? {
-            self.add_instance(instance.clone());
-        }
-        for vpc in list(&content["vpcs"], "vpcs")? {
-            let mut bare = vpc.clone();
-            for part in ["subnets", "ips", "ipv6s"] {
-                bare.as_object_mut().map(|vpc| vpc.remove(part));
-            }
-            let id = self.add_vpc(bare);
-            for subnet in list(&vpc["subnets"], "subnets")? {
-                self.add_subnet(id, subnet.clone());
-            }
-            for row in list(&vpc["ips"], "ips")? {
-                self.add_vpc_ip(id, row.clone());
-            }
-            for row in list(&vpc["ipv6s"], "ipv6s")? {
-                self.add_vpc_ipv6(id, row.clone());
-            }
-        }
-        Ok(())
-    }
-}
-
-fn list<'a>(value: &'a Value, name: &str) -> Result<&'a [Value]> {
-    match value {
-        Value::Null => Ok(&[]),
-        Value::Array(values) => Ok(values),
-        _ => bail!("{name}: write a list"),
     }
 }

@@ -137,7 +137,7 @@ async fn answers_can_be_cut_off_torn_or_missing() {
     assert!(start.elapsed() >= delay);
 }
 
-/// At Linode nothing is written. That a request takes effect is seen by the limit that it uses up.
+/// That a read takes effect is seen by the limit that it uses up.
 #[tokio::test]
 async fn a_request_can_take_effect_although_its_answer_is_lost() {
     let linode = Linode::start().await.unwrap();

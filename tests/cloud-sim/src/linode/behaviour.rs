@@ -1,0 +1,59 @@
+//! What the documentation leaves open, and how long things take.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::kind::Kind;
+use super::state::State;
+
+/// How NodeBalancers and firewalls behave.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Behaviour {
+    /// How long a new NodeBalancer is in no listing. Asked for by its id, it is there.
+    pub listed_after: Duration,
+    /// How long a node is `Unknown` before its check finds it `UP`.
+    pub checked_after: Duration,
+    /// Whether tags are shown in alphabetical order, instead of in the order given.
+    pub sorts_tags: bool,
+    /// Whether a NodeBalancer can have several firewalls. The documentation says one.
+    pub several_firewalls: bool,
+}
+
+impl State {
+    /// Nodes that were checked by now are `UP`. A config without a check knows nothing of its nodes.
+    pub(super) fn settle(&mut self) {
+        let after = self.behaviour.checked_after;
+        let nodes = self.rows(Kind::Node).iter();
+        let unchecked =
+            nodes.filter(|node| node.age() >= after && node.value()["status"] == "Unknown");
+        let unchecked = unchecked.filter_map(|node| {
+            let config = node.value()["config_id"].as_u64()?;
+            let shown = self.rows(Kind::Config).value(&config.to_string());
+            (shown["check"] != "none").then(|| (node.key().to_owned(), config))
+        });
+        let unchecked: Vec<(String, u64)> = unchecked.collect();
+        for (node, config) in unchecked {
+            self.show_node_status(&node, "UP");
+            self.count_nodes(config);
+        }
+    }
+
+    /// What the check says of a node.
+    pub(super) fn show_node_status(&mut self, node: &str, status: &str) -> bool {
+        let nodes = self.rows_mut(Kind::Node);
+        nodes.change(node, |node| node["status"] = json!(status))
+    }
+
+    /// A config shows how many of its nodes are up; what is not known counts as down.
+    pub(super) fn count_nodes(&mut self, config: u64) {
+        let of_config = self.referring(Kind::Node, "config_id", config);
+        let (up, down): (Vec<&Value>, Vec<&Value>) =
+            of_config.partition(|node| node["status"] == "UP");
+        let counted = json!({ "up": up.len(), "down": down.len() });
+        let configs = self.rows_mut(Kind::Config);
+        configs.change(&config.to_string(), |config| {
+            config["nodes_status"] = counted
+        });
+    }
+}
