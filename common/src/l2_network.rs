@@ -16,7 +16,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, MicroTime};
 use kube::{CustomResource, KubeSchema, Resource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -242,8 +242,8 @@ pub struct SpokenFor {
     /// The address.
     #[schemars(length(min = 2, max = 39))]
     pub address: String,
-    /// Since when.
-    pub since: Time,
+    /// Since when. In microseconds, so that the last of two that began within a second is known.
+    pub since: MicroTime,
     /// Why it began: `Unclaimed` (nobody spoke for it), `TakenOver` (its speaker fell silent),
     /// `HandedOver`, `GivenBack` (it was only lent to another) or `Inherited` (from the process
     /// before, on the same Node).

@@ -180,7 +180,8 @@ fn speakers(members: &[&SegmentNode]) -> Option<String> {
         .iter()
         .take(MOST_TOLD)
         .map(|(address, (node, told))| {
-            format!("{address} {node} since {} ({})", told.since.0, told.reason)
+            let since = told.since.0.strftime("%Y-%m-%dT%H:%M:%SZ");
+            format!("{address} {node} since {since} ({})", told.reason)
         })
         .collect();
     let others = by_address.len().saturating_sub(MOST_TOLD);
@@ -313,6 +314,26 @@ mod tests {
             sum_up(&status(nodes, 3)).speakers.unwrap(),
             "192.0.2.10 n1 since 2026-11-22T05:00:00Z (TakenOver)"
         );
+    }
+
+    /// A Node that dies within the second in which it began: the address was seen with the dead one.
+    #[test]
+    fn last_to_begin_within_a_second_is_the_speaker() {
+        let member = |name: &str, since: &str| {
+            json!({"name": name, "ready": true, "reason": "Ready",
+            "addresses": [{"address": "192.0.2.10", "since": since, "reason": "TakenOver"}]})
+        };
+        let nodes = [
+            member("n1", "2026-11-25T01:54:26.100000Z"),
+            member("n2", "2026-11-25T01:54:26.746703Z"),
+        ];
+        for order in [[0, 1], [1, 0]] {
+            let nodes = json!(order.map(|index: usize| &nodes[index]));
+            assert_eq!(
+                sum_up(&status(nodes, 3)).speakers.unwrap(),
+                "192.0.2.10 n2 since 2026-11-25T01:54:26Z (TakenOver)"
+            );
+        }
     }
 
     #[test]

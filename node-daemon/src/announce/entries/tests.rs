@@ -174,7 +174,7 @@ fn entry_lists_addresses_and_notices() {
     assert_eq!(
         serde_json::to_value(&said).unwrap()["addresses"],
         json!([{
-            "address": "192.0.2.17", "since": "2026-11-22T05:00:00Z", "reason": "TakenOver",
+            "address": "192.0.2.17", "since": "2026-11-22T05:00:00.000000Z", "reason": "TakenOver",
         }])
     );
     assert_eq!(said.notices, ["HeartbeatsUnsigned"]);

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use mooring_common::k8s::{EventKind, ObjectKey};
 use mooring_common::l2_network::SpokenFor;
 use mooring_common::names::{reasons, segment_notices, speaking_reasons};
@@ -193,7 +193,7 @@ impl<E: EventSink> EventReporter<E> {
         let spoken_for = SpokenFor {
             address: address.to_string(),
             // As exact as the API server keeps it: what it says is compared with this.
-            since: Time(Timestamp::from_second(now.as_second()).unwrap_or(now)),
+            since: MicroTime(Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)),
             reason: reason.to_owned(),
         };
         self.of(segment).speaks_for.insert(address, spoken_for);
