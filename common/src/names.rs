@@ -108,6 +108,9 @@ pub mod annotations {
     /// of RFC 3339; taken off when the Service says what it has. Read by central: whoever leads next looks
     /// for what was asked for until `--creation-settle-time` has passed, and makes no second one meanwhile.
     pub const CREATION_ASKED: &str = "mooring.dev/load-balancer-asked-for";
+    /// On Services: which load balancer has all that was wanted, and what that was, as a fingerprint. Written
+    /// by central, so that it need not look at each of them when it starts.
+    pub const APPLIED: &str = "mooring.dev/load-balancer-applied";
     /// Written by central on the Service `default/kubernetes` while it buys an IP block: who does, and
     /// what. Read by central: whoever else believes to lead waits meanwhile.
     pub const IP_BLOCK_CLAIM: &str = "mooring.dev/ip-block-claim";

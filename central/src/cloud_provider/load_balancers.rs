@@ -451,6 +451,8 @@ pub enum MadeFor {
     Uid(String),
     /// The one of this name, whatever its UID.
     Named(ObjectKey),
+    /// The one of this UID; it is no load balancer itself, but was made for one.
+    Dependent(String),
     /// Several, of which none is left.
     Several,
 }
@@ -458,7 +460,9 @@ pub enum MadeFor {
 impl fmt::Display for MadeFor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Uid(uid) => write!(f, "a Service of this cluster that is no more (UID {uid})"),
+            Self::Uid(uid) | Self::Dependent(uid) => {
+                write!(f, "a Service of this cluster that is no more (UID {uid})")
+            }
             Self::Named(key) => write!(
                 f,
                 "the Service {key} of this cluster, which is no more or wants none any more"

@@ -16,7 +16,7 @@ use super::exclusive::Permitted;
 use super::find::Query;
 use super::members::some_of;
 use super::pool::Member as _;
-use super::provider::{Listed as _, Observed, Provider, StepOf};
+use super::provider::{IdBy, Listed as _, Observed, Provider, StepOf};
 use super::remove::{LOOK_AGAIN, Marks, is_refusal};
 use super::step::{Effect, Step as _};
 use crate::cloud_api::{CloudError, ErrorKind};
@@ -147,10 +147,10 @@ impl<'a, P: Provider> Work<'a, P> {
             note: format!(
                 "{} does not take these members, and the load balancer serves without them: {} ({words}). \
                  Attach their servers to a network that the load balancer reaches, or exclude their Nodes \
-                 with annotation {}.",
+                 with {}.",
                 P::WORDS.cloud,
                 some_of(&members),
-                P::WORDS.selector_key
+                P::WORDS.exclusion()
             ),
             by_provider: false,
         };
@@ -250,7 +250,13 @@ impl<'a, P: Provider> Work<'a, P> {
     /// Writes down at once which one was made, for whoever leads next: the cloud may show it in no listing
     /// for a while. If that fails, it is written with the status.
     async fn note_creation(&self) {
-        let Some(known) = &self.known else { return };
+        let Some(known) = self
+            .known
+            .as_ref()
+            .filter(|_| P::WORDS.id_by == IdBy::Central)
+        else {
+            return;
+        };
         let id = known.observed.listed().id().to_owned();
         if let Err(error) = self.guard.note(&[(P::WORDS.id_key, id)]).await {
             tracing::warn!(%error, "the ID of a new load balancer is not noted yet");
@@ -326,7 +332,7 @@ impl<'a, P: Provider> Work<'a, P> {
         };
         known.written = Instant::now();
         match &effect {
-            Effect::DeleteBalancer(id, _) => known.surplus.retain(|(other, _)| other != id),
+            Effect::DeleteBalancer(id, _) => known.surplus.retain(|other| other.id() != id),
             _ => known.observed.take(step, made, &mut self.planned),
         }
         if let Effect::Assign(name) = effect {
