@@ -19,6 +19,7 @@ use mooring_common::engine::Impact;
 use mooring_common::k8s::{EventKind, ObjectKey};
 use mooring_common::node_view::NodeView;
 
+use super::secrets::Secrets;
 use crate::cloud_api::CloudError;
 use crate::election::NotLeading;
 use crate::views::service_view::{Ingress, ServiceView};
@@ -45,6 +46,8 @@ pub struct LoadBalancerRequest {
     /// Where its endpoints are. `None`: nobody follows that, or it makes no difference, and all Nodes
     /// are given traffic.
     pub endpoints: Option<Endpoints>,
+    /// The Secrets that its load balancer presents.
+    pub secrets: Secrets,
 }
 
 /// The namespaces whose Services may take over what somebody else uses in the cloud

@@ -9,8 +9,10 @@ mod api;
 mod config;
 mod facts;
 mod flags;
+mod load_balancers;
 mod pages;
 mod registration;
+mod settings;
 mod vpcs;
 
 use std::sync::Arc;

@@ -49,6 +49,8 @@ pub(super) struct Work<'a, P: Provider> {
     planned: Vec<String>,
     /// Members that were refused.
     refused: Vec<Refusal>,
+    /// Whether something was changed that is to be observed anew.
+    is_unseen: bool,
 }
 
 /// A member that the cloud does not take.
@@ -89,6 +91,7 @@ impl<'a, P: Provider> Work<'a, P> {
             as_of,
             planned: Vec::new(),
             refused: Vec::new(),
+            is_unseen: false,
         }
     }
 
@@ -224,7 +227,10 @@ impl<'a, P: Provider> Work<'a, P> {
             let error = match self.send(step).await {
                 Ok(known) => {
                     tracing::info!(step = %step, "changed a load balancer");
-                    write.end(known);
+                    self.is_unseen |= step.effect(&self.planned) == Effect::ChangeUnseen;
+                    if !self.is_unseen {
+                        write.end(known);
+                    }
                     if creates {
                         self.note_creation().await;
                     }

@@ -29,7 +29,7 @@ pub fn of<P: Provider>(
         unmet.and_then(|(address, observed)| unmet_address(address, observed.listed(), words)),
     ];
     let mut notices: Vec<Notice> = before.into_iter().flatten().collect();
-    notices.extend(P::notices(request, options, desired));
+    notices.extend(P::notices(request, options, desired, observed));
     notices.extend(after.into_iter().flatten());
     notices
 }

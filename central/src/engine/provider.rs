@@ -241,6 +241,11 @@ pub trait Provider: Send + Sync + 'static {
     /// Reads what a Service asks for, noting all that cannot be understood, or that no load balancer can do.
     fn read(&self, reader: &mut Reader<'_>) -> Self::Options;
 
+    /// The names of the Secrets that the Service's load balancer presents.
+    fn secrets(_reader: &mut Reader<'_>) -> BTreeSet<String> {
+        BTreeSet::new()
+    }
+
     /// Which Nodes carry the Service's traffic.
     fn selector(options: &Self::Options) -> &Selector;
 
@@ -274,6 +279,7 @@ pub trait Provider: Send + Sync + 'static {
         request: &LoadBalancerRequest,
         options: &Self::Options,
         desired: &Self::Desired,
+        observed: Option<&Self::Observed>,
     ) -> Vec<Notice>;
 
     /// The steps in order. Whether the cloud is at work is not asked here.

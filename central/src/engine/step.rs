@@ -25,6 +25,8 @@ pub enum Effect {
     Create,
     /// Changes something.
     Change,
+    /// Changes something about parts whose IDs the answer does not tell: they are observed anew.
+    ChangeUnseen,
     /// Deletes a pool, which must be empty in some clouds.
     DeletePool,
     /// Deletes another part.

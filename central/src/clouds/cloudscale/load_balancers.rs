@@ -109,7 +109,12 @@ impl Provider for Balancers {
         networks.collect()
     }
 
-    fn notices(request: &LoadBalancerRequest, options: &Options, desired: &Desired) -> Vec<Notice> {
+    fn notices(
+        request: &LoadBalancerRequest,
+        options: &Options,
+        desired: &Desired,
+        _observed: Option<&Observed>,
+    ) -> Vec<Notice> {
         desired::notices(request, options, desired)
     }
 

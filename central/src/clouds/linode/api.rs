@@ -1,5 +1,7 @@
 //! The endpoints of Linode's API v4, and the shapes of what they answer.
 
+pub(super) mod node_balancers;
+
 use reqwest::StatusCode;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, SERVER};
 use serde::Deserialize;

@@ -59,6 +59,7 @@ impl ClusterView {
             settle_time: Duration::ZERO,
             health: HealthTarget::default(),
             endpoints: None,
+            secrets: Default::default(),
         }
     }
 }

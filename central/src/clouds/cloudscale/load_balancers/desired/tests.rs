@@ -63,6 +63,7 @@ impl Case {
                 may_take_over: false,
                 health: HealthTarget::default(),
                 endpoints: None,
+                secrets: Default::default(),
             },
             members: Members {
                 found: machines,
