@@ -24,7 +24,7 @@ use crate::cloud_provider::{Machine, MachineSource};
 use api::Instance;
 pub use config::Config;
 use facts::Describe;
-pub use flags::{Flags, VpcChoice};
+pub use flags::{BackendSubnet, Flags, NodeBalancerFlags, NodeBalancerType, VpcChoice};
 pub use registration::REGISTRATION;
 use vpcs::{VpcAddresses, Vpcs};
 

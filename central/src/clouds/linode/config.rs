@@ -16,6 +16,15 @@ const DEFAULT_TOKEN_MAX_AGE: Duration = Duration::from_secs(60);
 const DEFAULT_TOKEN_FILE: &str = "/var/run/secrets/linode/api-token";
 const DEFAULT_URL: &str = "https://api.linode.com";
 const DEFAULT_VERSION: &str = "v4";
+/// What the Go controller reads besides.
+const WITHOUT_EFFECT: [&str; 6] = [
+    "LINODE_INSTANCE_CACHE_TTL",
+    "LINODE_METADATA_TTL",
+    "K8S_NODECACHE_TTL",
+    "SENTRY_DSN",
+    "SENTRY_ENVIRONMENT",
+    "SENTRY_RELEASE",
+];
 
 /// How Linode is used.
 #[derive(Debug)]
@@ -24,6 +33,9 @@ pub struct Config {
     pub connection: Connection,
     /// Where NodeBalancers are made (`LINODE_REGION`).
     pub region: String,
+    /// Whether the status of Services tells no addresses, unless they say otherwise
+    /// (`LINODE_HOSTNAME_ONLY_INGRESS`).
+    pub hostname_only_ingress: bool,
     /// Private addresses in it are external ones (`LINODE_EXTERNAL_SUBNET`).
     pub external_subnet: Option<IpNet>,
     /// What the command line says.
@@ -63,6 +75,11 @@ impl Config {
         let authorities = read_authorities(&mut env);
         let timeout = env.timeout(TIMEOUT, DEFAULT_TIMEOUT);
         let proxies = Proxies::read(&mut env);
+        let hostname_only_ingress = env.bool("LINODE_HOSTNAME_ONLY_INGRESS");
+        env.without_effect(&WITHOUT_EFFECT);
+        for notice in &flags.notices {
+            env.notice(notice);
+        }
         let notices = env.finish()?;
         // Whatever is missing was a fault.
         let (Some(credentials), Some(base), Some(region)) = (credentials, base, region) else {
@@ -78,6 +95,7 @@ impl Config {
                 authorities,
             },
             region,
+            hostname_only_ingress,
             external_subnet,
             flags,
             notices,

@@ -8,6 +8,7 @@ fn linode(base: &Url, flags: Flags) -> Arc<Linode> {
     let config = Config {
         connection: connection(&base.join("v4/").unwrap()),
         region: "us-east".to_owned(),
+        hostname_only_ingress: false,
         external_subnet: None,
         flags,
         notices: Vec::new(),
