@@ -49,7 +49,10 @@ impl Config {
     ///
     /// # Errors
     /// Every [`Fault`] there is.
-    pub fn read(env: &dyn Fn(&str) -> Option<String>, flags: Flags) -> Result<Self, Vec<Fault>> {
+    pub fn read(
+        env: &dyn Fn(&str) -> Option<String>,
+        mut flags: Flags,
+    ) -> Result<Self, Vec<Fault>> {
         let mut env = Environment::new(env);
         let max_age = env.seconds(TOKEN_MAX_AGE, DEFAULT_TOKEN_MAX_AGE);
         let credentials = Credentials::read(
@@ -76,6 +79,7 @@ impl Config {
         let timeout = env.timeout(TIMEOUT, DEFAULT_TIMEOUT);
         let proxies = Proxies::read(&mut env);
         let hostname_only_ingress = env.bool("LINODE_HOSTNAME_ONLY_INGRESS");
+        flags.logs_exchanges |= env.bool("LINODE_DEBUG");
         env.without_effect(&WITHOUT_EFFECT);
         for notice in &flags.notices {
             env.notice(notice);

@@ -8,10 +8,12 @@ use mooring_common::flags::Action::{Accept, Act};
 use mooring_common::flags::Kind::{Bool, Duration, Integer, List, Text};
 use mooring_common::flags::{Flag, flag};
 
-use super::{Config, Flags, LIMITS, Linode, NAME, annotations};
+use super::token_check::TokenCheck;
+use super::{Config, Flags, LIMITS, Linode, NAME, annotations, go_names};
 use crate::cloud_api::Fault;
 use crate::cloud_provider::registration::{
-    Background, Cloud, ConfigFile, Configure, OpenCloud, OpenContext, Registration, Source,
+    Background, Cloud, ConfigFile, Configure, Obstacle, OpenCloud, OpenContext, Registration,
+    Source,
 };
 use crate::engine::inventory::Inventory;
 
@@ -58,6 +60,8 @@ const FLAGS: &[Flag] = &[
     flag(GROUP, "disable-ipv6-node-cidr-allocation", Bool, "false", Accept, "Pod CIDRs are given out by kube-controller-manager."),
 ];
 
+const INVALID_TOKEN: &str = "the linode api token is invalid";
+
 impl Configure for Flags {
     fn configure(&self, source: &Source<'_>) -> Result<OpenCloud, Vec<Fault>> {
         let config = Config::read(source.env, self.clone())?;
@@ -65,26 +69,30 @@ impl Configure for Flags {
     }
 }
 
-const TOKEN_CHECK: &str = "the token that --enable-token-health-checker asks to check";
-
 async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud> {
     let checks_token = config.flags.checks_token;
-    let linode = Linode::new(config, context.limits.or(LIMITS), context.requests)?;
-    let mut background: Option<Background> = None;
+    let limits = context.limits.or(LIMITS);
+    let requests = context.requests;
+    let requests = requests.with_calls(context.registry, go_names::CALLS, go_names::method);
+    let linode = Linode::new(config, limits, requests)?;
+    let (mut background, mut obstacle) = (None::<Background>, None::<Obstacle>);
     if checks_token {
-        linode.check_token().await.context(TOKEN_CHECK)?;
-        let linode = linode.clone();
+        let check = TokenCheck::start(linode.clone());
+        let check = check.await.context(INVALID_TOKEN)?;
+        let watched = check.clone();
         background = Some(Box::new(|_| {
-            let refused = async move { linode.until_token_is_refused().await };
+            let refused = async move { check.watch().await };
             refused
-                .map(|refusal| anyhow::Error::new(refusal).context(TOKEN_CHECK))
+                .map(|refusal| anyhow::Error::new(refusal).context(INVALID_TOKEN))
                 .boxed()
         }));
+        obstacle = Some(Box::new(move || watched.obstacle()));
     }
     Ok(Cloud {
         instances: Arc::new(Inventory::new(linode)),
         load_balancers: None,
         networks: None,
         background,
+        obstacle,
     })
 }
