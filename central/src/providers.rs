@@ -11,7 +11,8 @@ use crate::cloud_api::{Fault, Metrics};
 use crate::cloud_provider::Clouds;
 use crate::cloud_provider::load_balancers::LoadBalancers;
 use crate::cloud_provider::registration::{
-    Background, Cloud, ConfigFile, MakeLoadBalancers, Networks, OpenContext, Registration, Source,
+    Background, Cloud, ConfigFile, MakeLoadBalancers, Networks, Obstacle, OpenContext,
+    Registration, Source,
 };
 use crate::clouds::CLOUDS;
 use crate::flags::Flags;
@@ -26,6 +27,8 @@ pub struct Opened {
     pub networks: Vec<Networks>,
     /// What runs beside the controllers.
     pub background: Vec<Background>,
+    /// What may keep this replica from being ready.
+    pub obstacles: Vec<Obstacle>,
 }
 
 /// Opens them. The variables of all clouds are read before any is used, so that whatever is wrong
@@ -58,7 +61,7 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
     }
     let requests = Metrics::register(registry);
     let (mut instances, mut load_balancers) = (Vec::new(), Vec::new());
-    let (mut networks, mut background) = (Vec::new(), Vec::new());
+    let (mut networks, mut background, mut obstacles) = (Vec::new(), Vec::new(), Vec::new());
     for (cloud, open) in configured {
         let context = OpenContext {
             limits: flags.limits,
@@ -70,6 +73,7 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
         load_balancers.extend(opened.load_balancers.map(|make| (cloud, make)));
         networks.extend(opened.networks);
         background.extend(opened.background);
+        obstacles.extend(opened.obstacle);
     }
     load_balancers.sort_by_key(|(cloud, _)| chosen.iter().position(|other| other == cloud));
     Ok(Opened {
@@ -77,6 +81,7 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
         load_balancers: load_balancers.into_iter().map(|(_, make)| make).collect(),
         networks,
         background,
+        obstacles,
     })
 }
 

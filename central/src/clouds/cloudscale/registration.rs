@@ -43,5 +43,6 @@ fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud> {
         load_balancers: Some(Box::new(|_, _| load_balancers)),
         networks: None,
         background: None,
+        obstacle: None,
     })
 }

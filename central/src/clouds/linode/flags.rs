@@ -1,9 +1,13 @@
 //! Linode's own flags.
 
+mod node_balancers;
+
 use mooring_common::flags::Reader;
 
+pub use node_balancers::{BackendSubnet, NodeBalancerFlags, NodeBalancerType};
+
 /// What the command line says of Linode.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flags {
     /// `--linode-tag-filter`.
     pub tag: Option<String>,
@@ -11,6 +15,12 @@ pub struct Flags {
     pub vpcs: VpcChoice,
     /// `--enable-token-health-checker`.
     pub checks_token: bool,
+    /// `--linodego-debug`.
+    pub logs_exchanges: bool,
+    /// How NodeBalancers are made.
+    pub node_balancers: NodeBalancerFlags,
+    /// What is worth a line in the log.
+    pub notices: Vec<String>,
 }
 
 /// The VPCs whose addresses are the Nodes' internal ones.
@@ -38,11 +48,45 @@ pub enum VpcChoice {
 impl Flags {
     /// Reads them; faults stay with the reader.
     pub fn read(reader: &mut Reader<'_>) -> Self {
+        let mut notices = Vec::new();
+        read_load_balancer_type(reader, &mut notices);
+        let vpcs = read_vpcs(reader);
         Self {
             tag: reader.text("linode-tag-filter"),
-            vpcs: read_vpcs(reader),
             checks_token: reader.bool("enable-token-health-checker"),
+            logs_exchanges: reader.bool("linodego-debug"),
+            node_balancers: NodeBalancerFlags::read(reader, &vpcs),
+            vpcs,
+            notices,
         }
+    }
+}
+
+/// The Go controller once shared addresses by BGP instead of making NodeBalancers. It still takes the
+/// flags for that.
+fn read_load_balancer_type(reader: &mut Reader<'_>, notices: &mut Vec<String>) {
+    let mut removed = Vec::new();
+    match reader.text("load-balancer-type").as_deref() {
+        None | Some("nodebalancer") => {}
+        Some("cilium-bgp") => removed.push("--load-balancer-type=cilium-bgp"),
+        Some(other) => reader.fault(
+            "load-balancer-type",
+            other,
+            "write nodebalancer, or leave the flag out",
+        ),
+    }
+    for (name, flag) in [
+        ("bgp-node-selector", "--bgp-node-selector"),
+        ("ip-holder-suffix", "--ip-holder-suffix"),
+    ] {
+        removed.extend(reader.text(name).map(|_| flag));
+    }
+    if !removed.is_empty() {
+        notices.push(format!(
+            "without effect: {}. No addresses are shared by BGP, as in the Go controller since v0.9.8: \
+             Services get NodeBalancers. Take the flags away",
+            removed.join(", ")
+        ));
     }
 }
 
@@ -82,3 +126,6 @@ fn numbers(reader: &mut Reader<'_>, name: &str) -> Vec<u64> {
     }
     numbers
 }
+
+#[cfg(test)]
+mod tests;

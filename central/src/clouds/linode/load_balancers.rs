@@ -30,8 +30,7 @@ use tokio::time::Instant;
 
 use super::annotations as keys;
 use super::api::node_balancers::{self, NodeBalancer, marked};
-use super::settings::LoadBalancerSettings;
-use super::{Linode, NAME, pages};
+use super::{Config, Linode, NAME, NodeBalancerFlags, VpcChoice, pages};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::Attachment;
 use crate::cloud_provider::load_balancers::{
@@ -55,7 +54,7 @@ use subnets::SubnetNumbers;
 /// The NodeBalancers of an account; `inventory`: its Linodes.
 pub(super) fn of_account(
     cloud: Arc<Linode>,
-    settings: LoadBalancerSettings,
+    settings: Settings,
     inventory: Arc<Inventory>,
 ) -> Arc<dyn LoadBalancers> {
     let listed = cloud.clone();
@@ -72,10 +71,35 @@ pub(super) fn of_account(
     Arc::new(Engine::new(balancers, inventory))
 }
 
+/// What the command line and the environment say of NodeBalancers.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    /// Where they are made.
+    region: String,
+    /// Whether the status has the host name alone.
+    hostname_only: bool,
+    /// What else their Services need not say.
+    flags: NodeBalancerFlags,
+    /// The VPCs that the flags name.
+    vpcs: VpcChoice,
+}
+
+impl Settings {
+    /// What of the configuration is about them.
+    pub(super) fn of(config: &Config) -> Self {
+        Self {
+            region: config.region.clone(),
+            hostname_only: config.hostname_only_ingress,
+            flags: config.flags.node_balancers.clone(),
+            vpcs: config.flags.vpcs.clone(),
+        }
+    }
+}
+
 /// What the engine asks of Linode.
 struct NodeBalancers {
     cloud: Arc<Linode>,
-    settings: LoadBalancerSettings,
+    settings: Settings,
     firewalls: Listings<Firewall>,
     subnets: SubnetNumbers,
 }
@@ -114,11 +138,11 @@ impl Provider for NodeBalancers {
     /// makes it from the time.
     fn default_name(&self, service_uid: &str) -> String {
         let digest = hex(&Sha256::digest(service_uid), 12);
-        format!("{}-{digest}", self.settings.prefix)
+        format!("{}-{digest}", self.settings.flags.prefix)
     }
 
     fn drain_period(&self) -> Duration {
-        self.settings.drain_period
+        self.settings.flags.drain_period
     }
 
     fn read(&self, reader: &mut Reader<'_>) -> Options {

@@ -75,5 +75,6 @@ async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud>
         load_balancers,
         networks: is_announced.then(|| -> Networks { Arc::new(ForeignPool::default) }),
         background: None,
+        obstacle: None,
     })
 }

@@ -166,7 +166,7 @@ pub(super) fn desired(
         balancer: BalancerSpec {
             label: options.label.clone(),
             region: options.region.clone(),
-            kind: options.kind.clone(),
+            kind: options.kind.to_owned(),
             throttle: options.throttle,
             tags: options.tags.clone(),
             ipv4: options.reserved_ipv4.clone(),

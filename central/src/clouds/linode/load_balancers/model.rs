@@ -33,10 +33,10 @@ pub(super) struct BalancerSpec {
     pub(super) ipv4: Option<String>,
     /// How it reaches its nodes, if that is by a VPC.
     #[serde(skip)]
-    pub(super) backend: Option<VpcChoice>,
+    pub(super) backend: Option<VpcUse>,
     /// Where it has its address, if that is in a VPC.
     #[serde(skip)]
-    pub(super) frontend: Option<VpcChoice>,
+    pub(super) frontend: Option<VpcUse>,
 }
 
 /// A subnet of a VPC.
@@ -44,13 +44,22 @@ pub(super) struct BalancerSpec {
 pub(super) enum Subnet {
     /// By number.
     Id(u64),
-    /// By the labels of VPC and subnet.
-    Named { vpc: String, subnet: String },
+    /// By its label, in a VPC.
+    Named { vpc: Vpc, subnet: String },
+}
+
+/// A VPC.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
+pub(super) enum Vpc {
+    /// By number.
+    Id(u64),
+    /// By label.
+    Label(String),
 }
 
 /// What a NodeBalancer has of a VPC.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct VpcChoice {
+pub(super) struct VpcUse {
     /// In this subnet.
     pub(super) subnet: Subnet,
     /// From this block.

@@ -9,11 +9,12 @@ use ipnet::IpNet;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::Settings;
 use super::firewalls::{Acl, MOST_RULES, network};
-use super::model::{Subnet, VpcChoice};
+use super::model::{Subnet, VpcUse};
 use crate::cloud_provider::annotations::Annotation;
+use crate::clouds::linode::NodeBalancerType;
 use crate::clouds::linode::annotations as keys;
-use crate::clouds::linode::settings::LoadBalancerSettings;
 use crate::engine::annotations::{Reader, either};
 use crate::engine::selector::Selector;
 use crate::views::service_view::ServiceView;
@@ -35,7 +36,7 @@ pub(super) struct Options {
     /// Where a new one is made.
     pub(super) region: String,
     /// The type of a new one.
-    pub(super) kind: String,
+    pub(super) kind: &'static str,
     /// New connections of one client in a second.
     pub(super) throttle: u32,
     /// The tags, in order, each once.
@@ -49,9 +50,9 @@ pub(super) struct Options {
     /// The subnet by which Nodes are reached.
     pub(super) subnet: Option<Subnet>,
     /// What a new one has of the VPC by which Nodes are reached.
-    pub(super) backend: Option<VpcChoice>,
+    pub(super) backend: Option<VpcUse>,
     /// Where a new one has its address, if that is in a VPC.
-    pub(super) frontend: Option<VpcChoice>,
+    pub(super) frontend: Option<VpcUse>,
     /// Whether the status has the host name alone.
     pub(super) hostname_only: bool,
     /// Whether the status has the IPv6 address too.
@@ -79,12 +80,8 @@ pub(super) enum FirewallOption {
 
 impl Options {
     /// Reads everything that a Service asks for.
-    pub(super) fn read(
-        reader: &mut Reader<'_>,
-        settings: &LoadBalancerSettings,
-        label: String,
-    ) -> Self {
-        let ipv6_backends = flag(reader, &keys::IPV6_BACKENDS, settings.ipv6_backends);
+    pub(super) fn read(reader: &mut Reader<'_>, settings: &Settings, label: String) -> Self {
+        let ipv6_backends = flag(reader, &keys::IPV6_BACKENDS, settings.flags.ipv6_backends);
         // Whatever cannot be understood has an effect when the Service goes.
         flag(reader, &keys::PRESERVE, false);
         flag(reader, &keys::RETAIN_RESERVED_IPV4, true);
@@ -93,7 +90,7 @@ impl Options {
         Self {
             label,
             region: settings.region.clone(),
-            kind: kind(reader, settings),
+            kind: kind(reader, settings.flags.kind).as_str(),
             throttle: throttle(reader),
             tags: tags(reader, settings),
             reserved_ipv4: reader.optional(&keys::RESERVED_IPV4).map(ToOwned::to_owned),
@@ -103,7 +100,7 @@ impl Options {
             subnet,
             frontend: vpcs::frontend(reader),
             hostname_only: flag(reader, &keys::HOSTNAME_ONLY, settings.hostname_only),
-            ipv6_ingress: flag(reader, &keys::IPV6_INGRESS, settings.ipv6_ingress),
+            ipv6_ingress: flag(reader, &keys::IPV6_INGRESS, settings.flags.ipv6_ingress),
             ip_mode: ip_mode(reader),
             ports: ports::read(reader),
             all_nodes: Selector::default(),
@@ -181,26 +178,25 @@ fn throttle(reader: &mut Reader<'_>) -> u32 {
     u32::try_from(cut).unwrap_or_default()
 }
 
-fn kind(reader: &mut Reader<'_>, settings: &LoadBalancerSettings) -> String {
+fn kind(reader: &mut Reader<'_>, default: NodeBalancerType) -> NodeBalancerType {
     let Some(text) = reader.value(&keys::TYPE) else {
-        return settings.default_type.clone();
+        return default;
     };
-    let asked = text.to_lowercase();
-    if TYPES.contains(&asked.as_str()) {
-        return asked;
-    }
-    let default = &settings.default_type;
-    let what = format!(
-        "is no type, and {default} is taken; write {}",
-        either(&TYPES)
-    );
-    reader.question(&keys::TYPE, text, &what);
-    default.clone()
+    text.parse().unwrap_or_else(|()| {
+        let (taken, legal) = (default.as_str(), either(&TYPES));
+        let what = format!("is no type, and {taken} is taken; write {legal}");
+        reader.question(&keys::TYPE, text, &what);
+        default
+    })
 }
 
-fn tags(reader: &mut Reader<'_>, settings: &LoadBalancerSettings) -> Vec<String> {
+fn tags(reader: &mut Reader<'_>, settings: &Settings) -> Vec<String> {
     let of_service = reader.value(&keys::TAGS).unwrap_or_default();
-    let all = settings.cluster_name.iter().chain(&settings.tags);
+    let all = settings
+        .flags
+        .cluster_name
+        .iter()
+        .chain(&settings.flags.tags);
     let all = all.map(String::as_str).chain(of_service.split(','));
     let mut tags: Vec<String> = Vec::new();
     for tag in all.map(str::trim).filter(|tag| !tag.is_empty()) {

@@ -6,7 +6,7 @@ use super::super::api::node_balancers::{self, Made};
 use super::super::{NAME, pages};
 use super::NodeBalancers;
 use super::firewalls::{Firewall, FirewallSpec};
-use super::model::{ConfigSpec, FirewallWish, NodeSpec, VpcChoice};
+use super::model::{ConfigSpec, FirewallWish, NodeSpec, VpcUse};
 use super::step::{FirewallRef, NewBalancer, Step};
 use crate::cloud_api::{CloudError, ErrorKind, Request};
 use crate::engine::step::{Action, PartStep, PoolRef};
@@ -212,7 +212,7 @@ impl NodeBalancers {
         Ok(node)
     }
 
-    async fn vpc(&self, choice: &VpcChoice) -> Result<Value, CloudError> {
+    async fn vpc(&self, choice: &VpcUse) -> Result<Value, CloudError> {
         let number = self.subnets.get(&self.cloud.client, &choice.subnet).await?;
         let mut vpc = json!({"subnet_id": number});
         if let Some(range) = &choice.ipv4_range {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::super::api::{self, Subnet as ListedSubnet, Vpc};
+use super::super::api::{self, Subnet as ListedSubnet, Vpc as ListedVpc};
 use super::super::{NAME, pages};
-use super::model::Subnet;
+use super::model::{Subnet, Vpc};
 use crate::cloud_api::{Client, CloudError, ErrorKind};
 
 /// For how long a number is remembered: a VPC may be deleted and made again under its label.
@@ -35,12 +35,17 @@ impl SubnetNumbers {
         if let Some((number, _)) = known.get(subnet) {
             return Ok(*number);
         }
-        let vpcs: Vec<Vpc> = pages::all(client, &api::vpcs()).await?;
-        let found = vpcs.iter().find(|one| one.label.as_ref() == Some(vpc));
-        let found = found.ok_or_else(|| missing(&format!("VPC {vpc}")))?;
-        let subnets: Vec<ListedSubnet> = pages::all(client, &api::subnets(found.id)).await?;
+        let vpc = match vpc {
+            Vpc::Id(id) => *id,
+            Vpc::Label(label) => {
+                let vpcs: Vec<ListedVpc> = pages::all(client, &api::vpcs()).await?;
+                let found = vpcs.iter().find(|one| one.label.as_ref() == Some(label));
+                found.ok_or_else(|| missing(&format!("VPC {label}")))?.id
+            }
+        };
+        let subnets: Vec<ListedSubnet> = pages::all(client, &api::subnets(vpc)).await?;
         let found = subnets.iter().find(|one| one.label.as_ref() == Some(label));
-        let found = found.ok_or_else(|| missing(&format!("subnet {label} of VPC {vpc}")))?;
+        let found = found.ok_or_else(|| missing(&format!("subnet {label} in VPC {vpc}")))?;
         known.insert(subnet.clone(), (found.id, Instant::now()));
         Ok(found.id)
     }

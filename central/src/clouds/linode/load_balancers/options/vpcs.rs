@@ -1,63 +1,83 @@
 //! Which subnets of VPCs a NodeBalancer uses: what the Service says, before what the flags say.
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 
-use super::super::model::{Subnet, VpcChoice};
+use super::super::Settings;
+use super::super::model::{Subnet, Vpc, VpcUse};
 use super::number;
 use crate::cloud_provider::annotations::Annotation;
 use crate::clouds::linode::annotations as keys;
-use crate::clouds::linode::settings::LoadBalancerSettings;
+use crate::clouds::linode::{BackendSubnet, VpcChoice};
 use crate::engine::annotations::Reader;
 
 /// The subnet by which Nodes are reached. `None`: they are reached outside of VPCs.
 pub(super) fn subnet(
     reader: &mut Reader<'_>,
-    settings: &LoadBalancerSettings,
+    settings: &Settings,
     ipv6_backends: bool,
 ) -> Option<Subnet> {
     let id = number(reader, &keys::BACKEND_SUBNET_ID);
-    if settings.disables_vpc_backends || ipv6_backends {
+    if settings.flags.subnet == BackendSubnet::Disabled || ipv6_backends {
         return None;
     }
-    let by_flag = || settings.backend_ipv4_subnet_id.map(Subnet::Id);
-    let Some(first_vpc) = settings.vpc_names.first() else {
-        return by_flag();
-    };
-    let named = |vpc: &str, subnet: &str| Subnet::Named {
-        vpc: vpc.to_owned(),
-        subnet: subnet.to_owned(),
+    let Some((first_vpc, first_subnet)) = first(&settings.vpcs) else {
+        return match settings.flags.subnet {
+            BackendSubnet::Number(number) => Some(Subnet::Id(number)),
+            _ => None,
+        };
     };
     let vpc = reader.optional(&keys::BACKEND_VPC_NAME);
+    let vpc = vpc.map(|label| Vpc::Label(label.to_owned()));
     let subnet = reader.optional(&keys::BACKEND_SUBNET_NAME);
-    let are_named = vpc.is_some() || subnet.is_some();
-    let by_flag_name = || {
-        let name = settings.backend_ipv4_subnet_name.as_deref()?;
-        Some(named(first_vpc, name))
+    let in_vpc = |vpc, subnet: &str| Subnet::Named {
+        vpc,
+        subnet: subnet.to_owned(),
     };
-    let of_flags = || by_flag().or_else(by_flag_name).filter(|_| !are_named);
-    let first_subnet = settings.subnet_names.first().map(String::as_str);
-    let by_name = || {
-        let subnet = subnet.or(first_subnet)?;
-        Some(named(vpc.unwrap_or(first_vpc), subnet))
-    };
-    id.map(Subnet::Id).or_else(of_flags).or_else(by_name)
+    Some(match (id, vpc, subnet, &settings.flags.subnet) {
+        (Some(id), ..) => Subnet::Id(id),
+        (None, vpc, Some(subnet), _) => in_vpc(vpc.unwrap_or(first_vpc), subnet),
+        (None, Some(vpc), None, _) => match first_subnet {
+            Subnet::Named { subnet, .. } => in_vpc(vpc, &subnet),
+            Subnet::Id(_) => in_vpc(vpc, "default"),
+        },
+        (None, None, None, BackendSubnet::Number(number)) => Subnet::Id(*number),
+        (None, None, None, BackendSubnet::Name(name)) => in_vpc(first_vpc, name),
+        (None, None, None, BackendSubnet::First | BackendSubnet::Disabled) => first_subnet,
+    })
+}
+
+/// The first VPC that the flags name, and the first of its subnets.
+fn first(vpcs: &VpcChoice) -> Option<(Vpc, Subnet)> {
+    match vpcs {
+        VpcChoice::None => None,
+        VpcChoice::Names { vpcs, subnets } => {
+            let vpc = Vpc::Label(vpcs.first()?.clone());
+            let subnet = subnets.first()?.clone();
+            Some((vpc.clone(), Subnet::Named { vpc, subnet }))
+        }
+        VpcChoice::Numbers { vpcs, subnets } => {
+            Some((Vpc::Id(*vpcs.first()?), Subnet::Id(*subnets.first()?)))
+        }
+    }
 }
 
 /// What a new NodeBalancer has of that subnet's VPC.
 pub(super) fn backend(
     reader: &mut Reader<'_>,
-    settings: &LoadBalancerSettings,
+    settings: &Settings,
     subnet: Option<&Subnet>,
-) -> Option<VpcChoice> {
+) -> Option<VpcUse> {
     let range = reader.optional(&keys::BACKEND_IPV4_RANGE);
     let is_within = |range: &str| {
-        let Some(outer) = settings.backend_ipv4_subnet else {
+        let Some(outer) = settings.flags.range else {
             return true;
         };
-        range.parse::<IpNet>().is_ok_and(|net| outer.contains(&net))
+        range
+            .parse::<Ipv4Net>()
+            .is_ok_and(|net| outer.contains(&net))
     };
     if let Some(range) = range.filter(|range| !is_within(range)) {
-        let outer = settings.backend_ipv4_subnet.map(|net| net.to_string());
+        let outer = settings.flags.range.map(|net| net.to_string());
         let remedy = format!(
             "is not within the subnet {} of --nodebalancer-backend-ipv4-subnet; write a block of it",
             outer.unwrap_or_default()
@@ -69,12 +89,9 @@ pub(super) fn backend(
     let is_of_flags = !is_said(&keys::BACKEND_VPC_NAME)
         && !is_said(&keys::BACKEND_SUBNET_NAME)
         && !is_said(&keys::BACKEND_SUBNET_ID);
-    let has_flag_subnet =
-        settings.backend_ipv4_subnet_id.is_some() || settings.backend_ipv4_subnet_name.is_some();
-    let of_flags = settings
-        .backend_ipv4_subnet
-        .filter(|_| is_of_flags && !has_flag_subnet);
-    Some(VpcChoice {
+    let is_first = settings.flags.subnet == BackendSubnet::First;
+    let of_flags = settings.flags.range.filter(|_| is_of_flags && is_first);
+    Some(VpcUse {
         is_any_of_range: range.is_none() && of_flags.is_some(),
         ipv4_range: range
             .map(ToOwned::to_owned)
@@ -85,7 +102,7 @@ pub(super) fn backend(
 }
 
 /// Where a new NodeBalancer has its address, if that is in a VPC.
-pub(super) fn frontend(reader: &mut Reader<'_>) -> Option<VpcChoice> {
+pub(super) fn frontend(reader: &mut Reader<'_>) -> Option<VpcUse> {
     let id = number(reader, &keys::FRONTEND_SUBNET_ID);
     let vpc = reader.optional(&keys::FRONTEND_VPC_NAME);
     let subnet = reader.optional(&keys::FRONTEND_SUBNET_NAME);
@@ -93,7 +110,7 @@ pub(super) fn frontend(reader: &mut Reader<'_>) -> Option<VpcChoice> {
     let ipv6_range = range(reader, &keys::FRONTEND_IPV6_RANGE);
     let by_name = match (vpc, subnet) {
         (Some(vpc), Some(subnet)) => Some(Subnet::Named {
-            vpc: vpc.to_owned(),
+            vpc: Vpc::Label(vpc.to_owned()),
             subnet: subnet.to_owned(),
         }),
         _ => None,
@@ -105,7 +122,7 @@ pub(super) fn frontend(reader: &mut Reader<'_>) -> Option<VpcChoice> {
         .or_else(|| ipv6_range.clone());
     let is_unread = reader.optional(&keys::FRONTEND_SUBNET_ID).is_some() && id.is_none();
     match (chosen, asks) {
-        (Some(subnet), _) => Some(VpcChoice {
+        (Some(subnet), _) => Some(VpcUse {
             subnet,
             ipv4_range,
             ipv6_range,
