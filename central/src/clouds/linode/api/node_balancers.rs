@@ -219,22 +219,18 @@ fn write(operation: &'static str, method: Method, path: String, body: Value) -> 
 
 /// All NodeBalancers.
 pub(in super::super) fn all() -> Request {
-    collection(
-        "list_node_balancers",
-        "nodebalancers".to_owned(),
-        &json!({}),
-    )
+    collection("list_nodebalancers", "nodebalancers".to_owned(), &json!({}))
 }
 
 /// One.
 pub(in super::super) fn one(id: u64) -> Request {
-    Request::get("get_node_balancer", format!("nodebalancers/{id}"))
+    Request::get("get_nodebalancer", format!("nodebalancers/{id}"))
 }
 
 /// Makes one.
 pub(in super::super) fn create(body: Value) -> Request {
     write(
-        "create_node_balancer",
+        "create_nodebalancer",
         Method::POST,
         "nodebalancers".to_owned(),
         body,
@@ -244,7 +240,7 @@ pub(in super::super) fn create(body: Value) -> Request {
 /// Changes one.
 pub(in super::super) fn change(id: &str, body: Value) -> Request {
     write(
-        "update_node_balancer",
+        "update_nodebalancer",
         Method::PUT,
         format!("nodebalancers/{id}"),
         body,
@@ -254,7 +250,7 @@ pub(in super::super) fn change(id: &str, body: Value) -> Request {
 /// Deletes one with all its configs.
 pub(in super::super) fn delete(id: &str) -> Request {
     Request::new(
-        "delete_node_balancer",
+        "delete_nodebalancer",
         Method::DELETE,
         format!("nodebalancers/{id}"),
     )
@@ -263,43 +259,43 @@ pub(in super::super) fn delete(id: &str) -> Request {
 /// All configs of one.
 pub(in super::super) fn configs(balancer: &str) -> Request {
     let path = format!("nodebalancers/{balancer}/configs");
-    collection("list_node_balancer_configs", path, &json!({}))
+    collection("list_nodebalancer_configs", path, &json!({}))
 }
 
 /// Makes a config. Nodes are not taken with it.
 pub(in super::super) fn create_config(balancer: &str, body: Value) -> Request {
     let path = format!("nodebalancers/{balancer}/configs");
-    write("create_node_balancer_config", Method::POST, path, body)
+    write("create_nodebalancer_config", Method::POST, path, body)
 }
 
 /// Changes a config, and leaves its nodes.
 pub(in super::super) fn change_config(balancer: &str, config: &str, body: Value) -> Request {
     let path = format!("nodebalancers/{balancer}/configs/{config}");
-    write("update_node_balancer_config", Method::PUT, path, body)
+    write("update_nodebalancer_config", Method::PUT, path, body)
 }
 
 /// Gives a config all its nodes.
 pub(in super::super) fn rebuild_config(balancer: &str, config: &str, body: Value) -> Request {
     let path = format!("nodebalancers/{balancer}/configs/{config}/rebuild");
-    write("rebuild_node_balancer_config", Method::POST, path, body)
+    write("rebuild_nodebalancer_config", Method::POST, path, body)
 }
 
 /// Deletes a config with its nodes.
 pub(in super::super) fn delete_config(balancer: &str, config: &str) -> Request {
     let path = format!("nodebalancers/{balancer}/configs/{config}");
-    Request::new("delete_node_balancer_config", Method::DELETE, path)
+    Request::new("delete_nodebalancer_config", Method::DELETE, path)
 }
 
 /// All nodes of a config.
 pub(in super::super) fn nodes(balancer: &str, config: &str) -> Request {
     let path = format!("nodebalancers/{balancer}/configs/{config}/nodes");
-    collection("list_node_balancer_nodes", path, &json!({}))
+    collection("list_nodebalancer_nodes", path, &json!({}))
 }
 
 /// Adds a node.
 pub(in super::super) fn create_node(balancer: &str, config: &str, body: Value) -> Request {
     let path = format!("nodebalancers/{balancer}/configs/{config}/nodes");
-    write("create_node_balancer_node", Method::POST, path, body)
+    write("create_nodebalancer_node", Method::POST, path, body)
 }
 
 /// Changes a node.
@@ -310,13 +306,13 @@ pub(in super::super) fn change_node(
     body: Value,
 ) -> Request {
     let path = format!("nodebalancers/{balancer}/configs/{config}/nodes/{node}");
-    write("update_node_balancer_node", Method::PUT, path, body)
+    write("update_nodebalancer_node", Method::PUT, path, body)
 }
 
 /// Takes a node out.
 pub(in super::super) fn delete_node(balancer: &str, config: &str, node: &str) -> Request {
     let path = format!("nodebalancers/{balancer}/configs/{config}/nodes/{node}");
-    Request::new("delete_node_balancer_node", Method::DELETE, path)
+    Request::new("delete_nodebalancer_node", Method::DELETE, path)
 }
 
 /// All firewalls.
@@ -359,11 +355,11 @@ pub(in super::super) fn delete_firewall(id: u64) -> Request {
 pub(in super::super) fn attach(balancer: &str, firewalls: &[u64]) -> Request {
     let path = format!("nodebalancers/{balancer}/firewalls");
     let body = json!({"firewall_ids": firewalls});
-    write("update_node_balancer_firewalls", Method::PUT, path, body)
+    write("update_nodebalancer_firewalls", Method::PUT, path, body)
 }
 
 /// Gives up a reserved address.
 pub(in super::super) fn release(address: &str) -> Request {
     let path = format!("networking/reserved/ips/{address}");
-    Request::new("delete_reserved_ip", Method::DELETE, path)
+    Request::new("delete_reserved_ip_address", Method::DELETE, path)
 }

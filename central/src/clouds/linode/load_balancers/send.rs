@@ -1,6 +1,7 @@
 //! The requests of each step.
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 
 use super::super::api::node_balancers::{self, Made};
 use super::super::{NAME, pages};
@@ -23,7 +24,7 @@ impl NodeBalancers {
             Step::CreateBalancer(new) => return self.create(new).await,
             Step::CreateFirewall(spec) => return self.create_firewall(spec).await,
             Step::CreateConfig(spec) => {
-                let request = node_balancers::create_config(balancer, config(spec));
+                let request = node_balancers::create_config(balancer, config(spec).into());
                 return self.make(&request).await;
             }
             Step::Node(step) => return self.send_node(step, balancer, planned).await,
@@ -43,23 +44,19 @@ impl NodeBalancers {
                 node_balancers::delete_firewall(*id)
             }
             Step::ChangeBalancer { throttle, tags } => {
-                let mut body = json!({});
-                if let Some(throttle) = throttle {
-                    body["client_conn_throttle"] = json!(throttle);
-                }
-                if let Some(tags) = tags {
-                    body["tags"] = json!(tags);
-                }
-                node_balancers::change(balancer, body)
+                let mut body = Body::default();
+                body.say("client_conn_throttle", throttle.as_ref());
+                body.say("tags", tags.as_ref());
+                node_balancers::change(balancer, body.into())
             }
             Step::Release { id, tags } => node_balancers::change(id, json!({"tags": tags})),
             Step::FillConfig { pool, spec, nodes } => {
                 let mut body = config(spec);
-                body["nodes"] = json!(self.nodes(nodes).await?);
-                node_balancers::rebuild_config(balancer, of(pool, planned)?, body)
+                body.say("nodes", Some(self.nodes(nodes).await?));
+                node_balancers::rebuild_config(balancer, of(pool, planned)?, body.into())
             }
             Step::ChangeConfig { id, spec, .. } => {
-                node_balancers::change_config(balancer, id, config(spec))
+                node_balancers::change_config(balancer, id, config(spec).into())
             }
             Step::DeleteConfig { id, .. } => node_balancers::delete_config(balancer, id),
             Step::ChangeRules { id, spec } => node_balancers::change_rules(*id, spec.rules()),
@@ -88,31 +85,29 @@ impl NodeBalancers {
     /// The firewall comes first, so that nobody gets in who is not to. One that an interrupted attempt has made
     /// is found by its marks.
     async fn create(&self, new: &NewBalancer) -> Result<String, CloudError> {
-        let mut body = json!(new.spec);
-        let mut configs = Vec::new();
+        let mut body = Body::of(&new.spec);
+        let mut configs: Vec<Value> = Vec::new();
         for (spec, nodes) in &new.configs {
             let mut one = config(spec);
-            one["nodes"] = json!(self.nodes(nodes).await?);
-            configs.push(one);
+            one.say("nodes", Some(self.nodes(nodes).await?));
+            configs.push(one.into());
         }
-        body["configs"] = json!(configs);
+        body.say("configs", Some(configs));
         for (field, choice) in [
             ("backend_vpcs", &new.spec.backend),
             ("frontend_vpcs", &new.spec.frontend),
         ] {
             if let Some(choice) = choice {
-                body[field] = json!([self.vpc(choice).await?]);
+                body.say(field, Some([self.vpc(choice).await?]));
             }
         }
-        match &new.firewall {
-            FirewallWish::None => {}
-            FirewallWish::Id(id) => body["firewall_id"] = json!(id),
-            FirewallWish::Own(spec) => {
-                let id = self.own_firewall(spec).await?;
-                body["firewall_id"] = json!(number(&id)?);
-            }
-        }
-        self.make(&node_balancers::create(body)).await
+        let firewall = match &new.firewall {
+            FirewallWish::None => None,
+            FirewallWish::Id(id) => Some(*id),
+            FirewallWish::Own(spec) => Some(number(&self.own_firewall(spec).await?)?),
+        };
+        body.say("firewall_id", firewall);
+        self.make(&node_balancers::create(body.into())).await
     }
 
     async fn own_firewall(&self, spec: &FirewallSpec) -> Result<String, CloudError> {
@@ -197,43 +192,65 @@ impl NodeBalancers {
     }
 
     async fn node(&self, spec: &NodeSpec) -> Result<Value, CloudError> {
-        let mut node = json!({
-            "address": spec.address(),
-            "label": spec.label,
-            "weight": spec.weight,
-        });
-        if let Some(mode) = &spec.mode {
-            node["mode"] = json!(mode);
-        }
+        let mut node = Body::default();
+        node.say("address", Some(spec.address()));
+        node.say("label", Some(&spec.label));
+        node.say("weight", Some(spec.weight));
+        node.say("mode", spec.mode.as_ref());
         if let Some(subnet) = &spec.subnet {
             let number = self.subnets.get(&self.cloud.client, subnet).await?;
-            node["subnet_id"] = json!(number);
+            node.say("subnet_id", Some(number));
         }
-        Ok(node)
+        Ok(node.into())
     }
 
     async fn vpc(&self, choice: &VpcUse) -> Result<Value, CloudError> {
         let number = self.subnets.get(&self.cloud.client, &choice.subnet).await?;
-        let mut vpc = json!({"subnet_id": number});
-        if let Some(range) = &choice.ipv4_range {
-            vpc["ipv4_range"] = json!(range);
+        let mut vpc = Body::default();
+        vpc.say("subnet_id", Some(number));
+        vpc.say("ipv4_range", choice.ipv4_range.as_ref());
+        vpc.say("ipv6_range", choice.ipv6_range.as_ref());
+        vpc.say(
+            "ipv4_range_auto_assign",
+            choice.is_any_of_range.then_some(true),
+        );
+        Ok(vpc.into())
+    }
+}
+
+/// The body of a request.
+#[derive(Default)]
+struct Body(Map<String, Value>);
+
+impl Body {
+    /// All that this says.
+    fn of(spec: &impl Serialize) -> Self {
+        match json!(spec) {
+            Value::Object(fields) => Self(fields),
+            _ => Self::default(),
         }
-        if let Some(range) = &choice.ipv6_range {
-            vpc["ipv6_range"] = json!(range);
+    }
+
+    /// Says this too, if there is something to say.
+    fn say(&mut self, field: &str, value: Option<impl Serialize>) {
+        if let Some(value) = value {
+            self.0.insert(field.to_owned(), json!(value));
         }
-        if choice.is_any_of_range {
-            vpc["ipv4_range_auto_assign"] = json!(true);
-        }
-        Ok(vpc)
+    }
+}
+
+impl From<Body> for Value {
+    fn from(body: Body) -> Self {
+        Self::Object(body.0)
     }
 }
 
 /// What the cloud is told of a config.
-fn config(spec: &ConfigSpec) -> Value {
-    let mut body = json!(spec);
+fn config(spec: &ConfigSpec) -> Body {
+    let mut body = Body::of(spec);
     if let Some(tls) = &spec.tls {
-        body["ssl_cert"] = json!(tls.certificate());
-        body["ssl_key"] = json!(tls.key());
+        body.say("ssl_cert", Some(tls.certificate()));
+        body.say("ssl_key", Some(tls.key()));
     }
     body
 }

@@ -15,18 +15,17 @@ use crate::engine::step::PoolRef;
 
 /// What is to be done about them. `planned`: how many parts the steps before make.
 pub(super) fn steps(desired: &Desired, observed: &Observed, planned: usize) -> Vec<Step> {
-    let mut planned = planned;
+    let mut planned = planned..;
     let mut steps = Vec::new();
     let mut going = Vec::new();
     for wanted in &desired.configs {
         let Some(actual) = find(observed, wanted) else {
             steps.push(Step::CreateConfig(Box::new(wanted.spec.clone())));
             steps.push(Step::FillConfig {
-                pool: PoolRef::Planned(planned),
+                pool: planned.next().map_or(PoolRef::None, PoolRef::Planned),
                 spec: Box::new(wanted.spec.clone()),
                 nodes: wanted.nodes.clone(),
             });
-            planned += 1;
             continue;
         };
         steps.extend(changed(actual, wanted));
