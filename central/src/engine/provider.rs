@@ -145,8 +145,8 @@ pub struct Dependent {
     pub owner: String,
     /// The cluster whose mark it bears.
     pub cluster: Option<String>,
-    /// Whether something uses it.
-    pub is_used: bool,
+    /// What uses it, by ID.
+    pub users: Vec<String>,
 }
 
 /// A load balancer as a Service is to have it.

@@ -273,7 +273,7 @@ fn dependent(firewall: &Firewall) -> Option<Dependent> {
         name: format!("firewall {}", firewall.label),
         owner: marked(&firewall.tags, linode_tags::SERVICE)?.to_owned(),
         cluster: marked(&firewall.tags, linode_tags::CLUSTER).map(ToOwned::to_owned),
-        is_used: !firewall.entities.is_empty(),
+        users: firewall.users(),
     })
 }
 

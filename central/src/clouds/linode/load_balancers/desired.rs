@@ -82,7 +82,12 @@ impl provider::Desired for Desired {
     }
 
     fn drain(&mut self, observed: &Observed, drains: &mut Drains) {
-        for config in &mut self.configs {
+        if !self.members_are_complete {
+            return;
+        }
+        // Where nobody is to be left, nobody takes over.
+        let served = self.configs.iter_mut();
+        for config in served.filter(|config| !config.nodes.is_empty()) {
             let place = config.spec.place();
             let actual = observed.configs.iter();
             let actual = actual.filter(|actual| actual.part.spec.place() == place);
