@@ -22,7 +22,7 @@
 //! | change it by hand | [`set`](Linode::set) an instance, [`set_in`](Linode::set_in), [`set_node_status`](Linode::set_node_status), [`remove_node_balancer`](Linode::remove_node_balancer), [`remove_firewall`](Linode::remove_firewall) |
 //! | look | [`all`](Linode::all), [`get`](Linode::get) |
 //! | say how it behaves | [`behave`](Linode::behave), [`limit`](Linode::limit), [`set_latency`](Linode::set_latency), [`faults`](Linode::faults), [`kill_switch`](Linode::kill_switch), [`set_down`](Linode::set_down) |
-//! | ask what was asked | [`calls`](Linode::calls) |
+//! | ask what was asked | [`calls`](Linode::calls), [`writes`](Linode::writes) |
 
 mod answers;
 mod api;
@@ -48,7 +48,9 @@ mod reserved_ips;
 mod state;
 mod strict;
 mod vpc_ranges;
+mod writers;
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -60,17 +62,19 @@ pub use behaviour::Behaviour;
 pub use instance::Instance;
 pub use kind::Kind;
 pub use limits::Limits;
+pub use writers::Writes;
 
 use super::door::Handles;
 use super::server::{Api, Server};
 use super::{Calls, Faults, Injection, When};
-use control::KeyRedactor;
 use state::State;
+use writers::Writers;
 
 /// A simulated Linode. It ends when it is dropped.
 pub struct Linode {
     server: Server,
     state: Arc<Mutex<State>>,
+    writers: Writers,
 }
 
 impl Linode {
@@ -89,14 +93,23 @@ impl Linode {
     pub async fn start_on(listen: SocketAddr) -> Result<Self> {
         let state = Arc::new(Mutex::new(State::new()));
         let handles = Handles::default();
+        let writers = Writers::of(state.clone());
         let api = Api {
             router: api::router(state.clone()),
             error: answers::error,
-            door: Some(Arc::new(KeyRedactor)),
-            control: Some(control::router(state.clone(), handles.clone())),
+            door: Some(Arc::new(writers.clone())),
+            control: Some(control::router(
+                state.clone(),
+                writers.clone(),
+                handles.clone(),
+            )),
         };
         let server = Server::start(listen, api, handles).await?;
-        Ok(Self { server, state })
+        Ok(Self {
+            server,
+            state,
+            writers,
+        })
     }
 
     /// What to give as `LINODE_URL`.
@@ -112,6 +125,11 @@ impl Linode {
     /// What has been asked so far.
     pub fn calls(&self) -> Calls {
         self.server.calls()
+    }
+
+    /// The writes on each NodeBalancer so far, and how many there were at once.
+    pub fn writes(&self) -> BTreeMap<u64, Writes> {
+        self.writers.counted()
     }
 
     /// Whether nobody is at home: all connections are reset.

@@ -11,6 +11,7 @@ mod linode;
 mod load_balancers;
 mod memberships;
 mod node_balancer_addresses;
+mod node_balancer_lags;
 mod node_balancers;
 mod node_balancers_strict;
 mod phoenixnap;

@@ -55,9 +55,26 @@ pub(super) fn router(state: Handle) -> Router {
         .with_state(state)
 }
 
+/// Whether a request is to `/v4` while that lacks what is in `/v4beta`.
+#[derive(Clone, Copy)]
+pub(super) struct LacksBeta(pub(super) bool);
+
+/// Paths that `/v4` lacks then.
+fn is_beta(path: &str) -> bool {
+    let segments: Vec<&str> = path.split('/').skip(2).collect();
+    matches!(
+        segments[..],
+        ["networking", "reserved", ..] | ["nodebalancers", _, "vpcs"]
+    )
+}
+
 /// The token, and the limits.
-async fn gate(Shared(state): Shared<Handle>, request: Request<Body>, next: Next) -> Response {
+async fn gate(Shared(state): Shared<Handle>, mut request: Request<Body>, next: Next) -> Response {
     let path = request.uri().path();
+    let lacks_beta = lock(&state).behaviour.beta_apart && path.starts_with("/v4/");
+    if lacks_beta && is_beta(path) {
+        return error(StatusCode::NOT_FOUND);
+    }
     let is_listing = request.method() == Method::GET
         && !path.ends_with(|c: char| c.is_ascii_digit())
         && !["/profile", "/stats", "/rules"]
@@ -75,6 +92,7 @@ async fn gate(Shared(state): Shared<Handle>, request: Request<Body>, next: Next)
     match counted {
         Err(refusal) => *refusal,
         Ok(headers) => {
+            request.extensions_mut().insert(LacksBeta(lacks_beta));
             let mut answer = next.run(request).await;
             answer.headers_mut().extend(headers);
             answer

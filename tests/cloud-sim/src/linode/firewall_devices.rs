@@ -1,6 +1,8 @@
 //! `/networking/firewalls/{id}/devices` and `/nodebalancers/{id}/firewalls`: what firewalls are
 //! attached to.
 
+use std::time::Duration;
+
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path, State as Shared};
@@ -96,8 +98,12 @@ pub(super) fn attach(state: &mut State, firewall: u64, kind: &str, id: u64) -> S
 
 /// Takes something off all firewalls.
 pub(super) fn detach_all(state: &mut State, kind: &str, id: u64) {
-    let devices = state.rows_mut(Kind::Device);
-    devices.remove_where(|device| is(device, kind, id));
+    let devices = state.rows(Kind::Device).iter();
+    let devices = devices.filter(|device| is(device.value(), kind, id));
+    let keys: Vec<String> = devices.map(|device| device.key().to_owned()).collect();
+    for key in keys {
+        state.delete(Kind::Device, &key);
+    }
     show(state);
 }
 
@@ -155,7 +161,8 @@ async fn list(
 ) -> Answer {
     let state = lock(&state);
     state.existing(Kind::Firewall, &firewall)?;
-    let devices = state.rows(Kind::Device).iter();
+    let delisted_after = state.behaviour.detached_after;
+    let devices = state.listed(Kind::Device, Duration::ZERO, delisted_after);
     let devices = devices.filter(|device| device.key().split('/').next() == Some(&*firewall));
     Ok(listing(devices, FILTERS, &headers, &uri))
 }
@@ -194,7 +201,7 @@ async fn delete(Shared(state): Shared<Handle>, Path((firewall, device)): DeviceP
     let mut state = lock(&state);
     let key = format!("{firewall}/{device}");
     state.existing(Kind::Device, &key)?;
-    state.rows_mut(Kind::Device).remove(&key);
+    state.delete(Kind::Device, &key);
     show(&mut state);
     Ok(done())
 }

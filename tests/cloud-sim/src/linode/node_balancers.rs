@@ -1,14 +1,14 @@
 //! `/nodebalancers`: NodeBalancers, and what they have in VPCs.
 
-use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path, State as Shared};
 use axum::routing::get;
+use axum::{Extension, Router};
 use http::{HeaderMap, Uri};
 use serde_json::{Map, Value, json};
 
 use super::answers::{Answer, Errors, done, ok};
-use super::api::{Handle, listing, shown};
+use super::api::{Handle, LacksBeta, listing, shown};
 use super::backends::Backends;
 use super::kind::Kind;
 use super::lock;
@@ -50,6 +50,9 @@ const NEW: &[Field] = &[
 /// What can be changed later. The rest is ignored.
 const CHANGED: &[Field] = &[NEW[1], NEW[2], NEW[3], NEW[4]];
 
+/// What a request to `/v4` may not know.
+const OF_BETA: [&str; 2] = ["ipv4", "frontend_vpcs"];
+
 pub(super) fn routes() -> Router<Handle> {
     Router::new()
         .route("/nodebalancers", get(list).post(create))
@@ -60,9 +63,12 @@ pub(super) fn routes() -> Router<Handle> {
 
 async fn list(Shared(state): Shared<Handle>, headers: HeaderMap, uri: Uri) -> Answer {
     let state = lock(&state);
-    let hidden = state.behaviour.listed_after;
-    let balancers = state.rows(Kind::NodeBalancer).iter();
-    let balancers = balancers.filter(|balancer| balancer.age() >= hidden);
+    let behaviour = state.behaviour;
+    let balancers = state.listed(
+        Kind::NodeBalancer,
+        behaviour.listed_after,
+        behaviour.delisted_after,
+    );
     Ok(listing(balancers, FILTERS, &headers, &uri))
 }
 
@@ -70,9 +76,16 @@ async fn one(Shared(state): Shared<Handle>, Path(id): Path<String>) -> Answer {
     shown(lock(&state).rows(Kind::NodeBalancer).get(&id))
 }
 
-async fn create(Shared(state): Shared<Handle>, body: Bytes) -> Answer {
+async fn create(
+    Shared(state): Shared<Handle>,
+    Extension(LacksBeta(lacks_beta)): Extension<LacksBeta>,
+    body: Bytes,
+) -> Answer {
     let mut state = lock(&state);
-    let sent = strict::object(&body)?;
+    let mut sent = strict::object(&body)?;
+    if lacks_beta {
+        sent.retain(|field, _| !OF_BETA.contains(&field.as_str()));
+    }
     let mut errors = Errors::default();
     strict::check("", &sent, NEW, &mut errors);
     let given = strict::given(&sent, NEW);
@@ -208,7 +221,7 @@ async fn delete(Shared(state): Shared<Handle>, Path(id): Path<String>) -> Answer
 
 /// A NodeBalancer goes with all that is part of it. Firewalls stay, and a reserved address is free.
 pub(super) fn remove(state: &mut State, id: u64) -> bool {
-    let there = state.rows_mut(Kind::NodeBalancer).remove(&id.to_string());
+    let there = state.delete(Kind::NodeBalancer, &id.to_string());
     for kind in [Kind::Config, Kind::Node] {
         let rows = state.rows_mut(kind);
         rows.remove_where(|part| part["nodebalancer_id"] == id);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -11,7 +12,7 @@ use super::instance::{complete, merge};
 use super::kind::Kind;
 use super::limits::Limits;
 use crate::TOKEN;
-use crate::rows::Rows;
+use crate::rows::{Row, Rows};
 
 /// Ids that are as long as real ones.
 const FIRST_ID: u64 = 10_000_001;
@@ -37,6 +38,8 @@ pub(super) struct State {
     pub(super) vpcs: Rows,
     pub(super) of_vpc: BTreeMap<u64, Vpc>,
     objects: BTreeMap<Kind, Rows>,
+    /// What was deleted, since listings may still show it.
+    gone: BTreeMap<Kind, Rows>,
     next: u64,
     next_address: u32,
 }
@@ -51,6 +54,7 @@ impl State {
             vpcs: Rows::default(),
             of_vpc: BTreeMap::new(),
             objects: Kind::ALL.map(|kind| (kind, Rows::default())).into(),
+            gone: Kind::ALL.map(|kind| (kind, Rows::default())).into(),
             next: FIRST_ID,
             next_address: FIRST_ADDRESS.into(),
         }
@@ -62,6 +66,30 @@ impl State {
 
     pub(super) fn rows_mut(&mut self, kind: Kind) -> &mut Rows {
         self.objects.get_mut(&kind).expect("rows of every kind")
+    }
+
+    /// Deletes an object; whether it was there.
+    pub(super) fn delete(&mut self, kind: Kind, key: &str) -> bool {
+        let value = self.rows(kind).value(key).clone();
+        let there = self.rows_mut(kind).remove(key);
+        if there {
+            let gone = self.gone.get_mut(&kind).expect("rows of every kind");
+            gone.add(key, value);
+        }
+        there
+    }
+
+    /// What a listing shows: objects that are so old, and those deleted less than so long ago.
+    pub(super) fn listed(
+        &self,
+        kind: Kind,
+        listed_after: Duration,
+        delisted_after: Duration,
+    ) -> impl Iterator<Item = &Row> {
+        let there = self.rows(kind).iter();
+        let there = there.filter(move |row| row.age() >= listed_after);
+        let gone = self.gone.get(&kind).expect("rows of every kind").iter();
+        there.chain(gone.filter(move |row| row.age() < delisted_after))
     }
 
     /// An object that there is.
