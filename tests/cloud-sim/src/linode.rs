@@ -3,7 +3,7 @@
 //! | as the real one | |
 //! |---|---|
 //! | versions | `/v4` and `/v4beta` |
-//! | token | `Authorization: Bearer`, otherwise 401 |
+//! | token | `Authorization: Bearer`, otherwise 401; with its scopes, and the grants of its user |
 //! | paging | `page` from 1, `page_size` 25 to 500, 100 if absent; outside of that 400; a page after the last 404 |
 //! | `X-Filter` | equality and the operators, on the fields that can be filtered on; otherwise 400 |
 //! | limits | all requests, and listings apart, in windows of a minute: `X-RateLimit-…` headers, 429 with `Retry-After` |
@@ -21,9 +21,10 @@
 //! | put something there | [`add`](Linode::add) an instance, [`put_node_balancer`](Linode::put_node_balancer), [`put_firewall`](Linode::put_firewall), [`reserve`](Linode::reserve), [`load`](Linode::load) all |
 //! | change it by hand | [`set`](Linode::set) an instance, [`set_in`](Linode::set_in), [`set_node_status`](Linode::set_node_status), [`remove_node_balancer`](Linode::remove_node_balancer), [`remove_firewall`](Linode::remove_firewall) |
 //! | look | [`all`](Linode::all), [`get`](Linode::get) |
-//! | say how it behaves | [`behave`](Linode::behave), [`limit`](Linode::limit), [`set_latency`](Linode::set_latency), [`faults`](Linode::faults), [`kill_switch`](Linode::kill_switch), [`set_down`](Linode::set_down) |
+//! | say how it behaves | [`behave`](Linode::behave), [`limit`](Linode::limit), [`allow`](Linode::allow), [`set_latency`](Linode::set_latency), [`faults`](Linode::faults), [`kill_switch`](Linode::kill_switch), [`set_down`](Linode::set_down) |
 //! | ask what was asked | [`calls`](Linode::calls), [`writes`](Linode::writes) |
 
+mod access;
 mod answers;
 mod api;
 mod backends;
@@ -40,6 +41,7 @@ mod firewall_devices;
 mod firewall_rules;
 mod firewalls;
 mod instance;
+mod instance_ips;
 mod kind;
 mod limits;
 mod node_balancers;
@@ -58,6 +60,7 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::{Value, json};
 
+pub use access::{Access, Entity, Grants, Right};
 pub use behaviour::Behaviour;
 pub use instance::Instance;
 pub use kind::Kind;
@@ -167,6 +170,11 @@ impl Linode {
     /// No other token is taken from now on than this.
     pub fn set_token(&self, token: &str) {
         token.clone_into(&mut self.state().token);
+    }
+
+    /// What the token may do from now on.
+    pub fn allow(&self, access: Access) {
+        self.state().access = access;
     }
 
     /// A new instance; gives its id.

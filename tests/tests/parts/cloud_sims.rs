@@ -8,6 +8,8 @@ mod failures;
 mod firewalls;
 mod ip_blocks;
 mod linode;
+mod linode_access;
+mod linode_addresses;
 mod load_balancers;
 mod memberships;
 mod node_balancer_addresses;

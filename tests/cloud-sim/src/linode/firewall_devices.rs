@@ -11,8 +11,10 @@ use axum::routing::get;
 use http::{HeaderMap, Uri};
 use serde_json::{Value, json};
 
+use super::access::Entity;
 use super::answers::{Answer, Errors, Refusal, done};
 use super::api::{Handle, listing, shown};
+use super::firewalls;
 use super::kind::Kind;
 use super::lock;
 use super::state::{CREATED, State};
@@ -51,8 +53,14 @@ pub(super) fn check(
 ) {
     let key = id.to_string();
     let there = match kind {
-        "nodebalancer" => state.rows(Kind::NodeBalancer).get(&key).is_some(),
-        "linode" => state.instances.get(&key).is_some(),
+        "nodebalancer" => {
+            let there = state.rows(Kind::NodeBalancer).get(&key).is_some();
+            there && state.access.sees(Entity::NodeBalancer, &key)
+        }
+        "linode" => {
+            let there = state.instances.get(&key).is_some();
+            there && state.access.sees(Entity::Linode, &key)
+        }
         // Whose interfaces they are is not simulated.
         _ => true,
     };
@@ -220,7 +228,10 @@ async fn of_node_balancer(
 fn list_of(state: &State, balancer: u64, headers: &HeaderMap, uri: &Uri) -> Response {
     let keys: Vec<&str> = firewalls_of(state, "nodebalancer", balancer).collect();
     let firewalls = state.rows(Kind::Firewall).iter();
-    let firewalls = firewalls.filter(|firewall| keys.contains(&firewall.key()));
+    let firewalls = firewalls.filter(|firewall| {
+        let key = firewall.key();
+        keys.contains(&key) && state.access.sees(Entity::Firewall, key)
+    });
     listing(firewalls, FILTERS, headers, uri)
 }
 
@@ -245,11 +256,7 @@ async fn replace(
         .filter_map(Value::as_u64)
         .collect();
     for (index, firewall) in wanted.iter().enumerate() {
-        if state
-            .rows(Kind::Firewall)
-            .get(&firewall.to_string())
-            .is_none()
-        {
+        if !firewalls::is_there(&state, &firewall.to_string()) {
             let field = format!("firewall_ids[{index}]");
             errors.add(field, "There is no such firewall");
         }

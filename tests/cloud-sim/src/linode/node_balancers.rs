@@ -7,6 +7,7 @@ use axum::{Extension, Router};
 use http::{HeaderMap, Uri};
 use serde_json::{Map, Value, json};
 
+use super::access::Entity;
 use super::answers::{Answer, Errors, done, ok};
 use super::api::{Handle, LacksBeta, listing, shown};
 use super::backends::Backends;
@@ -15,7 +16,7 @@ use super::lock;
 use super::state::{CREATED, State};
 use super::strict::{self, Field, Is, May, Must, REGIONS};
 use super::vpc_ranges::{self, Attachment, BACKEND, FRONTEND};
-use super::{config_rules, configs, firewall_devices, reserved_ips};
+use super::{config_rules, configs, firewall_devices, firewalls, reserved_ips};
 
 const FILTERS: &[&str] = &[
     "id",
@@ -69,6 +70,7 @@ async fn list(Shared(state): Shared<Handle>, headers: HeaderMap, uri: Uri) -> An
         behaviour.listed_after,
         behaviour.delisted_after,
     );
+    let balancers = balancers.filter(|row| state.access.sees(Entity::NodeBalancer, row.key()));
     Ok(listing(balancers, FILTERS, &headers, &uri))
 }
 
@@ -95,7 +97,7 @@ async fn create(
     check_label(&state, of("label"), None, &mut errors);
     reserved_ips::check(&state, of("ipv4"), region, &mut errors);
     let firewall = of("firewall_id").as_u64().filter(|id| *id != 0);
-    if firewall.is_some_and(|id| state.rows(Kind::Firewall).get(&id.to_string()).is_none()) {
+    if firewall.is_some_and(|id| !firewalls::is_there(&state, &id.to_string())) {
         errors.add("firewall_id", "There is no such firewall");
     }
     let backends = vpc_ranges::backends(&state, &given, region, &mut errors);
@@ -106,6 +108,7 @@ async fn create(
     errors.into_result()?;
 
     let id = add(&mut state, &given, frontends.first());
+    state.access.made(Entity::NodeBalancer, id);
     for attachment in backends.iter().chain(&frontends) {
         vpc_ranges::attach(&mut state, id, attachment);
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::access::Access;
 use super::answers::Refusal;
 use super::behaviour::Behaviour;
 use super::instance::{complete, merge};
@@ -32,9 +33,12 @@ pub(super) struct Vpc {
 
 pub(super) struct State {
     pub(super) token: String,
+    pub(super) access: Access,
     pub(super) limits: Limits,
     pub(super) behaviour: Behaviour,
     pub(super) instances: Rows,
+    /// The addresses that instances share, by instance.
+    pub(super) shared: BTreeMap<u64, Vec<String>>,
     pub(super) vpcs: Rows,
     pub(super) of_vpc: BTreeMap<u64, Vpc>,
     objects: BTreeMap<Kind, Rows>,
@@ -48,9 +52,11 @@ impl State {
     pub(super) fn new() -> Self {
         Self {
             token: TOKEN.to_owned(),
+            access: Access::default(),
             limits: Limits::default(),
             behaviour: Behaviour::default(),
             instances: Rows::default(),
+            shared: BTreeMap::new(),
             vpcs: Rows::default(),
             of_vpc: BTreeMap::new(),
             objects: Kind::ALL.map(|kind| (kind, Rows::default())).into(),

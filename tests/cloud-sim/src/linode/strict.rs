@@ -22,6 +22,8 @@ pub(super) enum Is {
     Tags,
     /// A list of ids.
     Ids,
+    /// A list of texts.
+    Texts,
     Object(&'static [Field]),
     Objects(&'static [Field]),
 }
@@ -149,6 +151,11 @@ fn check_value(name: &str, is: Is, value: &Value, errors: &mut Errors) {
             let ids = value.as_array();
             let good = ids.is_some_and(|ids| ids.iter().all(Value::is_u64));
             (!good).then(|| "Must be a list of Integers".to_owned())
+        }
+        Is::Texts => {
+            let texts = value.as_array();
+            let good = texts.is_some_and(|texts| texts.iter().all(Value::is_string));
+            (!good).then(|| "Must be a list of Strings".to_owned())
         }
         Is::Object(fields) => match value.as_object() {
             Some(object) => return check(&format!("{name}."), object, fields, errors),
