@@ -190,6 +190,11 @@ impl Grants {
     }
 }
 
+/// What a refused token is told about scopes.
+pub(super) fn unknown_scopes() -> HeaderMap {
+    HeaderMap::from_iter([(SCOPES, HeaderValue::from_static("unknown"))])
+}
+
 /// What the scopes of a token call the things at a path.
 fn area(path: &[&str]) -> Option<&'static str> {
     Some(match path {

@@ -11,7 +11,7 @@ use axum::routing::get;
 use http::{HeaderMap, Method, StatusCode, Uri, header};
 use serde_json::json;
 
-use super::access::Entity;
+use super::access::{Entity, unknown_scopes};
 use super::answers::{Answer, Refusal, error, ok};
 use super::filter::Filter;
 use super::lock;
@@ -86,7 +86,9 @@ async fn gate(Shared(state): Shared<Handle>, mut request: Request<Body>, next: N
         let wanted = format!("Bearer {}", state.token);
         let given = request.headers().get(header::AUTHORIZATION);
         if given.is_none_or(|given| given.as_bytes() != wanted.as_bytes()) {
-            return error(StatusCode::UNAUTHORIZED);
+            let mut refusal = error(StatusCode::UNAUTHORIZED);
+            refusal.headers_mut().extend(unknown_scopes());
+            return refusal;
         }
         let lacks_beta = state.behaviour.beta_apart && path.starts_with("/v4/");
         if lacks_beta && is_beta(&segments) {

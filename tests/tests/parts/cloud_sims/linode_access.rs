@@ -4,7 +4,7 @@ use http::StatusCode;
 use mooring_cloud_sim::linode::{Access, Entity, Grants, Linode, Right};
 use serde_json::{Value, json};
 
-use crate::cloud_sims::client::{Answer, get, send};
+use crate::cloud_sims::client::{Answer, ask, get, send};
 use crate::cloud_sims::node_balancers::{
     balancer, delete, made, path, post, put, read, with_backends,
 };
@@ -57,6 +57,11 @@ async fn a_token_without_the_scope_is_refused() {
         let scopes = "linodes:read_only nodebalancers:read_only ips:read_write";
         assert_eq!(refused.header("x-oauth-scopes"), scopes);
     }
+    let unknown = ask(&linode.url(), "GET", "/v4/nodebalancers", &[])
+        .await
+        .unwrap();
+    assert_eq!(unknown.header("x-oauth-scopes"), "unknown");
+    assert_eq!(reason(&unknown), "Invalid Token");
     linode.allow(Access::default());
     let all = get(&linode.url(), "/v4/nodebalancers").await;
     assert_eq!(all.header("x-oauth-scopes"), "*");
