@@ -18,7 +18,7 @@
 //!
 //! | what a test does | how |
 //! |---|---|
-//! | put something there | [`add`](Linode::add) an instance, [`put_node_balancer`](Linode::put_node_balancer), [`put_firewall`](Linode::put_firewall), [`reserve`](Linode::reserve), [`load`](Linode::load) all |
+//! | put something there | [`add`](Linode::add) an instance, [`put_node_balancer`](Linode::put_node_balancer), [`put_firewall`](Linode::put_firewall), [`reserve`](Linode::reserve), what the Go controller has left ([`leave`](Linode::leave)), [`load`](Linode::load) all |
 //! | change it by hand | [`set`](Linode::set) an instance, [`set_in`](Linode::set_in), [`set_node_status`](Linode::set_node_status), [`remove_node_balancer`](Linode::remove_node_balancer), [`remove_firewall`](Linode::remove_firewall) |
 //! | look | [`all`](Linode::all), [`get`](Linode::get) |
 //! | say how it behaves | [`behave`](Linode::behave), [`limit`](Linode::limit), [`allow`](Linode::allow), [`set_latency`](Linode::set_latency), [`faults`](Linode::faults), [`kill_switch`](Linode::kill_switch), [`set_down`](Linode::set_down) |
@@ -40,6 +40,7 @@ mod filter;
 mod firewall_devices;
 mod firewall_rules;
 mod firewalls;
+mod go_controller;
 mod instance;
 mod instance_ips;
 mod kind;
@@ -62,6 +63,7 @@ use serde_json::{Value, json};
 
 pub use access::{Access, Entity, Grants, Right};
 pub use behaviour::Behaviour;
+pub use go_controller::{Left, Served};
 pub use instance::Instance;
 pub use kind::Kind;
 pub use limits::Limits;

@@ -10,6 +10,7 @@ mod ip_blocks;
 mod linode;
 mod linode_access;
 mod linode_addresses;
+mod linode_left_by_go;
 mod load_balancers;
 mod memberships;
 mod node_balancer_addresses;

@@ -107,18 +107,30 @@ async fn create(
     configs::check_all(&given, of("type"), &reachable, &mut errors);
     errors.into_result()?;
 
-    let id = add(&mut state, &given, frontends.first());
+    let id = make(&mut state, &given, &backends, &frontends);
     state.access.made(Entity::NodeBalancer, id);
-    for attachment in backends.iter().chain(&frontends) {
-        vpc_ranges::attach(&mut state, id, attachment);
+    shown(state.rows(Kind::NodeBalancer).get(&id.to_string()))
+}
+
+/// Makes a NodeBalancer with all its parts, as a request says it; gives its id.
+pub(super) fn make(
+    state: &mut State,
+    given: &Map<String, Value>,
+    backends: &[Attachment],
+    frontends: &[Attachment],
+) -> u64 {
+    let id = add(state, given, frontends.first());
+    for attachment in backends.iter().chain(frontends) {
+        vpc_ranges::attach(state, id, attachment);
     }
     for (_, config) in strict::objects(given.get("configs"), "configs") {
-        configs::add(&mut state, id, config);
+        configs::add(state, id, config);
     }
-    if let Some(firewall) = firewall {
-        firewall_devices::attach(&mut state, firewall, "nodebalancer", id);
+    let firewall = given.get("firewall_id").and_then(Value::as_u64);
+    if let Some(firewall) = firewall.filter(|id| *id != 0) {
+        firewall_devices::attach(state, firewall, "nodebalancer", id);
     }
-    shown(state.rows(Kind::NodeBalancer).get(&id.to_string()))
+    id
 }
 
 /// Adds a NodeBalancer without configs; gives its id.
