@@ -59,6 +59,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
+use http::StatusCode;
 use serde_json::{Value, json};
 
 pub use access::{Access, Entity, Grants, Right};
@@ -71,7 +72,7 @@ pub use writers::Writes;
 
 use super::door::Handles;
 use super::server::{Api, Server};
-use super::{Calls, Faults, Injection, When};
+use super::{Calls, Fault, Faults, Injection, When};
 use state::State;
 use writers::Writers;
 
@@ -172,6 +173,12 @@ impl Linode {
     /// No other token is taken from now on than this.
     pub fn set_token(&self, token: &str) {
         token.clone_into(&mut self.state().token);
+    }
+
+    /// A write that is refused because another one is under way; clients are to ask again.
+    pub fn busy() -> Fault {
+        let body = r#"{"errors":[{"reason":"Linode busy."}]}"#;
+        Fault::body(StatusCode::BAD_REQUEST, body)
     }
 
     /// What the token may do from now on.

@@ -95,9 +95,9 @@ These can be asked without a token:
   GET /_sim/traffic    of cloudscale: what is served, which listeners were down and for how long
   GET /_sim/writes     of linode: how many writes there were on each NodeBalancer, and how many at
                        once
-  POST /_sim/behaviour of linode: {\"listed_after\": 5, \"delisted_after\": 5, \"detached_after\": 5,
-                       \"checked_after\": 5, \"sorts_tags\": true, \"several_firewalls\": true,
-                       \"beta_apart\": true}, all of it optional, lengths in seconds
+  POST /_sim/behaviour of linode: {\"listed_after\": 5, \"found_after\": 5, \"delisted_after\": 5,
+                       \"detached_after\": 5, \"checked_after\": 5, \"sorts_tags\": true,
+                       \"several_firewalls\": true, \"beta_apart\": true}, all of it optional, lengths in seconds
   GET /_sim/ledger     of phoenixnap: what was bought and given back
   POST /_sim/advance   of phoenixnap: so much time passes at once: {\"seconds\": 300}
   DELETE /_sim/tokens  of phoenixnap: no token is good any more

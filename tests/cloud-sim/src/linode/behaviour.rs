@@ -12,6 +12,8 @@ use super::state::State;
 pub struct Behaviour {
     /// How long a new NodeBalancer is in no listing. Asked for by its id, it is there.
     pub listed_after: Duration,
+    /// How long no filter for an address finds a new NodeBalancer, although other listings show it.
+    pub found_after: Duration,
     /// How long a deleted NodeBalancer is still in listings. Asked for by its id, it is gone.
     pub delisted_after: Duration,
     /// How long a listing of a firewall's devices still shows one that was deleted.
@@ -41,6 +43,7 @@ impl Behaviour {
             let flag = || value.as_bool().ok_or(format!("{name}: give true or false"));
             match name.as_str() {
                 "listed_after" => self.listed_after = seconds()?,
+                "found_after" => self.found_after = seconds()?,
                 "delisted_after" => self.delisted_after = seconds()?,
                 "detached_after" => self.detached_after = seconds()?,
                 "checked_after" => self.checked_after = seconds()?,

@@ -4,7 +4,7 @@ use axum::body::Bytes;
 use axum::extract::{Path, State as Shared};
 use axum::routing::get;
 use axum::{Extension, Router};
-use http::{HeaderMap, Uri};
+use http::{HeaderMap, HeaderValue, Uri};
 use serde_json::{Map, Value, json};
 
 use super::access::Entity;
@@ -65,11 +65,15 @@ pub(super) fn routes() -> Router<Handle> {
 async fn list(Shared(state): Shared<Handle>, headers: HeaderMap, uri: Uri) -> Answer {
     let state = lock(&state);
     let behaviour = state.behaviour;
-    let balancers = state.listed(
-        Kind::NodeBalancer,
-        behaviour.listed_after,
-        behaviour.delisted_after,
-    );
+    let filter = headers.get("x-filter").map(HeaderValue::as_bytes);
+    let filter = String::from_utf8_lossy(filter.unwrap_or_default());
+    let by_address = ["\"ipv4\"", "\"ipv6\""].iter().any(|f| filter.contains(f));
+    let listed_after = if by_address {
+        behaviour.listed_after.max(behaviour.found_after)
+    } else {
+        behaviour.listed_after
+    };
+    let balancers = state.listed(Kind::NodeBalancer, listed_after, behaviour.delisted_after);
     let balancers = balancers.filter(|row| state.access.sees(Entity::NodeBalancer, row.key()));
     Ok(listing(balancers, FILTERS, &headers, &uri))
 }

@@ -44,6 +44,24 @@ async fn a_deleted_node_balancer_stays_in_listings_as_long_as_it_is_told_to() {
 }
 
 #[tokio::test]
+async fn a_filter_for_an_address_finds_a_new_node_balancer_later_than_a_listing() {
+    let linode = with_backends().await;
+    let wish = json!({ "found_after": 3600 });
+    control(&linode, "POST", "/_sim/behaviour", &wish).await;
+    let shown = made(&linode, "/nodebalancers", &balancer("ccm-1")).await;
+    let found = async |filter: Value| {
+        let found = filtered(&linode.url(), "/v4/nodebalancers", &filter.to_string()).await;
+        found.json()["results"].clone()
+    };
+    assert_eq!(found(json!({ "ipv4": shown["ipv4"] })).await, 0);
+    assert_eq!(found(json!({ "ipv6": shown["ipv6"] })).await, 0);
+    assert_eq!(found(json!({ "tags": "kubernetes" })).await, 1);
+    assert_eq!(read(&linode, "/nodebalancers").await["results"], 1);
+    linode.behave(Behaviour::default());
+    assert_eq!(found(json!({ "ipv4": shown["ipv4"] })).await, 1);
+}
+
+#[tokio::test]
 async fn a_detached_device_is_listed_as_long_as_it_is_told_to() {
     let linode = with_backends().await;
     let shown = made(&linode, "/nodebalancers", &balancer("ccm-1")).await;
@@ -140,6 +158,20 @@ async fn every_write_can_fail_before_and_after_its_effect_be_torn_and_be_late() 
             assert_eq!(busy.json()["errors"][0]["reason"], "Linode busy.");
         }
     }
+    linode
+        .faults()
+        .inject(When::write("**/nodebalancers/*").times(1), Linode::busy());
+    let busy = put(
+        &linode,
+        &path(&shown),
+        &json!({ "client_conn_throttle": 19 }),
+    )
+    .await;
+    assert_eq!(
+        (busy.status, &busy.json()["errors"][0]["reason"]),
+        (400, &json!("Linode busy."))
+    );
+    assert_ne!(throttle().await, 19);
     let late = json!({ "fault": "late", "delay": 0.05, "writes": true });
     control(&linode, "POST", "/_sim/faults", &late).await;
     let nobody_waits = async {
