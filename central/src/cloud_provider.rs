@@ -3,6 +3,7 @@
 pub mod annotations;
 pub mod load_balancers;
 pub mod registration;
+pub mod secrets;
 mod several;
 
 pub use several::Clouds;
