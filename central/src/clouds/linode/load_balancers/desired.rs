@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use mooring_common::names::{linode_tags, reasons};
 use serde::Serialize;
@@ -137,10 +138,10 @@ pub(super) fn desired(
     for port in &options.ports {
         let mut spec = port.config.clone();
         if let Some(name) = &port.tls_secret {
-            match request.secrets.get(name).usable() {
+            match request.secrets.usable(name) {
                 Ok(secret) => {
-                    tls.push(certificates::digest(&secret));
-                    spec.tls = Some(secret);
+                    tls.push(certificates::digest(secret));
+                    spec.tls = Some(Arc::new(secret.clone()));
                 }
                 Err(remedy) => {
                     let place = format!("annotation {}{}, tls-secret-name", keys::PORT, spec.port);
