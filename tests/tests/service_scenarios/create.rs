@@ -7,12 +7,11 @@ use kube::api::PostParams;
 use mooring_cloud_sim::Fault;
 use mooring_common::names::reasons;
 use mooring_test_cluster::objects::{ServiceBuilder, create_namespace, unique};
-use mooring_test_support::wait::eventually;
 use serde_json::json;
 
 use super::cloud::SuiteCloud;
 use super::cluster::{
-    CloudCluster, LoadBalancerCloud as _, SOON, assert_none, has_finalizer, ingress, wanted,
+    CloudCluster, LoadBalancerCloud as _, assert_none, has_finalizer, ingress, wanted,
 };
 
 fn is_about(gap: Duration, seconds: u64) -> bool {
