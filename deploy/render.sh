@@ -78,12 +78,28 @@ HEADER
         --show-only templates/central-endpoints.yaml
 }
 
+# What the policy about central and Nodes says where central gives out pod CIDRs and makes routes, on stdout.
+render_pod_network() {
+    cat <<'HEADER'
+# What mooring-central may write besides with --allocate-node-cidrs and --enable-route-controller: apply it
+# after mooring.yaml. Rendered from deploy/chart/mooring by deploy/render.sh. Do not edit here: change the
+# chart, then render again.
+HEADER
+    "$helm" template mooring "$chart" \
+        --namespace mooring-system \
+        --values "$manifests/values.yaml" \
+        --set central.podNetwork.allocateNodeCIDRs=true --set central.podNetwork.routes=true \
+        --kube-version 1.36.0 \
+        --show-only templates/fence-central.yaml
+}
+
 # Each file of deploy/manifests that is rendered: name, then what renders it.
 rendered=(
     "mooring.yaml render"
     "phoenixnap-kube-vip.yaml render_phoenixnap kube-vip --show-only templates/fence-services.yaml"
     "phoenixnap-l2.yaml render_phoenixnap l2 --show-only templates/fence-services.yaml --show-only templates/fence-central.yaml"
     "endpoint-aware-members.yaml render_endpoints"
+    "pod-network.yaml render_pod_network"
 )
 
 # What the chart must refuse, and with which words.
@@ -133,7 +149,8 @@ check() {
     refuses "set both" --set apiServer.host=192.0.2.1
     refuses "replica" --set central.replica=3
     gives --take-over-namespaces=edge,shop --livez-detail-networks=10.0.0.0/8,fd00::/8 \
-        --allow-unsigned-heartbeats --endpoint-aware-members --probe-bind-address
+        --allow-unsigned-heartbeats --endpoint-aware-members --probe-bind-address \
+        --cluster-cidr=10.0.0.0/8 --allocate-node-cidrs --enable-route-controller
     local entry file how
     for entry in "${rendered[@]}"; do
         read -r file how <<<"$entry"
