@@ -16,7 +16,10 @@ use super::filter::Filter;
 use super::lock;
 use super::paging::page;
 use super::state::{State, Vpc};
-use super::{config_nodes, configs, firewall_devices, firewalls, node_balancers, reserved_ips};
+use super::{
+    config_nodes, configs, firewall_devices, firewalls, node_balancers, reserved_ips,
+    vpc_interfaces,
+};
 use crate::request::decoded;
 use crate::rows::{Row, body};
 
@@ -45,7 +48,8 @@ pub(super) fn router(state: Handle) -> Router {
         .merge(config_nodes::routes())
         .merge(firewalls::routes())
         .merge(firewall_devices::routes())
-        .merge(reserved_ips::routes());
+        .merge(reserved_ips::routes())
+        .merge(vpc_interfaces::routes());
     Router::new()
         .nest("/v4", version.clone())
         .nest("/v4beta", version)

@@ -10,6 +10,7 @@ use super::behaviour::Behaviour;
 use super::instance::{complete, merge};
 use super::kind::Kind;
 use super::limits::Limits;
+use super::vpc_interfaces::VpcInterface;
 use crate::TOKEN;
 use crate::rows::Rows;
 
@@ -36,6 +37,7 @@ pub(super) struct State {
     pub(super) instances: Rows,
     pub(super) vpcs: Rows,
     pub(super) of_vpc: BTreeMap<u64, Vpc>,
+    pub(super) interfaces: Vec<VpcInterface>,
     objects: BTreeMap<Kind, Rows>,
     next: u64,
     next_address: u32,
@@ -50,6 +52,7 @@ impl State {
             instances: Rows::default(),
             vpcs: Rows::default(),
             of_vpc: BTreeMap::new(),
+            interfaces: Vec::new(),
             objects: Kind::ALL.map(|kind| (kind, Rows::default())).into(),
             next: FIRST_ID,
             next_address: FIRST_ADDRESS.into(),
