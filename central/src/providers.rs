@@ -10,6 +10,7 @@ use prometheus_client::registry::Registry;
 use crate::cloud_api::{Fault, Metrics};
 use crate::cloud_provider::Clouds;
 use crate::cloud_provider::load_balancers::LoadBalancers;
+use crate::cloud_provider::pod_network::PodNetwork;
 use crate::cloud_provider::registration::{
     Background, Cloud, ConfigFile, MakeLoadBalancers, Networks, OpenContext, Registration, Source,
 };
@@ -24,6 +25,8 @@ pub struct Opened {
     pub load_balancers: Vec<MakeLoadBalancers>,
     /// Where there may be L2Networks: the pools that something else announces.
     pub networks: Vec<Networks>,
+    /// What they have for the Pods of Nodes.
+    pub pod_networks: Vec<PodNetwork>,
     /// What runs beside the controllers.
     pub background: Vec<Background>,
 }
@@ -59,6 +62,7 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
     let requests = Metrics::register(registry);
     let (mut instances, mut load_balancers) = (Vec::new(), Vec::new());
     let (mut networks, mut background) = (Vec::new(), Vec::new());
+    let mut pod_networks = Vec::new();
     for (cloud, open) in configured {
         let context = OpenContext {
             limits: flags.limits,
@@ -69,6 +73,7 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
         instances.push(opened.instances);
         load_balancers.extend(opened.load_balancers.map(|make| (cloud, make)));
         networks.extend(opened.networks);
+        pod_networks.push(opened.pod_network);
         background.extend(opened.background);
     }
     load_balancers.sort_by_key(|(cloud, _)| chosen.iter().position(|other| other == cloud));
@@ -76,6 +81,7 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
         clouds: Arc::new(Clouds::new(instances)),
         load_balancers: load_balancers.into_iter().map(|(_, make)| make).collect(),
         networks,
+        pod_networks,
         background,
     })
 }

@@ -9,8 +9,11 @@ mod api;
 mod config;
 mod facts;
 mod flags;
+mod interfaces;
+mod node_ranges;
 mod pages;
 mod registration;
+mod routes;
 mod vpcs;
 
 use std::sync::Arc;

@@ -8,8 +8,12 @@ use mooring_common::flags::Action::{Accept, Act};
 use mooring_common::flags::Kind::{Bool, Integer, List, Text};
 use mooring_common::flags::{Flag, flag};
 
+use super::flags::IPV4_MASK_FLAG;
+use super::node_ranges::LinodeRanges;
+use super::routes::LinodeRoutes;
 use super::{Config, Flags, LIMITS, Linode, NAME, annotations};
 use crate::cloud_api::Fault;
+use crate::cloud_provider::pod_network::{NodeIpam, PodNetwork};
 use crate::cloud_provider::registration::{
     Background, Cloud, ConfigFile, Configure, OpenCloud, OpenContext, Registration, Source,
 };
@@ -39,7 +43,7 @@ const FLAGS: &[Flag] = &[
     flag(GROUP, "subnet-ids", List, "", Act, "The subnets of --vpc-ids, by number."),
     flag(GROUP, "enable-token-health-checker", Bool, "false", Act, "Ask Linode at start and every 5 minutes whether the token is valid, and end if it is not."),
     flag(GROUP, "linodego-debug", Bool, "false", Accept, "-v=6 logs every request to a cloud."),
-    flag(GROUP, "enable-route-controller", Bool, "false", Accept, "No provider of this version has routes."),
+    flag(GROUP, "enable-route-controller", Bool, "false", Act, "Make routes to the Pods of Nodes, as ranges on the interfaces of Linodes in the VPC. Needs --vpc-names or --vpc-ids, and --cluster-cidr."),
     flag(GROUP, "load-balancer-type", Text, "nodebalancer", Accept, "This version makes no NodeBalancers yet."),
     flag(GROUP, "default-nodebalancer-type", Text, "common", Accept, "The type of new NodeBalancers; this version makes none yet."),
     flag(GROUP, "nodebalancer-prefix", Text, "ccm", Accept, "How the names of NodeBalancers begin; this version makes none yet."),
@@ -50,9 +54,9 @@ const FLAGS: &[Flag] = &[
     flag(GROUP, "disable-nodebalancer-vpc-backends", Bool, "false", Accept, "NodeBalancers outside of VPCs; this version makes none yet."),
     flag(GROUP, "enable-ipv6-for-loadbalancers", Bool, "false", Accept, "IPv6 addresses of NodeBalancers in the status of Services; this version makes no NodeBalancers yet."),
     flag(GROUP, "enable-ipv6-for-nodebalancer-backends", Bool, "false", Accept, "NodeBalancers reach Nodes by IPv6; this version makes none yet."),
-    flag(GROUP, "node-cidr-mask-size-ipv4", Integer, "0", Accept, "Pod CIDRs are given out by kube-controller-manager."),
-    flag(GROUP, "node-cidr-mask-size-ipv6", Integer, "0", Accept, "Pod CIDRs are given out by kube-controller-manager."),
-    flag(GROUP, "disable-ipv6-node-cidr-allocation", Bool, "false", Accept, "Pod CIDRs are given out by kube-controller-manager."),
+    flag(GROUP, "node-cidr-mask-size-ipv4", Integer, "0", Act, "With --allocate-node-cidrs: the length of the Nodes' IPv4 pod CIDRs. 0: 24."),
+    flag(GROUP, "node-cidr-mask-size-ipv6", Integer, "0", Act, "The same of their IPv6 pod CIDRs. 0: 112."),
+    flag(GROUP, "disable-ipv6-node-cidr-allocation", Bool, "false", Act, "With --allocate-node-cidrs: give Nodes no IPv6 pod CIDRs. Otherwise a Node whose Linode has no IPv6 range in a VPC gets none at all."),
     flag(GROUP, "bgp-node-selector", Text, "", Accept, "The Go controller has given up sharing addresses by BGP as well."),
     flag(GROUP, "ip-holder-suffix", Text, "", Accept, "The Go controller has given up sharing addresses by BGP as well."),
 ];
@@ -68,6 +72,8 @@ const TOKEN_CHECK: &str = "the token that --enable-token-health-checker asks to 
 
 async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud> {
     let checks_token = config.flags.checks_token;
+    let (has_routes, routes_max_age) = (config.flags.has_routes, config.routes_max_age);
+    let (ipv4_mask, ipv6_mask) = (config.flags.ipv4_mask, config.flags.ipv6_mask);
     let linode = Linode::new(config, context.limits.or(LIMITS), context.requests)?;
     let mut background: Option<Background> = None;
     if checks_token {
@@ -80,10 +86,23 @@ async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud>
                 .boxed()
         }));
     }
+    let ranges = LinodeRanges {
+        linode: linode.clone(),
+        ipv6_mask,
+    };
+    let pod_network = PodNetwork {
+        routes: has_routes.then(|| LinodeRoutes::new(linode.clone(), routes_max_age) as _),
+        node_ipam: Some(NodeIpam {
+            ipv4_mask,
+            ipv4_mask_flag: IPV4_MASK_FLAG,
+            ranges: Arc::new(ranges),
+        }),
+    };
     Ok(Cloud {
         instances: Arc::new(Inventory::new(linode)),
         load_balancers: None,
         networks: None,
+        pod_network,
         background,
     })
 }

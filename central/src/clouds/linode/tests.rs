@@ -9,6 +9,7 @@ fn linode(base: &Url, flags: Flags) -> Arc<Linode> {
         connection: connection(&base.join("v4/").unwrap()),
         region: "us-east".to_owned(),
         external_subnet: None,
+        routes_max_age: Duration::from_secs(60),
         flags,
         notices: Vec::new(),
     };
