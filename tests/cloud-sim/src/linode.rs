@@ -10,6 +10,7 @@
 //! | writes | fields that are missing or wrong, and what does not go together: 400; unknown fields are ignored |
 //! | NodeBalancers | one config per port for UDP and one for the rest; nodes at private addresses of Linodes of the region, at their IPv6 addresses, or in the subnet of a VPC |
 //! | TLS | a certificate is shown as its common name and fingerprint; its key is in no answer, in no log, and not kept |
+//! | interfaces in VPCs | of a configuration profile or of the Linode itself, each by its own endpoints; ranges lie in the subnet and overlap with nothing |
 //! | deletions | a NodeBalancer takes configs and nodes with it; its firewall and its reserved address stay |
 //! | errors | `{"errors":[{"field":…,"reason":…}]}` with exactly `application/json`: all that is wrong, at once |
 //!
@@ -50,6 +51,8 @@ mod paging;
 mod reserved_ips;
 mod state;
 mod strict;
+mod vpc_interfaces;
+mod vpc_interfaces_by_hand;
 mod vpc_ranges;
 mod writers;
 
@@ -193,7 +196,9 @@ impl Linode {
 
     /// An instance is deleted; whether it was there.
     pub fn remove(&self, id: u64) -> bool {
-        self.state().instances.remove(&id.to_string())
+        let mut state = self.state();
+        vpc_interfaces::detach(&mut state, id);
+        state.instances.remove(&id.to_string())
     }
 
     /// Changes what the API shows of an instance.

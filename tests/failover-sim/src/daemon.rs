@@ -507,6 +507,8 @@ impl Daemon {
             } else {
                 Readiness::Ready
             },
+            pod_cidrs: Vec::new(),
+            network_unavailable: None,
             machine: Identity::default(),
         }
     }
