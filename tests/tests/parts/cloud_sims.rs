@@ -8,6 +8,7 @@ mod failures;
 mod firewalls;
 mod ip_blocks;
 mod linode;
+mod linode_interfaces;
 mod load_balancers;
 mod memberships;
 mod node_balancer_addresses;
