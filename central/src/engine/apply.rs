@@ -338,7 +338,9 @@ impl<'a, P: Provider> Work<'a, P> {
         };
         known.written = Instant::now();
         match &effect {
-            Effect::DeleteBalancer(id, _) => known.surplus.retain(|other| other.id() != id),
+            Effect::DeleteBalancer(id, _) | Effect::Release(id) => {
+                known.surplus.retain(|other| other.id() != id);
+            }
             _ => known.observed.take(step, made, &mut self.planned),
         }
         if let Effect::Assign(name) = effect {

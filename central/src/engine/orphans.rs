@@ -39,8 +39,9 @@ impl<P: Provider> Shared<P> {
         let mut orphans: Vec<Orphan> = orphans.collect();
         let dependents = self.provider.dependents(Instant::now()).await?.into_iter();
         orphans.extend(dependents.filter_map(|dependent| {
-            let is_ours = dependent.cluster.as_deref() == Some(cluster) && !dependent.is_used;
-            (is_ours && !living.contains(dependent.owner.as_str())).then(|| Orphan {
+            let is_ours =
+                dependent.cluster.as_deref() == Some(cluster) && dependent.users.is_empty();
+            (is_ours && !living.contains(dependent.owner.as_str())).then_some(Orphan {
                 id: dependent.id,
                 name: dependent.name,
                 made_for: MadeFor::Dependent(dependent.owner),
@@ -67,7 +68,7 @@ impl<P: Provider> Shared<P> {
                 name: name.clone(),
                 owner: uid.clone(),
                 cluster: Some(cluster.to_owned()),
-                is_used: false,
+                users: Vec::new(),
             };
             self.provider.delete_dependent(&dependent).await?;
             guard.written();

@@ -226,7 +226,8 @@ impl<P: Provider> Shared<P> {
         Ok(true)
     }
 
-    /// Deletes what else was made for a Service whose load balancer is gone. `None`: nothing of it is left.
+    /// Deletes what else was made for a Service whose load balancer is gone. What something else uses stays
+    /// for as long as it does. `None`: nothing is left to do.
     async fn remove_dependents(
         &self,
         query: &Query,
@@ -234,10 +235,12 @@ impl<P: Provider> Shared<P> {
     ) -> Result<Option<Progress>, ReconcileError> {
         for dependent in self.provider.dependents(query.asked).await? {
             let is_ours = dependent.owner == query.uid && dependent.cluster == query.cluster;
-            if !is_ours {
+            let is_gone = |user: &String| self.cache.deleted(&query.uid, user).is_some();
+            if !is_ours || !dependent.users.iter().all(is_gone) {
                 continue;
             }
-            if dependent.is_used {
+            if !dependent.users.is_empty() {
+                // The cloud still shows what it has deleted.
                 return Ok(Some(Progress::Wait {
                     after: LOOK_AGAIN,
                     what: format!("{} is still in use", dependent.name),

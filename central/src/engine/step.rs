@@ -15,6 +15,8 @@ pub enum Effect {
     CreateBalancer,
     /// Deletes one, by ID and name.
     DeleteBalancer(String, String),
+    /// Lets the load balancer of this ID go, and leaves it.
+    Release(String),
     /// Puts a member of this name into a pool, by its ID if that is known.
     CreateMember(Option<String>, String),
     /// Stops the member of this ID from getting new connections.

@@ -158,8 +158,8 @@ impl Provider for NodeBalancers {
         &options.no_subnets
     }
 
-    fn secrets(reader: &mut Reader<'_>) -> BTreeSet<String> {
-        options::secrets(reader).collect()
+    fn secrets(service: &ServiceView) -> BTreeSet<String> {
+        options::secrets(&mut Reader::new(service)).collect()
     }
 
     /// The address that the Node itself says: a person may have written another one there than the API knows.
@@ -273,7 +273,7 @@ fn dependent(firewall: &Firewall) -> Option<Dependent> {
         name: format!("firewall {}", firewall.label),
         owner: marked(&firewall.tags, linode_tags::SERVICE)?.to_owned(),
         cluster: marked(&firewall.tags, linode_tags::CLUSTER).map(ToOwned::to_owned),
-        is_used: !firewall.entities.is_empty(),
+        users: firewall.users(),
     })
 }
 

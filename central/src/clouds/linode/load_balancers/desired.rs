@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use mooring_common::names::{linode_tags, reasons};
 use serde::Serialize;
@@ -81,7 +82,12 @@ impl provider::Desired for Desired {
     }
 
     fn drain(&mut self, observed: &Observed, drains: &mut Drains) {
-        for config in &mut self.configs {
+        if !self.members_are_complete {
+            return;
+        }
+        // Where nobody is to be left, nobody takes over.
+        let served = self.configs.iter_mut();
+        for config in served.filter(|config| !config.nodes.is_empty()) {
             let place = config.spec.place();
             let actual = observed.configs.iter();
             let actual = actual.filter(|actual| actual.part.spec.place() == place);
@@ -131,10 +137,10 @@ pub(super) fn desired(
     for port in &options.ports {
         let mut spec = port.config.clone();
         if let Some(name) = &port.tls_secret {
-            match request.secrets.get(name).usable() {
+            match request.secrets.usable(name) {
                 Ok(secret) => {
-                    tls.push(certificates::digest(&secret));
-                    spec.tls = Some(secret);
+                    tls.push(certificates::digest(secret));
+                    spec.tls = Some(Arc::new(secret.clone()));
                 }
                 Err(remedy) => {
                     let place = format!("annotation {}{}, tls-secret-name", keys::PORT, spec.port);

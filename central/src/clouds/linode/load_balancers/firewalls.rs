@@ -121,6 +121,15 @@ pub(super) struct Entity {
 }
 
 impl Firewall {
+    /// What it protects: NodeBalancers by their IDs.
+    pub(super) fn users(&self) -> Vec<String> {
+        let users = self.entities.iter().map(|one| match one.kind.as_str() {
+            "nodebalancer" => one.id.to_string(),
+            kind => format!("{kind} {}", one.id),
+        });
+        users.collect()
+    }
+
     /// Whether it protects this NodeBalancer.
     pub(super) fn protects(&self, balancer: &str) -> bool {
         let mut entities = self.entities.iter();

@@ -102,9 +102,8 @@ impl step::Step for Step {
             Self::DeleteBalancer { id, name, .. } => {
                 Effect::DeleteBalancer(id.clone(), name.clone())
             }
-            Self::Release { .. } | Self::ChangeBalancer { .. } | Self::ChangeConfig { .. } => {
-                Effect::Change
-            }
+            Self::Release { id, .. } => Effect::Release(id.clone()),
+            Self::ChangeBalancer { .. } | Self::ChangeConfig { .. } => Effect::Change,
             Self::ChangeRules { .. } => Effect::Change,
             Self::CreateConfig(_) | Self::CreateFirewall(_) => Effect::Create,
             Self::FillConfig { .. } | Self::Attach { .. } => Effect::ChangeUnseen,
