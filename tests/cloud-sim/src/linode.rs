@@ -20,10 +20,11 @@
 //! | what a test does | how |
 //! |---|---|
 //! | put something there | [`add`](Linode::add) an instance, [`put_node_balancer`](Linode::put_node_balancer), [`put_firewall`](Linode::put_firewall), [`reserve`](Linode::reserve), what the Go controller has left ([`leave`](Linode::leave)), [`load`](Linode::load) all |
-//! | change it by hand | [`set`](Linode::set) an instance, [`set_in`](Linode::set_in), [`set_node_status`](Linode::set_node_status), [`remove_node_balancer`](Linode::remove_node_balancer), [`remove_firewall`](Linode::remove_firewall) |
+//! | change it by hand | [`set`](Linode::set) an instance, [`set_in`](Linode::set_in), [`set_node_status`](Linode::set_node_status), [`remove_node_balancer`](Linode::remove_node_balancer), [`remove_node`](Linode::remove_node), [`remove_firewall`](Linode::remove_firewall) |
 //! | look | [`all`](Linode::all), [`get`](Linode::get) |
 //! | say how it behaves | [`behave`](Linode::behave), [`limit`](Linode::limit), [`allow`](Linode::allow), [`set_latency`](Linode::set_latency), [`faults`](Linode::faults), [`kill_switch`](Linode::kill_switch), [`set_down`](Linode::set_down) |
 //! | ask what was asked | [`calls`](Linode::calls), [`writes`](Linode::writes) |
+//! | ask what was served | [`traffic`](Linode::traffic), [`outages`](Linode::outages) |
 
 mod access;
 mod answers;
@@ -51,6 +52,7 @@ mod paging;
 mod reserved_ips;
 mod state;
 mod strict;
+mod traffic;
 mod vpc_interfaces;
 mod vpc_interfaces_by_hand;
 mod vpc_ranges;
@@ -72,6 +74,8 @@ pub use instance::Instance;
 pub use kind::Kind;
 pub use limits::Limits;
 pub use writers::Writes;
+
+pub use crate::traffic::{Lack, Moment, Outage, Traffic};
 
 use super::door::Handles;
 use super::server::{Api, Server};

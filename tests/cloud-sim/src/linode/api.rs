@@ -106,7 +106,13 @@ async fn gate(Shared(state): Shared<Handle>, mut request: Request<Body>, next: N
         Err(refusal) => (*refusal, HeaderMap::new()),
         Ok(headers) => {
             request.extensions_mut().insert(LacksBeta(lacks_beta));
-            (next.run(request).await, headers)
+            let reads = request.method() == Method::GET || request.method() == Method::HEAD;
+            let path = request.uri().path().to_owned();
+            let answer = next.run(request).await;
+            if !reads && answer.status().is_success() {
+                lock(&state).record_write(&path);
+            }
+            (answer, headers)
         }
     };
     answer.headers_mut().extend(headers);

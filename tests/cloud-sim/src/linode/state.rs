@@ -15,6 +15,7 @@ use super::limits::Limits;
 use super::vpc_interfaces::VpcInterface;
 use crate::TOKEN;
 use crate::rows::{Row, Rows};
+use crate::traffic::History;
 
 /// Ids that are as long as real ones.
 const FIRST_ID: u64 = 10_000_001;
@@ -46,6 +47,8 @@ pub(super) struct State {
     objects: BTreeMap<Kind, Rows>,
     /// What was deleted, since listings may still show it.
     gone: BTreeMap<Kind, Rows>,
+    /// What NodeBalancers served.
+    pub(super) history: History,
     next: u64,
     next_address: u32,
 }
@@ -64,6 +67,7 @@ impl State {
             interfaces: Vec::new(),
             objects: Kind::ALL.map(|kind| (kind, Rows::default())).into(),
             gone: Kind::ALL.map(|kind| (kind, Rows::default())).into(),
+            history: History::default(),
             next: FIRST_ID,
             next_address: FIRST_ADDRESS.into(),
         }
