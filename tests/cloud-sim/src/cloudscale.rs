@@ -48,7 +48,6 @@ pub use behaviour::Behaviour;
 pub use forwarder::Forwarder;
 pub use kind::Kind;
 pub use machine::{Interface, Machine, SUBNET};
-pub use snapshot::CloudState;
 pub use traffic::{Lack, Moment, Outage, Served, Traffic};
 
 use super::door::Handles;
