@@ -52,6 +52,7 @@ pub mod step;
 pub mod touched;
 mod zones;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -111,6 +112,10 @@ impl<P: Provider> LoadBalancers for Engine<P> {
 
     fn component(&self) -> &'static str {
         P::WORDS.component
+    }
+
+    fn secrets(&self, service: &ServiceView) -> BTreeSet<String> {
+        P::secrets(service)
     }
 
     fn follows_endpoints(&self) -> bool {

@@ -46,7 +46,7 @@ pub struct LoadBalancerRequest {
     /// Where its endpoints are. `None`: nobody follows that, or it makes no difference, and all Nodes
     /// are given traffic.
     pub endpoints: Option<Endpoints>,
-    /// The Secrets that its load balancer presents.
+    /// What was read of the Secrets that it names ([`LoadBalancers::secrets`]). None for a removal.
     pub secrets: Secrets,
 }
 
@@ -518,6 +518,12 @@ pub trait LoadBalancers: Send + Sync {
         &self,
         request: &LoadBalancerRequest,
     ) -> Result<Box<dyn PreparedPlan>, ReconcileError>;
+
+    /// The names of the Secrets of a Service's own namespace that its load balancer presents
+    /// ([`LoadBalancerRequest::secrets`]). What cannot be understood names none.
+    fn secrets(&self, _service: &ServiceView) -> BTreeSet<String> {
+        BTreeSet::new()
+    }
 
     /// Whether members follow [`LoadBalancerRequest::endpoints`]: the cloud can stop sending traffic to one without
     /// cutting the connections that it has.

@@ -241,8 +241,9 @@ pub trait Provider: Send + Sync + 'static {
     /// Reads what a Service asks for, noting all that cannot be understood, or that no load balancer can do.
     fn read(&self, reader: &mut Reader<'_>) -> Self::Options;
 
-    /// The names of the Secrets that the Service's load balancer presents.
-    fn secrets(_reader: &mut Reader<'_>) -> BTreeSet<String> {
+    /// The names of the Secrets of a Service's own namespace that its load balancer presents
+    /// ([`LoadBalancerRequest::secrets`]). What cannot be understood names none.
+    fn secrets(_service: &ServiceView) -> BTreeSet<String> {
         BTreeSet::new()
     }
 

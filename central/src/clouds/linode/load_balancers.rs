@@ -158,8 +158,8 @@ impl Provider for NodeBalancers {
         &options.no_subnets
     }
 
-    fn secrets(reader: &mut Reader<'_>) -> BTreeSet<String> {
-        options::secrets(reader).collect()
+    fn secrets(service: &ServiceView) -> BTreeSet<String> {
+        options::secrets(&mut Reader::new(service)).collect()
     }
 
     /// The address that the Node itself says: a person may have written another one there than the API knows.

@@ -125,7 +125,7 @@ fn request(number: usize, nodes: usize) -> LoadBalancerRequest {
         may_take_over: false,
         health: HealthTarget::default(),
         endpoints: None,
-        secrets: Default::default(),
+        secrets: crate::cloud_provider::secrets::Secrets::default(),
     }
 }
 

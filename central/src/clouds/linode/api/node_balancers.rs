@@ -70,15 +70,14 @@ impl NodeBalancer {
 
     /// Its tags without marks.
     pub(in super::super) fn unmarked(&self) -> Vec<String> {
-        let is_mark = |tag: &&String| {
-            tag.starts_with(linode_tags::SERVICE) || tag.starts_with(linode_tags::CLUSTER)
-        };
-        self.tags
-            .iter()
-            .filter(|tag| !is_mark(tag))
-            .cloned()
-            .collect()
+        let unmarked = self.tags.iter().filter(|tag| !is_mark(tag));
+        unmarked.cloned().collect()
     }
+}
+
+/// Whether a tag marks whose something is.
+pub(in super::super) fn is_mark(tag: &str) -> bool {
+    tag.starts_with(linode_tags::SERVICE) || tag.starts_with(linode_tags::CLUSTER)
 }
 
 /// What a mark says.

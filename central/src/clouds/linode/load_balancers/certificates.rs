@@ -11,9 +11,9 @@ use crate::cloud_provider::secrets::TlsSecret;
 /// A digest of a certificate and its key together.
 pub(super) fn digest(secret: &TlsSecret) -> String {
     let digest = Sha256::new()
-        .chain_update(secret.certificate())
+        .chain_update(&secret.certificate)
         .chain_update([0])
-        .chain_update(secret.key())
+        .chain_update(secret.key.expose())
         .finalize();
     hex(&digest, 32)
 }
@@ -21,7 +21,7 @@ pub(super) fn digest(secret: &TlsSecret) -> String {
 /// Whether the API shows this certificate: the digest of its first one, in hexadecimal digits with or without
 /// colons.
 pub(super) fn is_shown(secret: &TlsSecret, fingerprint: &str) -> bool {
-    let Ok(der) = CertificateDer::from_pem_slice(secret.certificate().as_bytes()) else {
+    let Ok(der) = CertificateDer::from_pem_slice(secret.certificate.as_bytes()) else {
         return false;
     };
     let shown: String = fingerprint

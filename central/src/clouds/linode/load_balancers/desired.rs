@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use mooring_common::names::{linode_tags, reasons};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::certificates;
-use super::firewalls::{FirewallSpec, MOST_RULES};
 use super::model::{BalancerSpec, ConfigSpec, FirewallWish, NodeSpec};
 use super::observed::Observed;
-use super::options::{FirewallOption, Options, PortOptions};
+use super::options::{Options, PortOptions};
 use crate::cloud_provider::load_balancers::{InvalidField, LoadBalancerRequest, Notice};
 use crate::clouds::linode::annotations as keys;
 use crate::engine::drains::Drains;
@@ -137,10 +137,10 @@ pub(super) fn desired(
     for port in &options.ports {
         let mut spec = port.config.clone();
         if let Some(name) = &port.tls_secret {
-            match request.secrets.get(name).usable() {
+            match request.secrets.usable(name) {
                 Ok(secret) => {
-                    tls.push(certificates::digest(&secret));
-                    spec.tls = Some(secret);
+                    tls.push(certificates::digest(secret));
+                    spec.tls = Some(Arc::new(secret.clone()));
                 }
                 Err(remedy) => {
                     let place = format!("annotation {}{}, tls-secret-name", keys::PORT, spec.port);
@@ -153,17 +153,9 @@ pub(super) fn desired(
             spec,
         });
     }
-    let firewall = firewall(options, &service.key.name, &marks);
-    if let FirewallWish::Own(firewall) = &firewall
-        && firewall.inbound.len() > MOST_RULES
-    {
-        let remedy = format!(
-            "too many IPs in this ACL, will exceed rules per firewall limit: it takes {} rules of {MOST_RULES}; \
-             write fewer networks",
-            firewall.inbound.len()
-        );
-        let place = format!("annotation {}", keys::FIREWALL_ACL.key);
-        faults.push(InvalidField::new(place, "", remedy));
+    let mut firewall = options.firewall.clone();
+    if let FirewallWish::Own(firewall) = &mut firewall {
+        firewall.tags.clone_from(&marks);
     }
     let asked = options.reserved_ipv4.iter();
     Desired {
@@ -186,26 +178,6 @@ pub(super) fn desired(
         exclusives: BTreeSet::new(),
         tls,
     }
-}
-
-fn firewall(options: &Options, service: &str, marks: &[String]) -> FirewallWish {
-    let acl = match &options.firewall {
-        FirewallOption::None => return FirewallWish::None,
-        FirewallOption::Id(id) => return FirewallWish::Id(*id),
-        FirewallOption::Acl(acl) => acl,
-    };
-    let ports: Vec<(u16, bool)> = options
-        .ports
-        .iter()
-        .map(|port| port.config.place())
-        .collect();
-    FirewallWish::Own(FirewallSpec::of(
-        acl,
-        &ports,
-        service,
-        options.label.clone(),
-        marks.to_vec(),
-    ))
 }
 
 fn nodes(options: &Options, members: &Members, port: &PortOptions) -> Vec<NodeSpec> {

@@ -195,14 +195,8 @@ pub(super) fn network(text: &str) -> Option<IpNet> {
 }
 
 impl FirewallSpec {
-    /// What lets through what `acl` says. `ports`: number, and whether it is UDP.
-    pub(super) fn of(
-        acl: &Acl,
-        ports: &[(u16, bool)],
-        service: &str,
-        label: String,
-        tags: Vec<String>,
-    ) -> Self {
+    /// What lets through what `acl` says, without marks. `ports`: number, and whether it is UDP.
+    pub(super) fn of(acl: &Acl, ports: &[(u16, bool)], service: &str, label: String) -> Self {
         let (action, policy) = match acl.allows {
             true => ("ACCEPT", "DROP"),
             false => ("DROP", "ACCEPT"),
@@ -242,7 +236,7 @@ impl FirewallSpec {
         }
         Self {
             label,
-            tags,
+            tags: Vec::new(),
             inbound,
             inbound_policy: policy.to_owned(),
         }

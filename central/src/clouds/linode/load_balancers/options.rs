@@ -5,16 +5,16 @@ mod vpcs;
 
 use std::collections::BTreeSet;
 
-use ipnet::IpNet;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::Settings;
-use super::firewalls::{Acl, MOST_RULES, network};
-use super::model::{Subnet, VpcUse};
+use super::firewalls::{Acl, FirewallSpec, MOST_RULES, network};
+use super::model::{FirewallWish, Subnet, VpcUse};
 use crate::cloud_provider::annotations::Annotation;
 use crate::clouds::linode::NodeBalancerType;
 use crate::clouds::linode::annotations as keys;
+use crate::clouds::linode::api::node_balancers::is_mark;
 use crate::engine::annotations::{Reader, either};
 use crate::engine::selector::Selector;
 use crate::views::service_view::ServiceView;
@@ -25,8 +25,6 @@ const MOST_THROTTLE: i64 = 20;
 /// Types of NodeBalancers.
 const TYPES: [&str; 3] = ["common", "premium", "premium_40gb"];
 const IP_MODES: [&str; 2] = ["VIP", "Proxy"];
-/// Networks that an ACL has at most.
-const MOST_NETWORKS: usize = MOST_RULES * 255;
 
 /// All that is asked for, defaults filled in.
 #[derive(Clone, Debug)]
@@ -43,8 +41,8 @@ pub(super) struct Options {
     pub(super) tags: Vec<String>,
     /// The reserved address of a new one.
     pub(super) reserved_ipv4: Option<String>,
-    /// Which firewall it is to have.
-    pub(super) firewall: FirewallOption,
+    /// Which firewall it is to have; one of its own is without marks.
+    pub(super) firewall: FirewallWish,
     /// Whether Nodes are reached by their public IPv6 addresses.
     pub(super) ipv6_backends: bool,
     /// The subnet by which Nodes are reached.
@@ -67,17 +65,6 @@ pub(super) struct Options {
     pub(super) no_subnets: BTreeSet<String>,
 }
 
-/// Which firewall a Service asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum FirewallOption {
-    /// None.
-    None,
-    /// This one.
-    Id(u64),
-    /// One of its own.
-    Acl(Acl),
-}
-
 impl Options {
     /// Reads everything that a Service asks for.
     pub(super) fn read(reader: &mut Reader<'_>, settings: &Settings, label: String) -> Self {
@@ -86,15 +73,16 @@ impl Options {
         flag(reader, &keys::PRESERVE, false);
         flag(reader, &keys::RETAIN_RESERVED_IPV4, true);
         check_id(reader);
+        let ports = ports::read(reader);
         let subnet = vpcs::subnet(reader, settings, ipv6_backends);
         Self {
+            firewall: firewall(reader, &ports, &label),
             label,
             region: settings.region.clone(),
             kind: kind(reader, settings.flags.kind).as_str(),
             throttle: throttle(reader),
             tags: tags(reader, settings),
             reserved_ipv4: reader.optional(&keys::RESERVED_IPV4).map(ToOwned::to_owned),
-            firewall: firewall(reader),
             ipv6_backends,
             backend: vpcs::backend(reader, settings, subnet.as_ref()),
             subnet,
@@ -102,7 +90,7 @@ impl Options {
             hostname_only: flag(reader, &keys::HOSTNAME_ONLY, settings.hostname_only),
             ipv6_ingress: flag(reader, &keys::IPV6_INGRESS, settings.flags.ipv6_ingress),
             ip_mode: ip_mode(reader),
-            ports: ports::read(reader),
+            ports,
             all_nodes: Selector::default(),
             no_subnets: BTreeSet::new(),
         }
@@ -149,13 +137,9 @@ fn check_id(reader: &mut Reader<'_>) {
     let Some(text) = reader.optional(&keys::ID) else {
         return;
     };
-    if text
-        .trim()
-        .parse::<u64>()
-        .ok()
-        .filter(|id| *id > 0)
-        .is_none()
-    {
+    // Another spelling of it would be looked for as it stands.
+    let number = text.trim().parse::<u64>().ok();
+    if number.is_none_or(|id| id == 0 || id.to_string() != text.trim()) {
         let remedy = "is no number of a NodeBalancer; write one, or take the annotation off";
         reader.fault_in(&keys::ID, text, remedy);
     }
@@ -200,7 +184,12 @@ fn tags(reader: &mut Reader<'_>, settings: &Settings) -> Vec<String> {
     let all = all.map(String::as_str).chain(of_service.split(','));
     let mut tags: Vec<String> = Vec::new();
     for tag in all.map(str::trim).filter(|tag| !tag.is_empty()) {
-        if !tags.iter().any(|known| known == tag) {
+        if is_mark(&tag.to_lowercase()) {
+            let remedy = format!(
+                "has the tag {tag}, and whatever begins so marks whose a NodeBalancer is; write other tags"
+            );
+            reader.fault_in(&keys::TAGS, of_service, remedy);
+        } else if !tags.iter().any(|known| known == tag) {
             tags.push(tag.to_owned());
         }
     }
@@ -229,34 +218,50 @@ fn number(reader: &mut Reader<'_>, annotation: &Annotation) -> Option<u64> {
     number
 }
 
-fn firewall(reader: &mut Reader<'_>) -> FirewallOption {
+fn firewall(reader: &mut Reader<'_>, ports: &[PortOptions], label: &str) -> FirewallWish {
     if reader.value(&keys::FIREWALL_ID).is_some() {
         if let Some(text) = reader.value(&keys::FIREWALL_ACL) {
             let what = "is not used, since firewall-id names a firewall; take one of them off";
             reader.question(&keys::FIREWALL_ACL, text, what);
         }
         let id = number(reader, &keys::FIREWALL_ID);
-        return id.map_or(FirewallOption::None, FirewallOption::Id);
+        return id.map_or(FirewallWish::None, FirewallWish::Id);
     }
-    if let Some(text) = reader.value(&keys::FIREWALL_ACL) {
-        return acl(reader, text).map_or(FirewallOption::None, FirewallOption::Acl);
+    let (acl, place) = match reader.value(&keys::FIREWALL_ACL) {
+        Some(text) => {
+            let place = format!("annotation {}", keys::FIREWALL_ACL.key);
+            (acl(reader, text), place)
+        }
+        None => {
+            let ranges = reader.source_ranges();
+            let acl = Acl {
+                allows: true,
+                networks: ranges.iter().filter_map(|text| network(text)).collect(),
+            };
+            let place = "spec.loadBalancerSourceRanges".to_owned();
+            (Some(acl).filter(|acl| !acl.networks.is_empty()), place)
+        }
+    };
+    let Some(acl) = acl else {
+        return FirewallWish::None;
+    };
+    let ports: Vec<(u16, bool)> = ports.iter().map(|port| port.config.place()).collect();
+    let spec = FirewallSpec::of(&acl, &ports, &reader.service.key.name, label.to_owned());
+    let rules = spec.inbound.len();
+    if rules > MOST_RULES {
+        let remedy = format!(
+            "too many IPs in this ACL, will exceed rules per firewall limit: it takes {rules} rules, and a \
+             firewall has {MOST_RULES}; write fewer networks"
+        );
+        reader.fault(place, "", remedy);
     }
-    let ranges = reader.source_ranges();
-    let networks: BTreeSet<IpNet> = ranges.iter().filter_map(|text| network(text)).collect();
-    if networks.is_empty() {
-        return FirewallOption::None;
-    }
-    FirewallOption::Acl(Acl {
-        allows: true,
-        networks,
-    })
+    FirewallWish::Own(spec)
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct Lists {
-    allow_list: Option<Families>,
-    deny_list: Option<Families>,
+    allowlist: Option<Families>,
+    denylist: Option<Families>,
 }
 
 #[derive(Deserialize)]
@@ -267,39 +272,52 @@ struct Families {
 
 fn acl(reader: &mut Reader<'_>, text: &str) -> Option<Acl> {
     let how = "write it like {\"allowList\": {\"ipv4\": [\"192.0.2.0/24\"]}}";
-    let lists: Lists = match serde_json::from_str::<Value>(text).and_then(serde_json::from_value) {
-        Ok(lists) => lists,
-        Err(error) => {
-            let remedy = format!("is not the JSON that is understood ({error}); {how}");
-            reader.fault_in(&keys::FIREWALL_ACL, text, remedy);
+    let read = serde_json::from_str(text).and_then(|fields| {
+        let lists: Lists = serde_json::from_value(in_lower_case(Value::Object(fields)))?;
+        Ok(lists)
+    });
+    let chosen = match read {
+        Err(error) => Err(format!("is not the JSON that is understood ({error})")),
+        Ok(lists) => match (lists.allowlist, lists.denylist) {
+            (Some(families), None) => Ok((true, families)),
+            (None, Some(families)) => Ok((false, families)),
+            _ => Err("specify either an allowList or a denyList for a firewall".to_owned()),
+        },
+    };
+    let all = |families: Families| families.ipv4.into_iter().chain(families.ipv6).flatten();
+    let chosen = chosen.and_then(|(allows, families)| {
+        let texts: Vec<String> = all(families).collect();
+        match texts.is_empty() {
+            true => Err("has no networks".to_owned()),
+            false => Ok((allows, texts)),
+        }
+    });
+    let (allows, texts) = match chosen {
+        Ok(chosen) => chosen,
+        Err(why) => {
+            reader.fault_in(&keys::FIREWALL_ACL, text, format!("{why}; {how}"));
             return None;
         }
     };
-    let (allows, families) = match (lists.allow_list, lists.deny_list) {
-        (Some(families), None) => (true, families),
-        (None, Some(families)) => (false, families),
-        _ => {
-            let remedy = format!("specify either an allowList or a denyList for a firewall; {how}");
-            reader.fault_in(&keys::FIREWALL_ACL, text, remedy);
-            return None;
-        }
-    };
-    let texts = families.ipv4.into_iter().chain(families.ipv6).flatten();
-    let mut networks = BTreeSet::new();
-    for text in texts {
-        if let Some(network) = network(&text) {
-            networks.insert(network);
-            continue;
-        }
-        let remedy = "is no network; write it like 192.0.2.0/24 or 2001:db8::/32";
-        reader.fault_in(&keys::FIREWALL_ACL, &text, remedy);
-    }
-    if networks.is_empty() || networks.len() > MOST_NETWORKS {
-        let remedy = format!(
-            "has {} networks; write 1 to {MOST_NETWORKS}, which is what a firewall takes",
-            networks.len()
-        );
-        reader.fault_in(&keys::FIREWALL_ACL, text, remedy);
-    }
-    Some(Acl { allows, networks })
+    let place = format!("annotation {}", keys::FIREWALL_ACL.key);
+    let networks = reader.canonical(&place, &texts);
+    Some(Acl {
+        allows,
+        networks: networks.iter().filter_map(|text| network(text)).collect(),
+    })
 }
+
+/// With all keys in lower case: Go reads them in any.
+fn in_lower_case(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.into_iter();
+            let lower = fields.map(|(key, value)| (key.to_lowercase(), in_lower_case(value)));
+            Value::Object(lower.collect())
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

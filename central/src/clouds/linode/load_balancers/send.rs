@@ -249,8 +249,8 @@ impl From<Body> for Value {
 fn config(spec: &ConfigSpec) -> Body {
     let mut body = Body::of(spec);
     if let Some(tls) = &spec.tls {
-        body.say("ssl_cert", Some(tls.certificate()));
-        body.say("ssl_key", Some(tls.key()));
+        body.say("ssl_cert", Some(&tls.certificate));
+        body.say("ssl_key", Some(tls.key.expose()));
     }
     body
 }

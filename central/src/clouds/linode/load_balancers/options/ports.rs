@@ -35,34 +35,31 @@ struct Check {
     interval: u32,
     timeout: u32,
     attempts: u32,
-    passive: bool,
 }
 
 /// All ports, in order.
 pub(super) fn read(reader: &mut Reader<'_>) -> Vec<PortOptions> {
     let check = check(reader);
-    let ports = reader.ports("Linode", &["TCP", "UDP"]);
-    let all: Vec<PortOptions> = ports
-        .into_iter()
-        .map(|port| of_port(reader, port, &check))
-        .collect();
+    let ports = reader.ports("Linode", &["TCP", "UDP"]).into_iter();
+    let mut all: Vec<PortOptions> = ports.map(|port| of_port(reader, port, &check)).collect();
+    // Of UDP ports it is not asked.
+    let mut others = all
+        .iter_mut()
+        .filter(|port| !port.config.place().1)
+        .peekable();
+    if others.peek().is_some() {
+        let passive = passive(reader);
+        others.for_each(|port| port.config.check_passive = passive);
+    }
     for (index, port) in all.iter().enumerate() {
-        let earlier = all.iter().take(index);
-        let is_twice = earlier
-            .filter(|other| other.config.place() == port.config.place())
-            .count()
-            > 0;
-        if is_twice {
-            let number = port.port.port.to_string();
+        let (number, is_udp) = port.config.place();
+        let mut earlier = all.iter().take(index);
+        if earlier.any(|other| other.config.place() == port.config.place()) {
+            let protocol = if is_udp { "UDP" } else { "TCP" };
             let remedy = format!(
-                "is served twice, by {}; give one of them another number, or another protocol",
-                if port.config.protocol == "udp" {
-                    "UDP"
-                } else {
-                    "TCP"
-                }
+                "is served twice, by {protocol}; give one of them another number, or another protocol"
             );
-            reader.fault(format!("spec.ports[{index}].port"), &number, remedy);
+            reader.fault("spec.ports".to_owned(), &number.to_string(), remedy);
         }
     }
     all
@@ -116,7 +113,7 @@ fn of_port(reader: &mut Reader<'_>, port: Port, check: &Check) -> PortOptions {
         check_interval: check.interval,
         check_timeout: check.timeout,
         check_attempts: check.attempts,
-        check_passive: check.passive && !is_udp,
+        check_passive: false,
         udp_check_port: is_udp.then(|| udp_check_port(reader, &own)),
         protocol,
         tls: None,
@@ -135,8 +132,8 @@ fn own(reader: &mut Reader<'_>, key: &str) -> BTreeMap<String, String> {
         return BTreeMap::new();
     };
     let how = "write it like {\"protocol\": \"https\", \"tls-secret-name\": \"my-tls\"}";
-    let fields = match serde_json::from_str::<Map<String, Value>>(text) {
-        Ok(fields) => fields,
+    let fields = match serde_json::from_str::<Option<Map<String, Value>>>(text) {
+        Ok(fields) => fields.unwrap_or_default(),
         Err(error) => {
             let remedy = format!("is not the JSON that is understood ({error}); {how}");
             reader.fault(format!("annotation {key}"), text, remedy);
@@ -303,7 +300,6 @@ fn check(reader: &mut Reader<'_>) -> Check {
         interval,
         timeout,
         attempts: seconds(reader, &keys::CHECK_ATTEMPTS, 2, 1..=30),
-        passive: passive(reader),
     }
 }
 

@@ -86,9 +86,7 @@ pub(super) fn backend(
     }
     let subnet = subnet?.clone();
     let is_said = |annotation| reader.optional(annotation).is_some();
-    let is_of_flags = !is_said(&keys::BACKEND_VPC_NAME)
-        && !is_said(&keys::BACKEND_SUBNET_NAME)
-        && !is_said(&keys::BACKEND_SUBNET_ID);
+    let is_of_flags = !is_said(&keys::BACKEND_VPC_NAME) && !is_said(&keys::BACKEND_SUBNET_NAME);
     let is_first = settings.flags.subnet == BackendSubnet::First;
     let of_flags = settings.flags.range.filter(|_| is_of_flags && is_first);
     Some(VpcUse {
