@@ -28,7 +28,7 @@ pub(super) fn plan(
         .configs
         .iter()
         .any(|config| !config.nodes.is_empty());
-    if !serves && desired.members_are_complete {
+    if !serves && (desired.members_are_complete || observed.is_none()) {
         return Err(no_nodes(observed));
     }
     match observed {

@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::Service;
 use serde_json::{Value, json};
 
 use super::{OfService as _, STRANGERS};
+use crate::sweep::cluster::NODES;
 use crate::sweep::disturbance::Disturbance;
 use crate::sweep::reference::Reference;
 use crate::sweep::swept_cloud::none_refused;
@@ -13,6 +14,9 @@ use mooring_cloud_sim::Call;
 use mooring_cloud_sim::linode::{Kind, Linode};
 use mooring_common::names::annotations;
 
+/// What gives a config its nodes: all at once, or one.
+const FILLS: &str = "POST /v4/nodebalancers/*/configs/*/rebuild";
+const ADDS: &str = "POST /v4/nodebalancers/*/configs/*/nodes";
 const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
 
 pub(super) fn faults_of(cloud: &Linode, service: &Service) -> Vec<String> {
@@ -95,7 +99,13 @@ pub(super) fn was_careful(
         return Ok(());
     };
     let was_done = |call: &Call| !call.faulty || disturbance.is_done_unseen();
-    let done = by_kind(&cloud.calls(), was_done);
+    let mut done = by_kind(&cloud.calls(), was_done);
+    // A config whose nodes are not there is given them one by one.
+    let filled = done.get(FILLS).copied().unwrap_or(0);
+    let unfilled = reference.by_kind.get(FILLS).copied().unwrap_or(0);
+    let one_by_one = unfilled.saturating_sub(filled) * NODES;
+    done.entry(ADDS.to_owned())
+        .and_modify(|count| *count = count.saturating_sub(one_by_one));
     let too_often: Vec<String> = done
         .iter()
         .filter_map(|(kind, count)| {
