@@ -288,7 +288,9 @@ fn central<C: SweptCloud>(
         format!("--kubeconfig={}", cluster.kubeconfig.display()),
     ];
     let spec = Program::Central.spec(cluster.cp.folder(), flags);
-    let mut spec = spec.context("describing central")?.args(C::FLAGS.iter().copied());
+    let mut spec = spec
+        .context("describing central")?
+        .args(C::FLAGS.iter().copied());
     for (variable, value) in cloud.environment() {
         spec = spec.env(variable, value);
     }

@@ -106,10 +106,16 @@ impl SweptCloud for Linode {
         made.map(|label| (label, "<label>".to_owned())).collect()
     }
 
+    /// Those that were there before have no tags, or are a stranger's.
     fn balancers(&self) -> usize {
-        let all = self.all(Kind::NodeBalancer).into_iter();
-        all.filter(|balancer| balancer["id"].as_u64().is_some_and(|id| !is_beside(id)))
-            .count()
+        let mut all = self.all(Kind::NodeBalancer);
+        all.retain(|one| {
+            one["id"]
+                .as_u64()
+                .is_some_and(|id| !STRANGERS.contains(&id))
+        });
+        let is_spare = |one: &&Value| one["id"] == SPARE && one["tags"] == json!([]);
+        all.iter().filter(|one| !is_spare(one)).count()
     }
 
     fn faults_of(&self, service: &Service) -> Vec<String> {
@@ -142,9 +148,4 @@ impl OfService for Linode {
         all.retain(|object| is_marked(object, service));
         all
     }
-}
-
-/// Whether a NodeBalancer was there before.
-const fn is_beside(id: u64) -> bool {
-    id == SPARE || id == STRANGERS[0] || id == STRANGERS[1]
 }

@@ -132,11 +132,11 @@ impl Operation {
 
     fn wrong_balancers(self, case: &CaseCluster<Linode>) -> Option<String> {
         let wanted = match self {
-            Self::Switch | Self::Delete => 0,
+            Self::Delete => 0,
             _ => 1,
         };
         let found = case.cloud.balancers();
-        (found != wanted).then(|| format!("{found} NodeBalancers were made and are there"))
+        (found != wanted).then(|| format!("{found} NodeBalancers are there"))
     }
 }
 
