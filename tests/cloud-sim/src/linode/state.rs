@@ -12,6 +12,7 @@ use super::behaviour::Behaviour;
 use super::instance::{complete, merge};
 use super::kind::Kind;
 use super::limits::Limits;
+use super::vpc_interfaces::VpcInterface;
 use crate::TOKEN;
 use crate::rows::{Row, Rows};
 use crate::traffic::History;
@@ -42,6 +43,7 @@ pub(super) struct State {
     pub(super) shared: BTreeMap<u64, Vec<String>>,
     pub(super) vpcs: Rows,
     pub(super) of_vpc: BTreeMap<u64, Vpc>,
+    pub(super) interfaces: Vec<VpcInterface>,
     objects: BTreeMap<Kind, Rows>,
     /// What was deleted, since listings may still show it.
     gone: BTreeMap<Kind, Rows>,
@@ -62,6 +64,7 @@ impl State {
             shared: BTreeMap::new(),
             vpcs: Rows::default(),
             of_vpc: BTreeMap::new(),
+            interfaces: Vec::new(),
             objects: Kind::ALL.map(|kind| (kind, Rows::default())).into(),
             gone: Kind::ALL.map(|kind| (kind, Rows::default())).into(),
             history: History::default(),

@@ -171,3 +171,12 @@ fn notices_of_flags_are_told() {
     let config = Config::read(&env, flags).unwrap();
     assert_eq!(config.notices, ["a flag"]);
 }
+
+#[test]
+fn variable_of_linodes_client_turns_log_of_exchanges_on() {
+    let with = |text| {
+        let config = read(&[REGION, TOKEN, NO_FILE, ("LINODE_DEBUG", text)]);
+        config.unwrap().flags.logs_exchanges
+    };
+    assert!(with("1") && !with("0") && !with(""));
+}
