@@ -124,7 +124,7 @@ impl<P: Provider> EnsurePlan<P> {
         };
         let mut steps = plan.steps().to_vec();
         let surplus = known.iter().flat_map(|known| &known.surplus);
-        steps.extend(surplus.flat_map(|listed| P::removal(&request.service, listed)));
+        steps.extend(surplus.flat_map(|listed| P::removal(request, listed)));
         let shown = PlanSummary {
             steps: steps.iter().map(planned).collect(),
             notices,

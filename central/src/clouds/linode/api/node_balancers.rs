@@ -338,6 +338,12 @@ pub(in super::super) fn create_firewall(body: Value) -> Request {
     )
 }
 
+/// Changes its name or its tags.
+pub(in super::super) fn change_firewall(id: u64, body: Value) -> Request {
+    let path = format!("networking/firewalls/{id}");
+    write("update_firewall", Method::PUT, path, body)
+}
+
 /// Changes what one lets through.
 pub(in super::super) fn change_rules(id: u64, body: Value) -> Request {
     let path = format!("networking/firewalls/{id}/rules");

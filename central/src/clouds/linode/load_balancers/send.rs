@@ -1,9 +1,11 @@
 //! The requests of each step.
 
+use mooring_common::names::linode_tags;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
 
-use super::super::api::node_balancers::{self, Made};
+use super::super::api::node_balancers::{self, Made, marked};
 use super::super::{NAME, pages};
 use super::NodeBalancers;
 use super::firewalls::{Firewall, FirewallSpec};
@@ -28,7 +30,10 @@ impl NodeBalancers {
                 return self.make(&request).await;
             }
             Step::Node(step) => return self.send_node(step, balancer, planned).await,
-            Step::DeleteBalancer { id, release, .. } => {
+            Step::DeleteBalancer {
+                id, release, marks, ..
+            } => {
+                self.mark_firewalls(id, marks).await?;
                 if let Some(address) = release {
                     self.release(address).await?;
                 }
@@ -131,6 +136,25 @@ impl NodeBalancers {
     async fn create_firewall(&self, spec: &FirewallSpec) -> Result<String, CloudError> {
         let body = json!({"label": spec.label, "tags": spec.tags, "rules": spec.rules()});
         self.make(&node_balancers::create_firewall(body)).await
+    }
+
+    /// The firewall that the Go controller has made for a NodeBalancer which is about to go gets marks, by which
+    /// it is found and deleted afterwards.
+    async fn mark_firewalls(&self, balancer: &str, marks: &[String]) -> Result<(), CloudError> {
+        if marks.is_empty() {
+            return Ok(());
+        }
+        let listing = self.firewalls.get(Instant::now()).await?;
+        let made_by_go = listing.all.iter().filter(|firewall| {
+            let is_marked = marked(&firewall.tags, linode_tags::SERVICE).is_some();
+            firewall.protects(balancer) && firewall.is_made_by_go() && !is_marked
+        });
+        for firewall in made_by_go {
+            let tags: Vec<&String> = firewall.tags.iter().chain(marks).collect();
+            let request = node_balancers::change_firewall(firewall.id, json!({"tags": tags}));
+            self.cloud.client.call(&request).await?;
+        }
+        Ok(())
     }
 
     /// One firewall. `None`: it is not there.
