@@ -39,6 +39,7 @@ pub mod phoenixnap;
 mod request;
 mod rows;
 mod server;
+mod traffic;
 
 pub use faults::{Fault, Faults, Injection, When};
 pub use log::{Call, Calls};

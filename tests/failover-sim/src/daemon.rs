@@ -502,11 +502,15 @@ impl Daemon {
             provider_id: None,
             taints: Vec::new(),
             addresses: Vec::new(),
+            pod_cidrs: Vec::new(),
+            network_unavailable: None,
             readiness: if here.local.weight < 100 {
                 Readiness::NotReady
             } else {
                 Readiness::Ready
             },
+            pod_cidrs: Vec::new(),
+            network_unavailable: None,
             machine: Identity::default(),
         }
     }

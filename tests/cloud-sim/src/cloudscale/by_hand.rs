@@ -7,7 +7,7 @@ use super::Cloudscale;
 use super::kind::Kind;
 use super::machine::Machine;
 use super::snapshot::CloudState;
-use super::traffic::{Outage, Traffic};
+use crate::traffic::{Outage, Traffic};
 
 impl Cloudscale {
     // --- servers ------------------------------------------------------------------------------

@@ -53,6 +53,23 @@ impl Linode {
         let rows = state.rows_mut(kind);
         let there = rows.change(&key, |object| object[field] = value);
         assert!(there, "there is no {kind:?} {key}");
+        if let Some(balancer) = state.node_balancer_of(kind, &key) {
+            state.record(balancer);
+        }
+    }
+
+    /// A node is taken out of its config.
+    ///
+    /// # Panics
+    /// If it is not there.
+    pub fn remove_node(&self, id: u64) {
+        let (key, mut state) = (id.to_string(), self.state());
+        let balancer = state.node_balancer_of(Kind::Node, &key);
+        let config = state.rows(Kind::Node).value(&key)["config_id"].as_u64();
+        let there = state.rows_mut(Kind::Node).remove(&key);
+        assert!(there, "there is no node {id}");
+        state.count_nodes(config.expect("a node has a config"));
+        state.record(balancer.expect("a node has a NodeBalancer"));
     }
 
     /// What the check says of a node: `UP`, `DOWN` or `Unknown`.
@@ -69,7 +86,10 @@ impl Linode {
 
     /// A NodeBalancer is deleted with its configs and nodes; whether it was there.
     pub fn remove_node_balancer(&self, id: u64) -> bool {
-        node_balancers::remove(&mut self.state(), id)
+        let mut state = self.state();
+        let there = node_balancers::remove(&mut state, id);
+        state.record(id);
+        there
     }
 
     /// A firewall is deleted; whether it was there.
