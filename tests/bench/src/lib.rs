@@ -8,7 +8,7 @@
 //! | [`bench_livez`] | what `make bench-livez` measures: health checks, beside kube-proxy's |
 //! | [`bench_nodes`] | what `make bench-nodes` measures: thousands of Nodes |
 //! | [`bench_phoenixnap`] | what `make bench-phoenixnap` measures: addresses of Services at PhoenixNAP |
-//! | [`sweep`] | what `make sweep-cloudscale` does: something goes wrong at each single call |
+//! | [`sweep`] | what `make sweep-cloudscale` and `make sweep-linode` do: something goes wrong at each single call |
 
 pub mod bench;
 pub mod bench_cloudscale;
@@ -16,4 +16,5 @@ pub mod bench_failover;
 pub mod bench_livez;
 pub mod bench_nodes;
 pub mod bench_phoenixnap;
+mod clouds;
 pub mod sweep;

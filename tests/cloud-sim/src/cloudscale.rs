@@ -49,7 +49,6 @@ pub use behaviour::Behaviour;
 pub use forwarder::Forwarder;
 pub use kind::Kind;
 pub use machine::{Interface, Machine, SUBNET};
-pub use snapshot::CloudState;
 
 use super::door::Handles;
 use super::server::{Api, Server};

@@ -21,7 +21,7 @@
 //! |---|---|
 //! | put something there | [`add`](Linode::add) an instance, [`put_node_balancer`](Linode::put_node_balancer), [`put_firewall`](Linode::put_firewall), [`reserve`](Linode::reserve), what the Go controller has left ([`leave`](Linode::leave)), [`load`](Linode::load) all |
 //! | change it by hand | [`set`](Linode::set) an instance, [`set_in`](Linode::set_in), [`set_node_status`](Linode::set_node_status), [`remove_node_balancer`](Linode::remove_node_balancer), [`remove_node`](Linode::remove_node), [`remove_firewall`](Linode::remove_firewall) |
-//! | look | [`all`](Linode::all), [`get`](Linode::get) |
+//! | look | [`all`](Linode::all), [`get`](Linode::get), [`snapshot`](Linode::snapshot) |
 //! | say how it behaves | [`behave`](Linode::behave), [`limit`](Linode::limit), [`allow`](Linode::allow), [`set_latency`](Linode::set_latency), [`faults`](Linode::faults), [`kill_switch`](Linode::kill_switch), [`set_down`](Linode::set_down) |
 //! | ask what was asked | [`calls`](Linode::calls), [`writes`](Linode::writes) |
 //! | ask what was served | [`traffic`](Linode::traffic), [`outages`](Linode::outages) |
@@ -50,6 +50,7 @@ mod limits;
 mod node_balancers;
 mod paging;
 mod reserved_ips;
+mod snapshot;
 mod state;
 mod strict;
 mod traffic;

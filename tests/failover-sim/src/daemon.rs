@@ -509,8 +509,6 @@ impl Daemon {
             } else {
                 Readiness::Ready
             },
-            pod_cidrs: Vec::new(),
-            network_unavailable: None,
             machine: Identity::default(),
         }
     }

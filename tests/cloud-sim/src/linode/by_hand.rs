@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::behaviour::Behaviour;
 use super::kind::Kind;
-use super::{Linode, contents, firewalls, node_balancers, reserved_ips};
+use super::{Linode, contents, firewalls, node_balancers, reserved_ips, snapshot};
+use crate::snapshot::CloudState;
 
 impl Linode {
     /// How NodeBalancers and firewalls behave from now on.
@@ -24,6 +25,11 @@ impl Linode {
         let state = self.state();
         let row = state.rows(kind).get(&key.to_string());
         row.map(|row| row.value().clone())
+    }
+
+    /// What there is, to be compared with another end.
+    pub fn snapshot(&self) -> CloudState {
+        snapshot::of(&self.state())
     }
 
     /// Puts a NodeBalancer there, as the API shows it, with `configs` that have `nodes`; what is

@@ -1,0 +1,28 @@
+//! What was written, by kind.
+
+use std::collections::BTreeMap;
+
+use mooring_cloud_sim::{Call, Calls};
+
+/// How many writes of each kind there were, of those that count: `POST /v4/nodebalancers/*/configs`.
+pub(super) fn by_kind(calls: &Calls, counts: impl Fn(&Call) -> bool) -> BTreeMap<String, usize> {
+    let mut found = BTreeMap::new();
+    for call in calls.writes().iter().filter(|call| counts(call)) {
+        *found.entry(kind(call)).or_default() += 1;
+    }
+    found
+}
+
+/// Method and path of a request, without the names of objects.
+fn kind(call: &Call) -> String {
+    let segments = call.path.split('/');
+    let segments =
+        segments.map(
+            |segment| match segment.starts_with(|c: char| c.is_ascii_digit()) {
+                true => "*",
+                false => segment,
+            },
+        );
+    let path: Vec<&str> = segments.collect();
+    format!("{} {}", call.method, path.join("/"))
+}
