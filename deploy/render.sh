@@ -93,6 +93,21 @@ HEADER
         --show-only templates/fence-central.yaml
 }
 
+# What central may do besides where load balancers present certificates from Secrets, on stdout.
+render_secrets() {
+    cat <<'HEADER'
+# What mooring-central may do besides where load balancers of Linode present certificates from Secrets:
+# apply it after mooring.yaml. Rendered from deploy/chart/mooring by deploy/render.sh. Do not edit here:
+# change the chart, then render again.
+HEADER
+    "$helm" template mooring "$chart" \
+        --namespace mooring-system \
+        --values "$manifests/values.yaml" \
+        --set cloudProvider=linode \
+        --kube-version 1.36.0 \
+        --show-only templates/central-secrets.yaml
+}
+
 # Each file of deploy/manifests that is rendered: name, then what renders it.
 rendered=(
     "mooring.yaml render"
@@ -100,6 +115,7 @@ rendered=(
     "phoenixnap-l2.yaml render_phoenixnap l2 --show-only templates/fence-services.yaml --show-only templates/fence-central.yaml"
     "endpoint-aware-members.yaml render_endpoints"
     "pod-network.yaml render_pod_network"
+    "tls-secrets.yaml render_secrets"
 )
 
 # What the chart must refuse, and with which words.
@@ -128,6 +144,16 @@ gives() {
     done
 }
 
+# What the chart must not give with these values.
+omits() {
+    local answer
+    answer=$("$helm" template mooring "$chart" --values "$2")
+    if [[ $answer == *"$1"* ]]; then
+        say "the chart gives with $2: $1"
+        return 1
+    fi
+}
+
 check() {
     local values
     for values in "$manifests/values.yaml" "$chart"/ci/*-values.yaml; do
@@ -145,12 +171,17 @@ check() {
     refuses "machines.configMap are both set" --set machines.file=x,machines.configMap=y
     refuses "and central reads one file" --set machines.configMap=y \
         --set 'cloudProvider=phoenixnap\,cloudlycke' --set phoenixnap.configSecret=x
+    refuses "/central/loadBalancers/tlsSecretNamespaces" \
+        --set 'central.loadBalancers.tlsSecretNamespaces={a/b}'
     refuses "/phoenixnap/loadBalancer" --set phoenixnap.loadBalancer=metallb://x
     refuses "set both" --set apiServer.host=192.0.2.1
     refuses "replica" --set central.replica=3
     gives --take-over-namespaces=edge,shop --livez-detail-networks=10.0.0.0/8,fd00::/8 \
         --allow-unsigned-heartbeats --endpoint-aware-members --probe-bind-address \
-        --cluster-cidr=10.0.0.0/8 --allocate-node-cidrs --enable-route-controller
+        --cluster-cidr=10.0.0.0/8 --allocate-node-cidrs --enable-route-controller \
+        $'name: mooring-central-secrets\n  namespace: tills'
+    omits mooring-central-secrets "$chart/ci/unfenced-values.yaml"
+    omits mooring-central-secrets "$chart/ci/phoenixnap-values.yaml"
     local entry file how
     for entry in "${rendered[@]}"; do
         read -r file how <<<"$entry"

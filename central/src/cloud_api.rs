@@ -33,7 +33,7 @@ pub use credentials::{Credentials, Secret, TokenVariables, Tokens};
 pub use environment::{Environment, Fault};
 pub use error::{CloudError, ErrorKind};
 pub use json_file::{FileKey, JsonFile, KeyKind};
-pub use lenient::lenient;
+pub use lenient::{lenient, or_default};
 pub use limiter::Limiter;
 pub use metrics::Metrics;
 pub use proxies::Proxies;

@@ -4,6 +4,7 @@ pub mod annotations;
 pub mod load_balancers;
 pub mod pod_network;
 pub mod registration;
+pub mod secrets;
 mod several;
 
 pub use several::Clouds;

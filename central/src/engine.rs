@@ -26,6 +26,7 @@ pub mod canonical;
 pub mod change;
 pub mod cluster;
 mod credentials;
+pub mod drains;
 pub mod endpoints;
 mod ensure;
 pub mod exclusive;
@@ -51,6 +52,7 @@ pub mod step;
 pub mod touched;
 mod zones;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -66,7 +68,7 @@ use ensure::EnsurePlan;
 use inventory::Inventory;
 use listing::Listings;
 use members::MemberResolver;
-use provider::{ListedOf, Provider};
+use provider::{IdBy, ListedOf, Provider};
 use remove::Removal;
 
 /// The load balancers of a cloud.
@@ -112,13 +114,18 @@ impl<P: Provider> LoadBalancers for Engine<P> {
         P::WORDS.component
     }
 
+    fn secrets(&self, service: &ServiceView) -> BTreeSet<String> {
+        P::secrets(service)
+    }
+
     fn follows_endpoints(&self) -> bool {
         P::FOLLOWS_ENDPOINTS
     }
 
     fn may_have(&self, service: &ServiceView) -> bool {
         let is_recorded = service.annotation(P::WORDS.id_key).is_some();
-        is_recorded || service.creation_asked.is_some()
+        let is_shown = P::WORDS.id_by == IdBy::Person && !service.ingress.is_empty();
+        is_recorded || is_shown || service.creation_asked.is_some()
     }
 
     async fn prepare(

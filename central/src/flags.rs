@@ -359,13 +359,15 @@ fn read_serving(reader: &mut Reader<'_>) -> Option<ServingFlags> {
             None
         }
     };
-    let always_allowed = reader.list("authorization-always-allow-paths");
+    let always_allowed = reader.list("authorization-always-allow-paths").into_iter();
+    // The chart of Linode's Go controller puts quotes around the path.
+    let always_allowed = always_allowed.map(|path| path.trim_matches('"').to_owned());
     (port != 0).then_some(())?;
     Some(ServingFlags {
         address: address?,
         port,
         certificate,
-        always_allowed,
+        always_allowed: always_allowed.collect(),
     })
 }
 

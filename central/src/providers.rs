@@ -12,7 +12,8 @@ use crate::cloud_provider::Clouds;
 use crate::cloud_provider::load_balancers::LoadBalancers;
 use crate::cloud_provider::pod_network::PodNetwork;
 use crate::cloud_provider::registration::{
-    Background, Cloud, ConfigFile, MakeLoadBalancers, Networks, OpenContext, Registration, Source,
+    Background, Cloud, ConfigFile, MakeLoadBalancers, Networks, Obstacle, OpenContext,
+    Registration, Source,
 };
 use crate::clouds::CLOUDS;
 use crate::flags::Flags;
@@ -29,6 +30,8 @@ pub struct Opened {
     pub pod_networks: Vec<PodNetwork>,
     /// What runs beside the controllers.
     pub background: Vec<Background>,
+    /// What may keep this replica from being ready.
+    pub obstacles: Vec<Obstacle>,
 }
 
 /// Opens them. The variables of all clouds are read before any is used, so that whatever is wrong
@@ -61,7 +64,7 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
     }
     let requests = Metrics::register(registry);
     let (mut instances, mut load_balancers) = (Vec::new(), Vec::new());
-    let (mut networks, mut background) = (Vec::new(), Vec::new());
+    let (mut networks, mut background, mut obstacles) = (Vec::new(), Vec::new(), Vec::new());
     let mut pod_networks = Vec::new();
     for (cloud, open) in configured {
         let context = OpenContext {
@@ -75,6 +78,7 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
         networks.extend(opened.networks);
         pod_networks.push(opened.pod_network);
         background.extend(opened.background);
+        obstacles.extend(opened.obstacle);
     }
     load_balancers.sort_by_key(|(cloud, _)| chosen.iter().position(|other| other == cloud));
     Ok(Opened {
@@ -83,6 +87,7 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
         networks,
         pod_networks,
         background,
+        obstacles,
     })
 }
 

@@ -111,7 +111,7 @@ impl Program {
 
     async fn run(mut self) -> anyhow::Result<()> {
         let mut tasks = JoinSet::new();
-        let health = Arc::new(Health::default());
+        let health = Arc::new(Health::new(std::mem::take(&mut self.opened.obstacles)));
         let metrics = Metrics {
             nodes: node_init::Metrics::register(&mut self.registry),
             lifecycle: node_lifecycle::Metrics::register(&mut self.registry),
@@ -140,7 +140,7 @@ impl Program {
         let watched = self.watched.clone();
         tasks.spawn(never_ends(async move {
             watched.synced(follows).await;
-            health.set_ready();
+            health.set_synced();
         }));
         let ended = tokio::select! {
             ended = failure_of(&mut tasks) => ended,

@@ -38,6 +38,10 @@ pub const CLOUDS: &[CloudNames] = &[
             annotations::LINODE_PRIVATE_IP,
             annotations::LINODE_PUBLIC_IPV6,
         ],
+        service_prefixes: &[
+            "service.beta.kubernetes.io/linode-loadbalancer-",
+            annotations::APPLIED,
+        ],
         ..NONE
     },
     CloudNames {

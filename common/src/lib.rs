@@ -14,6 +14,7 @@ pub mod connection_slots;
 pub mod engine;
 pub mod errors;
 pub mod flags;
+pub mod go_bool;
 pub mod go_duration;
 pub mod k8s;
 pub mod l2_network;

@@ -108,6 +108,9 @@ pub mod annotations {
     /// of RFC 3339; taken off when the Service says what it has. Read by central: whoever leads next looks
     /// for what was asked for until `--creation-settle-time` has passed, and makes no second one meanwhile.
     pub const CREATION_ASKED: &str = "mooring.dev/load-balancer-asked-for";
+    /// On Services: which load balancer has all that was wanted, and what that was, as a fingerprint. Written
+    /// by central, so that it need not look at each of them when it starts.
+    pub const APPLIED: &str = "mooring.dev/load-balancer-applied";
     /// Written by central on the Service `default/kubernetes` while it buys an IP block: who does, and
     /// what. Read by central: whoever else believes to lead waits meanwhile.
     pub const IP_BLOCK_CLAIM: &str = "mooring.dev/ip-block-claim";
@@ -184,6 +187,15 @@ pub mod cloudscale_tags {
     pub const SERVICE_UID: &str = "mooring-service-uid";
     /// The cluster that it was made for, by the UID of the Service `default/kubernetes`.
     pub const CLUSTER: &str = "mooring-cluster";
+}
+
+/// How the tags begin that central gives NodeBalancers and Cloud Firewalls at Linode. With a UID they are as
+/// long as a tag can be.
+pub mod linode_tags {
+    /// The UID of the Service that it was made for follows.
+    pub const SERVICE: &str = "k8s-service-";
+    /// The cluster that it was made for follows, by the UID of the Service `default/kubernetes`.
+    pub const CLUSTER: &str = "k8s-cluster-";
 }
 
 /// Tags of public IP blocks at phoenixNAP, written and read by central: those of the Go controller, and
@@ -372,6 +384,8 @@ pub mod reasons {
     /// Service, Warning: one of its annotations has a value that the Go controller of its cloud took and
     /// that means little; the note says what becomes of it, and what to write.
     pub const QUESTIONABLE_ANNOTATION: &str = "QuestionableAnnotation";
+    /// Service, Warning: the address that it asks for now is not that of its NodeBalancer, and cannot be.
+    pub const NODE_BALANCER_IP_CHANGE_IGNORED: &str = "NodeBalancerIPChangeIgnored";
     /// Service, Warning: the cloud does not take Nodes that are to carry its traffic as members.
     pub const MEMBER_REFUSED: &str = "MemberRefused";
     /// Service, Normal: as by the Go controllers of before Kubernetes 1.30, with old and new value.

@@ -1,5 +1,6 @@
 //! One request, one answer.
 
+mod exchange_log;
 mod request;
 
 use std::fmt;
@@ -125,6 +126,8 @@ pub struct Client {
     connection: Connection,
     decoder: &'static dyn ErrorDecoder,
     limiter: Limiter,
+    listings: Option<Limiter>,
+    logs_exchanges: bool,
     metrics: Metrics,
 }
 
@@ -157,14 +160,37 @@ impl Client {
             connection,
             decoder,
             limiter: Limiter::new(limits),
+            listings: None,
+            logs_exchanges: false,
             metrics,
         })
+    }
+
+    /// The cloud has a budget of its own for listings. They take from both, and when that one is spent
+    /// all else goes on.
+    #[must_use]
+    pub fn listing_limits(mut self, limits: Limits) -> Self {
+        self.listings = Some(Limiter::new(limits));
+        self
+    }
+
+    /// Whether requests and their answers are logged with their bodies, without secrets.
+    #[must_use]
+    pub const fn logging_exchanges(mut self, logs: bool) -> Self {
+        self.logs_exchanges = logs;
+        self
     }
 
     /// Another number whenever another token is in use than before.
     #[must_use]
     pub fn credentials(&self) -> u64 {
         self.connection.credentials.generation()
+    }
+
+    /// Whether another token can come without a restart.
+    #[must_use]
+    pub fn token_may_change(&self) -> bool {
+        self.connection.credentials.may_change()
     }
 
     /// Sends a request and reads its answer.
@@ -213,7 +239,24 @@ impl Client {
         .await
     }
 
+    /// A whole call has ended, which took several requests: see [`Request::page`].
+    pub fn ended<T>(&self, request: &Request, answer: &Result<T, CloudError>) {
+        self.metrics.called(request.operation(), answer.is_ok());
+    }
+
     async fn ask<T>(&self, request: &Request, read: Reading<'_, T>) -> Result<T, CloudError> {
+        let answer = self.ask_with_any_token(request, read).await;
+        if !request.is_page() {
+            self.ended(request, &answer);
+        }
+        answer
+    }
+
+    async fn ask_with_any_token<T>(
+        &self,
+        request: &Request,
+        read: Reading<'_, T>,
+    ) -> Result<T, CloudError> {
         let secret = self.connection.credentials.current().await?;
         let answer = self.send_once(request, &secret, read).await;
         match &answer {
@@ -261,7 +304,7 @@ impl Client {
         secret: &Secret,
         read: Reading<'_, T>,
     ) -> Result<T, CloudError> {
-        match self.limiter.admit().await {
+        match self.turn(request).await {
             Ok(waited) => self.metrics.waited(self.provider, waited),
             Err(wait) => {
                 self.metrics
@@ -301,6 +344,21 @@ impl Client {
         answer
     }
 
+    /// Waits for its turn by all limits that hold for it, and gives for how long.
+    async fn turn(&self, request: &Request) -> Result<Duration, Duration> {
+        let own = match self.listings.as_ref().filter(|_| request.is_page()) {
+            Some(listings) => listings.admit().await?,
+            None => Duration::ZERO,
+        };
+        Ok(own + self.limiter.admit().await?)
+    }
+
+    /// Whose budget the answer tells of.
+    fn limiter(&self, request: &Request) -> &Limiter {
+        let listings = self.listings.as_ref().filter(|_| request.is_page());
+        listings.unwrap_or(&self.limiter)
+    }
+
     async fn exchange(&self, request: &Request, secret: &Secret) -> Result<Vec<u8>, CloudError> {
         let mut builder = self
             .http
@@ -321,14 +379,19 @@ impl Client {
             .map_err(|error| self.broken(request, error))?;
         let (status, headers) = (response.status(), response.headers().clone());
         let body = self.read(request, response).await;
+        let body = body.map(|body| secret.without(body));
+        if self.logs_exchanges {
+            let url = self.url(request);
+            exchange_log::log(self.provider, &url, request, status, &headers, &body);
+        }
         if let Some(wait) = wait::spent_budget(&headers, SystemTime::now()) {
-            self.limiter.pause(wait);
+            self.limiter(request).pause(wait);
         }
         if !status.is_success() {
             let body = body.unwrap_or_default();
             return Err(self.refused(request, sent, status, &headers, &body));
         }
-        self.limiter.accepted();
+        self.limiter(request).accepted();
         let body = body?;
         match self.decoder.error_in_success(&body) {
             Some(words) => {
@@ -382,7 +445,7 @@ impl Client {
         let refusal = self.decoder.refusal(status, headers, body);
         let asked = wait::retry_after(headers, SystemTime::now());
         let retry_after = match status {
-            StatusCode::TOO_MANY_REQUESTS => Some(self.limiter.refused(sent, asked)),
+            StatusCode::TOO_MANY_REQUESTS => Some(self.limiter(request).refused(sent, asked)),
             StatusCode::SERVICE_UNAVAILABLE => asked.inspect(|wait| self.limiter.pause(*wait)),
             _ => asked.or(refusal.retry_after),
         };

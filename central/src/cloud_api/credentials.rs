@@ -12,6 +12,11 @@ use tokio::time::Instant;
 
 use super::{CloudError, Environment};
 
+/// How RFC 6750 sends a token.
+const SCHEME: &str = "Bearer ";
+/// No longer text of a cloud gets into a log or an error.
+pub(super) const LONGEST_SHOWN: usize = 64 << 10;
+
 /// A token as it is sent. Nothing shows it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(HeaderValue);
@@ -25,9 +30,24 @@ impl Secret {
         if text.is_empty() || !text.chars().all(|c| c.is_ascii_graphic()) {
             return None;
         }
-        let mut value = HeaderValue::from_str(&format!("Bearer {text}")).ok()?;
+        let mut value = HeaderValue::from_str(&format!("{SCHEME}{text}")).ok()?;
         value.set_sensitive(true);
         Some(Self(value))
+    }
+
+    /// This text without the token, in case that somebody repeats it. The longest texts are listings,
+    /// which nobody shows.
+    pub(crate) fn without(&self, text: Vec<u8>) -> Vec<u8> {
+        let token = self.0.as_bytes().strip_prefix(SCHEME.as_bytes());
+        let Some(token) = token.filter(|_| text.len() <= LONGEST_SHOWN) else {
+            return text;
+        };
+        if !text.windows(token.len()).any(|part| part == token) {
+            return text;
+        }
+        let token = String::from_utf8_lossy(token);
+        let text = String::from_utf8_lossy(&text);
+        text.replace(&*token, "***").into_bytes()
     }
 
     pub(crate) fn header(&self) -> HeaderValue {
@@ -58,6 +78,9 @@ pub trait Tokens: Send + Sync + fmt::Debug {
 
     /// How many times the credentials of somebody else may have taken the place of the last ones.
     fn generation(&self) -> u64;
+
+    /// Whether another token can come without a restart.
+    fn may_change(&self) -> bool;
 
     /// What to do if the token is refused.
     fn remedy(&self) -> String;
@@ -209,6 +232,10 @@ impl Tokens for Credentials {
 
     fn generation(&self) -> u64 {
         self.generation.load(Ordering::SeqCst)
+    }
+
+    fn may_change(&self) -> bool {
+        matches!(self.source, Source::File(..))
     }
 
     fn remedy(&self) -> String {

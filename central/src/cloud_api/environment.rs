@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
+use mooring_common::go_bool;
 use mooring_common::work_queue::LONGEST_REQUEST;
 use reqwest::Url;
 
@@ -156,6 +157,28 @@ impl<'a> Environment<'a> {
                 ));
                 default
             }
+        }
+    }
+
+    /// A boolean, false if absent. What is none counts as false, as with the Go controllers, with a notice.
+    pub fn bool(&mut self, variable: &'static str) -> bool {
+        let Some(text) = self.text(variable) else {
+            return false;
+        };
+        go_bool::parse(&text).unwrap_or_else(|| {
+            self.notice(format!(
+                "{variable}={text} is neither true nor false; false is used"
+            ));
+            false
+        })
+    }
+
+    /// A notice that names those of these variables that are set: they have no effect.
+    pub fn without_effect(&mut self, variables: &[&str]) {
+        let set = variables.iter().filter(|name| self.text(name).is_some());
+        let set: Vec<&str> = set.copied().collect();
+        if !set.is_empty() {
+            self.notice(format!("without effect here: {}", set.join(", ")));
         }
     }
 

@@ -14,3 +14,13 @@ pub fn lenient<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     let value = serde_json::Value::deserialize(deserializer)?;
     Ok(serde_json::from_value(value).ok())
 }
+
+/// The same where nothing is the default.
+///
+/// # Errors
+/// Only if the text is no JSON.
+pub fn or_default<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(lenient(deserializer)?.unwrap_or_default())
+}

@@ -14,6 +14,21 @@ pub struct Metrics {
     requests: Family<RequestLabels, Counter>,
     duration: Family<OperationLabels, Histogram>,
     wait: Family<ProviderLabels, Histogram>,
+    calls: Option<Calls>,
+}
+
+/// Whole calls, as a Go controller counts them: a listing is one, and so is a request that is sent again
+/// with another token.
+#[derive(Clone, Debug)]
+struct Calls {
+    counter: Family<CallLabels, Counter>,
+    method: fn(&str) -> String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CallLabels {
+    method: String,
+    result: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -50,6 +65,7 @@ impl Metrics {
             requests: Family::default(),
             duration: Family::new_with_constructor(durations as fn() -> Histogram),
             wait: Family::new_with_constructor(waits as fn() -> Histogram),
+            calls: None,
         };
         registry.register(
             "mooring_cloud_requests",
@@ -67,6 +83,32 @@ impl Metrics {
             metrics.wait.clone(),
         );
         metrics
+    }
+
+    /// Counts whole calls besides, by a name that a Go controller gave the counter. `method` makes its name
+    /// of a call from ours.
+    #[must_use]
+    pub fn with_calls(
+        mut self,
+        registry: &mut Registry,
+        name: &'static str,
+        method: fn(&str) -> String,
+    ) -> Self {
+        let counter = Family::default();
+        let help = "Calls of the cloud, each counted once however many requests it took";
+        registry.register(name, help, counter.clone());
+        self.calls = Some(Calls { counter, method });
+        self
+    }
+
+    /// A whole call has ended.
+    pub(super) fn called(&self, operation: &'static str, succeeded: bool) {
+        let Some(calls) = &self.calls else { return };
+        let labels = CallLabels {
+            method: (calls.method)(operation),
+            result: if succeeded { "ok" } else { "error" },
+        };
+        calls.counter.get_or_create(&labels).inc();
     }
 
     /// A request was sent and has ended.

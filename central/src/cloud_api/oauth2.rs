@@ -269,6 +269,10 @@ impl Tokens for TokenSource {
         self.generation.load(Ordering::SeqCst)
     }
 
+    fn may_change(&self) -> bool {
+        true
+    }
+
     fn remedy(&self) -> String {
         "the token of this client is refused; look whether it was disabled, and whether the API and \
          the token endpoint belong together"

@@ -19,6 +19,7 @@ use mooring_common::engine::Impact;
 use mooring_common::k8s::{EventKind, ObjectKey};
 use mooring_common::node_view::NodeView;
 
+use super::secrets::Secrets;
 use crate::cloud_api::CloudError;
 use crate::election::NotLeading;
 use crate::views::service_view::{Ingress, ServiceView};
@@ -45,6 +46,8 @@ pub struct LoadBalancerRequest {
     /// Where its endpoints are. `None`: nobody follows that, or it makes no difference, and all Nodes
     /// are given traffic.
     pub endpoints: Option<Endpoints>,
+    /// What was read of the Secrets that it names ([`LoadBalancers::secrets`]). None for a removal.
+    pub secrets: Secrets,
 }
 
 /// The namespaces whose Services may take over what somebody else uses in the cloud
@@ -451,6 +454,8 @@ pub enum MadeFor {
     Uid(String),
     /// The one of this name, whatever its UID.
     Named(ObjectKey),
+    /// The one of this UID; it is no load balancer itself, but was made for one.
+    Dependent(String),
     /// Several, of which none is left.
     Several,
 }
@@ -458,7 +463,9 @@ pub enum MadeFor {
 impl fmt::Display for MadeFor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Uid(uid) => write!(f, "a Service of this cluster that is no more (UID {uid})"),
+            Self::Uid(uid) | Self::Dependent(uid) => {
+                write!(f, "a Service of this cluster that is no more (UID {uid})")
+            }
             Self::Named(key) => write!(
                 f,
                 "the Service {key} of this cluster, which is no more or wants none any more"
@@ -511,6 +518,12 @@ pub trait LoadBalancers: Send + Sync {
         &self,
         request: &LoadBalancerRequest,
     ) -> Result<Box<dyn PreparedPlan>, ReconcileError>;
+
+    /// The names of the Secrets of a Service's own namespace that its load balancer presents
+    /// ([`LoadBalancerRequest::secrets`]). What cannot be understood names none.
+    fn secrets(&self, _service: &ServiceView) -> BTreeSet<String> {
+        BTreeSet::new()
+    }
 
     /// Whether members follow [`LoadBalancerRequest::endpoints`]: the cloud can stop sending traffic to one without
     /// cutting the connections that it has.

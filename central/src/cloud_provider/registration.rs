@@ -98,7 +98,12 @@ pub struct Cloud {
     pub pod_network: PodNetwork,
     /// What runs beside the controllers, on each replica.
     pub background: Option<Background>,
+    /// What may keep this replica from being ready.
+    pub obstacle: Option<Obstacle>,
 }
+
+/// What keeps this replica from being ready now, for a person. `None`: nothing does.
+pub type Obstacle = Box<dyn Fn() -> Option<String> + Send + Sync>;
 
 /// The pool that something else announces, as it is now.
 pub type Networks = Arc<dyn Fn() -> ForeignPool + Send + Sync>;

@@ -101,6 +101,7 @@ async fn open(path: Option<PathBuf>, context: OpenContext<'_>) -> anyhow::Result
             let watch = async move { watched.watch(metrics, stop).await };
             watch.then(|()| std::future::pending()).boxed()
         })),
+        obstacle: None,
     })
 }
 

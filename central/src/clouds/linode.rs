@@ -9,15 +9,17 @@ mod api;
 mod config;
 mod facts;
 mod flags;
+mod go_names;
 mod interfaces;
+mod load_balancers;
 mod node_ranges;
 mod pages;
 mod registration;
 mod routes;
+mod token_check;
 mod vpcs;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use mooring_common::provider_id::ProviderId;
@@ -27,7 +29,7 @@ use crate::cloud_provider::{Machine, MachineSource};
 use api::Instance;
 pub use config::Config;
 use facts::Describe;
-pub use flags::{Flags, VpcChoice};
+pub use flags::{BackendSubnet, Flags, NodeBalancerFlags, NodeBalancerType, VpcChoice};
 pub use registration::REGISTRATION;
 use vpcs::{VpcAddresses, Vpcs};
 
@@ -40,7 +42,12 @@ pub const LIMITS: Limits = Limits {
     burst: 20,
 };
 
-const TOKEN_CHECK: Duration = Duration::from_secs(5 * 60);
+/// Linode takes 200 requests for pages of listings each minute, beside 1,600 of other kinds. A burst and
+/// what comes after it are no more than that.
+const LISTINGS: Limits = Limits {
+    qps: 3.0,
+    burst: 20,
+};
 
 /// The provider.
 #[derive(Debug)]
@@ -60,34 +67,17 @@ impl Linode {
         for notice in &config.notices {
             tracing::warn!("{notice}");
         }
+        let client = Client::new(NAME, config.connection, &api::ErrorShape, limits, metrics)?;
         Ok(Arc::new(Self {
-            client: Client::new(NAME, config.connection, &api::ErrorShape, limits, metrics)?,
+            client: client
+                .listing_limits(LISTINGS)
+                .logging_exchanges(config.flags.logs_exchanges),
             tag: config.flags.tag,
             describe: Describe {
                 external_subnet: config.external_subnet,
             },
             vpcs: Vpcs::new(config.flags.vpcs),
         }))
-    }
-
-    /// Whether the token is valid, for `--enable-token-health-checker`.
-    ///
-    /// # Errors
-    /// [`CloudError`], of the kind `Unauthorized` if it is not.
-    pub async fn check_token(&self) -> Result<(), CloudError> {
-        self.client.call(&api::profile()).await
-    }
-
-    /// Asks every five minutes whether the token is still valid, and ends with the refusal.
-    pub async fn until_token_is_refused(&self) -> CloudError {
-        loop {
-            match self.check_token().await {
-                Err(error) if error.kind == ErrorKind::Unauthorized => return error,
-                Err(error) => tracing::warn!(%error, "the token cannot be checked"),
-                Ok(()) => {}
-            }
-            tokio::time::sleep(TOKEN_CHECK).await;
-        }
     }
 
     /// That it exists is known even if the VPCs cannot be read, and addresses that are not known

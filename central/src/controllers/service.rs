@@ -10,6 +10,7 @@ mod failure;
 mod l2;
 mod patch;
 mod routing;
+mod secret_api;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,6 +32,8 @@ pub use cloud::{
 use failure::Failure;
 use l2::L2Services;
 pub use routing::{Routing, Server};
+use secret_api::Freshness;
+pub use secret_api::secrets as read_secrets;
 
 /// Services to look at.
 pub type Queue = WorkQueue<ObjectKey>;

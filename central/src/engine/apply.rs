@@ -16,7 +16,7 @@ use super::exclusive::Permitted;
 use super::find::Query;
 use super::members::some_of;
 use super::pool::Member as _;
-use super::provider::{Listed as _, Observed, Provider, StepOf};
+use super::provider::{IdBy, Listed as _, Observed, Provider, StepOf};
 use super::remove::{LOOK_AGAIN, Marks, is_refusal};
 use super::step::{Effect, Step as _};
 use crate::cloud_api::{CloudError, ErrorKind};
@@ -49,6 +49,8 @@ pub(super) struct Work<'a, P: Provider> {
     planned: Vec<String>,
     /// Members that were refused.
     refused: Vec<Refusal>,
+    /// Whether something was changed that is to be observed anew.
+    is_unseen: bool,
 }
 
 /// A member that the cloud does not take.
@@ -89,6 +91,7 @@ impl<'a, P: Provider> Work<'a, P> {
             as_of,
             planned: Vec::new(),
             refused: Vec::new(),
+            is_unseen: false,
         }
     }
 
@@ -147,10 +150,10 @@ impl<'a, P: Provider> Work<'a, P> {
             note: format!(
                 "{} does not take these members, and the load balancer serves without them: {} ({words}). \
                  Attach their servers to a network that the load balancer reaches, or exclude their Nodes \
-                 with annotation {}.",
+                 with {}.",
                 P::WORDS.cloud,
                 some_of(&members),
-                P::WORDS.selector_key
+                P::WORDS.exclusion()
             ),
             by_provider: false,
         };
@@ -224,7 +227,10 @@ impl<'a, P: Provider> Work<'a, P> {
             let error = match self.send(step).await {
                 Ok(known) => {
                     tracing::info!(step = %step, "changed a load balancer");
-                    write.end(known);
+                    self.is_unseen |= step.effect(&self.planned) == Effect::ChangeUnseen;
+                    if !self.is_unseen {
+                        write.end(known);
+                    }
                     if creates {
                         self.note_creation().await;
                     }
@@ -250,7 +256,13 @@ impl<'a, P: Provider> Work<'a, P> {
     /// Writes down at once which one was made, for whoever leads next: the cloud may show it in no listing
     /// for a while. If that fails, it is written with the status.
     async fn note_creation(&self) {
-        let Some(known) = &self.known else { return };
+        let Some(known) = self
+            .known
+            .as_ref()
+            .filter(|_| P::WORDS.id_by == IdBy::Central)
+        else {
+            return;
+        };
         let id = known.observed.listed().id().to_owned();
         if let Err(error) = self.guard.note(&[(P::WORDS.id_key, id)]).await {
             tracing::warn!(%error, "the ID of a new load balancer is not noted yet");
@@ -326,7 +338,9 @@ impl<'a, P: Provider> Work<'a, P> {
         };
         known.written = Instant::now();
         match &effect {
-            Effect::DeleteBalancer(id, _) => known.surplus.retain(|(other, _)| other != id),
+            Effect::DeleteBalancer(id, _) | Effect::Release(id) => {
+                known.surplus.retain(|other| other.id() != id);
+            }
             _ => known.observed.take(step, made, &mut self.planned),
         }
         if let Effect::Assign(name) = effect {

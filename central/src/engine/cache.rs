@@ -5,6 +5,7 @@
 //! load balancer is observed anew before anything else is done to it.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,11 +21,11 @@ const HELD: (u32, Duration, Duration) = (15, Duration::from_secs(1), Duration::f
 
 /// A load balancer as it is known.
 #[derive(Clone, Debug)]
-pub(super) struct CachedState<O> {
+pub(super) struct CachedState<O: Observed> {
     /// The load balancer.
     pub(super) observed: O,
-    /// Others that bear the same Service's mark, by ID and name.
-    pub(super) surplus: Vec<(String, String)>,
+    /// Others that are, or were, the same Service's.
+    pub(super) surplus: Vec<O::Listed>,
     /// When it was observed; what we have done since then is in it.
     pub(super) as_of: Instant,
     /// When we have changed it last; what is listed from then on shows that.
@@ -33,15 +34,17 @@ pub(super) struct CachedState<O> {
 
 /// What is remembered of all of them.
 #[derive(Debug)]
-pub(super) struct Cache<O> {
+pub(super) struct Cache<O: Observed> {
     /// Nothing that was observed before is believed.
     anew: Mutex<Instant>,
+    /// Whether everything was to be observed once since the process started.
+    is_resynced: AtomicBool,
     entries: Mutex<HashMap<String, Entry<O>>>,
 }
 
 /// What is remembered of one Service, by its UID.
 #[derive(Debug)]
-struct Entry<O> {
+struct Entry<O: Observed> {
     known: Option<CachedState<O>>,
     /// Nothing about this one that was observed before is believed.
     doubted: Option<Instant>,
@@ -55,13 +58,15 @@ struct Entry<O> {
     holds: u32,
     /// How often in a row members were refused.
     refusals: u32,
+    /// Since when members leave, by ID.
+    drains: HashMap<String, Instant>,
     /// What the cloud has taken the deletion of, by ID, and when it did last.
     deleted: HashMap<String, Instant>,
     /// Held by whoever writes.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
-impl<O> Default for Entry<O> {
+impl<O: Observed> Default for Entry<O> {
     fn default() -> Self {
         Self {
             known: None,
@@ -71,6 +76,7 @@ impl<O> Default for Entry<O> {
             waits: 0,
             holds: 0,
             refusals: 0,
+            drains: HashMap::new(),
             deleted: HashMap::new(),
             turn: Arc::default(),
         }
@@ -81,6 +87,7 @@ impl<O: Observed> Cache<O> {
     pub(super) fn new() -> Self {
         Self {
             anew: Mutex::new(Instant::now()),
+            is_resynced: AtomicBool::new(false),
             entries: Mutex::default(),
         }
     }
@@ -185,6 +192,27 @@ impl<O: Observed> Cache<O> {
     /// Believes nothing that was observed until now.
     pub(super) fn observe_anew(&self) {
         *self.anew.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.is_resynced.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether nothing of this one was observed or changed since the process started.
+    pub(super) fn is_untouched(&self, uid: &str) -> bool {
+        let entries = self.entries();
+        let entry = entries.get(uid);
+        let is_touched = |entry: &Entry<O>| entry.id.is_some() || entry.doubted.is_some();
+        !self.is_resynced.load(Ordering::Relaxed) && !entry.is_some_and(is_touched)
+    }
+
+    /// Since when members of this one leave, by ID.
+    pub(super) fn drains(&self, uid: &str) -> HashMap<String, Instant> {
+        let entries = self.entries();
+        let entry = entries.get(uid);
+        entry.map(|entry| entry.drains.clone()).unwrap_or_default()
+    }
+
+    /// Remembers that.
+    pub(super) fn keep_drains(&self, uid: &str, drains: HashMap<String, Instant>) {
+        self.with(uid, |entry| entry.drains = drains);
     }
 
     /// How many requests it takes to observe all that is known, beside shared listings.

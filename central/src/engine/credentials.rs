@@ -8,9 +8,9 @@ use std::sync::Arc;
 use mooring_common::node_view::NodeView;
 
 use super::Shared;
+use super::find::claim;
 use super::listing::Listing;
 use super::members::MemberResolver;
-use super::ownership::Claim;
 use super::provider::{AccountWords, Listed as _, ListedOf, Provider};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::Instances as _;
@@ -27,7 +27,7 @@ impl<P: Provider> Shared<P> {
         request: &LoadBalancerRequest,
         listing: &Listing<ListedOf<P>>,
     ) -> Result<(), CloudError> {
-        let claim = |other| Claim::of(other, P::WORDS);
+        let claim = |other| claim(other, &*self.provider);
         let is_recorded = |listed: &ListedOf<P>| {
             let cluster = request.cluster.as_deref();
             let is_marked = cluster.is_some() && listed.cluster() == cluster;

@@ -5,20 +5,21 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mooring_common::engine::Plan;
+use mooring_common::names::annotations;
 use tokio::time::Instant;
 
 use super::Shared;
 use super::annotations::Reader;
 use super::apply::Work;
 use super::cache::CachedState;
+use super::drains::Drains;
 use super::endpoints::EndpointStates;
 use super::exclusive::Permitted;
 use super::find::{Found, Query};
 use super::members::{self, Members};
 use super::notices;
 use super::outcome::{planned, turns_up};
-use super::provider::{Desired as _, Listed as _, Observed as _, Provider, StepOf};
-use super::step::Step as _;
+use super::provider::{Desired as _, Listed, ListedOf, Observed as _, Provider, StepOf};
 use super::zones;
 use crate::cloud_api::CloudError;
 use crate::cloud_provider::load_balancers::{
@@ -33,6 +34,10 @@ pub(super) struct EnsurePlan<P: Provider> {
     options: P::Options,
     /// What there is; `None`: nothing.
     known: Option<CachedState<P::Observed>>,
+    /// What has all that is wanted, by the Service's own word, and is not observed before something changes.
+    applied: Option<ListedOf<P>>,
+    /// What the Service is to say once all is carried out.
+    fingerprint: Option<String>,
     /// When the listing was begun that says so.
     as_of: Instant,
     steps: Vec<StepOf<P>>,
@@ -52,20 +57,28 @@ impl<P: Provider> EnsurePlan<P> {
         request: &LoadBalancerRequest,
     ) -> Result<Self, ReconcileError> {
         let mut reader = Reader::new(&request.service);
-        let options = P::read(&mut reader);
+        let provider = &*shared.provider;
+        let options = provider.read(&mut reader);
         let questions = reader.finish().map_err(ReconcileError::Invalid)?;
-        let query = Query::of(request, P::WORDS);
+        let query = Query::of(request, provider);
         let nodes = members::selected(&request.nodes, P::selector(&options));
         let members::Found {
             members,
             mut notices,
             again,
         } = shared.members.find(&nodes).await;
-        let there = shared.find(&query, &members).await?;
-        let members = members.for_nodes(&nodes, P::subnets(&options));
+        let all = members.with_attachments(&nodes, |node, own| P::attachments(&options, node, own));
+        let members = all.clone().for_nodes(&nodes, P::subnets(&options));
         let mut desired = P::desired(request, &options, &members);
+        let fingerprint = desired.fingerprint();
+        let there = shared.find(&query, &all, fingerprint.as_deref()).await?;
         let mut unsettled = None;
+        let mut applied = None;
         let (known, as_of) = match there {
+            Found::Applied(listed) => {
+                applied = Some(*listed);
+                (None, query.asked)
+            }
             Found::Nothing(listing) => {
                 if again.is_none() {
                     shared.check_credentials(request, &listing).await?;
@@ -88,13 +101,22 @@ impl<P: Provider> EnsurePlan<P> {
         let is_held = shared
             .follow_endpoints(request, &members, &mut desired, observed)
             .await?;
-        let again = shared.cache.held(&query.uid, is_held).or(again);
+        let held = shared.cache.held(&query.uid, is_held).or(again);
+        let drained = observed.and_then(|observed| {
+            let since = shared.cache.drains(&query.uid);
+            let mut drains = Drains::new(provider.drain_period(), since);
+            desired.drain(observed, &mut drains);
+            let (next, since) = drains.finish();
+            shared.cache.keep_drains(&query.uid, since);
+            next
+        });
+        let again = held.into_iter().chain(drained).min();
         let is_changing = observed.is_some_and(|observed| observed.listed().is_changing());
         notices.extend(questions);
         let of_request = notices::of::<P>(request, &options, &desired, &members, observed);
         notices.extend(of_request);
         let plan = match P::plan(&desired, observed) {
-            _ if unsettled.is_some() => Plan::default(),
+            _ if unsettled.is_some() || applied.is_some() => Plan::default(),
             // Nothing is done until the cloud is, and then all of it can be told.
             Err(_) if is_changing || (observed.is_none() && again.is_some()) => Plan::default(),
             Err(why) => return Err(why.with(notices)),
@@ -102,7 +124,7 @@ impl<P: Provider> EnsurePlan<P> {
         };
         let mut steps = plan.steps().to_vec();
         let surplus = known.iter().flat_map(|known| &known.surplus);
-        steps.extend(surplus.map(|(id, name)| StepOf::<P>::delete_balancer(id, name)));
+        steps.extend(surplus.flat_map(|listed| P::removal(&request.service, listed)));
         let shown = PlanSummary {
             steps: steps.iter().map(planned).collect(),
             notices,
@@ -112,6 +134,8 @@ impl<P: Provider> EnsurePlan<P> {
             query,
             options,
             known,
+            applied,
+            fingerprint,
             as_of,
             steps,
             permitted,
@@ -120,6 +144,11 @@ impl<P: Provider> EnsurePlan<P> {
             again,
         })
     }
+}
+
+/// What a Service says once a load balancer has all that is wanted.
+pub(super) fn applied(listed: &impl Listed, fingerprint: &str) -> String {
+    format!("{}/{fingerprint}", listed.id())
 }
 
 impl<P: Provider> Shared<P> {
@@ -175,12 +204,24 @@ impl<P: Provider> PreparedPlan for EnsurePlan<P> {
         }
         let notices = work.notices();
         let refused = shared.cache.refused(&self.query.uid, !notices.is_empty());
-        match (work.into_known(), self.again) {
-            (Some(known), again) => Ok(Progress::Ensured(LoadBalancerStatus {
-                again: again.into_iter().chain(refused).min(),
-                notices,
-                ..P::status(&known.observed, &self.options)
-            })),
+        let again = self.again.into_iter().chain(refused).min();
+        let known = work.into_known();
+        let listed = known.as_ref().map(|known| known.observed.listed());
+        let listed = listed.or(self.applied.as_ref());
+        match (listed, self.again) {
+            (Some(listed), _) => {
+                let mut status = P::status(listed, &self.options);
+                let fingerprint = self.fingerprint.filter(|_| again.is_none());
+                status.annotations.extend(
+                    fingerprint
+                        .map(|of_desired| (annotations::APPLIED, applied(listed, &of_desired))),
+                );
+                Ok(Progress::Ensured(LoadBalancerStatus {
+                    again,
+                    notices,
+                    ..status
+                }))
+            }
             (None, Some(after)) => Ok(Progress::Wait {
                 after,
                 what: "the servers of the Nodes cannot be listed".to_owned(),

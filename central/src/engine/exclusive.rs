@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Shared;
-use super::find::Query;
-use super::ownership::{Claim, made_for};
+use super::find::{Query, claim};
+use super::ownership::made_for;
 use super::provider::{Holder, Listed as _, Observed as _, Provider, Vocabulary};
 use crate::cloud_api::CloudError;
 use crate::cloud_provider::load_balancers::{LoadBalancerRequest, ReconcileError, TakeOver};
@@ -142,7 +142,7 @@ impl<P: Provider> Shared<P> {
         let is_of_other = match holder {
             Some(Holder::LoadBalancer(holder)) => {
                 self.cache.last_id(&other.uid).as_ref() == Some(holder)
-                    || Claim::of(other, P::WORDS).id.as_ref() == Some(holder)
+                    || claim(other, &*self.provider).id.as_ref() == Some(holder)
             }
             Some(Holder::Server(_)) | None => false,
         };

@@ -4,16 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use mooring_common::names::annotations;
 use tokio::time::Instant;
 
 use super::Shared;
 use super::cache::CachedState;
+use super::ensure::applied;
 use super::listing::Listing;
 use super::members::Members;
-use super::ownership::{Claim, Selection, is_of_another_cluster, select, unproven};
-use super::provider::{Listed, ListedOf, Observed, Provider, Vocabulary};
+use super::ownership::{Claim, Selection, is_of_another_cluster, missing, select, unproven};
+use super::provider::{Listed, ListedOf, Observed, Provider};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::LoadBalancerRequest;
+use crate::views::service_view::ServiceView;
 
 /// How old the word that the cloud is at work on a load balancer may be.
 const STATUS_AGE: Duration = Duration::from_secs(2);
@@ -25,10 +28,17 @@ pub(super) enum Found<P: Provider> {
     Nothing(Arc<Listing<ListedOf<P>>>),
     /// Nothing yet: one was asked for, and may still turn up for so long.
     Unsettled(Duration),
+    /// This, which has all that is wanted by the Service's own word.
+    Applied(Box<ListedOf<P>>),
     /// This.
     One(Box<CachedState<P::Observed>>),
     /// It must not be known: something stands in the way.
     Refused(String),
+}
+
+/// What a Service claims of a cloud.
+pub(super) fn claim<P: Provider>(service: &Arc<ServiceView>, provider: &P) -> Claim {
+    Claim::of(service, P::WORDS, provider.default_name(&service.uid))
 }
 
 /// Who asks, and what for.
@@ -42,6 +52,8 @@ pub(super) struct Query {
     asked_for: Option<Timestamp>,
     /// For how long the cloud may take to show what it was asked to make.
     settle_time: Duration,
+    /// What the Service says was carried out.
+    applied: Option<String>,
     /// Whether it may take over what somebody else uses.
     pub(super) may_take_over: bool,
     /// When it was asked.
@@ -49,18 +61,22 @@ pub(super) struct Query {
 }
 
 impl Query {
-    pub(super) fn of(request: &LoadBalancerRequest, words: &'static Vocabulary) -> Self {
+    pub(super) fn of(request: &LoadBalancerRequest, provider: &impl Provider) -> Self {
         let others = request.others.iter();
         Self {
             uid: request.service.uid.clone(),
-            claim: Claim::of(&request.service, words),
-            others: others.map(|other| Claim::of(other, words)).collect(),
+            claim: claim(&request.service, provider),
+            others: others.map(|other| claim(other, provider)).collect(),
             cluster: request.cluster.clone(),
             asked_for: request
                 .service
                 .creation_asked
                 .as_ref()
                 .and_then(|text| text.parse().ok()),
+            applied: request
+                .service
+                .annotation(annotations::APPLIED)
+                .map(ToOwned::to_owned),
             settle_time: request.settle_time,
             may_take_over: request.may_take_over,
             asked: Instant::now(),
@@ -76,6 +92,11 @@ impl Query {
         is_of_another_cluster(balancer, self.cluster.as_deref())
     }
 
+    /// Whether one bears the marks of the Service and of this cluster.
+    pub(super) fn bears_mark(&self, balancer: &impl Listed) -> bool {
+        balancer.owner() == Some(self.uid.as_str()) && !self.is_of_another_cluster(balancer)
+    }
+
     /// What of a listing is the Service's own.
     pub(super) fn select<'a, L: Listed>(&self, listing: &'a Listing<L>) -> Selection<'a, L> {
         self.select_among(&listing.all)
@@ -88,7 +109,9 @@ impl Query {
 }
 
 impl<P: Provider> Shared<P> {
-    /// What there is for a Service that is to have a load balancer.
+    /// What there is for a Service that is to have a load balancer. `fingerprint`: of what is wanted. What
+    /// was carried out is not observed again when this process starts: the Service says so, and the regular
+    /// look at everything follows.
     ///
     /// # Errors
     /// [`CloudError`] unless the answers are complete.
@@ -96,10 +119,14 @@ impl<P: Provider> Shared<P> {
         &self,
         query: &Query,
         members: &Members,
+        fingerprint: Option<&str>,
     ) -> Result<Found<P>, CloudError> {
         let uid = &query.uid;
+        let wish = query.claim.wish();
         let means = |observed: &P::Observed| query.claim.means(observed.listed());
-        if let Some(known) = self.remembered(uid, means).await? {
+        if let Some(known) = self.remembered(uid, means).await?
+            && wish.is_none_or(|wish| known.observed.listed().id() == wish)
+        {
             return Ok(Found::One(Box::new(known)));
         }
         let since = self.cache.since(uid);
@@ -111,6 +138,12 @@ impl<P: Provider> Shared<P> {
             unlisted = self.unlisted_recorded(query).await?;
             selection = query.select_among(&unlisted);
         }
+        if let Some(wish) = wish
+            && !listing.all.iter().any(|listed| listed.id() == wish)
+            && self.unlisted(wish).await?.is_none()
+        {
+            return Ok(Found::Refused(missing(wish, &query.claim)));
+        }
         let (balancer, surplus, is_proven) = match selection {
             Selection::Nothing => {
                 let unsettled = self.unsettled(query);
@@ -118,9 +151,20 @@ impl<P: Provider> Shared<P> {
             }
             Selection::Refused(why) => return Ok(Found::Refused(why)),
             Selection::Own { balancer, surplus } => (balancer, surplus, true),
-            Selection::Adopted(balancer) => (balancer, Vec::new(), true),
-            Selection::Unproven(balancer) => (balancer, Vec::new(), query.may_have(balancer)),
+            Selection::Adopted { balancer, surplus } => (balancer, surplus, true),
+            Selection::Unproven { balancer, surplus } => {
+                (balancer, surplus, query.may_have(balancer))
+            }
         };
+        let wanted = fingerprint.map(|of_desired| applied(balancer, of_desired));
+        if is_proven
+            && surplus.is_empty()
+            && wanted.is_some()
+            && query.applied == wanted
+            && self.cache.is_untouched(uid)
+        {
+            return Ok(Found::Applied(Box::new(balancer.clone())));
+        }
         // What nothing proves to be its own is judged by what it is used for now.
         let since = if is_proven { since } else { query.asked };
         let mut observed = self.provider.observe(balancer, since).await;
@@ -146,7 +190,7 @@ impl<P: Provider> Shared<P> {
         let as_of = as_of.min(listing.begun);
         let known = CachedState {
             observed,
-            surplus: surplus.into_iter().map(named).collect(),
+            surplus: surplus.into_iter().cloned().collect(),
             as_of,
             written: as_of,
         };
@@ -164,7 +208,7 @@ impl<P: Provider> Shared<P> {
         let is_own = |known: &CachedState<P::Observed>| match known.observed.listed().owner() {
             Some(owner) => owner == uid,
             None => {
-                known.observed.listed().name() == P::WORDS.default_name(uid)
+                known.observed.listed().name() == self.provider.default_name(uid)
                     || means(&known.observed)
             }
         };
@@ -239,9 +283,4 @@ impl<P: Provider> Shared<P> {
             _ => self.listings.get(query.asked).await,
         }
     }
-}
-
-/// By ID and name.
-pub(super) fn named(balancer: &impl Listed) -> (String, String) {
-    (balancer.id().to_owned(), balancer.name().to_owned())
 }

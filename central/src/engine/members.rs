@@ -57,6 +57,25 @@ impl Members {
         zones.all(|zone| zone == first).then(|| first.clone())
     }
 
+    /// With the addresses that `of_node` gives for each of these Nodes, from its own.
+    #[must_use]
+    pub fn with_attachments(
+        mut self,
+        nodes: &[Arc<NodeView>],
+        of_node: impl Fn(&NodeView, Vec<Attachment>) -> Vec<Attachment>,
+    ) -> Self {
+        let by_name: HashMap<&str, &Arc<NodeView>> = nodes
+            .iter()
+            .map(|node| (node.name.as_str(), node))
+            .collect();
+        for machine in &mut self.found {
+            if let Some(node) = by_name.get(machine.node.as_str()) {
+                machine.attachments = of_node(node, std::mem::take(&mut machine.attachments));
+            }
+        }
+        self
+    }
+
     /// As members for these Nodes, which are selected: with their addresses in these subnets alone; none: in all.
     #[must_use]
     pub fn for_nodes(mut self, nodes: &[Arc<NodeView>], subnets: &BTreeSet<String>) -> Self {

@@ -29,26 +29,27 @@ pub fn of<P: Provider>(
         unmet.and_then(|(address, observed)| unmet_address(address, observed.listed(), words)),
     ];
     let mut notices: Vec<Notice> = before.into_iter().flatten().collect();
-    notices.extend(P::notices(request, options, desired));
+    notices.extend(P::notices(request, options, desired, observed));
     notices.extend(after.into_iter().flatten());
     notices
 }
 
 /// No Node matches the selector.
 fn no_nodes(selector: &Selector, words: &Vocabulary) -> Notice {
-    let key = words.selector_key;
     let selector = selector.to_string();
-    let note = if selector.trim().is_empty() {
-        format!(
+    let note = match words.selector_key {
+        None => "No Node can carry traffic, so that the load balancer has no members. See that a Node is \
+                 neither excluded nor being deleted."
+            .to_owned(),
+        Some(key) if selector.trim().is_empty() => format!(
             "No Node can carry traffic, so that the load balancer has no members. Annotation {key} \
              is {selector:?}, which selects all; see that a Node is neither excluded nor being \
              deleted."
-        )
-    } else {
-        format!(
+        ),
+        Some(key) => format!(
             "No Node matches annotation {key}: {selector:?}, so that the load balancer has no \
              members. Correct the selector, or label Nodes."
-        )
+        ),
     };
     Notice {
         by_provider: true,

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use tokio::time::Instant;
 
 use super::Shared;
-use super::provider::{Listed as _, Provider};
+use super::provider::{Dependent, Listed as _, Provider, StepOf};
+use super::step::Step as _;
 use crate::cloud_api::CloudError;
 use crate::cloud_provider::load_balancers::{MadeFor, Orphan, ReconcileError, WriteGuard};
 use crate::views::service_view::ServiceView;
@@ -35,7 +36,18 @@ impl<P: Provider> Shared<P> {
                 made_for: MadeFor::Uid(uid.to_owned()),
             })
         });
-        Ok(orphans.collect())
+        let mut orphans: Vec<Orphan> = orphans.collect();
+        let dependents = self.provider.dependents(Instant::now()).await?.into_iter();
+        orphans.extend(dependents.filter_map(|dependent| {
+            let is_ours =
+                dependent.cluster.as_deref() == Some(cluster) && dependent.users.is_empty();
+            (is_ours && !living.contains(dependent.owner.as_str())).then_some(Orphan {
+                id: dependent.id,
+                name: dependent.name,
+                made_for: MadeFor::Dependent(dependent.owner),
+            })
+        }));
+        Ok(orphans)
     }
 
     /// Deletes one if it still bears the mark that it was found by.
@@ -49,13 +61,26 @@ impl<P: Provider> Shared<P> {
         guard: &dyn WriteGuard,
     ) -> Result<(), ReconcileError> {
         let Orphan { id, name, made_for } = orphan;
+        if let MadeFor::Dependent(uid) = made_for {
+            guard.before_write()?;
+            let dependent = Dependent {
+                id: id.clone(),
+                name: name.clone(),
+                owner: uid.clone(),
+                cluster: Some(cluster.to_owned()),
+                users: Vec::new(),
+            };
+            self.provider.delete_dependent(&dependent).await?;
+            guard.written();
+            return Ok(());
+        }
         let Some(balancer) = self.provider.get(id).await? else {
             return Ok(());
         };
         let is_ours = balancer.cluster() == Some(cluster);
         let is_same = match made_for {
             MadeFor::Uid(uid) => balancer.owner() == Some(uid),
-            MadeFor::Named(_) | MadeFor::Several => false,
+            MadeFor::Dependent(_) | MadeFor::Named(_) | MadeFor::Several => false,
         };
         if balancer.id() != id || !is_same || !is_ours {
             return Err(ReconcileError::Refused(format!(
@@ -63,7 +88,8 @@ impl<P: Provider> Shared<P> {
                  and stays"
             )));
         }
-        if self.delete(id, guard).await? {
+        let step = StepOf::<P>::delete_balancer(id, name);
+        if self.delete(id, &[step], guard).await? {
             return Ok(());
         }
         Err(ReconcileError::Refused(format!(

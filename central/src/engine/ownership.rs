@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use super::members::Members;
 use super::pool::Member as _;
-use super::provider::{Listed, Observed, Vocabulary};
+use super::provider::{IdBy, Listed, Observed, Vocabulary};
 use crate::cloud_provider::load_balancers::TakeOver;
 use crate::views::service_view::ServiceView;
 
@@ -27,6 +27,8 @@ use crate::views::service_view::ServiceView;
 pub(super) struct Claim {
     service: Arc<ServiceView>,
     words: &'static Vocabulary,
+    /// The name of a load balancer that was made for it, unless it says another.
+    default_name: String,
     /// The name that its load balancer has, or is to have.
     pub(super) name: String,
     /// The ID in its annotation.
@@ -35,15 +37,32 @@ pub(super) struct Claim {
 
 impl Claim {
     /// What a Service claims.
-    pub(super) fn of(service: &Arc<ServiceView>, words: &'static Vocabulary) -> Self {
+    pub(super) fn of(
+        service: &Arc<ServiceView>,
+        words: &'static Vocabulary,
+        default_name: String,
+    ) -> Self {
         let id = service.annotation(words.id_key).map(str::trim);
-        let name = service.annotation(words.name_key);
+        let name = words.name_key.and_then(|key| service.annotation(key));
         Self {
-            name: name.map_or_else(|| words.default_name(&service.uid), ToOwned::to_owned),
+            name: name.map_or_else(|| default_name.clone(), ToOwned::to_owned),
             id: id.filter(|id| !id.is_empty()).map(str::to_lowercase),
             service: service.clone(),
             words,
+            default_name,
         }
+    }
+
+    /// The ID of the load balancer that a person wants the Service to have.
+    pub(super) fn wish(&self) -> Option<&str> {
+        self.id
+            .as_deref()
+            .filter(|_| self.words.id_by == IdBy::Person)
+    }
+
+    /// Whether a load balancer was made for it, by its name.
+    fn is_named_after(&self, balancer: &impl Listed) -> bool {
+        balancer.name() == self.default_name
     }
 
     /// Whether the Service's status says that it has a load balancer.
@@ -60,13 +79,17 @@ impl Claim {
     }
 
     fn shows(&self, balancer: &impl Listed) -> bool {
-        let mut addresses = balancer.addresses().into_iter();
-        addresses.any(|address| self.service.status.contains(&address))
+        balancer.is_shown_by(&self.service)
+    }
+
+    /// Whether its status alone tells which load balancer it has.
+    fn has_by_status(&self, balancer: &impl Listed) -> bool {
+        self.words.id_by == IdBy::Person && self.shows(balancer)
     }
 
     /// Whether it still asks for a load balancer that was found for it.
     pub(super) fn means(&self, balancer: &impl Listed) -> bool {
-        self.names(balancer) || self.points_to(balancer)
+        self.names(balancer) || self.points_to(balancer) || self.has_by_status(balancer)
     }
 
     /// Whether the Service says no more of a load balancer of its own than which it is: its status has a
@@ -86,9 +109,19 @@ impl Claim {
             return false;
         }
         balancer.owner().is_some()
-            || balancer.name() == words.default_name(uid)
+            || self.is_named_after(balancer)
             || self.shows(balancer)
             || self.has_used_by_name(balancer)
+    }
+
+    /// Whether a load balancer that this process knows as the Service's may go although nothing shows any more
+    /// that it is: the API server empties the status of a Service that wants none.
+    pub(super) fn had(&self, balancer: &impl Listed, cluster: Option<&str>) -> bool {
+        let uid = self.service.uid.as_str();
+        self.words.id_by == IdBy::Person
+            && balancer.owner().is_none()
+            && !is_of_another_cluster(balancer, cluster)
+            && marked_for_another(balancer, uid, self.words).is_none()
     }
 
     /// Whether all that a load balancer distributes goes to node ports of this Service, which no other
@@ -134,10 +167,20 @@ pub(super) enum Selection<'a, L> {
         surplus: Vec<&'a L>,
     },
     /// This one, which bears no mark yet: the Service's status shows it.
-    Adopted(&'a L),
+    Adopted {
+        /// It.
+        balancer: &'a L,
+        /// What the Service had before, by a mark or by its status.
+        surplus: Vec<&'a L>,
+    },
     /// This one, which bears no mark, if it is unused or turns out to be the Service's: nothing but an
     /// annotation speaks for it.
-    Unproven(&'a L),
+    Unproven {
+        /// It.
+        balancer: &'a L,
+        /// What the Service had before, by a mark or by its status.
+        surplus: Vec<&'a L>,
+    },
     /// Nothing, and something stands in the way: what, and what to do about it.
     Refused(String),
 }
@@ -149,6 +192,10 @@ pub(super) fn select<'a, L: Listed>(
     others: &[Claim],
 ) -> Selection<'a, L> {
     let uid = claim.service.uid.as_str();
+    let wish = || all.iter().find(|balancer| claim.points_to(*balancer));
+    if let Some(wish) = claim.wish().and_then(|_| wish()) {
+        return with_surplus(of_wish(wish, claim, others), all, claim);
+    }
     let mut own: Vec<&L> = all
         .iter()
         .filter(|balancer| balancer.owner() == Some(uid))
@@ -163,10 +210,7 @@ pub(super) fn select<'a, L: Listed>(
     }
     let (candidates, strange): (Vec<&L>, Vec<&L>) = all
         .iter()
-        .filter(|balancer| {
-            let is_made_for_it = balancer.name() == claim.words.default_name(uid);
-            is_made_for_it || claim.names(*balancer) || claim.points_to(*balancer)
-        })
+        .filter(|balancer| claim.is_named_after(*balancer) || claim.means(*balancer))
         .partition(|balancer| marked_for_another(*balancer, uid, claim.words).is_none());
     match (candidates.as_slice(), strange.first()) {
         ([], None) => Selection::Nothing,
@@ -183,21 +227,69 @@ fn marked_for_another<'a>(
     words: &Vocabulary,
 ) -> Option<&'a str> {
     let name = || {
-        let rest = balancer.name().strip_prefix(words.name_prefix)?;
+        let rest = balancer.name().strip_prefix(words.name_prefix?)?;
         uuid::Uuid::try_parse(rest).ok().map(|_| rest)
     };
     let marked = balancer.owner().or_else(name);
     marked.filter(|marked| *marked != uid)
 }
 
-fn of_one<'a, L: Listed>(balancer: &'a L, claim: &Claim, others: &[Claim]) -> Selection<'a, L> {
-    if balancer.name() == claim.words.default_name(&claim.service.uid) {
+/// The one that a person wants the Service to have.
+fn of_wish<'a, L: Listed>(wish: &'a L, claim: &Claim, others: &[Claim]) -> Selection<'a, L> {
+    let uid = claim.service.uid.as_str();
+    if wish.owner() == Some(uid) {
         let surplus = Vec::new();
+        return Selection::Own {
+            balancer: wish,
+            surplus,
+        };
+    }
+    match marked_for_another(wish, uid, claim.words) {
+        Some(_) => Selection::Refused(belongs_to_another(wish, claim, others)),
+        None => of_one(wish, claim, others),
+    }
+}
+
+/// With what the Service had before.
+fn with_surplus<'a, L: Listed>(
+    selection: Selection<'a, L>,
+    all: &'a [L],
+    claim: &Claim,
+) -> Selection<'a, L> {
+    let uid = claim.service.uid.as_str();
+    let before = |chosen: &L| {
+        let others = all.iter().filter(|other| other.id() != chosen.id());
+        let had = others.filter(|other| {
+            let is_unmarked = marked_for_another(*other, uid, claim.words).is_none();
+            other.owner() == Some(uid) || is_unmarked && claim.has_by_status(*other)
+        });
+        had.collect()
+    };
+    match selection {
+        Selection::Own { balancer, .. } => Selection::Own {
+            balancer,
+            surplus: before(balancer),
+        },
+        Selection::Adopted { balancer, .. } => Selection::Adopted {
+            balancer,
+            surplus: before(balancer),
+        },
+        Selection::Unproven { balancer, .. } => Selection::Unproven {
+            balancer,
+            surplus: before(balancer),
+        },
+        other => other,
+    }
+}
+
+fn of_one<'a, L: Listed>(balancer: &'a L, claim: &Claim, others: &[Claim]) -> Selection<'a, L> {
+    let surplus = Vec::new();
+    if claim.is_named_after(balancer) {
         return Selection::Own { balancer, surplus };
     }
-    let mut rivals = others.iter().filter(|other| {
-        (other.names(balancer) || other.points_to(balancer)) && other.outranks(claim, balancer)
-    });
+    let mut rivals = others
+        .iter()
+        .filter(|other| other.means(balancer) && other.outranks(claim, balancer));
     if let Some(rival) = rivals.next() {
         return Selection::Refused(format!(
             "the load balancer {} is used by the Service {}; {}",
@@ -207,9 +299,9 @@ fn of_one<'a, L: Listed>(balancer: &'a L, claim: &Claim, others: &[Claim]) -> Se
         ));
     }
     if claim.shows(balancer) {
-        return Selection::Adopted(balancer);
+        return Selection::Adopted { balancer, surplus };
     }
-    Selection::Unproven(balancer)
+    Selection::Unproven { balancer, surplus }
 }
 
 /// Whether a load balancer bears the mark of another cluster than this one.
@@ -222,7 +314,7 @@ pub(super) fn is_of_another_cluster(balancer: &impl Listed, cluster: Option<&str
 
 /// The UID of the Service that a load balancer was made for, by its mark or its name.
 pub(super) fn made_for<'a>(balancer: &'a impl Listed, words: &Vocabulary) -> Option<&'a str> {
-    let by_name = || balancer.name().strip_prefix(words.name_prefix);
+    let by_name = || balancer.name().strip_prefix(words.name_prefix?);
     balancer.owner().or_else(by_name)
 }
 
@@ -241,37 +333,49 @@ fn belongs_to_another(balancer: &impl Listed, claim: &Claim, others: &[Claim]) -
 fn ambiguous<L: Listed>(several: &[&L], words: &Vocabulary) -> String {
     let shown: Vec<String> = several.iter().map(|balancer| shown(*balancer)).collect();
     format!(
-        "several load balancers may be meant: {}; rename all but one of them, or let the \
-         annotations {} and {} mean the same one",
+        "several load balancers may be meant: {}; {}",
         shown.join(", "),
-        words.id_key,
-        words.name_key,
+        match words.name_key {
+            Some(name_key) => format!(
+                "rename all but one of them, or let the annotations {} and {name_key} mean the same one",
+                words.id_key
+            ),
+            None => format!("name one of them in the annotation {}", words.id_key),
+        }
     )
 }
 
 fn remedy(balancer: &impl Listed, claim: &Claim) -> String {
-    if claim.points_to(balancer) {
-        let key = claim.words.id_key;
-        format!("take the annotation {key} off, so that this Service gets its own")
-    } else {
-        let key = claim.words.name_key;
-        format!("give this Service another name in the annotation {key}")
+    match claim.words.name_key {
+        Some(key) if !claim.points_to(balancer) => {
+            format!("give this Service another name in the annotation {key}")
+        }
+        _ => {
+            let key = claim.words.id_key;
+            format!("take the annotation {key} off, so that this Service gets its own")
+        }
     }
 }
 
 /// Why one is not adopted that nothing but an annotation speaks for.
 pub(super) fn unproven(balancer: &impl Listed, claim: &Claim) -> String {
-    let key = if claim.points_to(balancer) {
-        claim.words.id_key
-    } else {
-        claim.words.name_key
-    };
+    let by_name = claim.words.name_key.filter(|_| !claim.points_to(balancer));
+    let key = by_name.unwrap_or(claim.words.id_key);
     format!(
         "the annotation {key} asks for the load balancer {}, which is in use, bears no mark, and is not \
          provably this Service's; {}, or {}",
         shown(balancer),
         remedy(balancer, claim),
         TakeOver::remedy(&claim.service.key.namespace),
+    )
+}
+
+/// Why nothing is done for a Service whose wish is not there.
+pub(super) fn missing(id: &str, claim: &Claim) -> String {
+    let (key, id_key) = (claim.key(), claim.words.id_key);
+    format!(
+        "LoadBalancer ({id}) not found for service ({key}); correct the annotation {id_key}, or take it off, \
+         so that the Service gets one of its own"
     )
 }
 

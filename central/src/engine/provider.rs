@@ -3,17 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::{self, Debug};
 use std::net::IpAddr;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use mooring_common::engine::Plan;
 use tokio::time::Instant;
 
+use mooring_common::names::labels;
+use mooring_common::node_view::NodeView;
+
 use super::annotations::Reader;
+use super::drains::Drains;
 use super::members::Members;
 use super::pool::Member;
 use super::selector::Selector;
 use super::step::{Part, Step};
 use crate::cloud_api::CloudError;
+use crate::cloud_provider::Attachment;
 use crate::cloud_provider::load_balancers::{
     LoadBalancerRequest, LoadBalancerStatus, Notice, ReconcileError,
 };
@@ -30,12 +36,15 @@ pub struct Vocabulary {
     pub cloud: &'static str,
     /// The annotation with the ID of a Service's load balancer.
     pub id_key: &'static str,
-    /// The annotation that gives it a name.
-    pub name_key: &'static str,
-    /// What the names of load balancers begin with whose Services give them none; the UID follows.
-    pub name_prefix: &'static str,
-    /// The annotation that selects Nodes.
-    pub selector_key: &'static str,
+    /// Who writes it.
+    pub id_by: IdBy,
+    /// The annotation that gives it a name, if there is one.
+    pub name_key: Option<&'static str>,
+    /// What the names of load balancers begin with whose Services give them none; the UID follows. `None`:
+    /// their names do not tell for whom they were made.
+    pub name_prefix: Option<&'static str>,
+    /// The annotation that selects Nodes, if there is one.
+    pub selector_key: Option<&'static str>,
     /// What its credentials open.
     pub account: AccountWords,
     /// What a resource is called that leads to one load balancer at a time: `floating IP`.
@@ -49,11 +58,24 @@ pub struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// The name of a load balancer whose Service gives it none.
+    /// What keeps a Node from being a member.
     #[must_use]
-    pub fn default_name(&self, service_uid: &str) -> String {
-        format!("{}{service_uid}", self.name_prefix)
+    pub fn exclusion(&self) -> String {
+        match self.selector_key {
+            Some(key) => format!("annotation {key}"),
+            None => format!("the label {}", labels::EXCLUDE_FROM_LOAD_BALANCERS),
+        }
     }
+}
+
+/// Who writes the annotation with the ID of a Service's load balancer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdBy {
+    /// Central: which one the Service has.
+    Central,
+    /// A person: which one it is to have, instead of whichever it has now. Which one it has is told by its
+    /// status alone, until the load balancer bears its mark.
+    Person,
 }
 
 /// What the credentials open, in words.
@@ -105,12 +127,34 @@ pub trait Listed: Clone + Debug + Send + Sync + 'static {
     fn is_changing(&self) -> bool;
     /// The cloud is at work on it.
     fn changes(&mut self);
+    /// Whether the status of this Service shows it.
+    fn is_shown_by(&self, service: &ServiceView) -> bool {
+        let mut addresses = self.addresses().into_iter();
+        addresses.any(|address| service.status.contains(&address))
+    }
+}
+
+/// Something else in the cloud that was made for a load balancer and can outlive it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dependent {
+    /// The cloud's own name for it.
+    pub id: String,
+    /// What it is and its name, for people: `firewall ccm-0123456789ab`.
+    pub name: String,
+    /// The UID of the Service whose mark it bears.
+    pub owner: String,
+    /// The cluster whose mark it bears.
+    pub cluster: Option<String>,
+    /// What uses it, by ID.
+    pub users: Vec<String>,
 }
 
 /// A load balancer as a Service is to have it.
 pub trait Desired: Send + Sync {
     /// A member of its pools.
     type Member: Member;
+    /// The same as it is.
+    type Observed: Observed<Member = Self::Member>;
 
     /// The zone that the Service names.
     fn zone(&self) -> Option<&str>;
@@ -120,6 +164,13 @@ pub trait Desired: Send + Sync {
     fn exclusives(&self) -> &BTreeSet<String>;
     /// `spec.loadBalancerIP`, if a new one would get another address.
     fn unmet_address(&self) -> Option<&str>;
+
+    /// Keeps the members that leave without new connections for as long as `drains` says.
+    fn drain(&mut self, _observed: &Self::Observed, _drains: &mut Drains) {}
+    /// What tells whether anything of it has changed since it was carried out. `None`: that is never noted.
+    fn fingerprint(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A load balancer with all its parts, as it is.
@@ -162,7 +213,7 @@ pub trait Provider: Send + Sync + 'static {
     /// What a Service asks for.
     type Options: Send + Sync;
     /// The load balancer that it is to have.
-    type Desired: Desired<Member = <Self::Observed as Observed>::Member>;
+    type Desired: Desired<Observed = Self::Observed, Member = <Self::Observed as Observed>::Member>;
     /// The load balancer that it has.
     type Observed: Observed;
 
@@ -174,14 +225,42 @@ pub trait Provider: Send + Sync + 'static {
     /// without cutting the connections that it has.
     const FOLLOWS_ENDPOINTS: bool;
 
+    /// The name of a load balancer whose Service gives it none.
+    fn default_name(&self, service_uid: &str) -> String {
+        format!(
+            "{}{service_uid}",
+            Self::WORDS.name_prefix.unwrap_or_default()
+        )
+    }
+
+    /// For how long a member that leaves is kept without new connections.
+    fn drain_period(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Reads what a Service asks for, noting all that cannot be understood, or that no load balancer can do.
-    fn read(reader: &mut Reader<'_>) -> Self::Options;
+    fn read(&self, reader: &mut Reader<'_>) -> Self::Options;
+
+    /// The names of the Secrets of a Service's own namespace that its load balancer presents
+    /// ([`LoadBalancerRequest::secrets`]). What cannot be understood names none.
+    fn secrets(_service: &ServiceView) -> BTreeSet<String> {
+        BTreeSet::new()
+    }
 
     /// Which Nodes carry the Service's traffic.
     fn selector(options: &Self::Options) -> &Selector;
 
     /// The subnets that members are taken from, by UUID; none: all.
     fn subnets(options: &Self::Options) -> &BTreeSet<String>;
+
+    /// The addresses by which a Node's machine can be a member: by default all of its own.
+    fn attachments(
+        _options: &Self::Options,
+        _node: &NodeView,
+        own: Vec<Attachment>,
+    ) -> Vec<Attachment> {
+        own
+    }
 
     /// The load balancer that a Service is to have, with all members enabled.
     fn desired(
@@ -192,13 +271,16 @@ pub trait Provider: Send + Sync + 'static {
 
     /// The exclusive resources that a Service asks for; none where that cannot be read: it is for that
     /// Service to correct it.
-    fn asked_exclusives(service: &ServiceView) -> BTreeSet<String>;
+    fn asked_exclusives(_service: &ServiceView) -> BTreeSet<String> {
+        BTreeSet::new()
+    }
 
     /// What of this cloud's a person should know although it can be carried out.
     fn notices(
         request: &LoadBalancerRequest,
         options: &Self::Options,
         desired: &Self::Desired,
+        observed: Option<&Self::Observed>,
     ) -> Vec<Notice>;
 
     /// The steps in order. Whether the cloud is at work is not asked here.
@@ -211,7 +293,13 @@ pub trait Provider: Send + Sync + 'static {
     ) -> Result<Plan<StepOf<Self>>, ReconcileError>;
 
     /// What a Service has whose load balancer is as wanted.
-    fn status(observed: &Self::Observed, options: &Self::Options) -> LoadBalancerStatus;
+    fn status(listed: &ListedOf<Self>, options: &Self::Options) -> LoadBalancerStatus;
+
+    /// What it takes to be rid of a load balancer that is provably a Service's own, whatever is wrong with
+    /// the Service. Nothing: it is to be kept.
+    fn removal(_service: &ServiceView, listed: &ListedOf<Self>) -> Vec<StepOf<Self>> {
+        vec![StepOf::<Self>::delete_balancer(listed.id(), listed.name())]
+    }
 
     /// All load balancers.
     ///
@@ -231,7 +319,9 @@ pub trait Provider: Send + Sync + 'static {
 
     /// The IDs of those members of these pools that serve now: they are enabled, and no health monitor says
     /// otherwise.
-    async fn serving(&self, pools: &[String]) -> Result<HashSet<String>, CloudError>;
+    async fn serving(&self, _pools: &[String]) -> Result<HashSet<String>, CloudError> {
+        Ok(HashSet::new())
+    }
 
     /// Takes a step about the load balancer of this ID (nobody has one yet when it is created). Gives the
     /// ID of what it has made, or nothing.
@@ -245,11 +335,25 @@ pub trait Provider: Send + Sync + 'static {
     /// What each exclusive resource leads to, as of `since` or later.
     async fn exclusives(
         &self,
-        since: Instant,
-    ) -> Result<BTreeMap<String, Option<Holder>>, CloudError>;
+        _since: Instant,
+    ) -> Result<BTreeMap<String, Option<Holder>>, CloudError> {
+        Ok(BTreeMap::new())
+    }
 
     /// What one of them leads to now.
-    async fn exclusive(&self, name: &str) -> Result<Option<Holder>, CloudError>;
+    async fn exclusive(&self, _name: &str) -> Result<Option<Holder>, CloudError> {
+        Ok(None)
+    }
+
+    /// What else bears marks of Services, as it was at `since` or later.
+    async fn dependents(&self, _since: Instant) -> Result<Vec<Dependent>, CloudError> {
+        Ok(Vec::new())
+    }
+
+    /// Deletes one of them, unless its marks or its use are not the same any more.
+    async fn delete_dependent(&self, _dependent: &Dependent) -> Result<(), CloudError> {
+        Ok(())
+    }
 }
 
 /// What a provider's listings show.

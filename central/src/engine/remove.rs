@@ -11,11 +11,10 @@ use async_trait::async_trait;
 use mooring_common::names::reasons;
 
 use super::Shared;
-use super::find::{Query, named};
+use super::find::Query;
 use super::outcome::{planned, turns_up};
 use super::ownership::{Selection, given_away, is_of_another_cluster, kept};
-use super::provider::{Listed, ListedOf, Provider, StepOf};
-use super::step::Step as _;
+use super::provider::{Listed as _, ListedOf, Provider, StepOf};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{
     LoadBalancerRequest, Notice, PlanSummary, PreparedPlan, Progress, ReconcileError, WriteGuard,
@@ -28,32 +27,12 @@ const CONFIRM: Duration = Duration::from_secs(1);
 /// For how long a deletion that the cloud has taken is not asked for again.
 const DELETES: Duration = Duration::from_secs(60);
 
-/// A load balancer that goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Target {
-    id: String,
-    name: String,
-    /// Whether the cloud is at work on it.
-    is_changing: bool,
-}
-
-impl Target {
-    fn of(listed: &impl Listed) -> Self {
-        let (id, name) = named(listed);
-        Self {
-            id,
-            name,
-            is_changing: listed.is_changing(),
-        }
-    }
-}
-
 /// A removal that is planned.
 pub(super) struct Removal<P: Provider> {
     shared: Arc<Shared<P>>,
     query: Query,
-    /// What goes.
-    targets: Vec<Target>,
+    /// What goes, and what that takes.
+    targets: Vec<(ListedOf<P>, Vec<StepOf<P>>)>,
     shown: PlanSummary,
 }
 
@@ -66,11 +45,14 @@ impl<P: Provider> Removal<P> {
         shared: Arc<Shared<P>>,
         request: &LoadBalancerRequest,
     ) -> Result<Self, CloudError> {
-        let query = Query::of(request, P::WORDS);
-        let (targets, kept) = shared.removable(&query, request).await?;
-        let steps = targets
-            .iter()
-            .map(|target| planned(&StepOf::<P>::delete_balancer(&target.id, &target.name)));
+        let query = Query::of(request, &*shared.provider);
+        let (own, kept) = shared.removable(&query, request).await?;
+        let with_steps = own.into_iter().map(|listed| {
+            let steps = P::removal(&request.service, &listed);
+            (listed, steps)
+        });
+        let targets: Vec<_> = with_steps.filter(|(_, steps)| !steps.is_empty()).collect();
+        let steps = targets.iter().flat_map(|(_, steps)| steps).map(planned);
         let steps = steps.collect();
         let notices = kept.into_iter().map(|why| Notice {
             reason: reasons::LOAD_BALANCER_KEPT,
@@ -107,36 +89,58 @@ impl<P: Provider> Shared<P> {
         &self,
         query: &Query,
         request: &LoadBalancerRequest,
-    ) -> Result<(Vec<Target>, Vec<String>), CloudError> {
+    ) -> Result<(Vec<ListedOf<P>>, Vec<String>), CloudError> {
         let listing = self.candidates(query).await?;
         let cluster = query.cluster.as_deref();
-        let (mut targets, stay): (Vec<Target>, _) = match query.select(&listing) {
+        let all_of = |balancer, surplus: Vec<&ListedOf<P>>| -> Vec<ListedOf<P>> {
+            let all = [balancer].into_iter().chain(surplus);
+            all.cloned().collect()
+        };
+        let (mut targets, mut stay): (Vec<ListedOf<P>>, _) = match query.select(&listing) {
             Selection::Own { balancer, surplus } => {
-                let all = [balancer].into_iter().chain(surplus);
+                let all = all_of(balancer, surplus).into_iter();
                 let (away, own): (Vec<_>, Vec<_>) =
-                    all.partition(|balancer| is_of_another_cluster(*balancer, cluster));
-                let own = own.into_iter().map(Target::of).collect();
-                return Ok((own, away.into_iter().map(given_away).collect()));
+                    all.partition(|balancer| is_of_another_cluster(balancer, cluster));
+                return Ok((own, away.iter().map(given_away).collect()));
             }
-            Selection::Adopted(balancer) => return Ok((vec![Target::of(balancer)], Vec::new())),
-            Selection::Unproven(balancer) => {
+            Selection::Adopted { balancer, surplus } => {
+                return Ok((all_of(balancer, surplus), Vec::new()));
+            }
+            Selection::Unproven { balancer, surplus } => {
                 match self.is_proven(query, request, balancer).await? {
-                    true => return Ok((vec![Target::of(balancer)], Vec::new())),
-                    false => (Vec::new(), vec![kept(balancer)]),
+                    true => return Ok((all_of(balancer, surplus), Vec::new())),
+                    false => {
+                        let surplus = surplus.into_iter().cloned().collect();
+                        (surplus, vec![kept(balancer)])
+                    }
                 }
             }
-            Selection::Refused(why) => (Vec::new(), vec![why]),
+            Selection::Refused(why) => {
+                let marked = listing
+                    .all
+                    .iter()
+                    .filter(|listed| query.bears_mark(*listed));
+                (marked.cloned().collect(), vec![why])
+            }
             Selection::Nothing => (Vec::new(), Vec::new()),
         };
         let mut is_missing = query.claim.is_published();
         for id in self.recorded(query) {
-            let is_listed = listing.all.iter().any(|listed| listed.id() == id);
-            if is_listed || self.cache.has_deleted(&query.uid) {
+            let listed = listing.all.iter().find(|listed| listed.id() == id);
+            if let Some(listed) = listed {
+                // Its status does not show any more what it had until now.
+                if query.claim.had(listed, cluster) && self.cache.last_id(&query.uid) == Some(id) {
+                    stay.clear();
+                    targets.push(listed.clone());
+                }
+                continue;
+            }
+            if self.cache.has_deleted(&query.uid) {
                 continue;
             }
             match self.unlisted(&id).await? {
                 Some(there) if query.claim.may_delete(&there, cluster) => {
-                    targets.push(Target::of(&there));
+                    targets.push(there);
                 }
                 Some(_) => {
                     let what = format!("the listing of load balancers lacks {id}, which is there");
@@ -196,28 +200,58 @@ impl<P: Provider> Shared<P> {
         Ok(there.filter(|there| there.id() == id))
     }
 
-    /// Deletes one. Whether the cloud has taken it; if not, it is at work on it.
+    /// Takes the steps to be rid of one. Whether the cloud has taken them; if not, it is at work on it.
     pub(super) async fn delete(
         &self,
         id: &str,
+        steps: &[StepOf<P>],
         guard: &dyn WriteGuard,
     ) -> Result<bool, ReconcileError> {
-        guard.before_write()?;
-        let step = StepOf::<P>::delete_balancer(id, "");
-        match self.provider.send(&step, id, &[]).await {
-            Ok(_) => {
-                guard.written();
-                tracing::info!(id, "deleted a load balancer");
-                Ok(true)
+        for step in steps {
+            guard.before_write()?;
+            match self.provider.send(step, id, &[]).await {
+                Ok(_) => {
+                    guard.written();
+                    tracing::info!(id, %step, "gave up a load balancer");
+                }
+                Err(error) if error.is_not_found() => {}
+                Err(error) if is_refusal(&error) => match self.provider.get(id).await {
+                    Ok(Some(listed)) if listed.is_changing() => return Ok(false),
+                    Ok(None) => return Ok(true),
+                    _ => return Err(error.into()),
+                },
+                Err(error) => return Err(error.into()),
             }
-            Err(error) if error.is_not_found() => Ok(true),
-            Err(error) if is_refusal(&error) => match self.provider.get(id).await {
-                Ok(Some(listed)) if listed.is_changing() => Ok(false),
-                Ok(None) => Ok(true),
-                _ => Err(error.into()),
-            },
-            Err(error) => Err(error.into()),
         }
+        Ok(true)
+    }
+
+    /// Deletes what else was made for a Service whose load balancer is gone. What something else uses stays
+    /// for as long as it does. `None`: nothing is left to do.
+    async fn remove_dependents(
+        &self,
+        query: &Query,
+        guard: &dyn WriteGuard,
+    ) -> Result<Option<Progress>, ReconcileError> {
+        for dependent in self.provider.dependents(query.asked).await? {
+            let is_ours = dependent.owner == query.uid && dependent.cluster == query.cluster;
+            let is_gone = |user: &String| self.cache.deleted(&query.uid, user).is_some();
+            if !is_ours || !dependent.users.iter().all(is_gone) {
+                continue;
+            }
+            if !dependent.users.is_empty() {
+                // The cloud still shows what it has deleted.
+                return Ok(Some(Progress::Wait {
+                    after: LOOK_AGAIN,
+                    what: format!("{} is still in use", dependent.name),
+                }));
+            }
+            guard.before_write()?;
+            self.provider.delete_dependent(&dependent).await?;
+            guard.written();
+            tracing::info!(name = dependent.name, "deleted what a load balancer had");
+        }
+        Ok(None)
     }
 }
 
@@ -243,18 +277,17 @@ impl<P: Provider> PreparedPlan for Removal<P> {
             if let Some(left) = self.shared.unsettled(&self.query) {
                 return Ok(turns_up(left, P::WORDS));
             }
+            if let Some(wait) = self.shared.remove_dependents(&self.query, guard).await? {
+                return Ok(wait);
+            }
             cache.removed(uid);
             return Ok(Progress::Removed);
         }
         let mut after = LOOK_AGAIN;
-        for Target {
-            id,
-            name,
-            is_changing,
-        } in &self.targets
-        {
+        for (listed, steps) in &self.targets {
+            let (id, name) = (listed.id(), listed.name());
             let deleted = cache.deleted(uid, id);
-            if *is_changing && deleted.is_some_and(|at| at.elapsed() < DELETES) {
+            if listed.is_changing() && deleted.is_some_and(|at| at.elapsed() < DELETES) {
                 continue;
             }
             match self.shared.marks(id, &self.query).await? {
@@ -273,7 +306,7 @@ impl<P: Provider> PreparedPlan for Removal<P> {
             }
             // Whatever becomes of it, it is looked for anew.
             let _write = cache.begin_write(uid);
-            if !self.shared.delete(id, guard).await? {
+            if !self.shared.delete(id, steps, guard).await? {
                 return Ok(Progress::Wait {
                     after: LOOK_AGAIN,
                     what: format!("{} is at work on the load balancer {name}", P::WORDS.cloud),

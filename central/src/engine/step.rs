@@ -15,6 +15,8 @@ pub enum Effect {
     CreateBalancer,
     /// Deletes one, by ID and name.
     DeleteBalancer(String, String),
+    /// Lets the load balancer of this ID go, and leaves it.
+    Release(String),
     /// Puts a member of this name into a pool, by its ID if that is known.
     CreateMember(Option<String>, String),
     /// Stops the member of this ID from getting new connections.
@@ -25,6 +27,8 @@ pub enum Effect {
     Create,
     /// Changes something.
     Change,
+    /// Changes something about parts whose IDs the answer does not tell: they are observed anew.
+    ChangeUnseen,
     /// Deletes a pool, which must be empty in some clouds.
     DeletePool,
     /// Deletes another part.

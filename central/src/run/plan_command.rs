@@ -7,6 +7,7 @@ mod flags;
 mod print;
 mod services;
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use prometheus_client::registry::Registry;
 use crate::cloud_provider::load_balancers::{
     LoadBalancerRequest, LoadBalancers, PlanSummary, ReconcileError,
 };
-use crate::controllers::service::{ClusterView, Routing, Server};
+use crate::controllers::service::{ClusterView, Routing, Server, read_secrets};
 use crate::flags::ProcessEnv;
 use crate::providers;
 use crate::views::service_view::ServiceView;
@@ -67,7 +68,7 @@ async fn run(flags: PlanFlags) -> anyhow::Result<()> {
     let can_follow = clouds.iter().any(|cloud| cloud.follows_endpoints());
     let follows_endpoints = flags.common.services.follows_endpoints && can_follow;
     let snapshot = Snapshot::take(client.clone(), follows_endpoints).await?;
-    let chosen = services::choose(&flags, client, &snapshot, &routing).await?;
+    let chosen = services::choose(&flags, client.clone(), &snapshot, &routing).await?;
     let take_over = &flags.common.services.take_over;
     let mut all = Vec::new();
     for service in chosen {
@@ -78,14 +79,20 @@ async fn run(flags: PlanFlags) -> anyhow::Result<()> {
         let (nodes, services) = (snapshot.nodes.clone(), snapshot.services.clone());
         let view = ClusterView::new(nodes, services, &routing, provider);
         let endpoints = snapshot.endpoints(&service);
+        let is_wanted = routing.wanted_of(&service) == Some(provider);
+        let secrets = match is_wanted {
+            true => load_balancers.secrets(&service),
+            false => BTreeSet::new(),
+        };
         let request = LoadBalancerRequest {
+            secrets: read_secrets(&client, &service.key.namespace, secrets).await,
             health: flags.common.services.health,
             endpoints: endpoints.filter(|_| load_balancers.follows_endpoints()),
             settle_time: flags.common.services.settle_time,
             may_take_over: take_over.permits(&service.key.namespace),
             ..view.request(&service)
         };
-        let plan = plan(load_balancers, &request, &routing).await;
+        let plan = plan(load_balancers, &request, is_wanted).await;
         all.push(Planned { service, plan });
     }
     let text = if flags.as_json {
@@ -127,9 +134,9 @@ async fn connect(flags: &PlanFlags) -> anyhow::Result<Client> {
 async fn plan(
     load_balancers: &dyn LoadBalancers,
     request: &LoadBalancerRequest,
-    routing: &Routing,
+    is_wanted: bool,
 ) -> Result<PlanSummary, String> {
-    let prepared = if routing.wanted_of(&request.service) == Some(load_balancers.provider()) {
+    let prepared = if is_wanted {
         load_balancers.prepare(request).await
     } else {
         load_balancers.prepare_removal(request).await

@@ -18,21 +18,44 @@ use kube::Client;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
+use crate::cloud_provider::registration::Obstacle;
 use crate::flags::ServingFlags;
 pub use access::Access;
 use certificate::Certificate;
 pub use certificate::TlsError;
 
 /// What the endpoints tell.
-#[derive(Debug, Default)]
 pub struct Health {
-    ready: AtomicBool,
+    synced: AtomicBool,
+    obstacles: Vec<Obstacle>,
 }
 
 impl Health {
-    /// From now on `/readyz` answers 200: the caches are filled.
-    pub fn set_ready(&self) {
-        self.ready.store(true, Ordering::Release);
+    /// Not ready yet.
+    #[must_use]
+    pub fn new(obstacles: Vec<Obstacle>) -> Self {
+        Self {
+            synced: AtomicBool::new(false),
+            obstacles,
+        }
+    }
+
+    /// The caches are filled: from now on `/readyz` answers 200 unless there is an obstacle.
+    pub fn set_synced(&self) {
+        self.synced.store(true, Ordering::Release);
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if !self.synced.load(Ordering::Acquire) {
+            return Err("the caches are not filled yet".to_owned());
+        }
+        let told = self.obstacles.iter().filter_map(|obstacle| obstacle());
+        let told: Vec<String> = told.collect();
+        if told.is_empty() {
+            Ok(())
+        } else {
+            Err(told.join("\n"))
+        }
     }
 }
 
@@ -96,14 +119,9 @@ async fn alive() -> &'static str {
 }
 
 async fn ready(State(told): State<Arc<Told>>) -> Response {
-    if told.health.ready.load(Ordering::Acquire) {
-        "ok".into_response()
-    } else {
-        (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "the caches are not filled yet",
-        )
-            .into_response()
+    match told.health.check() {
+        Ok(()) => "ok".into_response(),
+        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, why).into_response(),
     }
 }
 
@@ -115,5 +133,25 @@ async fn metrics(State(told): State<Arc<Told>>) -> Response {
             ([(header::CONTENT_TYPE, kind)], text).into_response()
         }
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[test]
+    fn ready_means_synced_without_obstacle() {
+        let told: Arc<Mutex<Option<String>>> = Arc::default();
+        let shared = told.clone();
+        let obstacle: Obstacle = Box::new(move || shared.lock().unwrap().clone());
+        let health = Health::new(vec![obstacle, Box::new(|| None)]);
+        assert!(health.check().unwrap_err().contains("caches"));
+        health.set_synced();
+        assert_eq!(health.check(), Ok(()));
+        *told.lock().unwrap() = Some("no token".to_owned());
+        assert_eq!(health.check(), Err("no token".to_owned()));
     }
 }

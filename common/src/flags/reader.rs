@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::{Action, FlagFaults, FlagTable, Values};
-use crate::go_duration;
+use crate::{go_bool, go_duration};
 
 /// Reads values one after the other, and remembers every fault until [`Reader::finish`].
 #[derive(Debug)]
@@ -57,14 +57,11 @@ impl<'a> Reader<'a> {
 
     /// A boolean, in any of the forms that Go takes.
     pub fn bool(&mut self, name: &str) -> bool {
-        match self.text(name).as_deref() {
-            None | Some("0" | "f" | "F" | "false" | "False" | "FALSE") => false,
-            Some("1" | "t" | "T" | "true" | "True" | "TRUE") => true,
-            Some(other) => {
-                self.fault(name, other, "write true or false");
-                false
-            }
-        }
+        let text = self.text(name).unwrap_or_else(|| "false".to_owned());
+        go_bool::parse(&text).unwrap_or_else(|| {
+            self.fault(name, &text, "write true or false");
+            false
+        })
     }
 
     /// A duration.

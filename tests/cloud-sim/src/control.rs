@@ -82,6 +82,7 @@ struct Wish {
     retry_after: Option<u64>,
     delay: f64,
     executed: bool,
+    body: Option<Value>,
 }
 
 impl Default for Wish {
@@ -97,6 +98,7 @@ impl Default for Wish {
             retry_after: None,
             delay: 0.0,
             executed: false,
+            body: None,
         }
     }
 }
@@ -118,18 +120,23 @@ impl Wish {
     fn fault(&self) -> Result<Fault, &'static str> {
         let status = StatusCode::from_u16(self.status);
         let status = status.map_err(|_| "status: give a status of HTTP")?;
+        let delay = Duration::try_from_secs_f64(self.delay);
+        let delay = delay.map_err(|_| "delay: give seconds")?;
         let mut fault = match self.fault.as_str() {
-            "status" => Fault::status(status),
+            "late" => return Ok(Fault::late(delay)),
+            "status" => match &self.body {
+                Some(body) => Fault::body(status, body.to_string()),
+                None => Fault::status(status),
+            },
             "hang" => Fault::hang(),
             "html" => Fault::html(status),
             "cut" => Fault::cut_off(),
             "torn" => Fault::torn(),
             "dropped" => Fault::reset(),
             "slow" => Fault::slow(Duration::ZERO),
-            _ => return Err("fault: one of status, hang, html, cut, torn, dropped, slow"),
-        };
-        let delay = Duration::try_from_secs_f64(self.delay);
-        fault = fault.delayed(delay.map_err(|_| "delay: give seconds")?);
+            _ => return Err("fault: one of status, hang, html, cut, torn, dropped, slow, late"),
+        }
+        .delayed(delay);
         if let Some(wait) = self.retry_after {
             fault = fault.retry_after(Duration::from_secs(wait));
         }

@@ -3,7 +3,7 @@
 //! | as the real one | |
 //! |---|---|
 //! | versions | `/v4` and `/v4beta` |
-//! | token | `Authorization: Bearer`, otherwise 401 |
+//! | token | `Authorization: Bearer`, otherwise 401; with its scopes, and the grants of its user |
 //! | paging | `page` from 1, `page_size` 25 to 500, 100 if absent; outside of that 400; a page after the last 404 |
 //! | `X-Filter` | equality and the operators, on the fields that can be filtered on; otherwise 400 |
 //! | limits | all requests, and listings apart, in windows of a minute: `X-RateLimit-…` headers, 429 with `Retry-After` |
@@ -19,12 +19,13 @@
 //!
 //! | what a test does | how |
 //! |---|---|
-//! | put something there | [`add`](Linode::add) an instance, [`put_node_balancer`](Linode::put_node_balancer), [`put_firewall`](Linode::put_firewall), [`reserve`](Linode::reserve), [`load`](Linode::load) all |
+//! | put something there | [`add`](Linode::add) an instance, [`put_node_balancer`](Linode::put_node_balancer), [`put_firewall`](Linode::put_firewall), [`reserve`](Linode::reserve), what the Go controller has left ([`leave`](Linode::leave)), [`load`](Linode::load) all |
 //! | change it by hand | [`set`](Linode::set) an instance, [`set_in`](Linode::set_in), [`set_node_status`](Linode::set_node_status), [`remove_node_balancer`](Linode::remove_node_balancer), [`remove_firewall`](Linode::remove_firewall) |
 //! | look | [`all`](Linode::all), [`get`](Linode::get) |
-//! | say how it behaves | [`behave`](Linode::behave), [`limit`](Linode::limit), [`set_latency`](Linode::set_latency), [`faults`](Linode::faults), [`kill_switch`](Linode::kill_switch), [`set_down`](Linode::set_down) |
-//! | ask what was asked | [`calls`](Linode::calls) |
+//! | say how it behaves | [`behave`](Linode::behave), [`limit`](Linode::limit), [`allow`](Linode::allow), [`set_latency`](Linode::set_latency), [`faults`](Linode::faults), [`kill_switch`](Linode::kill_switch), [`set_down`](Linode::set_down) |
+//! | ask what was asked | [`calls`](Linode::calls), [`writes`](Linode::writes) |
 
+mod access;
 mod answers;
 mod api;
 mod backends;
@@ -40,7 +41,9 @@ mod filter;
 mod firewall_devices;
 mod firewall_rules;
 mod firewalls;
+mod go_controller;
 mod instance;
+mod instance_ips;
 mod kind;
 mod limits;
 mod node_balancers;
@@ -51,29 +54,36 @@ mod strict;
 mod vpc_interfaces;
 mod vpc_interfaces_by_hand;
 mod vpc_ranges;
+mod writers;
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
+use http::StatusCode;
 use serde_json::{Value, json};
 
+pub use access::{Access, Entity, Grants, Right};
 pub use behaviour::Behaviour;
+pub use go_controller::{Left, Served};
 pub use instance::Instance;
 pub use kind::Kind;
 pub use limits::Limits;
+pub use writers::Writes;
 
 use super::door::Handles;
 use super::server::{Api, Server};
-use super::{Calls, Faults, Injection, When};
-use control::KeyRedactor;
+use super::{Calls, Fault, Faults, Injection, When};
 use state::State;
+use writers::Writers;
 
 /// A simulated Linode. It ends when it is dropped.
 pub struct Linode {
     server: Server,
     state: Arc<Mutex<State>>,
+    writers: Writers,
 }
 
 impl Linode {
@@ -92,14 +102,23 @@ impl Linode {
     pub async fn start_on(listen: SocketAddr) -> Result<Self> {
         let state = Arc::new(Mutex::new(State::new()));
         let handles = Handles::default();
+        let writers = Writers::of(state.clone());
         let api = Api {
             router: api::router(state.clone()),
             error: answers::error,
-            door: Some(Arc::new(KeyRedactor)),
-            control: Some(control::router(state.clone(), handles.clone())),
+            door: Some(Arc::new(writers.clone())),
+            control: Some(control::router(
+                state.clone(),
+                writers.clone(),
+                handles.clone(),
+            )),
         };
         let server = Server::start(listen, api, handles).await?;
-        Ok(Self { server, state })
+        Ok(Self {
+            server,
+            state,
+            writers,
+        })
     }
 
     /// What to give as `LINODE_URL`.
@@ -115,6 +134,11 @@ impl Linode {
     /// What has been asked so far.
     pub fn calls(&self) -> Calls {
         self.server.calls()
+    }
+
+    /// The writes on each NodeBalancer so far, and how many there were at once.
+    pub fn writes(&self) -> BTreeMap<u64, Writes> {
+        self.writers.counted()
     }
 
     /// Whether nobody is at home: all connections are reset.
@@ -152,6 +176,17 @@ impl Linode {
     /// No other token is taken from now on than this.
     pub fn set_token(&self, token: &str) {
         token.clone_into(&mut self.state().token);
+    }
+
+    /// A write that is refused because another one is under way; clients are to ask again.
+    pub fn busy() -> Fault {
+        let body = r#"{"errors":[{"reason":"Linode busy."}]}"#;
+        Fault::body(StatusCode::BAD_REQUEST, body)
+    }
+
+    /// What the token may do from now on.
+    pub fn allow(&self, access: Access) {
+        self.state().access = access;
     }
 
     /// A new instance; gives its id.

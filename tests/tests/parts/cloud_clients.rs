@@ -12,8 +12,10 @@ use mooring_central::cloud_api::{ErrorKind, Limits, Metrics};
 use mooring_central::cloud_provider::{Machine, MachineSource};
 use mooring_central::clouds::linode::{Flags, VpcChoice};
 use mooring_central::clouds::{cloudscale, linode, phoenixnap};
+use mooring_central::flags::TABLE;
 use mooring_cloud_sim::Fault;
 use mooring_cloud_sim::cloud::{Cloud, CloudSim, Server};
+use mooring_common::flags::{Parsed, Reader};
 use mooring_test_support::wait::eventually;
 use prometheus_client::registry::Registry;
 
@@ -23,6 +25,14 @@ const LIMITS: Limits = Limits {
     qps: 1000.0,
     burst: 1000,
 };
+
+/// Linode's flags, all absent.
+fn flags() -> Flags {
+    let Ok(Parsed::Run(values)) = TABLE.parse([], |_| None) else {
+        unreachable!("nothing is asked for");
+    };
+    Flags::read(&mut Reader::new(&TABLE, &values))
+}
 
 /// A client of a cloud, as this environment says.
 fn configured(
@@ -58,7 +68,7 @@ fn source_with(sim: &CloudSim, flags: Flags) -> Arc<dyn MachineSource> {
 }
 
 fn source(sim: &CloudSim) -> Arc<dyn MachineSource> {
-    source_with(sim, Flags::default())
+    source_with(sim, flags())
 }
 
 /// What is listed, as soon as it can be: who was refused may leave the cloud alone for a moment.
@@ -300,10 +310,7 @@ async fn the_vpc_comes_first_and_who_is_outside_stays_a_machine() {
         subnets: vec![subnet],
     };
     for vpcs in [names, numbers] {
-        let flags = Flags {
-            vpcs,
-            ..Flags::default()
-        };
+        let flags = Flags { vpcs, ..flags() };
         let source = source_with(&sim, flags);
         let machines = source.list().await.unwrap();
         let shown = addresses(&machines[0]);
@@ -333,7 +340,7 @@ async fn the_tag_chooses_linodes() {
     let id = linode.add(tagged.ipv4("203.0.113.9"));
     let flags = Flags {
         tag: Some("k8s-prod".to_owned()),
-        ..Flags::default()
+        ..flags()
     };
     let machines = source_with(&sim, flags).list().await.unwrap();
     assert_eq!(ids(&machines), BTreeSet::from([format!("linode://{id}")]));

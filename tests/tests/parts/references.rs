@@ -52,10 +52,11 @@ fn clouds_of_the_chart() {
 #[test]
 fn annotations_of_clouds() {
     use mooring_central::cloud_provider::annotations::reference;
-    use mooring_central::clouds::{CLOUDS, cloudscale};
+    use mooring_central::clouds::{CLOUDS, cloudscale, linode};
     for cloud in CLOUDS.iter().filter(|cloud| !cloud.annotations.is_empty()) {
         let prefix = match cloud.name {
             cloudscale::NAME => cloudscale::annotations::PREFIX,
+            linode::NAME => linode::annotations::PREFIX,
             _ => "",
         };
         let table = reference(cloud.annotations, prefix);

@@ -12,6 +12,7 @@ pub struct Request {
     query: Vec<(&'static str, String)>,
     headers: Vec<(&'static str, String)>,
     body: Option<Value>,
+    is_page: bool,
 }
 
 impl Request {
@@ -26,6 +27,7 @@ impl Request {
             query: Vec::new(),
             headers: Vec::new(),
             body: None,
+            is_page: false,
         }
     }
 
@@ -54,6 +56,19 @@ impl Request {
     pub fn json(mut self, body: Value) -> Self {
         self.body = Some(body);
         self
+    }
+
+    /// It asks for one page of a listing: [`Client::listing_limits`](super::Client::listing_limits) hold
+    /// for it, and whoever puts the pages together says what came of the whole
+    /// ([`Client::ended`](super::Client::ended)).
+    #[must_use]
+    pub const fn page(mut self) -> Self {
+        self.is_page = true;
+        self
+    }
+
+    pub(super) const fn is_page(&self) -> bool {
+        self.is_page
     }
 
     pub(super) const fn operation(&self) -> &'static str {

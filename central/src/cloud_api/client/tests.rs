@@ -369,3 +369,85 @@ async fn counts_requests_by_outcome() {
                 operation=\"list_things\"} 3\n";
     assert!(text.contains(took), "{text}");
 }
+
+fn page_of_things(number: u32) -> Request {
+    let request = Request::get("list_things", "things");
+    request.query("page", number.to_string()).page()
+}
+
+/// Whoever counts with a Go controller's counter sees one call, whatever it took.
+#[tokio::test]
+async fn counts_whole_calls_by_other_names() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "old-token").unwrap();
+    let cloud = Cloud::start(|seen, _| match seen.header("authorization") {
+        Some("Bearer new-token") => Reply::json("{}"),
+        _ => Reply::json("{}").status(401),
+    })
+    .await;
+    let mut registry = Registry::default();
+    let counted = Metrics::register(&mut registry);
+    let counted = counted.with_calls(&mut registry, "go_calls", str::to_uppercase);
+    let mut connection = connection(&cloud.base);
+    connection.credentials = Arc::new(credentials(Some(file.path())));
+    let client = Client::new("plain", connection, &Plain, LIMITS, counted).unwrap();
+    let thing = Request::get("get_thing", "things/1");
+    client.call(&thing).await.unwrap_err();
+    std::fs::write(file.path(), "new-token").unwrap();
+    client.call(&thing).await.unwrap();
+    for number in 1..=3 {
+        client.call(&page_of_things(number)).await.unwrap();
+    }
+    client.ended(&page_of_things(1), &Ok(()));
+    let mut text = String::new();
+    encode(&mut text, &registry).unwrap();
+    let calls = text
+        .lines()
+        .filter(|line| line.starts_with("go_calls_total"));
+    let mut calls: Vec<&str> = calls.collect();
+    calls.sort_unstable();
+    assert_eq!(
+        calls,
+        [
+            r#"go_calls_total{method="GET_THING",result="error"} 1"#,
+            r#"go_calls_total{method="GET_THING",result="ok"} 1"#,
+            r#"go_calls_total{method="LIST_THINGS",result="ok"} 1"#,
+        ]
+    );
+}
+
+#[tokio::test]
+async fn spent_budget_of_listings_holds_back_listings_only() {
+    for spent in [
+        Reply::json("{}")
+            .header("x-ratelimit-remaining", 0)
+            .header("x-ratelimit-reset", 1_795_248_060)
+            .header("date", "Sat, 21 Nov 2026 08:00:00 GMT"),
+        Reply::json("{}").status(429).header("retry-after", 60),
+    ] {
+        let cloud = Cloud::start(move |seen, _| match seen.line.contains("page=") {
+            true => spent.clone(),
+            false => Reply::json("{}"),
+        })
+        .await;
+        let client = client(&cloud).listing_limits(LIMITS);
+        let _ = client.call(&page_of_things(1)).await;
+        let error = client.call(&page_of_things(2)).await.unwrap_err();
+        let wait = error.retry_after.unwrap();
+        assert!(wait > Duration::from_secs(50), "{error}");
+        client
+            .call(&Request::get("get_thing", "things/1"))
+            .await
+            .unwrap();
+        assert_eq!(cloud.lines().len(), 2, "{:?}", cloud.lines());
+    }
+}
+
+#[tokio::test]
+async fn token_that_a_cloud_repeats_is_not_shown() {
+    let words = json!({"no": format!("{TOKEN} is not known")});
+    for (status, expected) in [(400, "*** is not known"), (200, "yet: *** is not known")] {
+        let (error, _) = error_of(Reply::json(&words).status(status)).await;
+        assert!(error.message.contains(expected), "{error}");
+    }
+}

@@ -10,19 +10,11 @@ pub(super) mod servers;
 
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::cloud_api::{ErrorDecoder, ErrorKind, Refusal, lenient};
 use crate::engine::canonical::{canonical_address, canonical_uuid};
-
-/// Nothing for what is not of its shape.
-pub(super) fn or_default<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(
-    deserializer: D,
-) -> Result<T, D::Error> {
-    Ok(lenient(deserializer)?.unwrap_or_default())
-}
 
 /// The short name of something in the catalogue.
 pub(super) fn slug<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {

@@ -32,7 +32,7 @@ use crate::engine::annotations::Reader;
 use crate::engine::canonical::canonical_network;
 use crate::engine::inventory::Inventory;
 use crate::engine::members::Members;
-use crate::engine::provider::{AccountWords, Holder, Provider, Vocabulary};
+use crate::engine::provider::{AccountWords, Holder, IdBy, Provider, Vocabulary};
 use crate::engine::selector::Selector;
 use crate::engine::step::{Effect, Step as _};
 use crate::views::service_view::{Ingress, ServiceView};
@@ -68,9 +68,10 @@ impl Provider for Balancers {
         component: "cloudscale-cloud-controller-manager",
         cloud: "cloudscale.ch",
         id_key: keys::UUID,
-        name_key: keys::NAME,
-        name_prefix: "k8s-service-",
-        selector_key: keys::NODE_SELECTOR,
+        id_by: IdBy::Central,
+        name_key: Some(keys::NAME),
+        name_prefix: Some("k8s-service-"),
+        selector_key: Some(keys::NODE_SELECTOR),
         account: AccountWords {
             resource: "a load balancer",
             account: "project",
@@ -85,7 +86,7 @@ impl Provider for Balancers {
     const LISTINGS: usize = 5;
     const FOLLOWS_ENDPOINTS: bool = true;
 
-    fn read(reader: &mut Reader<'_>) -> Options {
+    fn read(&self, reader: &mut Reader<'_>) -> Options {
         Options::read(reader)
     }
 
@@ -108,7 +109,12 @@ impl Provider for Balancers {
         networks.collect()
     }
 
-    fn notices(request: &LoadBalancerRequest, options: &Options, desired: &Desired) -> Vec<Notice> {
+    fn notices(
+        request: &LoadBalancerRequest,
+        options: &Options,
+        desired: &Desired,
+        _observed: Option<&Observed>,
+    ) -> Vec<Notice> {
         desired::notices(request, options, desired)
     }
 
@@ -116,8 +122,8 @@ impl Provider for Balancers {
         plan::plan(desired, observed)
     }
 
-    fn status(observed: &Observed, options: &Options) -> LoadBalancerStatus {
-        provided(observed, options)
+    fn status(balancer: &Balancer, options: &Options) -> LoadBalancerStatus {
+        provided(balancer, options)
     }
 
     async fn list(&self) -> Result<Vec<Balancer>, CloudError> {
@@ -185,8 +191,7 @@ impl Provider for Balancers {
 }
 
 /// What the Service has.
-fn provided(observed: &Observed, options: &Options) -> LoadBalancerStatus {
-    let balancer = &observed.balancer;
+fn provided(balancer: &Balancer, options: &Options) -> LoadBalancerStatus {
     let ingress = match &options.force_hostname {
         Some(hostname) => vec![Ingress {
             hostname: Some(hostname.clone()),

@@ -45,5 +45,6 @@ fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud> {
         networks: None,
         pod_network: PodNetwork::default(),
         background: None,
+        obstacle: None,
     })
 }

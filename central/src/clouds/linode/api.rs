@@ -1,5 +1,7 @@
 //! The endpoints of Linode's API v4, and the shapes of what they answer.
 
+pub(super) mod node_balancers;
+
 use reqwest::StatusCode;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, SERVER};
 use serde::Deserialize;
@@ -175,13 +177,13 @@ pub(super) fn subnet(vpc: u64, subnet: u64) -> Request {
 /// All IPv4 addresses in these subnets of a VPC.
 pub(super) fn vpc_ipv4(vpc: u64, subnets: &[u64]) -> Request {
     let path = format!("vpcs/{vpc}/ips");
-    collection("list_vpc_ips", path, &in_subnets(subnets))
+    collection("list_vpc_ip_addresses", path, &in_subnets(subnets))
 }
 
 /// All IPv6 addresses in these subnets of a VPC.
 pub(super) fn vpc_ipv6(vpc: u64, subnets: &[u64]) -> Request {
     let path = format!("vpcs/{vpc}/ipv6s");
-    collection("list_vpc_ipv6s", path, &in_subnets(subnets))
+    collection("list_vpc_ipv6_addresses", path, &in_subnets(subnets))
 }
 
 /// Several subnets stand in one text, as Linode's controller wrote it.

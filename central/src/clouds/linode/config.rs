@@ -18,6 +18,15 @@ const DEFAULT_ROUTES_MAX_AGE: Duration = Duration::from_secs(60);
 const DEFAULT_TOKEN_FILE: &str = "/var/run/secrets/linode/api-token";
 const DEFAULT_URL: &str = "https://api.linode.com";
 const DEFAULT_VERSION: &str = "v4";
+/// What the Go controller reads besides.
+const WITHOUT_EFFECT: [&str; 6] = [
+    "LINODE_INSTANCE_CACHE_TTL",
+    "LINODE_METADATA_TTL",
+    "K8S_NODECACHE_TTL",
+    "SENTRY_DSN",
+    "SENTRY_ENVIRONMENT",
+    "SENTRY_RELEASE",
+];
 
 /// How Linode is used.
 #[derive(Debug)]
@@ -26,6 +35,9 @@ pub struct Config {
     pub connection: Connection,
     /// Where NodeBalancers are made (`LINODE_REGION`).
     pub region: String,
+    /// Whether the status of Services tells no addresses, unless they say otherwise
+    /// (`LINODE_HOSTNAME_ONLY_INGRESS`).
+    pub hostname_only_ingress: bool,
     /// Private addresses in it are external ones (`LINODE_EXTERNAL_SUBNET`).
     pub external_subnet: Option<IpNet>,
     /// How old a listing of the routes may be (`LINODE_ROUTES_CACHE_TTL_SECONDS`).
@@ -41,7 +53,10 @@ impl Config {
     ///
     /// # Errors
     /// Every [`Fault`] there is.
-    pub fn read(env: &dyn Fn(&str) -> Option<String>, flags: Flags) -> Result<Self, Vec<Fault>> {
+    pub fn read(
+        env: &dyn Fn(&str) -> Option<String>,
+        mut flags: Flags,
+    ) -> Result<Self, Vec<Fault>> {
         let mut env = Environment::new(env);
         let max_age = env.seconds(TOKEN_MAX_AGE, DEFAULT_TOKEN_MAX_AGE);
         let credentials = Credentials::read(
@@ -68,6 +83,12 @@ impl Config {
         let authorities = read_authorities(&mut env);
         let timeout = env.timeout(TIMEOUT, DEFAULT_TIMEOUT);
         let proxies = Proxies::read(&mut env);
+        let hostname_only_ingress = env.bool("LINODE_HOSTNAME_ONLY_INGRESS");
+        flags.logs_exchanges |= env.bool("LINODE_DEBUG");
+        env.without_effect(&WITHOUT_EFFECT);
+        for notice in &flags.notices {
+            env.notice(notice);
+        }
         let notices = env.finish()?;
         // Whatever is missing was a fault.
         let (Some(credentials), Some(base), Some(region)) = (credentials, base, region) else {
@@ -83,6 +104,7 @@ impl Config {
                 authorities,
             },
             region,
+            hostname_only_ingress,
             external_subnet,
             routes_max_age,
             flags,

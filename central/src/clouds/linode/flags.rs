@@ -1,6 +1,10 @@
 //! Linode's own flags.
 
+mod node_balancers;
+
 use mooring_common::flags::Reader;
+
+pub use node_balancers::{BackendSubnet, NodeBalancerFlags, NodeBalancerType};
 
 /// The flag that sets the length of IPv4 pod CIDRs.
 pub(super) const IPV4_MASK_FLAG: &str = "node-cidr-mask-size-ipv4";
@@ -9,7 +13,7 @@ const IPV4_MASK: u8 = 24;
 const IPV6_MASK: u8 = 112;
 
 /// What the command line says of Linode.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flags {
     /// `--linode-tag-filter`.
     pub tag: Option<String>,
@@ -23,6 +27,12 @@ pub struct Flags {
     pub ipv4_mask: u8,
     /// `--node-cidr-mask-size-ipv6`; `None` with `--disable-ipv6-node-cidr-allocation`.
     pub ipv6_mask: Option<u8>,
+    /// `--linodego-debug`.
+    pub logs_exchanges: bool,
+    /// How NodeBalancers are made.
+    pub node_balancers: NodeBalancerFlags,
+    /// What is worth a line in the log.
+    pub notices: Vec<String>,
 }
 
 /// The VPCs whose addresses are the Nodes' internal ones.
@@ -50,6 +60,8 @@ pub enum VpcChoice {
 impl Flags {
     /// Reads them; faults stay with the reader.
     pub fn read(reader: &mut Reader<'_>) -> Self {
+        let mut notices = Vec::new();
+        read_load_balancer_type(reader, &mut notices);
         let (vpcs, has_routes) = (read_vpcs(reader), reader.bool("enable-route-controller"));
         if has_routes && vpcs == VpcChoice::None {
             reader.other_fault(
@@ -61,11 +73,14 @@ impl Flags {
         let ipv6_mask = read_mask(reader, "node-cidr-mask-size-ipv6", 128, IPV6_MASK);
         Self {
             tag: reader.text("linode-tag-filter"),
-            vpcs,
             checks_token: reader.bool("enable-token-health-checker"),
             has_routes,
             ipv4_mask: read_mask(reader, IPV4_MASK_FLAG, 32, IPV4_MASK),
             ipv6_mask: (!without_ipv6).then_some(ipv6_mask),
+            logs_exchanges: reader.bool("linodego-debug"),
+            node_balancers: NodeBalancerFlags::read(reader, &vpcs),
+            vpcs,
+            notices,
         }
     }
 }
@@ -80,6 +95,34 @@ fn read_mask(reader: &mut Reader<'_>, name: &str, longest: u8, default: u8) -> u
             default
         }
         mask => mask,
+    }
+}
+
+/// The Go controller once shared addresses by BGP instead of making NodeBalancers. It still takes the
+/// flags for that.
+fn read_load_balancer_type(reader: &mut Reader<'_>, notices: &mut Vec<String>) {
+    let mut removed = Vec::new();
+    match reader.text("load-balancer-type").as_deref() {
+        None | Some("nodebalancer") => {}
+        Some("cilium-bgp") => removed.push("--load-balancer-type=cilium-bgp"),
+        Some(other) => reader.fault(
+            "load-balancer-type",
+            other,
+            "write nodebalancer, or leave the flag out",
+        ),
+    }
+    for (name, flag) in [
+        ("bgp-node-selector", "--bgp-node-selector"),
+        ("ip-holder-suffix", "--ip-holder-suffix"),
+    ] {
+        removed.extend(reader.text(name).map(|_| flag));
+    }
+    if !removed.is_empty() {
+        notices.push(format!(
+            "without effect: {}. No addresses are shared by BGP, as in the Go controller since v0.9.8: \
+             Services get NodeBalancers. Take the flags away",
+            removed.join(", ")
+        ));
     }
 }
 
@@ -119,3 +162,6 @@ fn numbers(reader: &mut Reader<'_>, name: &str) -> Vec<u64> {
     }
     numbers
 }
+
+#[cfg(test)]
+mod tests;

@@ -33,6 +33,12 @@ struct Page<T> {
 /// # Errors
 /// [`CloudError`] if a page failed, or if the pages do not fit together twice in a row.
 pub(super) async fn all<T: Row>(client: &Client, request: &Request) -> Result<Vec<T>, CloudError> {
+    let rows = whole(client, request).await;
+    client.ended(request, &rows);
+    rows
+}
+
+async fn whole<T: Row>(client: &Client, request: &Request) -> Result<Vec<T>, CloudError> {
     match read(client, request).await? {
         Ok(rows) => Ok(rows),
         Err(problem) => {
@@ -52,7 +58,7 @@ async fn read<T: Row>(
     let mut promised = None;
     let mut number = 1;
     loop {
-        let asked = request.clone().query("page", number.to_string());
+        let asked = request.clone().query("page", number.to_string()).page();
         let page: Page<T> = match client.fetch(&asked).await {
             Ok(page) => page,
             Err(error) if error.is_not_found() && number > 1 => {

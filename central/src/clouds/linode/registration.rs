@@ -4,18 +4,21 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use futures::FutureExt as _;
-use mooring_common::flags::Action::{Accept, Act};
-use mooring_common::flags::Kind::{Bool, Integer, List, Text};
+use mooring_common::flags::Action::Act;
+use mooring_common::flags::Kind::{Bool, Duration, Integer, List, Text};
 use mooring_common::flags::{Flag, flag};
 
 use super::flags::IPV4_MASK_FLAG;
+use super::load_balancers::{self, Settings};
 use super::node_ranges::LinodeRanges;
 use super::routes::LinodeRoutes;
-use super::{Config, Flags, LIMITS, Linode, NAME, annotations};
+use super::token_check::TokenCheck;
+use super::{Config, Flags, LIMITS, Linode, NAME, annotations, go_names};
 use crate::cloud_api::Fault;
 use crate::cloud_provider::pod_network::{NodeIpam, PodNetwork};
 use crate::cloud_provider::registration::{
-    Background, Cloud, ConfigFile, Configure, OpenCloud, OpenContext, Registration, Source,
+    Background, Cloud, ConfigFile, Configure, Obstacle, OpenCloud, OpenContext, Registration,
+    Source,
 };
 use crate::engine::inventory::Inventory;
 
@@ -42,24 +45,27 @@ const FLAGS: &[Flag] = &[
     flag(GROUP, "vpc-ids", List, "", Act, "Like --vpc-names, by number; needs --subnet-ids."),
     flag(GROUP, "subnet-ids", List, "", Act, "The subnets of --vpc-ids, by number."),
     flag(GROUP, "enable-token-health-checker", Bool, "false", Act, "Ask Linode at start and every 5 minutes whether the token is valid, and end if it is not."),
-    flag(GROUP, "linodego-debug", Bool, "false", Accept, "-v=6 logs every request to a cloud."),
+    flag(GROUP, "linodego-debug", Bool, "false", Act, "Log every request to Linode and its answer, without the token and without keys of certificates."),
     flag(GROUP, "enable-route-controller", Bool, "false", Act, "Make routes to the Pods of Nodes, as ranges on the interfaces of Linodes in the VPC. Needs --vpc-names or --vpc-ids, and --cluster-cidr."),
-    flag(GROUP, "load-balancer-type", Text, "nodebalancer", Accept, "This version makes no NodeBalancers yet."),
-    flag(GROUP, "default-nodebalancer-type", Text, "common", Accept, "The type of new NodeBalancers; this version makes none yet."),
-    flag(GROUP, "nodebalancer-prefix", Text, "ccm", Accept, "How the names of NodeBalancers begin; this version makes none yet."),
-    flag(GROUP, "nodebalancer-tags", List, "", Accept, "Tags of new NodeBalancers; this version makes none yet."),
-    flag(GROUP, "nodebalancer-backend-ipv4-subnet", Text, "", Accept, "Where NodeBalancers take addresses towards the Nodes from; this version makes none yet."),
-    flag(GROUP, "nodebalancer-backend-ipv4-subnet-id", Integer, "0", Accept, "The subnet of these addresses, by number; this version makes no NodeBalancers yet."),
-    flag(GROUP, "nodebalancer-backend-ipv4-subnet-name", Text, "", Accept, "The subnet of these addresses, by name; this version makes no NodeBalancers yet."),
-    flag(GROUP, "disable-nodebalancer-vpc-backends", Bool, "false", Accept, "NodeBalancers outside of VPCs; this version makes none yet."),
-    flag(GROUP, "enable-ipv6-for-loadbalancers", Bool, "false", Accept, "IPv6 addresses of NodeBalancers in the status of Services; this version makes no NodeBalancers yet."),
-    flag(GROUP, "enable-ipv6-for-nodebalancer-backends", Bool, "false", Accept, "NodeBalancers reach Nodes by IPv6; this version makes none yet."),
+    flag(GROUP, "load-balancer-type", Text, "nodebalancer", Act, "Only nodebalancer. cilium-bgp is taken for it, with a warning; the Go controller has given it up too."),
+    flag(GROUP, "bgp-node-selector", Text, "", Act, "No effect but a warning: addresses are not shared by BGP."),
+    flag(GROUP, "ip-holder-suffix", Text, "", Act, "No effect but a warning: addresses are not shared by BGP."),
+    flag(GROUP, "default-nodebalancer-type", Text, "common", Act, "The type of new NodeBalancers: common, premium or premium_40gb."),
+    flag(GROUP, "nodebalancer-prefix", Text, "ccm", Act, "How the names of NodeBalancers and their firewalls begin: up to 19 letters, digits, hyphens and underscores."),
+    flag(GROUP, "nodebalancer-tags", List, "", Act, "Tags of NodeBalancers, after the name of the cluster."),
+    flag(GROUP, "nodebalancer-backend-ipv4-subnet", Text, "", Act, "The block that NodeBalancers' addresses in a VPC, towards the Nodes, lie in."),
+    flag(GROUP, "nodebalancer-backend-ipv4-subnet-id", Integer, "0", Act, "The subnet that NodeBalancers take these addresses from, by number. 0: the first one that the flags for VPCs name."),
+    flag(GROUP, "nodebalancer-backend-ipv4-subnet-name", Text, "", Act, "The same subnet by name, in the first VPC."),
+    flag(GROUP, "disable-nodebalancer-vpc-backends", Bool, "false", Act, "NodeBalancers reach Nodes outside of the VPCs, by their private addresses."),
+    flag(GROUP, "enable-ipv6-for-loadbalancers", Bool, "false", Act, "The status of Services has the NodeBalancer's IPv6 address too."),
+    flag(GROUP, "enable-ipv6-for-nodebalancer-backends", Bool, "false", Act, "NodeBalancers reach Nodes by their public IPv6 addresses."),
+    flag(GROUP, "nodebalancer-drain-period", Duration, "30s", Act, "How long a Node that leaves a NodeBalancer keeps its connections and gets no new ones, before it is taken out. 0: it is taken out at once."),
     flag(GROUP, "node-cidr-mask-size-ipv4", Integer, "0", Act, "With --allocate-node-cidrs: the length of the Nodes' IPv4 pod CIDRs. 0: 24."),
     flag(GROUP, "node-cidr-mask-size-ipv6", Integer, "0", Act, "The same of their IPv6 pod CIDRs. 0: 112."),
     flag(GROUP, "disable-ipv6-node-cidr-allocation", Bool, "false", Act, "With --allocate-node-cidrs: give Nodes no IPv6 pod CIDRs. Otherwise a Node whose Linode has no IPv6 range in a VPC gets none at all."),
-    flag(GROUP, "bgp-node-selector", Text, "", Accept, "The Go controller has given up sharing addresses by BGP as well."),
-    flag(GROUP, "ip-holder-suffix", Text, "", Accept, "The Go controller has given up sharing addresses by BGP as well."),
 ];
+
+const INVALID_TOKEN: &str = "the linode api token is invalid";
 
 impl Configure for Flags {
     fn configure(&self, source: &Source<'_>) -> Result<OpenCloud, Vec<Fault>> {
@@ -68,23 +74,27 @@ impl Configure for Flags {
     }
 }
 
-const TOKEN_CHECK: &str = "the token that --enable-token-health-checker asks to check";
-
 async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud> {
     let checks_token = config.flags.checks_token;
     let (has_routes, routes_max_age) = (config.flags.has_routes, config.routes_max_age);
     let (ipv4_mask, ipv6_mask) = (config.flags.ipv4_mask, config.flags.ipv6_mask);
-    let linode = Linode::new(config, context.limits.or(LIMITS), context.requests)?;
-    let mut background: Option<Background> = None;
+    let limits = context.limits.or(LIMITS);
+    let requests = context.requests;
+    let requests = requests.with_calls(context.registry, go_names::CALLS, go_names::method);
+    let settings = Settings::of(&config);
+    let linode = Linode::new(config, limits, requests)?;
+    let (mut background, mut obstacle) = (None::<Background>, None::<Obstacle>);
     if checks_token {
-        linode.check_token().await.context(TOKEN_CHECK)?;
-        let linode = linode.clone();
+        let check = TokenCheck::start(linode.clone());
+        let check = check.await.context(INVALID_TOKEN)?;
+        let watched = check.clone();
         background = Some(Box::new(|_| {
-            let refused = async move { linode.until_token_is_refused().await };
+            let refused = async move { check.watch().await };
             refused
-                .map(|refusal| anyhow::Error::new(refusal).context(TOKEN_CHECK))
+                .map(|refusal| anyhow::Error::new(refusal).context(INVALID_TOKEN))
                 .boxed()
         }));
+        obstacle = Some(Box::new(move || watched.obstacle()));
     }
     let ranges = LinodeRanges {
         linode: linode.clone(),
@@ -98,11 +108,16 @@ async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud>
             ranges: Arc::new(ranges),
         }),
     };
+    let inventory = Arc::new(Inventory::new(linode.clone()));
+    let instances = inventory.clone();
     Ok(Cloud {
-        instances: Arc::new(Inventory::new(linode)),
-        load_balancers: None,
+        instances,
+        load_balancers: Some(Box::new(move |_, _| {
+            load_balancers::of_account(linode, settings, inventory)
+        })),
         networks: None,
         pod_network,
         background,
+        obstacle,
     })
 }

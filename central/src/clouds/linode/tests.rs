@@ -1,13 +1,21 @@
+use std::time::Duration;
+
 use reqwest::Url;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::cloud_api::Connection;
 use crate::cloud_api::testing::{Cloud, Reply, Seen, connection, metrics};
 
-fn linode(base: &Url, flags: Flags) -> Arc<Linode> {
+pub(super) fn linode(base: &Url, flags: Flags) -> Arc<Linode> {
+    linode_with(connection(&base.join("v4/").unwrap()), flags)
+}
+
+pub(super) fn linode_with(connection: Connection, flags: Flags) -> Arc<Linode> {
     let config = Config {
-        connection: connection(&base.join("v4/").unwrap()),
+        connection,
         region: "us-east".to_owned(),
+        hostname_only_ingress: false,
         external_subnet: None,
         routes_max_age: Duration::from_secs(60),
         flags,
@@ -217,6 +225,33 @@ async fn errors_have_form_of_go_controller() {
     );
 }
 
+/// The Go client takes some of these for another error, and the second for success.
+#[tokio::test]
+async fn errors_are_read_whoever_sends_them() {
+    let json = "application/json; charset=utf-8";
+    let reserved = r#"{"errors": [{"reason": "IPv4 address is not reserved"}]}"#;
+    for (reply, kind, told) in [
+        (
+            Reply::typed(json, reserved).status(400),
+            ErrorKind::Invalid,
+            "[400] IPv4 address is not reserved",
+        ),
+        (
+            Reply::json(json!({"errors": []})).status(422),
+            ErrorKind::Invalid,
+            "422",
+        ),
+        (Reply::html().status(502), ErrorKind::Server, "502"),
+        (Reply::html().status(408), ErrorKind::Timeout, "408"),
+    ] {
+        let cloud = Cloud::start(move |_, _| reply.clone()).await;
+        let linode = linode(&cloud.base, Flags::default());
+        let error = linode.client.call(&api::profile()).await.unwrap_err();
+        assert_eq!(error.kind, kind, "{error}");
+        assert!(error.to_string().contains(told), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn retries_busy_api_later() {
     let busy = Reply::json(json!({"errors": [{"reason": "Linode busy."}]})).status(400);
@@ -230,15 +265,6 @@ async fn retries_busy_api_later() {
         let expected = (ErrorKind::Busy, Some(Duration::from_secs(3)));
         assert_eq!((error.kind, error.retry_after), expected, "{error}");
     }
-}
-
-#[tokio::test]
-async fn token_checker_ends_with_token_only() {
-    let cloud = Cloud::start(|_, _| Reply::json("{}").status(401)).await;
-    let linode = linode(&cloud.base, Flags::default());
-    let error = linode.until_token_is_refused().await;
-    assert_eq!(error.kind, ErrorKind::Unauthorized);
-    assert_eq!(cloud.lines(), ["GET /v4/profile"]);
 }
 
 mod in_vpcs {

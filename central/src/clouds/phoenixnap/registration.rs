@@ -77,5 +77,6 @@ async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud>
         networks: is_announced.then(|| -> Networks { Arc::new(ForeignPool::default) }),
         pod_network: PodNetwork::default(),
         background: None,
+        obstacle: None,
     })
 }

@@ -2,9 +2,9 @@
 //!
 //! **Flow.** A Service is looked at when it changes; when Nodes have changed in a way that matters,
 //! together with all others, and after whatever does not wait for Nodes; soon, when its endpoints are on
-//! other Nodes than before, where that is followed; and regularly, for somebody
-//! may have changed what is in the cloud. A pass asks the provider for a plan and has it carried
-//! out; what takes its time in the cloud is waited for between passes.
+//! other Nodes than before, where that is followed; when a Secret that it names has changed; and
+//! regularly, for somebody may have changed what is in the cloud. A pass asks the provider for a plan and
+//! has it carried out; what takes its time in the cloud is waited for between passes.
 //!
 //! **Guarantees.** The finalizer is on before the first write in the cloud, and goes when the
 //! provider says that nothing is left. Every write has asked first whether this process leads and
@@ -24,6 +24,7 @@ mod orphans;
 mod provide;
 mod remove;
 mod resync;
+mod secrets;
 mod service_states;
 mod status;
 mod view;
@@ -49,6 +50,7 @@ pub use endpoints::{EndpointChanges, SliceView, watched as watched_slices};
 pub use metrics::Metrics;
 pub use node_rounds::NodeChanges;
 use orphans::{LeadingCollector, Orphans};
+use secrets::FollowedSecrets;
 use service_states::{Gone, ServiceStates};
 use status::Status;
 pub use view::ClusterView;
@@ -109,6 +111,7 @@ pub(super) struct CloudServices {
     service_states: ServiceStates,
     status: Status,
     orphans: Orphans,
+    secrets: FollowedSecrets,
     views: Views,
 }
 
@@ -138,6 +141,7 @@ impl CloudServices {
             service_states: ServiceStates::default(),
             status: Status::default(),
             orphans: Orphans::default(),
+            secrets: FollowedSecrets::default(),
             views: Views::default(),
         }
     }
@@ -191,7 +195,10 @@ impl CloudServices {
             self.all_later();
             self.orphans.look();
         });
-        tokio::join!(addresses, rounds, resyncs);
+        let renewals = self
+            .secrets
+            .follow(&*self.cluster, |key| self.queue.add(key));
+        tokio::join!(addresses, rounds, resyncs, renewals);
     }
 
     /// Runs what only reads, and drops it when this process is told to end.
@@ -203,6 +210,9 @@ impl CloudServices {
 
     /// One look at one Service.
     pub(super) async fn pass(&self, service: Arc<ServiceView>) -> Outcome<Failure> {
+        if !self.is_wanted(&service) {
+            self.secrets.unname(&service.key);
+        }
         let outcome = self.look_at(&service).await;
         self.orphans.passed(&service.key);
         outcome
@@ -229,6 +239,7 @@ impl CloudServices {
     /// The Service is another's to serve from now on, or was all the time. What it has here goes.
     pub(super) async fn hand_over(&self, service: &Arc<ServiceView>) -> Option<Outcome<Failure>> {
         self.orphans.passed(&service.key);
+        self.secrets.unname(&service.key);
         if !self.may_hold(service) {
             return None;
         }
@@ -241,6 +252,7 @@ impl CloudServices {
     /// The Service is gone.
     pub(super) fn gone(&self, key: &ObjectKey) {
         self.forget(self.service_states.gone(key));
+        self.secrets.unname(key);
         self.orphans.passed(key);
     }
 

@@ -9,9 +9,10 @@ const WORDS: &Vocabulary = &Vocabulary {
     component: "example-controller",
     cloud: "example",
     id_key: "example.com/id",
-    name_key: "example.com/name",
-    name_prefix: "k8s-service-",
-    selector_key: "example.com/nodes",
+    id_by: IdBy::Central,
+    name_key: Some("example.com/name"),
+    name_prefix: Some("k8s-service-"),
+    selector_key: Some("example.com/nodes"),
     account: AccountWords {
         resource: "a load balancer",
         account: "project",
@@ -33,7 +34,7 @@ const ZERO: &str = "00000000-0000-0000-0000-000000000000";
 fn claim(uid: &str, age: &str, name: Option<&str>, uuid: Option<&str>, ip: Option<&str>) -> Claim {
     let mut annotations = json!({});
     if let Some(name) = name {
-        annotations[WORDS.name_key] = json!(name);
+        annotations["example.com/name"] = json!(name);
     }
     if let Some(uuid) = uuid {
         annotations[WORDS.id_key] = json!(uuid);
@@ -51,7 +52,7 @@ fn claim(uid: &str, age: &str, name: Option<&str>, uuid: Option<&str>, ip: Optio
         annotations: annotations_of(&service),
         ..ServiceView::slim(serde_json::from_value(service).unwrap())
     };
-    Claim::of(&Arc::new(service), WORDS)
+    Claim::of(&Arc::new(service), WORDS, format!("k8s-service-{uid}"))
 }
 
 /// Those of no cloud are not kept.
@@ -117,8 +118,8 @@ fn shown(selection: &Selection<'_, Balancer>) -> String {
     match selection {
         Selection::Nothing => "nothing".to_owned(),
         Selection::Own { balancer, surplus } => format!("own {} +{}", balancer.id, surplus.len()),
-        Selection::Adopted(balancer) => format!("adopted {}", balancer.id),
-        Selection::Unproven(balancer) => format!("unproven {}", balancer.id),
+        Selection::Adopted { balancer, .. } => format!("adopted {}", balancer.id),
+        Selection::Unproven { balancer, .. } => format!("unproven {}", balancer.id),
         Selection::Refused(_) => "refused".to_owned(),
     }
 }

@@ -46,6 +46,11 @@ mooring-machines
 {{- if has "phoenixnap" (splitList "," .Values.cloudProvider) -}}yes{{- end -}}
 {{- end }}
 
+{{/* "yes" with a provider whose load balancers present certificates from Secrets; nothing without. */}}
+{{- define "mooring.presentsSecrets" -}}
+{{- if has "linode" (splitList "," .Values.cloudProvider) -}}yes{{- end -}}
+{{- end }}
+
 {{/* By what PhoenixNAP's addresses are announced: kube-vip, l2, bgp, or nothing. */}}
 {{- define "mooring.phoenixnapMode" -}}
 {{- if include "mooring.phoenixnap" . -}}

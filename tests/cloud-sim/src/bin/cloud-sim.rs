@@ -93,13 +93,19 @@ These can be asked without a token:
   GET /_sim/state      what there is; of cloudscale without what differs from run to run
   GET /_sim/calls      what was asked so far
   GET /_sim/traffic    of cloudscale: what is served, which listeners were down and for how long
+  GET /_sim/writes     of linode: how many writes there were on each NodeBalancer, and how many at
+                       once
+  POST /_sim/behaviour of linode: {\"listed_after\": 5, \"found_after\": 5, \"delisted_after\": 5,
+                       \"detached_after\": 5, \"checked_after\": 5, \"sorts_tags\": true,
+                       \"several_firewalls\": true, \"beta_apart\": true}, all of it optional, lengths in seconds
   GET /_sim/ledger     of phoenixnap: what was bought and given back
   POST /_sim/advance   of phoenixnap: so much time passes at once: {\"seconds\": 300}
   DELETE /_sim/tokens  of phoenixnap: no token is good any more
   POST /_sim/faults    what is to go wrong: {\"path\": \"**/listeners\", \"method\": \"POST\",
                        \"writes\": true, \"nth\": 2, \"times\": 1, \"status\": 429, \"retry_after\": 5,
-                       \"fault\": \"status\", \"executed\": true, \"delay\": 1.5}, all of it optional;
-                       fault: status, hang, html, cut, torn, dropped, slow; path: * is one segment,
+                       \"fault\": \"status\", \"executed\": true, \"delay\": 1.5,
+                       \"body\": {}}, all of it optional; body goes with status; fault: status,
+                       hang, html, cut, torn, dropped, slow, late; path: * is one segment,
                        **/ at the start any number of them
   DELETE /_sim/faults  nothing goes wrong any more
   POST /_sim/down      nobody is at home for a while: {\"seconds\": 5}";

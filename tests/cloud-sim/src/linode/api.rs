@@ -6,18 +6,19 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Request, State as Shared};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use http::{HeaderMap, Method, StatusCode, Uri, header};
 use serde_json::json;
 
+use super::access::{Entity, unknown_scopes};
 use super::answers::{Answer, Refusal, error, ok};
 use super::filter::Filter;
 use super::lock;
 use super::paging::page;
 use super::state::{State, Vpc};
 use super::{
-    config_nodes, configs, firewall_devices, firewalls, node_balancers, reserved_ips,
+    config_nodes, configs, firewall_devices, firewalls, instance_ips, node_balancers, reserved_ips,
     vpc_interfaces,
 };
 use crate::request::decoded;
@@ -35,6 +36,7 @@ const VPC_IP_FIELDS: &[&str] = &["vpc_id", "subnet_id", "linode_id", "region", "
 pub(super) fn router(state: Handle) -> Router {
     let version = Router::new()
         .route("/profile", get(profile))
+        .route("/profile/grants", get(grants))
         .route("/linode/instances", get(instances))
         .route("/linode/instances/{id}", get(instance))
         .route("/vpcs", get(vpcs))
@@ -49,6 +51,7 @@ pub(super) fn router(state: Handle) -> Router {
         .merge(firewalls::routes())
         .merge(firewall_devices::routes())
         .merge(reserved_ips::routes())
+        .merge(instance_ips::routes())
         .merge(vpc_interfaces::routes());
     Router::new()
         .nest("/v4", version.clone())
@@ -59,31 +62,56 @@ pub(super) fn router(state: Handle) -> Router {
         .with_state(state)
 }
 
-/// The token, and the limits.
-async fn gate(Shared(state): Shared<Handle>, request: Request<Body>, next: Next) -> Response {
+/// Whether a request is to `/v4` while that lacks what is in `/v4beta`.
+#[derive(Clone, Copy)]
+pub(super) struct LacksBeta(pub(super) bool);
+
+/// Paths that `/v4` lacks then.
+fn is_beta(segments: &[&str]) -> bool {
+    matches!(
+        segments,
+        ["networking", "reserved", ..] | ["nodebalancers", _, "vpcs"]
+    )
+}
+
+/// The token and what it may do, and the limits.
+async fn gate(Shared(state): Shared<Handle>, mut request: Request<Body>, next: Next) -> Response {
     let path = request.uri().path();
+    let segments: Vec<&str> = path.split('/').skip(2).collect();
     let is_listing = request.method() == Method::GET
         && !path.ends_with(|c: char| c.is_ascii_digit())
         && !["/profile", "/stats", "/rules"]
             .iter()
             .any(|one| path.ends_with(one));
-    let counted = {
+    let (counted, lacks_beta, scopes) = {
         let mut state = lock(&state);
         let wanted = format!("Bearer {}", state.token);
         let given = request.headers().get(header::AUTHORIZATION);
         if given.is_none_or(|given| given.as_bytes() != wanted.as_bytes()) {
-            return error(StatusCode::UNAUTHORIZED);
+            let mut refusal = error(StatusCode::UNAUTHORIZED);
+            refusal.headers_mut().extend(unknown_scopes());
+            return refusal;
         }
-        state.limits.count(is_listing)
+        let lacks_beta = state.behaviour.beta_apart && path.starts_with("/v4/");
+        if lacks_beta && is_beta(&segments) {
+            return error(StatusCode::NOT_FOUND);
+        }
+        let counted = state.limits.count(is_listing);
+        let allowed = state.access.check(request.method(), &segments);
+        let counted = counted.and_then(|headers| allowed.map(|()| headers));
+        let scopes = state.access.headers(request.method(), &segments);
+        (counted, lacks_beta, scopes)
     };
-    match counted {
-        Err(refusal) => *refusal,
+    let (mut answer, headers) = match counted {
+        Err(refusal) => (*refusal, HeaderMap::new()),
         Ok(headers) => {
-            let mut answer = next.run(request).await;
-            answer.headers_mut().extend(headers);
-            answer
+            request.extensions_mut().insert(LacksBeta(lacks_beta));
+            (next.run(request).await, headers)
         }
-    }
+    };
+    answer.headers_mut().extend(headers);
+    answer.headers_mut().extend(scopes);
+    answer
 }
 
 /// The page of these rows that a request asks for, chosen by its filter.
@@ -115,21 +143,28 @@ fn one(row: Option<&Row>) -> Response {
     row.map_or_else(|| error(StatusCode::NOT_FOUND), |row| ok(body(row)))
 }
 
-async fn profile() -> Response {
+async fn profile(Shared(state): Shared<Handle>) -> Response {
+    let restricted = lock(&state).access.grants.is_some();
     let profile = json!({
-        "username": "mooring", "email": "mooring@example.com", "restricted": false,
+        "username": "mooring", "email": "mooring@example.com", "restricted": restricted,
         "timezone": "UTC", "two_factor_auth": false, "verified_phone_number": null,
     });
     ok(profile.to_string())
 }
 
-async fn instances(Shared(state): Shared<Handle>, headers: HeaderMap, uri: Uri) -> Response {
-    listing(
-        lock(&state).instances.iter(),
-        INSTANCE_FIELDS,
-        &headers,
-        &uri,
+async fn grants(Shared(state): Shared<Handle>) -> Response {
+    let shown = lock(&state).access.shown();
+    shown.map_or_else(
+        || StatusCode::NO_CONTENT.into_response(),
+        |shown| ok(shown.to_string()),
     )
+}
+
+async fn instances(Shared(state): Shared<Handle>, headers: HeaderMap, uri: Uri) -> Response {
+    let state = lock(&state);
+    let instances = state.instances.iter();
+    let instances = instances.filter(|row| state.access.sees(Entity::Linode, row.key()));
+    listing(instances, INSTANCE_FIELDS, &headers, &uri)
 }
 
 async fn instance(Shared(state): Shared<Handle>, Path(id): Path<String>) -> Response {

@@ -92,6 +92,6 @@ impl Backends {
 }
 
 /// 192.168.128.0/17, in which all private addresses of Linodes are.
-const fn is_private([a, b, c, _]: [u8; 4]) -> bool {
+pub(super) const fn is_private([a, b, c, _]: [u8; 4]) -> bool {
     a == 192 && b == 168 && c >= 128
 }

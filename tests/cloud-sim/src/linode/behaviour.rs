@@ -12,12 +12,49 @@ use super::state::State;
 pub struct Behaviour {
     /// How long a new NodeBalancer is in no listing. Asked for by its id, it is there.
     pub listed_after: Duration,
+    /// How long no filter for an address finds a new NodeBalancer, although other listings show it.
+    pub found_after: Duration,
+    /// How long a deleted NodeBalancer is still in listings. Asked for by its id, it is gone.
+    pub delisted_after: Duration,
+    /// How long a listing of a firewall's devices still shows one that was deleted.
+    pub detached_after: Duration,
     /// How long a node is `Unknown` before its check finds it `UP`.
     pub checked_after: Duration,
     /// Whether tags are shown in alphabetical order, instead of in the order given.
     pub sorts_tags: bool,
     /// Whether a NodeBalancer can have several firewalls. The documentation says one.
     pub several_firewalls: bool,
+    /// Whether `/v4` lacks what recorded requests ask of `/v4beta` alone: reserved addresses,
+    /// NodeBalancers with a front end in a VPC, and what NodeBalancers have in VPCs.
+    pub beta_apart: bool,
+}
+
+impl Behaviour {
+    /// This behaviour with the fields of a JSON object changed: durations in seconds.
+    pub(super) fn with(mut self, wish: &Value) -> Result<Self, String> {
+        let fields = wish.as_object().ok_or("give an object")?;
+        for (name, value) in fields {
+            let seconds = || {
+                let seconds = value.as_f64().map(Duration::try_from_secs_f64);
+                seconds
+                    .and_then(Result::ok)
+                    .ok_or(format!("{name}: give seconds"))
+            };
+            let flag = || value.as_bool().ok_or(format!("{name}: give true or false"));
+            match name.as_str() {
+                "listed_after" => self.listed_after = seconds()?,
+                "found_after" => self.found_after = seconds()?,
+                "delisted_after" => self.delisted_after = seconds()?,
+                "detached_after" => self.detached_after = seconds()?,
+                "checked_after" => self.checked_after = seconds()?,
+                "sorts_tags" => self.sorts_tags = flag()?,
+                "several_firewalls" => self.several_firewalls = flag()?,
+                "beta_apart" => self.beta_apart = flag()?,
+                _ => return Err(format!("{name}: no such behaviour")),
+            }
+        }
+        Ok(self)
+    }
 }
 
 impl State {

@@ -196,7 +196,13 @@ fn check_tls(config: &Value, given: &Map<String, Value>, wrong: &mut impl FnMut(
         Some(pem) if !certificate::is_key(pem) => {
             wrong("ssl_key", "Must be a private key in PEM format");
         }
-        Some(_) => {}
+        Some(key) => {
+            let is_certificate = |pem: &&str| certificate::read(pem).is_some();
+            let certificate = certificate.filter(is_certificate);
+            if certificate.is_some_and(|pem| !certificate::is_pair(pem, key)) {
+                wrong("ssl_key", "Must be the private key of ssl_cert");
+            }
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Questions about this simulation that only it can be asked, and what is kept of a request.
+//! Questions about this simulation that only it can be asked.
 
 use axum::Router;
 use axum::body::Bytes;
@@ -6,59 +6,59 @@ use axum::extract::State as Shared;
 use axum::response::Response;
 use axum::routing::{get, post};
 use http::StatusCode;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::answers::error;
 use super::api::Handle;
-use super::certificate::REDACTED;
+use super::writers::Writers;
 use super::{contents, lock};
 use crate::control;
-use crate::door::{Door, Handles, Held};
-use crate::request::Asked;
+use crate::door::Handles;
 
-pub(super) fn router(state: Handle, handles: Handles) -> Router {
+#[derive(Clone)]
+struct Control {
+    state: Handle,
+    writers: Writers,
+}
+
+pub(super) fn router(state: Handle, writers: Writers, handles: Handles) -> Router {
     Router::new()
         .route("/_sim/state", get(shown))
-        .route("/_sim/listed-after", post(listed_after))
-        .with_state(state)
+        .route("/_sim/writes", get(writes))
+        .route("/_sim/behaviour", post(behaviour))
+        .with_state(Control { state, writers })
         .merge(control::router(handles))
         .fallback(|| async { error(StatusCode::NOT_FOUND) })
 }
 
 /// All there is, in the form of a state file.
-async fn shown(Shared(state): Shared<Handle>) -> Response {
-    let mut state = lock(&state);
+async fn shown(Shared(control): Shared<Control>) -> Response {
+    let mut state = lock(&control.state);
     state.settle();
     control::told(&contents::shown(&state))
 }
 
-/// `{"seconds": 5}`: NodeBalancers are in no listing for so long after they are made.
-async fn listed_after(Shared(state): Shared<Handle>, body: Bytes) -> Response {
-    control::seconds(&body, |length| lock(&state).behaviour.listed_after = length)
+/// How many writes there were on each NodeBalancer, and how many at once.
+async fn writes(Shared(control): Shared<Control>) -> Response {
+    let counted = control.writers.counted().into_iter();
+    let counted: Map<String, Value> = counted
+        .map(|(id, writes)| {
+            let writes = json!({ "all": writes.all, "most_at_once": writes.most_at_once });
+            (id.to_string(), writes)
+        })
+        .collect();
+    control::told(&Value::Object(counted))
 }
 
-/// Lets every request in, and keeps the keys of certificates out of the log.
-pub(super) struct KeyRedactor;
-
-impl Door for KeyRedactor {
-    fn is_taken(&self, _: &Asked, _: &Option<Value>) -> bool {
-        false
-    }
-
-    fn enter(&self, _: &Asked, _: &Option<Value>) -> Result<Held, Box<Response>> {
-        Ok(Box::new(()))
-    }
-
-    fn redact(&self, body: &mut Value) {
-        match body {
-            Value::Object(object) => {
-                if let Some(key) = object.get_mut("ssl_key") {
-                    *key = json!(REDACTED);
-                }
-                object.values_mut().for_each(|value| self.redact(value));
-            }
-            Value::Array(values) => values.iter_mut().for_each(|value| self.redact(value)),
-            _ => {}
+/// Changes those fields of the behaviour that are given: durations in seconds.
+async fn behaviour(Shared(control): Shared<Control>, body: Bytes) -> Response {
+    let wish: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let mut state = lock(&control.state);
+    match state.behaviour.with(&wish) {
+        Ok(behaviour) => {
+            state.behaviour = behaviour;
+            control::done()
         }
+        Err(why) => control::refused(&why),
     }
 }

@@ -1,6 +1,8 @@
 //! `/networking/firewalls/{id}/devices` and `/nodebalancers/{id}/firewalls`: what firewalls are
 //! attached to.
 
+use std::time::Duration;
+
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path, State as Shared};
@@ -9,8 +11,10 @@ use axum::routing::get;
 use http::{HeaderMap, Uri};
 use serde_json::{Value, json};
 
+use super::access::Entity;
 use super::answers::{Answer, Errors, Refusal, done};
 use super::api::{Handle, listing, shown};
+use super::firewalls;
 use super::kind::Kind;
 use super::lock;
 use super::state::{CREATED, State};
@@ -49,8 +53,14 @@ pub(super) fn check(
 ) {
     let key = id.to_string();
     let there = match kind {
-        "nodebalancer" => state.rows(Kind::NodeBalancer).get(&key).is_some(),
-        "linode" => state.instances.get(&key).is_some(),
+        "nodebalancer" => {
+            let there = state.rows(Kind::NodeBalancer).get(&key).is_some();
+            there && state.access.sees(Entity::NodeBalancer, &key)
+        }
+        "linode" => {
+            let there = state.instances.get(&key).is_some();
+            there && state.access.sees(Entity::Linode, &key)
+        }
         // Whose interfaces they are is not simulated.
         _ => true,
     };
@@ -96,8 +106,12 @@ pub(super) fn attach(state: &mut State, firewall: u64, kind: &str, id: u64) -> S
 
 /// Takes something off all firewalls.
 pub(super) fn detach_all(state: &mut State, kind: &str, id: u64) {
-    let devices = state.rows_mut(Kind::Device);
-    devices.remove_where(|device| is(device, kind, id));
+    let devices = state.rows(Kind::Device).iter();
+    let devices = devices.filter(|device| is(device.value(), kind, id));
+    let keys: Vec<String> = devices.map(|device| device.key().to_owned()).collect();
+    for key in keys {
+        state.delete(Kind::Device, &key);
+    }
     show(state);
 }
 
@@ -155,7 +169,8 @@ async fn list(
 ) -> Answer {
     let state = lock(&state);
     state.existing(Kind::Firewall, &firewall)?;
-    let devices = state.rows(Kind::Device).iter();
+    let delisted_after = state.behaviour.detached_after;
+    let devices = state.listed(Kind::Device, Duration::ZERO, delisted_after);
     let devices = devices.filter(|device| device.key().split('/').next() == Some(&*firewall));
     Ok(listing(devices, FILTERS, &headers, &uri))
 }
@@ -194,7 +209,7 @@ async fn delete(Shared(state): Shared<Handle>, Path((firewall, device)): DeviceP
     let mut state = lock(&state);
     let key = format!("{firewall}/{device}");
     state.existing(Kind::Device, &key)?;
-    state.rows_mut(Kind::Device).remove(&key);
+    state.delete(Kind::Device, &key);
     show(&mut state);
     Ok(done())
 }
@@ -213,7 +228,10 @@ async fn of_node_balancer(
 fn list_of(state: &State, balancer: u64, headers: &HeaderMap, uri: &Uri) -> Response {
     let keys: Vec<&str> = firewalls_of(state, "nodebalancer", balancer).collect();
     let firewalls = state.rows(Kind::Firewall).iter();
-    let firewalls = firewalls.filter(|firewall| keys.contains(&firewall.key()));
+    let firewalls = firewalls.filter(|firewall| {
+        let key = firewall.key();
+        keys.contains(&key) && state.access.sees(Entity::Firewall, key)
+    });
     listing(firewalls, FILTERS, headers, uri)
 }
 
@@ -238,11 +256,7 @@ async fn replace(
         .filter_map(Value::as_u64)
         .collect();
     for (index, firewall) in wanted.iter().enumerate() {
-        if state
-            .rows(Kind::Firewall)
-            .get(&firewall.to_string())
-            .is_none()
-        {
+        if !firewalls::is_there(&state, &firewall.to_string()) {
             let field = format!("firewall_ids[{index}]");
             errors.add(field, "There is no such firewall");
         }

@@ -161,6 +161,13 @@ fn shown_rule(rule: &Map<String, Value>) -> Value {
     if let Some(addresses) = shown.get_mut("addresses").and_then(Value::as_object_mut) {
         // A family without addresses is not shown.
         addresses.retain(|_, addresses| addresses.as_array().is_some_and(|all| !all.is_empty()));
+        let ipv6 = addresses.get_mut("ipv6").and_then(Value::as_array_mut);
+        for address in ipv6.into_iter().flatten() {
+            // It was recorded that `::0/0` is shown as `::/0`.
+            if let Some(Ok(network)) = address.as_str().map(str::parse::<Ipv6Net>) {
+                *address = json!(network);
+            }
+        }
     }
     shown
 }

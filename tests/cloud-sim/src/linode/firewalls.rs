@@ -7,6 +7,7 @@ use axum::routing::get;
 use http::{HeaderMap, Uri};
 use serde_json::{Map, Value, json};
 
+use super::access::Entity;
 use super::answers::{Answer, Errors, done, ok};
 use super::api::{Handle, listing, shown};
 use super::kind::Kind;
@@ -51,6 +52,7 @@ pub(super) fn routes() -> Router<Handle> {
 async fn list(Shared(state): Shared<Handle>, headers: HeaderMap, uri: Uri) -> Answer {
     let state = lock(&state);
     let firewalls = state.rows(Kind::Firewall).iter();
+    let firewalls = firewalls.filter(|row| state.access.sees(Entity::Firewall, row.key()));
     Ok(listing(firewalls, FILTERS, &headers, &uri))
 }
 
@@ -74,10 +76,17 @@ async fn create(Shared(state): Shared<Handle>, body: Bytes) -> Answer {
     }
     errors.into_result()?;
     let id = add(&mut state, &given);
+    state.access.made(Entity::Firewall, id);
     for (_, kind, device) in devices {
         firewall_devices::attach(&mut state, id, kind, device);
     }
     shown(state.rows(Kind::Firewall).get(&id.to_string()))
+}
+
+/// Whether there is such a firewall for the user.
+pub(super) fn is_there(state: &State, id: &str) -> bool {
+    let there = state.rows(Kind::Firewall).get(id).is_some();
+    there && state.access.sees(Entity::Firewall, id)
 }
 
 /// What a new firewall is to be attached to: the field that says so, type and id.

@@ -1,21 +1,22 @@
 //! `/nodebalancers`: NodeBalancers, and what they have in VPCs.
 
-use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path, State as Shared};
 use axum::routing::get;
-use http::{HeaderMap, Uri};
+use axum::{Extension, Router};
+use http::{HeaderMap, HeaderValue, Uri};
 use serde_json::{Map, Value, json};
 
+use super::access::Entity;
 use super::answers::{Answer, Errors, done, ok};
-use super::api::{Handle, listing, shown};
+use super::api::{Handle, LacksBeta, listing, shown};
 use super::backends::Backends;
 use super::kind::Kind;
 use super::lock;
 use super::state::{CREATED, State};
 use super::strict::{self, Field, Is, May, Must, REGIONS};
 use super::vpc_ranges::{self, Attachment, BACKEND, FRONTEND};
-use super::{config_rules, configs, firewall_devices, reserved_ips};
+use super::{config_rules, configs, firewall_devices, firewalls, reserved_ips};
 
 const FILTERS: &[&str] = &[
     "id",
@@ -50,6 +51,9 @@ const NEW: &[Field] = &[
 /// What can be changed later. The rest is ignored.
 const CHANGED: &[Field] = &[NEW[1], NEW[2], NEW[3], NEW[4]];
 
+/// What a request to `/v4` may not know.
+const OF_BETA: [&str; 2] = ["ipv4", "frontend_vpcs"];
+
 pub(super) fn routes() -> Router<Handle> {
     Router::new()
         .route("/nodebalancers", get(list).post(create))
@@ -60,9 +64,17 @@ pub(super) fn routes() -> Router<Handle> {
 
 async fn list(Shared(state): Shared<Handle>, headers: HeaderMap, uri: Uri) -> Answer {
     let state = lock(&state);
-    let hidden = state.behaviour.listed_after;
-    let balancers = state.rows(Kind::NodeBalancer).iter();
-    let balancers = balancers.filter(|balancer| balancer.age() >= hidden);
+    let behaviour = state.behaviour;
+    let filter = headers.get("x-filter").map(HeaderValue::as_bytes);
+    let filter = String::from_utf8_lossy(filter.unwrap_or_default());
+    let by_address = ["\"ipv4\"", "\"ipv6\""].iter().any(|f| filter.contains(f));
+    let listed_after = if by_address {
+        behaviour.listed_after.max(behaviour.found_after)
+    } else {
+        behaviour.listed_after
+    };
+    let balancers = state.listed(Kind::NodeBalancer, listed_after, behaviour.delisted_after);
+    let balancers = balancers.filter(|row| state.access.sees(Entity::NodeBalancer, row.key()));
     Ok(listing(balancers, FILTERS, &headers, &uri))
 }
 
@@ -70,9 +82,16 @@ async fn one(Shared(state): Shared<Handle>, Path(id): Path<String>) -> Answer {
     shown(lock(&state).rows(Kind::NodeBalancer).get(&id))
 }
 
-async fn create(Shared(state): Shared<Handle>, body: Bytes) -> Answer {
+async fn create(
+    Shared(state): Shared<Handle>,
+    Extension(LacksBeta(lacks_beta)): Extension<LacksBeta>,
+    body: Bytes,
+) -> Answer {
     let mut state = lock(&state);
-    let sent = strict::object(&body)?;
+    let mut sent = strict::object(&body)?;
+    if lacks_beta {
+        sent.retain(|field, _| !OF_BETA.contains(&field.as_str()));
+    }
     let mut errors = Errors::default();
     strict::check("", &sent, NEW, &mut errors);
     let given = strict::given(&sent, NEW);
@@ -82,7 +101,7 @@ async fn create(Shared(state): Shared<Handle>, body: Bytes) -> Answer {
     check_label(&state, of("label"), None, &mut errors);
     reserved_ips::check(&state, of("ipv4"), region, &mut errors);
     let firewall = of("firewall_id").as_u64().filter(|id| *id != 0);
-    if firewall.is_some_and(|id| state.rows(Kind::Firewall).get(&id.to_string()).is_none()) {
+    if firewall.is_some_and(|id| !firewalls::is_there(&state, &id.to_string())) {
         errors.add("firewall_id", "There is no such firewall");
     }
     let backends = vpc_ranges::backends(&state, &given, region, &mut errors);
@@ -92,17 +111,30 @@ async fn create(Shared(state): Shared<Handle>, body: Bytes) -> Answer {
     configs::check_all(&given, of("type"), &reachable, &mut errors);
     errors.into_result()?;
 
-    let id = add(&mut state, &given, frontends.first());
-    for attachment in backends.iter().chain(&frontends) {
-        vpc_ranges::attach(&mut state, id, attachment);
+    let id = make(&mut state, &given, &backends, &frontends);
+    state.access.made(Entity::NodeBalancer, id);
+    shown(state.rows(Kind::NodeBalancer).get(&id.to_string()))
+}
+
+/// Makes a NodeBalancer with all its parts, as a request says it; gives its id.
+pub(super) fn make(
+    state: &mut State,
+    given: &Map<String, Value>,
+    backends: &[Attachment],
+    frontends: &[Attachment],
+) -> u64 {
+    let id = add(state, given, frontends.first());
+    for attachment in backends.iter().chain(frontends) {
+        vpc_ranges::attach(state, id, attachment);
     }
     for (_, config) in strict::objects(given.get("configs"), "configs") {
-        configs::add(&mut state, id, config);
+        configs::add(state, id, config);
     }
-    if let Some(firewall) = firewall {
-        firewall_devices::attach(&mut state, firewall, "nodebalancer", id);
+    let firewall = given.get("firewall_id").and_then(Value::as_u64);
+    if let Some(firewall) = firewall.filter(|id| *id != 0) {
+        firewall_devices::attach(state, firewall, "nodebalancer", id);
     }
-    shown(state.rows(Kind::NodeBalancer).get(&id.to_string()))
+    id
 }
 
 /// Adds a NodeBalancer without configs; gives its id.
@@ -208,7 +240,7 @@ async fn delete(Shared(state): Shared<Handle>, Path(id): Path<String>) -> Answer
 
 /// A NodeBalancer goes with all that is part of it. Firewalls stay, and a reserved address is free.
 pub(super) fn remove(state: &mut State, id: u64) -> bool {
-    let there = state.rows_mut(Kind::NodeBalancer).remove(&id.to_string());
+    let there = state.delete(Kind::NodeBalancer, &id.to_string());
     for kind in [Kind::Config, Kind::Node] {
         let rows = state.rows_mut(kind);
         rows.remove_where(|part| part["nodebalancer_id"] == id);

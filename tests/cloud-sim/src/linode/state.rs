@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::access::Access;
 use super::answers::Refusal;
 use super::behaviour::Behaviour;
 use super::instance::{complete, merge};
@@ -12,7 +14,7 @@ use super::kind::Kind;
 use super::limits::Limits;
 use super::vpc_interfaces::VpcInterface;
 use crate::TOKEN;
-use crate::rows::Rows;
+use crate::rows::{Row, Rows};
 
 /// Ids that are as long as real ones.
 const FIRST_ID: u64 = 10_000_001;
@@ -32,13 +34,18 @@ pub(super) struct Vpc {
 
 pub(super) struct State {
     pub(super) token: String,
+    pub(super) access: Access,
     pub(super) limits: Limits,
     pub(super) behaviour: Behaviour,
     pub(super) instances: Rows,
+    /// The addresses that instances share, by instance.
+    pub(super) shared: BTreeMap<u64, Vec<String>>,
     pub(super) vpcs: Rows,
     pub(super) of_vpc: BTreeMap<u64, Vpc>,
     pub(super) interfaces: Vec<VpcInterface>,
     objects: BTreeMap<Kind, Rows>,
+    /// What was deleted, since listings may still show it.
+    gone: BTreeMap<Kind, Rows>,
     next: u64,
     next_address: u32,
 }
@@ -47,13 +54,16 @@ impl State {
     pub(super) fn new() -> Self {
         Self {
             token: TOKEN.to_owned(),
+            access: Access::default(),
             limits: Limits::default(),
             behaviour: Behaviour::default(),
             instances: Rows::default(),
+            shared: BTreeMap::new(),
             vpcs: Rows::default(),
             of_vpc: BTreeMap::new(),
             interfaces: Vec::new(),
             objects: Kind::ALL.map(|kind| (kind, Rows::default())).into(),
+            gone: Kind::ALL.map(|kind| (kind, Rows::default())).into(),
             next: FIRST_ID,
             next_address: FIRST_ADDRESS.into(),
         }
@@ -65,6 +75,30 @@ impl State {
 
     pub(super) fn rows_mut(&mut self, kind: Kind) -> &mut Rows {
         self.objects.get_mut(&kind).expect("rows of every kind")
+    }
+
+    /// Deletes an object; whether it was there.
+    pub(super) fn delete(&mut self, kind: Kind, key: &str) -> bool {
+        let value = self.rows(kind).value(key).clone();
+        let there = self.rows_mut(kind).remove(key);
+        if there {
+            let gone = self.gone.get_mut(&kind).expect("rows of every kind");
+            gone.add(key, value);
+        }
+        there
+    }
+
+    /// What a listing shows: objects that are so old, and those deleted less than so long ago.
+    pub(super) fn listed(
+        &self,
+        kind: Kind,
+        listed_after: Duration,
+        delisted_after: Duration,
+    ) -> impl Iterator<Item = &Row> {
+        let there = self.rows(kind).iter();
+        let there = there.filter(move |row| row.age() >= listed_after);
+        let gone = self.gone.get(&kind).expect("rows of every kind").iter();
+        there.chain(gone.filter(move |row| row.age() < delisted_after))
     }
 
     /// An object that there is.

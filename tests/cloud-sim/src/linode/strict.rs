@@ -22,6 +22,8 @@ pub(super) enum Is {
     Tags,
     /// A list of ids.
     Ids,
+    /// A list of texts.
+    Texts,
     Object(&'static [Field]),
     Objects(&'static [Field]),
 }
@@ -60,11 +62,13 @@ pub(super) const REGIONS: &[&str] = &[
     "jp-osa",
     "jp-tyo-3",
     "nl-ams",
+    "no-osl-1",
     "se-sto",
     "sg-sin-2",
     "us-central",
     "us-east",
     "us-iad",
+    "us-iad-2",
     "us-lax",
     "us-mia",
     "us-ord",
@@ -149,6 +153,11 @@ fn check_value(name: &str, is: Is, value: &Value, errors: &mut Errors) {
             let ids = value.as_array();
             let good = ids.is_some_and(|ids| ids.iter().all(Value::is_u64));
             (!good).then(|| "Must be a list of Integers".to_owned())
+        }
+        Is::Texts => {
+            let texts = value.as_array();
+            let good = texts.is_some_and(|texts| texts.iter().all(Value::is_string));
+            (!good).then(|| "Must be a list of Strings".to_owned())
         }
         Is::Object(fields) => match value.as_object() {
             Some(object) => return check(&format!("{name}."), object, fields, errors),

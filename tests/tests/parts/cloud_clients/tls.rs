@@ -19,7 +19,7 @@ use tokio::process::Command;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
-use super::{CLOUDS, Flags, configured};
+use super::{CLOUDS, configured, flags};
 
 const ASKS: &str = "cloud_clients::tls::asks_the_cloud_that_the_environment_names";
 const WHICH: &str = "CLOUD_OF_THIS_TEST";
@@ -103,7 +103,7 @@ async fn asks_the_cloud_that_the_environment_names() {
     };
     let mut clouds = CLOUDS.into_iter();
     let cloud = clouds.find(|cloud| format!("{cloud:?}") == which).unwrap();
-    match configured(cloud, &env, Flags::default()).list().await {
+    match configured(cloud, &env, flags()).list().await {
         Ok(machines) => println!("listed {}", machines.len()),
         Err(error) => println!("refused: {error}"),
     }

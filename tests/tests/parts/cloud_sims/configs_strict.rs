@@ -108,6 +108,43 @@ async fn https_needs_a_certificate_and_its_key() {
 }
 
 #[tokio::test]
+async fn a_certificate_goes_with_its_own_key_alone() {
+    let linode = with_backends().await;
+    let shown = made(&linode, "/nodebalancers", &balancer("ccm-1")).await;
+    let configs = format!("{}/configs", path(&shown));
+    let pairs = [
+        &rcgen::PKCS_ECDSA_P256_SHA256,
+        &rcgen::PKCS_ECDSA_P256_SHA256,
+        &rcgen::PKCS_ECDSA_P384_SHA384,
+        &rcgen::PKCS_ED25519,
+    ]
+    .map(|algorithm| {
+        let key = rcgen::KeyPair::generate_for(algorithm).unwrap();
+        let names = vec!["example.org".to_owned()];
+        let certificate = rcgen::CertificateParams::new(names).unwrap();
+        let certificate = certificate.self_signed(&key).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    });
+    for (one, (cert, _)) in pairs.iter().enumerate() {
+        for (other, (_, key)) in pairs.iter().enumerate() {
+            let body = json!({ "port": 1000 + one, "protocol": "https",
+                               "ssl_cert": cert, "ssl_key": key });
+            let answer = post(&linode, &configs, &body).await;
+            if one == other {
+                assert_eq!(answer.status, 200, "{one}: {answer:?}");
+            } else {
+                let expected = if other < one {
+                    vec!["ssl_key"]
+                } else {
+                    vec!["ssl_key", "port"]
+                };
+                assert_eq!(fields(&answer), expected, "{one} {other}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_port_has_one_config_for_udp_and_one_for_the_rest() {
     let linode = with_backends().await;
     let shown = made(&linode, "/nodebalancers", &balancer("ccm-1")).await;

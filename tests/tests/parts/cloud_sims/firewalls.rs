@@ -64,8 +64,13 @@ async fn firewalls_show_their_rules_and_what_they_are_attached_to() {
 
     let mut rules = rules();
     rules["inbound"][0]["ports"] = json!("8000-8010");
+    rules["inbound"][0]["addresses"] = json!({ "ipv6": ["::0/0", "2001:DB8:0:0::1/128"] });
     let changed = put(&linode, &format!("{one}/rules"), &rules).await.json();
     assert_eq!(changed["version"], 2);
+    assert_eq!(
+        changed["inbound"][0]["addresses"],
+        json!({ "ipv6": ["::/0", "2001:db8::1/128"] })
+    );
     assert_ne!(changed["fingerprint"], shown["fingerprint"]);
     assert_eq!(read(&linode, &format!("{one}/rules")).await, changed);
 

@@ -64,11 +64,15 @@ const GENERATIONS: [&str; 2] = ["legacy_config", "linode"];
 async fn ranges_are_shown_on_the_interface_and_among_the_addresses_of_the_vpc() {
     for generation in GENERATIONS {
         let one = InVpc::start(generation).await;
-        let answer = one.put_ranges(generation, &["10.128.0.0/24", "10.128.1.0/24"]).await;
+        let answer = one
+            .put_ranges(generation, &["10.128.0.0/24", "10.128.1.0/24"])
+            .await;
         assert_eq!(answer.status, 200, "{answer:?}");
         let shown = get(&one.linode.url(), &one.path(generation)).await.json();
         assert_eq!(shown, answer.json());
-        let rows = get(&one.linode.url(), &format!("/v4/vpcs/{}/ips", one.vpc)).await.json();
+        let rows = get(&one.linode.url(), &format!("/v4/vpcs/{}/ips", one.vpc))
+            .await
+            .json();
         let own = rows["data"].as_array().unwrap().iter();
         let own: Vec<(&Value, &Value)> = own
             .filter(|row| row["linode_id"] == one.number)
@@ -96,14 +100,22 @@ async fn ranges_that_do_not_fit_are_refused_all_at_once() {
         let one = InVpc::start(generation).await;
         one.linode.set_ranges(one.number, &["10.128.0.0/24"]);
         let ranges = [
-            "10.128.7.0/24", "192.0.2.0/24", "10.9.0.128/25", "10.0.0.0/28", "10.128.7.0/25",
-            "10.128.8.1/24", "nonsense",
+            "10.128.7.0/24",
+            "192.0.2.0/24",
+            "10.9.0.128/25",
+            "10.0.0.0/28",
+            "10.128.7.0/25",
+            "10.128.8.1/24",
+            "nonsense",
         ];
         let answer = one.put_ranges(generation, &ranges).await;
         assert_eq!(answer.status, 400);
         let errors = answer.json();
         let errors = errors["errors"].as_array().unwrap().clone();
-        let fields: Vec<&str> = errors.iter().map(|e| e["field"].as_str().unwrap()).collect();
+        let fields: Vec<&str> = errors
+            .iter()
+            .map(|e| e["field"].as_str().unwrap())
+            .collect();
         let expected: Vec<String> = (1..7)
             .map(|index| match generation {
                 "linode" => format!("vpc.ipv4.ranges[{index}].range"),
@@ -111,7 +123,11 @@ async fn ranges_that_do_not_fit_are_refused_all_at_once() {
             })
             .collect();
         assert_eq!(fields, expected);
-        assert_eq!(one.linode.ranges(one.number), ["10.128.0.0/24"], "nothing has changed");
+        assert_eq!(
+            one.linode.ranges(one.number),
+            ["10.128.0.0/24"],
+            "nothing has changed"
+        );
     }
 }
 
@@ -123,7 +139,9 @@ async fn each_generation_is_asked_in_its_own_way() {
         assert_eq!(wrong.status, 400, "{wrong:?}");
         assert!(one.linode.ranges(one.number).is_empty());
         let instance = format!("/v4/linode/instances/{}", one.number);
-        let configs = get(&one.linode.url(), &format!("{instance}/configs")).await.json();
+        let configs = get(&one.linode.url(), &format!("{instance}/configs"))
+            .await
+            .json();
         let interfaces = &configs["data"][0]["interfaces"];
         let listed = get(&one.linode.url(), &format!("{instance}/interfaces")).await;
         if generation == "linode" {

@@ -11,7 +11,8 @@ use k8s_openapi::api::core::v1::{Namespace, Pod, PodSpec};
 use kube::api::{Api, ObjectMeta, PostParams};
 use mooring_common::names::{LEADER_LEASE, LEADER_LEASE_NAMESPACE, NAMESPACE};
 use mooring_test_cluster::objects::unique;
-use serde_json::json;
+use serde::Deserialize as _;
+use serde_json::{Value, json};
 
 use super::deployed::{deploy, deployed, refusal};
 
@@ -155,6 +156,26 @@ async fn neither_reads_secrets_nor_makes_tokens() {
             );
         }
     }
+}
+
+/// The right to Secrets that is given besides where load balancers present certificates.
+#[test]
+fn central_reads_certificates_by_get_alone() {
+    let text = std::fs::read_to_string(deploy("manifests/tls-secrets.yaml")).unwrap();
+    let documents = serde_norway::Deserializer::from_str(&text);
+    let objects: Vec<Value> = documents
+        .map(|document| Value::deserialize(document).unwrap())
+        .collect();
+    let [role, binding] = &*objects else {
+        panic!("{objects:?}");
+    };
+    let rule = json!({ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get"] });
+    assert_eq!(role["rules"], json!([rule]));
+    assert_eq!(binding["roleRef"]["name"], role["metadata"]["name"]);
+    let subject = json!({
+        "kind": "ServiceAccount", "name": "mooring-central", "namespace": NAMESPACE,
+    });
+    assert_eq!(binding["subjects"], json!([subject]));
 }
 
 /// Whether the API server takes a Pod of this kind in a namespace with this level of Pod security.

@@ -7,7 +7,7 @@ use kube::api::{Api, DeleteParams, ListParams};
 use mooring_common::k8s::{EventKind, Events};
 use mooring_test_cluster::objects::{EventNote, ServiceBuilder, create_namespace, events_for};
 
-use super::cluster::UpstreamCluster;
+use super::cluster::{CLOUDSCALE, UpstreamCluster};
 
 const REASON: &str = "SyncLoadBalancerFailed";
 
@@ -31,7 +31,7 @@ async fn told(cluster: &UpstreamCluster) -> Vec<EventNote> {
 
 #[tokio::test]
 async fn two_failures_with_one_reason_are_read_through_both_apis() {
-    let cluster = UpstreamCluster::start().await;
+    let cluster = UpstreamCluster::start(CLOUDSCALE).await;
     let (events, about) = (reported(&cluster).await, service(&cluster).await);
     let (first, second) = ("the flavor cannot be changed", "the zone cannot be changed");
     for note in [first, second, first, first] {
@@ -63,7 +63,7 @@ async fn two_failures_with_one_reason_are_read_through_both_apis() {
 
 #[tokio::test]
 async fn no_failure_of_many_is_lost() {
-    let cluster = UpstreamCluster::start().await;
+    let cluster = UpstreamCluster::start(CLOUDSCALE).await;
     let (events, about) = (reported(&cluster).await, service(&cluster).await);
     let notes: Vec<String> = (0..40).map(|n| format!("failure {n:02}")).collect();
     for note in &notes {
@@ -78,7 +78,7 @@ async fn no_failure_of_many_is_lost() {
 
 #[tokio::test]
 async fn an_event_that_has_expired_is_told_again() {
-    let cluster = UpstreamCluster::start().await;
+    let cluster = UpstreamCluster::start(CLOUDSCALE).await;
     let (events, about) = (reported(&cluster).await, service(&cluster).await);
     events
         .report(&about, EventKind::Warning, REASON, "no room")
@@ -96,7 +96,7 @@ async fn an_event_that_has_expired_is_told_again() {
 
 #[tokio::test]
 async fn events_about_nodes_with_long_names_are_taken() {
-    let cluster = UpstreamCluster::start().await;
+    let cluster = UpstreamCluster::start(CLOUDSCALE).await;
     let admin = cluster.cp.admin();
     let name = format!("{}example", "a.".repeat(122));
     let events = Events::new(cluster.client().await, "mooring-node", &name);

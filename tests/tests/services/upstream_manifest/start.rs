@@ -1,8 +1,9 @@
 //! Started in the place of the old controller, central does the same work with the same rights.
 
 use std::process::Command;
+use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Service};
 use kube::api::Api;
 use mooring_cloud_sim::cloud::Server;
 use mooring_common::names::{reasons, taints};
@@ -12,7 +13,7 @@ use mooring_test_support::process::Process;
 use mooring_test_support::program::Program;
 use mooring_test_support::wait::eventually;
 
-use super::cluster::{OLD_NAME, SOON, UpstreamCluster};
+use super::cluster::{CLOUDSCALE, Container, SOON, UpstreamCluster};
 
 /// What the integration tests of the old controller do not want to find in its log.
 const COMPLAINTS: [&str; 4] = ["error", "Error", "warn", "Warn"];
@@ -26,17 +27,27 @@ fn assert_no_complaint(central: &Process) {
     assert_eq!(complaint, None, "in the log:\n{log}");
 }
 
-/// From the start to the end: two Nodes, one from before, and a Service.
-async fn does_the_work_of_the_old_one(name: &str, because: &str) {
-    let cluster = UpstreamCluster::start().await;
+/// Deleting a Node takes a few of the periods in which silent Nodes are looked at.
+const PERIODS: Duration = Duration::from_secs(60);
+
+/// From the start to the end: two Nodes, one from before, which goes, and a Service.
+pub(crate) async fn does_the_work_of_the_old_one(
+    cluster: UpstreamCluster,
+    container: Container,
+    name: &str,
+    because: &str,
+) {
     let admin = cluster.cp.admin();
     let nodes = Api::<Node>::all(admin.clone());
     let add = |node: &str, address: &str| cluster.cloud.add(Server::named(node).private(address));
-    let ids = [add("from-before", "10.0.0.1"), add("joins", "10.0.0.2")];
+    let ids = [
+        add("from-before", "192.168.130.1"),
+        add("joins", "192.168.130.2"),
+    ];
     let tainted = |node: &str| NodeBuilder::new(node).tainted().ready().create(&admin);
     tainted("from-before").await.unwrap();
 
-    let (central, endpoints) = cluster.central(name);
+    let (central, endpoints) = cluster.central(name, container);
     for (node, id) in ["from-before", "joins"].into_iter().zip(&ids) {
         if node == "joins" {
             tainted(node).await.unwrap();
@@ -54,8 +65,24 @@ async fn does_the_work_of_the_old_one(name: &str, because: &str) {
         .await;
     }
     assert_eq!(endpoints.status("/healthz").await, Some(200));
+    cluster.cloud.remove(&ids[0]);
+    let silent = NodeBuilder::set_condition(&admin, "from-before", "Ready", "Unknown");
+    silent.await.unwrap();
+    eventually("its Node is deleted", PERIODS, async || {
+        nodes.get_opt("from-before").await.unwrap().is_none()
+    })
+    .await;
     let service = ServiceBuilder::load_balancer("default", "web").port(80, 8080);
     service.create(&admin).await.unwrap();
+    if !central.log().contains("Services are left alone") {
+        let services = Api::<Service>::namespaced(admin.clone(), "default");
+        eventually("the Service has an address", PERIODS, async || {
+            let service = services.get("web").await.unwrap();
+            let status = service.status.and_then(|status| status.load_balancer);
+            status.is_some_and(|status| status.ingress.is_some_and(|all| !all.is_empty()))
+        })
+        .await;
+    }
     // A whole lease renewal, and a look at Nodes that are not Ready.
     let renewals = async || {
         let log = cluster.cp.audit_settled().await;
@@ -75,16 +102,22 @@ async fn does_the_work_of_the_old_one(name: &str, because: &str) {
     cluster.assert_no_forbidden().await;
 }
 
+async fn of_cloudscale(name: &str, because: &str) {
+    let cluster = UpstreamCluster::start(CLOUDSCALE).await;
+    let container = cluster.container();
+    does_the_work_of_the_old_one(cluster, container, name, because).await;
+}
+
 #[tokio::test]
 async fn by_the_name_that_the_manifest_calls() {
     let because = "because=\"started as cloudscale-cloud-controller-manager\"";
-    does_the_work_of_the_old_one(OLD_NAME, because).await;
+    of_cloudscale(CLOUDSCALE.old_name, because).await;
 }
 
 #[tokio::test]
 async fn by_its_own_name_with_the_credentials_of_the_manifest() {
     let because = "because=\"CLOUDSCALE_ACCESS_TOKEN is set\"";
-    does_the_work_of_the_old_one("mooring-central", because).await;
+    of_cloudscale("mooring-central", because).await;
 }
 
 #[test]

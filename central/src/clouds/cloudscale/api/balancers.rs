@@ -8,8 +8,8 @@ use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{address, or_default, said, slug, subnet};
-use crate::cloud_api::{Request, lenient};
+use super::{address, said, slug, subnet};
+use crate::cloud_api::{Request, lenient, or_default};
 use crate::engine::provider::Listed;
 
 /// The status of one that the cloud is at work on, and of which it takes no other change.

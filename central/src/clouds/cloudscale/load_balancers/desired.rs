@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use mooring_common::names::cloudscale_tags;
 
 use super::model::{BalancerSpec, HttpSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, Tags};
+use super::observed::Observed;
 use super::options::Options;
 use crate::cloud_provider::load_balancers::{HealthCheck, LoadBalancerRequest};
 use crate::engine::canonical::canonical_uuid;
@@ -53,6 +54,7 @@ pub(super) struct DesiredPool {
 
 impl provider::Desired for Desired {
     type Member = MemberSpec;
+    type Observed = Observed;
 
     fn zone(&self) -> Option<&str> {
         self.balancer.zone.as_deref()

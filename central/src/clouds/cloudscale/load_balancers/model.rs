@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::cloud_api::lenient;
+use crate::cloud_api::{lenient, or_default};
 use crate::clouds::cloudscale::api::parts::{self, Kind};
-use crate::clouds::cloudscale::api::{address, or_default, subnet};
+use crate::clouds::cloudscale::api::{address, subnet};
 use crate::engine::change::{Change, Field};
 use crate::engine::pool::Member;
 

@@ -125,6 +125,7 @@ fn request(number: usize, nodes: usize) -> LoadBalancerRequest {
         may_take_over: false,
         health: HealthTarget::default(),
         endpoints: None,
+        secrets: crate::cloud_provider::secrets::Secrets::default(),
     }
 }
 

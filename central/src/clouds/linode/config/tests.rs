@@ -128,3 +128,55 @@ fn invalid_numbers_give_default_with_notice() {
     let config = read(&[REGION, TOKEN, ("LINODE_REQUEST_TIMEOUT_SECONDS", " 7 ")]).unwrap();
     assert_eq!(config.connection.timeout, Duration::from_secs(7));
 }
+
+#[test]
+fn hostname_only_ingress_is_boolean() {
+    let with = |text| {
+        let set = [
+            REGION,
+            TOKEN,
+            NO_FILE,
+            ("LINODE_HOSTNAME_ONLY_INGRESS", text),
+        ];
+        let config = read(&set).unwrap();
+        (config.hostname_only_ingress, config.notices.len())
+    };
+    // One notice is about the file of the token.
+    assert_eq!(with(""), (false, 1));
+    assert_eq!(with("T"), (true, 1));
+    assert_eq!(with("yes"), (false, 2));
+}
+
+#[test]
+fn variables_without_effect_are_named_together() {
+    let set = [
+        ("SENTRY_DSN", "https://key@sentry.example/1"),
+        ("K8S_NODECACHE_TTL", "9"),
+    ];
+    let config = read(&[&set[..], &[REGION, TOKEN, NO_FILE]].concat()).unwrap();
+    let told = config
+        .notices
+        .iter()
+        .filter(|n| n.contains("without effect"));
+    let told: Vec<_> = told.collect();
+    assert_eq!(told, ["without effect here: K8S_NODECACHE_TTL, SENTRY_DSN"]);
+}
+
+#[test]
+fn notices_of_flags_are_told() {
+    let mut flags = Flags::default();
+    flags.notices.push("a flag".to_owned());
+    let set = HashMap::from([REGION, TOKEN]);
+    let env = |name: &str| set.get(name).map(|v| (*v).to_owned());
+    let config = Config::read(&env, flags).unwrap();
+    assert_eq!(config.notices, ["a flag"]);
+}
+
+#[test]
+fn variable_of_linodes_client_turns_log_of_exchanges_on() {
+    let with = |text| {
+        let config = read(&[REGION, TOKEN, NO_FILE, ("LINODE_DEBUG", text)]);
+        config.unwrap().flags.logs_exchanges
+    };
+    assert!(with("1") && !with("0") && !with(""));
+}

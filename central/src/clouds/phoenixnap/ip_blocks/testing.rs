@@ -565,6 +565,7 @@ pub(crate) fn request(service: &ServiceView, others: &[ServiceView]) -> LoadBala
         may_take_over: false,
         health: HealthTarget::default(),
         endpoints: None,
+        secrets: crate::cloud_provider::secrets::Secrets::default(),
     }
 }
 

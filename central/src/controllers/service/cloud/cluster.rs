@@ -10,8 +10,9 @@ use mooring_common::node_view::NodeView;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::cloud_provider::secrets::ReadSecret;
 use crate::controllers::Context;
-use crate::controllers::service::{Failure, api};
+use crate::controllers::service::{Failure, Freshness, api, secret_api};
 use crate::election::NotLeading;
 use crate::views::service_view::ServiceView;
 
@@ -48,6 +49,8 @@ pub(super) trait Cluster: Send + Sync {
     fn ending(&self) -> CancellationToken;
     async fn fresh(&self, key: &ObjectKey) -> Result<Option<ServiceView>, kube::Error>;
     async fn fresh_all(&self) -> Result<Vec<ServiceView>, kube::Error>;
+    /// What a Secret says. The error, in words, may be over the next time.
+    async fn secret(&self, key: &ObjectKey, freshness: Freshness) -> Result<ReadSecret, String>;
     async fn patch(&self, key: &ObjectKey, operations: Vec<Value>) -> Result<ServiceView, Failure>;
     /// Patches a Service itself, and not its status alone.
     async fn patch_itself(
@@ -126,6 +129,10 @@ impl Cluster for RealCluster {
 
     async fn fresh_all(&self) -> Result<Vec<ServiceView>, kube::Error> {
         api::fresh_all(&self.context.client).await
+    }
+
+    async fn secret(&self, key: &ObjectKey, freshness: Freshness) -> Result<ReadSecret, String> {
+        secret_api::secret(&self.context.client, key, freshness).await
     }
 
     async fn patch(&self, key: &ObjectKey, operations: Vec<Value>) -> Result<ServiceView, Failure> {

@@ -213,7 +213,7 @@ impl CloudServices {
 fn lives(made_for: &MadeFor, services: &[ServiceView]) -> bool {
     let mut services = services.iter();
     match made_for {
-        MadeFor::Uid(uid) => services.any(|service| service.uid == *uid),
+        MadeFor::Uid(uid) | MadeFor::Dependent(uid) => services.any(|service| service.uid == *uid),
         MadeFor::Named(key) => services.any(|service| {
             service.key == *key && (service.is_load_balancer || service.has_finalizer())
         }),

@@ -37,7 +37,7 @@ impl CloudServices {
         let request = self.request(&service);
         let endpoints = request.endpoints.as_ref();
         let cause = self.service_states.cause(&service, node_changes, endpoints);
-        let pass = Pass {
+        let mut pass = Pass {
             cause,
             node_changes,
             request,
@@ -45,7 +45,7 @@ impl CloudServices {
         };
         let mut attempt = Attempt::to(pass.cause);
         match self
-            .try_to_provide(service.clone(), &pass, &mut attempt)
+            .try_to_provide(service.clone(), &mut pass, &mut attempt)
             .await
         {
             Ok(outcome) => outcome,
@@ -61,10 +61,13 @@ impl CloudServices {
     async fn try_to_provide(
         &self,
         mut service: Arc<ServiceView>,
-        pass: &Pass,
+        pass: &mut Pass,
         attempt: &mut Attempt,
     ) -> Result<Outcome<Failure>, super::interruption::Cause> {
-        let request = &pass.request;
+        let named = self.cloud.secrets(&service);
+        let secrets = self.secrets.read(&*self.cluster, &service.key, named);
+        pass.request.secrets = self.before_ending(secrets).await?;
+        let (pass, request) = (&*pass, &pass.request);
         if let Some(before) = self.service_states.sees(&service) {
             for (reason, note) in changes(&before, &service) {
                 self.normal(&service.reference(), reason, &note).await;

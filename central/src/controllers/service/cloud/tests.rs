@@ -5,6 +5,7 @@ mod orphans;
 mod removal;
 mod rounds;
 mod scale;
+mod secrets;
 
 use std::sync::atomic::Ordering;
 

@@ -9,6 +9,7 @@ use mooring_common::node_view::NodeView;
 
 use super::cluster::Cluster;
 use crate::cloud_provider::load_balancers::{HealthTarget, LoadBalancerRequest, Others};
+use crate::cloud_provider::secrets::Secrets;
 use crate::controllers::service::Routing;
 use crate::views::service_view::ServiceView;
 
@@ -46,8 +47,8 @@ impl ClusterView {
         }
     }
 
-    /// What a pass over a Service goes by. Who is asked about its health, where its endpoints are, and
-    /// what it may take over, is not said here.
+    /// What a pass over a Service goes by. Who is asked about its health, where its endpoints are, what
+    /// its Secrets say, and what it may take over, is not said here.
     #[must_use]
     pub fn request(&self, service: &Arc<ServiceView>) -> LoadBalancerRequest {
         LoadBalancerRequest {
@@ -59,6 +60,7 @@ impl ClusterView {
             settle_time: Duration::ZERO,
             health: HealthTarget::default(),
             endpoints: None,
+            secrets: Secrets::default(),
         }
     }
 }

@@ -63,6 +63,7 @@ impl Case {
                 may_take_over: false,
                 health: HealthTarget::default(),
                 endpoints: None,
+                secrets: crate::cloud_provider::secrets::Secrets::default(),
             },
             members: Members {
                 found: machines,

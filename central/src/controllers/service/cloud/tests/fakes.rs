@@ -1,6 +1,6 @@
 //! A cluster and a cloud without servers.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -13,11 +13,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::cluster::Changes;
 use super::super::*;
+use super::secrets::FakeSecrets;
 use crate::cloud_api::CloudError;
 use crate::cloud_provider::load_balancers::{
-    LoadBalancerStatus, MadeFor, Notice, Orphan, PlanSummary, PlannedStep, PreparedPlan, Presence,
-    Progress, ReconcileError, Stop, WriteGuard,
+    InvalidField, LoadBalancerStatus, MadeFor, Notice, Orphan, PlanSummary, PlannedStep,
+    PreparedPlan, Presence, Progress, ReconcileError, Stop, WriteGuard,
 };
+use crate::cloud_provider::secrets::ReadSecret;
+use crate::controllers::service::Freshness;
 use crate::election::NotLeading;
 use crate::views::service_view::Ingress;
 
@@ -40,6 +43,7 @@ pub(super) struct FakeCluster {
     pub(super) changes: [AtomicUsize; 2],
     /// How many Nodes and Services were listed altogether.
     pub(super) listed: AtomicUsize,
+    pub(super) secrets: FakeSecrets,
     pub(super) events: Mutex<Vec<(Reporter, &'static str, String)>>,
 }
 
@@ -161,6 +165,12 @@ impl Cluster for FakeCluster {
         Ok(services.values().cloned().map(view).collect())
     }
 
+    async fn secret(&self, key: &ObjectKey, freshness: Freshness) -> Result<ReadSecret, String> {
+        // The others go on meanwhile.
+        tokio::task::yield_now().await;
+        self.secrets.get(key, freshness)
+    }
+
     async fn patch(&self, key: &ObjectKey, operations: Vec<Value>) -> Result<ServiceView, Failure> {
         let mut services = self.services.lock().unwrap();
         let service = services.get_mut(key).ok_or(Failure::Gone)?;
@@ -222,11 +232,13 @@ pub(super) struct CloudState {
     pub(super) before_write: Option<Interruption>,
     pub(super) forgotten: Vec<String>,
     pub(super) fails_late: Option<CloudError>,
+    /// By the Service's UID: the Secrets that it names.
+    pub(super) secrets: HashMap<String, BTreeSet<String>>,
     /// The address of each load balancer. `None`: 192.0.2.1.
     pub(super) address: Option<String>,
 }
 
-/// A cloud whose load balancers are lists of members: one write for each.
+/// A cloud whose load balancers are lists of members: one write for each. What they present is among them.
 #[derive(Clone, Default)]
 pub(super) struct FakeCloud {
     pub(super) state: Arc<Mutex<CloudState>>,
@@ -371,6 +383,11 @@ impl LoadBalancers for FakeCloud {
         "fake-controller"
     }
 
+    fn secrets(&self, service: &ServiceView) -> BTreeSet<String> {
+        let secrets = &self.state.lock().unwrap().secrets;
+        secrets.get(&service.uid).cloned().unwrap_or_default()
+    }
+
     async fn prepare(
         &self,
         request: &LoadBalancerRequest,
@@ -380,8 +397,18 @@ impl LoadBalancers for FakeCloud {
             endpoints.is_none_or(|endpoints| endpoints.on(&node.name) != Presence::Leaving)
         };
         let nodes = request.nodes.iter().filter(stays);
-        let nodes = nodes.map(|node| node.name.clone());
-        self.plan(request, Some(nodes.collect()))
+        let mut wanted: Vec<_> = nodes.map(|node| node.name.clone()).collect();
+        let mut faults = Vec::new();
+        for name in self.secrets(&request.service) {
+            match request.secrets.usable(&name) {
+                Ok(secret) => wanted.push(format!("{name}: {}", secret.certificate)),
+                Err(remedy) => faults.push(InvalidField::new("annotation tls", &name, remedy)),
+            }
+        }
+        match faults.is_empty() {
+            true => self.plan(request, Some(wanted)),
+            false => Err(ReconcileError::Invalid(faults)),
+        }
     }
 
     async fn prepare_removal(

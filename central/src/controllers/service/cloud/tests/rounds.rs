@@ -56,7 +56,7 @@ async fn t9_round_of_nodes_yields_to_changed_service() {
 }
 
 /// Runs as the controller does, for this long.
-async fn work(world: &Arc<World>, time: Duration) {
+pub(super) async fn work(world: &Arc<World>, time: Duration) {
     let (_told, machines) = watch::channel(0);
     let (queue, stop) = (world.services.queue.clone(), CancellationToken::new());
     let passes = mooring_common::work_queue::work("test", queue, 2, stop.clone(), {

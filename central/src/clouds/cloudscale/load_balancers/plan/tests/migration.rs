@@ -128,6 +128,7 @@ fn steps(annotations: &[(&str, &str)], spec: &Value, observed: &Observed) -> Str
         may_take_over: false,
         health: HealthTarget::default(),
         endpoints: None,
+        secrets: crate::cloud_provider::secrets::Secrets::default(),
     };
     let machine = |host: u8| MachineOf {
         node: format!("n{host}"),

@@ -1,0 +1,319 @@
+//! NodeBalancers, for the [engine](crate::engine).
+//!
+//! A Service has one NodeBalancer; each of its ports a config with nodes. A Cloud Firewall may protect it.
+
+mod certificates;
+mod desired;
+mod firewalls;
+mod model;
+mod observe;
+mod observed;
+mod options;
+mod plan;
+mod send;
+mod step;
+mod subnets;
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ipnet::IpNet;
+use mooring_common::engine::Plan;
+use mooring_common::names::{annotations, linode_tags};
+use mooring_common::node_addresses::AddressType;
+use mooring_common::node_view::NodeView;
+use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
+
+use super::annotations as keys;
+use super::api::node_balancers::{self, NodeBalancer, marked};
+use super::{Config, Linode, NAME, NodeBalancerFlags, VpcChoice, pages};
+use crate::cloud_api::{CloudError, ErrorKind};
+use crate::cloud_provider::Attachment;
+use crate::cloud_provider::load_balancers::{
+    LoadBalancerRequest, LoadBalancerStatus, LoadBalancers, Notice, ReconcileError,
+};
+use crate::engine::Engine;
+use crate::engine::annotations::Reader;
+use crate::engine::inventory::Inventory;
+use crate::engine::listing::Listings;
+use crate::engine::members::Members;
+use crate::engine::provider::{AccountWords, Dependent, IdBy, Listed as _, Provider, Vocabulary};
+use crate::engine::selector::Selector;
+use crate::views::service_view::{Ingress, ServiceView};
+use desired::{Desired, hex};
+use firewalls::Firewall;
+use observed::Observed;
+use options::Options;
+use step::Step;
+use subnets::SubnetNumbers;
+
+/// The NodeBalancers of an account; `inventory`: its Linodes.
+pub(super) fn of_account(
+    cloud: Arc<Linode>,
+    settings: Settings,
+    inventory: Arc<Inventory>,
+) -> Arc<dyn LoadBalancers> {
+    let listed = cloud.clone();
+    let firewalls = Listings::new(NAME, move || {
+        let cloud = listed.clone();
+        async move { pages::all(&cloud.client, &node_balancers::firewalls()).await }
+    });
+    let balancers = NodeBalancers {
+        cloud,
+        settings,
+        firewalls,
+        subnets: SubnetNumbers::default(),
+    };
+    Arc::new(Engine::new(balancers, inventory))
+}
+
+/// What the command line and the environment say of NodeBalancers.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    /// Where they are made.
+    region: String,
+    /// Whether the status has the host name alone.
+    hostname_only: bool,
+    /// What else their Services need not say.
+    flags: NodeBalancerFlags,
+    /// The VPCs that the flags name.
+    vpcs: VpcChoice,
+}
+
+impl Settings {
+    /// What of the configuration is about them.
+    pub(super) fn of(config: &Config) -> Self {
+        Self {
+            region: config.region.clone(),
+            hostname_only: config.hostname_only_ingress,
+            flags: config.flags.node_balancers.clone(),
+            vpcs: config.flags.vpcs.clone(),
+        }
+    }
+}
+
+/// What the engine asks of Linode.
+struct NodeBalancers {
+    cloud: Arc<Linode>,
+    settings: Settings,
+    firewalls: Listings<Firewall>,
+    subnets: SubnetNumbers,
+}
+
+#[async_trait]
+impl Provider for NodeBalancers {
+    type Options = Options;
+    type Desired = Desired;
+    type Observed = Observed;
+
+    const WORDS: &'static Vocabulary = &Vocabulary {
+        provider: NAME,
+        component: "linode-cloud-controller-manager",
+        cloud: "Linode",
+        id_key: keys::ID.key,
+        id_by: IdBy::Person,
+        name_key: None,
+        name_prefix: None,
+        selector_key: None,
+        account: AccountWords {
+            resource: "a NodeBalancer",
+            account: "account",
+            credentials: "LINODE_API_TOKEN or the file that LINODE_API_TOKEN_FILE names",
+        },
+        exclusive: "reserved IPv4 address",
+        exclusive_key: keys::RESERVED_IPV4.key,
+        subnets_key: keys::BACKEND_SUBNET_ID.key,
+        affinity: [keys::ALGORITHM.key, "source"],
+    };
+    /// NodeBalancers and firewalls.
+    const LISTINGS: usize = 2;
+    /// Health checks are of node ports, which no Node without endpoints answers at.
+    const FOLLOWS_ENDPOINTS: bool = false;
+
+    /// Nobody else's is called so: the name is made from the UID, in the form in which the Go controller
+    /// makes it from the time.
+    fn default_name(&self, service_uid: &str) -> String {
+        let digest = hex(&Sha256::digest(service_uid), 12);
+        format!("{}-{digest}", self.settings.flags.prefix)
+    }
+
+    fn drain_period(&self) -> Duration {
+        self.settings.flags.drain_period
+    }
+
+    fn read(&self, reader: &mut Reader<'_>) -> Options {
+        let label = self.default_name(&reader.service.uid);
+        Options::read(reader, &self.settings, label)
+    }
+
+    fn selector(options: &Options) -> &Selector {
+        &options.all_nodes
+    }
+
+    fn subnets(options: &Options) -> &BTreeSet<String> {
+        &options.no_subnets
+    }
+
+    fn secrets(service: &ServiceView) -> BTreeSet<String> {
+        options::secrets(&mut Reader::new(service)).collect()
+    }
+
+    /// The address that the Node itself says: a person may have written another one there than the API knows.
+    fn attachments(options: &Options, node: &NodeView, _own: Vec<Attachment>) -> Vec<Attachment> {
+        let address = match options.ipv6_backends {
+            true => public_ipv6(node),
+            false => internal_ipv4(node, options.subnet.is_some()),
+        };
+        let attachment = address.map(|address| Attachment {
+            address,
+            subnet: String::new(),
+        });
+        attachment.into_iter().collect()
+    }
+
+    fn desired(request: &LoadBalancerRequest, options: &Options, members: &Members) -> Desired {
+        desired::desired(request, options, members)
+    }
+
+    fn notices(
+        _request: &LoadBalancerRequest,
+        options: &Options,
+        _desired: &Desired,
+        observed: Option<&Observed>,
+    ) -> Vec<Notice> {
+        desired::notices(options, observed)
+    }
+
+    fn plan(desired: &Desired, observed: Option<&Observed>) -> Result<Plan<Step>, ReconcileError> {
+        plan::plan(desired, observed)
+    }
+
+    fn status(balancer: &NodeBalancer, options: &Options) -> LoadBalancerStatus {
+        LoadBalancerStatus {
+            ingress: ingress(balancer, options),
+            ..LoadBalancerStatus::default()
+        }
+    }
+
+    fn removal(service: &ServiceView, listed: &NodeBalancer) -> Vec<Step> {
+        if !options::preserves(service) {
+            let release = listed.ipv4.clone();
+            return vec![Step::DeleteBalancer {
+                id: listed.id.clone(),
+                name: listed.label.clone(),
+                release: release.filter(|_| !options::retains_address(service)),
+            }];
+        }
+        let is_marked = listed.owner().is_some();
+        let release = is_marked.then(|| Step::Release {
+            id: listed.id.clone(),
+            tags: listed.unmarked(),
+        });
+        release.into_iter().collect()
+    }
+
+    async fn list(&self) -> Result<Vec<NodeBalancer>, CloudError> {
+        pages::all(&self.cloud.client, &node_balancers::all()).await
+    }
+
+    async fn get(&self, id: &str) -> Result<Option<NodeBalancer>, CloudError> {
+        let Ok(id) = id.parse() else {
+            return Ok(None);
+        };
+        match self.cloud.client.fetch(&node_balancers::one(id)).await {
+            Err(error) if error.is_not_found() => Ok(None),
+            answer => Ok(Some(answer?)),
+        }
+    }
+
+    async fn observe(
+        &self,
+        listed: &NodeBalancer,
+        since: Instant,
+    ) -> Result<(Observed, Instant), CloudError> {
+        self.observe_parts(listed, since).await
+    }
+
+    async fn send(
+        &self,
+        step: &Step,
+        balancer: &str,
+        planned: &[String],
+    ) -> Result<String, CloudError> {
+        self.send_step(step, balancer, planned).await
+    }
+
+    async fn dependents(&self, since: Instant) -> Result<Vec<Dependent>, CloudError> {
+        let listing = self.firewalls.get(since).await?;
+        let marked = listing.all.iter().filter_map(dependent);
+        Ok(marked.collect())
+    }
+
+    async fn delete_dependent(&self, of: &Dependent) -> Result<(), CloudError> {
+        let id = of.id.parse().unwrap_or_default();
+        let Some(there) = self.firewall(id).await? else {
+            return Ok(());
+        };
+        if dependent(&there).as_ref() != Some(of) {
+            let what = format!("{} is another's or in use by now", of.name);
+            return Err(CloudError::new(NAME, ErrorKind::Busy, what));
+        }
+        self.delete_firewall(id).await
+    }
+}
+
+/// A firewall that bears marks.
+fn dependent(firewall: &Firewall) -> Option<Dependent> {
+    Some(Dependent {
+        id: firewall.id.to_string(),
+        name: format!("firewall {}", firewall.label),
+        owner: marked(&firewall.tags, linode_tags::SERVICE)?.to_owned(),
+        cluster: marked(&firewall.tags, linode_tags::CLUSTER).map(ToOwned::to_owned),
+        users: firewall.users(),
+    })
+}
+
+/// Its address and its prefix length stand in the annotation; no text without one was written by central.
+fn public_ipv6(node: &NodeView) -> Option<IpAddr> {
+    let text = node.annotation(annotations::LINODE_PUBLIC_IPV6)?;
+    let net: IpNet = text.parse().ok()?;
+    Some(net.addr()).filter(IpAddr::is_ipv6)
+}
+
+/// In a VPC, the first internal address of the Node, which is the one there; else the one in the annotation
+/// before that.
+fn internal_ipv4(node: &NodeView, is_in_vpc: bool) -> Option<IpAddr> {
+    let annotated = node.annotation(annotations::LINODE_PRIVATE_IP);
+    let annotated = annotated.filter(|_| !is_in_vpc);
+    if let Some(text) = annotated {
+        return text.trim().parse().ok();
+    }
+    let internal = node.addresses.iter();
+    internal
+        .filter(|address| address.kind == AddressType::InternalIP)
+        .filter_map(|address| address.address.parse().ok())
+        .find(IpAddr::is_ipv4)
+}
+
+/// What the status says.
+fn ingress(balancer: &NodeBalancer, options: &Options) -> Vec<Ingress> {
+    let hostname = &balancer.hostname;
+    if options.hostname_only && hostname.is_some() {
+        return vec![Ingress {
+            hostname: hostname.clone(),
+            ..Ingress::default()
+        }];
+    }
+    let ipv6 = balancer.ipv6.as_ref().filter(|_| options.ipv6_ingress);
+    let ips = balancer.ipv4.iter().chain(ipv6);
+    let entries = ips.map(|ip| Ingress {
+        ip: Some(ip.clone()),
+        hostname: hostname.clone(),
+        ip_mode: options.ip_mode.map(ToOwned::to_owned),
+    });
+    entries.collect()
+}

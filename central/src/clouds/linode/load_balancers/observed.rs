@@ -1,0 +1,137 @@
+//! A NodeBalancer as it is.
+
+use std::collections::BTreeSet;
+
+use super::super::api::node_balancers::NodeBalancer;
+use super::firewalls::Firewall;
+use super::model::{ConfigSpec, NodeSpec};
+use super::step::Step;
+use crate::engine::provider;
+use crate::engine::step::{Part, PoolRef};
+
+/// A NodeBalancer with all its parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Observed {
+    /// The NodeBalancer itself.
+    pub(super) balancer: NodeBalancer,
+    /// Its configs, in the API's order.
+    pub(super) configs: Vec<Config>,
+    /// The firewalls that protect it.
+    pub(super) attached: Vec<Firewall>,
+    /// Those that bear the mark of its Service, and do not.
+    pub(super) loose: Vec<Firewall>,
+}
+
+/// A config with its nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Config {
+    /// The config itself.
+    pub(super) part: Part<ConfigSpec>,
+    /// What the API shows of its certificate.
+    pub(super) fingerprint: String,
+    /// Its nodes.
+    pub(super) nodes: Vec<Part<NodeSpec>>,
+}
+
+impl Config {
+    /// How steps refer to it.
+    pub(super) fn reference(&self) -> PoolRef {
+        PoolRef::Known(self.part.id.clone())
+    }
+}
+
+impl provider::Observed for Observed {
+    type Listed = NodeBalancer;
+    type Step = Step;
+    type Member = NodeSpec;
+
+    fn listed(&self) -> &NodeBalancer {
+        &self.balancer
+    }
+
+    fn listed_mut(&mut self) -> &mut NodeBalancer {
+        &mut self.balancer
+    }
+
+    fn members(&self) -> impl Iterator<Item = (&str, &Part<NodeSpec>)> {
+        let configs = self.configs.iter();
+        configs.flat_map(|config| config.nodes.iter().map(|node| (&*config.part.id, node)))
+    }
+
+    fn is_unused(&self) -> bool {
+        self.configs.is_empty()
+    }
+
+    fn lacks_parts(&self) -> bool {
+        self.configs.is_empty() || self.configs.iter().any(|config| config.nodes.is_empty())
+    }
+
+    fn cost(&self) -> usize {
+        1 + self.configs.len()
+    }
+
+    fn exclusives(&self) -> &BTreeSet<String> {
+        static NONE: BTreeSet<String> = BTreeSet::new();
+        &NONE
+    }
+
+    fn loses(&mut self, _exclusive: &str) {}
+
+    /// A new one is read: its parts have IDs that the answer to its creation does not tell.
+    fn created(_step: &Step, _id: &str) -> Option<Self> {
+        None
+    }
+
+    fn take(&mut self, step: &Step, made: &str, planned: &mut Vec<String>) {
+        match step {
+            Step::ChangeBalancer { throttle, tags } => {
+                if let Some(throttle) = throttle {
+                    self.balancer.throttle = Some(*throttle);
+                }
+                if let Some(tags) = tags {
+                    self.balancer.tags.clone_from(tags);
+                }
+            }
+            Step::CreateConfig(_) | Step::CreateFirewall(_) => planned.push(made.to_owned()),
+            Step::ChangeConfig { id, spec, .. } => {
+                for config in self
+                    .configs
+                    .iter_mut()
+                    .filter(|config| config.part.id == *id)
+                {
+                    config.part.spec = (**spec).clone();
+                }
+            }
+            Step::DeleteConfig { id, .. } => self.configs.retain(|config| config.part.id != *id),
+            Step::Node(step) => {
+                let Some(id) = step.pool.id(planned) else {
+                    return;
+                };
+                for config in self
+                    .configs
+                    .iter_mut()
+                    .filter(|config| config.part.id == id)
+                {
+                    step.take(&mut config.nodes, made);
+                }
+            }
+            Step::ChangeRules { id, spec } => {
+                let all = self.attached.iter_mut().chain(&mut self.loose);
+                for firewall in all.filter(|firewall| firewall.id == *id) {
+                    firewall.take(spec);
+                }
+            }
+            Step::DeleteFirewall { id, .. } => self.loose.retain(|firewall| firewall.id != *id),
+            // What there is then is observed anew, or is no part of it.
+            Step::CreateBalancer(_)
+            | Step::DeleteBalancer { .. }
+            | Step::Release { .. }
+            | Step::FillConfig { .. }
+            | Step::Attach { .. } => {}
+        }
+    }
+
+    fn emptying(&self, _step: &Step) -> Vec<Step> {
+        Vec::new()
+    }
+}

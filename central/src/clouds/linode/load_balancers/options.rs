@@ -1,0 +1,323 @@
+//! What a Service asks of its NodeBalancer.
+
+mod ports;
+mod vpcs;
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Settings;
+use super::firewalls::{Acl, FirewallSpec, MOST_RULES, network};
+use super::model::{FirewallWish, Subnet, VpcUse};
+use crate::cloud_provider::annotations::Annotation;
+use crate::clouds::linode::NodeBalancerType;
+use crate::clouds::linode::annotations as keys;
+use crate::clouds::linode::api::node_balancers::is_mark;
+use crate::engine::annotations::{Reader, either};
+use crate::engine::selector::Selector;
+use crate::views::service_view::ServiceView;
+pub(super) use ports::{PortOptions, secrets};
+
+/// The most that a throttle can be.
+const MOST_THROTTLE: i64 = 20;
+/// Types of NodeBalancers.
+const TYPES: [&str; 3] = ["common", "premium", "premium_40gb"];
+const IP_MODES: [&str; 2] = ["VIP", "Proxy"];
+
+/// All that is asked for, defaults filled in.
+#[derive(Clone, Debug)]
+pub(super) struct Options {
+    /// What a new one is called, and a firewall of its own.
+    pub(super) label: String,
+    /// Where a new one is made.
+    pub(super) region: String,
+    /// The type of a new one.
+    pub(super) kind: &'static str,
+    /// New connections of one client in a second.
+    pub(super) throttle: u32,
+    /// The tags, in order, each once.
+    pub(super) tags: Vec<String>,
+    /// The reserved address of a new one.
+    pub(super) reserved_ipv4: Option<String>,
+    /// Which firewall it is to have; one of its own is without marks.
+    pub(super) firewall: FirewallWish,
+    /// Whether Nodes are reached by their public IPv6 addresses.
+    pub(super) ipv6_backends: bool,
+    /// The subnet by which Nodes are reached.
+    pub(super) subnet: Option<Subnet>,
+    /// What a new one has of the VPC by which Nodes are reached.
+    pub(super) backend: Option<VpcUse>,
+    /// Where a new one has its address, if that is in a VPC.
+    pub(super) frontend: Option<VpcUse>,
+    /// Whether the status has the host name alone.
+    pub(super) hostname_only: bool,
+    /// Whether the status has the IPv6 address too.
+    pub(super) ipv6_ingress: bool,
+    /// `ipMode` of the addresses in the status.
+    pub(super) ip_mode: Option<&'static str>,
+    /// Each port, in order.
+    pub(super) ports: Vec<PortOptions>,
+    /// All Nodes may carry traffic.
+    pub(super) all_nodes: Selector,
+    /// No subnets of Nodes are chosen among.
+    pub(super) no_subnets: BTreeSet<String>,
+}
+
+impl Options {
+    /// Reads everything that a Service asks for.
+    pub(super) fn read(reader: &mut Reader<'_>, settings: &Settings, label: String) -> Self {
+        let ipv6_backends = flag(reader, &keys::IPV6_BACKENDS, settings.flags.ipv6_backends);
+        // Whatever cannot be understood has an effect when the Service goes.
+        flag(reader, &keys::PRESERVE, false);
+        flag(reader, &keys::RETAIN_RESERVED_IPV4, true);
+        check_id(reader);
+        let ports = ports::read(reader);
+        let subnet = vpcs::subnet(reader, settings, ipv6_backends);
+        Self {
+            firewall: firewall(reader, &ports, &label),
+            label,
+            region: settings.region.clone(),
+            kind: kind(reader, settings.flags.kind).as_str(),
+            throttle: throttle(reader),
+            tags: tags(reader, settings),
+            reserved_ipv4: reader.optional(&keys::RESERVED_IPV4).map(ToOwned::to_owned),
+            ipv6_backends,
+            backend: vpcs::backend(reader, settings, subnet.as_ref()),
+            subnet,
+            frontend: vpcs::frontend(reader),
+            hostname_only: flag(reader, &keys::HOSTNAME_ONLY, settings.hostname_only),
+            ipv6_ingress: flag(reader, &keys::IPV6_INGRESS, settings.flags.ipv6_ingress),
+            ip_mode: ip_mode(reader),
+            ports,
+            all_nodes: Selector::default(),
+            no_subnets: BTreeSet::new(),
+        }
+    }
+}
+
+/// `true` and `false` as Go's `strconv.ParseBool` reads them.
+pub(super) fn go_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+/// Whether the NodeBalancer stays when the Service goes.
+pub(super) fn preserves(service: &ServiceView) -> bool {
+    service.annotation(keys::PRESERVE.key).and_then(go_bool) == Some(true)
+}
+
+/// Whether its address stays reserved. What cannot be understood gives nothing up.
+pub(super) fn retains_address(service: &ServiceView) -> bool {
+    let text = service.annotation(keys::RETAIN_RESERVED_IPV4.key);
+    text.and_then(go_bool) != Some(false)
+}
+
+/// What cannot be understood is false, as the Go controller has it, and told.
+fn flag(reader: &mut Reader<'_>, annotation: &Annotation, default: bool) -> bool {
+    let Some(text) = reader.value(annotation) else {
+        return default;
+    };
+    go_bool(text).unwrap_or_else(|| {
+        let what = if annotation.key == keys::RETAIN_RESERVED_IPV4.key {
+            "is neither true nor false, and the address stays reserved; write true or false"
+        } else {
+            "is neither true nor false, and counts as false; write true or false"
+        };
+        reader.question(annotation, text, what);
+        false
+    })
+}
+
+fn check_id(reader: &mut Reader<'_>) {
+    let Some(text) = reader.optional(&keys::ID) else {
+        return;
+    };
+    // Another spelling of it would be looked for as it stands.
+    let number = text.trim().parse::<u64>().ok();
+    if number.is_none_or(|id| id == 0 || id.to_string() != text.trim()) {
+        let remedy = "is no number of a NodeBalancer; write one, or take the annotation off";
+        reader.fault_in(&keys::ID, text, remedy);
+    }
+}
+
+fn throttle(reader: &mut Reader<'_>) -> u32 {
+    let Some(text) = reader.optional(&keys::THROTTLE) else {
+        return 0;
+    };
+    let number = text.parse::<i64>().unwrap_or_else(|_| {
+        let what = "is no number, and counts as 0: no limit; write a number from 0 to 20";
+        reader.question(&keys::THROTTLE, text, what);
+        0
+    });
+    let cut = number.clamp(0, MOST_THROTTLE);
+    if cut != number {
+        let what = format!("is out of range, and counts as {cut}; write a number from 0 to 20");
+        reader.question(&keys::THROTTLE, text, &what);
+    }
+    u32::try_from(cut).unwrap_or_default()
+}
+
+fn kind(reader: &mut Reader<'_>, default: NodeBalancerType) -> NodeBalancerType {
+    let Some(text) = reader.value(&keys::TYPE) else {
+        return default;
+    };
+    text.parse().unwrap_or_else(|()| {
+        let (taken, legal) = (default.as_str(), either(&TYPES));
+        let what = format!("is no type, and {taken} is taken; write {legal}");
+        reader.question(&keys::TYPE, text, &what);
+        default
+    })
+}
+
+fn tags(reader: &mut Reader<'_>, settings: &Settings) -> Vec<String> {
+    let of_service = reader.value(&keys::TAGS).unwrap_or_default();
+    let all = settings
+        .flags
+        .cluster_name
+        .iter()
+        .chain(&settings.flags.tags);
+    let all = all.map(String::as_str).chain(of_service.split(','));
+    let mut tags: Vec<String> = Vec::new();
+    for tag in all.map(str::trim).filter(|tag| !tag.is_empty()) {
+        if is_mark(&tag.to_lowercase()) {
+            let remedy = format!(
+                "has the tag {tag}, and whatever begins so marks whose a NodeBalancer is; write other tags"
+            );
+            reader.fault_in(&keys::TAGS, of_service, remedy);
+        } else if !tags.iter().any(|known| known == tag) {
+            tags.push(tag.to_owned());
+        }
+    }
+    tags
+}
+
+fn ip_mode(reader: &mut Reader<'_>) -> Option<&'static str> {
+    let text = reader.value(&keys::IP_MODE)?;
+    let found = IP_MODES.into_iter().find(|mode| *mode == text);
+    if found.is_none() {
+        let remedy = format!("is no mode; write {}", either(&IP_MODES));
+        reader.fault_in(&keys::IP_MODE, text, remedy);
+    }
+    found
+}
+
+/// A whole number, if one stands there.
+fn number(reader: &mut Reader<'_>, annotation: &Annotation) -> Option<u64> {
+    let text = reader.value(annotation)?;
+    let number = text.parse::<u64>().ok().filter(|number| *number > 0);
+    if number.is_none() {
+        let remedy =
+            "is no number; write the number that Linode gives it, or take the annotation off";
+        reader.fault_in(annotation, text, remedy);
+    }
+    number
+}
+
+fn firewall(reader: &mut Reader<'_>, ports: &[PortOptions], label: &str) -> FirewallWish {
+    if reader.value(&keys::FIREWALL_ID).is_some() {
+        if let Some(text) = reader.value(&keys::FIREWALL_ACL) {
+            let what = "is not used, since firewall-id names a firewall; take one of them off";
+            reader.question(&keys::FIREWALL_ACL, text, what);
+        }
+        let id = number(reader, &keys::FIREWALL_ID);
+        return id.map_or(FirewallWish::None, FirewallWish::Id);
+    }
+    let (acl, place) = match reader.value(&keys::FIREWALL_ACL) {
+        Some(text) => {
+            let place = format!("annotation {}", keys::FIREWALL_ACL.key);
+            (acl(reader, text), place)
+        }
+        None => {
+            let ranges = reader.source_ranges();
+            let acl = Acl {
+                allows: true,
+                networks: ranges.iter().filter_map(|text| network(text)).collect(),
+            };
+            let place = "spec.loadBalancerSourceRanges".to_owned();
+            (Some(acl).filter(|acl| !acl.networks.is_empty()), place)
+        }
+    };
+    let Some(acl) = acl else {
+        return FirewallWish::None;
+    };
+    let ports: Vec<(u16, bool)> = ports.iter().map(|port| port.config.place()).collect();
+    let spec = FirewallSpec::of(&acl, &ports, &reader.service.key.name, label.to_owned());
+    let rules = spec.inbound.len();
+    if rules > MOST_RULES {
+        let remedy = format!(
+            "too many IPs in this ACL, will exceed rules per firewall limit: it takes {rules} rules, and a \
+             firewall has {MOST_RULES}; write fewer networks"
+        );
+        reader.fault(place, "", remedy);
+    }
+    FirewallWish::Own(spec)
+}
+
+#[derive(Deserialize)]
+struct Lists {
+    allowlist: Option<Families>,
+    denylist: Option<Families>,
+}
+
+#[derive(Deserialize)]
+struct Families {
+    ipv4: Option<Vec<String>>,
+    ipv6: Option<Vec<String>>,
+}
+
+fn acl(reader: &mut Reader<'_>, text: &str) -> Option<Acl> {
+    let how = "write it like {\"allowList\": {\"ipv4\": [\"192.0.2.0/24\"]}}";
+    let read = serde_json::from_str(text).and_then(|fields| {
+        let lists: Lists = serde_json::from_value(in_lower_case(Value::Object(fields)))?;
+        Ok(lists)
+    });
+    let chosen = match read {
+        Err(error) => Err(format!("is not the JSON that is understood ({error})")),
+        Ok(lists) => match (lists.allowlist, lists.denylist) {
+            (Some(families), None) => Ok((true, families)),
+            (None, Some(families)) => Ok((false, families)),
+            _ => Err("specify either an allowList or a denyList for a firewall".to_owned()),
+        },
+    };
+    let all = |families: Families| families.ipv4.into_iter().chain(families.ipv6).flatten();
+    let chosen = chosen.and_then(|(allows, families)| {
+        let texts: Vec<String> = all(families).collect();
+        match texts.is_empty() {
+            true => Err("has no networks".to_owned()),
+            false => Ok((allows, texts)),
+        }
+    });
+    let (allows, texts) = match chosen {
+        Ok(chosen) => chosen,
+        Err(why) => {
+            reader.fault_in(&keys::FIREWALL_ACL, text, format!("{why}; {how}"));
+            return None;
+        }
+    };
+    let place = format!("annotation {}", keys::FIREWALL_ACL.key);
+    let networks = reader.canonical(&place, &texts);
+    Some(Acl {
+        allows,
+        networks: networks.iter().filter_map(|text| network(text)).collect(),
+    })
+}
+
+/// With all keys in lower case: Go reads them in any.
+fn in_lower_case(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.into_iter();
+            let lower = fields.map(|(key, value)| (key.to_lowercase(), in_lower_case(value)));
+            Value::Object(lower.collect())
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,92 @@
+//! From what is to what should be, without a moment in which a port that stays is not served.
+//!
+//! The firewall comes first, so that nobody gets in who is not to. What is new comes before what is old goes.
+
+mod configs;
+mod firewall;
+
+use mooring_common::engine::Plan;
+
+use super::desired::Desired;
+use super::model::BalancerSpec;
+use super::observed::Observed;
+use super::step::{NewBalancer, Step};
+use crate::cloud_provider::load_balancers::ReconcileError;
+
+/// The steps in order.
+///
+/// # Errors
+/// [`ReconcileError::Refused`] or [`ReconcileError::Invalid`] if it cannot be done: all the reasons.
+pub(super) fn plan(
+    desired: &Desired,
+    observed: Option<&Observed>,
+) -> Result<Plan<Step>, ReconcileError> {
+    if !desired.faults.is_empty() {
+        return Err(ReconcileError::Invalid(desired.faults.clone()));
+    }
+    let serves = desired
+        .configs
+        .iter()
+        .any(|config| !config.nodes.is_empty());
+    if !serves && desired.members_are_complete {
+        return Err(no_nodes(observed));
+    }
+    match observed {
+        Some(observed) => changes(desired, observed),
+        None => Ok(std::iter::once(created(desired)).collect()),
+    }
+}
+
+fn no_nodes(observed: Option<&Observed>) -> ReconcileError {
+    let what = match observed {
+        Some(_) => "the NodeBalancer stays as it is",
+        None => "none is created",
+    };
+    ReconcileError::Refused(format!(
+        "no nodes available for nodebalancer: no Node of this cluster is a Linode with an address that it \
+         reaches; {what} until there is one"
+    ))
+}
+
+fn created(desired: &Desired) -> Step {
+    let mut tags = desired.balancer.tags.clone();
+    tags.extend(desired.marks.iter().cloned());
+    let configs = desired.configs.iter();
+    Step::CreateBalancer(Box::new(NewBalancer {
+        spec: BalancerSpec {
+            tags,
+            ..desired.balancer.clone()
+        },
+        configs: configs
+            .map(|config| (config.spec.clone(), config.nodes.clone()))
+            .collect(),
+        firewall: desired.firewall.clone(),
+    }))
+}
+
+fn changes(desired: &Desired, observed: &Observed) -> Result<Plan<Step>, ReconcileError> {
+    let firewall = firewall::steps(desired, observed)?;
+    let planned = firewall
+        .iter()
+        .filter(|step| matches!(step, Step::CreateFirewall(_)))
+        .count();
+    let mut steps = firewall;
+    steps.extend(configs::steps(desired, observed, planned));
+    let throttle = Some(desired.balancer.throttle);
+    let throttle = throttle.filter(|wanted| observed.balancer.throttle != Some(*wanted));
+    let is_marked = |mark: &String| observed.balancer.tags.contains(mark);
+    let is_tagged = observed.balancer.has_tags(&desired.balancer.tags);
+    let marks_follow = !steps.is_empty() || throttle.is_some();
+    // What the Go controller has made gets its marks once there is something to do about it anyway: taking
+    // over what is right already writes nothing.
+    let tags = if !is_tagged || (marks_follow && !desired.marks.iter().all(is_marked)) {
+        let asked = desired.balancer.tags.iter();
+        Some(asked.chain(&desired.marks).cloned().collect())
+    } else {
+        None
+    };
+    if throttle.is_some() || tags.is_some() {
+        steps.push(Step::ChangeBalancer { throttle, tags });
+    }
+    Ok(steps.into_iter().collect())
+}

@@ -1,0 +1,109 @@
+//! The firewall: whose it is, and what it takes to have the right one.
+//!
+//! Only firewalls that bear the Service's mark, or that the Go controller has made for this NodeBalancer
+//! alone, are changed or deleted. Any other is attached and detached at most, and only where the Service asks
+//! for another one.
+
+use super::super::desired::Desired;
+use super::super::firewalls::Firewall;
+use super::super::model::FirewallWish;
+use super::super::observed::Observed;
+use super::super::step::{FirewallRef, Step};
+use crate::cloud_provider::load_balancers::ReconcileError;
+use crate::clouds::linode::annotations as keys;
+
+/// What is to be done about it.
+///
+/// # Errors
+/// [`ReconcileError::Refused`] if somebody else's firewall stands in the way.
+pub(super) fn steps(desired: &Desired, observed: &Observed) -> Result<Vec<Step>, ReconcileError> {
+    let is_ours = |firewall: &&Firewall| {
+        let is_marked = desired
+            .marks
+            .iter()
+            .all(|mark| firewall.tags.contains(mark));
+        is_marked || firewall.is_made_by_go()
+    };
+    let attached = &observed.attached;
+    if attached.len() > 1 {
+        return Err(several(attached));
+    }
+    let attached = attached.first();
+    let own = attached.filter(is_ours);
+    let mut steps = Vec::new();
+    let mut kept = None;
+    match &desired.firewall {
+        FirewallWish::None => {
+            if own.is_some() {
+                steps.push(attach(None, attached));
+            }
+        }
+        FirewallWish::Id(id) => {
+            if attached.is_none_or(|firewall| firewall.id != *id) {
+                steps.push(attach(Some(FirewallRef::Known(*id)), attached));
+            } else {
+                kept = Some(*id);
+            }
+        }
+        FirewallWish::Own(wanted) => {
+            if let Some(strange) = attached.filter(|_| own.is_none()) {
+                return Err(not_ours(strange));
+            }
+            let there = own.or_else(|| observed.loose.iter().find(is_ours));
+            kept = there.map(|firewall| firewall.id);
+            let reference = match there {
+                Some(firewall) => {
+                    if !firewall.is_as(wanted) {
+                        steps.push(Step::ChangeRules {
+                            id: firewall.id,
+                            spec: wanted.clone(),
+                        });
+                    }
+                    FirewallRef::Known(firewall.id)
+                }
+                None => {
+                    steps.push(Step::CreateFirewall(wanted.clone()));
+                    FirewallRef::Planned(0)
+                }
+            };
+            if own.is_none() {
+                steps.push(attach(Some(reference), None));
+            }
+        }
+    }
+    let all = own.into_iter().chain(observed.loose.iter().filter(is_ours));
+    let unneeded = all.filter(|firewall| Some(firewall.id) != kept);
+    steps.extend(unneeded.map(|firewall| Step::DeleteFirewall {
+        id: firewall.id,
+        name: firewall.label.clone(),
+    }));
+    Ok(steps)
+}
+
+fn attach(firewall: Option<FirewallRef>, former: Option<&Firewall>) -> Step {
+    Step::Attach {
+        firewall,
+        former: former.map(shown),
+    }
+}
+
+fn shown(firewall: &Firewall) -> String {
+    format!("{} ({})", firewall.label, firewall.id)
+}
+
+fn several(attached: &[Firewall]) -> ReconcileError {
+    let shown: Vec<String> = attached.iter().map(shown).collect();
+    ReconcileError::Refused(format!(
+        "too many firewalls attached to a nodebalancer: {}; detach all but one",
+        shown.join(", ")
+    ))
+}
+
+fn not_ours(firewall: &Firewall) -> ReconcileError {
+    ReconcileError::Refused(format!(
+        "the NodeBalancer has the firewall {}, which was not made for this Service and is not changed; detach it, \
+         or name it in the annotation {} instead of asking for one of the Service's own",
+        shown(firewall),
+        keys::FIREWALL_ID.key
+    ))
+}

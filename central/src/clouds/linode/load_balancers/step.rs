@@ -1,0 +1,255 @@
+//! What can be done to a NodeBalancer: each step is one request, but for what a new one needs first.
+//!
+//! A step's impact is what those notice who use what is still wanted.
+
+use std::fmt;
+
+use mooring_common::engine::{self, Impact};
+
+use super::firewalls::FirewallSpec;
+use super::model::{BalancerSpec, ConfigSpec, FirewallWish, NodeSpec};
+use crate::engine::pool::Member as _;
+use crate::engine::step::{self, Action, Effect, PartStep, PoolRef};
+
+/// One request that changes something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Makes the NodeBalancer with all its parts, and before it the firewall that it is to have.
+    CreateBalancer(Box<NewBalancer>),
+    /// Changes what can be changed of it.
+    ChangeBalancer {
+        throttle: Option<u32>,
+        tags: Option<Vec<String>>,
+    },
+    /// Takes it away with all its parts.
+    DeleteBalancer {
+        id: String,
+        name: String,
+        /// The reserved address that is given up with it.
+        release: Option<String>,
+    },
+    /// Lets it stay, without the marks of its Service.
+    Release { id: String, tags: Vec<String> },
+    /// Makes a config, which has no nodes yet.
+    CreateConfig(Box<ConfigSpec>),
+    /// Gives a new config all its nodes.
+    FillConfig {
+        pool: PoolRef,
+        spec: Box<ConfigSpec>,
+        nodes: Vec<NodeSpec>,
+    },
+    /// Changes a config; its nodes and their connections stay.
+    ChangeConfig {
+        id: String,
+        spec: Box<ConfigSpec>,
+        /// What changes, in words.
+        what: String,
+        impact: Impact,
+    },
+    /// Takes a config away with its nodes.
+    DeleteConfig { id: String, place: String },
+    /// About a node.
+    Node(PartStep<NodeSpec>),
+    /// Makes a firewall.
+    CreateFirewall(FirewallSpec),
+    /// Changes what a firewall lets through.
+    ChangeRules { id: u64, spec: FirewallSpec },
+    /// Lets this firewall protect the NodeBalancer instead of any other. `None`: none.
+    Attach {
+        firewall: Option<FirewallRef>,
+        /// What protected it until now, in words.
+        former: Option<String>,
+    },
+    /// Takes away a firewall that protects nothing.
+    DeleteFirewall { id: u64, name: String },
+}
+
+/// A firewall.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum FirewallRef {
+    /// One that is there.
+    Known(u64),
+    /// The one that this plan makes.
+    Planned(usize),
+}
+
+/// A NodeBalancer that is to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct NewBalancer {
+    /// It, with its marks.
+    pub(super) spec: BalancerSpec,
+    /// Its configs, with their nodes.
+    pub(super) configs: Vec<(ConfigSpec, Vec<NodeSpec>)>,
+    /// Its firewall.
+    pub(super) firewall: FirewallWish,
+}
+
+impl engine::Step for Step {
+    fn impact(&self) -> Impact {
+        match self {
+            Self::DeleteBalancer { .. } => Impact::Major,
+            Self::ChangeConfig { impact, .. } => *impact,
+            Self::Node(step) => step.impact(),
+            _ => Impact::None,
+        }
+    }
+}
+
+impl step::Step for Step {
+    fn effect(&self, planned: &[String]) -> Effect {
+        match self {
+            Self::CreateBalancer(_) => Effect::CreateBalancer,
+            Self::DeleteBalancer { id, name, .. } => {
+                Effect::DeleteBalancer(id.clone(), name.clone())
+            }
+            Self::Release { id, .. } => Effect::Release(id.clone()),
+            Self::ChangeBalancer { .. } | Self::ChangeConfig { .. } => Effect::Change,
+            Self::ChangeRules { .. } => Effect::Change,
+            Self::CreateConfig(_) | Self::CreateFirewall(_) => Effect::Create,
+            Self::FillConfig { .. } | Self::Attach { .. } => Effect::ChangeUnseen,
+            Self::DeleteConfig { .. } => Effect::DeletePool,
+            Self::DeleteFirewall { .. } => Effect::Delete,
+            Self::Node(step) => match &step.action {
+                Action::Create(spec) => {
+                    let pool = step.pool.id(planned).map(ToOwned::to_owned);
+                    Effect::CreateMember(pool, spec.address())
+                }
+                Action::Change(node, _) if node.spec.is_enabled() => {
+                    Effect::DisableMember(node.id.clone())
+                }
+                Action::Change(..) => Effect::Change,
+                Action::Delete(node, _) => Effect::DeleteMember(node.id.clone()),
+            },
+        }
+    }
+
+    fn puts_back(&self, before: &Self) -> bool {
+        match (before, self) {
+            (Self::Node(before), Self::Node(step)) => step.puts_back(before),
+            _ => false,
+        }
+    }
+
+    fn delete_balancer(id: &str, name: &str) -> Self {
+        Self::DeleteBalancer {
+            id: id.to_owned(),
+            name: name.to_owned(),
+            release: None,
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CreateBalancer(new) => write!(f, "{new}"),
+            Self::ChangeBalancer { throttle, tags } => {
+                f.write_str("set ")?;
+                if let Some(throttle) = throttle {
+                    write!(f, "the connection throttle to {throttle}")?;
+                }
+                if let Some(tags) = tags {
+                    let and = if throttle.is_some() { " and " } else { "" };
+                    write!(f, "{and}tags to {}", tags.join(", "))?;
+                }
+                f.write_str(" of the NodeBalancer")
+            }
+            Self::DeleteBalancer { id, name, release } => {
+                write!(f, "delete NodeBalancer {name} ({id}) with all its configs")?;
+                match release {
+                    Some(address) => write!(f, ", and give up its reserved address {address}"),
+                    None => Ok(()),
+                }
+            }
+            Self::Release { id, .. } => {
+                write!(
+                    f,
+                    "keep NodeBalancer {id}, and take the marks of the Service off"
+                )
+            }
+            Self::CreateConfig(spec) => write!(f, "create config {}", shown(spec)),
+            Self::FillConfig { spec, nodes, .. } => {
+                write!(f, "give config {} {} nodes", shown(spec), nodes.len())
+            }
+            Self::ChangeConfig { id, spec, what, .. } => {
+                write!(f, "set {what} of config {} ({id})", shown(spec))
+            }
+            Self::DeleteConfig { id, place } => write!(f, "delete config {place} ({id})"),
+            Self::Node(step) => node(step, f),
+            Self::CreateFirewall(spec) => write!(f, "create firewall {}", spec.label),
+            Self::ChangeRules { id, spec } => {
+                write!(f, "change the rules of firewall {} ({id})", spec.label)
+            }
+            Self::Attach { firewall, former } => attach(firewall.as_ref(), former.as_deref(), f),
+            Self::DeleteFirewall { id, name } => write!(f, "delete firewall {name} ({id})"),
+        }
+    }
+}
+
+impl fmt::Display for NewBalancer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BalancerSpec {
+            label,
+            kind,
+            region,
+            ..
+        } = &self.spec;
+        let configs: Vec<String> = self.configs.iter().map(|(spec, _)| shown(spec)).collect();
+        let nodes: usize = self.configs.iter().map(|(_, nodes)| nodes.len()).sum();
+        write!(
+            f,
+            "create NodeBalancer {label} of type {kind} in region {region}: {}, {nodes} nodes",
+            configs.join(", ")
+        )?;
+        match &self.firewall {
+            FirewallWish::None => Ok(()),
+            FirewallWish::Id(id) => write!(f, ", with firewall {id}"),
+            FirewallWish::Own(spec) => write!(f, ", with a firewall {} of its own", spec.label),
+        }
+    }
+}
+
+/// `tcp/80`
+pub(super) fn shown(spec: &ConfigSpec) -> String {
+    format!("{}/{}", spec.protocol, spec.port)
+}
+
+fn attach(
+    firewall: Option<&FirewallRef>,
+    former: Option<&str>,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    match firewall {
+        Some(FirewallRef::Known(id)) => write!(f, "attach firewall {id}")?,
+        Some(FirewallRef::Planned(_)) => f.write_str("attach the new firewall")?,
+        None => f.write_str("have no firewall")?,
+    }
+    match former {
+        Some(former) => write!(f, " instead of firewall {former}"),
+        None => Ok(()),
+    }
+}
+
+fn node(step: &PartStep<NodeSpec>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let of = match &step.pool {
+        PoolRef::Known(id) => format!("config {id}"),
+        other => other.to_string(),
+    };
+    match &step.action {
+        Action::Create(spec) => write!(f, "add node {} ({}) to {of}", spec.label, spec.address()),
+        Action::Change(part, change) => {
+            let address = part.spec.address();
+            write!(
+                f,
+                "set {change} of node {} ({address}) of {of}",
+                part.spec.label
+            )
+        }
+        Action::Delete(part, _) => write!(
+            f,
+            "take node {} ({}) out of {of}",
+            part.spec.label,
+            part.spec.address()
+        ),
+    }
+}
