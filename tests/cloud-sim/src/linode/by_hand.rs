@@ -4,7 +4,9 @@ use serde_json::Value;
 
 use super::behaviour::Behaviour;
 use super::kind::Kind;
-use super::{Linode, contents, firewalls, node_balancers, reserved_ips, snapshot};
+use super::{
+    Linode, contents, firewall_devices, firewalls, node_balancers, reserved_ips, snapshot,
+};
 use crate::snapshot::CloudState;
 
 impl Linode {
@@ -42,6 +44,11 @@ impl Linode {
     /// filled in. Gives its id.
     pub fn put_firewall(&self, firewall: &Value) -> u64 {
         contents::put_firewall(&mut self.state(), firewall)
+    }
+
+    /// Lets a firewall protect this NodeBalancer too.
+    pub fn attach_firewall(&self, firewall: u64, balancer: u64) {
+        firewall_devices::attach(&mut self.state(), firewall, "nodebalancer", balancer);
     }
 
     /// Reserves an IPv4 address, this one or any; gives it.

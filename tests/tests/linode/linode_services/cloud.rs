@@ -19,7 +19,8 @@ use uuid::Uuid;
 use crate::linode_services::cluster::{Balancer, LoadBalancerCloud, assert_none};
 use crate::linode_services::forwarding::{ForwardingCloud, node_port};
 
-const BALANCERS: &str = "/v4/nodebalancers";
+/// Where NodeBalancers are made and listed.
+pub(crate) const BALANCERS: &str = "/v4/nodebalancers";
 const NODES: &str = "/v4/nodebalancers/*/configs/*/nodes";
 
 /// The cloud of this suite.
