@@ -131,12 +131,16 @@ impl Operation {
     }
 
     fn wrong_balancers(self, case: &CaseCluster<Linode>) -> Option<String> {
-        let wanted = match self {
-            Self::Delete => 0,
-            _ => 1,
+        let service = case.wanted_of(WEB);
+        let own = service.map(|service| case.cloud.of_service(Kind::NodeBalancer, &service));
+        let is_spare = |balancer: &Value| balancer["id"] == SPARE;
+        let is_right = match (self, own) {
+            (Self::Switch, own) => own.is_some_and(|own| own.iter().all(is_spare)),
+            _ => true,
         };
+        let wanted = if self == Self::Delete { 0 } else { 1 };
         let found = case.cloud.balancers();
-        (found != wanted).then(|| format!("{found} NodeBalancers are there"))
+        (found != wanted || !is_right).then(|| format!("{found} NodeBalancers are there"))
     }
 }
 
