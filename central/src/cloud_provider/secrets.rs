@@ -195,20 +195,3 @@ mod tests {
         assert!(unnamed.contains("was not read"), "{unnamed}");
     }
 }
-
-#[cfg(test)]
-impl TlsSecret {
-    pub(crate) fn of(certificate: &str, key: &str) -> Self {
-        Self {
-            certificate: certificate.to_owned(),
-            key: key.to_owned(),
-        }
-    }
-}
-
-#[cfg(test)]
-impl FromIterator<(String, SecretState)> for Secrets {
-    fn from_iter<I: IntoIterator<Item = (String, SecretState)>>(all: I) -> Self {
-        Self(all.into_iter().collect())
-    }
-}

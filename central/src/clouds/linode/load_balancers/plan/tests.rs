@@ -15,7 +15,7 @@ use crate::cloud_provider::Attachment;
 use crate::cloud_provider::load_balancers::{
     HealthTarget, LoadBalancerRequest, Others, ReconcileError,
 };
-use crate::cloud_provider::secrets::{SecretState, Secrets, TlsSecret};
+use crate::cloud_provider::secrets::{ReadSecret, Secrets};
 use crate::clouds::linode::load_balancers::desired::{Desired, desired};
 use crate::clouds::linode::load_balancers::model::FirewallWish;
 use crate::clouds::linode::load_balancers::observed::Observed;
@@ -467,8 +467,8 @@ const SHA1: &str = "ED:02:E4:65:D8:6D:D8:13:66:34:CE:BD:B7:DC:79:FE:2F:6D:90:61"
 const SHA256: &str = "1D:34:8B:13:14:85:8B:AA:2E:9A:B4:46:3C:6A:82:BC:6A:09:E5:23:1A:A8:89:7B:76:74:D8:EF:58:F2:C8:93";
 
 fn presents(certificate: &str, key: &str) -> Desired {
-    let secret = TlsSecret::of(certificate, key);
-    let all = [("web".to_owned(), SecretState::Usable(Arc::new(secret)))];
+    let secret = ReadSecret::of(Some(certificate.as_bytes()), Some(key.as_bytes()));
+    let all = [("web".to_owned(), Arc::new(secret))];
     let port = (
         "port-443",
         r#"{"protocol": "https", "tls-secret-name": "web"}"#,
@@ -529,7 +529,9 @@ fn secret_that_cannot_be_presented_is_told_and_all_stays() {
         "port-443",
         r#"{"protocol": "https", "tls-secret-name": "web"}"#,
     );
-    let desired = wanted("tcp/443 tcp/80", &[port], &[1]);
+    let missing = [("web".to_owned(), Arc::new(ReadSecret::Missing))];
+    let secrets = missing.into_iter().collect();
+    let desired = with_secrets("tcp/443 tcp/80", &[port], &[1], secrets);
     let observed = built(&presents(CERTIFICATE, "key"));
     for observed in [None, Some(&observed)] {
         let Err(ReconcileError::Invalid(faults)) = plan(&desired, observed) else {
