@@ -1,7 +1,7 @@
 //! The NodeBalancer that a Service is to have. All nodes are enabled as far as this file goes.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use mooring_common::names::{linode_tags, reasons};
@@ -92,7 +92,7 @@ impl provider::Desired for Desired {
             let actual = observed.configs.iter();
             let actual = actual.filter(|actual| actual.part.spec.place() == place);
             for node in actual.flat_map(|actual| &actual.nodes) {
-                let is_wanted = |wanted: &NodeSpec| wanted.target() == node.spec.target();
+                let is_wanted = |wanted: &NodeSpec| wanted.is_as(&node.spec);
                 let can_drain = node.spec.mode.is_some();
                 if config.nodes.iter().any(is_wanted) || !can_drain || !drains.keeps(node) {
                     continue;
@@ -186,13 +186,13 @@ fn nodes(options: &Options, members: &Members, port: &PortOptions) -> Vec<NodeSp
         let Some(attachment) = machine.attachments.first() else {
             continue;
         };
-        let ip: IpAddr = attachment.address;
-        let mut node = NodeSpec::new(node_label(&machine.node), ip, port.port.node_port);
+        let address = SocketAddr::new(attachment.address, port.port.node_port);
+        let mut node = NodeSpec::new(node_label(&machine.node), address);
         node.subnet.clone_from(&options.subnet);
         if port.config.protocol == "udp" {
             node.mode = None;
         }
-        if !nodes.iter().any(|other| other.target() == node.target()) {
+        if !nodes.iter().any(|other| other.is_as(&node)) {
             nodes.push(node);
         }
     }

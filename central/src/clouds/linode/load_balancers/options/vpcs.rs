@@ -90,7 +90,7 @@ pub(super) fn backend(
     let is_first = settings.flags.subnet == BackendSubnet::First;
     let of_flags = settings.flags.range.filter(|_| is_of_flags && is_first);
     Some(VpcUse {
-        is_any_of_range: range.is_none() && of_flags.is_some(),
+        is_any_of_range: (range.is_none() && of_flags.is_some()).then_some(true),
         ipv4_range: range
             .map(ToOwned::to_owned)
             .or_else(|| of_flags.map(|net| net.to_string())),
@@ -124,7 +124,7 @@ pub(super) fn frontend(reader: &mut Reader<'_>) -> Option<VpcUse> {
             subnet,
             ipv4_range,
             ipv6_range,
-            is_any_of_range: false,
+            is_any_of_range: None,
         }),
         (None, Some(value)) if !is_unread => {
             let remedy = "frontend VPC configuration requires either subnet-id or both vpc-name and \

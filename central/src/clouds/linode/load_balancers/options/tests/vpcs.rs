@@ -167,7 +167,7 @@ fn new_ones_take_their_addresses_from_the_range_that_is_said() {
             subnet,
             ipv4_range: range.map(ToOwned::to_owned),
             ipv6_range: None,
-            is_any_of_range: is_any,
+            is_any_of_range: is_any.then_some(true),
         };
         assert_eq!(options.backend, Some(expected), "{annotations:?}");
     }
@@ -243,7 +243,7 @@ fn front_end_is_named_by_number_or_by_both_names() {
             subnet,
             ipv4_range: v4.map(ToOwned::to_owned),
             ipv6_range: v6.map(ToOwned::to_owned),
-            is_any_of_range: false,
+            is_any_of_range: None,
         });
         let frontend = asked(&settings(), annotations).frontend;
         assert_eq!(frontend, expected, "{annotations:?}");
