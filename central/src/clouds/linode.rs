@@ -10,9 +10,12 @@ mod config;
 mod facts;
 mod flags;
 mod go_names;
+mod interfaces;
 mod load_balancers;
+mod node_ranges;
 mod pages;
 mod registration;
+mod routes;
 mod token_check;
 mod vpcs;
 

@@ -23,7 +23,7 @@ pub struct Drains {
 
 impl Drains {
     /// Each may stay for `period`. `since`: what [`Drains::finish`] gave the last time.
-    pub(super) fn new(period: Duration, since: HashMap<String, Instant>) -> Self {
+    pub(crate) fn new(period: Duration, since: HashMap<String, Instant>) -> Self {
         Self {
             period,
             since,
@@ -54,7 +54,10 @@ impl Drains {
     }
 
     /// When the next of them may go, and since when they leave.
-    pub(super) fn finish(self) -> (Option<Duration>, HashMap<String, Instant>) {
+    pub(crate) fn finish(self) -> (Option<Duration>, HashMap<String, Instant>) {
         (self.next, self.leaving)
     }
 }
+
+#[cfg(test)]
+mod tests;

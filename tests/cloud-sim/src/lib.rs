@@ -40,6 +40,7 @@ mod request;
 mod rows;
 mod server;
 mod snapshot;
+mod traffic;
 
 pub use faults::{Fault, Faults, Injection, When};
 pub use log::{Call, Calls};

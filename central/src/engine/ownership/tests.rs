@@ -1,10 +1,13 @@
+mod by_person;
+
 use mooring_common::k8s::Slim;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::engine::provider::AccountWords;
 
-const WORDS: &Vocabulary = &Vocabulary {
+const WORDS: &Vocabulary = &BY_CENTRAL;
+const BY_CENTRAL: Vocabulary = Vocabulary {
     provider: "example",
     component: "example-controller",
     cloud: "example",
@@ -32,14 +35,25 @@ const C: &str = "85dfaaaa-0000-4000-8000-00000000000c";
 const ZERO: &str = "00000000-0000-0000-0000-000000000000";
 
 fn claim(uid: &str, age: &str, name: Option<&str>, uuid: Option<&str>, ip: Option<&str>) -> Claim {
+    let ingress: Vec<Value> = ip.iter().map(|ip| json!({"ip": ip})).collect();
+    claim_in(WORDS, uid, age, [name, uuid], &json!(ingress))
+}
+
+/// `wishes`: a name and an ID.
+fn claim_in(
+    words: &'static Vocabulary,
+    uid: &str,
+    age: &str,
+    [name, uuid]: [Option<&str>; 2],
+    ingress: &Value,
+) -> Claim {
     let mut annotations = json!({});
     if let Some(name) = name {
         annotations["example.com/name"] = json!(name);
     }
     if let Some(uuid) = uuid {
-        annotations[WORDS.id_key] = json!(uuid);
+        annotations[words.id_key] = json!(uuid);
     }
-    let ingress: Vec<Value> = ip.iter().map(|ip| json!({"ip": ip})).collect();
     let service = json!({
         "metadata": {
             "namespace": "ns", "name": format!("of-{uid}"), "uid": uid,
@@ -52,7 +66,8 @@ fn claim(uid: &str, age: &str, name: Option<&str>, uuid: Option<&str>, ip: Optio
         annotations: annotations_of(&service),
         ..ServiceView::slim(serde_json::from_value(service).unwrap())
     };
-    Claim::of(&Arc::new(service), WORDS, format!("k8s-service-{uid}"))
+    let name = words.name_prefix.unwrap_or("made-for-");
+    Claim::of(&Arc::new(service), words, format!("{name}{uid}"))
 }
 
 /// Those of no cloud are not kept.
@@ -60,13 +75,15 @@ fn annotations_of(service: &Value) -> std::collections::BTreeMap<String, String>
     serde_json::from_value(service["metadata"]["annotations"].clone()).unwrap()
 }
 
-/// A load balancer of no cloud, at 203.0.113.7.
+/// A load balancer of no cloud, at 203.0.113.7 if not elsewhere.
 #[derive(Clone, Debug)]
 struct Balancer {
     id: String,
     name: String,
     owner: Option<String>,
     created: Option<String>,
+    cluster: Option<String>,
+    address: std::net::IpAddr,
 }
 
 impl Listed for Balancer {
@@ -83,7 +100,7 @@ impl Listed for Balancer {
     }
 
     fn cluster(&self) -> Option<&str> {
-        None
+        self.cluster.as_deref()
     }
 
     fn created(&self) -> Option<&str> {
@@ -91,7 +108,7 @@ impl Listed for Balancer {
     }
 
     fn addresses(&self) -> Vec<std::net::IpAddr> {
-        vec!["203.0.113.7".parse().unwrap()]
+        vec![self.address]
     }
 
     fn zone(&self) -> Option<&str> {
@@ -111,6 +128,8 @@ fn balancer(id: &str, name: &str, owner: Option<&str>) -> Balancer {
         name: name.to_owned(),
         owner: owner.map(ToOwned::to_owned),
         created: None,
+        cluster: None,
+        address: "203.0.113.7".parse().unwrap(),
     }
 }
 

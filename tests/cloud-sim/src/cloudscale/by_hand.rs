@@ -7,8 +7,8 @@ use super::Cloudscale;
 use super::kind::Kind;
 use super::machine::Machine;
 use super::snapshot;
-use super::traffic::{Outage, Traffic};
 use crate::snapshot::CloudState;
+use crate::traffic::{Outage, Traffic};
 
 impl Cloudscale {
     // --- servers ------------------------------------------------------------------------------

@@ -362,3 +362,6 @@ pub(in super::super) fn release(address: &str) -> Request {
     let path = format!("networking/reserved/ips/{address}");
     Request::new("delete_reserved_ip_address", Method::DELETE, path)
 }
+
+#[cfg(test)]
+mod tests;

@@ -201,7 +201,7 @@ fn nodes(options: &Options, members: &Members, port: &PortOptions) -> Vec<NodeSp
 
 /// A Node's name as the label of a node: the shortest have a word before them, and of the longest a
 /// fingerprint stands behind what is kept.
-fn node_label(name: &str) -> String {
+pub(super) fn node_label(name: &str) -> String {
     let (least, most) = NODE_LABEL;
     if name.len() < least {
         return format!("node-{name}");

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
 use crate::cloud_api::or_default;
+use crate::clouds::linode::api::node_balancers::is_mark;
 use crate::clouds::linode::pages::Row;
 
 /// Addresses that a rule has at most, rules that a firewall has, ports or ranges of ports that a rule has,
@@ -135,7 +136,8 @@ impl Firewall {
         entities.any(|one| one.kind == "nodebalancer" && one.id.to_string() == balancer)
     }
 
-    /// Whether the Go controller has made it for the only NodeBalancer that it protects.
+    /// Whether the Go controller has made it for the only NodeBalancer that it protects. Ours are called and
+    /// described so too, and bear marks.
     pub(super) fn is_made_by_go(&self) -> bool {
         let is_described = |rules: &Rules| {
             let mut inbound = rules.inbound.iter();
@@ -144,7 +146,11 @@ impl Firewall {
         let hex = self.label.rsplit_once('-').map(|(_, hex)| hex);
         let is_named = hex
             .is_some_and(|hex| hex.len() == 12 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        self.entities.len() == 1 && is_named && self.rules.as_ref().is_some_and(is_described)
+        let is_marked = self.tags.iter().any(|tag| is_mark(tag));
+        self.entities.len() == 1
+            && is_named
+            && !is_marked
+            && self.rules.as_ref().is_some_and(is_described)
     }
 
     /// Has these rules from now on.
@@ -279,3 +285,6 @@ fn chunks(networks: &BTreeSet<IpNet>) -> Vec<Addresses> {
 fn cut(text: &str, most: usize) -> String {
     text.chars().take(most).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,17 +1,19 @@
 //! From what is to what should be, without a moment in which a port that stays is not served.
 //!
-//! The firewall comes first, so that nobody gets in who is not to. What is new comes before what is old goes.
+//! After the marks the firewall comes first, so that nobody gets in who is not to. What is new comes before what is
+//! old goes.
 
 mod configs;
 mod firewall;
 
 use mooring_common::engine::Plan;
 
-use super::desired::Desired;
-use super::model::BalancerSpec;
+use super::desired::{Desired, DesiredConfig};
+use super::model::{BalancerSpec, NodeSpec};
 use super::observed::Observed;
 use super::step::{NewBalancer, Step};
 use crate::cloud_provider::load_balancers::ReconcileError;
+use crate::engine::pool::Member as _;
 
 /// The steps in order.
 ///
@@ -24,10 +26,9 @@ pub(super) fn plan(
     if !desired.faults.is_empty() {
         return Err(ReconcileError::Invalid(desired.faults.clone()));
     }
-    let serves = desired
-        .configs
-        .iter()
-        .any(|config| !config.nodes.is_empty());
+    let accepts = |config: &DesiredConfig| config.nodes.iter().any(NodeSpec::is_enabled);
+    let serves = desired.configs.iter().any(accepts);
+    // Of one that is there, those that are not known stay.
     if !serves && (desired.members_are_complete || observed.is_none()) {
         return Err(no_nodes(observed));
     }
@@ -65,12 +66,11 @@ fn created(desired: &Desired) -> Step {
 }
 
 fn changes(desired: &Desired, observed: &Observed) -> Result<Plan<Step>, ReconcileError> {
-    let firewall = firewall::steps(desired, observed)?;
-    let planned = firewall
+    let mut steps = firewall::steps(desired, observed)?;
+    let planned = steps
         .iter()
         .filter(|step| matches!(step, Step::CreateFirewall(_)))
         .count();
-    let mut steps = firewall;
     steps.extend(configs::steps(desired, observed, planned));
     let throttle = Some(desired.balancer.throttle);
     let throttle = throttle.filter(|wanted| observed.balancer.throttle != Some(*wanted));
@@ -78,15 +78,14 @@ fn changes(desired: &Desired, observed: &Observed) -> Result<Plan<Step>, Reconci
     let is_tagged = observed.balancer.has_tags(&desired.balancer.tags);
     let marks_follow = !steps.is_empty() || throttle.is_some();
     // What the Go controller has made gets its marks once there is something to do about it anyway: taking
-    // over what is right already writes nothing.
-    let tags = if !is_tagged || (marks_follow && !desired.marks.iter().all(is_marked)) {
-        let asked = desired.balancer.tags.iter();
-        Some(asked.chain(&desired.marks).cloned().collect())
-    } else {
-        None
-    };
-    if throttle.is_some() || tags.is_some() {
-        steps.push(Step::ChangeBalancer { throttle, tags });
-    }
-    Ok(steps.into_iter().collect())
+    // over what is right already writes nothing. They come first, since they lead to what is made then.
+    let asked = desired.balancer.tags.iter();
+    let tags = (!is_tagged || marks_follow && !desired.marks.iter().all(is_marked))
+        .then(|| asked.chain(&desired.marks).cloned().collect());
+    let first =
+        (throttle.is_some() || tags.is_some()).then_some(Step::ChangeBalancer { throttle, tags });
+    Ok(first.into_iter().chain(steps).collect())
 }
+
+#[cfg(test)]
+mod tests;

@@ -51,11 +51,11 @@ impl<C: SweptCloud> CaseCluster<C> {
         let services: Vec<Service> = self.wanted().values().cloned().collect();
         let found = self.cloud.served(&services);
         let nodes: Vec<usize> = (1..=nodes).collect();
-        let unserved = services.iter().zip(found).filter_map(|(service, found)| {
+        let mut unserved = services.iter().zip(found).filter_map(|(service, found)| {
             let wanted = to_serve::<C>(service, &nodes);
             (wanted != found).then(|| format!("{found:?} is served instead of {wanted:?}"))
         });
-        unserved.last()
+        unserved.next()
     }
 
     /// Waits until each Service says what it has.

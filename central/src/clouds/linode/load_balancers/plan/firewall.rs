@@ -41,9 +41,8 @@ pub(super) fn steps(desired: &Desired, observed: &Observed) -> Result<Vec<Step>,
         FirewallWish::Id(id) => {
             if attached.is_none_or(|firewall| firewall.id != *id) {
                 steps.push(attach(Some(FirewallRef::Known(*id)), attached));
-            } else {
-                kept = Some(*id);
             }
+            kept = Some(*id);
         }
         FirewallWish::Own(wanted) => {
             if let Some(strange) = attached.filter(|_| own.is_none()) {

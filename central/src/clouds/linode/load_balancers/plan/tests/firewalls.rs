@@ -1,0 +1,198 @@
+//! From each firewall to each other, and whose they are.
+
+use serde_json::json;
+
+use super::simulation::{firewall, own};
+use super::*;
+use crate::clouds::linode::load_balancers::firewalls::{Firewall, FirewallSpec};
+
+const ACL: &str = r#"{"allowList": {"ipv4": ["192.0.2.0/24"]}}"#;
+const OTHER_ACL: &str = r#"{"allowList": {"ipv4": ["198.51.100.0/24"]}}"#;
+
+fn none() -> Desired {
+    wanted("tcp/80", &[], &[1])
+}
+
+fn id(id: &str) -> Desired {
+    wanted("tcp/80", &[("firewall-id", id)], &[1])
+}
+
+fn acl(acl: &str) -> Desired {
+    wanted("tcp/80", &[("firewall-acl", acl)], &[1])
+}
+
+fn spec(desired: &Desired) -> &FirewallSpec {
+    match &desired.firewall {
+        FirewallWish::Own(spec) => spec,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What the Go controller has made for [`ACL`].
+fn made_by_go() -> Firewall {
+    let rules = json!({
+        "inbound": [{
+            "action": "ACCEPT", "label": "ACCEPT-web", "ports": "80", "protocol": "TCP",
+            "description": "Created by linode-ccm: ACCEPT-web, for web",
+            "addresses": {"ipv4": ["192.0.2.0/24"]},
+        }],
+        "inbound_policy": "DROP",
+    });
+    firewall(OWN, "ccm-aaaaaaaaaaaa", &rules, true)
+}
+
+fn with(attached: impl IntoIterator<Item = Firewall>, loose: Vec<Firewall>) -> Observed {
+    Observed {
+        attached: attached.into_iter().collect(),
+        loose,
+        ..built(&none())
+    }
+}
+
+#[test]
+fn each_leads_to_each_other() {
+    let own_is = "ccm-0123456789ab (50)";
+    let delete = format!("delete firewall {own_is}");
+    let away = format!("have no firewall instead of firewall {own_is}");
+    let instead = format!("attach firewall 7 instead of firewall {own_is}");
+    let table: [(Desired, Desired, &[&str]); 9] = [
+        (none(), none(), &[]),
+        (none(), id("7"), &["attach firewall 7"]),
+        (
+            none(),
+            acl(ACL),
+            &[
+                "create firewall ccm-0123456789ab",
+                "attach the new firewall",
+            ],
+        ),
+        // Somebody has made it, and may have attached it for another reason.
+        (id("7"), none(), &[]),
+        (id("7"), id("7"), &[]),
+        (
+            id("7"),
+            id("8"),
+            &["attach firewall 8 instead of firewall office-7 (7)"],
+        ),
+        (acl(ACL), none(), &[&away, &delete]),
+        (acl(ACL), id("7"), &[&instead, &delete]),
+        (
+            acl(OTHER_ACL),
+            acl(ACL),
+            &["change the rules of firewall ccm-0123456789ab (50)"],
+        ),
+    ];
+    for (before, now, expected) in table {
+        assert_eq!(steps(&now, &built(&before)), expected, "{:?}", now.firewall);
+    }
+}
+
+#[test]
+fn ports_of_the_firewall_follow() {
+    let of = |ports| wanted(ports, &[("firewall-acl", ACL)], &[1]);
+    assert_eq!(
+        steps(&of("tcp/80 udp/53"), &built(&of("tcp/80"))),
+        [
+            "change the rules of firewall ccm-0123456789ab (50)",
+            "create config udp/53",
+            "give config udp/53 1 nodes",
+        ]
+    );
+}
+
+/// It is neither changed nor put aside: somebody wanted what it does.
+#[test]
+fn somebody_elses_firewall_stands_in_the_way_of_an_own_one() {
+    let desired = acl(ACL);
+    let rules = spec(&desired).rules();
+    let marked = Firewall {
+        tags: vec![
+            "k8s-service-other".to_owned(),
+            "k8s-cluster-prod".to_owned(),
+        ],
+        ..firewall(9, "ccm-bbbbbbbbbbbb", &rules, true)
+    };
+    for attached in [firewall(9, "office", &rules, true), marked] {
+        let shown = format!("{} (9)", attached.label);
+        let observed = with([attached], Vec::new());
+        let why = refusal(&desired, Some(&observed));
+        for part in [&*shown, "detach it", "linode-loadbalancer-firewall-id"] {
+            assert!(why.contains(part), "{part}: {why}");
+        }
+        assert!(steps(&none(), &observed).is_empty());
+        assert!(steps(&id("9"), &observed).is_empty());
+        let instead = format!("attach firewall 7 instead of firewall {shown}");
+        assert_eq!(steps(&id("7"), &observed), [instead]);
+    }
+}
+
+#[test]
+fn several_firewalls_are_for_a_person_to_sort_out() {
+    let strange = |id| firewall(id, "office", &json!(null), true);
+    let observed = with([strange(7), strange(8)], Vec::new());
+    for desired in [none(), id("7"), acl(ACL)] {
+        let why = refusal(&desired, Some(&observed));
+        let words = "too many firewalls attached to a nodebalancer: office (7), office (8); detach all but one";
+        assert!(why.contains(words), "{why}");
+    }
+}
+
+#[test]
+fn what_the_go_controller_made_is_taken_over() {
+    let go = "ccm-aaaaaaaaaaaa (50)";
+    let observed = || with([made_by_go()], Vec::new());
+    assert!(steps(&acl(ACL), &observed()).is_empty());
+    assert_eq!(
+        steps(&acl(OTHER_ACL), &observed()),
+        ["change the rules of firewall ccm-0123456789ab (50)"]
+    );
+    let delete = format!("delete firewall {go}");
+    let away = format!("have no firewall instead of firewall {go}");
+    assert_eq!(steps(&none(), &observed()), [away, delete.clone()]);
+    let instead = format!("attach firewall 7 instead of firewall {go}");
+    assert_eq!(steps(&id("7"), &observed()), [instead, delete]);
+    assert!(steps(&id("50"), &observed()).is_empty());
+}
+
+/// An attempt was interrupted, or somebody has detached it.
+#[test]
+fn own_one_that_is_loose_is_used_again_or_deleted() {
+    let desired = acl(ACL);
+    let loose = || vec![own(OWN, spec(&desired), false)];
+    let delete = "delete firewall ccm-0123456789ab (50)";
+    assert_eq!(steps(&desired, &with([], loose())), ["attach firewall 50"]);
+    assert_eq!(
+        steps(&acl(OTHER_ACL), &with([], loose())),
+        [
+            "change the rules of firewall ccm-0123456789ab (50)",
+            "attach firewall 50",
+        ]
+    );
+    assert_eq!(steps(&none(), &with([], loose())), [delete]);
+    assert_eq!(
+        steps(&id("7"), &with([], loose())),
+        ["attach firewall 7", delete]
+    );
+    // A person wants just this one.
+    assert_eq!(steps(&id("50"), &with([], loose())), ["attach firewall 50"]);
+    let two = [own(51, spec(&desired), true)];
+    assert_eq!(
+        steps_with(&desired, &with(two, loose()), [50, 51]),
+        [delete]
+    );
+}
+
+/// Another firewall of its name could not be made, and only its mark leads to the first.
+#[test]
+fn adopted_nodebalancer_is_marked_before_a_firewall_is_made() {
+    let mut observed = built(&none());
+    observed.balancer.tags.clear();
+    assert_eq!(
+        steps(&acl(ACL), &observed),
+        [
+            "set tags to k8s-service-deadbeef, k8s-cluster-prod of the NodeBalancer",
+            "create firewall ccm-0123456789ab",
+            "attach the new firewall",
+        ]
+    );
+}
