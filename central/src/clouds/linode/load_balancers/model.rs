@@ -125,7 +125,45 @@ impl ConfigSpec {
     pub(super) fn place(&self) -> (u16, bool) {
         (self.port, self.protocol == "udp")
     }
+
+    /// With what is there where nothing is said, and where it makes no difference.
+    pub(super) fn over(&self, actual: &Self) -> Self {
+        let numbers = match self.check.as_str() {
+            "none" => actual,
+            _ => self,
+        };
+        let text = |own: &Option<String>, actual: &Option<String>| own.clone().or(actual.clone());
+        Self {
+            stickiness: text(&self.stickiness, &actual.stickiness),
+            check_path: text(&self.check_path, &actual.check_path),
+            check_body: text(&self.check_body, &actual.check_body),
+            check_interval: numbers.check_interval,
+            check_timeout: numbers.check_timeout,
+            check_attempts: numbers.check_attempts,
+            udp_check_port: self.udp_check_port.or(actual.udp_check_port),
+            ..self.clone()
+        }
+    }
 }
+
+/// What of a config ends connections when it changes.
+pub(super) const CUT_CONNECTIONS: &[Field] = &[
+    Field::new(&["protocol"], "protocol", ""),
+    Field::new(&["proxy_protocol"], "proxy protocol", ""),
+];
+/// What does not.
+pub(super) const KEEP_CONNECTIONS: &[Field] = &[
+    Field::new(&["algorithm"], "algorithm", ""),
+    Field::new(&["stickiness"], "stickiness", "").or("none"),
+    Field::new(&["check"], "check", ""),
+    Field::new(&["check_interval"], "check interval", ""),
+    Field::new(&["check_timeout"], "check timeout", ""),
+    Field::new(&["check_attempts"], "check attempts", ""),
+    Field::new(&["check_path"], "check path", "").or("none"),
+    Field::new(&["check_body"], "check body", "").or("none"),
+    Field::new(&["check_passive"], "passive check", ""),
+    Field::new(&["udp_check_port"], "UDP check port", "").or("none"),
+];
 
 /// A node: what a config sends traffic to.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]

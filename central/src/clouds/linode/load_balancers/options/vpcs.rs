@@ -4,7 +4,6 @@ use ipnet::{IpNet, Ipv4Net};
 
 use super::super::Settings;
 use super::super::model::{Subnet, Vpc, VpcUse};
-use super::number;
 use crate::cloud_provider::annotations::Annotation;
 use crate::clouds::linode::annotations as keys;
 use crate::clouds::linode::{BackendSubnet, VpcChoice};
@@ -16,7 +15,7 @@ pub(super) fn subnet(
     settings: &Settings,
     ipv6_backends: bool,
 ) -> Option<Subnet> {
-    let id = number(reader, &keys::BACKEND_SUBNET_ID);
+    let id = reader.id(&keys::BACKEND_SUBNET_ID);
     if settings.flags.subnet == BackendSubnet::Disabled || ipv6_backends {
         return None;
     }
@@ -101,7 +100,7 @@ pub(super) fn backend(
 
 /// Where a new NodeBalancer has its address, if that is in a VPC.
 pub(super) fn frontend(reader: &mut Reader<'_>) -> Option<VpcUse> {
-    let id = number(reader, &keys::FRONTEND_SUBNET_ID);
+    let id = reader.id(&keys::FRONTEND_SUBNET_ID);
     let vpc = reader.optional(&keys::FRONTEND_VPC_NAME);
     let subnet = reader.optional(&keys::FRONTEND_SUBNET_NAME);
     let ipv4_range = range(reader, &keys::FRONTEND_IPV4_RANGE);
