@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Service;
 
-use mooring_cloud_sim::{Calls, Faults};
+use mooring_cloud_sim::{Call, Calls, Faults};
 use mooring_test_cluster::objects::NodeBuilder;
 
 /// What a load balancer serves: `tcp/80` to `10.0.0.1:30080`.
@@ -70,4 +70,13 @@ pub(crate) fn to_serve<C: SimulatedCloud>(service: &Service, nodes: &[usize]) ->
 /// The UID of a Service.
 pub(crate) fn uid(service: &Service) -> &str {
     service.metadata.uid.as_deref().unwrap_or_default()
+}
+
+/// Method and path of a request, without the names of objects.
+pub(crate) fn kind(call: &Call) -> String {
+    let is_name = |text: &str| text.len() > 3 && text.contains(|c: char| c.is_ascii_digit());
+    let segments = call.path.split('/');
+    let segments = segments.map(|segment| if is_name(segment) { "*" } else { segment });
+    let path: Vec<&str> = segments.collect();
+    format!("{} {}", call.method, path.join("/"))
 }

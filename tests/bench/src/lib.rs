@@ -5,6 +5,7 @@
 //! | [`mod@bench`] | what all benches share |
 //! | [`bench_cloudscale`] | what `make bench-cloudscale` measures: load balancers of cloudscale.ch |
 //! | [`bench_failover`] | what `make bench-failover` measures: outages, fault by fault |
+//! | [`bench_linode`] | what `make bench-linode` measures: NodeBalancers |
 //! | [`bench_livez`] | what `make bench-livez` measures: health checks, beside kube-proxy's |
 //! | [`bench_nodes`] | what `make bench-nodes` measures: thousands of Nodes |
 //! | [`bench_phoenixnap`] | what `make bench-phoenixnap` measures: addresses of Services at PhoenixNAP |
@@ -13,6 +14,7 @@
 pub mod bench;
 pub mod bench_cloudscale;
 pub mod bench_failover;
+pub mod bench_linode;
 pub mod bench_livez;
 pub mod bench_nodes;
 pub mod bench_phoenixnap;

@@ -26,7 +26,8 @@ use crate::engine::inventory::Inventory;
 pub const REGISTRATION: Registration = Registration {
     name: NAME,
     program: Some("linode-cloud-controller-manager"),
-    credentials: &["LINODE_API_TOKEN", "LINODE_API_TOKEN_FILE"],
+    // A token that is mounted where it is looked for by default has no variable.
+    credentials: &["LINODE_API_TOKEN", "LINODE_API_TOKEN_FILE", "LINODE_REGION"],
     limits: Some(LIMITS),
     config_file: ConfigFile::None,
     annotations: annotations::ALL,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::clouds::kind;
 use mooring_cloud_sim::{Call, Calls};
 
 /// How many writes of each kind there were, of those that count: `POST /v4/nodebalancers/*/configs`.
@@ -11,18 +12,4 @@ pub(super) fn by_kind(calls: &Calls, counts: impl Fn(&Call) -> bool) -> BTreeMap
         *found.entry(kind(call)).or_default() += 1;
     }
     found
-}
-
-/// Method and path of a request, without the names of objects.
-fn kind(call: &Call) -> String {
-    let segments = call.path.split('/');
-    let segments =
-        segments.map(
-            |segment| match segment.starts_with(|c: char| c.is_ascii_digit()) {
-                true => "*",
-                false => segment,
-            },
-        );
-    let path: Vec<&str> = segments.collect();
-    format!("{} {}", call.method, path.join("/"))
 }

@@ -5,6 +5,7 @@ mod cloudscale_bench;
 mod cloudscale_sweep;
 mod fence;
 mod figures;
+mod linode_bench;
 mod linode_sweep;
 mod metadata;
 mod nodes_bench;

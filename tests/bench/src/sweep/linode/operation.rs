@@ -106,6 +106,7 @@ impl Operation {
     pub(super) fn missing(self, case: &CaseCluster<Linode>) -> Option<String> {
         let nodes = if self == Self::Join { 4 } else { 3 };
         case.unserved(nodes)
+            .or_else(|| leaving(case))
             .or_else(|| self.wrong_firewalls(case))
             .or_else(|| self.wrong_balancers(case))
     }
@@ -131,13 +132,24 @@ impl Operation {
     }
 
     fn wrong_balancers(self, case: &CaseCluster<Linode>) -> Option<String> {
-        let wanted = match self {
-            Self::Delete => 0,
-            _ => 1,
+        let service = case.wanted_of(WEB);
+        let own = service.map(|service| case.cloud.of_service(Kind::NodeBalancer, &service));
+        let is_spare = |balancer: &Value| balancer["id"] == SPARE;
+        let is_right = match (self, own) {
+            (Self::Switch, own) => own.is_some_and(|own| own.iter().all(is_spare)),
+            _ => true,
         };
+        let wanted = if self == Self::Delete { 0 } else { 1 };
         let found = case.cloud.balancers();
-        (found != wanted).then(|| format!("{found} NodeBalancers are there"))
+        (found != wanted || !is_right).then(|| format!("{found} NodeBalancers are there"))
     }
+}
+
+/// The nodes that are still there for their connections.
+fn leaving(case: &CaseCluster<Linode>) -> Option<String> {
+    let mut nodes = case.cloud.all(Kind::Node);
+    nodes.retain(|node| node["mode"] == "drain");
+    (!nodes.is_empty()).then(|| format!("{} nodes drain", nodes.len()))
 }
 
 /// A Service with two ports and a firewall.
