@@ -9,7 +9,6 @@ use tokio::time::Instant;
 
 use super::Shared;
 use super::cache::CachedState;
-use super::ensure::applied;
 use super::listing::Listing;
 use super::members::Members;
 use super::ownership::{Claim, Selection, is_of_another_cluster, missing, select, unproven};
@@ -34,6 +33,11 @@ pub(super) enum Found<P: Provider> {
     One(Box<CachedState<P::Observed>>),
     /// It must not be known: something stands in the way.
     Refused(String),
+}
+
+/// What a Service says once a load balancer has all that is wanted.
+pub(super) fn applied(listed: &impl Listed, fingerprint: &str) -> String {
+    format!("{}/{fingerprint}", listed.id())
 }
 
 /// What a Service claims of a cloud.

@@ -7,8 +7,7 @@ use tokio::time::Instant;
 
 use super::super::NAME;
 use super::super::api::node_balancers::{
-    ADDRESSES, BALANCERS, CONFIGS, FIREWALLS, Made, NODES, attach, change_rules, marked,
-    rebuild,
+    ADDRESSES, BALANCERS, CONFIGS, FIREWALLS, Made, NODES, attach, change_rules, marked, rebuild,
 };
 use super::NodeBalancers;
 use super::firewalls::{Firewall, FirewallSpec};
