@@ -59,7 +59,7 @@ fn config(state: &State, value: &Value) -> Value {
     };
     shown["name"] = json!(format!("{family}/{}", value["port"]));
     let nodes = state.referring(Kind::Node, "config_id", id);
-    let nodes = nodes.map(|node| fields(node, &["label", "address", "weight", "mode"]));
+    let nodes = nodes.map(|node| fields(node, &["address", "weight", "mode"]));
     shown["nodes"] = sorted(nodes);
     shown
 }

@@ -26,11 +26,14 @@ impl CloudCluster {
     async fn has_it(&self, name: &str, id: &str) {
         eventually(&format!("{name} has {id}"), AFTER_RETRIES, async || {
             let service = self.get(name).await;
-            let found = self.balancer(&service).ok_or("none")?;
-            let status = ingress(&service);
             let shown = self.sim().get(Kind::NodeBalancer, id);
             let ipv4 = shown.unwrap_or_default()["ipv4"].clone();
-            if found.id == id && status.iter().any(|entry| entry["ip"] == ipv4) {
+            if !ingress(&service).iter().any(|entry| entry["ip"] == ipv4) {
+                return Err("the status does not say so");
+            }
+            // Until then the former one may bear the Service's mark too.
+            let found = self.balancer(&service).ok_or("none")?;
+            if found.id == id {
                 Ok(())
             } else {
                 Err("not yet")
