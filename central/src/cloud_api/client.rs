@@ -1,6 +1,7 @@
 //! One request, one answer.
 
 mod exchange_log;
+mod pages;
 mod request;
 
 use std::fmt;
@@ -206,6 +207,20 @@ impl Client {
         .await
     }
 
+    /// [`Self::fetch`] of something that may not be there. `None`: by the cloud's own word it is not.
+    ///
+    /// # Errors
+    /// [`CloudError`] unless the cloud says whether it is there, and what it is.
+    pub async fn find<T: DeserializeOwned>(
+        &self,
+        request: &Request,
+    ) -> Result<Option<T>, CloudError> {
+        match self.fetch(request).await {
+            Err(error) if error.is_not_found() => Ok(None),
+            answer => answer.map(Some),
+        }
+    }
+
     /// Sends a request whose answer has nothing to read, and must yet be the cloud's: somebody in
     /// between may answer with a page, and status 200.
     ///
@@ -222,6 +237,17 @@ impl Client {
             }
         })
         .await
+    }
+
+    /// [`Self::call`] for the end of something, which may have come already.
+    ///
+    /// # Errors
+    /// [`CloudError`] unless it is gone.
+    pub async fn call_off(&self, request: &Request) -> Result<(), CloudError> {
+        match self.call(request).await {
+            Err(error) if error.is_not_found() => Ok(()),
+            answer => answer,
+        }
     }
 
     /// [`Self::call`] where the cloud answers with a sentence, be it JSON or not.

@@ -24,3 +24,29 @@ pub fn or_default<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(
 ) -> Result<T, D::Error> {
     Ok(lenient(deserializer)?.unwrap_or_default())
 }
+
+/// A text that is not empty.
+///
+/// # Errors
+/// Only if the text is no JSON.
+pub fn said<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let text: Option<String> = lenient(deserializer)?;
+    Ok(text.filter(|text| !text.is_empty()))
+}
+
+/// The text of an ID, which some clouds write as a number.
+///
+/// # Errors
+/// If it is neither.
+pub fn id_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Id {
+        Number(u64),
+        Text(String),
+    }
+    Ok(match Id::deserialize(deserializer)? {
+        Id::Number(number) => number.to_string(),
+        Id::Text(text) => text,
+    })
+}

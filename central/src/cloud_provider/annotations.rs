@@ -29,6 +29,10 @@ pub enum AnnotatedObject {
     Node,
 }
 
+/// `true` and `false` as Go reads them.
+const GO_BOOL: &str =
+    "`true` or `false`, also as `1`, `t`, `T`, `TRUE`, `True` and `0`, `f`, `F`, `FALSE`, `False`";
+
 /// What the value of an annotation is.
 #[derive(Debug)]
 pub enum Form {
@@ -41,6 +45,26 @@ pub enum Form {
         /// The highest.
         max: u32,
     },
+    /// One of these words, where no word is a default that the row cannot say.
+    Words {
+        /// The default, for the page.
+        default: &'static str,
+        /// The words.
+        words: &'static [&'static str],
+    },
+    /// A whole number between these two.
+    Within {
+        /// The default.
+        default: u32,
+        /// The lowest.
+        min: u32,
+        /// The highest.
+        max: u32,
+    },
+    /// The number that the cloud has given something: what that is, for the page.
+    Id(&'static str),
+    /// `true` or `false` as Go reads them: the default, for the page.
+    GoBool(&'static str),
     /// A text that is not empty. `<UID>` in the default is the Service's.
     Text {
         /// The default.
@@ -90,6 +114,15 @@ impl Annotation {
         }
     }
 
+    /// Its words, where it has some.
+    #[must_use]
+    pub const fn words(&self) -> &'static [&'static str] {
+        match self.form {
+            Form::OneOf(words) | Form::Words { words, .. } => words,
+            _ => &[],
+        }
+    }
+
     /// How it is written, where that is JSON.
     #[must_use]
     pub const fn example(&self) -> &'static str {
@@ -136,11 +169,21 @@ impl Form {
     /// The default and what is legal.
     fn described(&self) -> (String, String) {
         let code = |word: &str| format!("`{word}`");
+        let codes = |words: &[&str]| {
+            let all: Vec<String> = words.iter().map(|word| code(word)).collect();
+            all.join(", ")
+        };
         match self {
-            Self::OneOf(words) => {
-                let legal: Vec<String> = words.iter().map(|word| code(word)).collect();
-                (legal.first().cloned().unwrap_or_default(), legal.join(", "))
+            Self::OneOf(words) => (
+                words.first().map(|word| code(word)).unwrap_or_default(),
+                codes(words),
+            ),
+            Self::Words { default, words } => ((*default).to_owned(), codes(words)),
+            Self::Within { default, min, max } => {
+                (code(&default.to_string()), format!("{min} to {max}"))
             }
+            Self::Id(what) => (String::new(), format!("the number of {what}")),
+            Self::GoBool(default) => ((*default).to_owned(), GO_BOOL.to_owned()),
             Self::Number { default, max } => (code(&default.to_string()), format!("1 to {max}")),
             Self::Text { default, legal } => (code(default), (*legal).to_owned()),
             Self::Json { page, .. } | Self::Other(page) => {

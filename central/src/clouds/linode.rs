@@ -13,7 +13,6 @@ mod go_names;
 mod interfaces;
 mod load_balancers;
 mod node_ranges;
-mod pages;
 mod registration;
 mod routes;
 mod token_check;
@@ -23,8 +22,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use mooring_common::provider_id::ProviderId;
+use serde::de::DeserializeOwned;
 
-use crate::cloud_api::{Client, CloudError, ErrorKind, Limits, Metrics};
+use crate::cloud_api::{Client, CloudError, ErrorKind, Kind, Limits, Metrics};
 use crate::cloud_provider::{Machine, MachineSource};
 use api::Instance;
 pub use config::Config;
@@ -59,6 +59,15 @@ pub struct Linode {
 }
 
 impl Linode {
+    /// All of a kind, as far as they belong to these.
+    async fn all<T: DeserializeOwned>(
+        &self,
+        kind: &Kind,
+        of: &[&str],
+    ) -> Result<Vec<T>, CloudError> {
+        self.client.all_pages(&api::all(kind, of)).await
+    }
+
     /// Connects to nobody yet.
     ///
     /// # Errors
@@ -127,7 +136,10 @@ impl MachineSource for Linode {
 
     async fn list(&self) -> Result<Vec<Machine>, CloudError> {
         let mut vpcs = self.vpcs.read(&self.client).await?;
-        let instances = pages::all(&self.client, &api::instances(self.tag.as_deref())).await?;
+        let instances = self
+            .client
+            .all_pages(&api::instances(self.tag.as_deref()))
+            .await?;
         let nowhere = VpcAddresses::default();
         let describe = |instance: &Instance| {
             let own = vpcs.as_mut().and_then(|all| all.remove(&instance.id));
@@ -138,13 +150,12 @@ impl MachineSource for Linode {
 
     async fn get(&self, id: &ProviderId) -> Result<Option<Machine>, CloudError> {
         let request = api::instance(id.instance());
-        match self.client.fetch::<Instance>(&request).await {
-            Ok(instance) if instance.id.to_string() != id.instance() => {
+        match self.client.find::<Instance>(&request).await? {
+            Some(instance) if instance.id.to_string() != id.instance() => {
                 Err(self.client.malformed(&request, "another Linode was given"))
             }
-            Ok(instance) => self.describe(&instance).await.map(Some),
-            Err(error) if error.is_not_found() => Ok(None),
-            Err(error) => Err(error),
+            Some(instance) => self.describe(&instance).await.map(Some),
+            None => Ok(None),
         }
     }
 }

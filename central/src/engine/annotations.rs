@@ -98,8 +98,7 @@ impl<'a> Reader<'a> {
         if let Some(found) = legal.iter().find(|word| **word == text) {
             return found;
         }
-        let remedy = format!("is not among the legal values; write {}", either(legal));
-        self.fault_in(annotation, text, remedy);
+        self.fault_in(annotation, text, not_among(legal));
         default
     }
 
@@ -127,6 +126,74 @@ impl<'a> Reader<'a> {
                 Some(default)
             }
         }
+    }
+
+    /// [`Form::Words`], as it is written in the table. `None`: it is not there, or none of them.
+    pub fn word(&mut self, annotation: &Annotation) -> Option<&'static str> {
+        let text = self.value(annotation)?;
+        let words = annotation.words();
+        let found = words.iter().find(|word| **word == text);
+        if found.is_none() {
+            self.fault_in(annotation, text, not_among(words));
+        }
+        found.copied()
+    }
+
+    /// [`Form::Within`].
+    pub fn within(&mut self, annotation: &Annotation) -> u32 {
+        let Form::Within { default, min, max } = annotation.form else {
+            return 0;
+        };
+        let Some(text) = self.value(annotation) else {
+            return default;
+        };
+        let number = text.parse::<u32>().ok();
+        let number = number.filter(|number| (min..=max).contains(number));
+        number.unwrap_or_else(|| {
+            let remedy = format!("is no number from {min} to {max}; write one, like {default}");
+            self.fault_in(annotation, text, remedy);
+            default
+        })
+    }
+
+    /// [`Form::Id`].
+    pub fn id(&mut self, annotation: &Annotation) -> Option<u64> {
+        let Form::Id(what) = annotation.form else {
+            return None;
+        };
+        let text = self.value(annotation)?;
+        let number = text.parse::<u64>().ok().filter(|number| *number > 0);
+        if number.is_none() {
+            let remedy = format!("is no number of {what}; write one, or take the annotation off");
+            self.fault_in(annotation, text, remedy);
+        }
+        number
+    }
+
+    /// [`Form::GoBool`]. What is neither counts as `otherwise`, and is told.
+    pub fn go_bool(&mut self, annotation: &Annotation, default: bool, otherwise: bool) -> bool {
+        let Some(text) = self.value(annotation) else {
+            return default;
+        };
+        go_bool(text).unwrap_or_else(|| {
+            let what = format!(
+                "is neither true nor false, and counts as {otherwise}; write true or false"
+            );
+            self.question(annotation, text, &what);
+            otherwise
+        })
+    }
+
+    /// [`Form::GoBool`], where what is neither is a fault.
+    pub fn strict_go_bool(&mut self, annotation: &Annotation, default: bool) -> bool {
+        let Some(text) = self.value(annotation) else {
+            return default;
+        };
+        go_bool(text).unwrap_or_else(|| {
+            let remedy = "is neither true nor false; write one of them";
+            self.fault_in(annotation, text, remedy);
+            default
+        })
     }
 
     /// A label selector.
@@ -186,6 +253,22 @@ impl<'a> Reader<'a> {
         }
         networks
     }
+}
+
+/// `true` and `false` as Go's `strconv.ParseBool` reads them.
+#[must_use]
+pub fn go_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+/// What is wrong with a word that is none of these.
+#[must_use]
+pub fn not_among(words: &[&str]) -> String {
+    format!("is not among the legal values; write {}", either(words))
 }
 
 /// `a, b or c`

@@ -3,10 +3,11 @@
 use std::fmt::{self, Display};
 
 use mooring_common::engine::{self, Impact};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::change::Change;
+use crate::cloud_api::id_text;
 
 /// What a step does, as far as the engine has to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,11 +51,13 @@ pub trait Step: engine::Step + Clone + Display + Send + Sync + 'static {
 }
 
 /// A part of a load balancer, as the cloud has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Part<T> {
     /// The cloud's own name for it.
+    #[serde(deserialize_with = "id_text")]
     pub id: String,
     /// What it is.
+    #[serde(flatten)]
     pub spec: T,
 }
 

@@ -8,8 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-use super::pages::Row;
-use crate::cloud_api::{ErrorDecoder, ErrorKind, Refusal, Request, lenient};
+use crate::cloud_api::{ErrorDecoder, ErrorKind, Kind, Refusal, Request, lenient};
 
 /// Linode allows at most so many rows on a page.
 const PAGE_SIZE: u32 = 500;
@@ -101,30 +100,6 @@ pub(super) struct VpcIpv6 {
     pub(super) slaac_address: Option<String>,
 }
 
-impl Row for Instance {
-    fn number(&self) -> Option<u64> {
-        Some(self.id)
-    }
-}
-
-impl Row for Vpc {
-    fn number(&self) -> Option<u64> {
-        Some(self.id)
-    }
-}
-
-impl Row for Subnet {
-    fn number(&self) -> Option<u64> {
-        Some(self.id)
-    }
-}
-
-impl Row for VpcRow {
-    fn number(&self) -> Option<u64> {
-        None
-    }
-}
-
 /// Who the token belongs to.
 pub(super) fn profile() -> Request {
     Request::get("get_profile", "profile")
@@ -192,8 +167,17 @@ fn in_subnets(subnets: &[u64]) -> Value {
     json!({"subnet_id": numbers.join(",")})
 }
 
+/// All of a kind, as far as they belong to these.
+pub(super) fn all(kind: &Kind, of: &[&str]) -> Request {
+    filtered(kind.list(of), &json!({}))
+}
+
 fn collection(operation: &'static str, path: String, filter: &Value) -> Request {
-    Request::get(operation, path)
+    filtered(Request::get(operation, path), filter)
+}
+
+fn filtered(request: Request, filter: &Value) -> Request {
+    request
         .query("page_size", PAGE_SIZE.to_string())
         .header(FILTER, filter.to_string())
 }

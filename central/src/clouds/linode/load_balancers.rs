@@ -29,8 +29,8 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use super::annotations as keys;
-use super::api::node_balancers::{self, NodeBalancer, marked};
-use super::{Config, Linode, NAME, NodeBalancerFlags, VpcChoice, pages};
+use super::api::node_balancers::{BALANCERS, FIREWALLS, NodeBalancer, marked};
+use super::{Config, Linode, NAME, NodeBalancerFlags, VpcChoice};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::Attachment;
 use crate::cloud_provider::load_balancers::{
@@ -60,7 +60,7 @@ pub(super) fn of_account(
     let listed = cloud.clone();
     let firewalls = Listings::new(NAME, move || {
         let cloud = listed.clone();
-        async move { pages::all(&cloud.client, &node_balancers::firewalls()).await }
+        async move { cloud.all(&FIREWALLS, &[]).await }
     });
     let balancers = NodeBalancers {
         cloud,
@@ -217,17 +217,14 @@ impl Provider for NodeBalancers {
     }
 
     async fn list(&self) -> Result<Vec<NodeBalancer>, CloudError> {
-        pages::all(&self.cloud.client, &node_balancers::all()).await
+        self.cloud.all(&BALANCERS, &[]).await
     }
 
     async fn get(&self, id: &str) -> Result<Option<NodeBalancer>, CloudError> {
-        let Ok(id) = id.parse() else {
+        if id.parse::<u64>().is_err() {
             return Ok(None);
-        };
-        match self.cloud.client.fetch(&node_balancers::one(id)).await {
-            Err(error) if error.is_not_found() => Ok(None),
-            answer => Ok(Some(answer?)),
         }
+        self.cloud.client.find(&BALANCERS.get(&[], id)).await
     }
 
     async fn observe(
@@ -254,15 +251,16 @@ impl Provider for NodeBalancers {
     }
 
     async fn delete_dependent(&self, of: &Dependent) -> Result<(), CloudError> {
-        let id = of.id.parse().unwrap_or_default();
-        let Some(there) = self.firewall(id).await? else {
+        let request = FIREWALLS.get(&[], &of.id);
+        let Some(there) = self.cloud.client.find(&request).await? else {
             return Ok(());
         };
         if dependent(&there).as_ref() != Some(of) {
             let what = format!("{} is another's or in use by now", of.name);
             return Err(CloudError::new(NAME, ErrorKind::Busy, what));
         }
-        self.delete_firewall(id).await
+        let request = FIREWALLS.delete(&[], &of.id);
+        self.cloud.client.call_off(&request).await
     }
 }
 

@@ -10,7 +10,6 @@ use serde::Deserialize;
 
 use super::api::{self, Instance, Subnet};
 use super::interfaces::VpcIpv6;
-use super::pages::{self, Row};
 use super::{Linode, NAME};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::pod_network::{NoRange, NodeRanges};
@@ -29,7 +28,6 @@ pub(super) struct LinodeRanges {
 
 #[derive(Debug, Deserialize)]
 struct Config {
-    id: u64,
     #[serde(default)]
     interfaces: Vec<ConfigInterface>,
 }
@@ -39,12 +37,6 @@ struct ConfigInterface {
     purpose: String,
     active: Option<bool>,
     ipv6: Option<VpcIpv6>,
-}
-
-impl Row for Config {
-    fn number(&self) -> Option<u64> {
-        Some(self.id)
-    }
 }
 
 /// The documentation names the list otherwise than Linode's own client.
@@ -74,7 +66,7 @@ impl LinodeRanges {
             let of_vpcs = all.interfaces.into_iter().filter_map(|one| one.vpc?.ipv6);
             return Ok(of_vpcs.filter_map(|ipv6| ipv6.first()).next());
         }
-        let configs: Vec<Config> = pages::all(client, &api::configs(linode)).await?;
+        let configs: Vec<Config> = client.all_pages(&api::configs(linode)).await?;
         let mut all: Vec<ConfigInterface> =
             configs.into_iter().flat_map(|c| c.interfaces).collect();
         // That of the profile that the Linode runs with comes first.
@@ -139,25 +131,4 @@ fn pod_cidr(range: Ipv6Net, mask: u8) -> Option<Ipv6Net> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pod_cidrs_are_where_the_go_controller_puts_them() {
-        for (range, mask, expected) in [
-            ("2300:5800:2:1::/64", 112, Some("2300:5800:2:1:0:c::/112")),
-            ("2300:5800:2:1::/64", 80, Some("2300:5800:2:1::/80")),
-            ("2300:5800:2:1::/64", 64, Some("2300:5800:2:1::/64")),
-            ("2300:5800:2:1::/64", 56, None),
-            ("2300:5800:2:1::/112", 112, None),
-            (
-                "2300:5800:2:1:0:c::/112",
-                112,
-                Some("2300:5800:2:1:0:c::/112"),
-            ),
-        ] {
-            let cidr = pod_cidr(range.parse().unwrap(), mask).map(|cidr| cidr.to_string());
-            assert_eq!(cidr.as_deref(), expected, "{range} /{mask}");
-        }
-    }
-}
+mod tests;

@@ -11,7 +11,6 @@ use tokio::time::Instant;
 use super::NAME;
 use super::api::{self, Subnet, Vpc, VpcRow};
 use super::flags::VpcChoice;
-use super::pages;
 use crate::cloud_api::{Client, CloudError, ErrorKind};
 
 /// For how long the numbers of VPCs and subnets are remembered.
@@ -166,7 +165,7 @@ async fn by_name(
     names: &[String],
     subnet_names: &[String],
 ) -> Result<Vec<(u64, Vec<u64>)>, CloudError> {
-    let all: Vec<Vpc> = pages::all(client, &api::vpcs()).await?;
+    let all: Vec<Vpc> = client.all_pages(&api::vpcs()).await?;
     let numbers: BTreeMap<&str, u64> = all
         .iter()
         .filter_map(|vpc| Some((vpc.label.as_deref()?, vpc.id)))
@@ -176,7 +175,7 @@ async fn by_name(
         let Some(vpc) = numbers.get(name.as_str()) else {
             return Err(misnamed(&format!("--vpc-names: there is no VPC {name}")));
         };
-        let subnets: Vec<Subnet> = pages::all(client, &api::subnets(*vpc)).await?;
+        let subnets: Vec<Subnet> = client.all_pages(&api::subnets(*vpc)).await?;
         let chosen: Vec<u64> = subnets
             .iter()
             .filter(|s| s.label.as_ref().is_some_and(|l| subnet_names.contains(l)))
@@ -212,8 +211,8 @@ async fn collect(
     subnets: &[u64],
     rows: &mut VpcRows,
 ) -> Result<(), CloudError> {
-    let ipv4: Vec<VpcRow> = pages::all(client, &api::vpc_ipv4(vpc, subnets)).await?;
-    let ipv6: Vec<VpcRow> = pages::all(client, &api::vpc_ipv6(vpc, subnets)).await?;
+    let ipv4: Vec<VpcRow> = client.all_pages(&api::vpc_ipv4(vpc, subnets)).await?;
+    let ipv6: Vec<VpcRow> = client.all_pages(&api::vpc_ipv6(vpc, subnets)).await?;
     for (rows, of_linodes) in [(ipv4, &mut rows.ipv4), (ipv6, &mut rows.ipv6)] {
         let is_chosen = |row: &VpcRow| row.subnet_id.is_none_or(|id| subnets.contains(&id));
         for row in rows.into_iter().filter(is_chosen) {

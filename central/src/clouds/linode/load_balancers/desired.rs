@@ -1,7 +1,7 @@
 //! The NodeBalancer that a Service is to have. All nodes are enabled as far as this file goes.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use mooring_common::names::{linode_tags, reasons};
@@ -92,7 +92,7 @@ impl provider::Desired for Desired {
             let actual = observed.configs.iter();
             let actual = actual.filter(|actual| actual.part.spec.place() == place);
             for node in actual.flat_map(|actual| &actual.nodes) {
-                let is_wanted = |wanted: &NodeSpec| wanted.target() == node.spec.target();
+                let is_wanted = |wanted: &NodeSpec| wanted.is_as(&node.spec);
                 let can_drain = node.spec.mode.is_some();
                 if config.nodes.iter().any(is_wanted) || !can_drain || !drains.keeps(node) {
                     continue;
@@ -157,19 +157,9 @@ pub(super) fn desired(
     if let FirewallWish::Own(firewall) = &mut firewall {
         firewall.tags.clone_from(&marks);
     }
-    let asked = options.reserved_ipv4.iter();
     Desired {
-        unmet_address: unmet_address(service, asked),
-        balancer: BalancerSpec {
-            label: options.label.clone(),
-            region: options.region.clone(),
-            kind: options.kind.to_owned(),
-            throttle: options.throttle,
-            tags: options.tags.clone(),
-            ipv4: options.reserved_ipv4.clone(),
-            backend: options.backend.clone(),
-            frontend: options.frontend.clone(),
-        },
+        unmet_address: unmet_address(service, options.balancer.ipv4.iter()),
+        balancer: options.balancer.clone(),
         marks,
         configs,
         firewall,
@@ -186,13 +176,13 @@ fn nodes(options: &Options, members: &Members, port: &PortOptions) -> Vec<NodeSp
         let Some(attachment) = machine.attachments.first() else {
             continue;
         };
-        let ip: IpAddr = attachment.address;
-        let mut node = NodeSpec::new(node_label(&machine.node), ip, port.port.node_port);
+        let address = SocketAddr::new(attachment.address, port.port.node_port);
+        let mut node = NodeSpec::new(node_label(&machine.node), address);
         node.subnet.clone_from(&options.subnet);
         if port.config.protocol == "udp" {
             node.mode = None;
         }
-        if !nodes.iter().any(|other| other.target() == node.target()) {
+        if !nodes.iter().any(|other| other.is_as(&node)) {
             nodes.push(node);
         }
     }
@@ -216,47 +206,40 @@ pub(super) fn node_label(name: &str) -> String {
 
 /// What a person should know although it can be carried out.
 pub(super) fn notices(options: &Options, observed: Option<&Observed>) -> Vec<Notice> {
-    let Some(observed) = observed else {
+    let Some(Observed { balancer, .. }) = observed else {
         return Vec::new();
     };
-    let balancer = &observed.balancer;
+    let notice = |reason, note| Notice {
+        reason,
+        note,
+        by_provider: reason == reasons::NODE_BALANCER_IP_CHANGE_IGNORED,
+    };
+    let (id, wanted) = (&balancer.id, &options.balancer);
     let actual = balancer.ipv4.as_deref().unwrap_or_default();
-    let changed = options
-        .reserved_ipv4
-        .as_deref()
-        .filter(|wanted| *wanted != actual);
-    let mut notices = Vec::new();
-    notices.extend(changed.map(|wanted| Notice {
-        reason: reasons::NODE_BALANCER_IP_CHANGE_IGNORED,
-        note: format!(
-            "IPv4 annotation changed to {wanted}, but NodeBalancer ({}) IP cannot be updated after creation. It \
-             will remain {actual}",
-            balancer.id
-        ),
-        by_provider: true,
-    }));
-    let kind = balancer
-        .kind
-        .as_deref()
-        .filter(|kind| *kind != options.kind);
-    notices.extend(kind.map(|kind| Notice {
-        reason: reasons::UNSUPPORTED_FIELD,
-        note: format!(
-            "NodeBalancer {} is of type {kind}, and its type cannot be changed to {}. Create the Service anew for \
-             that.",
-            balancer.id, options.kind
-        ),
-        by_provider: false,
-    }));
+    let address = wanted.ipv4.as_deref().filter(|wanted| *wanted != actual);
+    let address = address.map(|wanted| {
+        let note = format!(
+            "IPv4 annotation changed to {wanted}, but NodeBalancer ({id}) IP cannot be updated after creation. It \
+             will remain {actual}"
+        );
+        notice(reasons::NODE_BALANCER_IP_CHANGE_IGNORED, note)
+    });
+    let kind = balancer.kind.as_ref().filter(|kind| **kind != wanted.kind);
+    let kind = kind.map(|kind| {
+        let note = format!(
+            "NodeBalancer {id} is of type {kind}, and its type cannot be changed to {}. Create the Service anew \
+             for that.",
+            wanted.kind
+        );
+        notice(reasons::UNSUPPORTED_FIELD, note)
+    });
     let hides = options.hostname_only && balancer.hostname.is_none();
-    notices.extend(hides.then(|| Notice {
-        reason: reasons::UNSUPPORTED_FIELD,
-        note: format!(
-            "NodeBalancer {} has no host name, so that the status has its address in spite of {}.",
-            balancer.id,
+    let hides = hides.then(|| {
+        let note = format!(
+            "NodeBalancer {id} has no host name, so that the status has its address in spite of {}.",
             keys::HOSTNAME_ONLY.key
-        ),
-        by_provider: false,
-    }));
-    notices
+        );
+        notice(reasons::UNSUPPORTED_FIELD, note)
+    });
+    address.into_iter().chain(kind).chain(hides).collect()
 }

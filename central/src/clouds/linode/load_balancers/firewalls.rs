@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use crate::cloud_api::or_default;
 use crate::clouds::linode::api::node_balancers::is_mark;
-use crate::clouds::linode::pages::Row;
 
 /// Addresses that a rule has at most, rules that a firewall has, ports or ranges of ports that a rule has,
 /// and the longest label and description.
@@ -92,12 +91,6 @@ pub(in super::super) struct Firewall {
     /// What it protects.
     #[serde(default, deserialize_with = "or_default")]
     pub(super) entities: Vec<Entity>,
-}
-
-impl Row for Firewall {
-    fn number(&self) -> Option<u64> {
-        Some(self.id)
-    }
 }
 
 /// What a firewall lets in.

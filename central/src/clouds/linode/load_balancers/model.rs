@@ -1,11 +1,13 @@
 //! NodeBalancers, their configs and nodes, as they are wanted, as they are, and as the cloud is told of them.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::firewalls::FirewallSpec;
+use crate::cloud_api::{lenient, or_default, said};
 use crate::cloud_provider::secrets::TlsSecret;
 use crate::engine::change::{Change, Field};
 use crate::engine::pool::Member;
@@ -29,7 +31,6 @@ pub(super) struct BalancerSpec {
     /// Those that are asked for, and the marks of cluster and Service.
     pub(super) tags: Vec<String>,
     /// A reserved address that it is to have.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ipv4: Option<String>,
     /// How it reaches its nodes, if that is by a VPC.
     #[serde(skip)]
@@ -40,7 +41,7 @@ pub(super) struct BalancerSpec {
 }
 
 /// A subnet of a VPC.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Subnet {
     /// By number.
     Id(u64),
@@ -49,7 +50,7 @@ pub(super) enum Subnet {
 }
 
 /// A VPC.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Vpc {
     /// By number.
     Id(u64),
@@ -61,47 +62,58 @@ pub(super) enum Vpc {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct VpcUse {
     /// In this subnet.
+    #[serde(skip)]
     pub(super) subnet: Subnet,
     /// From this block.
     pub(super) ipv4_range: Option<String>,
     /// From this block.
     pub(super) ipv6_range: Option<String>,
     /// Whether any of that block will do.
-    pub(super) is_any_of_range: bool,
+    #[serde(rename = "ipv4_range_auto_assign")]
+    pub(super) is_any_of_range: Option<bool>,
 }
 
-/// A config: what a NodeBalancer does with one port.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A config: what a NodeBalancer does with one port. What is `None` is not said.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
 pub(super) struct ConfigSpec {
     /// The port that clients use.
     pub(super) port: u16,
     /// `tcp`, `udp`, `http` or `https`.
+    #[serde(deserialize_with = "or_default")]
     pub(super) protocol: String,
     /// `none`, `v1` or `v2`.
+    #[serde(deserialize_with = "or_default")]
     pub(super) proxy_protocol: String,
     /// How connections are distributed.
+    #[serde(deserialize_with = "or_default")]
     pub(super) algorithm: String,
-    /// How a client stays with one node. `None`: it does not.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// How a client stays with one node.
+    #[serde(deserialize_with = "said")]
     pub(super) stickiness: Option<String>,
     /// `none`, `connection`, `http` or `http_body`.
+    #[serde(deserialize_with = "or_default")]
     pub(super) check: String,
     /// Seconds between two questions.
+    #[serde(deserialize_with = "or_default")]
     pub(super) check_interval: u32,
     /// Seconds that an answer may take.
+    #[serde(deserialize_with = "or_default")]
     pub(super) check_timeout: u32,
     /// Bad answers in a row that make a node unhealthy.
+    #[serde(deserialize_with = "or_default")]
     pub(super) check_attempts: u32,
     /// What is asked for by HTTP.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "said")]
     pub(super) check_path: Option<String>,
     /// What the answer must contain.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "said")]
     pub(super) check_body: Option<String>,
     /// Whether what clients meet counts too.
+    #[serde(deserialize_with = "or_default")]
     pub(super) check_passive: bool,
     /// The port that is asked for UDP.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "lenient")]
     pub(super) udp_check_port: Option<u16>,
     /// What it presents to clients; sent apart.
     #[serde(skip)]
@@ -113,50 +125,96 @@ impl ConfigSpec {
     pub(super) fn place(&self) -> (u16, bool) {
         (self.port, self.protocol == "udp")
     }
+
+    /// With what is there where nothing is said, and where it makes no difference.
+    pub(super) fn over(&self, actual: &Self) -> Self {
+        let numbers = match self.check.as_str() {
+            "none" => actual,
+            _ => self,
+        };
+        let text = |own: &Option<String>, actual: &Option<String>| own.clone().or(actual.clone());
+        Self {
+            stickiness: text(&self.stickiness, &actual.stickiness),
+            check_path: text(&self.check_path, &actual.check_path),
+            check_body: text(&self.check_body, &actual.check_body),
+            check_interval: numbers.check_interval,
+            check_timeout: numbers.check_timeout,
+            check_attempts: numbers.check_attempts,
+            udp_check_port: self.udp_check_port.or(actual.udp_check_port),
+            ..self.clone()
+        }
+    }
 }
 
+/// What of a config ends connections when it changes.
+pub(super) const CUT_CONNECTIONS: &[Field] = &[
+    Field::new(&["protocol"], "protocol", ""),
+    Field::new(&["proxy_protocol"], "proxy protocol", ""),
+];
+/// What does not.
+pub(super) const KEEP_CONNECTIONS: &[Field] = &[
+    Field::new(&["algorithm"], "algorithm", ""),
+    Field::new(&["stickiness"], "stickiness", "").or("none"),
+    Field::new(&["check"], "check", ""),
+    Field::new(&["check_interval"], "check interval", ""),
+    Field::new(&["check_timeout"], "check timeout", ""),
+    Field::new(&["check_attempts"], "check attempts", ""),
+    Field::new(&["check_path"], "check path", "").or("none"),
+    Field::new(&["check_body"], "check body", "").or("none"),
+    Field::new(&["check_passive"], "passive check", ""),
+    Field::new(&["udp_check_port"], "UDP check port", "").or("none"),
+];
+
 /// A node: what a config sends traffic to.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) struct NodeSpec {
     /// The Node's name, cut.
+    #[serde(default, deserialize_with = "or_default")]
     pub(super) label: String,
-    /// Its address, in canonical form.
-    pub(super) ip: String,
-    /// The port that traffic goes to.
-    pub(super) port: u16,
+    /// Its address and the port that traffic goes to: `192.0.2.1:30080`, `[2001:db8::1]:30080`.
+    #[serde(deserialize_with = "address")]
+    pub(super) address: String,
     /// Its share of the traffic.
+    #[serde(default, deserialize_with = "or_default")]
     pub(super) weight: u32,
     /// `accept`, `drain` and others. `None`: nodes of UDP have none.
+    #[serde(default, deserialize_with = "mode_of")]
     pub(super) mode: Option<String>,
-    /// The subnet by which it is reached.
+    /// The subnet by which it is reached; sent apart.
+    #[serde(skip)]
     pub(super) subnet: Option<Subnet>,
 }
 
+/// In canonical form.
+fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let address: Result<SocketAddr, _> = text.parse();
+    let address = address.map_err(|_| D::Error::custom(format!("{text:?} is no address")))?;
+    Ok(address.to_string())
+}
+
+/// Of UDP there is none to set.
+fn mode_of<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Ok(said(deserializer)?.filter(|mode| mode != "none"))
+}
+
 impl NodeSpec {
-    pub(super) fn new(label: String, ip: IpAddr, port: u16) -> Self {
+    pub(super) fn new(label: String, address: SocketAddr) -> Self {
         Self {
             label,
-            ip: ip.to_string(),
-            port,
+            address: address.to_string(),
             weight: WEIGHT,
-            mode: Some("accept".to_owned()),
+            mode: Some(mode(true).to_owned()),
             subnet: None,
-        }
-    }
-
-    /// `192.0.2.1:30080`, `[2001:db8::1]:30080`.
-    pub(super) fn address(&self) -> String {
-        if self.ip.contains(':') {
-            format!("[{}]:{}", self.ip, self.port)
-        } else {
-            format!("{}:{}", self.ip, self.port)
         }
     }
 }
 
 impl Member for NodeSpec {
     fn target(&self) -> (&str, u16) {
-        (&self.ip, self.port)
+        let (ip, port) = self.address.rsplit_once(':').unwrap_or_default();
+        let ip = ip.trim_start_matches('[').trim_end_matches(']');
+        (ip, port.parse().unwrap_or_default())
     }
 
     fn is_enabled(&self) -> bool {
@@ -175,7 +233,7 @@ impl Member for NodeSpec {
 
     /// Connections live on as long as a node keeps its ID: its label and its weight are left as they are.
     fn is_as(&self, wanted: &Self) -> bool {
-        self.target() == wanted.target()
+        self.address == wanted.address
     }
 }
 

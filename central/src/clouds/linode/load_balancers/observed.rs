@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use serde::Deserialize;
+
 use super::super::api::node_balancers::NodeBalancer;
 use super::firewalls::Firewall;
 use super::model::{ConfigSpec, NodeSpec};
 use super::step::Step;
+use crate::cloud_api::or_default;
 use crate::engine::provider;
 use crate::engine::step::{Part, PoolRef};
 
@@ -24,13 +27,16 @@ pub(super) struct Observed {
 }
 
 /// A config with its nodes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct Config {
     /// The config itself.
+    #[serde(flatten)]
     pub(super) part: Part<ConfigSpec>,
     /// What the API shows of its certificate.
+    #[serde(default, rename = "ssl_fingerprint", deserialize_with = "or_default")]
     pub(super) fingerprint: String,
-    /// Its nodes.
+    /// Its nodes, which are listed apart.
+    #[serde(skip)]
     pub(super) nodes: Vec<Part<NodeSpec>>,
 }
 

@@ -10,12 +10,11 @@ use serde_json::Value;
 
 use super::Settings;
 use super::firewalls::{Acl, FirewallSpec, MOST_RULES, network};
-use super::model::{FirewallWish, Subnet, VpcUse};
-use crate::cloud_provider::annotations::Annotation;
+use super::model::{BalancerSpec, FirewallWish, Subnet};
 use crate::clouds::linode::NodeBalancerType;
 use crate::clouds::linode::annotations as keys;
 use crate::clouds::linode::api::node_balancers::is_mark;
-use crate::engine::annotations::{Reader, either};
+use crate::engine::annotations::{Reader, either, go_bool};
 use crate::engine::selector::Selector;
 use crate::views::service_view::ServiceView;
 pub(super) use ports::{PortOptions, secrets};
@@ -24,33 +23,18 @@ pub(super) use ports::{PortOptions, secrets};
 const MOST_THROTTLE: i64 = 20;
 /// Types of NodeBalancers.
 const TYPES: [&str; 3] = ["common", "premium", "premium_40gb"];
-const IP_MODES: [&str; 2] = ["VIP", "Proxy"];
 
 /// All that is asked for, defaults filled in.
 #[derive(Clone, Debug)]
 pub(super) struct Options {
-    /// What a new one is called, and a firewall of its own.
-    pub(super) label: String,
-    /// Where a new one is made.
-    pub(super) region: String,
-    /// The type of a new one.
-    pub(super) kind: &'static str,
-    /// New connections of one client in a second.
-    pub(super) throttle: u32,
-    /// The tags, in order, each once.
-    pub(super) tags: Vec<String>,
-    /// The reserved address of a new one.
-    pub(super) reserved_ipv4: Option<String>,
+    /// The NodeBalancer, without marks.
+    pub(super) balancer: BalancerSpec,
     /// Which firewall it is to have; one of its own is without marks.
     pub(super) firewall: FirewallWish,
     /// Whether Nodes are reached by their public IPv6 addresses.
     pub(super) ipv6_backends: bool,
     /// The subnet by which Nodes are reached.
     pub(super) subnet: Option<Subnet>,
-    /// What a new one has of the VPC by which Nodes are reached.
-    pub(super) backend: Option<VpcUse>,
-    /// Where a new one has its address, if that is in a VPC.
-    pub(super) frontend: Option<VpcUse>,
     /// Whether the status has the host name alone.
     pub(super) hostname_only: bool,
     /// Whether the status has the IPv6 address too.
@@ -68,41 +52,35 @@ pub(super) struct Options {
 impl Options {
     /// Reads everything that a Service asks for.
     pub(super) fn read(reader: &mut Reader<'_>, settings: &Settings, label: String) -> Self {
-        let ipv6_backends = flag(reader, &keys::IPV6_BACKENDS, settings.flags.ipv6_backends);
-        // Whatever cannot be understood has an effect when the Service goes.
-        flag(reader, &keys::PRESERVE, false);
-        flag(reader, &keys::RETAIN_RESERVED_IPV4, true);
+        let Settings { flags, .. } = settings;
+        let ipv6_backends = reader.go_bool(&keys::IPV6_BACKENDS, flags.ipv6_backends, false);
+        // They have an effect when the Service goes.
+        reader.go_bool(&keys::PRESERVE, false, false);
+        reader.go_bool(&keys::RETAIN_RESERVED_IPV4, true, true);
         check_id(reader);
         let ports = ports::read(reader);
         let subnet = vpcs::subnet(reader, settings, ipv6_backends);
         Self {
             firewall: firewall(reader, &ports, &label),
-            label,
-            region: settings.region.clone(),
-            kind: kind(reader, settings.flags.kind).as_str(),
-            throttle: throttle(reader),
-            tags: tags(reader, settings),
-            reserved_ipv4: reader.optional(&keys::RESERVED_IPV4).map(ToOwned::to_owned),
+            balancer: BalancerSpec {
+                label,
+                region: settings.region.clone(),
+                kind: kind(reader, flags.kind).as_str().to_owned(),
+                throttle: throttle(reader),
+                tags: tags(reader, settings),
+                ipv4: reader.optional(&keys::RESERVED_IPV4).map(ToOwned::to_owned),
+                backend: vpcs::backend(reader, settings, subnet.as_ref()),
+                frontend: vpcs::frontend(reader),
+            },
             ipv6_backends,
-            backend: vpcs::backend(reader, settings, subnet.as_ref()),
             subnet,
-            frontend: vpcs::frontend(reader),
-            hostname_only: flag(reader, &keys::HOSTNAME_ONLY, settings.hostname_only),
-            ipv6_ingress: flag(reader, &keys::IPV6_INGRESS, settings.flags.ipv6_ingress),
-            ip_mode: ip_mode(reader),
+            hostname_only: reader.go_bool(&keys::HOSTNAME_ONLY, settings.hostname_only, false),
+            ipv6_ingress: reader.go_bool(&keys::IPV6_INGRESS, flags.ipv6_ingress, false),
+            ip_mode: reader.word(&keys::IP_MODE),
             ports,
             all_nodes: Selector::default(),
             no_subnets: BTreeSet::new(),
         }
-    }
-}
-
-/// `true` and `false` as Go's `strconv.ParseBool` reads them.
-pub(super) fn go_bool(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
-        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
-        _ => None,
     }
 }
 
@@ -115,22 +93,6 @@ pub(super) fn preserves(service: &ServiceView) -> bool {
 pub(super) fn retains_address(service: &ServiceView) -> bool {
     let text = service.annotation(keys::RETAIN_RESERVED_IPV4.key);
     text.and_then(go_bool) != Some(false)
-}
-
-/// What cannot be understood is false, as the Go controller has it, and told.
-fn flag(reader: &mut Reader<'_>, annotation: &Annotation, default: bool) -> bool {
-    let Some(text) = reader.value(annotation) else {
-        return default;
-    };
-    go_bool(text).unwrap_or_else(|| {
-        let what = if annotation.key == keys::RETAIN_RESERVED_IPV4.key {
-            "is neither true nor false, and the address stays reserved; write true or false"
-        } else {
-            "is neither true nor false, and counts as false; write true or false"
-        };
-        reader.question(annotation, text, what);
-        false
-    })
 }
 
 fn check_id(reader: &mut Reader<'_>) {
@@ -196,35 +158,13 @@ fn tags(reader: &mut Reader<'_>, settings: &Settings) -> Vec<String> {
     tags
 }
 
-fn ip_mode(reader: &mut Reader<'_>) -> Option<&'static str> {
-    let text = reader.value(&keys::IP_MODE)?;
-    let found = IP_MODES.into_iter().find(|mode| *mode == text);
-    if found.is_none() {
-        let remedy = format!("is no mode; write {}", either(&IP_MODES));
-        reader.fault_in(&keys::IP_MODE, text, remedy);
-    }
-    found
-}
-
-/// A whole number, if one stands there.
-fn number(reader: &mut Reader<'_>, annotation: &Annotation) -> Option<u64> {
-    let text = reader.value(annotation)?;
-    let number = text.parse::<u64>().ok().filter(|number| *number > 0);
-    if number.is_none() {
-        let remedy =
-            "is no number; write the number that Linode gives it, or take the annotation off";
-        reader.fault_in(annotation, text, remedy);
-    }
-    number
-}
-
 fn firewall(reader: &mut Reader<'_>, ports: &[PortOptions], label: &str) -> FirewallWish {
     if reader.value(&keys::FIREWALL_ID).is_some() {
         if let Some(text) = reader.value(&keys::FIREWALL_ACL) {
             let what = "is not used, since firewall-id names a firewall; take one of them off";
             reader.question(&keys::FIREWALL_ACL, text, what);
         }
-        let id = number(reader, &keys::FIREWALL_ID);
+        let id = reader.id(&keys::FIREWALL_ID);
         return id.map_or(FirewallWish::None, FirewallWish::Id);
     }
     let (acl, place) = match reader.value(&keys::FIREWALL_ACL) {

@@ -1,16 +1,18 @@
 //! The requests of each step.
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::super::api::node_balancers::{self, Made};
-use super::super::{NAME, pages};
+use super::super::NAME;
+use super::super::api::node_balancers::{
+    ADDRESSES, BALANCERS, CONFIGS, FIREWALLS, Made, NODES, attach, change_rules, rebuild,
+};
 use super::NodeBalancers;
 use super::firewalls::{Firewall, FirewallSpec};
-use super::model::{ConfigSpec, FirewallWish, NodeSpec, VpcUse};
+use super::model::{ConfigSpec, FirewallWish, NodeSpec, Subnet, VpcUse};
 use super::step::{FirewallRef, NewBalancer, Step};
 use crate::cloud_api::{CloudError, ErrorKind, Request};
-use crate::engine::step::{Action, PartStep, PoolRef};
+use crate::engine::step::{Action, Effect, PartStep, PoolRef, Step as _};
 
 impl NodeBalancers {
     /// Takes a step. Gives the ID of what it has made, or nothing.
@@ -20,61 +22,55 @@ impl NodeBalancers {
         balancer: &str,
         planned: &[String],
     ) -> Result<String, CloudError> {
+        let client = &self.cloud.client;
         let request = match step {
             Step::CreateBalancer(new) => return self.create(new).await,
-            Step::CreateFirewall(spec) => return self.create_firewall(spec).await,
-            Step::CreateConfig(spec) => {
-                let request = node_balancers::create_config(balancer, config(spec).into());
-                return self.make(&request).await;
-            }
-            Step::Node(step) => return self.send_node(step, balancer, planned).await,
             Step::DeleteBalancer { id, release, .. } => {
                 if let Some(address) = release {
-                    self.release(address).await?;
+                    client.call_off(&ADDRESSES.delete(&[], address)).await?;
                 }
-                node_balancers::delete(id)
-            }
-            Step::DeleteFirewall { id, .. } => {
-                if let Some(there) = self.firewall(*id).await?
-                    && !there.entities.is_empty()
-                {
-                    let what = format!("firewall {} is still in use", there.label);
-                    return Err(CloudError::new(NAME, ErrorKind::Busy, what));
-                }
-                node_balancers::delete_firewall(*id)
+                BALANCERS.delete(&[], id)
             }
             Step::ChangeBalancer { throttle, tags } => {
-                let mut body = Body::default();
-                body.say("client_conn_throttle", throttle.as_ref());
-                body.say("tags", tags.as_ref());
-                node_balancers::change(balancer, body.into())
+                let body = said(json!({"client_conn_throttle": throttle, "tags": tags}));
+                BALANCERS.change(&[], balancer, body)
             }
-            Step::Release { id, tags } => node_balancers::change(id, json!({"tags": tags})),
+            Step::Release { id, tags } => BALANCERS.change(&[], id, json!({"tags": tags})),
+            Step::CreateConfig(spec) => CONFIGS.create(&[balancer], config(spec)),
             Step::FillConfig { pool, spec, nodes } => {
-                let mut body = config(spec);
-                body.say("nodes", Some(self.nodes(nodes).await?));
-                node_balancers::rebuild_config(balancer, of(pool, planned)?, body.into())
+                let body = with(config(spec), json!({"nodes": self.nodes(nodes).await?}));
+                rebuild(balancer, of(pool, planned)?, body)
             }
-            Step::ChangeConfig { id, spec, .. } => {
-                node_balancers::change_config(balancer, id, config(spec).into())
-            }
-            Step::DeleteConfig { id, .. } => node_balancers::delete_config(balancer, id),
-            Step::ChangeRules { id, spec } => node_balancers::change_rules(*id, spec.rules()),
+            Step::ChangeConfig { id, spec, .. } => CONFIGS.change(&[balancer], id, config(spec)),
+            Step::DeleteConfig { id, .. } => CONFIGS.delete(&[balancer], id),
+            Step::Node(step) => self.of_node(step, balancer, planned).await?,
+            Step::CreateFirewall(spec) => create_firewall(spec),
+            Step::ChangeRules { id, spec } => change_rules(*id, spec.rules()),
             Step::Attach { firewall, .. } => {
                 let id = match firewall {
                     Some(FirewallRef::Known(id)) => Some(*id),
                     Some(FirewallRef::Planned(index)) => {
-                        let pool = PoolRef::Planned(*index);
-                        Some(number(of(&pool, planned)?)?)
+                        Some(number(of(&PoolRef::Planned(*index), planned)?)?)
                     }
                     None => None,
                 };
                 let ids: Vec<u64> = id.into_iter().collect();
-                node_balancers::attach(balancer, &ids)
+                attach(balancer, &ids)
+            }
+            Step::DeleteFirewall { id, .. } => {
+                let id = id.to_string();
+                let there: Option<Firewall> = client.find(&FIREWALLS.get(&[], &id)).await?;
+                if let Some(there) = there.filter(|there| !there.entities.is_empty()) {
+                    let what = format!("firewall {} is still in use", there.label);
+                    return Err(CloudError::new(NAME, ErrorKind::Busy, what));
+                }
+                FIREWALLS.delete(&[], &id)
             }
         };
-        self.cloud.client.call(&request).await?;
-        Ok(String::new())
+        match step.effect(planned) {
+            Effect::Create | Effect::CreateMember(..) => self.make(&request).await,
+            _ => client.call(&request).await.map(|()| String::new()),
+        }
     }
 
     async fn make(&self, request: &Request) -> Result<String, CloudError> {
@@ -85,102 +81,55 @@ impl NodeBalancers {
     /// The firewall comes first, so that nobody gets in who is not to. One that an interrupted attempt has made
     /// is found by its marks.
     async fn create(&self, new: &NewBalancer) -> Result<String, CloudError> {
-        let mut body = Body::of(&new.spec);
         let mut configs: Vec<Value> = Vec::new();
         for (spec, nodes) in &new.configs {
-            let mut one = config(spec);
-            one.say("nodes", Some(self.nodes(nodes).await?));
-            configs.push(one.into());
-        }
-        body.say("configs", Some(configs));
-        for (field, choice) in [
-            ("backend_vpcs", &new.spec.backend),
-            ("frontend_vpcs", &new.spec.frontend),
-        ] {
-            if let Some(choice) = choice {
-                body.say(field, Some([self.vpc(choice).await?]));
-            }
+            let nodes = json!({"nodes": self.nodes(nodes).await?});
+            configs.push(with(config(spec), nodes));
         }
         let firewall = match &new.firewall {
             FirewallWish::None => None,
             FirewallWish::Id(id) => Some(*id),
             FirewallWish::Own(spec) => Some(number(&self.own_firewall(spec).await?)?),
         };
-        body.say("firewall_id", firewall);
-        self.make(&node_balancers::create(body.into())).await
+        let more = json!({
+            "configs": configs,
+            "firewall_id": firewall,
+            "backend_vpcs": self.vpc(new.spec.backend.as_ref()).await?,
+            "frontend_vpcs": self.vpc(new.spec.frontend.as_ref()).await?,
+        });
+        let body = with(json!(new.spec), more);
+        self.make(&BALANCERS.create(&[], body)).await
     }
 
     async fn own_firewall(&self, spec: &FirewallSpec) -> Result<String, CloudError> {
-        let all: Vec<Firewall> =
-            pages::all(&self.cloud.client, &node_balancers::firewalls()).await?;
+        let all: Vec<Firewall> = self.cloud.all(&FIREWALLS, &[]).await?;
         let mut all = all.iter();
         let own = all.find(|firewall| {
             let is_marked = spec.tags.iter().all(|tag| firewall.tags.contains(tag));
             is_marked && firewall.entities.is_empty()
         });
         let Some(own) = own else {
-            return self.create_firewall(spec).await;
+            return self.make(&create_firewall(spec)).await;
         };
         if !own.is_as(spec) {
-            let request = node_balancers::change_rules(own.id, spec.rules());
+            let request = change_rules(own.id, spec.rules());
             self.cloud.client.call(&request).await?;
         }
         Ok(own.id.to_string())
     }
 
-    async fn create_firewall(&self, spec: &FirewallSpec) -> Result<String, CloudError> {
-        let body = json!({"label": spec.label, "tags": spec.tags, "rules": spec.rules()});
-        self.make(&node_balancers::create_firewall(body)).await
-    }
-
-    /// One firewall. `None`: it is not there.
-    pub(super) async fn firewall(&self, id: u64) -> Result<Option<Firewall>, CloudError> {
-        match self.cloud.client.fetch(&node_balancers::firewall(id)).await {
-            Err(error) if error.is_not_found() => Ok(None),
-            answer => Ok(Some(answer?)),
-        }
-    }
-
-    /// Deletes one. What is not there is deleted.
-    pub(super) async fn delete_firewall(&self, id: u64) -> Result<(), CloudError> {
-        gone(
-            self.cloud
-                .client
-                .call(&node_balancers::delete_firewall(id))
-                .await,
-        )
-    }
-
-    async fn release(&self, address: &str) -> Result<(), CloudError> {
-        gone(
-            self.cloud
-                .client
-                .call(&node_balancers::release(address))
-                .await,
-        )
-    }
-
-    async fn send_node(
+    async fn of_node(
         &self,
         step: &PartStep<NodeSpec>,
         balancer: &str,
         planned: &[String],
-    ) -> Result<String, CloudError> {
-        let id = of(&step.pool, planned)?;
-        let request = match &step.action {
-            Action::Create(spec) => {
-                let body = self.node(spec).await?;
-                return self
-                    .make(&node_balancers::create_node(balancer, id, body))
-                    .await;
-            }
-            Action::Change(node, change) => {
-                node_balancers::change_node(balancer, id, &node.id, change.body())
-            }
-            Action::Delete(node, _) => node_balancers::delete_node(balancer, id, &node.id),
-        };
-        self.cloud.client.call(&request).await?;
-        Ok(String::new())
+    ) -> Result<Request, CloudError> {
+        let of = [balancer, of(&step.pool, planned)?];
+        Ok(match &step.action {
+            Action::Create(spec) => NODES.create(&of, self.node(spec).await?),
+            Action::Change(node, change) => NODES.change(&of, &node.id, change.body()),
+            Action::Delete(node, _) => NODES.delete(&of, &node.id),
+        })
     }
 
     async fn nodes(&self, specs: &[NodeSpec]) -> Result<Vec<Value>, CloudError> {
@@ -192,77 +141,49 @@ impl NodeBalancers {
     }
 
     async fn node(&self, spec: &NodeSpec) -> Result<Value, CloudError> {
-        let mut node = Body::default();
-        node.say("address", Some(spec.address()));
-        node.say("label", Some(&spec.label));
-        node.say("weight", Some(spec.weight));
-        node.say("mode", spec.mode.as_ref());
-        if let Some(subnet) = &spec.subnet {
-            let number = self.subnets.get(&self.cloud.client, subnet).await?;
-            node.say("subnet_id", Some(number));
-        }
-        Ok(node.into())
-    }
-
-    async fn vpc(&self, choice: &VpcUse) -> Result<Value, CloudError> {
-        let number = self.subnets.get(&self.cloud.client, &choice.subnet).await?;
-        let mut vpc = Body::default();
-        vpc.say("subnet_id", Some(number));
-        vpc.say("ipv4_range", choice.ipv4_range.as_ref());
-        vpc.say("ipv6_range", choice.ipv6_range.as_ref());
-        vpc.say(
-            "ipv4_range_auto_assign",
-            choice.is_any_of_range.then_some(true),
-        );
-        Ok(vpc.into())
-    }
-}
-
-/// The body of a request.
-#[derive(Default)]
-struct Body(Map<String, Value>);
-
-impl Body {
-    /// All that this says.
-    fn of(spec: &impl Serialize) -> Self {
-        match json!(spec) {
-            Value::Object(fields) => Self(fields),
-            _ => Self::default(),
+        match &spec.subnet {
+            Some(subnet) => self.in_subnet(spec, subnet).await,
+            None => Ok(said(spec)),
         }
     }
 
-    /// Says this too, if there is something to say.
-    fn say(&mut self, field: &str, value: Option<impl Serialize>) {
-        if let Some(value) = value {
-            self.0.insert(field.to_owned(), json!(value));
-        }
+    /// What a new one has of a VPC, if it has something.
+    async fn vpc(&self, choice: Option<&VpcUse>) -> Result<Option<[Value; 1]>, CloudError> {
+        let Some(choice) = choice else {
+            return Ok(None);
+        };
+        Ok(Some([self.in_subnet(choice, &choice.subnet).await?]))
+    }
+
+    async fn in_subnet(&self, spec: impl Serialize, subnet: &Subnet) -> Result<Value, CloudError> {
+        let number = self.subnets.get(&self.cloud.client, subnet).await?;
+        Ok(with(json!(spec), json!({"subnet_id": number})))
     }
 }
 
-impl From<Body> for Value {
-    fn from(body: Body) -> Self {
-        Self::Object(body.0)
-    }
+/// All that it says.
+fn said(spec: impl Serialize) -> Value {
+    with(json!(spec), json!({}))
 }
 
-/// What the cloud is told of a config.
-fn config(spec: &ConfigSpec) -> Body {
-    let mut body = Body::of(spec);
-    if let Some(tls) = &spec.tls {
-        body.say("ssl_cert", Some(&tls.certificate));
-        body.say("ssl_key", Some(tls.key.expose()));
-    }
+/// All that both say.
+fn with(spec: impl Serialize, more: impl Serialize) -> Value {
+    let mut body = json!({});
+    json_patch::merge(&mut body, &json!(spec));
+    json_patch::merge(&mut body, &json!(more));
     body
 }
 
-fn gone(answer: Result<(), CloudError>) -> Result<(), CloudError> {
-    answer.or_else(|error| {
-        if error.is_not_found() {
-            Ok(())
-        } else {
-            Err(error)
-        }
-    })
+/// What the cloud is told of a config.
+fn config(spec: &ConfigSpec) -> Value {
+    let tls = spec.tls.as_ref();
+    let tls = tls.map(|tls| json!({"ssl_cert": tls.certificate, "ssl_key": tls.key.expose()}));
+    with(json!(spec), tls.unwrap_or_else(|| json!({})))
+}
+
+fn create_firewall(spec: &FirewallSpec) -> Request {
+    let body = json!({"label": spec.label, "tags": spec.tags, "rules": spec.rules()});
+    FIREWALLS.create(&[], body)
 }
 
 fn number(id: &str) -> Result<u64, CloudError> {

@@ -112,7 +112,7 @@ impl step::Step for Step {
             Self::Node(step) => match &step.action {
                 Action::Create(spec) => {
                     let pool = step.pool.id(planned).map(ToOwned::to_owned);
-                    Effect::CreateMember(pool, spec.address())
+                    Effect::CreateMember(pool, spec.address.clone())
                 }
                 Action::Change(node, _) if node.spec.is_enabled() => {
                     Effect::DisableMember(node.id.clone())
@@ -236,20 +236,15 @@ fn node(step: &PartStep<NodeSpec>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         other => other.to_string(),
     };
     match &step.action {
-        Action::Create(spec) => write!(f, "add node {} ({}) to {of}", spec.label, spec.address()),
+        Action::Create(spec) => write!(f, "add node {} ({}) to {of}", spec.label, spec.address),
         Action::Change(part, change) => {
-            let address = part.spec.address();
-            write!(
-                f,
-                "set {change} of node {} ({address}) of {of}",
-                part.spec.label
-            )
+            let NodeSpec { label, address, .. } = &part.spec;
+            write!(f, "set {change} of node {label} ({address}) of {of}")
         }
         Action::Delete(part, _) => write!(
             f,
             "take node {} ({}) out of {of}",
-            part.spec.label,
-            part.spec.address()
+            part.spec.label, part.spec.address
         ),
     }
 }

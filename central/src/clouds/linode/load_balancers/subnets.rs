@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use super::super::NAME;
 use super::super::api::{self, Subnet as ListedSubnet, Vpc as ListedVpc};
-use super::super::{NAME, pages};
 use super::model::{Subnet, Vpc};
 use crate::cloud_api::{Client, CloudError, ErrorKind};
 
@@ -38,12 +38,12 @@ impl SubnetNumbers {
         let vpc = match vpc {
             Vpc::Id(id) => *id,
             Vpc::Label(label) => {
-                let vpcs: Vec<ListedVpc> = pages::all(client, &api::vpcs()).await?;
+                let vpcs: Vec<ListedVpc> = client.all_pages(&api::vpcs()).await?;
                 let found = vpcs.iter().find(|one| one.label.as_ref() == Some(label));
                 found.ok_or_else(|| missing(&format!("VPC {label}")))?.id
             }
         };
-        let subnets: Vec<ListedSubnet> = pages::all(client, &api::subnets(vpc)).await?;
+        let subnets: Vec<ListedSubnet> = client.all_pages(&api::subnets(vpc)).await?;
         let found = subnets.iter().find(|one| one.label.as_ref() == Some(label));
         let found = found.ok_or_else(|| missing(&format!("subnet {label} in VPC {vpc}")))?;
         known.insert(subnet.clone(), (found.id, Instant::now()));

@@ -132,7 +132,7 @@ fn throttle_is_cut_and_never_an_error() {
         (Some(" 7"), 0, true),
         (Some("99999999999999999999"), 0, true),
     ];
-    check("throttle", table, |options| options.throttle);
+    check("throttle", table, |options| options.balancer.throttle);
 }
 
 #[test]
@@ -145,12 +145,15 @@ fn type_is_read_in_any_case_or_is_that_of_the_flag() {
         (Some(""), "common", true),
         (Some("dedicated"), "common", true),
     ];
-    check("nodebalancer-type", table, |options| options.kind);
+    let table = table.map(|(said, kind, is_questioned)| (said, kind.to_owned(), is_questioned));
+    check("nodebalancer-type", table, |options| {
+        options.balancer.kind.clone()
+    });
     let mut settings = settings();
     settings.flags.kind = NodeBalancerType::Premium;
     for annotations in [&[][..], &[("nodebalancer-type", "dedicated")]] {
         let (options, _) = read(&service("tcp/80", annotations), &settings).unwrap();
-        assert_eq!(options.kind, "premium");
+        assert_eq!(options.balancer.kind.as_str(), "premium");
     }
 }
 
@@ -242,7 +245,7 @@ fn tags_are_a_set_after_cluster_and_flags() {
     ] {
         let annotations: Vec<_> = said.iter().map(|said| ("tags", *said)).collect();
         let (options, _) = read(&service("tcp/80", &annotations), &settings).unwrap();
-        assert_eq!(options.tags, expected, "{said:?}");
+        assert_eq!(options.balancer.tags, expected, "{said:?}");
     }
 }
 
@@ -291,10 +294,10 @@ fn addresses_and_modes() {
     check(
         "reserved-ipv4",
         [(None, None, false), (Some(""), None, false)],
-        |options| options.reserved_ipv4.clone(),
+        |options| options.balancer.ipv4.clone(),
     );
     let (with_address, _) = options(&[("reserved-ipv4", "192.0.2.1")]);
-    assert_eq!(with_address.reserved_ipv4.as_deref(), Some("192.0.2.1"));
+    assert_eq!(with_address.balancer.ipv4.as_deref(), Some("192.0.2.1"));
     let table = [
         (None, None, false),
         (Some("VIP"), Some("VIP"), false),
@@ -302,7 +305,7 @@ fn addresses_and_modes() {
     ];
     check("ip-mode", table, |options| options.ip_mode);
     for value in ["", "vip", "none"] {
-        assert!(fault("ip-mode", value).contains("VIP or Proxy"));
+        assert!(fault("ip-mode", value).contains("write VIP or Proxy"));
     }
 }
 

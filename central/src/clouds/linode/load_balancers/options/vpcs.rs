@@ -4,7 +4,6 @@ use ipnet::{IpNet, Ipv4Net};
 
 use super::super::Settings;
 use super::super::model::{Subnet, Vpc, VpcUse};
-use super::number;
 use crate::cloud_provider::annotations::Annotation;
 use crate::clouds::linode::annotations as keys;
 use crate::clouds::linode::{BackendSubnet, VpcChoice};
@@ -16,7 +15,7 @@ pub(super) fn subnet(
     settings: &Settings,
     ipv6_backends: bool,
 ) -> Option<Subnet> {
-    let id = number(reader, &keys::BACKEND_SUBNET_ID);
+    let id = reader.id(&keys::BACKEND_SUBNET_ID);
     if settings.flags.subnet == BackendSubnet::Disabled || ipv6_backends {
         return None;
     }
@@ -90,7 +89,7 @@ pub(super) fn backend(
     let is_first = settings.flags.subnet == BackendSubnet::First;
     let of_flags = settings.flags.range.filter(|_| is_of_flags && is_first);
     Some(VpcUse {
-        is_any_of_range: range.is_none() && of_flags.is_some(),
+        is_any_of_range: (range.is_none() && of_flags.is_some()).then_some(true),
         ipv4_range: range
             .map(ToOwned::to_owned)
             .or_else(|| of_flags.map(|net| net.to_string())),
@@ -101,7 +100,7 @@ pub(super) fn backend(
 
 /// Where a new NodeBalancer has its address, if that is in a VPC.
 pub(super) fn frontend(reader: &mut Reader<'_>) -> Option<VpcUse> {
-    let id = number(reader, &keys::FRONTEND_SUBNET_ID);
+    let id = reader.id(&keys::FRONTEND_SUBNET_ID);
     let vpc = reader.optional(&keys::FRONTEND_VPC_NAME);
     let subnet = reader.optional(&keys::FRONTEND_SUBNET_NAME);
     let ipv4_range = range(reader, &keys::FRONTEND_IPV4_RANGE);
@@ -124,7 +123,7 @@ pub(super) fn frontend(reader: &mut Reader<'_>) -> Option<VpcUse> {
             subnet,
             ipv4_range,
             ipv6_range,
-            is_any_of_range: false,
+            is_any_of_range: None,
         }),
         (None, Some(value)) if !is_unread => {
             let remedy = "frontend VPC configuration requires either subnet-id or both vpc-name and \

@@ -6,10 +6,11 @@ use mooring_common::engine::Impact;
 
 use super::super::certificates;
 use super::super::desired::{Desired, DesiredConfig};
-use super::super::model::ConfigSpec;
+use super::super::model::{CUT_CONNECTIONS, KEEP_CONNECTIONS};
 use super::super::observed::{Config, Observed};
 use super::super::step::{Step, shown};
 use crate::cloud_provider::secrets::TlsSecret;
+use crate::engine::change::changes;
 use crate::engine::pool::MemberChanges;
 use crate::engine::step::PoolRef;
 
@@ -59,115 +60,26 @@ fn find<'a>(observed: &'a Observed, wanted: &DesiredConfig) -> Option<&'a Config
 
 /// The change of a config, if it is not as it is wanted.
 fn changed(actual: &Config, wanted: &DesiredConfig) -> Option<Step> {
-    let what = differences(actual, &wanted.spec);
-    if what.is_empty() {
-        return None;
-    }
-    let breaks = what.iter().any(|(_, breaks)| *breaks);
-    let words: Vec<&str> = what.iter().map(|(word, _)| word.as_str()).collect();
-    Some(Step::ChangeConfig {
+    let spec = &actual.part.spec;
+    let filled = wanted.spec.over(spec);
+    let cuts = changes(spec, &filled, CUT_CONNECTIONS);
+    let presents = |tls: &Arc<TlsSecret>| match &spec.tls {
+        Some(known) => known == tls,
+        None => certificates::is_shown(tls, &actual.fingerprint),
+    };
+    let is_renewed = filled.tls.as_ref().is_some_and(|tls| !presents(tls));
+    let keep = changes(spec, &filled, KEEP_CONNECTIONS);
+    let words = cuts.iter().chain(&keep).map(ToString::to_string);
+    let words = words.chain(is_renewed.then(|| "the certificate".to_owned()));
+    let what: Vec<String> = words.collect();
+    (!what.is_empty()).then(|| Step::ChangeConfig {
         id: actual.part.id.clone(),
         spec: Box::new(wanted.spec.clone()),
-        what: words.join(", "),
-        impact: if breaks {
-            Impact::Considerable
-        } else {
+        what: what.join(", "),
+        impact: if cuts.is_empty() {
             Impact::None
+        } else {
+            Impact::Considerable
         },
     })
-}
-
-/// What differs, in words, and whether connections end by it.
-fn differences(config: &Config, wanted: &ConfigSpec) -> Vec<(String, bool)> {
-    let actual = &config.part.spec;
-    let mut all = Vec::new();
-    let mut compare = |name: &str, actual: String, wanted: String, breaks: bool| {
-        if actual != wanted {
-            all.push((format!("{name} to {wanted}"), breaks));
-        }
-    };
-    let text = |value: &Option<String>| value.clone().unwrap_or_default();
-    compare(
-        "protocol",
-        actual.protocol.clone(),
-        wanted.protocol.clone(),
-        true,
-    );
-    compare(
-        "proxy protocol",
-        actual.proxy_protocol.clone(),
-        wanted.proxy_protocol.clone(),
-        true,
-    );
-    compare(
-        "algorithm",
-        actual.algorithm.clone(),
-        wanted.algorithm.clone(),
-        false,
-    );
-    if wanted.stickiness.is_some() {
-        compare(
-            "stickiness",
-            text(&actual.stickiness),
-            text(&wanted.stickiness),
-            false,
-        );
-    }
-    compare("check", actual.check.clone(), wanted.check.clone(), false);
-    if wanted.check != "none" {
-        for (name, actual, wanted) in [
-            (
-                "check interval",
-                actual.check_interval,
-                wanted.check_interval,
-            ),
-            ("check timeout", actual.check_timeout, wanted.check_timeout),
-            (
-                "check attempts",
-                actual.check_attempts,
-                wanted.check_attempts,
-            ),
-        ] {
-            compare(name, actual.to_string(), wanted.to_string(), false);
-        }
-    }
-    if wanted.check_path.is_some() {
-        compare(
-            "check path",
-            text(&actual.check_path),
-            text(&wanted.check_path),
-            false,
-        );
-    }
-    if wanted.check_body.is_some() {
-        compare(
-            "check body",
-            text(&actual.check_body),
-            text(&wanted.check_body),
-            false,
-        );
-    }
-    compare(
-        "passive check",
-        actual.check_passive.to_string(),
-        wanted.check_passive.to_string(),
-        false,
-    );
-    if let (Some(wanted), actual) = (wanted.udp_check_port, actual.udp_check_port) {
-        let actual = actual.unwrap_or_default();
-        compare(
-            "UDP check port",
-            actual.to_string(),
-            wanted.to_string(),
-            false,
-        );
-    }
-    let presents = |tls: &Arc<TlsSecret>| match &actual.tls {
-        Some(known) => known == tls,
-        None => certificates::is_shown(tls, &config.fingerprint),
-    };
-    if wanted.tls.as_ref().is_some_and(|tls| !presents(tls)) {
-        all.push(("the certificate".to_owned(), false));
-    }
-    all
 }

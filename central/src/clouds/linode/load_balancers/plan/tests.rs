@@ -119,16 +119,17 @@ fn new_nodebalancer_is_made_with_all_its_parts() {
     assert_eq!(firewall.tags, marks);
     let node = |config: usize, node: usize| {
         let node = &new.configs[config].1[node];
-        (node.label.as_str(), node.address(), node.mode.as_deref())
+        (
+            node.label.as_str(),
+            node.address.as_str(),
+            node.mode.as_deref(),
+        )
     };
     assert_eq!(
         node(0, 1),
-        ("node-2", "192.168.128.2:30080".to_owned(), Some("accept"))
+        ("node-2", "192.168.128.2:30080", Some("accept"))
     );
-    assert_eq!(
-        node(1, 0),
-        ("node-1", "192.168.128.1:30053".to_owned(), None)
-    );
+    assert_eq!(node(1, 0), ("node-1", "192.168.128.1:30053", None));
     let named = plan(&wanted("tcp/80", &[("firewall-id", "7")], &[1]), None).unwrap();
     assert!(named.to_string().contains(", with firewall 7"), "{named}");
 }
@@ -529,7 +530,9 @@ fn secret_that_cannot_be_presented_is_told_and_all_stays() {
         "port-443",
         r#"{"protocol": "https", "tls-secret-name": "web"}"#,
     );
-    let desired = wanted("tcp/443 tcp/80", &[port], &[1]);
+    let missing = [("web".to_owned(), Arc::new(ReadSecret::Missing))];
+    let secrets = missing.into_iter().collect();
+    let desired = with_secrets("tcp/443 tcp/80", &[port], &[1], secrets);
     let observed = built(&presents(CERTIFICATE, "key"));
     for observed in [None, Some(&observed)] {
         let Err(ReconcileError::Invalid(faults)) = plan(&desired, observed) else {

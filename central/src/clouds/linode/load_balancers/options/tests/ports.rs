@@ -8,7 +8,11 @@ use super::*;
 fn configs(ports: &str, annotations: &[(&str, &str)]) -> Vec<Value> {
     let (options, _) = read(&service(ports, annotations), &settings()).unwrap();
     let ports = options.ports.iter();
-    ports.map(|port| json!(port.config)).collect()
+    let said = |config: Value| {
+        let fields = config.as_object().cloned().unwrap().into_iter();
+        fields.filter(|(_, value)| !value.is_null()).collect()
+    };
+    ports.map(|port| said(json!(port.config))).collect()
 }
 
 #[test]

@@ -167,11 +167,11 @@ fn new_ones_take_their_addresses_from_the_range_that_is_said() {
             subnet,
             ipv4_range: range.map(ToOwned::to_owned),
             ipv6_range: None,
-            is_any_of_range: is_any,
+            is_any_of_range: is_any.then_some(true),
         };
-        assert_eq!(options.backend, Some(expected), "{annotations:?}");
+        assert_eq!(options.balancer.backend, Some(expected), "{annotations:?}");
     }
-    assert_eq!(asked(&settings(), &[range]).backend, None);
+    assert_eq!(asked(&settings(), &[range]).balancer.backend, None);
 }
 
 #[test]
@@ -243,9 +243,9 @@ fn front_end_is_named_by_number_or_by_both_names() {
             subnet,
             ipv4_range: v4.map(ToOwned::to_owned),
             ipv6_range: v6.map(ToOwned::to_owned),
-            is_any_of_range: false,
+            is_any_of_range: None,
         });
-        let frontend = asked(&settings(), annotations).frontend;
+        let frontend = asked(&settings(), annotations).balancer.frontend;
         assert_eq!(frontend, expected, "{annotations:?}");
     }
     let words = "frontend VPC configuration requires either subnet-id or both vpc-name and subnet-name annotations";

@@ -1,0 +1,81 @@
+//! Kinds of resources, and the requests about them.
+
+use reqwest::Method;
+use serde_json::Value;
+
+use super::Request;
+
+/// Stands for the ID of what a resource belongs to.
+const OWNER: &str = "{}";
+
+/// A kind of resource: where it is, and what metrics call the requests about it.
+#[derive(Debug)]
+pub struct Kind {
+    /// Where they are; each `{}` stands for the ID of what they belong to, the outermost first.
+    pub path: &'static str,
+    /// What asking for all of them is called.
+    pub list: &'static str,
+    /// What asking for one is called.
+    pub get: &'static str,
+    /// What making one is called.
+    pub create: &'static str,
+    /// What changing one is called.
+    pub change: &'static str,
+    /// What deleting one is called.
+    pub delete: &'static str,
+}
+
+/// A [`Kind`] by what one and all of them are called, and where they are: `list_vpcs`, `get_vpc`.
+#[macro_export]
+macro_rules! resource_kind {
+    ($one:literal, $all:literal, $path:literal) => {
+        $crate::cloud_api::Kind {
+            path: $path,
+            list: concat!("list_", $all),
+            get: concat!("get_", $one),
+            create: concat!("create_", $one),
+            change: concat!("update_", $one),
+            delete: concat!("delete_", $one),
+        }
+    };
+}
+
+/// The requests about a kind. `of`: what they belong to.
+impl Kind {
+    fn path(&self, of: &[&str]) -> String {
+        let replace = |path: String, id: &&str| path.replacen(OWNER, id, 1);
+        of.iter().fold(self.path.to_owned(), replace)
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn list(&self, of: &[&str]) -> Request {
+        Request::get(self.list, self.path(of))
+    }
+
+    /// One.
+    #[must_use]
+    pub fn get(&self, of: &[&str], id: &str) -> Request {
+        Request::get(self.get, format!("{}/{id}", self.path(of)))
+    }
+
+    /// A new one.
+    #[must_use]
+    pub fn create(&self, of: &[&str], body: Value) -> Request {
+        Request::new(self.create, Method::POST, self.path(of)).json(body)
+    }
+
+    /// Something about one.
+    #[must_use]
+    pub fn change(&self, of: &[&str], id: &str, body: Value) -> Request {
+        let path = format!("{}/{id}", self.path(of));
+        Request::new(self.change, Method::PUT, path).json(body)
+    }
+
+    /// The end of one.
+    #[must_use]
+    pub fn delete(&self, of: &[&str], id: &str) -> Request {
+        let path = format!("{}/{id}", self.path(of));
+        Request::new(self.delete, Method::DELETE, path)
+    }
+}
