@@ -1,11 +1,10 @@
-//! What tells certificates apart without showing them.
+//! Digests: what tells certificates apart without showing them, and names that are made from an ID.
 
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 
-use super::desired::hex;
 use crate::cloud_provider::secrets::TlsSecret;
 
 /// A digest of a certificate and its key together.
@@ -30,4 +29,10 @@ pub(super) fn is_shown(secret: &TlsSecret, fingerprint: &str) -> bool {
         .collect();
     let shown = shown.to_lowercase();
     shown == hex(&Sha1::digest(&der), 40) || shown == hex(&Sha256::digest(&der), 64)
+}
+
+/// The first so many hexadecimal digits.
+pub(super) fn hex(digest: &[u8], digits: usize) -> String {
+    let all: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    all.chars().take(digits).collect()
 }

@@ -106,14 +106,8 @@ impl provider::Desired for Desired {
 
     fn fingerprint(&self) -> Option<String> {
         let text = serde_json::to_vec(self).ok()?;
-        Some(hex(&Sha256::digest(text), 16))
+        Some(certificates::hex(&Sha256::digest(text), 16))
     }
-}
-
-/// The first so many hexadecimal digits.
-pub(super) fn hex(digest: &[u8], digits: usize) -> String {
-    let all: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    all.chars().take(digits).collect()
 }
 
 /// The tags that mark what is made for a Service.
@@ -201,7 +195,7 @@ pub(super) fn node_label(name: &str) -> String {
     }
     let kept: String = name.chars().take(KEPT).collect();
     let kept = kept.trim_end_matches(['-', '.']);
-    format!("{kept}-{}", hex(&Sha256::digest(name), 8))
+    format!("{kept}-{}", certificates::hex(&Sha256::digest(name), 8))
 }
 
 /// What a person should know although it can be carried out.
