@@ -83,6 +83,14 @@ bench-cloudscale: control-plane ## Measures load balancers of cloudscale.ch besi
 	$(call say,The bench: an API server and a simulated cloud)
 	@target/tools/bench-cloudscale
 
+.PHONY: bench-linode
+bench-linode: control-plane ## Measures NodeBalancers of Linode beside the Go controller; a quarter of an hour. SERVICES=, NODES=, QPS= change it
+	$(call say,Release builds: memory is measured)
+	@$(MAKE) shipped
+	@cargo build --workspace --locked --profile tools --bin bench-linode
+	$(call say,The bench: an API server and a simulated cloud)
+	@target/tools/bench-linode
+
 .PHONY: bench-services
 bench-services: ## Counts what a Service costs when one of 5,000 Nodes changes, and what its address costs
 	@cargo test --locked -p mooring-central --lib -- --include-ignored --nocapture --test-threads 1 cost
@@ -116,7 +124,14 @@ sweep-cloudscale: control-plane ## Lets something go wrong at each single call t
 	$(call say,Building the programs)
 	@cargo build --workspace --locked
 	$(call say,The sweep: one API server, and for each case a simulated cloud and a central)
-	@target/debug/sweep
+	@target/debug/sweep cloudscale
+
+.PHONY: sweep-linode
+sweep-linode: control-plane ## Lets something go wrong at each single call to Linode; up to half an hour. CASE=, SEED=, AT_ONCE= change it
+	$(call say,Building the programs)
+	@cargo build --workspace --locked
+	$(call say,The sweep: one API server, and for each case a simulated cloud and a central)
+	@target/debug/sweep linode
 
 .PHONY: sweep-phoenixnap
 sweep-phoenixnap: control-plane ## Lets something go wrong at each single call to PhoenixNAP. CASE=, SEED= change it
