@@ -93,6 +93,21 @@ HEADER
         --show-only templates/central-secrets.yaml
 }
 
+# What the policy about central and Nodes says where central gives out pod CIDRs and makes routes, on stdout.
+render_pod_network() {
+    cat <<'HEADER'
+# What mooring-central may write besides with --allocate-node-cidrs and --enable-route-controller: apply it
+# after mooring.yaml. Rendered from deploy/chart/mooring by deploy/render.sh. Do not edit here: change the
+# chart, then render again.
+HEADER
+    "$helm" template mooring "$chart" \
+        --namespace mooring-system \
+        --values "$manifests/values.yaml" \
+        --set central.podNetwork.allocateNodeCIDRs=true --set central.podNetwork.routes=true \
+        --kube-version 1.36.0 \
+        --show-only templates/fence-central.yaml
+}
+
 # Each file of deploy/manifests that is rendered: name, then what renders it.
 rendered=(
     "mooring.yaml render"
@@ -100,6 +115,7 @@ rendered=(
     "phoenixnap-l2.yaml render_phoenixnap l2 --show-only templates/fence-services.yaml --show-only templates/fence-central.yaml"
     "endpoint-aware-members.yaml render_endpoints"
     "tls-secrets.yaml render_secrets"
+    "pod-network.yaml render_pod_network"
 )
 
 # What the chart must refuse, and with which words.
@@ -162,6 +178,7 @@ check() {
     refuses "replica" --set central.replica=3
     gives --take-over-namespaces=edge,shop --livez-detail-networks=10.0.0.0/8,fd00::/8 \
         --allow-unsigned-heartbeats --endpoint-aware-members --probe-bind-address \
+        --cluster-cidr=10.0.0.0/8 --allocate-node-cidrs --enable-route-controller \
         $'name: mooring-central-secrets\n  namespace: tills'
     omits mooring-central-secrets "$chart/ci/unfenced-values.yaml"
     omits mooring-central-secrets "$chart/ci/phoenixnap-values.yaml"

@@ -3,8 +3,10 @@
 pub mod address_pool;
 pub mod heartbeat_secret;
 pub mod node_init;
+pub mod node_ipam;
 pub mod node_lifecycle;
 mod provider_id_index;
+pub mod routes;
 pub mod service;
 
 use std::sync::Arc;

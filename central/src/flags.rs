@@ -1,6 +1,7 @@
 //! What the command line asks of `mooring-central`.
 
 mod choice;
+mod pod_network;
 mod secret_name;
 mod table;
 
@@ -13,6 +14,7 @@ use mooring_common::flags::{FlagFaults, Reader, Values};
 use mooring_common::telemetry::LogFormat;
 
 pub use choice::{Choice, ProcessEnv, choose};
+pub use pod_network::PodNetworkFlags;
 pub use secret_name::SecretName;
 pub use table::TABLE;
 
@@ -41,6 +43,8 @@ pub struct Flags {
     pub heartbeat_secret: Option<SecretName>,
     /// Which Services are served, and how.
     pub services: ServiceFlags,
+    /// Routes to Pods, and pod CIDRs.
+    pub pod_network: PodNetworkFlags,
     /// Leader election; `None` with `--leader-elect=false`.
     pub leader: Option<LeaderFlags>,
     /// `--shutdown-timeout`.
@@ -68,6 +72,8 @@ pub struct Controllers {
     pub node_lifecycle: bool,
     /// Services and L2Networks.
     pub service: bool,
+    /// Routes to Pods.
+    pub route: bool,
 }
 
 /// How Nodes are looked after.
@@ -151,6 +157,7 @@ impl Flags {
                 "write NAMESPACE/NAME, like mooring-system/mooring-heartbeat",
             ),
             services: read_services(&mut reader),
+            pod_network: PodNetworkFlags::read(&mut reader),
             leader: read_leader(&mut reader),
             shutdown_timeout: reader.duration("shutdown-timeout"),
             kubeconfig: reader.text("kubeconfig").map(Into::into),
@@ -210,6 +217,7 @@ fn read_controllers(reader: &mut Reader<'_>) -> Controllers {
         node: false,
         node_lifecycle: false,
         service: false,
+        route: false,
     };
     let chosen = reader.list("controllers");
     // Who only leaves something out wants the rest.
@@ -222,6 +230,7 @@ fn read_controllers(reader: &mut Reader<'_>) -> Controllers {
             node: true,
             node_lifecycle: true,
             service: true,
+            route: true,
         };
     }
     for name in chosen.iter().filter(|name| *name != "*") {
@@ -234,7 +243,7 @@ fn read_controllers(reader: &mut Reader<'_>) -> Controllers {
                 controllers.node_lifecycle = on;
             }
             "service" | "service-lb-controller" => controllers.service = on,
-            "route" | "node-route-controller" => {}
+            "route" | "node-route-controller" => controllers.route = on,
             other => reader.fault(
                 "controllers",
                 other,

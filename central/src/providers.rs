@@ -10,6 +10,7 @@ use prometheus_client::registry::Registry;
 use crate::cloud_api::{Fault, Metrics};
 use crate::cloud_provider::Clouds;
 use crate::cloud_provider::load_balancers::LoadBalancers;
+use crate::cloud_provider::pod_network::PodNetwork;
 use crate::cloud_provider::registration::{
     Background, Cloud, ConfigFile, MakeLoadBalancers, Networks, Obstacle, OpenContext,
     Registration, Source,
@@ -25,6 +26,8 @@ pub struct Opened {
     pub load_balancers: Vec<MakeLoadBalancers>,
     /// Where there may be L2Networks: the pools that something else announces.
     pub networks: Vec<Networks>,
+    /// What they have for the Pods of Nodes.
+    pub pod_networks: Vec<PodNetwork>,
     /// What runs beside the controllers.
     pub background: Vec<Background>,
     /// What may keep this replica from being ready.
@@ -62,6 +65,7 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
     let requests = Metrics::register(registry);
     let (mut instances, mut load_balancers) = (Vec::new(), Vec::new());
     let (mut networks, mut background, mut obstacles) = (Vec::new(), Vec::new(), Vec::new());
+    let mut pod_networks = Vec::new();
     for (cloud, open) in configured {
         let context = OpenContext {
             limits: flags.limits,
@@ -72,6 +76,7 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
         instances.push(opened.instances);
         load_balancers.extend(opened.load_balancers.map(|make| (cloud, make)));
         networks.extend(opened.networks);
+        pod_networks.push(opened.pod_network);
         background.extend(opened.background);
         obstacles.extend(opened.obstacle);
     }
@@ -80,6 +85,7 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
         clouds: Arc::new(Clouds::new(instances)),
         load_balancers: load_balancers.into_iter().map(|(_, make)| make).collect(),
         networks,
+        pod_networks,
         background,
         obstacles,
     })

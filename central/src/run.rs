@@ -1,6 +1,7 @@
 //! Puts the program together, and takes it apart in the right order.
 
 pub mod plan_command;
+mod pod_networks;
 pub mod server;
 mod watched;
 
@@ -20,11 +21,12 @@ use tokio_util::sync::CancellationToken;
 use crate::cloud_provider::load_balancers::LoadBalancers;
 use crate::cloud_provider::{ForeignPool, Instances as _};
 use crate::controllers::{
-    Context, address_pool, heartbeat_secret, node_init, node_lifecycle, service,
+    Context, address_pool, heartbeat_secret, node_init, node_ipam, node_lifecycle, routes, service,
 };
 use crate::election::{Elector, Leadership};
 use crate::flags::{Flags, ProcessEnv, TABLE};
 use crate::providers::{self, Opened};
+use pod_networks::PodNetworks;
 use server::Health;
 use watched::{Follows, Watched};
 
@@ -65,6 +67,7 @@ struct Program {
     flags: Flags,
     opened: Opened,
     load_balancers: Vec<Arc<dyn LoadBalancers>>,
+    pod_networks: PodNetworks,
     client: Client,
     identity: String,
     stop: CancellationToken,
@@ -77,12 +80,14 @@ struct Metrics {
     nodes: node_init::Metrics,
     lifecycle: node_lifecycle::Metrics,
     services: service::Metrics,
+    routes: routes::Metrics,
 }
 
 impl Program {
     async fn new(flags: Flags, stop: CancellationToken) -> anyhow::Result<Self> {
         let mut registry = Registry::default();
         let mut opened = providers::open(&flags, &mut registry).await?;
+        let pod_networks = PodNetworks::new(&flags, &opened.pod_networks)?;
         let client = client(&ClientOptions {
             kubeconfig: flags.kubeconfig.clone(),
             master: flags.master.clone(),
@@ -98,6 +103,7 @@ impl Program {
             flags,
             opened,
             load_balancers,
+            pod_networks,
             client,
             stop,
         })
@@ -110,6 +116,7 @@ impl Program {
             nodes: node_init::Metrics::register(&mut self.registry),
             lifecycle: node_lifecycle::Metrics::register(&mut self.registry),
             services: service::Metrics::register(&mut self.registry),
+            routes: routes::Metrics::register(&mut self.registry),
         };
         for run in std::mem::take(&mut self.opened.background) {
             let failed = run(self.stop.clone());
@@ -154,6 +161,8 @@ impl Program {
             services: networks || clouds.count() > 0,
             networks,
             endpoints: can_follow && self.flags.services.follows_endpoints,
+            routes: self.pod_networks.routes.is_some(),
+            pod_cidrs: self.pod_networks.ipam.is_some(),
         }
     }
 
@@ -241,6 +250,7 @@ impl Program {
                 "this version has no load balancers of these clouds, Services are left alone"
             );
         }
+        self.control_pod_networks(&mut controllers, &context, &metrics.routes);
         if let Some(name) = self.flags.heartbeat_secret.clone() {
             let (context, stop) = (context.clone(), self.stop.clone());
             controllers.spawn(heartbeat_secret::run(context, name, stop));
@@ -254,6 +264,30 @@ impl Program {
         let drained = drain(&mut controllers, stop, limit).await;
         controllers.shutdown().await;
         drained
+    }
+
+    fn control_pod_networks(
+        &self,
+        controllers: &mut JoinSet<()>,
+        context: &Context,
+        metrics: &routes::Metrics,
+    ) {
+        let watched = &self.watched;
+        if let Some((ipam, cluster_cidr)) = self.pod_networks.ipam.clone() {
+            let (queue, stop) = (watched.ipam_queue.clone(), self.stop.clone());
+            controllers.spawn(node_ipam::run(
+                context.clone(),
+                ipam,
+                cluster_cidr,
+                queue,
+                stop,
+            ));
+        }
+        if let Some((cloud, options)) = self.pod_networks.routes.clone() {
+            let fed = (watched.route_history.clone(), watched.route_queue.clone());
+            let (context, metrics, stop) = (context.clone(), metrics.clone(), self.stop.clone());
+            controllers.spawn(routes::run(context, cloud, options, metrics, fed, stop));
+        }
     }
 
     fn control_services(

@@ -105,6 +105,8 @@ pub enum Outcome<E> {
     Done,
     /// All went well, and there is more to do after this long; the backoff starts anew.
     RetryAfter(Duration),
+    /// All is as it should be for this long; what changes meanwhile need not wait for that.
+    DoneFor(Duration),
     /// It failed: again after a delay that grows with each failure in a row.
     Backoff(E),
     /// It failed after having come further than the time before: the delay begins anew.

@@ -227,6 +227,17 @@ pub mod finalizers {
     pub const SERVICE: &str = "service.kubernetes.io/load-balancer-cleanup";
 }
 
+/// Conditions of Nodes, and the reasons in them.
+pub mod node_conditions {
+    /// Set by central where it makes routes to Pods, and by nobody else of Mooring. While it is True,
+    /// kube-controller-manager keeps the taint `node.kubernetes.io/network-unavailable` on the Node.
+    pub const NETWORK_UNAVAILABLE: &str = "NetworkUnavailable";
+    /// The reason of False, as in the Go controllers.
+    pub const ROUTE_CREATED: &str = "RouteCreated";
+    /// The reason of True, as in the Go controllers.
+    pub const NO_ROUTE_CREATED: &str = "NoRouteCreated";
+}
+
 /// The name under which each controller reports Events, as the Go controllers do.
 pub mod components {
     /// Initialisation and addresses of Nodes.
@@ -235,6 +246,10 @@ pub mod components {
     pub const NODE_LIFECYCLE: &str = "cloud-node-lifecycle-controller";
     /// Services of type LoadBalancer.
     pub const SERVICE: &str = "service-controller";
+    /// Routes to the Pods of Nodes.
+    pub const ROUTE: &str = "route_controller";
+    /// Pod CIDRs of Nodes.
+    pub const NODE_IPAM: &str = "cidrAllocator";
     /// L2Networks and the addresses in them.
     pub const ADDRESS_POOL: &str = "l2network-controller";
     /// Central, where it owns fields or objects.
@@ -245,6 +260,12 @@ pub mod components {
 
 /// Reasons of Events. The names that the Go controllers use are kept, since alerts match on them.
 pub mod reasons {
+    /// Node, Warning: one of its pod CIDRs has no route; the note says why.
+    pub const FAILED_TO_CREATE_ROUTE: &str = "FailedToCreateRoute";
+    /// Node, Warning: there is no pod CIDR for it; the note says why.
+    pub const CIDR_NOT_AVAILABLE: &str = "CIDRNotAvailable";
+    /// Node, Warning: its pod CIDR could not be written, or is another Node's too.
+    pub const CIDR_ASSIGNMENT_FAILED: &str = "CIDRAssignmentFailed";
     /// Node, Normal: initialised. By whichever program did it.
     pub const SYNCED: &str = "Synced";
     /// Node, Warning: it cannot be initialised as things are; the note says what to do.

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::clouds;
 use crate::k8s::Slim;
 use crate::machines::Identity;
-use crate::names::{annotations, labels, taints as taint_keys};
+use crate::names::{annotations, labels, node_conditions, taints as taint_keys};
 use crate::node_addresses::NodeAddress;
 use crate::taints;
 
@@ -48,6 +48,10 @@ pub struct NodeView {
     pub addresses: Vec<NodeAddress>,
     /// The condition `Ready`.
     pub readiness: Readiness,
+    /// `spec.podCIDRs`, or `spec.podCIDR` alone.
+    pub pod_cidrs: Vec<String>,
+    /// Whether the condition `NetworkUnavailable` is True; `None` if it says neither that nor False.
+    pub network_unavailable: Option<bool>,
     /// What the Node says of its machine, to find it by.
     pub machine: Identity,
 }
@@ -111,6 +115,7 @@ impl Slim for NodeView {
         let meta = node.metadata;
         let spec = node.spec.unwrap_or_default();
         let status = node.status.unwrap_or_default();
+        let conditions = status.conditions.unwrap_or_default();
         let present = |text: String| Some(text).filter(|t| !t.is_empty());
         Self {
             name: meta.name.unwrap_or_default(),
@@ -140,22 +145,35 @@ impl Slim for NodeView {
                     })
                 })
                 .collect(),
-            readiness: readiness(&status.conditions.unwrap_or_default()),
+            readiness: readiness(&conditions),
+            pod_cidrs: spec
+                .pod_cidrs
+                .unwrap_or_else(|| spec.pod_cidr.into_iter().collect())
+                .into_iter()
+                .filter(|cidr| !cidr.is_empty())
+                .collect(),
+            network_unavailable: match status_of(&conditions, node_conditions::NETWORK_UNAVAILABLE)
+            {
+                Some("True") => Some(true),
+                Some("False") => Some(false),
+                _ => None,
+            },
             machine,
         }
     }
 }
 
 fn readiness(conditions: &[NodeCondition]) -> Readiness {
-    match conditions
-        .iter()
-        .find(|c| c.type_ == "Ready")
-        .map(|c| c.status.as_str())
-    {
+    match status_of(conditions, "Ready") {
         Some("True") => Readiness::Ready,
         Some("False") => Readiness::NotReady,
         _ => Readiness::Unknown,
     }
+}
+
+fn status_of<'a>(conditions: &'a [NodeCondition], kind: &str) -> Option<&'a str> {
+    let condition = conditions.iter().find(|c| c.type_ == kind);
+    condition.map(|condition| condition.status.as_str())
 }
 
 #[cfg(test)]

@@ -85,8 +85,9 @@ struct State<K> {
     again: HashMap<K, bool>,
     delayed: BTreeMap<(Instant, u64), K>,
     delayed_until: HashMap<K, (Instant, u64)>,
-    /// Those of `delayed_until` that wait since they have failed.
-    backing_off: HashSet<K>,
+    /// Those of `delayed_until` that need not wait if somebody asks for them: they have failed, or are as they
+    /// should be.
+    idle: HashSet<K>,
     failures: HashMap<K, u32>,
     sequence: u64,
 }
@@ -103,7 +104,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
             again: HashMap::new(),
             delayed: BTreeMap::new(),
             delayed_until: HashMap::new(),
-            backing_off: HashSet::new(),
+            idle: HashSet::new(),
             failures: HashMap::new(),
             sequence: 0,
         };
@@ -126,10 +127,11 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
     }
 
     /// Asks for a pass over this key when no other is ready. One that waits for its time is left to
-    /// that, unless it waits since it has failed: what it failed at may be over. Its failures still count.
+    /// that, unless it waits since it has failed: what it failed at may be over. Its failures still count. Nor
+    /// does one wait that was as it should be.
     pub fn add_later(&self, key: K) {
         let mut state = self.lock();
-        if state.backing_off.contains(&key) {
+        if state.idle.contains(&key) {
             state.forget_delay(&key);
         }
         if state.in_flight.contains(&key) {
@@ -153,10 +155,10 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         self.delay(key, delay, false);
     }
 
-    /// The same; `is_backoff`: since it has failed.
-    fn delay(&self, key: K, delay: Duration, is_backoff: bool) {
+    /// The same; `is_idle`: unless somebody asks for it.
+    fn delay(&self, key: K, delay: Duration, is_idle: bool) {
         let mut state = self.lock();
-        if state.delay(key, Instant::now() + delay, is_backoff) {
+        if state.delay(key, Instant::now() + delay, is_idle) {
             self.changed.notify_one();
         }
     }
@@ -190,7 +192,10 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
 
     /// Ends a pass, and plans the next one as its outcome asks for.
     fn finish<E>(&self, key: K, outcome: &Outcome<E>) {
-        let has_failed = matches!(outcome, Outcome::Backoff(_) | Outcome::BackoffAnew(_));
+        let is_idle = matches!(
+            outcome,
+            Outcome::Backoff(_) | Outcome::BackoffAnew(_) | Outcome::DoneFor(_)
+        );
         let next = {
             let mut state = self.lock();
             state.in_flight.remove(&key);
@@ -206,7 +211,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
                     Some(self.backoff.after(1))
                 }
                 Outcome::Yield => None,
-                Outcome::RetryAfter(delay) => {
+                Outcome::RetryAfter(delay) | Outcome::DoneFor(delay) => {
                     state.failures.remove(&key);
                     Some(*delay)
                 }
@@ -219,9 +224,9 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         };
         match next {
             (Some(true), _) | (_, Some(Duration::ZERO)) => self.add(key),
-            // Whoever asked meanwhile may not have known of what it failed at.
-            (Some(false), Some(_)) if has_failed => self.add_later(key),
-            (_, Some(delay)) => self.delay(key, delay, has_failed),
+            // Whoever asked meanwhile may not have known of what it failed at, or of what is new.
+            (Some(false), Some(_)) if is_idle => self.add_later(key),
+            (_, Some(delay)) => self.delay(key, delay, is_idle),
             (Some(false), None) => self.add_later(key),
             (None, None) if matches!(outcome, Outcome::Yield) => self.add_later(key),
             (None, None) => {}
@@ -235,14 +240,14 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
 
 impl<K: Clone + Eq + Hash> State<K> {
     fn forget_delay(&mut self, key: &K) {
-        self.backing_off.remove(key);
+        self.idle.remove(key);
         if let Some(slot) = self.delayed_until.remove(key) {
             self.delayed.remove(&slot);
         }
     }
 
     /// Whether it waits until then, and not for less.
-    fn delay(&mut self, key: K, at: Instant, is_backoff: bool) -> bool {
+    fn delay(&mut self, key: K, at: Instant, is_idle: bool) -> bool {
         let planned = self.delayed_until.get(&key);
         let is_sooner = planned.is_some_and(|(earlier, _)| *earlier <= at);
         if is_sooner || self.queued.contains_key(&key) {
@@ -252,8 +257,8 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.sequence += 1;
         let slot = (at, self.sequence);
         self.delayed.insert(slot, key.clone());
-        if is_backoff {
-            self.backing_off.insert(key.clone());
+        if is_idle {
+            self.idle.insert(key.clone());
         }
         self.delayed_until.insert(key, slot);
         true
@@ -266,7 +271,7 @@ impl<K: Clone + Eq + Hash> State<K> {
             }
             let key = entry.remove();
             self.delayed_until.remove(&key);
-            self.backing_off.remove(&key);
+            self.idle.remove(&key);
             if self.in_flight.contains(&key) {
                 self.again.insert(key, true);
             } else {
@@ -350,6 +355,7 @@ fn log<K: Display, E: std::error::Error + 'static>(
     match outcome {
         Outcome::Done => tracing::debug!(controller, %key, "done"),
         Outcome::RetryAfter(delay) => tracing::debug!(controller, %key, ?delay, "again later"),
+        Outcome::DoneFor(time) => tracing::debug!(controller, %key, ?time, "done for now"),
         Outcome::Yield => tracing::debug!(controller, %key, "makes way"),
         Outcome::Backoff(error) | Outcome::BackoffAnew(error) => {
             let error = with_causes(error);

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::annotations::Annotation;
 use super::load_balancers::LoadBalancers;
+use super::pod_network::PodNetwork;
 use super::{ForeignPool, Instances};
 use crate::cloud_api::{Fault, LimitFlags, Limits, Metrics};
 
@@ -93,6 +94,8 @@ pub struct Cloud {
     pub load_balancers: Option<MakeLoadBalancers>,
     /// If node daemons announce addresses on L2Networks: the pool that something else announces.
     pub networks: Option<Networks>,
+    /// What it has for the Pods of Nodes.
+    pub pod_network: PodNetwork,
     /// What runs beside the controllers, on each replica.
     pub background: Option<Background>,
     /// What may keep this replica from being ready.

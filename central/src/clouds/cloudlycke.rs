@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::cloud_api::Fault;
+use crate::cloud_provider::pod_network::PodNetwork;
 use crate::cloud_provider::registration::{
     Cloud, ConfigFile, Configure, OpenCloud, OpenContext, Registration, Source,
 };
@@ -95,6 +96,7 @@ async fn open(path: Option<PathBuf>, context: OpenContext<'_>) -> anyhow::Result
         instances: machines,
         load_balancers: None,
         networks: Some(Arc::new(move || pool.foreign_pool())),
+        pod_network: PodNetwork::default(),
         background: Some(Box::new(|stop| {
             let watch = async move { watched.watch(metrics, stop).await };
             watch.then(|()| std::future::pending()).boxed()

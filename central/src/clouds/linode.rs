@@ -10,9 +10,11 @@ mod config;
 mod facts;
 mod flags;
 mod go_names;
+mod interfaces;
 mod load_balancers;
+mod node_ranges;
 mod registration;
-mod token_check;
+mod routes;
 mod vpcs;
 
 use std::sync::Arc;
@@ -53,6 +55,12 @@ pub struct Linode {
     tag: Option<String>,
     describe: Describe,
     vpcs: Vpcs,
+}
+
+impl AsRef<Client> for Linode {
+    fn as_ref(&self) -> &Client {
+        &self.client
+    }
 }
 
 impl Linode {

@@ -227,7 +227,9 @@ impl<'a, P: Provider> Work<'a, P> {
             let error = match self.send(step).await {
                 Ok(known) => {
                     tracing::info!(step = %step, "changed a load balancer");
-                    self.is_unseen |= step.effect(&self.planned) == Effect::ChangeUnseen;
+                    // One of whose parts nothing is known is observed as it is from now on.
+                    self.is_unseen |= step.effect(&self.planned) == Effect::ChangeUnseen
+                        || (creates && known.is_none());
                     if !self.is_unseen {
                         write.end(known);
                     }

@@ -145,6 +145,12 @@ mod tests {
                 "LINODE_API_TOKEN_FILE is set",
             ),
             (
+                "mooring-central",
+                &[("LINODE_REGION", "eu-central")],
+                linode,
+                "LINODE_REGION is set",
+            ),
+            (
                 "./cloud-provider-phoenixnap",
                 &[linode_token],
                 cloud("phoenixnap"),

@@ -114,7 +114,8 @@ fn pr_10_accepts_both_controller_names() {
         Controllers {
             node: true,
             node_lifecycle: true,
-            service: false
+            service: false,
+            route: true
         }
     );
     let flags = read("--cloud-provider=cloudlycke --controllers=cloud-node-controller").unwrap();
@@ -123,7 +124,8 @@ fn pr_10_accepts_both_controller_names() {
         Controllers {
             node: true,
             node_lifecycle: false,
-            service: false
+            service: false,
+            route: false
         }
     );
 }
@@ -200,4 +202,41 @@ fn rejects_polling_period_of_zero() {
     )
     .unwrap_err();
     assert_eq!(error.faults.len(), 1, "{error}");
+}
+
+#[test]
+fn cluster_cidr_has_at_most_one_range_of_each_family() {
+    let read_cidrs = |text: &str| {
+        let line = format!("--cloud-provider=linode --cluster-cidr={text}");
+        read(&line).map(|flags| flags.pod_network.cluster_cidrs)
+    };
+    let cidrs = read_cidrs("10.1.2.3/8,fd00::/48").unwrap();
+    let texts: Vec<String> = cidrs.iter().map(ToString::to_string).collect();
+    assert_eq!(texts, ["10.0.0.0/8", "fd00::/48"]);
+    assert_eq!(read_cidrs("").unwrap(), []);
+    for wrong in ["10.0.0.0/8,172.16.0.0/12", "10.0.0.0", "10.0.0.0/33"] {
+        let told = read_cidrs(wrong).unwrap_err().to_string();
+        assert!(told.contains("--cluster-cidr="), "{told}");
+    }
+}
+
+#[test]
+fn routes_of_linode_need_a_vpc() {
+    let line = "--cloud-provider=linode --enable-route-controller --cluster-cidr=10.0.0.0/8";
+    let told = read(line).unwrap_err().to_string();
+    assert!(
+        told.contains("cannot enable route controller as vpc-names is empty"),
+        "{told}"
+    );
+    read(&format!("{line} --vpc-names=net")).unwrap();
+    read(&format!("{line} --vpc-ids=1 --subnet-ids=2")).unwrap();
+}
+
+#[test]
+fn masks_of_pod_cidrs_are_lengths_of_prefixes() {
+    let line =
+        "--cloud-provider=linode --node-cidr-mask-size-ipv4=33 --node-cidr-mask-size-ipv6=129";
+    assert_eq!(read(line).unwrap_err().faults.len(), 2);
+    read("--cloud-provider=linode --node-cidr-mask-size-ipv4=0 --node-cidr-mask-size-ipv6=64")
+        .unwrap();
 }

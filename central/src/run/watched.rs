@@ -12,7 +12,9 @@ use tokio::sync::Notify;
 
 use crate::cloud_provider::Instances;
 use crate::controllers::address_pool::{self, Allocations, NetworkView};
-use crate::controllers::{ProviderIdIndex, canonical, node_init, node_lifecycle, service};
+use crate::controllers::{
+    ProviderIdIndex, canonical, node_init, node_ipam, node_lifecycle, routes, service,
+};
 use crate::views::namespace_view::NamespaceView;
 use crate::views::service_view::ServiceView;
 
@@ -22,6 +24,10 @@ pub(super) struct Follows {
     pub(super) services: bool,
     pub(super) networks: bool,
     pub(super) endpoints: bool,
+    /// Of Nodes: what routes to their Pods go by.
+    pub(super) routes: bool,
+    /// The same of pod CIDRs.
+    pub(super) pod_cidrs: bool,
 }
 
 /// The caches, warm on the leader and on those that stand by, and the queues that they feed.
@@ -42,6 +48,9 @@ pub(super) struct Watched {
     pub(super) lifecycle_queue: Arc<node_lifecycle::Queue>,
     pub(super) service_queue: Arc<service::Queue>,
     pub(super) network_queue: Arc<address_pool::Queue>,
+    pub(super) route_history: Arc<routes::RouteHistory>,
+    pub(super) route_queue: Arc<routes::Queue>,
+    pub(super) ipam_queue: Arc<node_ipam::Queue>,
 }
 
 impl Watched {
@@ -61,10 +70,13 @@ impl Watched {
             lifecycle_queue: node_lifecycle::queue(),
             service_queue: service::queue(),
             network_queue: address_pool::queue(),
+            route_history: Arc::default(),
+            route_queue: routes::queue(),
+            ipam_queue: node_ipam::queue(),
         }
     }
 
-    fn node_changed(&self, change: &Change<NodeView>, instances: &dyn Instances) {
+    fn node_changed(&self, change: &Change<NodeView>, instances: &dyn Instances, follows: Follows) {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         let name = &change.key.name;
         self.node_changes.node(old, new);
@@ -92,6 +104,14 @@ impl Watched {
             // Together with what else changes meanwhile: a pass looks at all Nodes.
             self.lifecycle_queue
                 .add_after(node_lifecycle::AllNodes, node_lifecycle::SOON);
+        }
+        if follows.routes && routes::concerns(old, new) {
+            self.route_history.changed(old, new, instances);
+            self.route_queue.add_after(routes::AllRoutes, routes::SOON);
+        }
+        if follows.pod_cidrs && node_ipam::concerns(old, new) {
+            self.ipam_queue
+                .add_after(node_ipam::AllNodes, node_ipam::SOON);
         }
     }
 
@@ -124,7 +144,7 @@ impl Watched {
         let nodes = self
             .nodes
             .follow(Api::all(client.clone()), config(), |change| {
-                self.node_changed(&change, &*instances);
+                self.node_changed(&change, &*instances, follows);
             });
         let services = async {
             if follows.services {

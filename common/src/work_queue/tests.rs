@@ -230,6 +230,29 @@ async fn low_priority_add_does_not_shorten_delay() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn low_priority_add_wakes_key_that_was_done_for_a_while() {
+    let queue = Arc::new(WorkQueue::new(BACKOFF));
+    queue.add("a");
+    let asking = queue.clone();
+    let (mut passes, _cancel) = worker(&queue, 1, move |n| {
+        if n == 2 {
+            asking.add_later("a");
+        }
+        Outcome::<std::fmt::Error>::DoneFor(Duration::from_secs(3600))
+    });
+    let first = passes.recv().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    queue.add_later("a");
+    let second = passes.recv().await.unwrap();
+    assert_eq!(second.1 - first.1, Duration::from_secs(1));
+    // Undisturbed, it waits for its time; and a change during a pass is not missed.
+    let third = passes.recv().await.unwrap();
+    assert_eq!(third.1 - second.1, Duration::from_secs(3600));
+    let fourth = passes.recv().await.unwrap();
+    assert!(fourth.1 - third.1 < Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn low_priority_add_wakes_failed_key_and_keeps_count() {
     let queue = Arc::new(WorkQueue::new(BACKOFF));
     queue.add("a");

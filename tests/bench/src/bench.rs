@@ -2,6 +2,7 @@
 //! and how they end with a table.
 
 mod beside;
+pub(crate) mod cluster;
 pub(crate) mod proc;
 mod rest;
 

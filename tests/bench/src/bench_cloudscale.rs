@@ -22,7 +22,6 @@
 //! well it does.
 
 mod changes;
-mod cluster;
 mod create;
 mod kinds;
 mod nodes;
@@ -35,8 +34,11 @@ use anyhow::{Context as _, Result, ensure};
 
 pub use crate::bench::{Report, Row};
 
+use crate::bench::cluster::{self, rate};
 use crate::bench::{Kind, conclude, variable};
-use cluster::Cluster;
+use mooring_cloud_sim::cloudscale::{Behaviour, Cloudscale};
+
+type Cluster = cluster::Cluster<Cloudscale, Scale>;
 
 /// How large, and how slow the cloud is.
 #[derive(Clone, Copy, Debug)]
@@ -125,13 +127,27 @@ pub fn main() -> ExitCode {
     conclude("bench-cloudscale", ended)
 }
 
+async fn build(scale: &Scale) -> Result<Cluster> {
+    let sim = Cloudscale::start().await?;
+    sim.set_latency(scale.latency);
+    sim.behave(Behaviour {
+        change_time: scale.change_time,
+        ..Behaviour::default()
+    });
+    let cluster = Cluster::build(*scale, sim, rate(scale.qps)).await?;
+    cluster.join(scale.nodes).await?;
+    cluster.rests().await?;
+    cluster.tell(&format!("{} Nodes are there", scale.nodes));
+    Ok(cluster)
+}
+
 /// Runs all phases.
 ///
 /// # Errors
 /// If something could not be measured; what was measured and is not as wanted is in the report.
 pub async fn run(scale: &Scale) -> Result<Report> {
     let mut report = Report::default();
-    let mut cluster = Cluster::build(scale).await?;
+    let mut cluster = build(scale).await?;
     create::run(&cluster, &mut report).await.context("create")?;
     unchanged::touch(&cluster, &mut report)
         .await

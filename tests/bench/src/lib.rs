@@ -5,15 +5,18 @@
 //! | [`mod@bench`] | what all benches share |
 //! | [`bench_cloudscale`] | what `make bench-cloudscale` measures: load balancers of cloudscale.ch |
 //! | [`bench_failover`] | what `make bench-failover` measures: outages, fault by fault |
+//! | [`bench_linode`] | what `make bench-linode` measures: NodeBalancers |
 //! | [`bench_livez`] | what `make bench-livez` measures: health checks, beside kube-proxy's |
 //! | [`bench_nodes`] | what `make bench-nodes` measures: thousands of Nodes |
 //! | [`bench_phoenixnap`] | what `make bench-phoenixnap` measures: addresses of Services at PhoenixNAP |
-//! | [`sweep`] | what `make sweep-cloudscale` does: something goes wrong at each single call |
+//! | [`sweep`] | what `make sweep-cloudscale` and `make sweep-linode` do: something goes wrong at each single call |
 
 pub mod bench;
 pub mod bench_cloudscale;
 pub mod bench_failover;
+pub mod bench_linode;
 pub mod bench_livez;
 pub mod bench_nodes;
 pub mod bench_phoenixnap;
+mod clouds;
 pub mod sweep;

@@ -1,5 +1,4 @@
-//! Something goes wrong at each single call of central to cloudscale.ch, and all ends as if nothing
-//! had.
+//! Something goes wrong at each single call of central to a cloud, and all ends as if nothing had.
 //!
 //! ```text
 //!   an operation, undisturbed ──► n calls, and what there is in the end
@@ -8,14 +7,7 @@
 //!     the operation, disturbed at this call ──────────┘
 //! ```
 //!
-//! | operation | what a user does |
-//! |---|---|
-//! | `create` | makes a Service with two ports, before three Nodes |
-//! | `port` | changes one of its ports |
-//! | `local` | sets its `externalTrafficPolicy` to `Local` |
-//! | `floating-ip` | moves a floating IP from one Service to another |
-//! | `join` | a fourth Node joins |
-//! | `delete` | deletes the Service |
+//! What users do differs from cloud to cloud: [`cloudscale`], [`linode`].
 //!
 //! | what goes wrong | |
 //! |---|---|
@@ -25,22 +17,26 @@
 //! | `cut` | half of the answer arrives |
 //! | `hang` | there is no answer |
 //! | `dropped` | the call is done, and its answer is lost |
+//! | `busy` | another write is under way, says Linode |
 //! | `late-early`, `late` | there is no answer, and the call is done only afterwards: before central tries again, or when it has |
 //!
 //! All cases share one API server, each with its own simulated cloud, namespace and central. Those
-//! in which a Node joins come last, one after the other.
+//! in which a Node comes or goes come last, one after the other.
 //! `CASE=create/kill-after/7` does one alone, `SEED=` chooses the order of all, and the sample that
 //! `make test` does; `AT_ONCE=` says how many run side by side.
 
 mod case;
 mod case_cluster;
 mod choice;
+pub mod cloudscale;
 mod cluster;
 mod disturbance;
-mod operation;
+pub mod linode;
 mod reference;
 mod report;
+mod swept_cloud;
 mod verdict;
+mod written;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -53,30 +49,40 @@ use futures::{StreamExt as _, stream};
 pub use case::Case;
 pub use choice::{Choice, Scale};
 pub use disturbance::Disturbance;
-pub use operation::Operation;
 pub use report::Report;
+pub use swept_cloud::Operation;
 
 use cluster::Cluster;
+use mooring_cloud_sim::cloudscale::Cloudscale;
+use mooring_cloud_sim::linode::Linode;
 use reference::Reference;
+use swept_cloud::SweptCloud;
 
-/// `make sweep-cloudscale`. Fails if a case does.
+/// `make sweep-cloudscale`, `make sweep-linode`: the cloud is the first argument. Fails if a case does.
 pub fn main() -> ExitCode {
-    let swept = Scale::from_environment().and_then(|scale| {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()?;
-        runtime.block_on(run(&scale))
-    });
+    let swept = match std::env::args().nth(1).as_deref() {
+        Some("cloudscale") => swept::<Cloudscale>(),
+        Some("linode") => swept::<Linode>(),
+        other => Err(anyhow::anyhow!("write cloudscale or linode, not {other:?}")),
+    };
     match swept {
-        Ok(report) => {
-            println!("\n{report}");
-            ExitCode::from(u8::from(!report.is_good()))
-        }
+        Ok(is_good) => ExitCode::from(u8::from(!is_good)),
         Err(error) => {
             eprintln!("sweep: {error:#}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Whether all cases that the environment chooses end well.
+fn swept<C: SweptCloud>() -> Result<bool> {
+    let scale = Scale::from_environment()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let report = runtime.block_on(run::<C>(&scale))?;
+    println!("\n{report}");
+    Ok(report.is_good())
 }
 
 /// Does all cases of this choice.
@@ -86,27 +92,27 @@ pub fn main() -> ExitCode {
 ///
 /// # Panics
 /// If the API server has refused central anything.
-pub async fn run(scale: &Scale) -> Result<Report> {
+async fn run<C: SweptCloud>(scale: &Scale<C::Operation>) -> Result<Report<C::Operation>> {
     let began = Instant::now();
-    let cluster = Arc::new(Cluster::start().await?);
+    let cluster = Arc::new(Cluster::<C>::start().await?);
     let references = references(&cluster, scale).await?;
     for (operation, reference) in &references {
         println!(
-            "[{:4} s] {operation} undisturbed: {} calls, {} of them writes",
+            "[{:4} s] {} undisturbed: {} calls, {} of them writes",
             began.elapsed().as_secs(),
+            operation.name(),
             reference.calls,
             reference.writes
         );
     }
-    let cases = choice::cases(scale, &references)?;
+    let cases = choice::cases(scale, C::DISTURBANCES, &references)?;
     println!("{} cases, SEED={}", cases.len(), scale.seed);
-    let mut report = Report::default();
+    let mut report = Report::new(C::DISTURBANCES);
     let count = cases.len();
-    // Centrals look again when any Node comes or goes, which would hide what they have forgotten.
-    let (joins, others): (Vec<_>, Vec<_>) = cases
+    let (alone, others): (Vec<_>, Vec<_>) = cases
         .into_iter()
-        .partition(|case| case.operation == Operation::Join);
-    for (cases, at_once) in [(others, scale.at_once), (joins, 1)] {
+        .partition(|case| case.operation.moves_nodes());
+    for (cases, at_once) in [(others, scale.at_once), (alone, 1)] {
         let mut verdicts = stream::iter(cases)
             .map(|case| {
                 let (cluster, reference) = (&cluster, references.get(&case.operation));
@@ -130,26 +136,31 @@ pub async fn run(scale: &Scale) -> Result<Report> {
     Ok(report)
 }
 
-async fn references(
-    cluster: &Arc<Cluster>,
-    scale: &Scale,
-) -> Result<BTreeMap<Operation, Reference>> {
+async fn references<C: SweptCloud>(
+    cluster: &Arc<Cluster<C>>,
+    scale: &Scale<C::Operation>,
+) -> Result<BTreeMap<C::Operation, Reference>> {
     let operations = scale.choice.operations();
-    let found = stream::iter(operations)
-        .map(|operation| {
-            let cluster = cluster.clone();
-            async move {
-                let found = Reference::take(&cluster, operation).await;
-                (operation, found)
-            }
-        })
-        .buffer_unordered(scale.at_once)
-        .collect::<Vec<_>>();
+    let (alone, others): (Vec<_>, Vec<_>) = operations
+        .into_iter()
+        .partition(|operation| operation.moves_nodes());
     let mut references = BTreeMap::new();
-    for (operation, reference) in found.await {
-        match reference {
-            Ok(reference) => drop(references.insert(operation, reference)),
-            Err(error) => bail!("{operation}, undisturbed: {error:#}"),
+    for (operations, at_once) in [(others, scale.at_once), (alone, 1)] {
+        let found = stream::iter(operations)
+            .map(|operation| {
+                let cluster = cluster.clone();
+                async move {
+                    let found = Reference::take(&cluster, operation).await;
+                    (operation, found)
+                }
+            })
+            .buffer_unordered(at_once)
+            .collect::<Vec<_>>();
+        for (operation, reference) in found.await {
+            match reference {
+                Ok(reference) => drop(references.insert(operation, reference)),
+                Err(error) => bail!("{}, undisturbed: {error:#}", operation.name()),
+            }
         }
     }
     Ok(references)

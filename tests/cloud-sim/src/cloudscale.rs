@@ -44,12 +44,11 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::Value;
 
+pub use crate::traffic::{Lack, Moment, Outage, Served, Traffic};
 pub use behaviour::Behaviour;
 pub use forwarder::Forwarder;
 pub use kind::Kind;
 pub use machine::{Interface, Machine, SUBNET};
-pub use snapshot::CloudState;
-pub use traffic::{Lack, Moment, Outage, Served, Traffic};
 
 use super::door::Handles;
 use super::server::{Api, Server};

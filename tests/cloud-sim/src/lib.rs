@@ -39,9 +39,12 @@ pub mod phoenixnap;
 mod request;
 mod rows;
 mod server;
+mod snapshot;
+mod traffic;
 
 pub use faults::{Fault, Faults, Injection, When};
 pub use log::{Call, Calls};
+pub use snapshot::CloudState;
 
 /// The only token that the simulated clouds take. It opens nothing else.
 pub const TOKEN: &str = "a-token-of-the-simulation-that-opens-nothing-else";

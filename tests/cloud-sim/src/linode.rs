@@ -10,6 +10,7 @@
 //! | writes | fields that are missing or wrong, and what does not go together: 400; unknown fields are ignored |
 //! | NodeBalancers | one config per port for UDP and one for the rest; nodes at private addresses of Linodes of the region, at their IPv6 addresses, or in the subnet of a VPC |
 //! | TLS | a certificate is shown as its common name and fingerprint; its key is in no answer, in no log, and not kept |
+//! | interfaces in VPCs | of a configuration profile or of the Linode itself, each by its own endpoints; ranges lie in the subnet and overlap with nothing |
 //! | deletions | a NodeBalancer takes configs and nodes with it; its firewall and its reserved address stay |
 //! | errors | `{"errors":[{"field":…,"reason":…}]}` with exactly `application/json`: all that is wrong, at once |
 //!
@@ -19,10 +20,11 @@
 //! | what a test does | how |
 //! |---|---|
 //! | put something there | [`add`](Linode::add) an instance, [`put_node_balancer`](Linode::put_node_balancer), [`put_firewall`](Linode::put_firewall), [`reserve`](Linode::reserve), what the Go controller has left ([`leave`](Linode::leave)), [`load`](Linode::load) all |
-//! | change it by hand | [`set`](Linode::set) an instance, [`set_in`](Linode::set_in), [`set_node_status`](Linode::set_node_status), [`remove_node_balancer`](Linode::remove_node_balancer), [`remove_firewall`](Linode::remove_firewall) |
-//! | look | [`all`](Linode::all), [`get`](Linode::get) |
+//! | change it by hand | [`set`](Linode::set) an instance, [`set_in`](Linode::set_in), [`set_node_status`](Linode::set_node_status), [`remove_node_balancer`](Linode::remove_node_balancer), [`remove_node`](Linode::remove_node), [`remove_firewall`](Linode::remove_firewall) |
+//! | look | [`all`](Linode::all), [`get`](Linode::get), [`snapshot`](Linode::snapshot) |
 //! | say how it behaves | [`behave`](Linode::behave), [`limit`](Linode::limit), [`allow`](Linode::allow), [`set_latency`](Linode::set_latency), [`faults`](Linode::faults), [`kill_switch`](Linode::kill_switch), [`set_down`](Linode::set_down) |
 //! | ask what was asked | [`calls`](Linode::calls), [`writes`](Linode::writes) |
+//! | ask what was served | [`traffic`](Linode::traffic), [`outages`](Linode::outages) |
 
 mod access;
 mod answers;
@@ -48,8 +50,12 @@ mod limits;
 mod node_balancers;
 mod paging;
 mod reserved_ips;
+mod snapshot;
 mod state;
 mod strict;
+mod traffic;
+mod vpc_interfaces;
+mod vpc_interfaces_by_hand;
 mod vpc_ranges;
 mod writers;
 
@@ -69,6 +75,8 @@ pub use instance::Instance;
 pub use kind::Kind;
 pub use limits::Limits;
 pub use writers::Writes;
+
+pub use crate::traffic::{Lack, Moment, Outage, Traffic};
 
 use super::door::Handles;
 use super::server::{Api, Server};
@@ -193,7 +201,9 @@ impl Linode {
 
     /// An instance is deleted; whether it was there.
     pub fn remove(&self, id: u64) -> bool {
-        self.state().instances.remove(&id.to_string())
+        let mut state = self.state();
+        vpc_interfaces::detach(&mut state, id);
+        state.instances.remove(&id.to_string())
     }
 
     /// Changes what the API shows of an instance.

@@ -502,6 +502,8 @@ impl Daemon {
             provider_id: None,
             taints: Vec::new(),
             addresses: Vec::new(),
+            pod_cidrs: Vec::new(),
+            network_unavailable: None,
             readiness: if here.local.weight < 100 {
                 Readiness::NotReady
             } else {

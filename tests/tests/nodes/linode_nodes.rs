@@ -1,6 +1,11 @@
 //! Nodes on Linode: the scenarios for every cloud, and its own.
 
+mod ipam;
 mod own;
+mod pod_network;
+mod rights;
+mod routes;
+mod routes_over_time;
 mod vpc;
 
 #[path = "../node_scenarios/address.rs"]

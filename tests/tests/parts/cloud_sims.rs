@@ -10,6 +10,7 @@ mod ip_blocks;
 mod linode;
 mod linode_access;
 mod linode_addresses;
+mod linode_interfaces;
 mod linode_left_by_go;
 mod load_balancers;
 mod memberships;

@@ -37,5 +37,7 @@ mod delete;
 mod efficiency;
 #[path = "../service_scenarios/plan_command.rs"]
 mod plan_command;
+#[path = "../service_scenarios/slow_creation.rs"]
+mod slow_creation;
 #[path = "../service_scenarios/status.rs"]
 mod status;

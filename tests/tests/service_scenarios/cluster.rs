@@ -51,11 +51,6 @@ impl Deref for CloudCluster {
     }
 }
 
-/// The address of the n-th Node, counted from 1.
-pub(crate) fn address(n: usize) -> String {
-    format!("10.0.{}.{}", n / 250, n % 250)
-}
-
 impl CloudCluster {
     /// A cluster of two Nodes, `n1` and `n2`. Their cloud has one more machine, which is no Node.
     pub(crate) async fn start() -> Self {
@@ -91,7 +86,7 @@ impl CloudCluster {
 
     // --- Nodes --------------------------------------------------------------------------------
 
-    /// The machine of the n-th Node: `n1` at 10.0.0.1. Gives its provider ID.
+    /// The machine of the n-th Node: `n1`. Gives its provider ID.
     pub(crate) fn machine(&self, n: usize) -> String {
         self.cloud.add(self.cloud.machine(n))
     }
@@ -99,7 +94,8 @@ impl CloudCluster {
     /// The n-th Node, which is not in the cluster yet.
     pub(crate) fn node(&self, n: usize) -> NodeBuilder {
         let id = self.machine(n);
-        NodeBuilder::new(&format!("n{n}")).provider_id(&id).ready()
+        let node = NodeBuilder::new(&format!("n{n}")).provider_id(&id);
+        SuiteCloud::node(node, n).ready()
     }
 
     /// The n-th Node joins.

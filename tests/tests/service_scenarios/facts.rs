@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Service, ServicePort};
 use mooring_common::names::finalizers;
 use serde_json::Value;
 
-use super::{LoadBalancerCloud, Served, SuiteCloud, address};
+use super::{LoadBalancerCloud, Served, SuiteCloud};
 
 /// What the load balancer of a Service is to serve with these Nodes.
 pub(crate) fn wanted(service: &Service, nodes: &[usize]) -> Served {
@@ -16,7 +16,9 @@ pub(crate) fn wanted(service: &Service, nodes: &[usize]) -> Served {
     let served = ports(service).iter().map(|port| {
         let protocol = port.protocol.as_deref().unwrap_or("TCP").to_lowercase();
         let node_port = port.node_port.unwrap_or_default();
-        let members = nodes.iter().map(|n| format!("{}:{node_port}", address(*n)));
+        let members = nodes
+            .iter()
+            .map(|n| format!("{}:{node_port}", SuiteCloud::address(*n)));
         (format!("{protocol}/{}", port.port), members.collect())
     });
     served.collect()

@@ -16,11 +16,11 @@ pub(crate) trait ForwardingCloud: LoadBalancerCloud {
     /// When a listener that had served did not.
     type Outage: Debug;
 
-    /// An annotation that chooses Nodes.
-    const NODE_SELECTOR: &'static str;
-
     /// An annotation whose change users do not notice, and what it changes.
     const HARMLESS: (&'static str, &'static str);
+
+    /// How many steps it takes at least to make a load balancer for one port and two Nodes.
+    const STEPS: usize;
 
     /// Every answer comes so much later.
     fn set_latency(&self, latency: Duration);

@@ -122,10 +122,9 @@ async fn sv_17_sv_18_the_health_check_follows_the_traffic_policy_there_and_back(
         .respecify("web", json!({ "externalTrafficPolicy": "Local" }))
         .await;
     let local = cluster.get("web").await;
-    let port = local.spec.unwrap().health_check_node_port.unwrap();
-    let wanted = BTreeSet::from([format!("http {port}")]);
+    let wanted = BTreeSet::from([SuiteCloud::local_check(&local)]);
     cluster
-        .balanced(&service, "checked at the health port", |balancer| {
+        .balanced(&service, "checked for endpoints", |balancer| {
             balancer.checks == wanted
         })
         .await;

@@ -116,8 +116,8 @@ async fn ns_10_a_node_that_gets_its_provider_id_later_becomes_a_member_then() {
     let _central = cluster.central().await;
     cluster.provide("web").await;
     cluster.serves("web", &[1, 2]).await;
-    let fresh = NodeBuilder::new("fresh").ready().create(&cluster.admin);
-    fresh.await.unwrap();
+    let fresh = SuiteCloud::node(NodeBuilder::new("fresh"), 4).ready();
+    fresh.create(&cluster.admin).await.unwrap();
     cluster.join(3).await;
     cluster.serves("web", &[1, 2, 3]).await;
     let id = cluster.machine(4);
@@ -244,23 +244,6 @@ async fn ns_17_t8_many_nodes_that_join_cost_three_rounds_at_most() {
         let rounds = pauses.count() + 1;
         assert!(rounds <= 3, "{rounds} rounds:\n{}", added.summary());
     }
-    cluster.finish().await;
-}
-
-#[tokio::test]
-async fn ns_19_selected_nodes_follow_their_labels() {
-    let cluster = CloudCluster::start().await;
-    cluster.label_node("n1", "pool", Some("edge")).await;
-    let _central = cluster.central().await;
-    let service = cluster.service("web");
-    let service = service.annotation(SuiteCloud::NODE_SELECTOR, "pool=edge");
-    cluster.make(service).await;
-    cluster.provided("web").await;
-    cluster.serves("web", &[1]).await;
-    cluster.label_node("n2", "pool", Some("edge")).await;
-    cluster.serves("web", &[1, 2]).await;
-    cluster.label_node("n1", "pool", Some("inner")).await;
-    cluster.serves("web", &[2]).await;
     cluster.finish().await;
 }
 

@@ -9,9 +9,8 @@ use k8s_openapi::api::core::v1::Service;
 use mooring_cloud_sim::cloud::{Cloud, CloudSim, Server};
 use mooring_cloud_sim::{Calls, When};
 use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::objects::NodeBuilder;
 use mooring_test_cluster::shipped::CentralFlags;
-
-use super::address;
 
 /// What a load balancer serves: `tcp/80` to `10.0.0.1:30080`.
 pub(crate) type Served = BTreeMap<String, BTreeSet<String>>;
@@ -56,6 +55,24 @@ pub(crate) trait LoadBalancerCloud: Deref<Target = CloudSim> + Sized {
     /// Fields that answers can do without.
     const OPTIONAL_FIELDS: &'static [&'static str];
 
+    /// The address of the n-th Node, counted from 1.
+    fn address(n: usize) -> String {
+        format!("10.0.{}.{}", n / 250, n % 250)
+    }
+
+    /// What the cloud needs to know of the n-th Node besides its provider ID.
+    fn node(node: NodeBuilder, _n: usize) -> NodeBuilder {
+        node
+    }
+
+    /// The one check of the members of a Service with the traffic policy Local: by HTTP whether they have
+    /// endpoints, where the cloud can ask another port than the one that gets traffic.
+    fn local_check(service: &Service) -> String {
+        let spec = service.spec.as_ref();
+        let port = spec.and_then(|spec| spec.health_check_node_port);
+        format!("http {}", port.expect("a health check port"))
+    }
+
     /// A cloud without load balancers, for this cluster.
     async fn start(cluster: &Cluster) -> Self;
 
@@ -66,11 +83,11 @@ pub(crate) trait LoadBalancerCloud: Deref<Target = CloudSim> + Sized {
 
     /// The machine of the n-th Node.
     fn machine(&self, n: usize) -> Server {
-        Server::named(&format!("n{n}")).private(&address(n))
+        Server::named(&format!("n{n}")).private(&Self::address(n))
     }
 
-    /// New load balancers take so long to be there.
-    fn provision_in(&self, length: Duration);
+    /// New load balancers take so long to be there, where that takes time.
+    fn provision_in(&self, _length: Duration) {}
 
     /// Asserts that nothing was asked that no good client asks.
     fn assert_well_behaved(&self) {}

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::cloud::SuiteCloud;
 use super::cluster::{CloudCluster, LoadBalancerCloud as _};
-use super::forwarding::{node_port, ports};
+use super::forwarding::{ForwardingCloud as _, node_port, ports};
 
 #[tokio::test]
 async fn a_plan_for_a_new_service_touches_nothing_and_is_what_is_then_done() {
@@ -17,7 +17,7 @@ async fn a_plan_for_a_new_service_touches_nothing_and_is_what_is_then_done() {
         .plan(&format!("{} -o json", cluster.key("web")))
         .await;
     assert_eq!(plan.code, 0, "{plan:?}");
-    assert!(plan.steps("web") >= 5, "{plan:?}");
+    assert!(plan.steps("web") >= SuiteCloud::STEPS, "{plan:?}");
     let table = cluster.plan(&cluster.key("web")).await;
     assert!(table.text.contains("IMPACT"), "{table:?}");
     assert!(cluster.writes().is_empty());
@@ -99,7 +99,7 @@ async fn a_plan_for_all_has_each_service_and_one_for_a_file_need_not_be_applied(
         .plan(&format!("-f {} -o json", file.display()))
         .await;
     assert_eq!(planned.code, 0, "{planned:?}");
-    assert!(planned.steps("three") >= 5, "{planned:?}");
+    assert!(planned.steps("three") >= SuiteCloud::STEPS, "{planned:?}");
     assert!(cluster.services().get_opt("three").await.unwrap().is_none());
     assert!(cluster.writes().since(start).is_empty());
     drop(central);

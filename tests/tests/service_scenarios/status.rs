@@ -54,12 +54,11 @@ async fn a_happy_path_leaves_no_word_of_trouble_in_the_log() {
         cluster
             .respecify("web", json!({ "externalTrafficPolicy": "Local" }))
             .await;
+        let local = cluster.get("web").await;
+        let check = SuiteCloud::local_check(&local);
         cluster
-            .balanced(&cluster.get("web").await, "checked by HTTP", |balancer| {
-                balancer
-                    .checks
-                    .iter()
-                    .all(|check| check.starts_with("http"))
+            .balanced(&local, "checked for endpoints", |balancer| {
+                balancer.checks.iter().all(|one| *one == check)
             })
             .await;
     }

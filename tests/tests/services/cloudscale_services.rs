@@ -39,6 +39,10 @@ mod forwarding_nodes;
 mod plan;
 #[path = "../service_scenarios/plan_command.rs"]
 mod plan_command;
+#[path = "../service_scenarios/selected_nodes.rs"]
+mod selected_nodes;
+#[path = "../service_scenarios/slow_creation.rs"]
+mod slow_creation;
 #[path = "../service_scenarios/status.rs"]
 mod status;
 

@@ -6,6 +6,7 @@ use futures::FutureExt as _;
 
 use super::{Cloudscale, Config, LIMITS, NAME, annotations};
 use crate::cloud_api::Fault;
+use crate::cloud_provider::pod_network::PodNetwork;
 use crate::cloud_provider::registration::{
     Cloud, ConfigFile, Configure, OpenCloud, OpenContext, Registration, Source,
 };
@@ -42,6 +43,7 @@ fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud> {
         instances: inventory,
         load_balancers: Some(Box::new(|_, _| load_balancers)),
         networks: None,
+        pod_network: PodNetwork::default(),
         background: None,
         obstacle: None,
     })

@@ -42,6 +42,9 @@ pub(super) struct Instance {
     /// The host that it runs on.
     #[serde(default, deserialize_with = "lenient")]
     pub(super) host_uuid: Option<String>,
+    /// `legacy_config` or `linode`.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) interface_generation: Option<String>,
 }
 
 /// One VPC.
@@ -60,6 +63,8 @@ pub(super) struct Subnet {
     pub(super) id: u64,
     /// Its name, unique in its VPC.
     pub(super) label: Option<String>,
+    /// Its IPv4 range.
+    pub(super) ipv4: Option<String>,
 }
 
 /// One address, or range, that is taken in a VPC.
@@ -71,6 +76,17 @@ pub(super) struct VpcRow {
     pub(super) subnet_id: Option<u64>,
     /// The IPv4 address; null for a range and for IPv6.
     pub(super) address: Option<String>,
+    /// The IPv4 range that is routed to the interface; null for an address and for IPv6.
+    pub(super) address_range: Option<String>,
+    /// The length of the subnet's prefix.
+    pub(super) prefix: Option<u8>,
+    /// The interface, and the configuration profile that it belongs to; null if it is the Linode's own.
+    pub(super) interface_id: Option<u64>,
+    pub(super) config_id: Option<u64>,
+    /// Whether the Linode runs with it.
+    pub(super) active: Option<bool>,
+    /// The IPv6 range that the addresses are in.
+    pub(super) ipv6_range: Option<String>,
     /// The IPv6 addresses.
     pub(super) ipv6_addresses: Option<Vec<VpcIpv6>>,
     /// Whether the outside reaches the IPv6 addresses.
@@ -100,6 +116,20 @@ pub(super) fn instance(id: &str) -> Request {
     Request::get("get_instance", format!("linode/instances/{id}"))
 }
 
+/// The configuration profiles of a Linode.
+pub(super) fn configs(linode: &str) -> Request {
+    let path = format!("linode/instances/{linode}/configs");
+    collection("list_instance_configs", path, &json!({}))
+}
+
+/// The interfaces of a Linode that are its own.
+pub(super) fn interfaces(linode: &str) -> Request {
+    Request::get(
+        "list_interfaces",
+        format!("linode/instances/{linode}/interfaces"),
+    )
+}
+
 /// All VPCs.
 pub(super) fn vpcs() -> Request {
     collection("list_vpcs", "vpcs".to_owned(), &json!({}))
@@ -112,6 +142,11 @@ pub(super) fn subnets(vpc: u64) -> Request {
         format!("vpcs/{vpc}/subnets"),
         &json!({}),
     )
+}
+
+/// One subnet of a VPC.
+pub(super) fn subnet(vpc: u64, subnet: u64) -> Request {
+    Request::get("get_vpc_subnet", format!("vpcs/{vpc}/subnets/{subnet}"))
 }
 
 /// All IPv4 addresses in these subnets of a VPC.

@@ -13,6 +13,8 @@ const TIMEOUT: &str = "LINODE_REQUEST_TIMEOUT_SECONDS";
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 const TOKEN_MAX_AGE: &str = "LINODE_API_TOKEN_CACHE_TTL_SECONDS";
 const DEFAULT_TOKEN_MAX_AGE: Duration = Duration::from_secs(60);
+const ROUTES_MAX_AGE: &str = "LINODE_ROUTES_CACHE_TTL_SECONDS";
+const DEFAULT_ROUTES_MAX_AGE: Duration = Duration::from_secs(60);
 const DEFAULT_TOKEN_FILE: &str = "/var/run/secrets/linode/api-token";
 const DEFAULT_URL: &str = "https://api.linode.com";
 const DEFAULT_VERSION: &str = "v4";
@@ -38,6 +40,8 @@ pub struct Config {
     pub hostname_only_ingress: bool,
     /// Private addresses in it are external ones (`LINODE_EXTERNAL_SUBNET`).
     pub external_subnet: Option<IpNet>,
+    /// How old a listing of the routes may be (`LINODE_ROUTES_CACHE_TTL_SECONDS`).
+    pub routes_max_age: Duration,
     /// What the command line says.
     pub flags: Flags,
     /// What is worth a line in the log.
@@ -75,6 +79,7 @@ impl Config {
             );
         }
         let external_subnet = read_external_subnet(&mut env);
+        let routes_max_age = env.seconds(ROUTES_MAX_AGE, DEFAULT_ROUTES_MAX_AGE);
         let authorities = read_authorities(&mut env);
         let timeout = env.timeout(TIMEOUT, DEFAULT_TIMEOUT);
         let proxies = Proxies::read(&mut env);
@@ -101,6 +106,7 @@ impl Config {
             region,
             hostname_only_ingress,
             external_subnet,
+            routes_max_age,
             flags,
             notices,
         })

@@ -6,6 +6,12 @@ use mooring_common::flags::Reader;
 
 pub use node_balancers::{BackendSubnet, NodeBalancerFlags, NodeBalancerType};
 
+/// The flag that sets the length of IPv4 pod CIDRs.
+pub(super) const IPV4_MASK_FLAG: &str = "node-cidr-mask-size-ipv4";
+/// The lengths of pod CIDRs if the flags do not say.
+const IPV4_MASK: u8 = 24;
+const IPV6_MASK: u8 = 112;
+
 /// What the command line says of Linode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flags {
@@ -21,6 +27,12 @@ pub struct Flags {
     pub node_balancers: NodeBalancerFlags,
     /// What is worth a line in the log.
     pub notices: Vec<String>,
+    /// `--enable-route-controller`.
+    pub has_routes: bool,
+    /// `--node-cidr-mask-size-ipv4`.
+    pub ipv4_mask: u8,
+    /// `--node-cidr-mask-size-ipv6`; `None` with `--disable-ipv6-node-cidr-allocation`.
+    pub ipv6_mask: Option<u8>,
 }
 
 /// The VPCs whose addresses are the Nodes' internal ones.
@@ -50,13 +62,24 @@ impl Flags {
     pub fn read(reader: &mut Reader<'_>) -> Self {
         let mut notices = Vec::new();
         read_load_balancer_type(reader, &mut notices);
-        let vpcs = read_vpcs(reader);
+        let (vpcs, has_routes) = (read_vpcs(reader), reader.bool("enable-route-controller"));
+        if has_routes && vpcs == VpcChoice::None {
+            reader.other_fault(
+                "cannot enable route controller as vpc-names is empty; name the VPC of the Nodes by \
+                 --vpc-names and --subnet-names, or by --vpc-ids and --subnet-ids",
+            );
+        }
+        let without_ipv6 = reader.bool("disable-ipv6-node-cidr-allocation");
+        let ipv6_mask = read_mask(reader, "node-cidr-mask-size-ipv6", 128, IPV6_MASK);
         Self {
             tag: reader.text("linode-tag-filter"),
             checks_token: reader.bool("enable-token-health-checker"),
             logs_exchanges: reader.bool("linodego-debug"),
             node_balancers: NodeBalancerFlags::read(reader, &vpcs),
             vpcs,
+            has_routes,
+            ipv4_mask: read_mask(reader, IPV4_MASK_FLAG, 32, IPV4_MASK),
+            ipv6_mask: (!without_ipv6).then_some(ipv6_mask),
             notices,
         }
     }
@@ -87,6 +110,19 @@ fn read_load_balancer_type(reader: &mut Reader<'_>, notices: &mut Vec<String>) {
              Services get NodeBalancers. Take the flags away",
             removed.join(", ")
         ));
+    }
+}
+
+/// 0 stands for the default.
+fn read_mask(reader: &mut Reader<'_>, name: &str, longest: u8, default: u8) -> u8 {
+    let remedy = format!("write a number from 1 to {longest}, or 0 for {default}");
+    match reader.parsed(name, &remedy) {
+        0 => default,
+        mask if mask > longest => {
+            reader.fault(name, mask, &remedy);
+            default
+        }
+        mask => mask,
     }
 }
 

@@ -4,14 +4,17 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use futures::FutureExt as _;
-use mooring_common::flags::Action::{Accept, Act};
+use mooring_common::flags::Action::Act;
 use mooring_common::flags::Kind::{Bool, Duration, Integer, List, Text};
 use mooring_common::flags::{Flag, flag};
 
+use super::flags::IPV4_MASK_FLAG;
 use super::load_balancers::{self, Settings};
-use super::token_check::TokenCheck;
-use super::{Config, Flags, LIMITS, Linode, NAME, annotations, go_names};
-use crate::cloud_api::Fault;
+use super::node_ranges::LinodeRanges;
+use super::routes::LinodeRoutes;
+use super::{Config, Flags, LIMITS, Linode, NAME, annotations, api, go_names};
+use crate::cloud_api::{Fault, TokenCheck};
+use crate::cloud_provider::pod_network::{NodeIpam, PodNetwork};
 use crate::cloud_provider::registration::{
     Background, Cloud, ConfigFile, Configure, Obstacle, OpenCloud, OpenContext, Registration,
     Source,
@@ -22,7 +25,8 @@ use crate::engine::inventory::Inventory;
 pub const REGISTRATION: Registration = Registration {
     name: NAME,
     program: Some("linode-cloud-controller-manager"),
-    credentials: &["LINODE_API_TOKEN", "LINODE_API_TOKEN_FILE"],
+    // A token that is mounted where it is looked for by default has no variable.
+    credentials: &["LINODE_API_TOKEN", "LINODE_API_TOKEN_FILE", "LINODE_REGION"],
     limits: Some(LIMITS),
     config_file: ConfigFile::None,
     annotations: annotations::ALL,
@@ -42,7 +46,6 @@ const FLAGS: &[Flag] = &[
     flag(GROUP, "subnet-ids", List, "", Act, "The subnets of --vpc-ids, by number."),
     flag(GROUP, "enable-token-health-checker", Bool, "false", Act, "Ask Linode at start and every 5 minutes whether the token is valid, and end if it is not."),
     flag(GROUP, "linodego-debug", Bool, "false", Act, "Log every request to Linode and its answer, without the token and without keys of certificates."),
-    flag(GROUP, "enable-route-controller", Bool, "false", Accept, "No provider of this version has routes."),
     flag(GROUP, "load-balancer-type", Text, "nodebalancer", Act, "Only nodebalancer. cilium-bgp is taken for it, with a warning; the Go controller has given it up too."),
     flag(GROUP, "bgp-node-selector", Text, "", Act, "No effect but a warning: addresses are not shared by BGP."),
     flag(GROUP, "ip-holder-suffix", Text, "", Act, "No effect but a warning: addresses are not shared by BGP."),
@@ -56,9 +59,10 @@ const FLAGS: &[Flag] = &[
     flag(GROUP, "enable-ipv6-for-loadbalancers", Bool, "false", Act, "The status of Services has the NodeBalancer's IPv6 address too."),
     flag(GROUP, "enable-ipv6-for-nodebalancer-backends", Bool, "false", Act, "NodeBalancers reach Nodes by their public IPv6 addresses."),
     flag(GROUP, "nodebalancer-drain-period", Duration, "30s", Act, "How long a Node that leaves a NodeBalancer keeps its connections and gets no new ones, before it is taken out. 0: it is taken out at once."),
-    flag(GROUP, "node-cidr-mask-size-ipv4", Integer, "0", Accept, "Pod CIDRs are given out by kube-controller-manager."),
-    flag(GROUP, "node-cidr-mask-size-ipv6", Integer, "0", Accept, "Pod CIDRs are given out by kube-controller-manager."),
-    flag(GROUP, "disable-ipv6-node-cidr-allocation", Bool, "false", Accept, "Pod CIDRs are given out by kube-controller-manager."),
+    flag(GROUP, "enable-route-controller", Bool, "false", Act, "Make routes to the Pods of Nodes, as ranges on the interfaces of Linodes in the VPC. Needs --vpc-names or --vpc-ids, and --cluster-cidr."),
+    flag(GROUP, "node-cidr-mask-size-ipv4", Integer, "0", Act, "With --allocate-node-cidrs: the length of the Nodes' IPv4 pod CIDRs. 0: 24."),
+    flag(GROUP, "node-cidr-mask-size-ipv6", Integer, "0", Act, "The same of their IPv6 pod CIDRs. 0: 112."),
+    flag(GROUP, "disable-ipv6-node-cidr-allocation", Bool, "false", Act, "With --allocate-node-cidrs: give Nodes no IPv6 pod CIDRs. Otherwise a Node whose Linode has no IPv6 range in a VPC gets none at all."),
 ];
 
 const INVALID_TOKEN: &str = "the linode api token is invalid";
@@ -72,6 +76,8 @@ impl Configure for Flags {
 
 async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud> {
     let checks_token = config.flags.checks_token;
+    let (has_routes, routes_max_age) = (config.flags.has_routes, config.routes_max_age);
+    let (ipv4_mask, ipv6_mask) = (config.flags.ipv4_mask, config.flags.ipv6_mask);
     let limits = context.limits.or(LIMITS);
     let requests = context.requests;
     let requests = requests.with_calls(context.registry, go_names::CALLS, go_names::method);
@@ -79,7 +85,7 @@ async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud>
     let linode = Linode::new(config, limits, requests)?;
     let (mut background, mut obstacle) = (None::<Background>, None::<Obstacle>);
     if checks_token {
-        let check = TokenCheck::start(linode.clone());
+        let check = TokenCheck::start(linode.clone(), api::profile());
         let check = check.await.context(INVALID_TOKEN)?;
         let watched = check.clone();
         background = Some(Box::new(|_| {
@@ -90,6 +96,18 @@ async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud>
         }));
         obstacle = Some(Box::new(move || watched.obstacle()));
     }
+    let ranges = LinodeRanges {
+        linode: linode.clone(),
+        ipv6_mask,
+    };
+    let pod_network = PodNetwork {
+        routes: has_routes.then(|| LinodeRoutes::new(linode.clone(), routes_max_age) as _),
+        node_ipam: Some(NodeIpam {
+            ipv4_mask,
+            ipv4_mask_flag: IPV4_MASK_FLAG,
+            ranges: Arc::new(ranges),
+        }),
+    };
     let inventory = Arc::new(Inventory::new(linode.clone()));
     let instances = inventory.clone();
     Ok(Cloud {
@@ -98,6 +116,7 @@ async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud>
             load_balancers::of_account(linode, settings, inventory)
         })),
         networks: None,
+        pod_network,
         background,
         obstacle,
     })

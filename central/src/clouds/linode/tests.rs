@@ -1,3 +1,5 @@
+mod token_check;
+
 use std::time::Duration;
 
 use reqwest::Url;
@@ -17,6 +19,7 @@ pub(super) fn linode_with(connection: Connection, flags: Flags) -> Arc<Linode> {
         region: "us-east".to_owned(),
         hostname_only_ingress: false,
         external_subnet: None,
+        routes_max_age: Duration::from_secs(60),
         flags,
         notices: Vec::new(),
     };

@@ -13,6 +13,7 @@ use super::setting::Setting;
 use super::{Config, Flags, LIMITS, NAME, PhoenixNap, annotations};
 use crate::cloud_api::Fault;
 use crate::cloud_provider::ForeignPool;
+use crate::cloud_provider::pod_network::PodNetwork;
 use crate::cloud_provider::registration::{
     Cloud, ConfigFile, Configure, MakeLoadBalancers, Networks, OpenCloud, OpenContext,
     Registration, Source,
@@ -74,6 +75,7 @@ async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud>
         instances: inventory,
         load_balancers,
         networks: is_announced.then(|| -> Networks { Arc::new(ForeignPool::default) }),
+        pod_network: PodNetwork::default(),
         background: None,
         obstacle: None,
     })

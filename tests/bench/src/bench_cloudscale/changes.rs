@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Service;
 
-use super::cluster::{Cluster, LIMIT, NUMBER_LABEL, balancer_name, ingress, service};
+use super::Cluster;
 use super::kinds::{CHANGES, Change, NODES};
+use crate::bench::cluster::{LIMIT, NUMBER_LABEL, ingress, service};
 use crate::bench::{Kind, Report, Row};
+use crate::clouds::cloudscale::balancer_name;
 use mooring_cloud_sim::cloudscale::Outage;
 use mooring_test_support::wait::try_eventually;
 
@@ -70,8 +72,9 @@ async fn one(
         Ok(())
     });
     is_done.await.map_err(anyhow::Error::msg)?;
-    cluster.rests().await?;
-    let cost = cluster.cost_since(start);
+    let cost = cluster
+        .settled(start, &format!("change of {}", change.name))
+        .await?;
     let outages = cluster.sim.outages(&balancer);
     let gaps: Vec<Outage> = outages
         .into_iter()
@@ -84,7 +87,6 @@ async fn one(
         .unwrap_or(Duration::ZERO);
     let writes = gaps.iter().map(|gap| gap.writes).max().unwrap_or(0);
     let name = change.name;
-    cluster.tell(&format!("change of {name}: {}", cost.by_kind()));
     report.add(Row {
         name: format!("change-{name}-reads/writes"),
         measured: format!("{}/{}", cost.reads.len(), cost.writes.len()),

@@ -1,12 +1,10 @@
 //! All Services are made at once.
 
-use std::time::Instant;
-
 use anyhow::Result;
-use futures::future::try_join_all;
 
-use super::cluster::{Cluster, PORTS, service};
+use super::Cluster;
 use crate::bench::Report;
+use crate::bench::cluster::PORTS;
 
 /// Reads that do not depend on how many Services there are: listings while load balancers are being
 /// made, and what was there before.
@@ -14,13 +12,7 @@ const WHILE_MADE: usize = 40;
 
 pub(super) async fn run(cluster: &Cluster, report: &mut Report) -> Result<()> {
     let scale = cluster.scale;
-    let start = Instant::now();
-    let creating = (0..scale.services).map(|n| cluster.create(service(&name(n))));
-    try_join_all(creating).await?;
-    cluster.all_served().await?;
-    cluster.rests().await?;
-    let cost = cluster.cost_since(start);
-    cluster.tell(&format!("{} Services are served", scale.services));
+    let cost = cluster.create_all(scale.services).await?;
 
     // The load balancer; of each port pool, monitor and listener; its members.
     let each = 1 + PORTS * (3 + scale.nodes);
@@ -36,11 +28,5 @@ pub(super) async fn run(cluster: &Cluster, report: &mut Report) -> Result<()> {
     report.at_most("create-all-reads", reads, most, scale.upstream("5860", "-"));
     let upstream = scale.upstream("229 s", "-");
     report.seconds("create-all-seconds", cost.seconds, 229.0, upstream);
-    cluster.tell(&cost.by_kind());
     Ok(())
-}
-
-/// The n-th Service.
-pub(super) fn name(n: usize) -> String {
-    format!("service-{n:04}")
 }

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Service;
 use serde_json::{Value, json};
 
-use super::cluster::Cluster;
+use super::Cluster;
 use mooring_cloud_sim::cloudscale::Kind;
 
 /// On how many Nodes each was measured.

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 
-use super::cluster::{Cluster, LIMIT, PORTS, ingress};
-use super::create::name;
+use super::Cluster;
+use crate::bench::cluster::{LIMIT, PORTS, ingress, name};
 use crate::bench::{Kind, Report, Row};
 use mooring_test_support::wait::try_eventually;
 
@@ -57,9 +57,7 @@ async fn followed(
     [writes, reads, seconds]: [&str; 3],
 ) -> Result<()> {
     cluster.all_served().await.context(what.to_owned())?;
-    cluster.rests().await?;
-    let cost = cluster.cost_since(start);
-    cluster.tell(&format!("{what}: {}", cost.by_kind()));
+    let cost = cluster.settled(start, what).await?;
     let wanted = cluster.scale.services * PORTS * nodes;
     let (found_writes, found_reads) = (cost.writes.len(), cost.reads.len());
     report.count(&format!("{what}-writes"), found_writes, wanted, writes);
@@ -86,9 +84,7 @@ pub(super) async fn crowd(cluster: &mut Cluster, report: &mut Report) -> Result<
         cluster.join(1).await?;
     }
     cluster.all_served().await?;
-    cluster.rests().await?;
-    let cost = cluster.cost_since(start);
-    cluster.tell(&format!("a crowd joined: {}", cost.by_kind()));
+    let cost = cluster.settled(start, "a crowd joined").await?;
     let after = cluster.events(REASON).await?;
     let rounds = after
         .iter()

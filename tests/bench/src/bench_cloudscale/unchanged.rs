@@ -2,13 +2,11 @@
 
 use std::time::Instant;
 
-use anyhow::{Context as _, Result};
-use futures::future::try_join_all;
+use anyhow::Result;
 
-use super::cluster::{Cluster, LIMIT, PORTS};
-use super::create::name;
+use super::Cluster;
+use crate::bench::cluster::PORTS;
 use crate::bench::{Kind, Report, Row};
-use mooring_test_support::wait::try_eventually;
 
 /// One listing of each kind: servers, load balancers, pools, listeners, monitors, floating IPs.
 const LISTINGS: usize = 6;
@@ -18,15 +16,7 @@ const AT_START: usize = 2;
 /// An annotation of each Service changes that nobody reads.
 pub(super) async fn touch(cluster: &Cluster, report: &mut Report) -> Result<()> {
     let services = cluster.scale.services;
-    let start = Instant::now();
-    let names: Vec<String> = (0..services).map(name).collect();
-    let touching = names
-        .iter()
-        .map(|name| cluster.annotate(name, "bench.example.com/touched", "once"));
-    try_join_all(touching).await?;
-    cluster.rests().await?;
-    let cost = cluster.cost_since(start);
-    cluster.tell(&format!("all touched: {}", cost.by_kind()));
+    let cost = cluster.touch_all(services).await?;
     report.count("touch-all-writes", cost.writes.len(), 0, "0");
     let upstream = cluster.scale.upstream("1320", "-");
     let most = LISTINGS + services * PORTS;
@@ -37,22 +27,8 @@ pub(super) async fn touch(cluster: &Cluster, report: &mut Report) -> Result<()> 
 /// Central ends and starts.
 pub(super) async fn restart(cluster: &mut Cluster, report: &mut Report) -> Result<()> {
     let start = Instant::now();
-    cluster.restart_central().await?;
-    let ready = try_eventually(LIMIT, async || {
-        cluster.central.endpoints.status("/readyz").await == Some(200)
-    });
-    ready
-        .await
-        .map_err(anyhow::Error::msg)
-        .context("central is not ready")?;
-    let asked = try_eventually(LIMIT, async || !cluster.sim.calls().since(start).is_empty());
-    asked
-        .await
-        .map_err(anyhow::Error::msg)
-        .context("central does not ask the cloud")?;
-    cluster.rests().await?;
-    let cost = cluster.cost_since(start);
-    cluster.tell(&format!("restarted: {}", cost.by_kind()));
+    cluster.restart_central(&[]).await?;
+    let cost = cluster.settled(start, "restarted").await?;
     let scale = cluster.scale;
     report.count("restart-writes", cost.writes.len(), 0, "0");
     let pools = scale.services * PORTS;

@@ -1,4 +1,4 @@
-//! What `make sweep-cloudscale` runs: see [`mooring_bench::sweep`].
+//! What `make sweep-cloudscale` and `make sweep-linode` run: see [`mooring_bench::sweep`].
 
 fn main() -> std::process::ExitCode {
     mooring_bench::sweep::main()

@@ -1,7 +1,6 @@
 //! One operation with one thing going wrong at one call.
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,8 +9,8 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use super::case_cluster::{CaseCluster, WaitLimit};
 use super::cluster::Cluster;
 use super::disturbance::{Armed, Disturbance};
-use super::operation::Operation;
 use super::reference::Reference;
+use super::swept_cloud::{Operation, SweptCloud};
 use super::verdict::{Failure, Verdict};
 use mooring_test_support::wait::try_eventually;
 
@@ -21,18 +20,38 @@ const LIMIT: Duration = Duration::from_secs(90);
 
 /// One case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Case {
+pub struct Case<O> {
     /// What a user does.
-    pub operation: Operation,
+    pub operation: O,
     /// What goes wrong.
     pub disturbance: Disturbance,
     /// At which call of those that it is about, counted from 1.
     pub call: u64,
 }
 
-impl Case {
+impl<O: Operation> Case<O> {
+    /// The case that is written like `create/500/7`.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub fn parse(text: &str) -> Result<Self> {
+        let parts: Vec<&str> = text.split('/').collect();
+        let [operation, disturbance, call] = parts.as_slice() else {
+            return Err(anyhow!("{text:?} is no case; write it like create/500/7"));
+        };
+        Ok(Self {
+            operation: O::named(operation)?,
+            disturbance: disturbance.parse()?,
+            call: call.parse().context("the number of the call")?,
+        })
+    }
+
     /// Does it, and says whether all ended well.
-    pub(super) async fn run(self, cluster: &Arc<Cluster>, reference: &Reference) -> Verdict {
+    pub(super) async fn run<C: SweptCloud<Operation = O>>(
+        self,
+        cluster: &Arc<Cluster<C>>,
+        reference: &Reference,
+    ) -> Verdict<O> {
         let began = Instant::now();
         let mut has_struck = false;
         let failure = match CaseCluster::start(cluster, self.patience()).await {
@@ -62,16 +81,16 @@ impl Case {
         }
     }
 
-    async fn disturbed(
+    async fn disturbed<C: SweptCloud<Operation = O>>(
         self,
-        case: &CaseCluster,
+        case: &CaseCluster<C>,
         reference: &Reference,
         has_struck: &mut bool,
     ) -> Result<()> {
-        let prepared = self.operation.prepare(case).await;
+        let prepared = case.prepare(self.operation).await;
         prepared.context("what was there before")?;
         let armed = self.disturbance.arm(case, self.call);
-        self.operation.begin(case).await?;
+        C::begin(case, self.operation).await?;
         if self.disturbance.kills() {
             case.killed_or(&armed, reference).await?;
         }
@@ -84,12 +103,13 @@ impl Case {
         case.marker().await.context("the marker")?;
         let wrong = case.wrong(reference).await?;
         ensure!(wrong.is_empty(), "after the marker: {}", wrong.join("; "));
-        case.was_careful(self.operation, self.disturbance)
+        case.cloud
+            .was_careful(self.operation, self.disturbance, Some(reference))
     }
 
-    async fn is_settled(
+    async fn is_settled<C: SweptCloud<Operation = O>>(
         self,
-        case: &CaseCluster,
+        case: &CaseCluster<C>,
         armed: &Armed,
         reference: &Reference,
     ) -> Result<()> {
@@ -101,42 +121,34 @@ impl Case {
     }
 }
 
-impl fmt::Display for Case {
+impl<O: Operation> fmt::Display for Case<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}", self.operation, self.disturbance, self.call)
-    }
-}
-
-impl FromStr for Case {
-    type Err = anyhow::Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let parts: Vec<&str> = text.split('/').collect();
-        let [operation, disturbance, call] = parts.as_slice() else {
-            return Err(anyhow!("{text:?} is no case; write it like create/500/7"));
-        };
-        Ok(Self {
-            operation: operation.parse()?,
-            disturbance: disturbance.parse()?,
-            call: call.parse().context("the number of the call")?,
-        })
+        let operation = self.operation.name();
+        write!(f, "{operation}/{}/{}", self.disturbance, self.call)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sweep::cloudscale::Operation as OfCloudscale;
+    use crate::sweep::linode::Operation as OfLinode;
 
     #[test]
     fn every_case_is_written_as_it_is_read() {
-        for operation in Operation::ALL {
+        all_are_read::<OfCloudscale>();
+        all_are_read::<OfLinode>();
+    }
+
+    fn all_are_read<O: Operation>() {
+        for &operation in O::ALL {
             for disturbance in Disturbance::ALL {
                 let case = Case {
                     operation,
                     disturbance,
                     call: 7,
                 };
-                assert_eq!(case.to_string().parse::<Case>().unwrap(), case);
+                assert_eq!(Case::parse(&case.to_string()).unwrap(), case);
             }
         }
         for wrong in [
@@ -146,7 +158,7 @@ mod tests {
             "make/500/1",
             "create/500/x",
         ] {
-            assert!(wrong.parse::<Case>().is_err(), "{wrong}");
+            assert!(Case::<O>::parse(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -12,12 +12,12 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::cluster::{CASE_LABEL, Cluster, NODES, SHARED, class, machine};
+use super::cluster::{CASE_LABEL, Cluster, NODES, SHARED, class};
 use super::disturbance::Armed;
 use super::reference::Reference;
-use mooring_cloud_sim::TOKEN;
-use mooring_cloud_sim::cloudscale::{Cloudscale, Kind};
-use mooring_test_cluster::objects::{NodeBuilder, ServiceBuilder, create_namespace, unique};
+use super::swept_cloud::{SweptCloud, WEB};
+use crate::clouds::uid;
+use mooring_test_cluster::objects::{ServiceBuilder, create_namespace, unique};
 use mooring_test_support::process::{Process, Spec};
 use mooring_test_support::program::Program;
 use mooring_test_support::wait::try_eventually;
@@ -27,9 +27,6 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
 /// How long what is not disturbed may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
-pub(super) const FLOATING_IPS: &str = "k8s.cloudscale.ch/loadbalancer-floating-ips";
-pub(super) const FLOATING_IP: &str = "203.0.113.9/32";
-const NODE_SELECTOR: &str = "k8s.cloudscale.ch/loadbalancer-node-selector";
 /// The Service that shows that central still works.
 const MARKER: &str = "marker";
 
@@ -70,10 +67,10 @@ impl Central {
 }
 
 /// One case's own.
-pub(super) struct CaseCluster {
+pub(crate) struct CaseCluster<C> {
     admin: Client,
     name: String,
-    pub(super) sim: Arc<Cloudscale>,
+    pub(super) cloud: C,
     pub(super) central: Arc<Central>,
     /// The Services that are wanted, by name.
     services: Mutex<BTreeMap<String, Service>>,
@@ -81,22 +78,20 @@ pub(super) struct CaseCluster {
     words: Mutex<BTreeMap<String, String>>,
 }
 
-impl CaseCluster {
-    pub(super) async fn start(cluster: &Arc<Cluster>, patience: WaitLimit) -> Result<Self> {
+impl<C: SweptCloud> CaseCluster<C> {
+    pub(super) async fn start(cluster: &Arc<Cluster<C>>, patience: WaitLimit) -> Result<Self> {
         let (admin, name) = (cluster.cp.admin(), unique("sweep"));
         create_namespace(&admin, &name).await?;
-        let sim = Arc::new(Cloudscale::start().await?);
-        for (n, (_, uuid)) in (1..).zip(NODES) {
-            sim.restore(uuid, machine(n));
-        }
-        sim.put(Kind::FloatingIp, json!({ "network": FLOATING_IP }));
-        let spec = central(cluster, &sim, &name, patience)?;
+        let cloud = C::open().await?;
+        (1..=NODES).for_each(|n| cloud.add_machine(n));
+        cloud.furnish();
+        let spec = central(cluster, &cloud, &name, patience)?;
         let process = Mutex::new(Process::start(&spec)?);
         let words = [(cluster.uid.clone(), "<cluster>".to_owned())].into();
         Ok(Self {
             admin,
             name,
-            sim,
+            cloud,
             central: Arc::new(Central { spec, process }),
             services: Mutex::default(),
             words: Mutex::new(words),
@@ -108,7 +103,7 @@ impl CaseCluster {
         self.central.kill();
         let release = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
         let names: Vec<String> = self.wanted().keys().cloned().collect();
-        for name in names.iter().map(String::as_str).chain([MARKER, "web"]) {
+        for name in names.iter().map(String::as_str).chain([MARKER, WEB]) {
             // Whatever is left does no harm but to cost a little.
             let params = PatchParams::default();
             let _ = self.api().patch(name, &params, &release).await;
@@ -128,17 +123,22 @@ impl CaseCluster {
 
     // --- what a user does ---------------------------------------------------------------------
 
-    /// A Service with two ports, for this case's central and Nodes.
-    pub(super) fn service(&self, name: &str) -> ServiceBuilder {
-        self.with_one_port(name).port(443, 8443)
+    /// A Service without ports, for this case's central and Nodes.
+    pub(super) fn bare(&self, name: &str) -> ServiceBuilder {
+        let service = ServiceBuilder::load_balancer(&self.name, name).class(&class(&self.name));
+        let selector = format!("{CASE_LABEL} in ({SHARED}, {})", self.name);
+        C::choosing_nodes(service, &selector)
     }
 
-    fn with_one_port(&self, name: &str) -> ServiceBuilder {
-        let selector = format!("{CASE_LABEL} in ({SHARED}, {})", self.name);
-        ServiceBuilder::load_balancer(&self.name, name)
-            .class(&class(&self.name))
-            .annotation(NODE_SELECTOR, &selector)
-            .port(80, 8080)
+    /// The same with two ports.
+    pub(super) fn service(&self, name: &str) -> ServiceBuilder {
+        self.bare(name).port(80, 8080).port(443, 8443)
+    }
+
+    /// Makes what has to be there before, and waits until it is served.
+    pub(super) async fn prepare(&self, operation: C::Operation) -> Result<()> {
+        C::prepare(self, operation).await?;
+        self.are_served().await
     }
 
     pub(super) async fn create(&self, service: ServiceBuilder) -> Result<()> {
@@ -155,18 +155,34 @@ impl CaseCluster {
         Ok(())
     }
 
+    /// Changes an annotation, or takes it away.
+    pub(super) async fn annotate(&self, name: &str, key: &str, value: Option<&str>) -> Result<()> {
+        let path = format!("/metadata/annotations/{}", key.replace('/', "~1"));
+        let operation = match value {
+            Some(value) => json!([{"op": "add", "path": path, "value": value}]),
+            None => json!([{"op": "remove", "path": path}]),
+        };
+        self.patch(name, operation).await
+    }
+
     pub(super) async fn delete(&self, name: &str) -> Result<()> {
         self.wanted().remove(name);
         self.api().delete(name, &DeleteParams::default()).await?;
         Ok(())
     }
 
-    /// A fourth Node joins, for this case alone.
+    /// Another Node joins, for this case alone.
     pub(super) async fn join(&self) -> Result<()> {
-        let uuid = self.sim.add(machine(4));
-        let node = NodeBuilder::new(&self.name).label(CASE_LABEL, &self.name);
-        let node = node.provider_id(&format!("cloudscale://{uuid}")).ready();
+        self.cloud.add_machine(NODES + 1);
+        let node = C::node(&self.name, NODES + 1).label(CASE_LABEL, &self.name);
         node.create(&self.admin).await?;
+        Ok(())
+    }
+
+    /// It leaves.
+    pub(super) async fn leave(&self) -> Result<()> {
+        let nodes = Api::<Node>::all(self.admin.clone());
+        nodes.delete(&self.name, &DeleteParams::default()).await?;
         Ok(())
     }
 
@@ -174,8 +190,7 @@ impl CaseCluster {
     fn note(&self, service: Service) {
         let name = service.metadata.name.clone().unwrap_or_default();
         let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
-        let uid = service.metadata.uid.clone().unwrap_or_default();
-        words.insert(uid, format!("<{name}>"));
+        words.insert(uid(&service).to_owned(), format!("<{name}>"));
         let spec = service.spec.clone().unwrap_or_default();
         if let Some(port) = spec.health_check_node_port.filter(|port| *port > 0) {
             words.insert(port.to_string(), format!("<health of {name}>"));
@@ -215,33 +230,32 @@ impl CaseCluster {
     /// Another Service is made and served; nothing is written on any other load balancer meanwhile.
     pub(super) async fn marker(&self) -> Result<()> {
         let before = self.writes();
-        self.create(self.with_one_port(MARKER)).await?;
+        self.create(self.bare(MARKER).port(80, 8080)).await?;
         self.are_served().await?;
         let after = self.writes();
         for (name, writes) in before {
             let now = after.get(&name).copied().unwrap_or(writes);
             ensure!(
                 now == writes,
-                "{} writes on {name} after all was settled",
+                "{} writes for {name} after all was settled",
                 now - writes
             );
         }
         Ok(())
     }
 
-    /// How many writes there have been on each Service's load balancer but the marker's.
+    /// How many writes there have been for each Service but the marker.
     fn writes(&self) -> BTreeMap<String, u64> {
         let wanted = self.wanted();
         let others = wanted.iter().filter(|(name, _)| *name != MARKER);
-        let balancers = others.map(|(_, service)| balancer_name(service));
-        balancers
-            .map(|name| (name.clone(), self.sim.traffic(&name).writes))
+        others
+            .map(|(name, service)| (name.clone(), self.cloud.writes_for(service)))
             .collect()
     }
 
     /// What the cloud was asked, and the end of central's log, for whoever looks for a fault.
     pub(super) fn traces(&self) -> String {
-        let calls = self.sim.calls();
+        let calls = self.cloud.calls();
         let all = calls.iter().enumerate();
         let calls: Vec<String> = all
             .map(|(index, call)| format!("{:3} {}", index + 1, call.summary()))
@@ -255,15 +269,14 @@ impl CaseCluster {
     }
 }
 
-/// The name that its load balancer has by default.
-fn balancer_name(service: &Service) -> String {
-    let uid = service.metadata.uid.as_deref().unwrap_or_default();
-    format!("k8s-service-{uid}")
-}
-
-fn central(cluster: &Cluster, sim: &Cloudscale, name: &str, patience: WaitLimit) -> Result<Spec> {
+fn central<C: SweptCloud>(
+    cluster: &Cluster<C>,
+    cloud: &C,
+    name: &str,
+    patience: WaitLimit,
+) -> Result<Spec> {
     let flags = [
-        "--cloud-provider=cloudscale".to_owned(),
+        format!("--cloud-provider={}", C::PROVIDER),
         "--controllers=service".to_owned(),
         "--leader-elect=false".to_owned(),
         "--secure-port=0".to_owned(),
@@ -274,15 +287,17 @@ fn central(cluster: &Cluster, sim: &Cloudscale, name: &str, patience: WaitLimit)
         format!("--load-balancer-class={}", class(name)),
         format!("--kubeconfig={}", cluster.kubeconfig.display()),
     ];
-    let spec = Program::Central
-        .spec(cluster.cp.folder(), flags)
+    let spec = Program::Central.spec(cluster.cp.folder(), flags);
+    let mut spec = spec
         .context("describing central")?
-        .env("CLOUDSCALE_API_URL", sim.url())
-        .env("CLOUDSCALE_ACCESS_TOKEN", TOKEN);
+        .args(C::FLAGS.iter().copied());
+    for (variable, value) in cloud.environment() {
+        spec = spec.env(variable, value);
+    }
     let spec = match patience {
         WaitLimit::Usual => return Ok(spec),
         WaitLimit::Short => spec,
         WaitLimit::ShortAndCurious => spec.args(["--load-balancer-resync-period=1s"]),
     };
-    Ok(spec.env("CLOUDSCALE_API_TIMEOUT", TIMEOUT.as_secs().to_string()))
+    Ok(spec.env(C::TIMEOUT, TIMEOUT.as_secs().to_string()))
 }

@@ -6,50 +6,50 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::case::Case;
 use super::disturbance::Disturbance;
-use super::operation::Operation;
 use super::reference::Reference;
+use super::swept_cloud::Operation;
 
 /// Which cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub enum Choice<O> {
     /// All of them.
     All,
     /// Each operation with a central that is killed, and each other disturbance with some
     /// operation: the seed says which, and at which call.
     Sample,
     /// This one.
-    One(Case),
+    One(Case<O>),
 }
 
 /// Which cases, and how.
 #[derive(Clone, Copy, Debug)]
-pub struct Scale {
+pub struct Scale<O> {
     /// Which.
-    pub choice: Choice,
+    pub choice: Choice<O>,
     /// What chance goes by.
     pub seed: u64,
     /// How many run side by side.
     pub at_once: usize,
 }
 
-impl Choice {
+impl<O: Operation> Choice<O> {
     /// What is done undisturbed first.
-    pub(super) fn operations(self) -> Vec<Operation> {
+    pub(super) fn operations(self) -> Vec<O> {
         match self {
-            Self::All | Self::Sample => Operation::ALL.to_vec(),
+            Self::All | Self::Sample => O::ALL.to_vec(),
             Self::One(case) => vec![case.operation],
         }
     }
 }
 
-impl Scale {
+impl<O: Operation> Scale<O> {
     /// All cases, or `CASE=`, by `SEED=` and `AT_ONCE=`.
     ///
     /// # Errors
     /// If one of them cannot be read.
     pub(super) fn from_environment() -> Result<Self> {
         let choice = match variable("CASE") {
-            Some(case) => Choice::One(case.parse()?),
+            Some(case) => Choice::One(Case::parse(&case)?),
             None => Choice::All,
         };
         let scale = Self {
@@ -75,12 +75,13 @@ impl Scale {
 }
 
 /// The cases of a choice, in the order of their seed.
-pub(super) fn cases(
-    scale: &Scale,
-    references: &BTreeMap<Operation, Reference>,
-) -> Result<Vec<Case>> {
+pub(super) fn cases<O: Operation>(
+    scale: &Scale<O>,
+    disturbances: &[Disturbance],
+    references: &BTreeMap<O, Reference>,
+) -> Result<Vec<Case<O>>> {
     let mut chance = Chance(scale.seed);
-    let targets = |operation: &Operation, disturbance: Disturbance| {
+    let targets = |operation: &O, disturbance: Disturbance| {
         let reference = references.get(operation);
         reference.map_or(0, |reference| disturbance.targets(reference))
     };
@@ -95,8 +96,8 @@ pub(super) fn cases(
             cases.push(case);
         }
         Choice::All => {
-            for operation in Operation::ALL {
-                for disturbance in Disturbance::ALL {
+            for &operation in O::ALL {
+                for &disturbance in disturbances {
                     let calls = 1..=targets(&operation, disturbance);
                     cases.extend(calls.map(|call| Case {
                         operation,
@@ -107,10 +108,10 @@ pub(super) fn cases(
             }
         }
         Choice::Sample => {
-            let mut operations = Operation::ALL.to_vec();
+            let mut operations = O::ALL.to_vec();
             chance.shuffle(&mut operations);
             let mut next = operations.iter().copied().cycle();
-            for disturbance in Disturbance::ALL {
+            for &disturbance in disturbances {
                 let chosen = if disturbance.kills() {
                     operations.clone()
                 } else {

@@ -1,5 +1,6 @@
 //! The API server that all cases share, with three Nodes that all of them use.
 
+use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,9 +11,9 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use mooring_common::names::NAMESPACE;
 use serde_json::json;
 
-use mooring_cloud_sim::cloudscale::{Interface, Machine};
+use super::swept_cloud::SweptCloud;
 use mooring_test_cluster::control_plane::{ControlPlane, Options};
-use mooring_test_cluster::objects::{NodeBuilder, ServiceBuilder};
+use mooring_test_cluster::objects::ServiceBuilder;
 use mooring_test_cluster::shipped::Shipped;
 use mooring_test_support::wait::try_eventually;
 
@@ -28,32 +29,28 @@ const NONE: &str = "!has(object.spec.loadBalancerClass)";
 /// How long the API server may take to take it up: usually a second.
 const TAKE_UP: Duration = Duration::from_secs(30);
 
-/// Their names with the UUIDs of their servers, which are the same in every case's cloud.
-pub(super) const NODES: [(&str, &str); 3] = [
-    ("n1", "00000000-0000-4000-8000-000000000001"),
-    ("n2", "00000000-0000-4000-8000-000000000002"),
-    ("n3", "00000000-0000-4000-8000-000000000003"),
-];
+/// How many Nodes all cases have.
+pub(super) const NODES: usize = 3;
 
 /// What all cases share.
-pub(super) struct Cluster {
+pub(super) struct Cluster<C> {
     pub(super) cp: ControlPlane,
     pub(super) shipped: Shipped,
     pub(super) kubeconfig: PathBuf,
     /// What load balancers are marked with.
     pub(super) uid: String,
+    cloud: PhantomData<C>,
 }
 
-impl Cluster {
+impl<C: SweptCloud> Cluster<C> {
     pub(super) async fn start() -> Result<Self> {
         let cp = ControlPlane::start(Options::default()).await?;
         let shipped = Shipped::install(&cp).await?;
         let kubeconfig = shipped.central_kubeconfig(&cp).await?;
         let admin = cp.admin();
         permit_classes(&cp).await?;
-        for (name, uuid) in NODES {
-            let node = NodeBuilder::new(name).label(CASE_LABEL, SHARED).ready();
-            let node = node.provider_id(&format!("cloudscale://{uuid}"));
+        for n in 1..=NODES {
+            let node = C::node(&format!("n{n}"), n).label(CASE_LABEL, SHARED);
             node.create(&admin).await?;
         }
         let services = Api::<Service>::namespaced(admin, "default");
@@ -63,17 +60,9 @@ impl Cluster {
             shipped,
             kubeconfig,
             uid: uid.context("every object has a UID")?,
+            cloud: PhantomData,
         })
     }
-}
-
-/// The server of the n-th Node, counted from 1.
-pub(super) fn machine(n: usize) -> Machine {
-    let public = Interface::public().address(&format!("192.0.2.{n}"));
-    let private = Interface::private().address(&format!("10.0.0.{n}"));
-    Machine::named(&format!("n{n}"))
-        .interface(public)
-        .interface(private)
 }
 
 /// The class of a case.

@@ -11,6 +11,8 @@ use http::StatusCode;
 
 use super::case_cluster::{CaseCluster, TIMEOUT};
 use super::reference::Reference;
+use super::swept_cloud::SweptCloud;
+use mooring_cloud_sim::linode::Linode;
 use mooring_cloud_sim::{Fault, Injection, When};
 
 /// What the cloud's `Retry-After` asks for.
@@ -41,11 +43,13 @@ pub enum Disturbance {
     LateEarly,
     /// A write is done when central has tried again.
     Late,
+    /// The call is refused since another one is under way, in Linode's words.
+    Busy,
 }
 
 impl Disturbance {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::KillBefore,
         Self::KillAfter,
         Self::Status(500),
@@ -58,7 +62,11 @@ impl Disturbance {
         Self::Dropped,
         Self::LateEarly,
         Self::Late,
+        Self::Busy,
     ];
+
+    /// Those that can befall every cloud's answers.
+    pub const OF_EVERY_CLOUD: &'static [Self] = Self::ALL.split_at(12).0;
 
     /// As in `CASE=`.
     #[must_use]
@@ -73,6 +81,7 @@ impl Disturbance {
             Self::Dropped => "dropped".to_owned(),
             Self::LateEarly => "late-early".to_owned(),
             Self::Late => "late".to_owned(),
+            Self::Busy => "busy".to_owned(),
         }
     }
 
@@ -91,9 +100,14 @@ impl Disturbance {
         matches!(self, Self::LateEarly | Self::Late)
     }
 
+    /// Whether the call is done although central does not learn it.
+    pub(super) const fn is_done_unseen(self) -> bool {
+        matches!(self, Self::KillAfter | Self::Cut | Self::Dropped) || self.is_late()
+    }
+
     /// Whether it is about writes only: reads that are done do not differ from others.
     const fn is_about_writes(self) -> bool {
-        matches!(self, Self::KillAfter) || self.is_late()
+        matches!(self, Self::KillAfter | Self::Busy) || self.is_late()
     }
 
     /// How many calls of an operation it can strike.
@@ -106,7 +120,7 @@ impl Disturbance {
     }
 
     /// Goes wrong at the n-th call from now on, counted from 1, of those that it is about.
-    pub(super) fn arm(self, case: &CaseCluster, n: u64) -> Armed {
+    pub(super) fn arm<C: SweptCloud>(self, case: &CaseCluster<C>, n: u64) -> Armed {
         let when = if self.is_about_writes() {
             When::write("**/*")
         } else {
@@ -117,14 +131,14 @@ impl Disturbance {
             let central = case.central.clone();
             let hook = move || central.kill();
             let executed = self == Self::KillAfter;
-            let injection = case.sim.kill_switch(when, n, executed, hook);
+            let injection = case.cloud.faults().kill_switch(when, n, executed, hook);
             return Armed { injection, done };
         }
         let flag = done.clone();
         let fault = self
             .fault()
             .last(move || flag.store(true, Ordering::Release));
-        let injection = case.sim.faults().inject(when.nth(n), fault);
+        let injection = case.cloud.faults().inject(when.nth(n), fault);
         Armed { injection, done }
     }
 
@@ -140,6 +154,7 @@ impl Disturbance {
             Self::Dropped => Fault::reset().executed(),
             Self::LateEarly => Fault::late(TIMEOUT + AT_ONCE),
             Self::Late => Fault::late(TIMEOUT + AFTER_RETRY),
+            Self::Busy => Linode::busy(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! An operation that nothing disturbs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,19 +9,22 @@ use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use super::case_cluster::{CaseCluster, WaitLimit};
 use super::cluster::Cluster;
 use super::disturbance::Disturbance;
-use super::operation::Operation;
-use mooring_cloud_sim::cloudscale::CloudState;
+use super::swept_cloud::SweptCloud;
+use super::written::by_kind;
+use mooring_cloud_sim::CloudState;
 use mooring_test_support::wait::try_eventually;
 
 /// How long an operation may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// How an operation ends, and what it takes.
-pub struct Reference {
+pub(crate) struct Reference {
     /// How many calls.
     pub(super) calls: u64,
     /// How many of them are writes.
     pub(super) writes: u64,
+    /// The writes of each kind, with those before it.
+    pub(super) by_kind: BTreeMap<String, usize>,
     /// What there is in the end.
     pub(super) end: CloudState,
 }
@@ -30,7 +34,10 @@ impl Reference {
     ///
     /// # Errors
     /// If it does not work.
-    pub(super) async fn take(cluster: &Arc<Cluster>, operation: Operation) -> Result<Self> {
+    pub(super) async fn take<C: SweptCloud>(
+        cluster: &Arc<Cluster<C>>,
+        operation: C::Operation,
+    ) -> Result<Self> {
         let case = CaseCluster::start(cluster, WaitLimit::Usual).await?;
         let reference = Self::taken(&case, operation).await;
         if reference.is_err() {
@@ -40,12 +47,12 @@ impl Reference {
         reference
     }
 
-    async fn taken(case: &CaseCluster, operation: Operation) -> Result<Self> {
-        operation.prepare(case).await.context("preparing")?;
-        let before = case.sim.calls().len();
-        operation.begin(case).await?;
+    async fn taken<C: SweptCloud>(case: &CaseCluster<C>, operation: C::Operation) -> Result<Self> {
+        case.prepare(operation).await.context("preparing")?;
+        let before = case.cloud.calls().len();
+        C::begin(case, operation).await?;
         let settled = try_eventually(LIMIT, async || -> Result<()> {
-            if let Some(missing) = operation.missing(case) {
+            if let Some(missing) = C::missing(case, operation) {
                 bail!("{missing}");
             }
             let wrong = case.wrong_services().await?;
@@ -53,15 +60,17 @@ impl Reference {
             Ok(())
         });
         settled.await.map_err(|reason| anyhow!("{reason}"))?;
-        let calls = case.sim.calls();
+        let calls = case.cloud.calls();
         let since: Vec<_> = calls.iter().skip(before).collect();
         let writes = since.iter().filter(|call| call.is_write()).count();
         case.marker().await.context("the marker")?;
         let end = case.end();
-        case.was_careful(operation, Disturbance::KillBefore)?;
+        case.cloud
+            .was_careful(operation, Disturbance::KillBefore, None)?;
         Ok(Self {
             calls: u64::try_from(since.len())?,
             writes: u64::try_from(writes)?,
+            by_kind: by_kind(&case.cloud.calls(), |_| true),
             end,
         })
     }

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::disturbance::Disturbance;
-use super::operation::Operation;
+use super::swept_cloud::Operation;
 use super::verdict::Verdict;
 
 /// How all cases ended.
-#[derive(Clone, Debug, Default)]
-pub struct Report {
-    verdicts: Vec<Verdict>,
+#[derive(Clone, Debug)]
+pub struct Report<O> {
+    disturbances: &'static [Disturbance],
+    verdicts: Vec<Verdict<O>>,
 }
 
 /// How those of one operation and one disturbance ended.
@@ -21,8 +22,16 @@ struct Count {
     struck: usize,
 }
 
-impl Report {
-    pub(super) fn add(&mut self, verdict: Verdict) {
+impl<O: Operation> Report<O> {
+    /// Of none yet, among whom these go wrong.
+    pub(super) const fn new(disturbances: &'static [Disturbance]) -> Self {
+        Self {
+            disturbances,
+            verdicts: Vec::new(),
+        }
+    }
+
+    pub(super) fn add(&mut self, verdict: Verdict<O>) {
         self.verdicts.push(verdict);
     }
 
@@ -40,8 +49,8 @@ impl Report {
 
     /// Those that failed.
     #[must_use]
-    pub fn failures(&self) -> Vec<&Verdict> {
-        let failed = |verdict: &&Verdict| verdict.failure.is_some();
+    pub fn failures(&self) -> Vec<&Verdict<O>> {
+        let failed = |verdict: &&Verdict<O>| verdict.failure.is_some();
         self.verdicts.iter().filter(failed).collect()
     }
 
@@ -51,21 +60,28 @@ impl Report {
         !self.is_empty() && self.failures().is_empty()
     }
 
-    /// What went wrong in any case.
+    /// What was to go wrong, and did in no case.
     #[must_use]
-    pub fn disturbances(&self) -> BTreeSet<Disturbance> {
+    pub fn never_struck(&self) -> Vec<Disturbance> {
+        let struck = self.disturbances();
+        let all = self.disturbances.iter().copied();
+        all.filter(|wanted| !struck.contains(wanted)).collect()
+    }
+
+    /// What went wrong in any case.
+    fn disturbances(&self) -> BTreeSet<Disturbance> {
         let struck = self.verdicts.iter().filter(|verdict| verdict.has_struck);
         struck.map(|verdict| verdict.case.disturbance).collect()
     }
 
     /// What was done in any case.
     #[must_use]
-    pub fn operations(&self) -> BTreeSet<Operation> {
+    pub fn operations(&self) -> BTreeSet<O> {
         let all = self.verdicts.iter();
         all.map(|verdict| verdict.case.operation).collect()
     }
 
-    fn counts(&self) -> BTreeMap<(Disturbance, Operation), Count> {
+    fn counts(&self) -> BTreeMap<(Disturbance, O), Count> {
         let mut counts: BTreeMap<_, Count> = BTreeMap::new();
         for verdict in &self.verdicts {
             let case = verdict.case;
@@ -93,17 +109,17 @@ impl fmt::Display for Count {
     }
 }
 
-impl fmt::Display for Report {
+impl<O: Operation> fmt::Display for Report<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = self.counts();
         write!(f, "| ok/cases |")?;
-        for operation in Operation::ALL {
-            write!(f, " {operation} |")?;
+        for operation in O::ALL {
+            write!(f, " {} |", operation.name())?;
         }
-        writeln!(f, "\n|---|{}", "---|".repeat(Operation::ALL.len()))?;
-        for disturbance in Disturbance::ALL {
+        writeln!(f, "\n|---|{}", "---|".repeat(O::ALL.len()))?;
+        for &disturbance in self.disturbances {
             write!(f, "| {disturbance} |")?;
-            for operation in Operation::ALL {
+            for &operation in O::ALL {
                 let count = counts.get(&(disturbance, operation));
                 write!(f, " {} |", count.copied().unwrap_or_default())?;
             }

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use super::case::Case;
 use super::case_cluster::CaseCluster;
+use super::swept_cloud::{Operation, SweptCloud};
 
 /// How a case ended.
 #[derive(Clone, Debug)]
-pub struct Verdict {
+pub struct Verdict<O> {
     /// Which case.
-    pub case: Case,
+    pub case: Case<O>,
     /// Whether there was the call at which something was to go wrong. Reads that are made side by
     /// side may be one more or less.
     pub has_struck: bool,
@@ -30,7 +31,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    pub(super) fn on(case: &CaseCluster, error: &anyhow::Error) -> Self {
+    pub(super) fn on<C: SweptCloud>(case: &CaseCluster<C>, error: &anyhow::Error) -> Self {
         Self {
             what: format!("{error:#}"),
             traces: case.traces(),
@@ -45,9 +46,9 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Verdict {
+impl<O: Operation> fmt::Display for Verdict<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (case, seconds) = (self.case, self.took.as_secs_f64());
+        let (case, seconds) = (&self.case, self.took.as_secs_f64());
         let missed = if self.has_struck {
             ""
         } else {

@@ -6,8 +6,9 @@ use serde_json::Value;
 use super::Cloudscale;
 use super::kind::Kind;
 use super::machine::Machine;
-use super::snapshot::CloudState;
-use super::traffic::{Outage, Traffic};
+use super::snapshot;
+use crate::snapshot::CloudState;
+use crate::traffic::{Outage, Traffic};
 
 impl Cloudscale {
     // --- servers ------------------------------------------------------------------------------
@@ -133,7 +134,7 @@ impl Cloudscale {
 
     /// What there is, to be compared with another end.
     pub fn snapshot(&self) -> CloudState {
-        CloudState::of(&self.state())
+        snapshot::of(&self.state())
     }
 
     // --- what was served ----------------------------------------------------------------------

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::answers::{error, ok};
 use super::in_flight::InFlight;
 use super::lock;
-use super::snapshot::CloudState;
+use super::snapshot;
 use super::writes::Handle;
 use crate::control;
 use crate::door::Handles;
@@ -37,7 +37,7 @@ pub(super) fn router(control: Control) -> Router {
 async fn state(Shared(control): Shared<Control>) -> Response {
     let mut state = lock(&control.state);
     state.settle();
-    ok(CloudState::of(&state).value().to_string())
+    ok(snapshot::of(&state).value().to_string())
 }
 
 /// `{"seconds": 5}`: load balancers are in no listing for so long after they are made.

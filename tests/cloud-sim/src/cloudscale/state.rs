@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::behaviour::{Behaviour, Busy};
 use super::kind::Kind;
 use super::objects::{complete, referred};
-use super::traffic::History;
 use crate::TOKEN;
 use crate::rows::Rows;
+use crate::traffic::History;
 
 pub(super) struct State {
     pub(super) token: String,

@@ -19,6 +19,7 @@ use super::paging::page;
 use super::state::{State, Vpc};
 use super::{
     config_nodes, configs, firewall_devices, firewalls, instance_ips, node_balancers, reserved_ips,
+    vpc_interfaces,
 };
 use crate::request::decoded;
 use crate::rows::{Row, body};
@@ -50,7 +51,8 @@ pub(super) fn router(state: Handle) -> Router {
         .merge(firewalls::routes())
         .merge(firewall_devices::routes())
         .merge(reserved_ips::routes())
-        .merge(instance_ips::routes());
+        .merge(instance_ips::routes())
+        .merge(vpc_interfaces::routes());
     Router::new()
         .nest("/v4", version.clone())
         .nest("/v4beta", version)
@@ -104,7 +106,13 @@ async fn gate(Shared(state): Shared<Handle>, mut request: Request<Body>, next: N
         Err(refusal) => (*refusal, HeaderMap::new()),
         Ok(headers) => {
             request.extensions_mut().insert(LacksBeta(lacks_beta));
-            (next.run(request).await, headers)
+            let reads = request.method() == Method::GET || request.method() == Method::HEAD;
+            let path = request.uri().path().to_owned();
+            let answer = next.run(request).await;
+            if !reads && answer.status().is_success() {
+                lock(&state).record_write(&path);
+            }
+            (answer, headers)
         }
     };
     answer.headers_mut().extend(headers);

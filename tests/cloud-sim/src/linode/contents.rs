@@ -114,6 +114,7 @@ pub(super) fn put_node_balancer(state: &mut State, given: &Value) -> u64 {
             configs::add_as_shown(state, id, config);
         }
     }
+    state.record(id);
     id
 }
 

@@ -242,6 +242,7 @@ impl Linode {
         let backends = vpc_ranges::backends(&state, &request, region, &mut errors);
         errors.into_result().expect("room in the subnet");
         let id = node_balancers::make(&mut state, &request, &backends, &[]);
+        state.record(id);
         drop(state);
         let shown = self.get(super::Kind::NodeBalancer, id).unwrap_or_default();
         let text = |field: &str| shown[field].as_str().unwrap_or_default().to_owned();

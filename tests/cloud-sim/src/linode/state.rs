@@ -12,8 +12,10 @@ use super::behaviour::Behaviour;
 use super::instance::{complete, merge};
 use super::kind::Kind;
 use super::limits::Limits;
+use super::vpc_interfaces::VpcInterface;
 use crate::TOKEN;
 use crate::rows::{Row, Rows};
+use crate::traffic::History;
 
 /// Ids that are as long as real ones.
 const FIRST_ID: u64 = 10_000_001;
@@ -41,9 +43,12 @@ pub(super) struct State {
     pub(super) shared: BTreeMap<u64, Vec<String>>,
     pub(super) vpcs: Rows,
     pub(super) of_vpc: BTreeMap<u64, Vpc>,
+    pub(super) interfaces: Vec<VpcInterface>,
     objects: BTreeMap<Kind, Rows>,
     /// What was deleted, since listings may still show it.
     gone: BTreeMap<Kind, Rows>,
+    /// What NodeBalancers served.
+    pub(super) history: History,
     next: u64,
     next_address: u32,
 }
@@ -59,8 +64,10 @@ impl State {
             shared: BTreeMap::new(),
             vpcs: Rows::default(),
             of_vpc: BTreeMap::new(),
+            interfaces: Vec::new(),
             objects: Kind::ALL.map(|kind| (kind, Rows::default())).into(),
             gone: Kind::ALL.map(|kind| (kind, Rows::default())).into(),
+            history: History::default(),
             next: FIRST_ID,
             next_address: FIRST_ADDRESS.into(),
         }

@@ -1,21 +1,57 @@
 //! What a user of the chart permits central beyond the defaults.
 
+use std::path::Path;
 use std::time::Duration;
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{Node, Service};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use mooring_common::names::{NAMESPACE, finalizers};
 use serde_json::json;
 
 use super::Cluster;
-use crate::objects::{ServiceBuilder, unique};
+use crate::objects::{NodeBuilder, ServiceBuilder, apply_manifests, unique};
 use mooring_test_support::wait::eventually;
 
 /// How long the API server may take to take up a changed policy: usually a second.
 const TAKE_UP: Duration = Duration::from_secs(30);
 
 impl Cluster {
+    /// Applies what the manifests have for pod CIDRs and routes, and waits until it is in force.
+    pub async fn permit_pod_network(&self) {
+        let probe = unique("probe");
+        NodeBuilder::new(&probe)
+            .create(&self.admin)
+            .await
+            .expect("a Node");
+        let central = self.client_for(NAMESPACE, "mooring-central", None).await;
+        let central = Api::<Node>::all(central.expect("a client"));
+        let dry = PatchParams {
+            dry_run: true,
+            ..PatchParams::default()
+        };
+        let cidrs = Patch::Merge(
+            json!({ "spec": { "podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24"] } }),
+        );
+        let condition = json!({ "type": "NetworkUnavailable", "status": "False" });
+        let condition = Patch::Strategic(json!({ "status": { "conditions": [condition] } }));
+        let permitted = async || -> Result<(), kube::Error> {
+            central.patch(&probe, &dry, &cidrs).await?;
+            central.patch_status(&probe, &dry, &condition).await?;
+            Ok(())
+        };
+        // The test before may have been there.
+        if permitted().await.is_err() {
+            let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/manifests");
+            let applied = apply_manifests(self, &manifests.join("pod-network.yaml")).await;
+            applied.expect("the manifest is taken");
+            eventually("central may write pod CIDRs", TAKE_UP, permitted).await;
+        }
+        let nodes = Api::<Node>::all(self.admin.clone());
+        let deleted = nodes.delete(&probe, &DeleteParams::default()).await;
+        deleted.expect("the probe can be deleted");
+    }
+
     /// Sets the chart's `central.loadBalancerClass` to this, as far as the admission policy goes.
     pub async fn permit_class(&self, class: &str) {
         let policies = Api::<ValidatingAdmissionPolicy>::all(self.admin.clone());

@@ -72,6 +72,15 @@ impl NodeBuilder {
         self
     }
 
+    /// Sets `spec.podCIDRs`, and `spec.podCIDR` to the first of them.
+    #[must_use]
+    pub fn pod_cidrs(mut self, cidrs: &[&str]) -> Self {
+        let spec = self.node.spec.get_or_insert_default();
+        spec.pod_cidr = cidrs.first().map(ToString::to_string);
+        spec.pod_cidrs = Some(cidrs.iter().map(ToString::to_string).collect());
+        self
+    }
+
     /// Adds a label.
     #[must_use]
     pub fn label(mut self, key: &str, value: &str) -> Self {

@@ -15,7 +15,7 @@ use mooring_test_cluster::shipped::{CentralFlags, permit_kube_vip};
 use serde_json::{Value, json};
 
 use crate::phoenixnap_services::blocks::{USAGE, attachment, has_tag, id, listing, purchase, tags};
-use crate::phoenixnap_services::cluster::{Balancer, LoadBalancerCloud, address, assert_none};
+use crate::phoenixnap_services::cluster::{Balancer, LoadBalancerCloud, assert_none};
 
 /// The cloud of this suite.
 pub(crate) struct SuiteCloud {
@@ -96,7 +96,7 @@ impl LoadBalancerCloud for SuiteCloud {
     }
 
     fn machine(&self, n: usize) -> Server {
-        let server = Server::named(&format!("n{n}")).private(&address(n));
+        let server = Server::named(&format!("n{n}")).private(&Self::address(n));
         server.public(&format!("192.0.2.{n}"))
     }
 

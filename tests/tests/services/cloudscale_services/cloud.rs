@@ -17,6 +17,9 @@ use uuid::Uuid;
 use crate::cloudscale_services::cluster::{Balancer, LoadBalancerCloud, assert_none};
 use crate::cloudscale_services::forwarding::ForwardingCloud;
 
+/// An annotation that chooses Nodes.
+pub(crate) const NODE_SELECTOR: &str = "k8s.cloudscale.ch/loadbalancer-node-selector";
+
 /// The cloud of this suite.
 pub(crate) struct SuiteCloud(CloudSim);
 
@@ -217,11 +220,11 @@ impl LoadBalancerCloud for SuiteCloud {
 impl ForwardingCloud for SuiteCloud {
     type Outage = Outage;
 
-    const NODE_SELECTOR: &'static str = "k8s.cloudscale.ch/loadbalancer-node-selector";
     const HARMLESS: (&'static str, &'static str) = (
         "k8s.cloudscale.ch/loadbalancer-timeout-client-data-ms",
         "40000",
     );
+    const STEPS: usize = 5;
 
     fn set_latency(&self, latency: Duration) {
         self.sim().set_latency(latency);

@@ -6,8 +6,8 @@ use mooring_cloud_sim::cloudscale::{Kind, SUBNET};
 use mooring_common::names::finalizers;
 use serde_json::{Value, json};
 
-use crate::cloudscale_services::cloud::uid;
-use crate::cloudscale_services::cluster::{CloudCluster, address};
+use crate::cloudscale_services::cloud::{SuiteCloud, uid};
+use crate::cloudscale_services::cluster::{CloudCluster, LoadBalancerCloud as _};
 use crate::cloudscale_services::forwarding::ports;
 use crate::cloudscale_services::key;
 
@@ -108,7 +108,7 @@ fn put_pool(
     let is_local = spec.external_traffic_policy.as_deref() == Some("Local");
     let health_port = spec.health_check_node_port.filter(|_| is_local);
     for n in [1, 2] {
-        let address = address(n);
+        let address = SuiteCloud::address(n);
         cluster.sim().put(
             Kind::Member,
             json!({

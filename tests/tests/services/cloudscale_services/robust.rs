@@ -48,7 +48,7 @@ async fn killed_at_any_write_of_a_creation_it_leaves_nothing_and_makes_nothing_t
         cluster.provided("web").await;
         cluster.serves("web", &[1, 2]).await;
         let found = cluster.sim().snapshot();
-        let strip = |state: &mooring_cloud_sim::cloudscale::CloudState| {
+        let strip = |state: &mooring_cloud_sim::CloudState| {
             state.value()["load_balancers"].as_array().unwrap().len()
         };
         assert_eq!(strip(&found), strip(&wanted), "at write {n}: {found:?}");

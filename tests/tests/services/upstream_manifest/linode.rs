@@ -5,17 +5,19 @@ use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{EnvVar, Node, Secret};
-use kube::api::Api;
+use k8s_openapi::api::core::v1::{EnvVar, Node, Secret, Service};
+use kube::api::{Api, PostParams};
 use mooring_cloud_sim::TOKEN;
 use mooring_cloud_sim::cloud::Server;
 use mooring_common::names::taints;
 use mooring_test_cluster::cluster::has_taint;
-use mooring_test_cluster::objects::NodeBuilder;
+use mooring_test_cluster::objects::{NodeBuilder, ServiceBuilder};
 use mooring_test_support::wait::eventually;
+use rcgen::generate_simple_self_signed;
+use serde_json::json;
 
 use super::cluster::{Container, LINODE, NAMESPACE, SOON, UpstreamCluster};
-use super::start::does_the_work_of_the_old_one;
+use super::start::{does_the_work_of_the_old_one, has_address};
 
 /// The name of the program in Mooring's image: the DaemonSet has arguments and no command.
 const OWN_NAME: &str = "mooring-central";
@@ -67,6 +69,43 @@ async fn its_daemon_set_runs_central_with_another_image_alone() {
     let container = container(&cluster).await;
     let because = "because=\"LINODE_API_TOKEN is set\"";
     does_the_work_of_the_old_one(cluster, container, OWN_NAME, because).await;
+}
+
+/// The ClusterRole grants `get` of Secrets and nothing else.
+#[tokio::test]
+async fn a_certificate_is_read_with_the_rights_of_its_cluster_role() {
+    let cluster = UpstreamCluster::start(LINODE).await;
+    let (admin, container) = (cluster.cp.admin(), container(&cluster).await);
+    let (central, _) = cluster.central(OWN_NAME, container);
+    initialised(&cluster, "node").await;
+    let pair = generate_simple_self_signed(["shop.example".to_owned()]).unwrap();
+    let secret = json!({
+        "metadata": { "name": "shop" },
+        "type": "kubernetes.io/tls",
+        "stringData": { "tls.crt": pair.cert.pem(), "tls.key": pair.signing_key.serialize_pem() },
+    });
+    let secrets = Api::<Secret>::namespaced(admin.clone(), "default");
+    let secret = serde_json::from_value(secret).unwrap();
+    secrets
+        .create(&PostParams::default(), &secret)
+        .await
+        .unwrap();
+    let service = ServiceBuilder::load_balancer("default", "shop").port(443, 8443);
+    let service = service.annotation(
+        "service.beta.kubernetes.io/linode-loadbalancer-port-443",
+        r#"{"protocol": "https", "tls-secret-name": "shop"}"#,
+    );
+    service.create(&admin).await.unwrap();
+    let services = Api::<Service>::namespaced(admin, "default");
+    eventually("the Service has an address", SOON * 3, async || {
+        has_address(&services.get("shop").await.unwrap())
+    })
+    .await;
+    central.terminate().unwrap();
+    assert_eq!(central.wait_for_code(SOON).await, 0);
+    let log = central.log();
+    assert!(!log.contains("PRIVATE KEY"), "{log}");
+    cluster.assert_no_forbidden().await;
 }
 
 /// As its chart renders them, quotes included, but for routes and Pod CIDRs.

@@ -30,6 +30,12 @@ fn assert_no_complaint(central: &Process) {
 /// Deleting a Node takes a few of the periods in which silent Nodes are looked at.
 const PERIODS: Duration = Duration::from_secs(60);
 
+pub(crate) fn has_address(service: &Service) -> bool {
+    let status = service.status.as_ref();
+    let ingress = status.and_then(|status| status.load_balancer.as_ref()?.ingress.as_ref());
+    ingress.is_some_and(|all| !all.is_empty())
+}
+
 /// From the start to the end: two Nodes, one from before, which goes, and a Service.
 pub(crate) async fn does_the_work_of_the_old_one(
     cluster: UpstreamCluster,
@@ -74,15 +80,11 @@ pub(crate) async fn does_the_work_of_the_old_one(
     .await;
     let service = ServiceBuilder::load_balancer("default", "web").port(80, 8080);
     service.create(&admin).await.unwrap();
-    if !central.log().contains("Services are left alone") {
-        let services = Api::<Service>::namespaced(admin.clone(), "default");
-        eventually("the Service has an address", PERIODS, async || {
-            let service = services.get("web").await.unwrap();
-            let status = service.status.and_then(|status| status.load_balancer);
-            status.is_some_and(|status| status.ingress.is_some_and(|all| !all.is_empty()))
-        })
-        .await;
-    }
+    let services = Api::<Service>::namespaced(admin.clone(), "default");
+    eventually("the Service has an address", PERIODS, async || {
+        has_address(&services.get("web").await.unwrap())
+    })
+    .await;
     // A whole lease renewal, and a look at Nodes that are not Ready.
     let renewals = async || {
         let log = cluster.cp.audit_settled().await;

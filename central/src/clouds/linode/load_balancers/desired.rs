@@ -8,10 +8,10 @@ use mooring_common::names::{linode_tags, reasons};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-use super::certificates;
 use super::model::{BalancerSpec, ConfigSpec, FirewallWish, NodeSpec};
 use super::observed::Observed;
 use super::options::{Options, PortOptions};
+use crate::cloud_provider::digest::hex;
 use crate::cloud_provider::load_balancers::{InvalidField, LoadBalancerRequest, Notice};
 use crate::clouds::linode::annotations as keys;
 use crate::engine::drains::Drains;
@@ -110,12 +110,6 @@ impl provider::Desired for Desired {
     }
 }
 
-/// The first so many hexadecimal digits.
-pub(super) fn hex(digest: &[u8], digits: usize) -> String {
-    let all: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    all.chars().take(digits).collect()
-}
-
 /// The tags that mark what is made for a Service.
 pub(super) fn marks(service_uid: &str, cluster: Option<&str>) -> Vec<String> {
     let service = format!("{}{service_uid}", linode_tags::SERVICE);
@@ -139,7 +133,7 @@ pub(super) fn desired(
         if let Some(name) = &port.tls_secret {
             match request.secrets.usable(name) {
                 Ok(secret) => {
-                    tls.push(certificates::digest(secret));
+                    tls.push(secret.digest());
                     spec.tls = Some(Arc::new(secret.clone()));
                 }
                 Err(remedy) => {

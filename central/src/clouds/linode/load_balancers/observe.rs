@@ -38,15 +38,16 @@ impl NodeBalancers {
             .all
             .iter()
             .partition(|firewall| protecting(firewall));
-        let is_own = |firewall: &&&super::firewalls::Firewall| {
+        // One that nobody has marked yet may become any Service's, whose plan knows its own marks.
+        let may_be_own = |firewall: &&&super::firewalls::Firewall| {
             let marked = marked(&firewall.tags, linode_tags::SERVICE);
-            marked.is_some() && marked == owner && firewall.entities.is_empty()
+            marked.is_some() && (marked == owner || owner.is_none())
         };
         let observed = Observed {
             balancer: listed.clone(),
             configs,
             attached: attached.into_iter().cloned().collect(),
-            loose: others.iter().filter(is_own).copied().cloned().collect(),
+            loose: others.iter().filter(may_be_own).copied().cloned().collect(),
         };
         Ok((observed, begun.min(firewalls.begun)))
     }

@@ -21,7 +21,8 @@ pub(super) struct Observed {
     pub(super) configs: Vec<Config>,
     /// The firewalls that protect it.
     pub(super) attached: Vec<Firewall>,
-    /// Those that bear the mark of its Service, and do not.
+    /// Those that bear the mark of its Service, and do not: they protect nothing, or another NodeBalancer that
+    /// the Service has had. Of all Services, if it bears no mark.
     pub(super) loose: Vec<Firewall>,
 }
 

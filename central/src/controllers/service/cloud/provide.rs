@@ -216,7 +216,7 @@ impl CloudServices {
             None if is_written => self.ensured(&service).await,
             None => {}
         }
-        Ok(provided.again.map_or(Outcome::Done, Outcome::RetryAfter))
+        Ok(provided.again.map_or(Outcome::Done, Outcome::DoneFor))
     }
 
     async fn ensured(&self, service: &ServiceView) {

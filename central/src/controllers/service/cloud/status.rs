@@ -60,9 +60,13 @@ impl Status {
         }
     }
 
-    /// As it is compared: addresses by value, however they are written.
+    /// As it is compared: addresses by value, however they are written, and with the mode that the API server
+    /// fills in.
     fn kept(&self, ingress: &[Ingress]) -> Vec<Ingress> {
         let mut kept = ingress.to_vec();
+        for entry in kept.iter_mut().filter(|entry| entry.ip.is_some()) {
+            entry.ip_mode.get_or_insert_with(|| "VIP".to_owned());
+        }
         for text in kept.iter_mut().filter_map(|entry| entry.ip.as_mut()) {
             if let Ok(address) = text.parse::<IpAddr>() {
                 *text = address.to_string();
@@ -138,4 +142,28 @@ fn entry(entry: &Ingress) -> Value {
         Some((name.to_owned(), Value::String(value)))
     });
     Value::Object(given.collect::<Map<_, _>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_without_a_mode_is_what_the_api_server_makes_of_it() {
+        let address = |ip_mode: Option<&str>| Ingress {
+            ip: Some("192.0.2.1".to_owned()),
+            hostname: Some("a.example".to_owned()),
+            ip_mode: ip_mode.map(ToOwned::to_owned),
+        };
+        let name = Ingress {
+            hostname: Some("a.example".to_owned()),
+            ..Ingress::default()
+        };
+        let status = Status::default();
+        let is_same = |one: Ingress, other: Ingress| status.kept(&[one]) == status.kept(&[other]);
+        assert!(is_same(address(None), address(Some("VIP"))));
+        assert!(!is_same(address(None), address(Some("Proxy"))));
+        assert!(is_same(name.clone(), name.clone()));
+        assert!(!is_same(name, address(None)));
+    }
 }

@@ -3,13 +3,13 @@ use serde_json::json;
 
 use super::*;
 
-fn balancer(fields: Value) -> NodeBalancer {
+fn balancer(fields: &Value) -> NodeBalancer {
     let mut all = json!({"id": 1, "label": "ccm-1"});
-    json_patch::merge(&mut all, &fields);
+    json_patch::merge(&mut all, fields);
     serde_json::from_value(all).unwrap()
 }
 
-fn service(frontend: Option<&str>, ingress: Value) -> ServiceView {
+fn service(frontend: Option<&str>, ingress: &Value) -> ServiceView {
     let mut service = json!({
         "metadata": {"name": "web", "annotations": {}},
         "status": {"loadBalancer": {"ingress": ingress}},
@@ -23,10 +23,10 @@ fn service(frontend: Option<&str>, ingress: Value) -> ServiceView {
 /// linode.md 2.2. Each row: the status, and whether it shows this NodeBalancer.
 #[test]
 fn status_shows_a_nodebalancer_by_address_or_else_by_host_name() {
-    let there = balancer(json!({
+    let there = balancer(&json!({
         "hostname": "nb.example", "ipv4": "203.0.113.7", "ipv6": "2001:db8::7",
     }));
-    let nameless = balancer(json!({"hostname": "", "ipv4": "203.0.113.7", "ipv6": null}));
+    let nameless = balancer(&json!({"hostname": "", "ipv4": "203.0.113.7", "ipv6": null}));
     for (ingress, is_shown, is_shown_without_name) in [
         (json!([]), false, false),
         (json!([{"ip": "203.0.113.7"}]), true, true),
@@ -52,7 +52,7 @@ fn status_shows_a_nodebalancer_by_address_or_else_by_host_name() {
             true,
         ),
     ] {
-        let service = service(None, ingress.clone());
+        let service = service(None, &ingress);
         assert_eq!(there.is_shown_by(&service), is_shown, "{ingress}");
         assert_eq!(
             nameless.is_shown_by(&service),
@@ -65,7 +65,7 @@ fn status_shows_a_nodebalancer_by_address_or_else_by_host_name() {
 #[test]
 fn same_address_in_another_vpc_is_anothers() {
     let of_subnet =
-        |subnet| balancer(json!({"ipv4": "10.0.0.5", "frontend_vpc_subnet_id": subnet}));
+        |subnet| balancer(&json!({"ipv4": "10.0.0.5", "frontend_vpc_subnet_id": subnet}));
     for (asked, of_seven, of_eight, public) in [
         (None, true, true, true),
         (Some("7"), true, false, false),
@@ -74,7 +74,7 @@ fn same_address_in_another_vpc_is_anothers() {
         // It cannot be read, and is told elsewhere.
         (Some("x"), true, true, true),
     ] {
-        let service = service(asked, json!([{"ip": "10.0.0.5"}]));
+        let service = service(asked, &json!([{"ip": "10.0.0.5"}]));
         let shown = [json!(7), json!(8), json!(null)].map(|id| of_subnet(id).is_shown_by(&service));
         assert_eq!(shown, [of_seven, of_eight, public], "{asked:?}");
     }
@@ -82,7 +82,7 @@ fn same_address_in_another_vpc_is_anothers() {
 
 #[test]
 fn strange_fields_hide_no_nodebalancer() {
-    let strange = balancer(json!({
+    let strange = balancer(&json!({
         "label": null, "hostname": 7, "ipv4": [], "client_conn_throttle": "x", "tags": null,
     }));
     assert_eq!((strange.id(), strange.name()), ("1", ""));
@@ -92,7 +92,7 @@ fn strange_fields_hide_no_nodebalancer() {
 
 #[test]
 fn marks_are_no_tags_of_a_person() {
-    let there = balancer(json!({"tags": ["b", "k8s-service-u", "a", "k8s-cluster-c"]}));
+    let there = balancer(&json!({"tags": ["b", "k8s-service-u", "a", "k8s-cluster-c"]}));
     assert_eq!((there.owner(), there.cluster()), (Some("u"), Some("c")));
     assert_eq!(there.unmarked(), ["b", "a"]);
     let tags = |tags: &[&str]| tags.iter().map(ToString::to_string).collect::<Vec<_>>();

@@ -70,7 +70,9 @@ pub(super) fn steps(desired: &Desired, observed: &Observed) -> Result<Vec<Step>,
             }
         }
     }
-    let all = own.into_iter().chain(observed.loose.iter().filter(is_ours));
+    // What still protects another NodeBalancer goes when that has gone.
+    let is_idle = |firewall: &&Firewall| is_ours(firewall) && firewall.entities.is_empty();
+    let all = own.into_iter().chain(observed.loose.iter().filter(is_idle));
     let unneeded = all.filter(|firewall| Some(firewall.id) != kept);
     steps.extend(unneeded.map(|firewall| Step::DeleteFirewall {
         id: firewall.id,

@@ -1,0 +1,30 @@
+//! `make bench-linode` in small: the counts hold for few Services and Nodes as for many. How long things
+//! take, and how much memory, is for the bench itself to say.
+
+use mooring_bench::bench_linode::{Scale, run};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_requests_that_node_balancers_cost_are_as_wanted() {
+    let scale = Scale {
+        services: 4,
+        nodes: [3, 6],
+        qps: Some(1000),
+        resync: 5,
+    };
+    let report = run(&scale).await.unwrap();
+    println!("{report}");
+    let missed = report.missed_counts();
+    assert!(missed.is_empty(), "{missed:#?}");
+    for name in [
+        "3-nodes-create-all-writes",
+        "6-nodes-one-joins-reads",
+        "6-nodes-restart-reads",
+        "6-nodes-resync-writes",
+        "6-nodes-delete-all-reads",
+    ] {
+        assert!(
+            report.rows().iter().any(|row| row.name == name),
+            "{name} is not measured"
+        );
+    }
+}

@@ -1,0 +1,222 @@
+//! Whatever happens in between, in the end there is exactly what is wanted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use mooring_cloud_sim::linode::{Behaviour, Kind};
+use mooring_cloud_sim::{Fault, When};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::linode_services::cloud::BALANCERS;
+use crate::linode_services::cluster::{
+    CloudCluster, LoadBalancerCloud as _, SOON, assert_none, ingress,
+};
+use crate::linode_services::key;
+
+const FIREWALLS: &str = "/v4/networking/firewalls";
+const ACL: &str = r#"{"allowList": {"ipv4": ["192.0.2.0/24"]}}"#;
+
+/// A Service with a firewall of its own is made.
+async fn create_protected(cluster: &CloudCluster) {
+    let service = cluster.service("web").annotation(&key("firewall-acl"), ACL);
+    cluster.make(service).await;
+}
+
+/// Asserts that the Service is served by one NodeBalancer with one firewall, and that there is nothing else.
+async fn is_whole(cluster: &CloudCluster) {
+    cluster.provided_at_last("web").await;
+    let id = cluster.serves("web", &[1, 2]).await.id;
+    assert_eq!(cluster.cloud.balancers().len(), 1);
+    assert_eq!(cluster.sim().all(Kind::Firewall).len(), 1);
+    assert_eq!(cluster.cloud.firewalls(&id).len(), 1);
+}
+
+/// Killed at each of the writes of a creation, once before and once after it has taken effect.
+#[tokio::test]
+async fn killed_at_any_write_of_a_creation_it_leaves_nothing_and_makes_nothing_twice() {
+    let cluster = CloudCluster::start().await;
+    for (n, executed) in [(1, false), (1, true), (2, false), (2, true)] {
+        let central = cluster.central().await;
+        let pid = Pid::from_raw(central.process.pid().try_into().unwrap());
+        let struck = Arc::new(AtomicBool::new(false));
+        let flag = struck.clone();
+        let switch = cluster
+            .sim()
+            .kill_switch(When::write("**/*"), n, executed, move || {
+                flag.store(kill(pid, Signal::SIGKILL).is_ok(), Ordering::Relaxed);
+            });
+        create_protected(&cluster).await;
+        switch.struck(1).await;
+        central.process.wait_for_exit(SOON).await;
+        assert!(struck.load(Ordering::Relaxed));
+        let _central = cluster.central().await;
+        is_whole(&cluster).await;
+        cluster.delete("web").await;
+        cluster.gone("web").await;
+        cluster.nothing_is_left().await;
+    }
+    cluster.finish().await;
+}
+
+/// And if the Service is deleted meanwhile.
+#[tokio::test]
+async fn killed_at_any_write_of_a_creation_it_leaves_nothing_of_a_service_that_is_deleted_then() {
+    let cluster = CloudCluster::start().await;
+    for n in [1, 2] {
+        let central = cluster.central().await;
+        let pid = Pid::from_raw(central.process.pid().try_into().unwrap());
+        let switch = cluster
+            .sim()
+            .kill_switch(When::write("**/*"), n, true, move || {
+                let _ = kill(pid, Signal::SIGKILL);
+            });
+        create_protected(&cluster).await;
+        switch.struck(1).await;
+        central.process.wait_for_exit(SOON).await;
+        cluster.delete("web").await;
+        let _central = cluster.central().await;
+        cluster.gone("web").await;
+        cluster.nothing_is_left().await;
+    }
+    cluster.finish().await;
+}
+
+/// Every way in which an answer can be lost, to either request.
+#[tokio::test]
+async fn an_answer_that_is_lost_makes_nothing_twice() {
+    let cluster = CloudCluster::start().await;
+    let _central = cluster.central().await;
+    for path in [FIREWALLS, BALANCERS] {
+        for fault in [
+            Fault::reset().executed(),
+            Fault::torn().executed(),
+            Fault::status(StatusCode::SERVICE_UNAVAILABLE).executed(),
+            Fault::status(StatusCode::GATEWAY_TIMEOUT).executed(),
+        ] {
+            let when = When::write(path).method(Method::POST).times(1);
+            cluster.sim().faults().inject(when, fault);
+            create_protected(&cluster).await;
+            is_whole(&cluster).await;
+            cluster.delete("web").await;
+            cluster.gone("web").await;
+            cluster.nothing_is_left().await;
+        }
+    }
+    cluster.finish().await;
+}
+
+/// The Go controller leaves one firewall behind with each attempt.
+#[tokio::test]
+async fn a_creation_that_is_refused_leaks_no_firewall() {
+    let cluster = CloudCluster::start().await;
+    let _central = cluster.central().await;
+    let when = When::write(BALANCERS).method(Method::POST).times(2);
+    let refusal = r#"{"errors": [{"reason": "Account Limit reached."}]}"#;
+    let refusal = Fault::body(StatusCode::BAD_REQUEST, refusal);
+    let refused = cluster.sim().faults().inject(when, refusal);
+    create_protected(&cluster).await;
+    refused.struck(2).await;
+    let told = cluster.failed("web").await;
+    assert!(told.note.contains("Account Limit reached."), "{told:?}");
+    is_whole(&cluster).await;
+    let firewalls = cluster.writes().to(FIREWALLS).method(&Method::POST);
+    assert_eq!(firewalls.len(), 1, "{}", firewalls.summary());
+
+    // And one that never succeeds leaves nothing when its Service goes.
+    cluster.delete("web").await;
+    cluster.gone("web").await;
+    let when = When::write(BALANCERS).method(Method::POST);
+    let refusal = Fault::status(StatusCode::BAD_REQUEST);
+    let refused = cluster.sim().faults().inject(when, refusal);
+    create_protected(&cluster).await;
+    refused.struck(1).await;
+    cluster.failed("web").await;
+    cluster.delete("web").await;
+    cluster.gone("web").await;
+    cluster.nothing_is_left().await;
+    cluster.finish().await;
+}
+
+/// Made, and in no listing for a while: nobody else waits for it, and none is made a second time.
+#[tokio::test]
+async fn one_that_is_listed_late_is_waited_for_and_holds_up_nobody() {
+    let cluster = CloudCluster::start().await;
+    cluster.sim().behave(Behaviour {
+        listed_after: Duration::from_secs(8),
+        ..Behaviour::default()
+    });
+    let flags = cluster.flags().with("--concurrent-service-syncs=1");
+    let flags = flags.with("--creation-settle-time=60s");
+    let central = cluster.central_with(flags.clone()).await;
+    cluster.create("web").await;
+    cluster.create("other").await;
+    for name in ["web", "other"] {
+        cluster.provided_at_last(name).await;
+        assert_none(&cluster.warnings(name).await);
+    }
+    // Whoever is killed before it is listed does not make a second one either.
+    cluster.create("last").await;
+    let made = cluster.cloud.creations();
+    let last = cluster.get("last").await;
+    mooring_test_support::wait::eventually("it is made", SOON, async || {
+        cluster.balancer(&last).is_some()
+    })
+    .await;
+    drop(central);
+    let _central = cluster.central_with(flags).await;
+    cluster.provided_at_last("last").await;
+    assert_eq!(cluster.cloud.creations().len(), made.len().max(2) + 1);
+    assert_eq!(cluster.cloud.balancers().len(), 3);
+    cluster.finish().await;
+}
+
+/// Many Services, many workers, much that fails: never two writes at once on one of them.
+#[tokio::test]
+async fn a_storm_of_failures_ends_with_what_is_wanted() {
+    const SERVICES: usize = 6;
+    let cluster = CloudCluster::start().await;
+    cluster.sim().set_latency(Duration::from_millis(5));
+    let flags = cluster.flags().with("--concurrent-service-syncs=4");
+    let _central = cluster.central_with(flags).await;
+    let faults = cluster.sim().faults();
+    for (nth, fault) in [
+        (2, Fault::status(StatusCode::BAD_GATEWAY)),
+        (3, Fault::reset().executed()),
+        (5, Fault::status(StatusCode::SERVICE_UNAVAILABLE)),
+        (7, Fault::torn()),
+        (
+            9,
+            Fault::status(StatusCode::INTERNAL_SERVER_ERROR).executed(),
+        ),
+        (12, mooring_cloud_sim::linode::Linode::busy()),
+    ] {
+        faults.inject(When::write("**/*").nth(nth), fault);
+    }
+    faults.inject(When::get("**/*").nth(7), Fault::cut_off());
+    let names: Vec<String> = (0..SERVICES).map(|n| format!("web-{n}")).collect();
+    for name in &names {
+        let service = cluster.service(name);
+        cluster
+            .make(service.annotation(&key("firewall-acl"), ACL))
+            .await;
+    }
+    cluster.join(3).await;
+    for name in &names {
+        cluster.provided_at_last(name).await;
+        cluster.serves(name, &[1, 2, 3]).await;
+    }
+    assert_eq!(cluster.cloud.balancers().len(), SERVICES);
+    assert_eq!(cluster.sim().all(Kind::Firewall).len(), SERVICES);
+    for name in &names {
+        assert!(!ingress(&cluster.get(name).await).is_empty());
+        cluster.delete(name).await;
+    }
+    for name in &names {
+        cluster.gone(name).await;
+    }
+    cluster.nothing_is_left().await;
+    cluster.finish().await;
+}

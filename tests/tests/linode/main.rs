@@ -1,0 +1,3 @@
+//! Services at Linode, with NodeBalancers and Cloud Firewalls.
+
+mod linode_services;
