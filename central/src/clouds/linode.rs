@@ -35,14 +35,14 @@ use vpcs::{VpcAddresses, Vpcs};
 /// The provider's name, and the scheme of its IDs.
 pub const NAME: &str = "linode";
 
-/// How often it is asked if the flags do not say. Its own limits are shared by the whole account.
+/// How often it is asked if the flags do not say. Linode takes 1,600 requests each minute, for the whole account:
+/// what a burst and what comes after it leave of them is for others.
 pub const LIMITS: Limits = Limits {
-    qps: 5.0,
-    burst: 20,
+    qps: 20.0,
+    burst: 40,
 };
 
-/// Linode takes 200 requests for pages of listings each minute, beside 1,600 of other kinds. A burst and
-/// what comes after it are no more than that.
+/// Of those, 200 may be for pages of listings. A burst and what comes after it are no more than that.
 const LISTINGS: Limits = Limits {
     qps: 3.0,
     burst: 20,

@@ -13,4 +13,5 @@ mod fence_segments;
 mod fence_services;
 mod permissions;
 mod phoenixnap;
+mod pod_network;
 mod programs;

@@ -25,7 +25,7 @@ annotations! {
     THROTTLE = "throttle", Other(["`0`", "0 to 20; what is above or below is cut, what is no number is 0, and told"]),
         "new connections of one client in a second; 0: as many as it likes";
     PROTOCOL = "default-protocol", Words { default: "of the port: `tcp` or `udp`", words: &["tcp", "udp", "http", "https"] },
-        "the protocol of every port that [`port-<N>`](#port-n) gives none";
+        "the protocol of every port that [`port-<N>`](nodebalancers.md#port-n) gives none";
     PROXY_PROTOCOL = "default-proxy-protocol", Words { default: "`none`", words: &["none", "v1", "v2"] },
         "the PROXY protocol towards the Nodes; not with UDP";
     OLD_PROXY_PROTOCOL = "proxy-protocol", Other(["", "as `default-proxy-protocol`"]),
@@ -50,7 +50,7 @@ annotations! {
     PRESERVE = "preserve", GoBool("`false`"),
         "whether the NodeBalancer stays when the Service goes, or when `nodebalancer-id` names another";
     ID = "nodebalancer-id", Id("a NodeBalancer"),
-        "which NodeBalancer the Service is to have. See [adoption](#adoption)";
+        "which NodeBalancer the Service is to have. See [adoption](nodebalancers.md#which-nodebalancer-is-a-services)";
     TYPE = "nodebalancer-type", Other(["`--default-nodebalancer-type`", "`common`, `premium`, `premium_40gb`; what is none of them is not used, and told"]),
         "the type of a new NodeBalancer";
     HOSTNAME_ONLY = "hostname-only-ingress", GoBool("`LINODE_HOSTNAME_ONLY_INGRESS`"),

@@ -55,9 +55,11 @@ impl Describe {
         let (addresses, found_by) = match (&own, vpcs) {
             (Some(own), Some(vpcs)) if !vpcs.is_torn => (
                 self.addresses(label.as_deref(), own, vpcs),
-                self.public(own),
+                self.public(own)
+                    .chain(vpcs.ipv4.iter().map(|ip| (*ip).into()))
+                    .collect(),
             ),
-            (Some(own), _) => (Vec::new(), self.public(own)),
+            (Some(own), _) => (Vec::new(), self.public(own).collect()),
             (None, _) => (Vec::new(), Vec::new()),
         };
         let facts = NodeFacts {
@@ -114,13 +116,11 @@ impl Describe {
         hostname.into_iter().chain(ips).collect()
     }
 
-    /// The addresses that no other Linode of the account has. Those in a VPC may be another's in
-    /// another VPC.
-    fn public(&self, own: &Own) -> Vec<IpAddr> {
+    /// The addresses that no other Linode of the account has. A Node is found by those in the configured VPCs
+    /// too: of several Linodes that have one, none is chosen.
+    fn public<'a>(&self, own: &'a Own) -> impl Iterator<Item = IpAddr> + use<'a, '_> {
         let ipv4 = own.ipv4.iter().filter(|ip| !self.is_private(**ip));
-        ipv4.map(|ip| (*ip).into())
-            .chain(own.ipv6.map(Into::into))
-            .collect()
+        ipv4.map(|ip| (*ip).into()).chain(own.ipv6.map(Into::into))
     }
 
     fn annotations(&self, instance: &Instance, own: Option<&Own>) -> BTreeMap<String, String> {

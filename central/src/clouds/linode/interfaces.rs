@@ -62,7 +62,7 @@ impl InterfaceId {
 
     /// Reads the ranges on it.
     pub(super) async fn ranges(self, client: &Client) -> Result<Vec<Ipv4Net>, CloudError> {
-        let names = ("get_config_interface", "get_interface");
+        let names = ("get_instance_config_interface", "get_interface");
         let request = self.request(Method::GET, names.0, names.1);
         self.fetch(client, &request).await
     }
@@ -73,7 +73,7 @@ impl InterfaceId {
         client: &Client,
         ranges: &[Ipv4Net],
     ) -> Result<Vec<Ipv4Net>, CloudError> {
-        let names = ("update_config_interface", "update_interface");
+        let names = ("update_instance_config_interface", "update_interface");
         let request = self.request(Method::PUT, names.0, names.1);
         let body = if self.config.is_some() {
             json!({ "ip_ranges": ranges })

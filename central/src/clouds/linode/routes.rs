@@ -1,13 +1,12 @@
 //! Routes to Pods: ranges on the interface that a Linode has in a VPC.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use ipnet::{IpNet, Ipv4Net};
 use mooring_common::provider_id::ProviderId;
-use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::api::VpcRow;
@@ -19,25 +18,27 @@ use crate::cloud_provider::pod_network::{
     MayWrite, Route, RouteError, RouteTable, Routes, Unroutable,
 };
 
-/// How many Linodes are written on at the same time at most. Of each, one interface at a time.
-const LOCKS: usize = 16;
-
 /// The routes to Linodes.
 pub(super) struct LinodeRoutes {
     linode: Arc<Linode>,
     /// How old a listing may be (`LINODE_ROUTES_CACHE_TTL_SECONDS`).
     max_age: Duration,
-    locks: [Mutex<()>; LOCKS],
+    /// Held while a Linode is written on.
+    locks: Mutex<HashMap<u64, Arc<tokio::sync::Mutex<()>>>>,
     /// What was written, and when: older listings do not show it.
-    written: std::sync::Mutex<HashMap<InterfaceId, (Vec<Ipv4Net>, Instant)>>,
+    written: Mutex<HashMap<InterfaceId, Written>>,
 }
 
+/// The ranges that an interface has had since then.
+type Written = (Vec<Ipv4Net>, Instant);
+
 /// An interface with an address in a subnet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Interface {
     id: InterfaceId,
     subnet: Ipv4Net,
     is_active: bool,
+    ranges: Vec<Ipv4Net>,
 }
 
 impl LinodeRoutes {
@@ -45,12 +46,12 @@ impl LinodeRoutes {
         Arc::new(Self {
             linode,
             max_age,
-            locks: std::array::from_fn(|_| Mutex::default()),
-            written: std::sync::Mutex::default(),
+            locks: Mutex::default(),
+            written: Mutex::default(),
         })
     }
 
-    fn written(&self) -> std::sync::MutexGuard<'_, HashMap<InterfaceId, (Vec<Ipv4Net>, Instant)>> {
+    fn written(&self) -> MutexGuard<'_, HashMap<InterfaceId, Written>> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -59,13 +60,14 @@ impl LinodeRoutes {
         self.linode.vpcs.rows(&self.linode.client, since).await
     }
 
-    /// Reads the ranges of the interface that a route is on afresh, changes them, and writes them if that
-    /// makes a difference. Whatever else is on the interface stays.
+    /// Reads the ranges of an interface afresh, changes them, and writes them if that makes a difference.
+    /// Whatever else is on the interface stays.
     async fn change(
         &self,
         route: &Route,
         may_write: MayWrite<'_>,
-        change: impl Fn(&mut Vec<Ipv4Net>, Ipv4Net),
+        choose: fn(&[Interface], Ipv4Net) -> Option<InterfaceId>,
+        change: fn(&mut Vec<Ipv4Net>, Ipv4Net),
     ) -> Result<(), RouteError> {
         let (IpNet::V4(destination), Ok(linode)) =
             (route.destination, route.machine.instance().parse())
@@ -73,15 +75,16 @@ impl LinodeRoutes {
             return Err(refused(self.explain(route, Unroutable::Family)).into());
         };
         let rows = self.rows(None).await?;
-        let interface = choose(&interfaces(&rows, linode)?, destination);
-        let Some(interface) = interface else {
+        let interfaces = self.interfaces(&rows, linode)?;
+        let Some(interface) = choose(&interfaces, destination) else {
             return Err(refused(self.explain(route, Unroutable::NoInterface)).into());
         };
-        let lock = usize::try_from(linode).unwrap_or_default() % LOCKS;
-        let _one_at_a_time = match self.locks.get(lock) {
-            Some(lock) => lock.lock().await,
-            None => return Ok(()),
+        let lock = {
+            let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+            locks.retain(|_, lock| Arc::strong_count(lock) > 1);
+            locks.entry(linode).or_default().clone()
         };
+        let _one_at_a_time = lock.lock().await;
         let client = &self.linode.client;
         let before = interface.ranges(client).await?;
         let mut after = before.clone();
@@ -90,9 +93,23 @@ impl LinodeRoutes {
             may_write()?;
             after = interface.set_ranges(client, &after).await?;
         }
-        let written = (after, Instant::now());
-        self.written().insert(interface, written);
+        self.written().insert(interface, (after, Instant::now()));
         Ok(())
+    }
+
+    /// The interfaces of a Linode with an IPv4 address. Of several configuration profiles those of the active
+    /// one, if any is.
+    fn interfaces(&self, rows: &VpcRows, linode: u64) -> Result<Vec<Interface>, CloudError> {
+        let mut all = interfaces(rows, linode)?;
+        let written = self.written();
+        for interface in &mut all {
+            if let Some((ranges, at)) = written.get(&interface.id)
+                && *at >= rows.begun
+            {
+                interface.ranges.clone_from(ranges);
+            }
+        }
+        Ok(all)
     }
 }
 
@@ -104,32 +121,19 @@ impl Routes for LinodeRoutes {
 
     async fn list(&self, since: Option<Instant>) -> Result<RouteTable, CloudError> {
         let rows = self.rows(since).await?;
-        let mut written = self.written();
-        written.retain(|_, (_, at)| *at >= rows.begun);
+        self.written().retain(|_, (_, at)| *at >= rows.begun);
         let mut table = RouteTable::new();
         for linode in rows.linodes() {
             let machine = ProviderId::new(NAME, &linode.to_string())
                 .map_err(|error| torn(&error.to_string()))?;
-            let ids: Vec<InterfaceId> = interfaces(&rows, linode)?.iter().map(|i| i.id).collect();
-            let mut ranges: Vec<IpNet> = Vec::new();
-            for row in rows.ipv4_of(linode) {
-                let (Some(text), Some(id)) = (&row.address_range, interface_id(row)) else {
-                    continue;
-                };
-                if ids.contains(&id) && !written.contains_key(&id) {
-                    ranges.push(IpNet::V4(parse(text)?));
-                }
-            }
-            let of_written = ids.iter().filter_map(|id| written.get(id));
-            ranges.extend(
-                of_written
-                    .flat_map(|(ranges, _)| ranges)
-                    .map(|range| IpNet::V4(*range)),
-            );
-            for row in rows.ipv6_of(linode) {
-                if let Some(text) = &row.ipv6_range {
-                    ranges.push(IpNet::V6(parse(text)?));
-                }
+            let interfaces = self.interfaces(&rows, linode)?;
+            let ipv4 = interfaces.iter().flat_map(|one| &one.ranges);
+            let mut ranges: Vec<IpNet> = ipv4.map(|range| IpNet::V4(*range)).collect();
+            for text in rows
+                .ipv6_of(linode)
+                .filter_map(|row| row.ipv6_range.as_ref())
+            {
+                ranges.push(IpNet::V6(parse(text)?));
             }
             table.insert(machine, ranges);
         }
@@ -155,7 +159,7 @@ impl Routes for LinodeRoutes {
     }
 
     async fn create(&self, route: &Route, may_write: MayWrite<'_>) -> Result<(), RouteError> {
-        self.change(route, may_write, |ranges, destination| {
+        self.change(route, may_write, around, |ranges, destination| {
             if !ranges.contains(&destination) {
                 ranges.push(destination);
             }
@@ -164,7 +168,7 @@ impl Routes for LinodeRoutes {
     }
 
     async fn delete(&self, route: &Route, may_write: MayWrite<'_>) -> Result<(), RouteError> {
-        self.change(route, may_write, |ranges, destination| {
+        self.change(route, may_write, with_range, |ranges, destination| {
             ranges.retain(|range| *range != destination);
         })
         .await
@@ -172,26 +176,43 @@ impl Routes for LinodeRoutes {
 }
 
 /// The interface whose subnet the range lies in, else the first.
-fn choose(interfaces: &[Interface], destination: Ipv4Net) -> Option<InterfaceId> {
-    let around = |one: &&Interface| one.subnet.contains(&destination);
-    let found = interfaces.iter().find(around).or(interfaces.first());
+fn around(interfaces: &[Interface], destination: Ipv4Net) -> Option<InterfaceId> {
+    let is_around = |one: &&Interface| one.subnet.contains(&destination);
+    let found = interfaces.iter().find(is_around).or(interfaces.first());
     found.map(|interface| interface.id)
 }
 
-/// The interfaces of a Linode. Of several configuration profiles those of the active one, if any is.
+/// The interface that the range is on, else the one that it would be on.
+fn with_range(interfaces: &[Interface], destination: Ipv4Net) -> Option<InterfaceId> {
+    let mut all = interfaces.iter();
+    let found = all.find(|one| one.ranges.contains(&destination));
+    found
+        .map(|one| one.id)
+        .or_else(|| around(interfaces, destination))
+}
+
 fn interfaces(rows: &VpcRows, linode: u64) -> Result<Vec<Interface>, CloudError> {
-    let mut all = Vec::new();
+    let mut all: Vec<Interface> = Vec::new();
     for row in rows.ipv4_of(linode) {
-        let (Some(address), Some(id)) = (&row.address, interface_id(row)) else {
+        if let (Some(address), Some(id)) = (&row.address, interface_id(row)) {
+            let subnet: Ipv4Net = parse(&format!("{address}/{}", row.prefix.unwrap_or(32)))?;
+            all.push(Interface {
+                id,
+                subnet: subnet.trunc(),
+                is_active: row.active.unwrap_or(true),
+                ranges: Vec::new(),
+            });
+        }
+    }
+    for row in rows.ipv4_of(linode) {
+        let Some(text) = &row.address_range else {
             continue;
         };
-        let prefix = row.prefix.unwrap_or(32);
-        let subnet: Ipv4Net = parse(&format!("{address}/{prefix}"))?;
-        all.push(Interface {
-            id,
-            subnet: subnet.trunc(),
-            is_active: row.active.unwrap_or(true),
-        });
+        let range = parse(text)?;
+        let id = interface_id(row);
+        if let Some(interface) = all.iter_mut().find(|one| Some(one.id) == id) {
+            interface.ranges.push(range);
+        }
     }
     if all.iter().any(|interface| interface.is_active) {
         all.retain(|interface| interface.is_active);
@@ -220,3 +241,6 @@ fn torn(problem: &str) -> CloudError {
 fn refused(why: String) -> CloudError {
     CloudError::new(NAME, ErrorKind::Invalid, why)
 }
+
+#[cfg(test)]
+mod tests;

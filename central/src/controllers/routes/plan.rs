@@ -1,6 +1,6 @@
 //! Which routes are lacking, which are to go, and what there is to say. Pure.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -92,17 +92,20 @@ pub(super) struct Decisions {
 pub(super) fn plan(observed: &Observed, rules: &Rules<'_>) -> Decisions {
     let mut decisions = Decisions::default();
     let owners = owners(observed, &mut decisions.refused);
-    let machines: HashSet<&ProviderId> = observed.nodes.iter().map(|one| &one.machine).collect();
+    let mut of_machines: HashMap<&ProviderId, Vec<IpNet>> = HashMap::new();
+    for one in &observed.nodes {
+        let pod_cidrs = of_machines.entry(&one.machine).or_default();
+        pod_cidrs.extend(&one.pod_cidrs);
+    }
     let mut in_the_way: BTreeMap<IpNet, ProviderId> = BTreeMap::new();
     let routes = observed.table.iter();
     let routes = routes.flat_map(|(machine, ranges)| ranges.iter().map(move |r| (machine, *r)));
     for (machine, destination) in routes {
         let owner = owners.get(&destination);
+        let of_machine = of_machines.get(machine);
+        let carries = of_machine.is_some_and(|cidrs| cidrs.iter().any(|c| destination.contains(c)));
         let inside = rules.cluster_cidrs.iter().any(|c| c.contains(&destination));
-        if owner.is_some_and(|owner| owner.machine == *machine)
-            || !inside
-            || !(rules.can_write)(&destination)
-        {
+        if carries || !inside || !(rules.can_write)(&destination) {
             continue;
         }
         let route = Route {
@@ -110,7 +113,7 @@ pub(super) fn plan(observed: &Observed, rules: &Rules<'_>) -> Decisions {
             destination,
         };
         let seen = observed.seen.get(&route);
-        let is_nodes = machines.contains(machine);
+        let is_nodes = of_machine.is_some();
         if seen.is_some() || (is_nodes && (owner.is_some() || rules.delete_orphans)) {
             let node = seen.cloned();
             decisions.plan.push(RouteStep::Delete { route, node });

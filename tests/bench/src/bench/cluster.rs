@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -50,6 +51,8 @@ pub(crate) struct Cluster<C, S> {
     flags: Vec<String>,
     /// The numbers of the Nodes that there are.
     nodes: Mutex<Vec<usize>>,
+    /// The number of the next one: none is given twice.
+    next: AtomicUsize,
     began: Instant,
 }
 
@@ -98,6 +101,7 @@ impl<C: SimulatedCloud, S> Cluster<C, S> {
             kubeconfig,
             flags,
             nodes: Mutex::default(),
+            next: AtomicUsize::new(1),
             began: Instant::now(),
         })
     }
@@ -138,7 +142,7 @@ impl<C: SimulatedCloud, S> Cluster<C, S> {
 
     /// So many more Nodes join, all at once.
     pub(crate) async fn join(&self, count: usize) -> Result<()> {
-        let next = self.numbers().iter().max().map_or(1, |last| last + 1);
+        let next = self.next.fetch_add(count, Ordering::Relaxed);
         let joining = (next..next + count).map(async |n| {
             self.sim.add_machine(n);
             let node = C::node(&node(n), n).label(NUMBER_LABEL, &n.to_string());

@@ -52,6 +52,12 @@ fn config(state: &State, value: &Value) -> Value {
     if let Some(shown) = shown.as_object_mut() {
         shown.retain(|field, _| !OF_CONFIG.contains(&field.as_str()));
     }
+    let family = if value["protocol"] == "udp" {
+        "udp"
+    } else {
+        "tcp"
+    };
+    shown["name"] = json!(format!("{family}/{}", value["port"]));
     let nodes = state.referring(Kind::Node, "config_id", id);
     let nodes = nodes.map(|node| fields(node, &["label", "address", "weight", "mode"]));
     shown["nodes"] = sorted(nodes);

@@ -23,7 +23,8 @@ const ACCOUNT: &str = "ccm-linode";
 #[tokio::test]
 async fn routes_and_pod_cidrs_need_no_more_rights_than_the_go_controller_has() {
     let cp = ControlPlane::start(Options::default()).await.unwrap();
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nodes/linode_nodes/rbac.yaml");
+    let manifest =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/services/upstream_manifest/linode.yaml");
     apply_manifests(&cp, &manifest).await.unwrap();
     let rights = cp.client_for(NAMESPACE, ACCOUNT, None).await.unwrap();
     let nodes = Api::<Node>::all(rights);

@@ -93,6 +93,20 @@ fn describes_linode_like_go_controller() {
     assert_eq!(found_by, ["198.51.100.7", "2600:3c00::1"]);
 }
 
+/// In another VPC another Linode may have the same address; in those that the flags name, none has.
+#[test]
+fn machine_is_found_by_its_addresses_in_the_vpcs() {
+    let vpcs = VpcAddresses {
+        ipv4: vec!["10.8.0.2".parse().unwrap()],
+        ..VpcAddresses::default()
+    };
+    let machine = Describe::default()
+        .machine(&instance(json!({})), Some(&vpcs))
+        .unwrap();
+    assert!(machine.found_by.contains(&"10.8.0.2".parse().unwrap()));
+    assert!(!machine.found_by.contains(&"192.168.130.4".parse().unwrap()));
+}
+
 #[test]
 fn external_subnet_makes_private_addresses_external() {
     let describe = Describe {

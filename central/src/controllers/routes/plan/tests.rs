@@ -1,5 +1,3 @@
-use std::collections::HashMap;
-
 use k8s_openapi::api::core::v1::Node;
 use mooring_common::k8s::Slim as _;
 use serde_json::json;
@@ -166,6 +164,14 @@ fn deletes_only_what_is_provably_ours() {
             "another Node's, elsewhere",
             9,
             "10.128.2.0/24",
+            false,
+            false,
+            false,
+        ),
+        (
+            "around its own pod CIDR",
+            1,
+            "10.128.0.0/23",
             false,
             false,
             false,

@@ -88,7 +88,7 @@ fn told(outcome: Outcome<Failure>) -> Outcome<Told> {
     match outcome {
         Outcome::Done => Outcome::Done,
         Outcome::RetryAfter(delay) => Outcome::RetryAfter(delay),
-        Outcome::DoneFor(delay) => Outcome::DoneFor(delay),
+        Outcome::DoneFor(time) => Outcome::DoneFor(time),
         Outcome::Backoff(error) => Outcome::Backoff(error.to_string()),
         Outcome::BackoffAnew(error) => Outcome::BackoffAnew(error.to_string()),
         Outcome::Yield => Outcome::Yield,

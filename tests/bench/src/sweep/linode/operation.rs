@@ -106,6 +106,7 @@ impl Operation {
     pub(super) fn missing(self, case: &CaseCluster<Linode>) -> Option<String> {
         let nodes = if self == Self::Join { 4 } else { 3 };
         case.unserved(nodes)
+            .or_else(|| leaving(case))
             .or_else(|| self.wrong_firewalls(case))
             .or_else(|| self.wrong_balancers(case))
     }
@@ -142,6 +143,13 @@ impl Operation {
         let found = case.cloud.balancers();
         (found != wanted || !is_right).then(|| format!("{found} NodeBalancers are there"))
     }
+}
+
+/// The nodes that are still there for their connections.
+fn leaving(case: &CaseCluster<Linode>) -> Option<String> {
+    let mut nodes = case.cloud.all(Kind::Node);
+    nodes.retain(|node| node["mode"] == "drain");
+    (!nodes.is_empty()).then(|| format!("{} nodes drain", nodes.len()))
 }
 
 /// A Service with two ports and a firewall.

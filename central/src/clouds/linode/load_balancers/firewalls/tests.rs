@@ -2,6 +2,9 @@ use super::*;
 
 const LABEL: &str = "ccm-0123456789ab";
 
+/// What is changed about a firewall, how, and what becomes of that.
+type Case = (&'static str, fn(&mut Value), bool);
+
 /// A firewall for the Service `web`.
 fn wanted(allows: bool, networks: &[&str], ports: &[(u16, bool)]) -> FirewallSpec {
     let networks = networks.iter().map(|text| network(text).unwrap()).collect();
@@ -146,9 +149,6 @@ fn rule(firewall: &mut Value) -> &mut Value {
     &mut firewall["rules"]["inbound"][0]
 }
 
-/// What is changed, how, and whether it makes no difference.
-type Row = (&'static str, fn(&mut Value), bool);
-
 /// Each row: a change of what the Go controller made, and whether it still does as wanted.
 #[test]
 fn only_the_meaning_of_rules_counts() {
@@ -157,7 +157,7 @@ fn only_the_meaning_of_rules_counts() {
         &["192.0.2.0/24", "2001:db8::/32"],
         &[(443, false), (80, false)],
     );
-    let table: [Row; 14] = [
+    let table: [Case; 14] = [
         ("as it is", |_| {}, true),
         ("names", |f| rule(f)["label"] = json!("x"), true),
         (
@@ -217,7 +217,7 @@ fn only_the_meaning_of_rules_counts() {
 /// Each row: a change of what the Go controller made, and whether that still shows who made it.
 #[test]
 fn made_by_the_go_controller_is_told_by_name_rules_and_use() {
-    let table: [Row; 11] = [
+    let table: [Case; 11] = [
         ("as it is", |_| {}, true),
         (
             "other prefix",

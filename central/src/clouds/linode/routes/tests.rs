@@ -1,0 +1,167 @@
+use reqwest::Url;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::cloud_api::testing::{Cloud, Reply};
+use crate::clouds::linode::tests::linode;
+use crate::clouds::linode::{Flags, VpcChoice};
+
+/// A Linode with two interfaces of its own, in two VPCs, and one of a profile that it does not run with.
+fn rows(vpc: u64) -> Vec<Value> {
+    let row = |interface: u64, active: bool, config: Option<u64>, address: Value, range: Value| {
+        json!({
+            "linode_id": 7, "subnet_id": vpc, "vpc_id": vpc, "interface_id": interface, "config_id": config,
+            "active": active, "address": address, "address_range": range, "prefix": 16,
+        })
+    };
+    let net = if vpc == 1 { "10.1" } else { "10.2" };
+    vec![
+        row(
+            vpc * 10,
+            true,
+            None,
+            json!(format!("{net}.0.2")),
+            Value::Null,
+        ),
+        row(
+            vpc * 10,
+            true,
+            None,
+            Value::Null,
+            json!(format!("{net}.7.0/24")),
+        ),
+        row(
+            vpc * 10 + 1,
+            false,
+            Some(5),
+            json!(format!("{net}.0.3")),
+            Value::Null,
+        ),
+        row(
+            vpc * 10 + 1,
+            false,
+            Some(5),
+            Value::Null,
+            json!(format!("{net}.8.0/24")),
+        ),
+        // As a row of IPv6 has it.
+        row(vpc * 10, true, None, Value::Null, Value::Null),
+    ]
+}
+
+/// It says of each interface that it has one range, or what it was told.
+async fn cloud() -> Cloud {
+    Cloud::start(|seen, _| {
+        let page = |data: Vec<Value>| {
+            let results = data.len();
+            Reply::json(json!({ "data": data, "page": 1, "pages": 1, "results": results }))
+        };
+        let line = &seen.line;
+        match [1, 2]
+            .into_iter()
+            .find(|vpc| line.contains(&format!("/vpcs/{vpc}/ips")))
+        {
+            Some(vpc) => page(rows(vpc)),
+            None if line.contains("/ipv6s") => page(Vec::new()),
+            None if line.starts_with("PUT") => Reply::json(&seen.body),
+            None => {
+                let net = if line.contains("/interfaces/1") {
+                    "10.1"
+                } else {
+                    "10.2"
+                };
+                let ranges = json!([{ "range": format!("{net}.7.0/24") }]);
+                Reply::json(json!({ "vpc": { "ipv4": { "ranges": ranges } } }))
+            }
+        }
+    })
+    .await
+}
+
+fn routes(base: &Url) -> Arc<LinodeRoutes> {
+    let (vpcs, subnets) = (vec![1, 2], vec![1, 2]);
+    let flags = Flags {
+        vpcs: VpcChoice::Numbers { vpcs, subnets },
+        ..Flags::default()
+    };
+    LinodeRoutes::new(linode(base, flags), Duration::from_secs(60))
+}
+
+fn route(range: &str) -> Route {
+    Route {
+        machine: "linode://7".parse().unwrap(),
+        destination: range.parse().unwrap(),
+    }
+}
+
+fn writes(cloud: &Cloud) -> Vec<String> {
+    let seen = cloud.seen();
+    let writes = seen.iter().filter(|one| one.line.starts_with("PUT"));
+    writes
+        .map(|one| format!("{} {}", one.line, one.body))
+        .collect()
+}
+
+#[tokio::test]
+async fn each_range_is_on_the_interface_of_its_subnet() {
+    let cloud = cloud().await;
+    let routes = routes(&cloud.base);
+    let table = routes.list(None).await.unwrap();
+    let listed: Vec<String> = table.values().flatten().map(ToString::to_string).collect();
+    assert_eq!(
+        listed,
+        ["10.1.7.0/24", "10.2.7.0/24"],
+        "a profile that is not active routes nothing"
+    );
+    let may_write = || Ok(());
+    routes
+        .create(&route("10.2.9.0/24"), &may_write)
+        .await
+        .unwrap();
+    routes
+        .create(&route("10.1.7.0/24"), &may_write)
+        .await
+        .unwrap();
+    routes
+        .delete(&route("10.1.7.0/24"), &may_write)
+        .await
+        .unwrap();
+    let ranges = |ranges: &[&str]| {
+        let ranges: Vec<Value> = ranges
+            .iter()
+            .map(|range| json!({ "range": range }))
+            .collect();
+        json!({ "vpc": { "ipv4": { "ranges": ranges } } })
+    };
+    let path = "PUT /v4/linode/instances/7/interfaces";
+    let expected = [
+        format!("{path}/20 {}", ranges(&["10.2.7.0/24", "10.2.9.0/24"])),
+        format!("{path}/10 {}", ranges(&[])),
+    ];
+    assert_eq!(writes(&cloud), expected);
+    // What was written shows, although the listing is older.
+    let table = routes.list(None).await.unwrap();
+    let listed: Vec<String> = table.values().flatten().map(ToString::to_string).collect();
+    assert_eq!(listed, ["10.2.7.0/24", "10.2.9.0/24"]);
+    assert_eq!(
+        cloud
+            .lines()
+            .iter()
+            .filter(|line| line.contains("/ips?"))
+            .count(),
+        2
+    );
+}
+
+#[tokio::test]
+async fn whoever_must_not_write_does_not() {
+    let cloud = cloud().await;
+    let routes = routes(&cloud.base);
+    let refused = || Err(crate::election::NotLeading::Lease);
+    let error = routes
+        .create(&route("10.1.9.0/24"), &refused)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, RouteError::NotLeading(_)), "{error}");
+    assert!(writes(&cloud).is_empty());
+}
