@@ -42,7 +42,6 @@ use crate::engine::inventory::Inventory;
 use crate::engine::listing::Listings;
 use crate::engine::members::Members;
 use crate::engine::provider::{AccountWords, Dependent, IdBy, Listed as _, Provider, Vocabulary};
-use crate::engine::selector::Selector;
 use crate::views::service_view::{Ingress, ServiceView};
 use desired::Desired;
 use firewalls::Firewall;
@@ -148,14 +147,6 @@ impl Provider for NodeBalancers {
     fn read(&self, reader: &mut Reader<'_>) -> Options {
         let label = self.default_name(&reader.service.uid);
         Options::read(reader, &self.settings, label)
-    }
-
-    fn selector(options: &Options) -> &Selector {
-        &options.all_nodes
-    }
-
-    fn subnets(options: &Options) -> &BTreeSet<String> {
-        &options.no_subnets
     }
 
     fn secrets(service: &ServiceView) -> BTreeSet<String> {

@@ -1,6 +1,5 @@
 //! The NodeBalancer that a Service is to have. All nodes are enabled as far as this file goes.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -45,9 +44,6 @@ pub(super) struct Desired {
     /// `spec.loadBalancerIP`, if a new NodeBalancer would get another one.
     #[serde(skip)]
     unmet_address: Option<String>,
-    /// No other resource leads to a NodeBalancer.
-    #[serde(skip)]
-    exclusives: BTreeSet<String>,
     /// A digest of the certificates and keys, which are never written down.
     tls: Vec<String>,
 }
@@ -65,16 +61,8 @@ impl provider::Desired for Desired {
     type Member = NodeSpec;
     type Observed = Observed;
 
-    fn zone(&self) -> Option<&str> {
-        None
-    }
-
     fn pools(&mut self) -> impl Iterator<Item = &mut Vec<NodeSpec>> {
         self.configs.iter_mut().map(|config| &mut config.nodes)
-    }
-
-    fn exclusives(&self) -> &BTreeSet<String> {
-        &self.exclusives
     }
 
     fn unmet_address(&self) -> Option<&str> {
@@ -159,7 +147,6 @@ pub(super) fn desired(
         firewall,
         members_are_complete: members.are_complete,
         faults,
-        exclusives: BTreeSet::new(),
         tls,
     }
 }
