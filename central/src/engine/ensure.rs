@@ -15,7 +15,7 @@ use super::cache::CachedState;
 use super::drains::Drains;
 use super::endpoints::EndpointStates;
 use super::exclusive::Permitted;
-use super::find::{Found, Query};
+use super::find::{Found, Query, applied};
 use super::members::{self, Members};
 use super::notices;
 use super::outcome::{planned, turns_up};
@@ -124,7 +124,7 @@ impl<P: Provider> EnsurePlan<P> {
         };
         let mut steps = plan.steps().to_vec();
         let surplus = known.iter().flat_map(|known| &known.surplus);
-        steps.extend(surplus.flat_map(|listed| P::removal(&request.service, listed)));
+        steps.extend(surplus.flat_map(|listed| P::removal(request, listed)));
         let shown = PlanSummary {
             steps: steps.iter().map(planned).collect(),
             notices,
@@ -144,11 +144,6 @@ impl<P: Provider> EnsurePlan<P> {
             again,
         })
     }
-}
-
-/// What a Service says once a load balancer has all that is wanted.
-pub(super) fn applied(listed: &impl Listed, fingerprint: &str) -> String {
-    format!("{}/{fingerprint}", listed.id())
 }
 
 impl<P: Provider> Shared<P> {

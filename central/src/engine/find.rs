@@ -9,7 +9,6 @@ use tokio::time::Instant;
 
 use super::Shared;
 use super::cache::CachedState;
-use super::ensure::applied;
 use super::listing::Listing;
 use super::members::Members;
 use super::ownership::{Claim, Selection, is_of_another_cluster, missing, select, unproven};
@@ -34,6 +33,11 @@ pub(super) enum Found<P: Provider> {
     One(Box<CachedState<P::Observed>>),
     /// It must not be known: something stands in the way.
     Refused(String),
+}
+
+/// What a Service says once a load balancer has all that is wanted.
+pub(super) fn applied(listed: &impl Listed, fingerprint: &str) -> String {
+    format!("{}/{fingerprint}", listed.id())
 }
 
 /// What a Service claims of a cloud.
@@ -92,6 +96,16 @@ impl Query {
         is_of_another_cluster(balancer, self.cluster.as_deref())
     }
 
+    /// Whether the Service says that this one had all that was wanted, and it is nobody's. That is no proof:
+    /// whoever may write a Service can write that too.
+    pub(super) fn notes(&self, balancer: &impl Listed) -> bool {
+        let applied = self.applied.as_deref();
+        let noted = applied.and_then(|text| text.split_once('/'));
+        noted.is_some_and(|(id, _)| id == balancer.id())
+            && balancer.owner().is_none()
+            && !self.is_of_another_cluster(balancer)
+    }
+
     /// Whether one bears the marks of the Service and of this cluster.
     pub(super) fn bears_mark(&self, balancer: &impl Listed) -> bool {
         balancer.owner() == Some(self.uid.as_str()) && !self.is_of_another_cluster(balancer)
@@ -100,6 +114,12 @@ impl Query {
     /// What of a listing is the Service's own.
     pub(super) fn select<'a, L: Listed>(&self, listing: &'a Listing<L>) -> Selection<'a, L> {
         self.select_among(&listing.all)
+    }
+
+    /// Whether the one is in a listing that a person wants the Service to have, if somebody wants one.
+    fn has_wish<L: Listed>(&self, listing: &Listing<L>) -> bool {
+        let is_listed = |wish: &str| listing.all.iter().any(|listed| listed.id() == wish);
+        self.claim.wish().is_none_or(is_listed)
     }
 
     /// What of these is the Service's own.
@@ -131,18 +151,20 @@ impl<P: Provider> Shared<P> {
         }
         let since = self.cache.since(uid);
         let listing = self.candidates(query).await?;
-        let unlisted;
+        let unlisted: Vec<ListedOf<P>>;
         let mut selection = query.select(&listing);
-        if matches!(selection, Selection::Nothing) {
-            // A listing may lag behind what was made, or lack what is there.
+        // A listing may lag behind what was made, or lack what is there.
+        if let Some(wish) = wish
+            && !query.has_wish(&listing)
+        {
+            let Some(there) = self.unlisted(wish).await? else {
+                return Ok(Found::Refused(missing(wish, &query.claim)));
+            };
+            unlisted = listing.all.iter().cloned().chain([there]).collect();
+            selection = query.select_among(&unlisted);
+        } else if matches!(selection, Selection::Nothing) {
             unlisted = self.unlisted_recorded(query).await?;
             selection = query.select_among(&unlisted);
-        }
-        if let Some(wish) = wish
-            && !listing.all.iter().any(|listed| listed.id() == wish)
-            && self.unlisted(wish).await?.is_none()
-        {
-            return Ok(Found::Refused(missing(wish, &query.claim)));
         }
         let (balancer, surplus, is_proven) = match selection {
             Selection::Nothing => {
@@ -268,7 +290,7 @@ impl<P: Provider> Shared<P> {
     }
 
     /// A listing that tells what there is for a Service: the one at hand if it shows one that bears
-    /// the Service's mark, else one that is begun now, since nothing is made or adopted on an old
+    /// the Service's mark, and the one that a person wants it to have, else one that is begun now, since nothing is made or adopted on an old
     /// one's word.
     pub(super) async fn candidates(
         &self,
@@ -277,7 +299,7 @@ impl<P: Provider> Shared<P> {
         let since = self.cache.since(&query.uid);
         let listing = self.listings.get(since).await?;
         match query.select(&listing) {
-            Selection::Own { .. } => Ok(listing),
+            Selection::Own { .. } if query.has_wish(&listing) => Ok(listing),
             // It was begun after that.
             _ if self.cache.has_deleted(&query.uid) => Ok(listing),
             _ => self.listings.get(query.asked).await,

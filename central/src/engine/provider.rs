@@ -320,7 +320,7 @@ pub trait Provider: Send + Sync + 'static {
 
     /// What it takes to be rid of a load balancer that is provably a Service's own, whatever is wrong with
     /// the Service. Nothing: it is to be kept.
-    fn removal(_service: &ServiceView, listed: &ListedOf<Self>) -> Vec<StepOf<Self>> {
+    fn removal(_request: &LoadBalancerRequest, listed: &ListedOf<Self>) -> Vec<StepOf<Self>> {
         vec![StepOf::<Self>::delete_balancer(listed.id(), listed.name())]
     }
 

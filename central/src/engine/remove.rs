@@ -15,6 +15,7 @@ use super::find::Query;
 use super::outcome::{planned, turns_up};
 use super::ownership::{Selection, given_away, is_of_another_cluster, kept};
 use super::provider::{Listed as _, ListedOf, Provider, StepOf};
+use super::step::{Effect, Step};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{
     LoadBalancerRequest, Notice, PlanSummary, PreparedPlan, Progress, ReconcileError, WriteGuard,
@@ -48,7 +49,7 @@ impl<P: Provider> Removal<P> {
         let query = Query::of(request, &*shared.provider);
         let (own, kept) = shared.removable(&query, request).await?;
         let with_steps = own.into_iter().map(|listed| {
-            let steps = P::removal(&request.service, &listed);
+            let steps = P::removal(request, &listed);
             (listed, steps)
         });
         let targets: Vec<_> = with_steps.filter(|(_, steps)| !steps.is_empty()).collect();
@@ -153,6 +154,11 @@ impl<P: Provider> Shared<P> {
                 None => is_missing = true,
             }
         }
+        if targets.is_empty() && stay.is_empty() {
+            let listed = listing.all.iter();
+            let noted = listed.filter(|listed| query.notes(*listed));
+            stay.extend(noted.map(kept));
+        }
         let is_nothing = targets.is_empty() && stay.is_empty();
         if is_nothing && is_missing && !self.cache.has_deleted(&query.uid) {
             self.check_credentials(request, &listing).await?;
@@ -182,10 +188,12 @@ impl<P: Provider> Shared<P> {
     /// [`CloudError`] unless the cloud says it.
     pub(super) async fn marks(&self, id: &str, query: &Query) -> Result<Marks, CloudError> {
         let cluster = query.cluster.as_deref();
+        let is_own = |listed: &ListedOf<P>| {
+            let had = || self.cache.last_id(&query.uid).as_deref() == Some(id);
+            query.claim.may_delete(listed, cluster) || query.claim.had(listed, cluster) && had()
+        };
         Ok(match self.provider.get(id).await? {
-            Some(listed) if listed.id() == id && query.claim.may_delete(&listed, cluster) => {
-                Marks::Own
-            }
+            Some(listed) if listed.id() == id && is_own(&listed) => Marks::Own,
             Some(_) => Marks::Anothers,
             None => Marks::Gone,
         })
@@ -260,6 +268,11 @@ pub(super) fn is_refusal(error: &CloudError) -> bool {
     matches!(error.kind, ErrorKind::Invalid | ErrorKind::Busy) || error.status == Some(503)
 }
 
+/// Whether nothing is left of the load balancer after this step. One that is let go is left to others.
+fn deletes(step: &impl Step) -> bool {
+    matches!(step.effect(&[]), Effect::DeleteBalancer(..))
+}
+
 #[async_trait]
 impl<P: Provider> PreparedPlan for Removal<P> {
     fn summary(&self) -> &PlanSummary {
@@ -312,7 +325,9 @@ impl<P: Provider> PreparedPlan for Removal<P> {
                     what: format!("{} is at work on the load balancer {name}", P::WORDS.cloud),
                 });
             }
-            cache.deletes(uid, id);
+            if steps.iter().any(deletes) {
+                cache.deletes(uid, id);
+            }
             after = CONFIRM;
         }
         cache.invalidate(uid);

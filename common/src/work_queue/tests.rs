@@ -247,7 +247,9 @@ async fn low_priority_add_wakes_key_that_was_done_for_a_while() {
     assert_eq!(second.1 - first.1, Duration::from_secs(1));
     // Undisturbed, it waits for its time; and a change during a pass is not missed.
     let third = passes.recv().await.unwrap();
-    assert_eq!(third.1 - second.1, Duration::from_secs(3600));
+    // A pass takes a moment itself.
+    let waited = third.1 - second.1;
+    assert!((3600..3601).contains(&waited.as_secs()), "{waited:?}");
     let fourth = passes.recv().await.unwrap();
     assert!(fourth.1 - third.1 < Duration::from_secs(1));
 }

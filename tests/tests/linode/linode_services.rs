@@ -104,10 +104,14 @@ impl CloudCluster {
     /// Waits until a NodeBalancer and its parts have been read so many times since then.
     async fn read_since(&self, id: &str, start: Instant, times: usize) {
         let path = format!("/v4/nodebalancers/{id}/configs");
-        eventually("its configs were read", cluster::SOON, async || {
-            let read = self.cloud.calls().since(start).to(&path);
-            read.filter(|call| call.took.is_some()).len() >= times
-        })
+        eventually(
+            "its configs were read",
+            cluster::AFTER_RETRIES,
+            async || {
+                let read = self.cloud.calls().since(start).to(&path);
+                read.filter(|call| call.took.is_some()).len() >= times
+            },
+        )
         .await;
     }
 

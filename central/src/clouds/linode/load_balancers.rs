@@ -190,13 +190,18 @@ impl Provider for NodeBalancers {
         }
     }
 
-    fn removal(service: &ServiceView, listed: &NodeBalancer) -> Vec<Step> {
+    fn removal(request: &LoadBalancerRequest, listed: &NodeBalancer) -> Vec<Step> {
+        let service = &request.service;
         if !options::preserves(service) {
             let release = listed.ipv4.clone();
             return vec![Step::DeleteBalancer {
                 id: listed.id.clone(),
                 name: listed.label.clone(),
                 release: release.filter(|_| !options::retains_address(service)),
+                marks: match service.annotation(keys::FIREWALL_ID.key) {
+                    Some(_) => Vec::new(),
+                    None => desired::marks(&service.uid, request.cluster.as_deref()),
+                },
             }];
         }
         let is_marked = listed.owner().is_some();

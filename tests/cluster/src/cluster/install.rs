@@ -47,7 +47,7 @@ impl Installed {
         let options = Options::default().with_controller_manager();
         let started = ControlPlane::start_blocking(options);
         let control_plane = started.expect("the control plane starts");
-        let manifests = with_additional_label(control_plane.folder());
+        let manifests = with_additional_label("mooring.yaml", control_plane.folder());
         let manifests = manifests.expect("the shipped manifests");
         let shipped = Shipped::install_from(&control_plane, &manifests).await;
         let shipped = shipped.expect("the shipped manifests");
@@ -87,15 +87,16 @@ impl Installed {
     }
 }
 
-/// The shipped manifests, with the chart's `nodeDaemon.additionalLabelKeys` set to
+/// This file of the shipped manifests, with the chart's `nodeDaemon.additionalLabelKeys` set to
 /// [`ADDITIONAL_LABEL`].
-fn with_additional_label(folder: &Path) -> Result<PathBuf> {
-    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/manifests/mooring.yaml");
+pub(super) fn with_additional_label(name: &str, folder: &Path) -> Result<PathBuf> {
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/manifests");
+    let shipped = shipped.join(name);
     let text = std::fs::read_to_string(shipped)?;
     let none = "- name: additionalLabels\n      expression: \"[]\"";
     ensure!(text.contains(none), "the manifests have changed their form");
     let one = format!("- name: additionalLabels\n      expression: \"['{ADDITIONAL_LABEL}']\"");
-    let path = folder.join("mooring.yaml");
+    let path = folder.join(name);
     std::fs::write(&path, text.replace(none, &one))?;
     Ok(path)
 }

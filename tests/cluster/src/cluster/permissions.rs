@@ -1,6 +1,5 @@
 //! What a user of the chart permits central beyond the defaults.
 
-use std::path::Path;
 use std::time::Duration;
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
@@ -10,6 +9,7 @@ use mooring_common::names::{NAMESPACE, finalizers};
 use serde_json::json;
 
 use super::Cluster;
+use super::install::with_additional_label;
 use crate::objects::{NodeBuilder, ServiceBuilder, apply_manifests, unique};
 use mooring_test_support::wait::eventually;
 
@@ -42,8 +42,10 @@ impl Cluster {
         };
         // The test before may have been there.
         if permitted().await.is_err() {
-            let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/manifests");
-            let applied = apply_manifests(self, &manifests.join("pod-network.yaml")).await;
+            // The tests that follow on the same API server set that label.
+            let manifest = with_additional_label("pod-network.yaml", self.folder());
+            let manifest = manifest.expect("the shipped manifest");
+            let applied = apply_manifests(self, &manifest).await;
             applied.expect("the manifest is taken");
             eventually("central may write pod CIDRs", TAKE_UP, permitted).await;
         }

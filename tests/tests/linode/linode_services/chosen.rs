@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use mooring_cloud_sim::linode::Kind;
 use mooring_common::names::linode_tags::SERVICE as SERVICE_MARK;
 use mooring_common::names::reasons;
 use mooring_test_support::wait::eventually;
@@ -27,9 +28,7 @@ impl CloudCluster {
             let service = self.get(name).await;
             let found = self.balancer(&service).ok_or("none")?;
             let status = ingress(&service);
-            let shown = self
-                .sim()
-                .get(mooring_cloud_sim::linode::Kind::NodeBalancer, id);
+            let shown = self.sim().get(Kind::NodeBalancer, id);
             let ipv4 = shown.unwrap_or_default()["ipv4"].clone();
             if found.id == id && status.iter().any(|entry| entry["ip"] == ipv4) {
                 Ok(())
@@ -137,6 +136,29 @@ async fn with_preserve_the_former_one_stays_and_bears_no_mark_any_more() {
     cluster.marker().await;
     assert_none(&cluster.changes_since(start));
     cluster.has_it("web", &id).await;
+    cluster.finish().await;
+}
+
+/// The firewall of its own goes over to the new one, and is not left behind when that goes.
+#[tokio::test]
+async fn the_own_firewall_follows_to_the_one_that_is_named() {
+    let cluster = CloudCluster::start().await;
+    let _central = cluster.central().await;
+    let acl = r#"{"allowList": {"ipv4": ["192.0.2.0/24"]}}"#;
+    cluster.provide_with("web", &[("firewall-acl", acl)]).await;
+    let before = cluster.id("web").await;
+    let id = cluster.made_by_hand("by-hand");
+    cluster.note("web", ID, Some(&id)).await;
+    cluster.has_it("web", &id).await;
+    eventually("the former one is gone", SOON, async || {
+        !cluster.cloud.has(&before)
+    })
+    .await;
+    assert_eq!(cluster.cloud.firewalls(&id).len(), 1);
+    assert_eq!(cluster.sim().all(Kind::Firewall).len(), 1);
+    cluster.delete("web").await;
+    cluster.gone("web").await;
+    cluster.nothing_is_left().await;
     cluster.finish().await;
 }
 

@@ -34,7 +34,7 @@ fn meaning(firewall: &Value) -> (String, Vec<[String; 4]>) {
         [
             text(&rule["action"]),
             text(&rule["protocol"]),
-            text(&rule["ports"]),
+            text(&rule["ports"]).replace(' ', ""),
             addresses.join(","),
         ]
     });

@@ -6,7 +6,7 @@ use http::Method;
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{Patch, PatchParams};
 use mooring_cloud_sim::linode::{Kind, Left, Served};
-use mooring_common::names::{annotations, finalizers};
+use mooring_common::names::{annotations, finalizers, reasons};
 use mooring_test_cluster::objects::ServiceBuilder;
 use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
@@ -261,9 +261,9 @@ async fn a_service_of_the_go_controller_that_becomes_another_type_leaves_nothing
     cluster.finish().await;
 }
 
-/// The same while no controller runs: only the Service itself can tell then.
+/// The same while no controller runs: nothing proves then that it was the Service's, and that is told.
 #[tokio::test]
-async fn it_leaves_nothing_either_if_its_type_changes_while_central_is_down() {
+async fn one_that_nothing_proves_to_be_the_services_stays_and_is_told_of() {
     let cluster = CloudCluster::start().await;
     let service = cluster.create("web").await;
     let id = left_by_go(&cluster, &service).await;
@@ -282,7 +282,9 @@ async fn it_leaves_nothing_either_if_its_type_changes_while_central_is_down() {
     cluster
         .is("web", "is let go", |service| !has_finalizer(service))
         .await;
-    assert!(!cluster.cloud.has(&id));
+    cluster.told("web", reasons::LOAD_BALANCER_KEPT, &id).await;
+    assert_none(&cluster.writes());
+    assert!(cluster.cloud.has(&id));
     cluster.finish().await;
 }
 

@@ -1,11 +1,13 @@
 //! The requests of each step.
 
+use mooring_common::names::linode_tags;
 use serde::Serialize;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::super::NAME;
 use super::super::api::node_balancers::{
-    ADDRESSES, BALANCERS, CONFIGS, FIREWALLS, Made, NODES, attach, change_rules, rebuild,
+    ADDRESSES, BALANCERS, CONFIGS, FIREWALLS, Made, NODES, attach, change_rules, marked, rebuild,
 };
 use super::NodeBalancers;
 use super::firewalls::{Firewall, FirewallSpec};
@@ -25,7 +27,10 @@ impl NodeBalancers {
         let client = &self.cloud.client;
         let request = match step {
             Step::CreateBalancer(new) => return self.create(new).await,
-            Step::DeleteBalancer { id, release, .. } => {
+            Step::DeleteBalancer {
+                id, release, marks, ..
+            } => {
+                self.mark_firewalls(id, marks).await?;
                 if let Some(address) = release {
                     client.call_off(&ADDRESSES.delete(&[], address)).await?;
                 }
@@ -99,6 +104,26 @@ impl NodeBalancers {
         });
         let body = with(&new.spec, more);
         self.make(&BALANCERS.create(&[], body)).await
+    }
+
+    /// The firewall that the Go controller has made for a NodeBalancer which is about to go gets marks, by which
+    /// it is found and deleted afterwards.
+    async fn mark_firewalls(&self, balancer: &str, marks: &[String]) -> Result<(), CloudError> {
+        if marks.is_empty() {
+            return Ok(());
+        }
+        let listing = self.firewalls.get(Instant::now()).await?;
+        let made_by_go = listing.all.iter().filter(|firewall| {
+            let is_marked = marked(&firewall.tags, linode_tags::SERVICE).is_some();
+            firewall.protects(balancer) && firewall.is_made_by_go() && !is_marked
+        });
+        for firewall in made_by_go {
+            let tags: Vec<&String> = firewall.tags.iter().chain(marks).collect();
+            let body = json!({"tags": tags});
+            let request = FIREWALLS.change(&[], &firewall.id.to_string(), body);
+            self.cloud.client.call(&request).await?;
+        }
+        Ok(())
     }
 
     async fn own_firewall(&self, spec: &FirewallSpec) -> Result<String, CloudError> {

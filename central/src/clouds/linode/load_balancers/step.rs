@@ -27,6 +27,8 @@ pub(super) enum Step {
         name: String,
         /// The reserved address that is given up with it.
         release: Option<String>,
+        /// What marks the firewall that the Go controller has made for it, so that it goes too.
+        marks: Vec<String>,
     },
     /// Lets it stay, without the marks of its Service.
     Release { id: String, tags: Vec<String> },
@@ -135,6 +137,7 @@ impl step::Step for Step {
             id: id.to_owned(),
             name: name.to_owned(),
             release: None,
+            marks: Vec::new(),
         }
     }
 }
@@ -154,7 +157,9 @@ impl fmt::Display for Step {
                 }
                 f.write_str(" of the NodeBalancer")
             }
-            Self::DeleteBalancer { id, name, release } => {
+            Self::DeleteBalancer {
+                id, name, release, ..
+            } => {
                 write!(f, "delete NodeBalancer {name} ({id}) with all its configs")?;
                 match release {
                     Some(address) => write!(f, ", and give up its reserved address {address}"),
