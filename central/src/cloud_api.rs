@@ -25,6 +25,7 @@ pub mod oauth2;
 mod proxies;
 #[cfg(test)]
 pub(crate) mod testing;
+mod token_check;
 pub(crate) mod wait;
 
 pub use client::{
@@ -39,3 +40,4 @@ pub use lenient::{id_text, lenient, or_default, said};
 pub use limiter::Limiter;
 pub use metrics::Metrics;
 pub use proxies::Proxies;
+pub use token_check::TokenCheck;

@@ -1,6 +1,7 @@
 //! What central asks of a cloud: its machines, its load balancers, its routes to Pods, and how it registers itself.
 
 pub mod annotations;
+pub mod digest;
 pub mod load_balancers;
 pub mod pod_network;
 pub mod registration;

@@ -182,6 +182,12 @@ impl Client {
         self
     }
 
+    /// The provider's name.
+    #[must_use]
+    pub const fn provider(&self) -> &'static str {
+        self.provider
+    }
+
     /// Another number whenever another token is in use than before.
     #[must_use]
     pub fn credentials(&self) -> u64 {

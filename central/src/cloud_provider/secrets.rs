@@ -1,5 +1,7 @@
 //! TLS Secrets that load balancers present: what was read of them. Nothing here shows a key.
 
+mod fingerprints;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;

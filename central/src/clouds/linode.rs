@@ -15,7 +15,6 @@ mod load_balancers;
 mod node_ranges;
 mod registration;
 mod routes;
-mod token_check;
 mod vpcs;
 
 use std::sync::Arc;
@@ -56,6 +55,12 @@ pub struct Linode {
     tag: Option<String>,
     describe: Describe,
     vpcs: Vpcs,
+}
+
+impl AsRef<Client> for Linode {
+    fn as_ref(&self) -> &Client {
+        &self.client
+    }
 }
 
 impl Linode {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::{self, Debug};
 use std::net::IpAddr;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -24,6 +25,9 @@ use crate::cloud_provider::load_balancers::{
     LoadBalancerRequest, LoadBalancerStatus, Notice, ReconcileError,
 };
 use crate::views::service_view::ServiceView;
+
+static NONE: BTreeSet<String> = BTreeSet::new();
+static ALL_NODES: LazyLock<Selector> = LazyLock::new(Selector::default);
 
 /// The names and words of a cloud.
 #[derive(Debug)]
@@ -122,11 +126,15 @@ pub trait Listed: Clone + Debug + Send + Sync + 'static {
     /// Its addresses.
     fn addresses(&self) -> Vec<IpAddr>;
     /// The zone outside of which it reaches no machine, if there is such a thing and the cloud says it.
-    fn zone(&self) -> Option<&str>;
+    fn zone(&self) -> Option<&str> {
+        None
+    }
     /// Whether the cloud is at work on it and takes no other change.
-    fn is_changing(&self) -> bool;
+    fn is_changing(&self) -> bool {
+        false
+    }
     /// The cloud is at work on it.
-    fn changes(&mut self);
+    fn changes(&mut self) {}
     /// Whether the status of this Service shows it.
     fn is_shown_by(&self, service: &ServiceView) -> bool {
         let mut addresses = self.addresses().into_iter();
@@ -157,11 +165,15 @@ pub trait Desired: Send + Sync {
     type Observed: Observed<Member = Self::Member>;
 
     /// The zone that the Service names.
-    fn zone(&self) -> Option<&str>;
+    fn zone(&self) -> Option<&str> {
+        None
+    }
     /// The members of each of its pools.
     fn pools(&mut self) -> impl Iterator<Item = &mut Vec<Self::Member>> + Send;
     /// The exclusive resources that are to lead to it.
-    fn exclusives(&self) -> &BTreeSet<String>;
+    fn exclusives(&self) -> &BTreeSet<String> {
+        &NONE
+    }
     /// `spec.loadBalancerIP`, if a new one would get another address.
     fn unmet_address(&self) -> Option<&str>;
 
@@ -195,16 +207,23 @@ pub trait Observed: Clone + Debug + PartialEq + Send + Sync + 'static {
     /// How many requests it takes to observe it, beside the listings that are shared.
     fn cost(&self) -> usize;
     /// The exclusive resources that lead to it.
-    fn exclusives(&self) -> &BTreeSet<String>;
+    fn exclusives(&self) -> &BTreeSet<String> {
+        &NONE
+    }
     /// An exclusive resource does not lead to it any more.
-    fn loses(&mut self, exclusive: &str);
-    /// What there is once it was created, by the ID that the cloud gave it. `None`: it is another step.
-    fn created(step: &Self::Step, id: &str) -> Option<Self>;
+    fn loses(&mut self, _exclusive: &str) {}
+    /// What there is once it was created, by the ID that the cloud gave it. `None`: it is another step, or a
+    /// new one is read, since its parts have IDs that the answer to its creation does not tell.
+    fn created(_step: &Self::Step, _id: &str) -> Option<Self> {
+        None
+    }
     /// Takes up what a step has changed. `made`: the ID of what it has made, if it makes something;
     /// `planned`: the IDs of the pools that the plan has made so far.
     fn take(&mut self, step: &Self::Step, made: &str, planned: &mut Vec<String>);
     /// What takes away all that is in the pool that a step deletes.
-    fn emptying(&self, step: &Self::Step) -> Vec<Self::Step>;
+    fn emptying(&self, _step: &Self::Step) -> Vec<Self::Step> {
+        Vec::new()
+    }
 }
 
 /// A cloud's load balancers.
@@ -248,10 +267,14 @@ pub trait Provider: Send + Sync + 'static {
     }
 
     /// Which Nodes carry the Service's traffic.
-    fn selector(options: &Self::Options) -> &Selector;
+    fn selector(_options: &Self::Options) -> &Selector {
+        &ALL_NODES
+    }
 
     /// The subnets that members are taken from, by UUID; none: all.
-    fn subnets(options: &Self::Options) -> &BTreeSet<String>;
+    fn subnets(_options: &Self::Options) -> &BTreeSet<String> {
+        &NONE
+    }
 
     /// The addresses by which a Node's machine can be a member: by default all of its own.
     fn attachments(

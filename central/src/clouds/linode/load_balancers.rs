@@ -2,7 +2,6 @@
 //!
 //! A Service has one NodeBalancer; each of its ports a config with nodes. A Cloud Firewall may protect it.
 
-mod certificates;
 mod desired;
 mod firewalls;
 mod model;
@@ -33,6 +32,7 @@ use super::api::node_balancers::{BALANCERS, FIREWALLS, NodeBalancer, marked};
 use super::{Config, Linode, NAME, NodeBalancerFlags, VpcChoice};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::Attachment;
+use crate::cloud_provider::digest::hex;
 use crate::cloud_provider::load_balancers::{
     LoadBalancerRequest, LoadBalancerStatus, LoadBalancers, Notice, ReconcileError,
 };
@@ -42,9 +42,7 @@ use crate::engine::inventory::Inventory;
 use crate::engine::listing::Listings;
 use crate::engine::members::Members;
 use crate::engine::provider::{AccountWords, Dependent, IdBy, Listed as _, Provider, Vocabulary};
-use crate::engine::selector::Selector;
 use crate::views::service_view::{Ingress, ServiceView};
-use certificates::hex;
 use desired::Desired;
 use firewalls::Firewall;
 use observed::Observed;
@@ -149,14 +147,6 @@ impl Provider for NodeBalancers {
     fn read(&self, reader: &mut Reader<'_>) -> Options {
         let label = self.default_name(&reader.service.uid);
         Options::read(reader, &self.settings, label)
-    }
-
-    fn selector(options: &Options) -> &Selector {
-        &options.all_nodes
-    }
-
-    fn subnets(options: &Options) -> &BTreeSet<String> {
-        &options.no_subnets
     }
 
     fn secrets(service: &ServiceView) -> BTreeSet<String> {

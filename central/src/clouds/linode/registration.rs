@@ -12,9 +12,8 @@ use super::flags::IPV4_MASK_FLAG;
 use super::load_balancers::{self, Settings};
 use super::node_ranges::LinodeRanges;
 use super::routes::LinodeRoutes;
-use super::token_check::TokenCheck;
-use super::{Config, Flags, LIMITS, Linode, NAME, annotations, go_names};
-use crate::cloud_api::Fault;
+use super::{Config, Flags, LIMITS, Linode, NAME, annotations, api, go_names};
+use crate::cloud_api::{Fault, TokenCheck};
 use crate::cloud_provider::pod_network::{NodeIpam, PodNetwork};
 use crate::cloud_provider::registration::{
     Background, Cloud, ConfigFile, Configure, Obstacle, OpenCloud, OpenContext, Registration,
@@ -86,7 +85,7 @@ async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud>
     let linode = Linode::new(config, limits, requests)?;
     let (mut background, mut obstacle) = (None::<Background>, None::<Obstacle>);
     if checks_token {
-        let check = TokenCheck::start(linode.clone());
+        let check = TokenCheck::start(linode.clone(), api::profile());
         let check = check.await.context(INVALID_TOKEN)?;
         let watched = check.clone();
         background = Some(Box::new(|_| {

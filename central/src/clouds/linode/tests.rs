@@ -1,3 +1,5 @@
+mod token_check;
+
 use std::time::Duration;
 
 use reqwest::Url;

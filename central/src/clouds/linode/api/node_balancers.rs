@@ -101,16 +101,6 @@ impl Listed for NodeBalancer {
         texts.filter_map(|text| text.parse().ok()).collect()
     }
 
-    fn zone(&self) -> Option<&str> {
-        None
-    }
-
-    fn is_changing(&self) -> bool {
-        false
-    }
-
-    fn changes(&mut self) {}
-
     /// By the host name too, where the status has nothing else. The same address may be another's in another
     /// VPC.
     fn is_shown_by(&self, service: &ServiceView) -> bool {

@@ -1,6 +1,5 @@
 //! The NodeBalancer that a Service is to have. All nodes are enabled as far as this file goes.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -8,10 +7,10 @@ use mooring_common::names::{linode_tags, reasons};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-use super::certificates;
 use super::model::{BalancerSpec, ConfigSpec, FirewallWish, NodeSpec};
 use super::observed::Observed;
 use super::options::{Options, PortOptions};
+use crate::cloud_provider::digest::hex;
 use crate::cloud_provider::load_balancers::{InvalidField, LoadBalancerRequest, Notice};
 use crate::clouds::linode::annotations as keys;
 use crate::engine::drains::Drains;
@@ -45,9 +44,6 @@ pub(super) struct Desired {
     /// `spec.loadBalancerIP`, if a new NodeBalancer would get another one.
     #[serde(skip)]
     unmet_address: Option<String>,
-    /// No other resource leads to a NodeBalancer.
-    #[serde(skip)]
-    exclusives: BTreeSet<String>,
     /// A digest of the certificates and keys, which are never written down.
     tls: Vec<String>,
 }
@@ -65,16 +61,8 @@ impl provider::Desired for Desired {
     type Member = NodeSpec;
     type Observed = Observed;
 
-    fn zone(&self) -> Option<&str> {
-        None
-    }
-
     fn pools(&mut self) -> impl Iterator<Item = &mut Vec<NodeSpec>> {
         self.configs.iter_mut().map(|config| &mut config.nodes)
-    }
-
-    fn exclusives(&self) -> &BTreeSet<String> {
-        &self.exclusives
     }
 
     fn unmet_address(&self) -> Option<&str> {
@@ -106,7 +94,7 @@ impl provider::Desired for Desired {
 
     fn fingerprint(&self) -> Option<String> {
         let text = serde_json::to_vec(self).ok()?;
-        Some(certificates::hex(&Sha256::digest(text), 16))
+        Some(hex(&Sha256::digest(text), 16))
     }
 }
 
@@ -133,7 +121,7 @@ pub(super) fn desired(
         if let Some(name) = &port.tls_secret {
             match request.secrets.usable(name) {
                 Ok(secret) => {
-                    tls.push(certificates::digest(secret));
+                    tls.push(secret.digest());
                     spec.tls = Some(Arc::new(secret.clone()));
                 }
                 Err(remedy) => {
@@ -159,7 +147,6 @@ pub(super) fn desired(
         firewall,
         members_are_complete: members.are_complete,
         faults,
-        exclusives: BTreeSet::new(),
         tls,
     }
 }
@@ -195,7 +182,7 @@ pub(super) fn node_label(name: &str) -> String {
     }
     let kept: String = name.chars().take(KEPT).collect();
     let kept = kept.trim_end_matches(['-', '.']);
-    format!("{kept}-{}", certificates::hex(&Sha256::digest(name), 8))
+    format!("{kept}-{}", hex(&Sha256::digest(name), 8))
 }
 
 /// What a person should know although it can be carried out.

@@ -1,7 +1,5 @@
 //! A NodeBalancer as it is.
 
-use std::collections::BTreeSet;
-
 use serde::Deserialize;
 
 use super::super::api::node_balancers::NodeBalancer;
@@ -77,18 +75,6 @@ impl provider::Observed for Observed {
         1 + self.configs.len()
     }
 
-    fn exclusives(&self) -> &BTreeSet<String> {
-        static NONE: BTreeSet<String> = BTreeSet::new();
-        &NONE
-    }
-
-    fn loses(&mut self, _exclusive: &str) {}
-
-    /// A new one is read: its parts have IDs that the answer to its creation does not tell.
-    fn created(_step: &Step, _id: &str) -> Option<Self> {
-        None
-    }
-
     fn take(&mut self, step: &Step, made: &str, planned: &mut Vec<String>) {
         match step {
             Step::ChangeBalancer { throttle, tags } => {
@@ -136,9 +122,5 @@ impl provider::Observed for Observed {
             | Step::FillConfig { .. }
             | Step::Attach { .. } => {}
         }
-    }
-
-    fn emptying(&self, _step: &Step) -> Vec<Step> {
-        Vec::new()
     }
 }

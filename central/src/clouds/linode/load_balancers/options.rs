@@ -3,8 +3,6 @@
 mod ports;
 mod vpcs;
 
-use std::collections::BTreeSet;
-
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -15,7 +13,6 @@ use crate::clouds::linode::NodeBalancerType;
 use crate::clouds::linode::annotations as keys;
 use crate::clouds::linode::api::node_balancers::is_mark;
 use crate::engine::annotations::{Reader, either, go_bool};
-use crate::engine::selector::Selector;
 use crate::views::service_view::ServiceView;
 pub(super) use ports::{PortOptions, secrets};
 
@@ -43,10 +40,6 @@ pub(super) struct Options {
     pub(super) ip_mode: Option<&'static str>,
     /// Each port, in order.
     pub(super) ports: Vec<PortOptions>,
-    /// All Nodes may carry traffic.
-    pub(super) all_nodes: Selector,
-    /// No subnets of Nodes are chosen among.
-    pub(super) no_subnets: BTreeSet<String>,
 }
 
 impl Options {
@@ -78,8 +71,6 @@ impl Options {
             ipv6_ingress: reader.go_bool(&keys::IPV6_INGRESS, flags.ipv6_ingress, false),
             ip_mode: reader.word(&keys::IP_MODE),
             ports,
-            all_nodes: Selector::default(),
-            no_subnets: BTreeSet::new(),
         }
     }
 }

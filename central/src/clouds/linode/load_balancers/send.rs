@@ -102,7 +102,7 @@ impl NodeBalancers {
             "backend_vpcs": self.vpc(new.spec.backend.as_ref()).await?,
             "frontend_vpcs": self.vpc(new.spec.frontend.as_ref()).await?,
         });
-        let body = with(json!(new.spec), more);
+        let body = with(&new.spec, more);
         self.make(&BALANCERS.create(&[], body)).await
     }
 
@@ -182,13 +182,13 @@ impl NodeBalancers {
 
     async fn in_subnet(&self, spec: impl Serialize, subnet: &Subnet) -> Result<Value, CloudError> {
         let number = self.subnets.get(&self.cloud.client, subnet).await?;
-        Ok(with(json!(spec), json!({"subnet_id": number})))
+        Ok(with(spec, json!({"subnet_id": number})))
     }
 }
 
 /// All that it says.
 fn said(spec: impl Serialize) -> Value {
-    with(json!(spec), json!({}))
+    with(spec, json!({}))
 }
 
 /// All that both say.
@@ -203,7 +203,7 @@ fn with(spec: impl Serialize, more: impl Serialize) -> Value {
 fn config(spec: &ConfigSpec) -> Value {
     let tls = spec.tls.as_ref();
     let tls = tls.map(|tls| json!({"ssl_cert": tls.certificate, "ssl_key": tls.key.expose()}));
-    with(json!(spec), tls.unwrap_or_else(|| json!({})))
+    with(spec, tls.unwrap_or_else(|| json!({})))
 }
 
 fn create_firewall(spec: &FirewallSpec) -> Request {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use mooring_common::engine::Impact;
 
-use super::super::certificates;
 use super::super::desired::{Desired, DesiredConfig};
 use super::super::model::{CUT_CONNECTIONS, KEEP_CONNECTIONS};
 use super::super::observed::{Config, Observed};
@@ -65,7 +64,7 @@ fn changed(actual: &Config, wanted: &DesiredConfig) -> Option<Step> {
     let cuts = changes(spec, &filled, CUT_CONNECTIONS);
     let presents = |tls: &Arc<TlsSecret>| match &spec.tls {
         Some(known) => known == tls,
-        None => certificates::is_shown(tls, &actual.fingerprint),
+        None => tls.is_shown_as(&actual.fingerprint),
     };
     let is_renewed = filled.tls.as_ref().is_some_and(|tls| !presents(tls));
     let keep = changes(spec, &filled, KEEP_CONNECTIONS);

@@ -196,3 +196,25 @@ fn adopted_nodebalancer_is_marked_before_a_firewall_is_made() {
         ]
     );
 }
+
+/// Its label is taken, so that there cannot be a second one.
+#[test]
+fn firewall_of_the_former_nodebalancer_is_taken_over() {
+    let desired = acl(ACL);
+    let of_former = || Firewall {
+        entities: serde_json::from_value(json!([{"id": 77, "type": "nodebalancer"}])).unwrap(),
+        ..own(50, spec(&desired), false)
+    };
+    let observed = with([], vec![of_former()]);
+    assert_eq!(steps(&desired, &observed), ["attach firewall 50"]);
+    let other = acl(OTHER_ACL);
+    assert_eq!(
+        steps(&other, &observed),
+        [
+            "change the rules of firewall ccm-0123456789ab (50)",
+            "attach firewall 50"
+        ]
+    );
+    // It is in use until its NodeBalancer has gone.
+    assert!(steps(&none(), &observed).is_empty());
+}
