@@ -207,7 +207,7 @@ impl<C: SweptCloud> CaseCluster<C> {
     // --- central ------------------------------------------------------------------------------
 
     /// Waits until central has been killed, and starts it again; or until all is done, since there
-    /// was no such call.
+    /// was no such call so far.
     pub(super) async fn killed_or(&self, armed: &Armed, reference: &Reference) -> Result<()> {
         let ended = try_eventually(LIMIT, async || {
             if armed.has_struck() {
@@ -221,10 +221,21 @@ impl<C: SweptCloud> CaseCluster<C> {
             .await
             .map_err(|reason| anyhow!("{reason}"))
             .context("central was neither killed nor did it finish: the call never came")?;
+        // When all is done already, what central still reads must not be met by a kill unseen.
+        armed.lift();
         if armed.has_struck() {
+            let killed = try_eventually(LIMIT, async || !self.central.is_running());
+            killed.await.map_err(|reason| anyhow!("{reason}"))?;
             self.central.start_again()?;
         }
         Ok(())
+    }
+
+    /// Whether central has read something since there were so many calls.
+    pub(super) fn has_read_since(&self, calls: usize) -> bool {
+        let all = self.cloud.calls();
+        let mut since = all.iter().skip(calls);
+        since.any(|call| !call.is_write() && call.status.is_some_and(|status| status.is_success()))
     }
 
     /// Another Service is made and served; nothing is written on any other load balancer meanwhile.

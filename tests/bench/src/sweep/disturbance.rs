@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -132,14 +132,14 @@ impl Disturbance {
             let hook = move || central.kill();
             let executed = self == Self::KillAfter;
             let injection = case.cloud.faults().kill_switch(when, n, executed, hook);
-            return Armed { injection, done };
+            return Armed::new(injection, done);
         }
         let flag = done.clone();
         let fault = self
             .fault()
             .last(move || flag.store(true, Ordering::Release));
         let injection = case.cloud.faults().inject(when.nth(n), fault);
-        Armed { injection, done }
+        Armed::new(injection, done)
     }
 
     fn fault(self) -> Fault {
@@ -163,9 +163,18 @@ impl Disturbance {
 pub(super) struct Armed {
     injection: Injection,
     done: Arc<AtomicBool>,
+    calls_when_done: OnceLock<usize>,
 }
 
 impl Armed {
+    const fn new(injection: Injection, done: Arc<AtomicBool>) -> Self {
+        Self {
+            injection,
+            done,
+            calls_when_done: OnceLock::new(),
+        }
+    }
+
     /// Whether its call has come.
     pub(super) fn has_struck(&self) -> bool {
         self.injection.hits() > 0
@@ -176,9 +185,11 @@ impl Armed {
         self.injection.lift();
     }
 
-    /// Whether a call that is done late has been done.
-    pub(super) fn is_done(&self) -> bool {
-        self.done.load(Ordering::Acquire)
+    /// How many calls there had been when it was first seen that a late call is done; `None`: it
+    /// is not.
+    pub(super) fn calls_when_done(&self, calls: impl FnOnce() -> usize) -> Option<usize> {
+        let is_done = self.done.load(Ordering::Acquire);
+        is_done.then(|| *self.calls_when_done.get_or_init(calls))
     }
 }
 
