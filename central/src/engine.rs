@@ -20,6 +20,7 @@
 //! (`credentials.rs`). No two writes to one load balancer are under way at once.
 
 pub mod annotations;
+pub(crate) mod applied;
 mod apply;
 mod cache;
 pub mod canonical;

@@ -386,6 +386,9 @@ pub mod reasons {
     pub const QUESTIONABLE_ANNOTATION: &str = "QuestionableAnnotation";
     /// Service, Warning: the address that it asks for now is not that of its NodeBalancer, and cannot be.
     pub const NODE_BALANCER_IP_CHANGE_IGNORED: &str = "NodeBalancerIPChangeIgnored";
+    /// Service, Warning: a Secret that it names cannot be used, and its load balancer keeps the certificate
+    /// that it has.
+    pub const TLS_SECRET_UNUSABLE: &str = "TLSSecretUnusable";
     /// Service, Warning: the cloud does not take Nodes that are to carry its traffic as members.
     pub const MEMBER_REFUSED: &str = "MemberRefused";
     /// Service, Normal: as by the Go controllers of before Kubernetes 1.30, with old and new value.

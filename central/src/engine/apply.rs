@@ -11,6 +11,7 @@ use mooring_common::names::{annotations, reasons};
 use tokio::time::{Instant, sleep};
 
 use super::Shared;
+use super::applied::changing;
 use super::cache::{CachedState, Write};
 use super::exclusive::Permitted;
 use super::find::Query;
@@ -51,6 +52,10 @@ pub(super) struct Work<'a, P: Provider> {
     refused: Vec<Refusal>,
     /// Whether something was changed that is to be observed anew.
     is_unseen: bool,
+    /// Whether the Service says that something is being changed.
+    says_changing: bool,
+    /// Whether a load balancer was deleted.
+    has_deleted_balancer: bool,
 }
 
 /// A member that the cloud does not take.
@@ -92,6 +97,8 @@ impl<'a, P: Provider> Work<'a, P> {
             planned: Vec::new(),
             refused: Vec::new(),
             is_unseen: false,
+            says_changing: false,
+            has_deleted_balancer: false,
         }
     }
 
@@ -160,6 +167,11 @@ impl<'a, P: Provider> Work<'a, P> {
         by_words.into_iter().map(notice).collect()
     }
 
+    /// Whether one that is not wanted any more was deleted.
+    pub(super) const fn has_deleted_balancer(&self) -> bool {
+        self.has_deleted_balancer
+    }
+
     /// The load balancer as it is after the steps.
     pub(super) fn into_known(self) -> Option<CachedState<P::Observed>> {
         self.known
@@ -221,6 +233,7 @@ impl<'a, P: Provider> Work<'a, P> {
         if let Some(later) = self.look_before(step).await? {
             return Ok(Made::Wait(later));
         }
+        self.say_changing().await?;
         let write = shared.cache.begin_write(&self.query.uid);
         let mut pauses = IN_GAP.iter().filter(|_| in_gap);
         let error = loop {
@@ -253,6 +266,17 @@ impl<'a, P: Provider> Work<'a, P> {
             return self.weigh(step, error, write).await;
         }
         Err(error.into())
+    }
+
+    /// Before the first write the Service says that not all is as wanted: whoever starts after this process
+    /// has died looks for itself.
+    async fn say_changing(&mut self) -> Result<(), Stop> {
+        let applied = self.query.applied.as_deref();
+        if let Some(text) = applied.filter(|_| !self.says_changing).and_then(changing) {
+            self.guard.note(&[(annotations::APPLIED, text)]).await?;
+        }
+        self.says_changing = true;
+        Ok(())
     }
 
     /// Writes down at once which one was made, for whoever leads next: the cloud may show it in no listing
@@ -341,6 +365,8 @@ impl<'a, P: Provider> Work<'a, P> {
         known.written = Instant::now();
         match &effect {
             Effect::DeleteBalancer(id, _) | Effect::Release(id) => {
+                self.has_deleted_balancer |= matches!(effect, Effect::DeleteBalancer(..));
+                self.is_unseen |= self.has_deleted_balancer;
                 known.surplus.retain(|other| other.id() != id);
             }
             _ => known.observed.take(step, made, &mut self.planned),

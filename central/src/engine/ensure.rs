@@ -10,16 +10,18 @@ use tokio::time::Instant;
 
 use super::Shared;
 use super::annotations::Reader;
+use super::applied::applied;
 use super::apply::Work;
 use super::cache::CachedState;
 use super::drains::Drains;
 use super::endpoints::EndpointStates;
 use super::exclusive::Permitted;
-use super::find::{Found, Query, applied};
+use super::find::{Found, Query};
 use super::members::{self, Members};
 use super::notices;
 use super::outcome::{planned, turns_up};
 use super::provider::{Desired as _, Listed, ListedOf, Observed as _, Provider, StepOf};
+use super::remove::LOOK_AGAIN;
 use super::zones;
 use crate::cloud_api::CloudError;
 use crate::cloud_provider::load_balancers::{
@@ -199,7 +201,9 @@ impl<P: Provider> PreparedPlan for EnsurePlan<P> {
         }
         let notices = work.notices();
         let refused = shared.cache.refused(&self.query.uid, !notices.is_empty());
-        let again = self.again.into_iter().chain(refused).min();
+        // What went with a load balancer that is not wanted any more may have left something idle.
+        let idle = work.has_deleted_balancer().then_some(LOOK_AGAIN);
+        let again = self.again.into_iter().chain(refused).chain(idle).min();
         let known = work.into_known();
         let listed = known.as_ref().map(|known| known.observed.listed());
         let listed = listed.or(self.applied.as_ref());

@@ -8,6 +8,7 @@ use mooring_common::names::annotations;
 use tokio::time::Instant;
 
 use super::Shared;
+use super::applied::{applied, id_of};
 use super::cache::CachedState;
 use super::listing::Listing;
 use super::members::Members;
@@ -35,11 +36,6 @@ pub(super) enum Found<P: Provider> {
     Refused(String),
 }
 
-/// What a Service says once a load balancer has all that is wanted.
-pub(super) fn applied(listed: &impl Listed, fingerprint: &str) -> String {
-    format!("{}/{fingerprint}", listed.id())
-}
-
 /// What a Service claims of a cloud.
 pub(super) fn claim<P: Provider>(service: &Arc<ServiceView>, provider: &P) -> Claim {
     Claim::of(service, P::WORDS, provider.default_name(&service.uid))
@@ -57,7 +53,7 @@ pub(super) struct Query {
     /// For how long the cloud may take to show what it was asked to make.
     settle_time: Duration,
     /// What the Service says was carried out.
-    applied: Option<String>,
+    pub(super) applied: Option<String>,
     /// Whether it may take over what somebody else uses.
     pub(super) may_take_over: bool,
     /// When it was asked.
@@ -99,9 +95,8 @@ impl Query {
     /// Whether the Service says that this one had all that was wanted, and it is nobody's. That is no proof:
     /// whoever may write a Service can write that too.
     pub(super) fn notes(&self, balancer: &impl Listed) -> bool {
-        let applied = self.applied.as_deref();
-        let noted = applied.and_then(|text| text.split_once('/'));
-        noted.is_some_and(|(id, _)| id == balancer.id())
+        let noted = self.applied.as_deref().and_then(id_of);
+        noted == Some(balancer.id())
             && balancer.owner().is_none()
             && !self.is_of_another_cluster(balancer)
     }

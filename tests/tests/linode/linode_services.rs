@@ -1,6 +1,7 @@
 //! NodeBalancers: the scenarios for every cloud, and those of Linode.
 
 mod annotations;
+mod certificates;
 mod chosen;
 mod cloud;
 mod crashes;

@@ -173,10 +173,10 @@ impl Provider for NodeBalancers {
     fn notices(
         _request: &LoadBalancerRequest,
         options: &Options,
-        _desired: &Desired,
+        desired: &Desired,
         observed: Option<&Observed>,
     ) -> Vec<Notice> {
-        desired::notices(options, observed)
+        desired::notices(options, desired, observed)
     }
 
     fn plan(desired: &Desired, observed: Option<&Observed>) -> Result<Plan<Step>, ReconcileError> {

@@ -7,13 +7,16 @@ use std::time::Duration;
 use http::{Method, StatusCode};
 use mooring_cloud_sim::linode::{Behaviour, Kind};
 use mooring_cloud_sim::{Fault, When};
+use mooring_test_support::wait::eventually;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::json;
 
 use crate::linode_services::cloud::BALANCERS;
 use crate::linode_services::cluster::{
-    CloudCluster, LoadBalancerCloud as _, SOON, assert_none, ingress,
+    AFTER_RETRIES, CloudCluster, LoadBalancerCloud as _, SOON, assert_none, ingress,
 };
+use crate::linode_services::handover::protected_by_go;
 use crate::linode_services::key;
 
 const FIREWALLS: &str = "/v4/networking/firewalls";
@@ -80,6 +83,73 @@ async fn killed_at_any_write_of_a_creation_it_leaves_nothing_of_a_service_that_i
         let _central = cluster.central().await;
         cluster.gone("web").await;
         cluster.nothing_is_left().await;
+    }
+    cluster.finish().await;
+}
+
+/// What is half done when central dies is finished or taken back, whatever the Service says then.
+#[tokio::test]
+async fn killed_amid_a_change_that_is_taken_back_it_puts_back_what_was() {
+    let cluster = CloudCluster::start().await;
+    let central = cluster.central().await;
+    cluster.provide("web").await;
+    cluster.serves("web", &[1, 2]).await;
+    let pid = Pid::from_raw(central.process.pid().try_into().unwrap());
+    let switch = cluster
+        .sim()
+        .kill_switch(When::write("**/*"), 2, true, move || {
+            let _ = kill(pid, Signal::SIGKILL);
+        });
+    let before = cluster.get("web").await.spec.unwrap().ports;
+    let port = |number: u16| json!([{ "name": "other", "port": number, "targetPort": 8080 }]);
+    cluster.respecify("web", json!({ "ports": port(81) })).await;
+    switch.struck(1).await;
+    central.process.wait_for_exit(SOON).await;
+    cluster.respecify("web", json!({ "ports": before })).await;
+    let _central = cluster.central().await;
+    eventually("it has one config", AFTER_RETRIES, async || {
+        let service = cluster.get("web").await;
+        let found = cluster.balancer(&service).ok_or("no NodeBalancer")?;
+        let configs = cluster.cloud.parts(&found.id, Kind::Config);
+        if configs.len() == 1 {
+            Ok(())
+        } else {
+            Err("two configs")
+        }
+    })
+    .await;
+    cluster.serves("web", &[1, 2]).await;
+    cluster.finish().await;
+}
+
+/// Killed at each write of taking the Go controller's firewall away: it is gone in the end.
+#[tokio::test]
+async fn killed_while_a_firewall_of_the_go_controller_goes_it_leaves_none() {
+    let cluster = CloudCluster::start().await;
+    for (n, executed) in [(1, true), (2, true), (3, true), (4, false), (4, true)] {
+        protected_by_go(&cluster, "web").await;
+        let central = cluster.central().await;
+        cluster.marker().await;
+        let pid = Pid::from_raw(central.process.pid().try_into().unwrap());
+        let switch = cluster.sim().kill_switch(
+            When::write("/v4/networking/firewalls/**"),
+            n,
+            executed,
+            move || {
+                let _ = kill(pid, Signal::SIGKILL);
+            },
+        );
+        cluster.note("web", "firewall-acl", None).await;
+        switch.struck(1).await;
+        central.process.wait_for_exit(SOON).await;
+        let _central = cluster.central().await;
+        eventually("its firewall is gone", AFTER_RETRIES, async || {
+            cluster.sim().all(Kind::Firewall).is_empty()
+        })
+        .await;
+        cluster.delete("web").await;
+        cluster.gone("web").await;
+        cluster.delete_markers().await;
     }
     cluster.finish().await;
 }

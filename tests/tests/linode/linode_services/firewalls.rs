@@ -209,6 +209,15 @@ async fn a_firewall_by_its_number_is_only_attached_and_detached() {
         )
         .await;
     cluster.is_protected_by(&id, second).await;
+    // Without either it is only detached.
+    cluster.note("web", "firewall-acl", None).await;
+    cluster.note("web", "firewall-id", None).await;
+    eventually("it is detached", SOON, async || {
+        cluster.cloud.firewalls(&id).is_empty()
+    })
+    .await;
+    cluster.note("web", "firewall-id", Some(&one)).await;
+    cluster.is_protected_by(&id, first).await;
     cluster.delete("web").await;
     cluster.gone("web").await;
     let left = cluster.sim().all(Kind::Firewall);

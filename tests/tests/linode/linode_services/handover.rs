@@ -319,15 +319,20 @@ async fn the_firewall_of_the_go_controller_is_changed_and_goes_with_its_service(
     cluster.finish().await;
 }
 
+/// A Service with a firewall that the Go controller has made for it. Gives the ID of its NodeBalancer.
+pub(crate) async fn protected_by_go(cluster: &CloudCluster, name: &str) -> String {
+    let acl = r#"{"allowList": {"ipv4": ["192.0.2.0/24"]}}"#;
+    let service = cluster.service(name).annotation(&key("firewall-acl"), acl);
+    let service = cluster.make(service).await;
+    let change: Change = |served| served.acl(json!({ "allowList": { "ipv4": ["192.0.2.0/24"] } }));
+    leave(cluster, &service, None, change, plain).await
+}
+
 /// The same without any change before: it still bears no marks when the Service goes.
 #[tokio::test]
 async fn an_untouched_firewall_of_the_go_controller_goes_with_its_service() {
     let cluster = CloudCluster::start().await;
-    let acl = r#"{"allowList": {"ipv4": ["192.0.2.0/24"]}}"#;
-    let service = cluster.service("web").annotation(&key("firewall-acl"), acl);
-    let service = cluster.make(service).await;
-    let change: Change = |served| served.acl(json!({ "allowList": { "ipv4": ["192.0.2.0/24"] } }));
-    let id = leave(&cluster, &service, None, change, plain).await;
+    let id = protected_by_go(&cluster, "web").await;
     let start = Instant::now();
     let _central = cluster.central().await;
     cluster.read_since(&id, start, 1).await;

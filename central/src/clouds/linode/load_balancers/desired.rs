@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::model::{BalancerSpec, ConfigSpec, FirewallWish, NodeSpec};
 use super::observed::Observed;
-use super::options::{Options, PortOptions};
+use super::options::{Options, PortOptions, with_firewall};
 use crate::cloud_provider::digest::hex;
 use crate::cloud_provider::load_balancers::{InvalidField, LoadBalancerRequest, Notice};
 use crate::clouds::linode::annotations as keys;
@@ -35,12 +35,12 @@ pub(super) struct Desired {
     pub(super) configs: Vec<DesiredConfig>,
     /// The firewall that it is to have.
     pub(super) firewall: FirewallWish,
+    /// The firewall that the Service named before. It is detached when no other is asked for.
+    #[serde(skip)]
+    pub(super) former_firewall: Option<u64>,
     /// Whether all nodes are known. If not, some are missing here that may be right, and none is
     /// taken away.
     pub(super) members_are_complete: bool,
-    /// What is wrong although it can be read: all of it.
-    #[serde(skip)]
-    pub(super) faults: Vec<InvalidField>,
     /// `spec.loadBalancerIP`, if a new NodeBalancer would get another one.
     #[serde(skip)]
     unmet_address: Option<String>,
@@ -55,6 +55,9 @@ pub(super) struct DesiredConfig {
     pub(super) spec: ConfigSpec,
     /// Its nodes, without repetition.
     pub(super) nodes: Vec<NodeSpec>,
+    /// Why there is no certificate for it.
+    #[serde(skip)]
+    pub(super) fault: Option<InvalidField>,
 }
 
 impl provider::Desired for Desired {
@@ -93,8 +96,11 @@ impl provider::Desired for Desired {
     }
 
     fn fingerprint(&self) -> Option<String> {
-        let text = serde_json::to_vec(self).ok()?;
-        Some(hex(&Sha256::digest(text), 16))
+        if self.configs.iter().any(|config| config.fault.is_some()) {
+            return None;
+        }
+        let digest = Sha256::digest(serde_json::to_vec(self).ok()?);
+        Some(with_firewall(hex(&digest, 16), &self.firewall))
     }
 }
 
@@ -113,11 +119,11 @@ pub(super) fn desired(
 ) -> Desired {
     let service = &request.service;
     let marks = marks(&service.uid, request.cluster.as_deref());
-    let mut faults = Vec::new();
     let mut tls = Vec::new();
     let mut configs = Vec::new();
     for port in &options.ports {
         let mut spec = port.config.clone();
+        let mut fault = None;
         if let Some(name) = &port.tls_secret {
             match request.secrets.usable(name) {
                 Ok(secret) => {
@@ -126,13 +132,14 @@ pub(super) fn desired(
                 }
                 Err(remedy) => {
                     let place = format!("annotation {}{}, tls-secret-name", keys::PORT, spec.port);
-                    faults.push(InvalidField::new(place, name, remedy));
+                    fault = Some(InvalidField::new(place, name, remedy));
                 }
             }
         }
         configs.push(DesiredConfig {
             nodes: nodes(options, members, port),
             spec,
+            fault,
         });
     }
     let mut firewall = options.firewall.clone();
@@ -145,8 +152,8 @@ pub(super) fn desired(
         marks,
         configs,
         firewall,
+        former_firewall: options.former_firewall,
         members_are_complete: members.are_complete,
-        faults,
         tls,
     }
 }
@@ -186,7 +193,11 @@ pub(super) fn node_label(name: &str) -> String {
 }
 
 /// What a person should know although it can be carried out.
-pub(super) fn notices(options: &Options, observed: Option<&Observed>) -> Vec<Notice> {
+pub(super) fn notices(
+    options: &Options,
+    desired: &Desired,
+    observed: Option<&Observed>,
+) -> Vec<Notice> {
     let Some(Observed { balancer, .. }) = observed else {
         return Vec::new();
     };
@@ -222,5 +233,13 @@ pub(super) fn notices(options: &Options, observed: Option<&Observed>) -> Vec<Not
         );
         notice(reasons::UNSUPPORTED_FIELD, note)
     });
-    address.into_iter().chain(kind).chain(hides).collect()
+    let configs = desired.configs.iter();
+    let unusable = configs.filter_map(|config| config.fault.as_ref());
+    let unusable = unusable.map(|fault| {
+        let note =
+            format!("{fault}. NodeBalancer {id} presents the former certificate until then.");
+        notice(reasons::TLS_SECRET_UNUSABLE, note)
+    });
+    let others = address.into_iter().chain(kind).chain(hides);
+    others.chain(unusable).collect()
 }

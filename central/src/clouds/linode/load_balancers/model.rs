@@ -246,7 +246,7 @@ const MODE: Field = Field::new(&["mode"], "mode", "");
 /// The firewall that a NodeBalancer is to have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) enum FirewallWish {
-    /// None that we would make.
+    /// None that the Service asks for.
     None,
     /// This one, which somebody else has made.
     Id(u64),

@@ -114,6 +114,12 @@ impl provider::Observed for Observed {
                     firewall.take(spec);
                 }
             }
+            Step::MarkFirewall { id, tags, .. } => {
+                let all = self.attached.iter_mut().chain(&mut self.loose);
+                for firewall in all.filter(|firewall| firewall.id == *id) {
+                    firewall.tags.clone_from(tags);
+                }
+            }
             Step::DeleteFirewall { id, .. } => self.loose.retain(|firewall| firewall.id != *id),
             // What there is then is observed anew, or is no part of it.
             Step::CreateBalancer(_)

@@ -3,6 +3,7 @@
 mod ports;
 mod vpcs;
 
+use mooring_common::names::annotations;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -13,6 +14,7 @@ use crate::clouds::linode::NodeBalancerType;
 use crate::clouds::linode::annotations as keys;
 use crate::clouds::linode::api::node_balancers::is_mark;
 use crate::engine::annotations::{Reader, either, go_bool};
+use crate::engine::applied::fingerprint_of;
 use crate::views::service_view::ServiceView;
 pub(super) use ports::{PortOptions, secrets};
 
@@ -28,6 +30,8 @@ pub(super) struct Options {
     pub(super) balancer: BalancerSpec,
     /// Which firewall it is to have; one of its own is without marks.
     pub(super) firewall: FirewallWish,
+    /// The firewall that the Service named when all was as wanted last.
+    pub(super) former_firewall: Option<u64>,
     /// Whether Nodes are reached by their public IPv6 addresses.
     pub(super) ipv6_backends: bool,
     /// The subnet by which Nodes are reached.
@@ -55,6 +59,7 @@ impl Options {
         let subnet = vpcs::subnet(reader, settings, ipv6_backends);
         Self {
             firewall: firewall(reader, &ports, &label),
+            former_firewall: former_firewall(reader.service),
             balancer: BalancerSpec {
                 label,
                 region: settings.region.clone(),
@@ -187,6 +192,20 @@ fn firewall(reader: &mut Reader<'_>, ports: &[PortOptions], label: &str) -> Fire
         reader.fault(place, "", remedy);
     }
     FirewallWish::Own(spec)
+}
+
+/// A fingerprint of what is wanted that names the firewall.
+pub(super) fn with_firewall(fingerprint: String, firewall: &FirewallWish) -> String {
+    match firewall {
+        FirewallWish::Id(id) => format!("{fingerprint}-{id}"),
+        FirewallWish::None | FirewallWish::Own(_) => fingerprint,
+    }
+}
+
+/// The firewall that the fingerprint of [`with_firewall`] named last.
+fn former_firewall(service: &ServiceView) -> Option<u64> {
+    let fingerprint = fingerprint_of(service.annotation(annotations::APPLIED)?)?;
+    fingerprint.split_once('-')?.1.parse().ok()
 }
 
 #[derive(Deserialize)]

@@ -23,8 +23,9 @@ pub(super) fn plan(
     desired: &Desired,
     observed: Option<&Observed>,
 ) -> Result<Plan<Step>, ReconcileError> {
-    if !desired.faults.is_empty() {
-        return Err(ReconcileError::Invalid(desired.faults.clone()));
+    let unusable = configs::without_certificate(desired, observed);
+    if !unusable.is_empty() {
+        return Err(ReconcileError::Invalid(unusable));
     }
     let accepts = |config: &DesiredConfig| config.nodes.iter().any(NodeSpec::is_enabled);
     let serves = desired.configs.iter().any(accepts);

@@ -50,6 +50,9 @@ impl NodeBalancers {
             Step::DeleteConfig { id, .. } => CONFIGS.delete(&[balancer], id),
             Step::Node(step) => self.of_node(step, balancer, planned).await?,
             Step::CreateFirewall(spec) => create_firewall(spec),
+            Step::MarkFirewall { id, tags, .. } => {
+                FIREWALLS.change(&[], &id.to_string(), json!({"tags": tags}))
+            }
             Step::ChangeRules { id, spec } => change_rules(*id, spec.rules()),
             Step::Attach { firewall, .. } => {
                 let id = match firewall {

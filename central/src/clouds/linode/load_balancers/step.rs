@@ -54,6 +54,13 @@ pub(super) enum Step {
     Node(PartStep<NodeSpec>),
     /// Makes a firewall.
     CreateFirewall(FirewallSpec),
+    /// Marks a firewall that the Go controller has made, before it is detached.
+    MarkFirewall {
+        id: u64,
+        name: String,
+        /// All that it has then.
+        tags: Vec<String>,
+    },
     /// Changes what a firewall lets through.
     ChangeRules { id: u64, spec: FirewallSpec },
     /// Lets this firewall protect the NodeBalancer instead of any other. `None`: none.
@@ -106,7 +113,7 @@ impl step::Step for Step {
             }
             Self::Release { id, .. } => Effect::Release(id.clone()),
             Self::ChangeBalancer { .. } | Self::ChangeConfig { .. } => Effect::Change,
-            Self::ChangeRules { .. } => Effect::Change,
+            Self::ChangeRules { .. } | Self::MarkFirewall { .. } => Effect::Change,
             Self::CreateConfig(_) | Self::CreateFirewall(_) => Effect::Create,
             Self::FillConfig { .. } | Self::Attach { .. } => Effect::ChangeUnseen,
             Self::DeleteConfig { .. } => Effect::DeletePool,
@@ -182,6 +189,9 @@ impl fmt::Display for Step {
             Self::DeleteConfig { id, place } => write!(f, "delete config {place} ({id})"),
             Self::Node(step) => node(step, f),
             Self::CreateFirewall(spec) => write!(f, "create firewall {}", spec.label),
+            Self::MarkFirewall { id, name, .. } => {
+                write!(f, "mark firewall {name} ({id}) as the Service's")
+            }
             Self::ChangeRules { id, spec } => {
                 write!(f, "change the rules of firewall {} ({id})", spec.label)
             }

@@ -1,7 +1,7 @@
 //! Whether a plan may go on being carried out.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -33,6 +33,8 @@ pub(super) struct PassGuard<'a> {
     services: &'a CloudServices,
     queue: &'a Queue,
     service: Arc<ServiceView>,
+    /// The Service as this pass has written it last.
+    noted: Mutex<Option<Arc<ServiceView>>>,
     aim: Aim,
     /// When the whole pass began, and when its writes did.
     pass_begun: Instant,
@@ -52,6 +54,7 @@ impl<'a> PassGuard<'a> {
             services,
             queue: &services.queue,
             service,
+            noted: Mutex::default(),
             aim,
             pass_begun,
             begun: Instant::now(),
@@ -62,6 +65,13 @@ impl<'a> PassGuard<'a> {
     /// Whether the cloud has taken a write.
     pub(super) fn has_written(&self) -> bool {
         self.writes.load(Ordering::Relaxed) > 0
+    }
+
+    /// The Service as this pass has left it.
+    pub(super) fn into_service(self) -> Arc<ServiceView> {
+        let noted = self.noted.into_inner();
+        let noted = noted.unwrap_or_else(PoisonError::into_inner);
+        noted.unwrap_or(self.service)
     }
 
     /// Whether the Service, as it is now, is still to have what this pass makes.
@@ -112,12 +122,16 @@ impl WriteGuard for PassGuard<'_> {
         let unasked = |error: String| Stop::Unasked(error);
         let fresh = cluster.fresh(&self.service.key).await;
         let now = fresh.map_err(|error| unasked(error.to_string()))?;
-        let Some(now) = now.filter(|now| now.uid == self.service.uid) else {
+        let Some(now) = now.filter(|now| self.still_holds(Some(now))) else {
             return Err(Stop::Changed);
         };
         self.services.service_states.wrote(&now, annotations);
         match cluster.patch(&now.key, note(&now, annotations)).await {
-            Ok(_) => Ok(()),
+            Ok(written) => {
+                let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+                *noted = Some(Arc::new(written));
+                Ok(())
+            }
             Err(Failure::Conflict | Failure::Gone) => Err(Stop::Changed),
             Err(error) => Err(unasked(error.to_string())),
         }

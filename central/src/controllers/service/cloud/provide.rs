@@ -104,6 +104,7 @@ impl CloudServices {
         let guard = PassGuard::new(self, service.clone(), aim, pass.begun);
         let progress = prepared.carry_out(&guard).await;
         attempt.has_written = guard.has_written();
+        let service = guard.into_service();
         match progress? {
             Progress::Ensured(provided) => {
                 self.tell_notices(&service, &provided.notices).await;

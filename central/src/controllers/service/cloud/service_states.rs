@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use mooring_common::k8s::ObjectKey;
+use mooring_common::names::annotations;
 use tokio::time::Instant;
 
 use crate::cloud_provider::load_balancers::{Endpoints, Notice};
@@ -273,8 +274,10 @@ impl State {
         let is_own = |key: &String, value: &String| {
             written.and_then(|written| written.get(key.as_str())) == Some(value)
         };
-        let annotations = |service: &'_ ServiceView| -> Vec<(String, String)> {
+        let wishes = |service: &'_ ServiceView| -> Vec<(String, String)> {
+            // Nobody's wish: what central notes of its own work.
             let all = service.annotations.iter();
+            let all = all.filter(|(key, _)| *key != annotations::APPLIED);
             let all = all.filter(|(key, value)| !is_own(key, value));
             all.map(|(key, value)| (key.clone(), value.clone()))
                 .collect()
@@ -290,7 +293,7 @@ impl State {
             && one.health_check_node_port == other.health_check_node_port
             && one.ip_families == other.ip_families
             && one.requires_dual_stack == other.requires_dual_stack
-            && annotations(one) == annotations(other)
+            && wishes(one) == wishes(other)
     }
 }
 

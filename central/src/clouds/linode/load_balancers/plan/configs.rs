@@ -8,6 +8,7 @@ use super::super::desired::{Desired, DesiredConfig};
 use super::super::model::{CUT_CONNECTIONS, KEEP_CONNECTIONS};
 use super::super::observed::{Config, Observed};
 use super::super::step::{Step, shown};
+use crate::cloud_provider::load_balancers::InvalidField;
 use crate::cloud_provider::secrets::TlsSecret;
 use crate::engine::change::changes;
 use crate::engine::pool::MemberChanges;
@@ -28,7 +29,9 @@ pub(super) fn steps(desired: &Desired, observed: &Observed, planned: usize) -> V
             });
             continue;
         };
-        steps.extend(changed(actual, wanted));
+        if wanted.fault.is_none() {
+            steps.extend(changed(actual, wanted));
+        }
         let pool = actual.reference();
         let nodes = actual.nodes.iter();
         let nodes = MemberChanges::of(&pool, nodes, &wanted.nodes, desired.members_are_complete);
@@ -49,6 +52,19 @@ pub(super) fn steps(desired: &Desired, observed: &Observed, planned: usize) -> V
         place: shown(&config.part.spec),
     }));
     steps
+}
+
+/// Why configs cannot be served that have no certificate so far, if there are such.
+pub(super) fn without_certificate(
+    desired: &Desired,
+    observed: Option<&Observed>,
+) -> Vec<InvalidField> {
+    let presents = |wanted: &DesiredConfig| {
+        let actual = observed.and_then(|observed| find(observed, wanted));
+        actual.is_some_and(|actual| actual.part.spec.protocol == wanted.spec.protocol)
+    };
+    let lacking = desired.configs.iter().filter(|config| !presents(config));
+    lacking.filter_map(|config| config.fault.clone()).collect()
 }
 
 /// The config that serves the same port, of the same of the two families.

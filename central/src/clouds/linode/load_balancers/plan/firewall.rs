@@ -2,7 +2,7 @@
 //!
 //! Only firewalls that bear the Service's mark, or that the Go controller has made for this NodeBalancer
 //! alone, are changed or deleted. Any other is attached and detached at most, and only where the Service asks
-//! for another one.
+//! for another one, or asked for it before and does so no more.
 
 use super::super::desired::Desired;
 use super::super::firewalls::Firewall;
@@ -30,11 +30,12 @@ pub(super) fn steps(desired: &Desired, observed: &Observed) -> Result<Vec<Step>,
     }
     let attached = attached.first();
     let own = attached.filter(is_ours);
+    let former = attached.filter(|firewall| desired.former_firewall == Some(firewall.id));
     let mut steps = Vec::new();
     let mut kept = None;
     match &desired.firewall {
         FirewallWish::None => {
-            if own.is_some() {
+            if own.or(former).is_some() {
                 steps.push(attach(None, attached));
             }
         }
@@ -45,7 +46,7 @@ pub(super) fn steps(desired: &Desired, observed: &Observed) -> Result<Vec<Step>,
             kept = Some(*id);
         }
         FirewallWish::Own(wanted) => {
-            if let Some(strange) = attached.filter(|_| own.is_none()) {
+            if let Some(strange) = attached.filter(|_| own.or(former).is_none()) {
                 return Err(not_ours(strange));
             }
             let there = own.or_else(|| observed.loose.iter().find(is_ours));
@@ -66,14 +67,28 @@ pub(super) fn steps(desired: &Desired, observed: &Observed) -> Result<Vec<Step>,
                 }
             };
             if own.is_none() {
-                steps.push(attach(Some(reference), None));
+                steps.push(attach(Some(reference), attached));
             }
         }
     }
     // What still protects another NodeBalancer goes when that has gone.
     let is_idle = |firewall: &&Firewall| is_ours(firewall) && firewall.entities.is_empty();
     let all = own.into_iter().chain(observed.loose.iter().filter(is_idle));
-    let unneeded = all.filter(|firewall| Some(firewall.id) != kept);
+    let unneeded: Vec<&Firewall> = all.filter(|firewall| Some(firewall.id) != kept).collect();
+    // Nothing else tells whose it is once it is detached.
+    let unmarked = unneeded.iter().filter(|firewall| firewall.is_made_by_go());
+    let marks = unmarked.map(|firewall| Step::MarkFirewall {
+        id: firewall.id,
+        name: firewall.label.clone(),
+        tags: firewall
+            .tags
+            .iter()
+            .chain(&desired.marks)
+            .cloned()
+            .collect(),
+    });
+    steps.splice(..0, marks);
+    let unneeded = unneeded.into_iter();
     steps.extend(unneeded.map(|firewall| Step::DeleteFirewall {
         id: firewall.id,
         name: firewall.label.clone(),

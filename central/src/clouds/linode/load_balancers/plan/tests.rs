@@ -525,15 +525,18 @@ fn certificate_leaves_no_trace_but_in_the_fingerprint() {
 }
 
 #[test]
-fn secret_that_cannot_be_presented_is_told_and_all_stays() {
+fn config_without_a_usable_secret_is_not_made_and_keeps_what_it_presents() {
+    use crate::engine::provider::Desired as _;
     let port = (
         "port-443",
         r#"{"protocol": "https", "tls-secret-name": "web"}"#,
     );
-    let missing = [("web".to_owned(), Arc::new(ReadSecret::Missing))];
-    let secrets = missing.into_iter().collect();
-    let desired = with_secrets("tcp/443 tcp/80", &[port], &[1], secrets);
-    let observed = built(&presents(CERTIFICATE, "key"));
+    let missing = || {
+        let secret = Arc::new(ReadSecret::Missing);
+        Secrets::from_iter([("web".to_owned(), secret)])
+    };
+    let desired = with_secrets("tcp/443 tcp/80", &[port], &[1], missing());
+    let observed = built(&wanted("tcp/80", &[], &[1]));
     for observed in [None, Some(&observed)] {
         let Err(ReconcileError::Invalid(faults)) = plan(&desired, observed) else {
             panic!();
@@ -545,4 +548,11 @@ fn secret_that_cannot_be_presented_is_told_and_all_stays() {
             "{text}"
         );
     }
+    // One that presents another follows the Nodes.
+    let desired = with_secrets("tcp/443", &[port], &[1, 2], missing());
+    let observed = built(&presents(CERTIFICATE, "key"));
+    let steps = steps(&desired, &observed);
+    let [step] = &*steps else { panic!("{steps:?}") };
+    assert!(step.starts_with("add node node-2"), "{step}");
+    assert_eq!(desired.fingerprint(), None);
 }

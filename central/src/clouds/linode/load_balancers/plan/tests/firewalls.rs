@@ -126,6 +126,24 @@ fn somebody_elses_firewall_stands_in_the_way_of_an_own_one() {
     }
 }
 
+/// What the Service named and names no more is detached; it stays what it is.
+#[test]
+fn firewall_that_was_named_before_gives_way() {
+    let before = |mut desired: Desired| {
+        desired.former_firewall = Some(7);
+        desired
+    };
+    let office = "office-7 (7)";
+    let observed = built(&id("7"));
+    let away = format!("have no firewall instead of firewall {office}");
+    assert_eq!(steps(&before(none()), &observed), [away]);
+    let instead = format!("attach the new firewall instead of firewall {office}");
+    let create = "create firewall ccm-0123456789ab";
+    assert_eq!(steps(&before(acl(ACL)), &observed), [create, &instead]);
+    assert!(steps(&before(id("7")), &observed).is_empty());
+    assert!(steps(&before(none()), &built(&id("8"))).is_empty());
+}
+
 #[test]
 fn several_firewalls_are_for_a_person_to_sort_out() {
     let strange = |id| firewall(id, "office", &json!(null), true);
@@ -148,9 +166,11 @@ fn what_the_go_controller_made_is_taken_over() {
     );
     let delete = format!("delete firewall {go}");
     let away = format!("have no firewall instead of firewall {go}");
-    assert_eq!(steps(&none(), &observed()), [away, delete.clone()]);
+    // Without a mark nothing would lead to it once it is detached.
+    let mark = format!("mark firewall {go} as the Service's");
+    assert_eq!(steps(&none(), &observed()), [&*mark, &away, &delete]);
     let instead = format!("attach firewall 7 instead of firewall {go}");
-    assert_eq!(steps(&id("7"), &observed()), [instead, delete]);
+    assert_eq!(steps(&id("7"), &observed()), [&*mark, &instead, &delete]);
     assert!(steps(&id("50"), &observed()).is_empty());
 }
 

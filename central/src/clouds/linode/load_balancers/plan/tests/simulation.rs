@@ -154,6 +154,9 @@ impl Simulation {
                 self.ours.insert(self.made);
             }
             Step::ChangeRules { id, spec } => self.firewalls.get_mut(id).unwrap().take(spec),
+            Step::MarkFirewall { id, tags, .. } => {
+                self.firewalls.get_mut(id).unwrap().tags.clone_from(tags);
+            }
             Step::DeleteFirewall { id, .. } => drop(self.firewalls.remove(id)),
             Step::Attach { firewall, .. } => {
                 for firewall in self.firewalls.values_mut() {
@@ -174,15 +177,11 @@ impl Simulation {
         self.look_at_firewalls();
     }
 
-    /// How many firewalls bear our marks and do not protect it. The Go controller's bear none, and nothing leads
-    /// to them once they are detached.
+    /// How many firewalls are ours and do not protect it.
     pub(super) fn left_over(&self, balancer: &str) -> usize {
         let all = self.firewalls.values();
         let ours = all.filter(|firewall| self.ours.contains(&firewall.id));
-        let marked = ours.filter(|firewall| !firewall.tags.is_empty());
-        marked
-            .filter(|firewall| !firewall.protects(balancer))
-            .count()
+        ours.filter(|firewall| !firewall.protects(balancer)).count()
     }
 
     /// What is observed of them.
@@ -250,7 +249,7 @@ impl Simulation {
                 let mut all = self.firewalls.values();
                 all.all(|firewall| firewall.label != spec.label)
             }
-            Step::ChangeRules { id, .. } => {
+            Step::ChangeRules { id, .. } | Step::MarkFirewall { id, .. } => {
                 self.firewalls.contains_key(id) && self.ours.contains(id)
             }
             Step::Attach { firewall, .. } => {
