@@ -14,8 +14,8 @@ use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValu
 use reqwest::{Certificate, Response, StatusCode, Url};
 use serde::de::DeserializeOwned;
 
-use super::credentials::{Secret, Tokens};
-use super::{CloudError, ErrorKind, Limiter, Metrics, Proxies, wait};
+use super::credentials::{Credentials, Secret, TokenVariables, Tokens};
+use super::{CloudError, Environment, ErrorKind, Limiter, Metrics, Proxies, wait};
 pub use request::Request;
 
 /// Nothing that a cloud says of a whole cluster is longer, in bytes.
@@ -68,6 +68,17 @@ pub struct Connection {
     pub proxies: Proxies,
     /// The authorities that are trusted, PEM. None: those of the system.
     pub authorities: Option<Vec<u8>>,
+}
+
+/// The variables that tell how a cloud is reached.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionVariables {
+    /// Those of the token.
+    pub token: TokenVariables,
+    /// For how long a request is waited for, and how long if there is no such variable.
+    pub timeout: (&'static str, Duration),
+    /// The path of a file with the authorities that are trusted, if there can be one.
+    pub authorities: Option<&'static str>,
 }
 
 /// How a cloud's answers are read that are not what was asked for.
@@ -133,6 +144,29 @@ pub struct Client {
 }
 
 impl Connection {
+    /// Reads how a cloud is reached whose address `base` reads. None: something is missing, which is a fault.
+    pub fn read(
+        env: &mut Environment<'_>,
+        variables: ConnectionVariables,
+        base: fn(&mut Environment<'_>) -> Option<Url>,
+    ) -> Option<Self> {
+        let (timeout_variable, default) = variables.timeout;
+        let credentials = Credentials::read(env, variables.token);
+        let base = base(env);
+        let authorities = variables.authorities;
+        let authorities = authorities.and_then(|variable| env.authorities(variable));
+        let timeout = env.timeout(timeout_variable, default);
+        let proxies = Proxies::read(env);
+        Some(Self {
+            base: base?,
+            credentials: Arc::new(credentials?),
+            timeout,
+            timeout_variable,
+            proxies,
+            authorities,
+        })
+    }
+
     fn transport(&self) -> Transport<'_> {
         Transport {
             timeout: self.timeout,

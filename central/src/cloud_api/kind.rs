@@ -25,18 +25,18 @@ pub struct Kind {
     pub delete: &'static str,
 }
 
-/// A [`Kind`] by what one and all of them are called, and where they are: `list_vpcs`, `get_vpc`.
+/// Defines [`Kind`]s, each by what one and all of them are called, and where they are: `get_vpc`, `list_vpcs`.
 #[macro_export]
-macro_rules! resource_kind {
-    ($one:literal, $all:literal, $path:literal) => {
-        $crate::cloud_api::Kind {
+macro_rules! resource_kinds {
+    ($($(#[$doc:meta])* $visible:vis $name:ident: $one:literal, $all:literal, $path:literal;)*) => {
+        $($(#[$doc])* $visible const $name: $crate::cloud_api::Kind = $crate::cloud_api::Kind {
             path: $path,
             list: concat!("list_", $all),
             get: concat!("get_", $one),
             create: concat!("create_", $one),
             change: concat!("update_", $one),
             delete: concat!("delete_", $one),
-        }
+        };)*
     };
 }
 

@@ -9,10 +9,9 @@ use mooring_common::flags::Kind::{Bool, Duration, Integer, List, Text};
 use mooring_common::flags::{Flag, flag};
 
 use super::flags::IPV4_MASK_FLAG;
-use super::load_balancers::{self, Settings};
 use super::node_ranges::LinodeRanges;
 use super::routes::LinodeRoutes;
-use super::{Config, Flags, LIMITS, Linode, NAME, annotations, api, go_names};
+use super::{Config, Flags, LIMITS, Linode, NAME, annotations, api, go_names, load_balancers};
 use crate::cloud_api::{Fault, TokenCheck};
 use crate::cloud_provider::pod_network::{NodeIpam, PodNetwork};
 use crate::cloud_provider::registration::{
@@ -75,13 +74,16 @@ impl Configure for Flags {
 }
 
 async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud> {
-    let checks_token = config.flags.checks_token;
-    let (has_routes, routes_max_age) = (config.flags.has_routes, config.routes_max_age);
-    let (ipv4_mask, ipv6_mask) = (config.flags.ipv4_mask, config.flags.ipv6_mask);
+    let Flags {
+        checks_token,
+        has_routes,
+        ipv4_mask,
+        ipv6_mask,
+        ..
+    } = config.settings.flags;
     let limits = context.limits.or(LIMITS);
     let requests = context.requests;
     let requests = requests.with_calls(context.registry, go_names::CALLS, go_names::method);
-    let settings = Settings::of(&config);
     let linode = Linode::new(config, limits, requests)?;
     let (mut background, mut obstacle) = (None::<Background>, None::<Obstacle>);
     if checks_token {
@@ -101,7 +103,7 @@ async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud>
         ipv6_mask,
     };
     let pod_network = PodNetwork {
-        routes: has_routes.then(|| LinodeRoutes::new(linode.clone(), routes_max_age) as _),
+        routes: has_routes.then(|| Arc::new(LinodeRoutes(linode.clone())) as _),
         node_ipam: Some(NodeIpam {
             ipv4_mask,
             ipv4_mask_flag: IPV4_MASK_FLAG,
@@ -113,7 +115,7 @@ async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud>
     Ok(Cloud {
         instances,
         load_balancers: Some(Box::new(move |_, _| {
-            load_balancers::of_account(linode, settings, inventory)
+            load_balancers::of_account(linode, inventory)
         })),
         networks: None,
         pod_network,

@@ -6,20 +6,19 @@ mod vpcs;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Settings;
 use super::firewalls::{Acl, FirewallSpec, MOST_RULES, network};
-use super::model::{BalancerSpec, FirewallWish, Subnet};
-use crate::clouds::linode::NodeBalancerType;
+use super::model::{BalancerSpec, FirewallWish};
 use crate::clouds::linode::annotations as keys;
 use crate::clouds::linode::api::node_balancers::is_mark;
+use crate::clouds::linode::config::Settings;
+use crate::clouds::linode::flags::{TYPES, balancer_type};
+use crate::clouds::linode::vpcs::Subnet;
 use crate::engine::annotations::{Reader, either, go_bool};
 use crate::views::service_view::ServiceView;
 pub(super) use ports::{PortOptions, secrets};
 
 /// The most that a throttle can be.
 const MOST_THROTTLE: i64 = 20;
-/// Types of NodeBalancers.
-const TYPES: [&str; 3] = ["common", "premium", "premium_40gb"];
 
 /// All that is asked for, defaults filled in.
 #[derive(Clone, Debug)]
@@ -58,7 +57,7 @@ impl Options {
             balancer: BalancerSpec {
                 label,
                 region: settings.region.clone(),
-                kind: kind(reader, flags.kind).as_str().to_owned(),
+                kind: kind(reader, flags.kind).to_owned(),
                 throttle: throttle(reader),
                 tags: tags(reader, settings),
                 ipv4: reader.optional(&keys::RESERVED_IPV4).map(ToOwned::to_owned),
@@ -115,13 +114,13 @@ fn throttle(reader: &mut Reader<'_>) -> u32 {
     u32::try_from(cut).unwrap_or_default()
 }
 
-fn kind(reader: &mut Reader<'_>, default: NodeBalancerType) -> NodeBalancerType {
+fn kind(reader: &mut Reader<'_>, default: &'static str) -> &'static str {
     let Some(text) = reader.value(&keys::TYPE) else {
         return default;
     };
-    text.parse().unwrap_or_else(|()| {
-        let (taken, legal) = (default.as_str(), either(&TYPES));
-        let what = format!("is no type, and {taken} is taken; write {legal}");
+    balancer_type(text).unwrap_or_else(|| {
+        let legal = either(&TYPES);
+        let what = format!("is no type, and {default} is taken; write {legal}");
         reader.question(&keys::TYPE, text, &what);
         default
     })

@@ -9,9 +9,10 @@ use super::super::NAME;
 use super::super::api::node_balancers::{
     ADDRESSES, BALANCERS, CONFIGS, FIREWALLS, Made, NODES, attach, change_rules, marked, rebuild,
 };
+use super::super::vpcs::Subnet;
 use super::NodeBalancers;
 use super::firewalls::{Firewall, FirewallSpec};
-use super::model::{ConfigSpec, FirewallWish, NodeSpec, Subnet, VpcUse};
+use super::model::{ConfigSpec, FirewallWish, NodeSpec, VpcUse};
 use super::step::{FirewallRef, NewBalancer, Step};
 use crate::cloud_api::{CloudError, ErrorKind, Request};
 use crate::engine::step::{Action, Effect, PartStep, PoolRef, Step as _};
@@ -181,7 +182,7 @@ impl NodeBalancers {
     }
 
     async fn in_subnet(&self, spec: impl Serialize, subnet: &Subnet) -> Result<Value, CloudError> {
-        let number = self.subnets.get(&self.cloud.client, subnet).await?;
+        let number = self.cloud.vpcs.number(&self.cloud.client, subnet).await?;
         Ok(with(spec, json!({"subnet_id": number})))
     }
 }
