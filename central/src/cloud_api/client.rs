@@ -12,10 +12,11 @@ use mooring_common::clear_text::is_exposed;
 use mooring_common::errors::with_causes;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{Certificate, Response, StatusCode, Url};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::credentials::{Credentials, Secret, TokenVariables, Tokens};
-use super::{CloudError, Environment, ErrorKind, Limiter, Metrics, Proxies, wait};
+use super::{CloudError, Environment, ErrorKind, Limiter, Metrics, Proxies, id_text, wait};
 pub use request::Request;
 
 /// Nothing that a cloud says of a whole cluster is longer, in bytes.
@@ -259,6 +260,20 @@ impl Client {
             Err(error) if error.is_not_found() => Ok(None),
             answer => answer.map(Some),
         }
+    }
+
+    /// [`Self::fetch`] of what is made by it: its ID.
+    ///
+    /// # Errors
+    /// [`CloudError`] unless the answer tells the ID.
+    pub async fn make(&self, request: &Request) -> Result<String, CloudError> {
+        #[derive(Deserialize)]
+        struct Made {
+            #[serde(alias = "uuid", deserialize_with = "id_text")]
+            id: String,
+        }
+        let made: Made = self.fetch(request).await?;
+        Ok(made.id)
     }
 
     /// Sends a request whose answer has nothing to read, and must yet be the cloud's: somebody in

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::change::Change;
-use crate::cloud_api::id_text;
+use crate::cloud_api::{Client, CloudError, Request, id_text};
 
 /// What a step does, as far as the engine has to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +36,21 @@ pub enum Effect {
     Delete,
     /// Lets an exclusive resource lead to the load balancer.
     Assign(String),
+}
+
+impl Effect {
+    /// Sends the request of what has this effect. Gives the ID of what it has made, or nothing.
+    ///
+    /// # Errors
+    /// [`CloudError`] if it may not have been done.
+    pub async fn send(&self, client: &Client, request: &Request) -> Result<String, CloudError> {
+        match self {
+            Self::CreateBalancer | Self::CreateMember(..) | Self::Create => {
+                client.make(request).await
+            }
+            _ => client.call(request).await.map(|()| String::new()),
+        }
+    }
 }
 
 /// What can be done to a load balancer of a cloud.

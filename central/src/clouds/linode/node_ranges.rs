@@ -18,10 +18,13 @@ const IN_PLACE: u8 = 112;
 const PLACE: u128 = 0xc_0000_0000;
 
 /// The ranges of Linodes in VPCs.
-pub(super) struct LinodeRanges {
-    pub(super) linode: Arc<Linode>,
+pub(super) struct LinodeRanges(pub(super) Arc<Linode>);
+
+impl LinodeRanges {
     /// The length of IPv6 pod CIDRs; `None`: there are none.
-    pub(super) ipv6_mask: Option<u8>,
+    fn ipv6_mask(&self) -> Option<u8> {
+        self.0.settings.flags.ipv6_mask
+    }
 }
 
 #[async_trait]
@@ -31,19 +34,19 @@ impl NodeRanges for LinodeRanges {
     }
 
     fn allocates_ipv6(&self) -> bool {
-        self.ipv6_mask.is_some()
+        self.ipv6_mask().is_some()
     }
 
     async fn ipv6_pod_cidr(&self, machine: &ProviderId) -> Result<Ipv6Net, NoRange> {
         let linode = machine.instance();
-        let range = interfaces::ipv6_range(&self.linode.client, linode).await?;
+        let range = interfaces::ipv6_range(&self.0.client, linode).await?;
         let range = range.ok_or_else(|| {
             NoRange::Refused(format!(
                 "Linode {linode} has no IPv6 range on an interface in a VPC; give it one, or set \
                  --disable-ipv6-node-cidr-allocation"
             ))
         })?;
-        let mask = self.ipv6_mask.unwrap_or(IN_PLACE);
+        let mask = self.ipv6_mask().unwrap_or(IN_PLACE);
         pod_cidr(range, mask).ok_or_else(|| {
             NoRange::Refused(format!(
                 "--node-cidr-mask-size-ipv6={mask}: a pod CIDR of this length is not within the IPv6 range \
@@ -54,8 +57,8 @@ impl NodeRanges for LinodeRanges {
     }
 
     async fn reserves_end_of(&self, cluster_cidr: Ipv4Net) -> Result<bool, CloudError> {
-        let client = &self.linode.client;
-        let Some((vpc, subnet)) = self.linode.vpcs.first_subnet(client).await? else {
+        let client = &self.0.client;
+        let Some((vpc, subnet)) = self.0.vpcs.first_subnet(client).await? else {
             return Ok(false);
         };
         let request = SUBNETS.get(&[&vpc.to_string()], &subnet.to_string());

@@ -105,6 +105,10 @@ impl Member for MemberSpec {
         (&self.address, self.protocol_port)
     }
 
+    fn name(&self) -> &str {
+        &self.name
+    }
+
     fn is_enabled(&self) -> bool {
         self.enabled
     }

@@ -103,17 +103,7 @@ impl step::Step for Step {
                 Effect::Delete => Effect::DeletePool,
                 effect => effect,
             },
-            Self::Member(step) => match &step.action {
-                Action::Create(spec) => {
-                    let pool = step.pool.id(planned).map(ToOwned::to_owned);
-                    Effect::CreateMember(pool, spec.name.clone())
-                }
-                Action::Change(member, change) if switches_off(change) => {
-                    Effect::DisableMember(member.id.clone())
-                }
-                Action::Change(..) => Effect::Change,
-                Action::Delete(member, _) => Effect::DeleteMember(member.id.clone()),
-            },
+            Self::Member(step) => step.member_effect(planned),
             Self::Monitor(step) => step.effect(),
             Self::Listener(step) => step.effect(),
             Self::AssignFloatingIp { network } => Effect::Assign(network.clone()),

@@ -119,13 +119,6 @@ impl Listed for NodeBalancer {
     }
 }
 
-/// What was made.
-#[derive(Debug, Deserialize)]
-pub(in super::super) struct Made {
-    #[serde(deserialize_with = "id_text")]
-    pub(in super::super) id: String,
-}
-
 resource_kinds! {
     /// NodeBalancers.
     pub(in super::super) BALANCERS: "nodebalancer", "nodebalancers", "nodebalancers";

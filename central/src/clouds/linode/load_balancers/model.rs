@@ -200,6 +200,10 @@ impl Member for NodeSpec {
         (ip, port.parse().unwrap_or_default())
     }
 
+    fn name(&self) -> &str {
+        &self.address
+    }
+
     fn is_enabled(&self) -> bool {
         self.mode.as_deref().is_none_or(|mode| mode == "accept")
     }

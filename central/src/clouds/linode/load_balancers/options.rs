@@ -4,7 +4,6 @@ mod ports;
 mod vpcs;
 
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::firewalls::{Acl, FirewallSpec, MOST_RULES, network};
 use super::model::{BalancerSpec, FirewallWish};
@@ -201,51 +200,31 @@ struct Families {
 }
 
 fn acl(reader: &mut Reader<'_>, text: &str) -> Option<Acl> {
-    let how = "write it like {\"allowList\": {\"ipv4\": [\"192.0.2.0/24\"]}}";
-    let read = serde_json::from_str(text).and_then(|fields| {
-        let lists: Lists = serde_json::from_value(in_lower_case(Value::Object(fields)))?;
-        Ok(lists)
-    });
-    let chosen = match read {
-        Err(error) => Err(format!("is not the JSON that is understood ({error})")),
-        Ok(lists) => match (lists.allowlist, lists.denylist) {
-            (Some(families), None) => Ok((true, families)),
-            (None, Some(families)) => Ok((false, families)),
-            _ => Err("specify either an allowList or a denyList for a firewall".to_owned()),
-        },
+    let key = &keys::FIREWALL_ACL;
+    let example = "{\"allowList\": {\"ipv4\": [\"192.0.2.0/24\"]}}";
+    let lists: Lists = reader.go_json(key, text, example)?;
+    let chosen = match (lists.allowlist, lists.denylist) {
+        (Some(families), None) => Ok((true, families)),
+        (None, Some(families)) => Ok((false, families)),
+        _ => Err("specify either an allowList or a denyList for a firewall"),
     };
-    let all = |families: Families| families.ipv4.into_iter().chain(families.ipv6).flatten();
-    let chosen = chosen.and_then(|(allows, families)| {
-        let texts: Vec<String> = all(families).collect();
+    let chosen = chosen.and_then(|(allows, Families { ipv4, ipv6 })| {
+        let texts: Vec<String> = ipv4.into_iter().chain(ipv6).flatten().collect();
         match texts.is_empty() {
-            true => Err("has no networks".to_owned()),
+            true => Err("has no networks"),
             false => Ok((allows, texts)),
         }
     });
-    let (allows, texts) = match chosen {
-        Ok(chosen) => chosen,
+    match chosen {
+        Ok((allows, texts)) => {
+            let networks = reader.canonical(&format!("annotation {}", key.key), &texts);
+            let networks = networks.iter().filter_map(|text| network(text)).collect();
+            Some(Acl { allows, networks })
+        }
         Err(why) => {
-            reader.fault_in(&keys::FIREWALL_ACL, text, format!("{why}; {how}"));
-            return None;
+            reader.fault_in(key, text, format!("{why}; write it like {example}"));
+            None
         }
-    };
-    let place = format!("annotation {}", keys::FIREWALL_ACL.key);
-    let networks = reader.canonical(&place, &texts);
-    Some(Acl {
-        allows,
-        networks: networks.iter().filter_map(|text| network(text)).collect(),
-    })
-}
-
-/// With all keys in lower case: Go reads them in any.
-fn in_lower_case(value: Value) -> Value {
-    match value {
-        Value::Object(fields) => {
-            let fields = fields.into_iter();
-            let lower = fields.map(|(key, value)| (key.to_lowercase(), in_lower_case(value)));
-            Value::Object(lower.collect())
-        }
-        other => other,
     }
 }
 

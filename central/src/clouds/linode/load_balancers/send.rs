@@ -1,5 +1,6 @@
 //! The requests of each step.
 
+use futures::future::try_join_all;
 use mooring_common::names::linode_tags;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -7,15 +8,15 @@ use tokio::time::Instant;
 
 use super::super::NAME;
 use super::super::api::node_balancers::{
-    ADDRESSES, BALANCERS, CONFIGS, FIREWALLS, Made, NODES, attach, change_rules, marked, rebuild,
+    ADDRESSES, BALANCERS, CONFIGS, FIREWALLS, NODES, attach, change_rules, marked, rebuild,
 };
 use super::super::vpcs::Subnet;
 use super::NodeBalancers;
 use super::firewalls::{Firewall, FirewallSpec};
 use super::model::{ConfigSpec, FirewallWish, NodeSpec, VpcUse};
-use super::step::{FirewallRef, NewBalancer, Step};
+use super::step::{NewBalancer, Step};
 use crate::cloud_api::{CloudError, ErrorKind, Request};
-use crate::engine::step::{Action, Effect, PartStep, PoolRef, Step as _};
+use crate::engine::step::{Action, PartStep, PoolRef, Step as _};
 
 impl NodeBalancers {
     /// Takes a step. Gives the ID of what it has made, or nothing.
@@ -53,15 +54,8 @@ impl NodeBalancers {
             Step::CreateFirewall(spec) => create_firewall(spec),
             Step::ChangeRules { id, spec } => change_rules(*id, spec.rules()),
             Step::Attach { firewall, .. } => {
-                let id = match firewall {
-                    Some(FirewallRef::Known(id)) => Some(*id),
-                    Some(FirewallRef::Planned(index)) => {
-                        Some(number(of(&PoolRef::Planned(*index), planned)?)?)
-                    }
-                    None => None,
-                };
-                let ids: Vec<u64> = id.into_iter().collect();
-                attach(balancer, &ids)
+                let ids = firewall.iter().map(|id| number(of(id, planned)?));
+                attach(balancer, &ids.collect::<Result<Vec<u64>, _>>()?)
             }
             Step::DeleteFirewall { id, .. } => {
                 let id = id.to_string();
@@ -73,15 +67,7 @@ impl NodeBalancers {
                 FIREWALLS.delete(&[], &id)
             }
         };
-        match step.effect(planned) {
-            Effect::Create | Effect::CreateMember(..) => self.make(&request).await,
-            _ => client.call(&request).await.map(|()| String::new()),
-        }
-    }
-
-    async fn make(&self, request: &Request) -> Result<String, CloudError> {
-        let made: Made = self.cloud.client.fetch(request).await?;
-        Ok(made.id)
+        step.effect(planned).send(client, &request).await
     }
 
     /// The firewall comes first, so that nobody gets in who is not to. One that an interrupted attempt has made
@@ -104,7 +90,7 @@ impl NodeBalancers {
             "frontend_vpcs": self.vpc(new.spec.frontend.as_ref()).await?,
         });
         let body = with(&new.spec, more);
-        self.make(&BALANCERS.create(&[], body)).await
+        self.cloud.client.make(&BALANCERS.create(&[], body)).await
     }
 
     /// The firewall that the Go controller has made for a NodeBalancer which is about to go gets marks, by which
@@ -135,7 +121,7 @@ impl NodeBalancers {
             is_marked && firewall.entities.is_empty()
         });
         let Some(own) = own else {
-            return self.make(&create_firewall(spec)).await;
+            return self.cloud.client.make(&create_firewall(spec)).await;
         };
         if !own.is_as(spec) {
             let request = change_rules(own.id, spec.rules());
@@ -159,11 +145,7 @@ impl NodeBalancers {
     }
 
     async fn nodes(&self, specs: &[NodeSpec]) -> Result<Vec<Value>, CloudError> {
-        let mut nodes = Vec::new();
-        for spec in specs {
-            nodes.push(self.node(spec).await?);
-        }
-        Ok(nodes)
+        try_join_all(specs.iter().map(|spec| self.node(spec))).await
     }
 
     async fn node(&self, spec: &NodeSpec) -> Result<Value, CloudError> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Service;
 use mooring_common::k8s::Slim;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::cloud_provider::load_balancers::{InvalidField, Notice};
