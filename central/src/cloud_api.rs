@@ -37,7 +37,7 @@ pub use credentials::{Credentials, Secret, TokenVariables, Tokens};
 pub use environment::{Environment, Fault};
 pub use error::{CloudError, ErrorKind};
 pub use json_file::{FileKey, JsonFile, KeyKind};
-pub use kind::Kind;
+pub use kind::{Kind, body};
 pub use lenient::{id_text, lenient, or_default, said};
 pub use limiter::Limiter;
 pub use metrics::Metrics;

@@ -5,9 +5,10 @@ use std::fmt::{self, Display};
 use mooring_common::engine::{self, Impact};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::change::Change;
-use crate::cloud_api::{Client, CloudError, Request, id_text};
+use crate::cloud_api::{Client, CloudError, Kind, Request, id_text};
 
 /// What a step does, as far as the engine has to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,6 +152,15 @@ impl<T: Clone + Serialize + DeserializeOwned> PartStep<T> {
         Self {
             pool: pool.clone(),
             action: Action::Delete(part.clone(), impact),
+        }
+    }
+
+    /// The request. `of`: what such parts belong to; `body`: what the cloud is told of a new one.
+    pub fn request(&self, kind: &Kind, of: &[&str], body: impl FnOnce(&T) -> Value) -> Request {
+        match &self.action {
+            Action::Create(spec) => kind.create(of, body(spec)),
+            Action::Change(part, change) => kind.change(of, &part.id, change.body()),
+            Action::Delete(part, _) => kind.delete(of, &part.id),
         }
     }
 

@@ -19,7 +19,7 @@ use mooring_common::engine::Plan;
 use mooring_common::names::cloudscale_annotations as keys;
 use tokio::time::Instant;
 
-use super::api::balancers::{self, Balancer};
+use super::api::balancers::{BALANCERS, Balancer};
 use super::api::floating_ips::{self, FloatingIp};
 use super::{Cloudscale, NAME};
 use crate::cloud_api::{CloudError, ErrorKind};
@@ -126,14 +126,14 @@ impl Provider for Balancers {
     }
 
     async fn list(&self) -> Result<Vec<Balancer>, CloudError> {
-        self.cloud.client.fetch(&balancers::all()).await
+        self.cloud.client.fetch(&BALANCERS.list(&[])).await
     }
 
     async fn get(&self, id: &str) -> Result<Option<Balancer>, CloudError> {
         if uuid::Uuid::try_parse(id).is_err() {
             return Ok(None);
         }
-        self.cloud.client.find(&balancers::one(id)).await
+        self.cloud.client.find(&BALANCERS.get(&[], id)).await
     }
 
     async fn observe(

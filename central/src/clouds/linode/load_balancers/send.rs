@@ -15,7 +15,7 @@ use super::NodeBalancers;
 use super::firewalls::{Firewall, FirewallSpec};
 use super::model::{ConfigSpec, FirewallWish, NodeSpec, VpcUse};
 use super::step::{NewBalancer, Step};
-use crate::cloud_api::{CloudError, ErrorKind, Request};
+use crate::cloud_api::{CloudError, ErrorKind, Request, body};
 use crate::engine::step::{Action, PartStep, PoolRef, Step as _};
 
 impl NodeBalancers {
@@ -39,7 +39,7 @@ impl NodeBalancers {
                 BALANCERS.delete(&[], id)
             }
             Step::ChangeBalancer { throttle, tags } => {
-                let body = said(json!({"client_conn_throttle": throttle, "tags": tags}));
+                let body = body(&json!({"client_conn_throttle": throttle, "tags": tags}));
                 BALANCERS.change(&[], balancer, body)
             }
             Step::Release { id, tags } => BALANCERS.change(&[], id, json!({"tags": tags})),
@@ -137,11 +137,11 @@ impl NodeBalancers {
         planned: &[String],
     ) -> Result<Request, CloudError> {
         let of = [balancer, of(&step.pool, planned)?];
-        Ok(match &step.action {
-            Action::Create(spec) => NODES.create(&of, self.node(spec).await?),
-            Action::Change(node, change) => NODES.change(&of, &node.id, change.body()),
-            Action::Delete(node, _) => NODES.delete(&of, &node.id),
-        })
+        let new = match &step.action {
+            Action::Create(spec) => self.node(spec).await?,
+            _ => Value::Null,
+        };
+        Ok(step.request(&NODES, &of, |_| new))
     }
 
     async fn nodes(&self, specs: &[NodeSpec]) -> Result<Vec<Value>, CloudError> {
@@ -151,7 +151,7 @@ impl NodeBalancers {
     async fn node(&self, spec: &NodeSpec) -> Result<Value, CloudError> {
         match &spec.subnet {
             Some(subnet) => self.in_subnet(spec, subnet).await,
-            None => Ok(said(spec)),
+            None => Ok(body(spec)),
         }
     }
 
@@ -167,11 +167,6 @@ impl NodeBalancers {
         let number = self.cloud.vpcs.number(&self.cloud.client, subnet).await?;
         Ok(with(spec, json!({"subnet_id": number})))
     }
-}
-
-/// All that it says.
-fn said(spec: impl Serialize) -> Value {
-    with(spec, json!({}))
 }
 
 /// All that both say.
