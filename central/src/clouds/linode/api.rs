@@ -55,12 +55,7 @@ pub(super) struct Labelled {
     pub(super) id: u64,
     /// Its name; that of a subnet is unique in its VPC.
     pub(super) label: Option<String>,
-}
-
-/// The IPv4 range of a subnet.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct SubnetRange {
-    /// It.
+    /// The IPv4 range of a subnet.
     pub(super) ipv4: Option<String>,
 }
 

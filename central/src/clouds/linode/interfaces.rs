@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::api::{self, INSTANCES, INTERFACES, Instance, PROFILE_INTERFACES, PROFILES};
-use crate::cloud_api::{Client, CloudError, Request, lenient};
+use crate::cloud_api::{Client, CloudError, Kind, Request, lenient};
 
 /// Which interface it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,14 +85,17 @@ impl Interface {
 }
 
 impl InterfaceId {
+    fn request(self, of: impl FnOnce(&Kind, &[&str], &str) -> Request) -> Request {
+        let [linode, interface] = [self.linode, self.interface].map(|id| id.to_string());
+        match self.profile {
+            Some(id) => of(&PROFILE_INTERFACES, &[&linode, &id.to_string()], &interface),
+            None => of(&INTERFACES, &[&linode], &interface),
+        }
+    }
+
     /// Reads the IPv4 ranges on it.
     pub(super) async fn ranges(self, client: &Client) -> Result<Vec<Ipv4Net>, CloudError> {
-        let [linode, interface] = [self.linode, self.interface].map(|id| id.to_string());
-        let request = match self.profile {
-            Some(id) => PROFILE_INTERFACES.get(&[&linode, &id.to_string()], &interface),
-            None => INTERFACES.get(&[&linode], &interface),
-        };
-        fetch(client, &request).await
+        fetch(client, &self.request(Kind::get)).await
     }
 
     /// Writes all IPv4 ranges on it. Gives those that it has then.
@@ -101,18 +104,13 @@ impl InterfaceId {
         client: &Client,
         ranges: &[Ipv4Net],
     ) -> Result<Vec<Ipv4Net>, CloudError> {
-        let [linode, interface] = [self.linode, self.interface].map(|id| id.to_string());
-        let request = match self.profile {
-            Some(id) => {
-                let (of, body) = ([&*linode, &id.to_string()], json!({ "ip_ranges": ranges }));
-                PROFILE_INTERFACES.change(&of, &interface, body)
-            }
-            None => {
-                let ranges = ranges.iter().map(|range| json!({ "range": range }));
-                let body = json!({ "vpc": { "ipv4": { "ranges": ranges.collect::<Value>() } } });
-                INTERFACES.change(&[&linode], &interface, body)
-            }
+        let body = if self.profile.is_some() {
+            json!({ "ip_ranges": ranges })
+        } else {
+            let ranges = ranges.iter().map(|range| json!({ "range": range }));
+            json!({ "vpc": { "ipv4": { "ranges": ranges.collect::<Value>() } } })
         };
+        let request = self.request(|kind, of, id| kind.change(of, id, body));
         fetch(client, &request).await
     }
 }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use ipnet::{Ipv4Net, Ipv6Net};
 use mooring_common::provider_id::ProviderId;
 
-use super::api::{SUBNETS, SubnetRange};
+use super::api::{Labelled, SUBNETS};
 use super::{Linode, NAME, interfaces};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::pod_network::{NoRange, NodeRanges};
@@ -62,7 +62,7 @@ impl NodeRanges for LinodeRanges {
             return Ok(false);
         };
         let request = SUBNETS.get(&[&vpc.to_string()], &subnet.to_string());
-        let subnet: SubnetRange = client.fetch(&request).await?;
+        let subnet: Labelled = client.fetch(&request).await?;
         let range = subnet.ipv4.as_deref().unwrap_or_default();
         let range: Ipv4Net = range.parse().map_err(|_| {
             let problem = format!("the subnet's IPv4 range {range:?} cannot be read");

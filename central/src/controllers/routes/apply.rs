@@ -4,6 +4,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
@@ -87,21 +89,12 @@ impl Controller {
         let mut lacking = HashSet::new();
         let mut next: Option<Duration> = None;
         for steps in [deletions, creations] {
-            let mut of_machines: HashMap<ProviderId, Vec<RouteStep>> = HashMap::new();
-            for step in steps {
-                let machine = step.route().machine.clone();
-                of_machines.entry(machine).or_default().push(step);
-            }
-            let failed = of_machines.into_values().map(|steps| async move {
-                let mut failed = Vec::new();
-                for step in steps {
-                    failed.extend(self.take(&step).await.err().map(|wait| (step, wait)));
-                }
-                stream::iter(failed)
-            });
-            let failed = stream::iter(failed).buffer_unordered(SIDE_BY_SIDE);
-            let mut failed = failed.flatten();
-            while let Some((step, wait)) = failed.next().await {
+            let take = |step: RouteStep| {
+                let taken = async move { (self.take(&step).await, step) };
+                taken.boxed()
+            };
+            for (taken, step) in by_machine(steps, take).await {
+                let Err(wait) = taken else { continue };
                 next = Some(next.map_or(wait, |next| next.min(wait)));
                 if let RouteStep::Create { node, .. } = step {
                     lacking.insert(node.uid.clone());
@@ -301,9 +294,70 @@ impl Controller {
     }
 }
 
+/// Takes steps, those of one machine one after the other: what is read of it is written back. Gives what came
+/// of each.
+async fn by_machine<'a, T: Send>(
+    steps: Vec<RouteStep>,
+    take: impl Fn(RouteStep) -> BoxFuture<'a, T> + Copy + Send,
+) -> Vec<T> {
+    let mut machines: HashMap<ProviderId, Vec<RouteStep>> = HashMap::new();
+    for step in steps {
+        let machine = step.route().machine.clone();
+        machines.entry(machine).or_default().push(step);
+    }
+    let taken = machines.into_values().map(|steps| async move {
+        let mut taken = Vec::new();
+        for step in steps {
+            taken.push(take(step).await);
+        }
+        taken
+    });
+    let taken = stream::iter(taken).buffer_unordered(SIDE_BY_SIDE);
+    taken.concat().await
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn one_machine_is_written_on_one_step_at_a_time() {
+        let step = |machine: &str, range: &str| RouteStep::Delete {
+            route: Route {
+                machine: machine.parse().unwrap(),
+                destination: range.parse().unwrap(),
+            },
+            node: None,
+        };
+        let (one, other) = ("linode://1", "linode://2");
+        let steps = vec![
+            step(one, "10.0.1.0/24"),
+            step(one, "10.0.2.0/24"),
+            step(other, "10.0.3.0/24"),
+        ];
+        let under_way = Mutex::new(Vec::new());
+        let now = || under_way.lock().unwrap();
+        let take = |step: RouteStep| {
+            let taken = async move {
+                let machine = step.route().machine.clone();
+                let before = now().clone();
+                assert!(!before.contains(&machine), "{machine} twice at once");
+                now().push(machine.clone());
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                now().retain(|other| *other != machine);
+                !before.is_empty()
+            };
+            taken.boxed()
+        };
+        let beside_another = by_machine(steps, take).await;
+        assert_eq!(beside_another.len(), 3);
+        assert!(
+            beside_another.contains(&true),
+            "machines are written on side by side"
+        );
+    }
 
     #[tokio::test(start_paused = true)]
     async fn what_was_written_shows_in_older_listings() {

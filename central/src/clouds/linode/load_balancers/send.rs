@@ -149,23 +149,28 @@ impl NodeBalancers {
     }
 
     async fn node(&self, spec: &NodeSpec) -> Result<Value, CloudError> {
-        match &spec.subnet {
-            Some(subnet) => self.in_subnet(spec, subnet).await,
-            None => Ok(body(spec)),
-        }
+        self.in_subnet(spec, spec.subnet.as_ref()).await
     }
 
     /// What a new one has of a VPC, if it has something.
     async fn vpc(&self, choice: Option<&VpcUse>) -> Result<Option<[Value; 1]>, CloudError> {
-        let Some(choice) = choice else {
-            return Ok(None);
-        };
-        Ok(Some([self.in_subnet(choice, &choice.subnet).await?]))
+        match choice {
+            Some(choice) => Ok(Some([self.in_subnet(choice, Some(&choice.subnet)).await?])),
+            None => Ok(None),
+        }
     }
 
-    async fn in_subnet(&self, spec: impl Serialize, subnet: &Subnet) -> Result<Value, CloudError> {
-        let number = self.cloud.vpcs.number(&self.cloud.client, subnet).await?;
-        Ok(with(spec, json!({"subnet_id": number})))
+    /// All that it says, and the number of its subnet.
+    async fn in_subnet(
+        &self,
+        spec: impl Serialize,
+        subnet: Option<&Subnet>,
+    ) -> Result<Value, CloudError> {
+        let number = match subnet {
+            Some(subnet) => Some(self.cloud.vpcs.number(&self.cloud.client, subnet).await?),
+            None => None,
+        };
+        Ok(with(spec, json!({ "subnet_id": number })))
     }
 }
 
